@@ -1,0 +1,95 @@
+"""The edge between named components and flat arrays, and the check that what crosses it is finite.
+
+Arrays are component-first: (n,) for one drone, (n, N) for a batch of N.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from samara.algebra import Quat, Vec3
+from samara.physics.multirotor import State, Vehicle, initial_effects
+
+LAYOUTS = ("wxyz", "xyzw")
+"""p_W, v_W, q_WB in this order of components, ω_B, rotor speeds, then the effects' states in the vehicle's order."""
+
+
+def flatten(tree: Any) -> list[Any]:
+    """The leaves of a nested tuple, in order."""
+    return [leaf for branch in tree for leaf in flatten(branch)] if isinstance(tree, tuple) else [tree]
+
+
+def unflatten(template: Any, leaves: Any) -> Any:
+    """A nested tuple shaped like the template from an iterator of leaves."""
+    if not isinstance(template, tuple):
+        return next(leaves)
+    parts = [unflatten(branch, leaves) for branch in template]
+    return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
+
+
+def leaf_names(tree: Any, prefix: str = "") -> list[str]:
+    """The dotted name of every leaf: 'p_W.x', 'rotor_speed[2]'."""
+    if not isinstance(tree, tuple):
+        return [prefix]
+    fields = getattr(tree, "_fields", None)
+    names = (
+        [f"{prefix}.{field}" if prefix else field for field in fields]
+        if fields
+        else [f"{prefix}[{i}]" for i in range(len(tree))]
+    )
+    return [name for branch, own in zip(tree, names, strict=True) for name in leaf_names(branch, own)]
+
+
+def _quaternion_at(layout: str) -> list[int]:
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout {layout!r}: expected one of {', '.join(LAYOUTS)}")
+    return ["wxyz".index(letter) for letter in layout]
+
+
+def state_to_numpy(state: State, layout: str = "wxyz") -> np.ndarray[Any, Any]:
+    """All components of a state, stacked in the layout's order."""
+    order = _quaternion_at(layout)
+    reordered = state._replace(q_WB=Quat(*(state.q_WB[i] for i in order)))
+    return np.stack(np.broadcast_arrays(*(np.asarray(leaf, dtype=float) for leaf in flatten(reordered))))
+
+
+def state_from_numpy(x: Any, layout: str = "wxyz", vehicle: Vehicle | None = None) -> State:
+    """The state a stacked array holds; scalars become Python floats."""
+    order = _quaternion_at(layout)
+    rows = [row if np.ndim(row) else float(row) for row in np.asarray(x, dtype=float)]
+    if vehicle is None:
+        if len(rows) < 13:
+            raise ValueError(f"a state has at least 13 components; got {len(rows)}")
+        rotors, effects = (0.0,) * (len(rows) - 13), ()
+    else:
+        rotors, effects = (0.0,) * len(vehicle.rotors), initial_effects(vehicle)
+    zero = Vec3(0.0, 0.0, 0.0)
+    template = State(zero, zero, Quat(1.0, 0.0, 0.0, 0.0), zero, rotors, effects)
+    expected = len(flatten(template))
+    if len(rows) != expected:
+        raise ValueError(
+            f"a state of {vehicle.name if vehicle else 'this kind'!r} has {expected} components; got {len(rows)}"
+        )
+    state: State = unflatten(template, iter(rows))
+    stored: Any = dict(zip(order, state.q_WB, strict=True))
+    return state._replace(q_WB=Quat(*(stored[i] for i in range(4))))
+
+
+def require_finite(tree: Any, what: str) -> None:
+    """ValueError naming the first component, and the first drone of a batch, that is not finite.
+
+    Only numbers can be looked at: symbols and tracers pass.
+    """
+    leaves = flatten(tree)
+    if all(math.isfinite(leaf) for leaf in leaves if type(leaf) is float) and all(
+        np.isfinite(leaf).all() for leaf in leaves if isinstance(leaf, (np.ndarray, np.generic))
+    ):
+        return
+    for name, leaf in zip(leaf_names(tree), leaves, strict=True):
+        if isinstance(leaf, (float, np.ndarray, np.generic)) and not np.isfinite(leaf).all():
+            drone = int(np.argmin(np.isfinite(leaf)))
+            of_drone = f" of drone {drone}" if np.ndim(leaf) else ""
+            value = float(np.asarray(leaf).reshape(-1)[drone])
+            dot = "" if name.startswith("[") else " "
+            raise ValueError(f"{what}{dot}{name}{of_drone} is {value}; expected a finite number")

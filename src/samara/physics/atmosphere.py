@@ -1,0 +1,36 @@
+"""The International Standard Atmosphere of 1976 up to 20 km: temperature, pressure, density.
+
+Altitude is geopotential, above mean sea level; 10 m of error at 8 km when the geometric one is used instead.
+"""
+
+from typing import Annotated, TypeAlias
+
+from samara.ops import exp, maximum, minimum, power
+from samara.quantity import Quantity, Scalar
+
+SEA_LEVEL_TEMPERATURE = 288.15  # [K]
+SEA_LEVEL_PRESSURE = 101325.0  # [Pa]
+LAPSE_RATE = 0.0065  # [K/m]
+TROPOPAUSE = 11000.0  # [m]
+GAS_CONSTANT = 287.05287  # of dry air [J/(kg K)]
+STANDARD_GRAVITY = 9.80665  # [m/s²]
+
+Altitude: TypeAlias = Annotated[Scalar, Quantity("m", -1000.0, 20000.0)]
+
+
+def air_temperature(altitude: Altitude) -> Scalar:
+    """T = T₀ − L h to 11 km, then constant  [K]"""
+    return SEA_LEVEL_TEMPERATURE - LAPSE_RATE * minimum(altitude, TROPOPAUSE)
+
+
+def air_pressure(altitude: Altitude) -> Scalar:
+    """p = p₀ (T/T₀)^(g/LR) to 11 km, then times e^{−g (h − 11 km) / RT}  [Pa]"""
+    temperature = air_temperature(altitude)
+    below = power(temperature / SEA_LEVEL_TEMPERATURE, STANDARD_GRAVITY / (LAPSE_RATE * GAS_CONSTANT))
+    above = exp(-STANDARD_GRAVITY * maximum(altitude - TROPOPAUSE, 0.0) / (GAS_CONSTANT * temperature))
+    return SEA_LEVEL_PRESSURE * below * above
+
+
+def air_density(altitude: Altitude) -> Scalar:
+    """ρ = p / (R T)  [kg/m³]"""
+    return air_pressure(altitude) / (GAS_CONSTANT * air_temperature(altitude))

@@ -1,0 +1,131 @@
+"""Standing on the ground: compliant contact points, with friction that sticks and slides.
+
+Each point is a spring and damper against the plane. Its grip is a second spring along the plane, anchored where the point
+touched down: the anchor is the effect's own state. While the spring's force stays under μN nothing slips and nothing
+creeps; beyond it the anchor is dragged along and the point slides.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+from samara.algebra import ZERO, Vec3, cross, dot, norm, rotate, rotate_inverse
+from samara.ops import logical_and, maximum, safe_divide, where
+from samara.physics.body import AngularVelocity, Velocity
+from samara.physics.effect import Effect, Wrench
+from samara.quantity import Quantity, Scalar, Unit
+
+if TYPE_CHECKING:
+    from samara.physics.multirotor import Environment, State, Vehicle
+
+ANCHOR_RELAXATION = 0.01  # how fast a grip that has become too large, or has left the ground, is forgotten [s]
+
+Position: TypeAlias = Annotated[Vec3, Quantity("m", -0.01, 0.01)]
+Point: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
+Lever: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
+Grip: TypeAlias = Annotated[Vec3, Quantity("m", -0.001, 0.001)]
+NormalForce: TypeAlias = Annotated[Scalar, Quantity("N", 0.0, 20.0)]
+
+
+class Ground(NamedTuple):
+    """The plane below: any point of it, and its upward unit normal."""
+
+    point_W: Annotated[Vec3, Quantity("m", -0.001, 0.001)] = ZERO
+    normal_W: Annotated[Vec3, Unit()] = Vec3(0.0, 0.0, 1.0)
+
+
+class Surface(NamedTuple):
+    """One contact point's spring, damper and friction coefficient."""
+
+    stiffness: Annotated[Scalar, Quantity("N/m", 100.0, 5000.0)]
+    damping: Annotated[Scalar, Quantity("N s/m", 0.0, 100.0)]
+    friction: Annotated[Scalar, Quantity("1", 0.0, 1.5)]
+
+
+class Contact(NamedTuple):
+    """Where a vehicle touches the ground, and how hard."""
+
+    points_B: tuple[Point, ...]
+    surface: Surface
+
+
+class ContactPoint(NamedTuple):
+    """One point against the plane: how deep, how fast sinking, how fast along the plane."""
+
+    depth: Annotated[Scalar, Quantity("m", -0.001, 0.001)]
+    sinking: Annotated[Scalar, Quantity("m/s", -0.1, 0.1)]
+    v_slip_W: Annotated[Vec3, Quantity("m/s", -0.1, 0.1)]
+
+
+def contact_point(
+    p_W: Position, v_W: Velocity, omega_W: AngularVelocity, r_W: Lever, *, ground: Ground
+) -> ContactPoint:
+    """d = −(p + r − p₀)·n,  ḋ = −ṙ·n,  v_slip = ṙ − (ṙ·n) n  with  ṙ = v + ω × r  [m, m/s]"""
+    v_point_W = v_W + cross(omega_W, r_W)
+    v_normal = dot(v_point_W, ground.normal_W)
+    depth = dot(ground.point_W - p_W - r_W, ground.normal_W)
+    return ContactPoint(depth, -v_normal, v_point_W - ground.normal_W * v_normal)
+
+
+def normal_force(point: ContactPoint, *, surface: Surface) -> Scalar:
+    """N = max(0, k d + c ḋ) below the surface, else 0: the ground pushes and never pulls  [N]"""
+    push = surface.stiffness * point.depth + surface.damping * point.sinking
+    return where(point.depth <= 0, 0.0, maximum(push, 0.0))
+
+
+def friction_force(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:
+    """f = −(k s + c v_slip), held to |f| ≤ μN  [N]"""
+    wanted = grip_W * surface.stiffness + point.v_slip_W * surface.damping
+    size, limit = norm(wanted), surface.friction * normal
+    slipping = size > limit
+    return wanted * -where(slipping, limit / where(slipping, size, 1.0), 1.0)
+
+
+def grip_rate(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:
+    """ṡ = v_slip while k|s| < μN; on that limit only across s; beyond it, or off the ground, s shrinks back  [m/s]"""
+    size, limit = norm(grip_W), surface.friction * normal / surface.stiffness
+    stretch = safe_divide(dot(grip_W, point.v_slip_W), size)
+    at_limit = size >= limit
+    dragged = where(logical_and(at_limit, stretch > 0), stretch, 0.0)
+    relaxing = where(at_limit, (size - limit) / ANCHOR_RELAXATION, 0.0)
+    on_ground = where(point.depth <= 0, 0.0, 1.0)
+    return point.v_slip_W * on_ground - grip_W * safe_divide(on_ground * dragged + relaxing, size)
+
+
+def _initial(vehicle: "Vehicle") -> tuple[Vec3, ...]:
+    return tuple(ZERO for _ in vehicle["contact"].points_B)
+
+
+def _touching(
+    own: tuple[Vec3, ...], state: "State", contact: Contact, ground: Ground
+) -> Iterator[tuple[Vec3, ContactPoint, Vec3, Scalar]]:
+    """Lever arm, motion, grip and normal force of every contact point."""
+    omega_W = rotate(state.q_WB, state.omega_B)
+    for point_B, grip_W in zip(contact.points_B, own, strict=True):
+        r_W = rotate(state.q_WB, point_B)
+        point = contact_point(state.p_W, state.v_W, omega_W, r_W, ground=ground)
+        yield r_W, point, grip_W, normal_force(point, surface=contact.surface)
+
+
+def _derivative(
+    own: tuple[Vec3, ...], state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> tuple[Vec3, ...]:
+    contact: Contact = vehicle["contact"]
+    return tuple(
+        grip_rate(point, grip_W, normal, surface=contact.surface)
+        for _, point, grip_W, normal in _touching(own, state, contact, environment.ground)
+    )
+
+
+def _wrench(
+    own: tuple[Vec3, ...], state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
+    contact: Contact = vehicle["contact"]
+    f_W, tau_W = ZERO, ZERO
+    for r_W, point, grip_W, normal in _touching(own, state, contact, environment.ground):
+        friction_W = friction_force(point, grip_W, normal, surface=contact.surface)
+        push_W = environment.ground.normal_W * normal + friction_W
+        f_W, tau_W = f_W + push_W, tau_W + cross(r_W, push_W)
+    return Wrench(tau_B=rotate_inverse(state.q_WB, tau_W), f_W=f_W)
+
+
+COMPLIANT = Effect("contact", _initial, _derivative, _wrench)

@@ -1,0 +1,199 @@
+"""The multirotor: state, vehicle and environment, and the one equation of motion they obey.
+
+The state refers to the centre of mass. `derivative` is the fold of the vehicle's effects and nothing else: what is not in
+the list costs nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+from samara.algebra import IDENTITY, ZERO, Attitude, Mat3, Quat, Vec3
+from samara.physics.body import angular_acceleration, attitude_rate, translational_acceleration
+from samara.physics.contact import Ground
+from samara.physics.effect import Actuation, Effect, Wrench, add_wrenches
+from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor
+from samara.quantity import AirDensity, Quantity, RotorSpeed, Scalar
+
+if TYPE_CHECKING:
+    import numpy
+
+Command: TypeAlias = tuple[Scalar, ...]
+"""One number per rotor, of the kind the vehicle's actuation names; or (T, τx, τy, τz) for a body driven by a wrench."""
+
+
+class State(NamedTuple):
+    """Position, velocity (world axes), attitude (body to world), angular velocity (body axes), rotor speeds, and the
+    states of the vehicle's effects in their order. SI units."""
+
+    p_W: Annotated[Vec3, Quantity("m", -100.0, 100.0)]
+    v_W: Annotated[Vec3, Quantity("m/s", -20.0, 20.0)]
+    q_WB: Attitude
+    omega_B: Annotated[Vec3, Quantity("rad/s", -10.0, 10.0)]
+    rotor_speed: tuple[RotorSpeed, ...] = ()
+    effects: tuple[Any, ...] = ()
+
+    def to_numpy(self, layout: str = "wxyz") -> "numpy.ndarray[Any, Any]":
+        """Components first: (n,) for one drone, (n, N) for N. The layout names the order of the quaternion."""
+        from samara.arrays import state_to_numpy
+
+        return state_to_numpy(self, layout)
+
+    @staticmethod
+    def from_numpy(x: Any, layout: str = "wxyz", vehicle: "Vehicle | None" = None) -> "State":
+        """The inverse of `to_numpy`. With a vehicle its effects' states are taken too; without one, what is left over is
+        rotor speeds."""
+        from samara.arrays import state_from_numpy
+
+        return state_from_numpy(x, layout, vehicle)
+
+
+class Environment(NamedTuple):
+    """What one physics step holds constant: air, ground, supply."""
+
+    wind_W: Annotated[Vec3, Quantity("m/s", -10.0, 10.0)] = ZERO
+    air_density: AirDensity = SEA_LEVEL_DENSITY
+    ground: Ground = Ground()
+    battery_connected: Annotated[Scalar, Quantity("1", 0.0, 1.0)] = 1.0
+
+
+CALM = Environment()
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a vehicle is, without its numbers: names, switches, effects. Hashable; resolved when a trace is made."""
+
+    name: str
+    actuation: Actuation
+    effects: tuple[Effect, ...]
+    inflow: Callable[[Scalar, Scalar, Scalar], Scalar] | None = None
+    description: str = ""
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """A structure and its numbers: mass, inertia, rotors, and the parameters of each effect in the structure's order."""
+
+    structure: Structure
+    mass: Scalar
+    inertia_B: Mat3
+    rotors: tuple[Rotor, ...]
+    parameters: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        return self.structure.name
+
+    def has(self, effect: str) -> bool:
+        """Whether an effect of that name is on."""
+        return any(own.name == effect for own in self.structure.effects)
+
+    def index(self, effect: str) -> int:
+        """The place of an effect in the vehicle's order, and so of its state in `State.effects`."""
+        names = [own.name for own in self.structure.effects]
+        if effect not in names:
+            raise KeyError(f"vehicle {self.name!r} has no effect {effect!r}; it has {', '.join(names)}")
+        return names.index(effect)
+
+    def __getitem__(self, effect: str) -> Any:
+        """The parameters of a named effect: `vehicle["drag"].linear`."""
+        return self.parameters[self.index(effect)]
+
+    def with_effect(self, effect: Effect, parameters: Any = ()) -> "Vehicle":
+        """The vehicle with one more effect, or with another in place of the one of that name."""
+        if self.has(effect.name):
+            at = self.index(effect.name)
+            effects = (*self.structure.effects[:at], effect, *self.structure.effects[at + 1 :])
+            numbers = (*self.parameters[:at], parameters, *self.parameters[at + 1 :])
+        else:
+            effects, numbers = (*self.structure.effects, effect), (*self.parameters, parameters)
+        return replace(self, structure=replace(self.structure, effects=effects), parameters=numbers)
+
+    def without_effect(self, *names: str) -> "Vehicle":
+        """The vehicle with the named effects off."""
+        keep = [at for at in range(len(self.parameters)) if self.structure.effects[at].name not in names]
+        for name in names:
+            self.index(name)
+        effects = tuple(self.structure.effects[at] for at in keep)
+        numbers = tuple(self.parameters[at] for at in keep)
+        return replace(self, structure=replace(self.structure, effects=effects), parameters=numbers)
+
+    def replace(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> "Vehicle":
+        """The vehicle with other numbers: `replace(mass=1.6)`, `replace({"rotors.k_thrust": 3e-8, "drag.linear": v})`."""
+        vehicle = self
+        for path, value in {**(changes or {}), **more}.items():
+            vehicle = _replace_at(vehicle, path, value)
+        return vehicle
+
+
+def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
+    head, _, rest = path.partition(".")
+    if not rest and head in {field.name for field in fields(Vehicle)}:
+        return replace(vehicle, **{head: value})
+    if head == "rotors" and rest:
+        rotors = tuple(_replace_in(rotor, rest, value, path, vehicle) for rotor in vehicle.rotors)
+        return replace(vehicle, rotors=rotors)
+    if rest and vehicle.has(head):
+        at = vehicle.index(head)
+        numbers = _replace_in(vehicle.parameters[at], rest, value, path, vehicle)
+        return replace(vehicle, parameters=(*vehicle.parameters[:at], numbers, *vehicle.parameters[at + 1 :]))
+    raise _no_such_parameter(path, vehicle)
+
+
+def _replace_in(record: Any, path: str, value: Any, whole: str, vehicle: Vehicle) -> Any:
+    head, _, rest = path.partition(".")
+    if head not in getattr(record, "_fields", ()):
+        raise _no_such_parameter(whole, vehicle)
+    inner = _replace_in(getattr(record, head), rest, value, whole, vehicle) if rest else value
+    return record._replace(**{head: inner})
+
+
+def _no_such_parameter(path: str, vehicle: Vehicle) -> KeyError:
+    names = ", ".join(("mass", "inertia_B", "rotors", *(effect.name for effect in vehicle.structure.effects)))
+    return KeyError(f"vehicle {vehicle.name!r} has no parameter {path!r}; expected a field of {names}")
+
+
+def wrench_breakdown(
+    state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM
+) -> dict[str, Wrench]:
+    """Each effect's wrench by its name  [N, N·m]"""
+    return {
+        effect.name: effect.wrench(own, state, command, vehicle, environment)
+        for effect, own in zip(vehicle.structure.effects, state.effects, strict=True)
+    }
+
+
+def wrench(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> Wrench:
+    """Σ over the effects: all that acts on the body at its centre of mass  [N, N·m]"""
+    total = Wrench()
+    for part in wrench_breakdown(state, command, vehicle, environment).values():
+        total = add_wrenches(total, part)
+    return total
+
+
+def derivative(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> State:
+    """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ by the actuation, and every effect's own rate"""
+    total = wrench(state, command, vehicle, environment)
+    return State(
+        p_W=state.v_W,
+        v_W=translational_acceleration(state.q_WB, total.f_B, total.f_W, mass=vehicle.mass),
+        q_WB=attitude_rate(state.q_WB, state.omega_B),
+        omega_B=angular_acceleration(state.omega_B, total.tau_B, inertia_B=vehicle.inertia_B),
+        rotor_speed=vehicle.structure.actuation.rotor_acceleration(state, command, vehicle, environment),
+        effects=tuple(
+            effect.derivative(own, state, command, vehicle, environment)
+            for effect, own in zip(vehicle.structure.effects, state.effects, strict=True)
+        ),
+    )
+
+
+def initial_effects(vehicle: Vehicle) -> tuple[Any, ...]:
+    """The effects' own states at the start, in the vehicle's order"""
+    return tuple(effect.initial(vehicle) for effect in vehicle.structure.effects)
+
+
+def at_rest(vehicle: Vehicle, p_W: Vec3 = ZERO, q_WB: Quat = IDENTITY) -> State:
+    """v = 0, ω = 0, Ω = 0 at a place and attitude"""
+    return State(Vec3(*p_W), ZERO, Quat(*q_WB), ZERO, tuple(0.0 for _ in vehicle.rotors), initial_effects(vehicle))

@@ -1,0 +1,247 @@
+"""The rotors of a vehicle together: what drives them, what they draw, and what they do to the body.
+
+Command → actuator → motor on the common bus → rotor speed → load → wrench.
+"""
+
+from typing import Any
+
+from samara.algebra import ZERO, Vec3
+from samara.ops import safe_sqrt
+from samara.physics.actuator import (
+    ActuatorState,
+    SecondOrder,
+    command_from_speed,
+    lag_rate,
+    saturate_speed,
+    second_order_rate,
+    speed_from_command,
+)
+from samara.physics.battery import (
+    BatteryState,
+    Ideal,
+    Source,
+    Thevenin,
+    battery_rate,
+    parallel_sources,
+    share_of_current,
+    source_of,
+)
+from samara.physics.effect import Actuation, Effect, Wrench, add_wrenches
+from samara.physics.motor import (
+    DcMotor,
+    bus_load,
+    dc_motor_rate,
+    effective_duty,
+    limited_current,
+    steady_current,
+    steady_duty,
+)
+from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.rotor import (
+    RotorLoad,
+    air_velocity,
+    axial_speed,
+    density_ratio,
+    rotor_load,
+    rotor_momentum_torque,
+    rotor_wrench,
+)
+from samara.quantity import Duty, RotorSpeed, Scalar
+
+_BUS_ITERATIONS = (
+    6  # the load is piecewise linear in the voltage: exact once no motor changes its regime; set by a test
+)
+
+
+def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
+    """Tᵢ, Qᵢ of every rotor, at the density and inflow it meets  [N, N·m]"""
+    ratio = density_ratio(environment.air_density)
+    factors: list[Scalar] = [ratio] * len(vehicle.rotors)
+    if vehicle.structure.inflow is not None:
+        v_air_B = air_velocity(state.q_WB, state.v_W, environment.wind_W)
+        factors = [
+            ratio * vehicle.structure.inflow(axial_speed(v_air_B, rotor), speed, rotor.radius)
+            for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True)
+        ]
+    return tuple(
+        rotor_load(speed, rotor, factor)
+        for speed, rotor, factor in zip(state.rotor_speed, vehicle.rotors, factors, strict=True)
+    )
+
+
+def bus_voltage(
+    source: Source, duties: tuple[Duty, ...], speeds: tuple[RotorSpeed, ...], motors: tuple[DcMotor, ...]
+) -> Scalar:
+    """V = V₀ − R₀ Σ I_bus(V), by Newton's method on this monotone, piecewise linear equation  [V]"""
+    voltage = source.voltage
+    for _ in range(_BUS_ITERATIONS):
+        demand: Scalar = 0.0
+        slope: Scalar = 0.0
+        for duty, speed, motor in zip(duties, speeds, motors, strict=True):
+            load = bus_load(duty, voltage, speed, motor)
+            demand, slope = demand + load.current, slope + load.slope
+        residual = voltage - source.voltage + source.resistance * demand
+        voltage = voltage - residual / (1.0 + source.resistance * slope)
+    return voltage
+
+
+def actuated(state: State, command: Command, vehicle: Vehicle) -> Command:
+    """The command as the motors receive it: the positions of the actuators where the vehicle has them"""
+    if not vehicle.has("actuator"):
+        return command
+    return tuple(own.position for own in state.effects[vehicle.index("actuator")])
+
+
+def supply_voltage(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Scalar:
+    """The bus voltage under the motors' load; 0 where the battery is disconnected  [V]"""
+    battery = vehicle["battery"]
+    if isinstance(battery, Ideal):
+        voltage = battery.voltage
+    else:
+        source = parallel_sources(_sources(state, vehicle))
+        motors = tuple(rotor.motor for rotor in vehicle.rotors)
+        voltage = bus_voltage(source, _duties(state, command, vehicle), state.rotor_speed, motors)
+    return environment.battery_connected * voltage
+
+
+def _sources(state: State, vehicle: Vehicle) -> tuple[Source, ...]:
+    own = state.effects[vehicle.index("battery")]
+    return tuple(source_of(each, battery) for each, battery in zip(own, vehicle["battery"], strict=True))
+
+
+def _duties(state: State, command: Command, vehicle: Vehicle) -> tuple[Scalar, ...]:
+    return tuple(
+        effective_duty(duty, rotor.motor)
+        for duty, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
+    )
+
+
+# What a command is -------------------------------------------------------------------------------------------------
+
+
+def _normalized(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+    return tuple(
+        lag_rate(speed, speed_from_command(u, rotor.motor), rotor.motor)
+        for u, speed, rotor in zip(actuated(state, command, vehicle), state.rotor_speed, vehicle.rotors, strict=True)
+    )
+
+
+def _normalized_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
+    return tuple(
+        command_from_speed(speed, rotor.motor) for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True)
+    )
+
+
+def _speed(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+    return tuple(
+        lag_rate(speed, saturate_speed(target, rotor.motor), rotor.motor)
+        for target, speed, rotor in zip(
+            actuated(state, command, vehicle), state.rotor_speed, vehicle.rotors, strict=True
+        )
+    )
+
+
+def _speed_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
+    return state.rotor_speed
+
+
+def _duty(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+    voltage = supply_voltage(state, command, vehicle, environment)
+    return tuple(
+        dc_motor_rate(
+            speed, limited_current(duty, voltage, speed, rotor.motor), load.torque, rotor.inertia, rotor.motor
+        )
+        for duty, speed, load, rotor in zip(
+            _duties(state, command, vehicle),
+            state.rotor_speed,
+            rotor_loads(state, vehicle, environment),
+            vehicle.rotors,
+            strict=True,
+        )
+    )
+
+
+def _duty_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
+    """dᵢ = Uᵢ / V with Uᵢ = R I + K Ω; V solves V = V₀ − R₀ P / V, P = Σ Uᵢ Iᵢ / η: the larger root of a quadratic."""
+    battery = vehicle["battery"]
+    source = Source(battery.voltage, 0.0) if isinstance(battery, Ideal) else parallel_sources(_sources(state, vehicle))
+    loads = rotor_loads(state, vehicle, environment)
+    power: Scalar = 0.0
+    at_one_volt = []
+    for speed, load, rotor in zip(state.rotor_speed, loads, vehicle.rotors, strict=True):
+        volts = steady_duty(speed, load.torque, 1.0, rotor.motor)
+        at_one_volt.append(volts)
+        power = power + volts * steady_current(speed, load.torque, rotor.motor) / rotor.motor.efficiency
+    voltage = 0.5 * (source.voltage + safe_sqrt(source.voltage * source.voltage - 4.0 * source.resistance * power))
+    return tuple(volts / voltage for volts in at_one_volt)
+
+
+def _no_rotors(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+    return ()
+
+
+def _wrench_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
+    return (vehicle.mass * vehicle["gravity"].acceleration, 0.0, 0.0, 0.0)
+
+
+NORMALIZED = Actuation("normalized", _normalized, _normalized_steady)
+SPEED = Actuation("speed", _speed, _speed_steady)
+DUTY = Actuation("duty", _duty, _duty_steady)
+WRENCH = Actuation("wrench", _no_rotors, _wrench_steady)
+
+
+# What the rotors and their supply do -------------------------------------------------------------------------------
+
+
+def _rotor_wrenches(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+    total = Wrench()
+    for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
+        total = add_wrenches(total, rotor_wrench(load, rotor))
+    return total
+
+
+def _rotor_momentum(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+    accelerations = vehicle.structure.actuation.rotor_acceleration(state, command, vehicle, environment)
+    tau_B = ZERO
+    for speed, acceleration, rotor in zip(state.rotor_speed, accelerations, vehicle.rotors, strict=True):
+        tau_B = tau_B + rotor_momentum_torque(state.omega_B, speed, acceleration, rotor)
+    return Wrench(tau_B=tau_B)
+
+
+def _commanded(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+    thrust, *tau_B = command
+    return Wrench(f_B=Vec3(0.0, 0.0, thrust), tau_B=Vec3(*tau_B))
+
+
+def _full_batteries(vehicle: Vehicle) -> tuple[BatteryState, ...]:
+    return tuple(BatteryState(1.0, 0.0) for _ in vehicle["battery"])
+
+
+def _battery_rates(
+    own: tuple[BatteryState, ...], state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> tuple[BatteryState, ...]:
+    batteries: tuple[Thevenin, ...] = vehicle["battery"]
+    voltage = supply_voltage(state, command, vehicle, environment)
+    return tuple(
+        battery_rate(each, environment.battery_connected * share_of_current(source, voltage), battery)
+        for each, source, battery in zip(own, _sources(state, vehicle), batteries, strict=True)
+    )
+
+
+def _actuators_at_zero(vehicle: Vehicle) -> tuple[ActuatorState, ...]:
+    return tuple(ActuatorState(0.0, 0.0) for _ in vehicle.rotors)
+
+
+def _actuator_rates(
+    own: tuple[ActuatorState, ...], state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> tuple[ActuatorState, ...]:
+    actuator: SecondOrder = vehicle["actuator"]
+    return tuple(second_order_rate(each, target, actuator) for each, target in zip(own, command, strict=True))
+
+
+ROTORS = Effect("rotors", wrench=_rotor_wrenches)
+ROTOR_MOMENTUM = Effect("rotor_momentum", wrench=_rotor_momentum)
+COMMANDED_WRENCH = Effect("commanded_wrench", wrench=_commanded)
+IDEAL_BATTERY = Effect("battery")
+THEVENIN_BATTERY = Effect("battery", initial=_full_batteries, derivative=_battery_rates)
+SECOND_ORDER_ACTUATOR = Effect("actuator", initial=_actuators_at_zero, derivative=_actuator_rates)

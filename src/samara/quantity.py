@@ -1,0 +1,57 @@
+"""What a number means: its unit, and the range it is declared for.
+
+Arguments and parameters carry this once, beside the function or field, as `Annotated[Scalar, Quantity(...)]`. The vehicle
+loader reads units and signs from it; the tests draw every argument of every physics function from it.
+"""
+
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+Scalar: TypeAlias = Any
+"""A Python float, a NumPy or JAX array, a CasADi or SymPy expression: whatever `samara.ops` knows."""
+
+
+class Quantity(NamedTuple):
+    """A number, or every component of a vector, within [low, high] of a unit. low ≥ 0 means it may never be negative."""
+
+    unit: str
+    low: float
+    high: float
+
+
+class Choice(NamedTuple):
+    """One of a few values."""
+
+    values: tuple[float, ...]
+
+
+class Unit(NamedTuple):
+    """A vector or quaternion of length one."""
+
+
+class SymmetricPositive(NamedTuple):
+    """A symmetric positive-definite matrix with eigenvalues within [low, high] of a unit."""
+
+    unit: str
+    low: float
+    high: float
+
+
+class Increasing(NamedTuple):
+    """A tuple of strictly increasing numbers within [low, high] of a unit."""
+
+    unit: str
+    low: float
+    high: float
+
+
+Ratio: TypeAlias = Annotated[Scalar, Quantity("1", -10.0, 10.0)]
+Angle: TypeAlias = Annotated[Scalar, Quantity("rad", -3.0, 3.0)]
+Duration: TypeAlias = Annotated[Scalar, Quantity("s", 0.0, 0.1)]
+TimeConstant: TypeAlias = Annotated[Scalar, Quantity("s", 0.01, 0.2)]
+AirDensity: TypeAlias = Annotated[Scalar, Quantity("kg/m^3", 0.3, 1.3)]
+Mass: TypeAlias = Annotated[Scalar, Quantity("kg", 0.02, 10.0)]
+RotorSpeed: TypeAlias = Annotated[Scalar, Quantity("rad/s", 0.0, 3000.0)]
+RotorAcceleration: TypeAlias = Annotated[Scalar, Quantity("rad/s^2", -1e4, 1e4)]
+Voltage: TypeAlias = Annotated[Scalar, Quantity("V", 0.0, 25.0)]
+Current: TypeAlias = Annotated[Scalar, Quantity("A", -20.0, 60.0)]
+Duty: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]

@@ -1,0 +1,325 @@
+"""From a TOML file to a vehicle: strict, and one sentence about what is wrong.
+
+Every value stands as `{ value, unit, source }`. What a table may hold, in which unit and of which sign, is read from the
+record it becomes: `[drag]` from `Drag`, `[motor]` from `Lag` or `DcMotor`, and so on.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from samara.algebra import Vec3, quat_from_axis_angle, rotate
+from samara.physics.actuator import Lag, SecondOrder
+from samara.physics.battery import Ideal, Thevenin
+from samara.physics.contact import Surface
+from samara.physics.drag import Damping, Drag
+from samara.physics.gravity import Gravity
+from samara.physics.motor import DcMotor
+from samara.physics.multirotor import Vehicle
+from samara.physics.rotor import Rotor
+from samara.quantity import Increasing, Quantity
+from samara.vehicles.build import ACTUATIONS, VehicleError, build_vehicle, check_vehicle
+
+SCHEMA = 1
+MOTORS: dict[str, type[Any]] = {"lag": Lag, "dc": DcMotor}
+BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}
+CONVERSIONS: dict[tuple[str, str], Callable[[float], float]] = {
+    ("deg", "rad"): math.radians,
+    ("A h", "C"): lambda hours: 3600.0 * hours,
+    ("rpm/V", "N m/A"): lambda kv: 60.0 / (2.0 * math.pi * kv),
+}
+_SPINS = {"ccw": 1, "cw": -1}
+_LENGTH = Quantity("m", -1.0, 1.0)
+_ANGLE = Quantity("rad", -math.pi, math.pi)
+
+
+def vehicle_names() -> list[str]:
+    """The names of the vehicles that come with Samara."""
+    return sorted(
+        entry.name[:-5] for entry in resources.files("samara.vehicles").iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
+    """A vehicle by its shipped name or from a file, with other numbers where given: `vehicle("iris", mass=1.6)`."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise VehicleError(f"{path}: cannot be read ({error}); expected a vehicle file") from None
+        loaded = parse_vehicle(text, path.name)
+    elif str(name_or_path) in vehicle_names():
+        entry = resources.files("samara.vehicles").joinpath(f"{name_or_path}.toml")
+        loaded = parse_vehicle(entry.read_text(encoding="utf-8"), f"{name_or_path}.toml")
+    else:
+        raise VehicleError(
+            f"no vehicle {str(name_or_path)!r}; expected a .toml file or one of {', '.join(vehicle_names())}"
+        )
+    if not overrides:
+        return loaded
+    try:
+        return check_vehicle(loaded.replace(overrides))
+    except KeyError as error:
+        raise VehicleError(error.args[0]) from None
+
+
+def parse_vehicle(text: str, origin: str) -> Vehicle:
+    """A vehicle from the text of a file; `origin` is what errors call it."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise VehicleError(f"{origin}: is not TOML ({error})") from None
+    file = _Table(document, origin, "", [])
+    schema = file.take("schema")
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise VehicleError(f"{origin}: schema = {schema!r}: expected {SCHEMA}")
+    if schema > SCHEMA:
+        raise VehicleError(f"{origin}: schema = {schema}: this Samara reads up to {SCHEMA}; a newer one wrote it")
+    name = file.text("name")
+    actuation = file.text("actuation", choices=tuple(ACTUATIONS))
+    description = file.text("description", default="")
+    body = file.table("body")
+    options: dict[str, Any] = {"mass": body.number("mass", Quantity("kg", 1e-3, 1e3)), "inertia": _inertia(body)}
+    body.finish()
+    options |= _gravity(file) | _drag(file) | _contact(file)
+    if damping := file.table("damping", optional=True):
+        options["damping"] = damping.record(Damping)
+    if inflow := file.table("inflow", optional=True):
+        options["inflow"] = inflow.text("model")
+        inflow.finish()
+    if actuator := file.table("actuator", optional=True):
+        options["actuator"] = actuator.record(SecondOrder)
+    options["battery"] = _battery(file)
+    options["rotors"] = _rotors(file)
+    file.finish()
+    try:
+        return build_vehicle(name, actuation=actuation, description=description, sources=tuple(file.sources), **options)
+    except VehicleError as error:
+        raise VehicleError(str(error).replace(f"{name}:", f"{origin}:", 1)) from None
+
+
+class _Table:
+    """A table of the file that knows its name and forgets what was read, so that what is left over is unknown."""
+
+    def __init__(self, entries: Any, origin: str, path: str, sources: list[tuple[str, str]]) -> None:
+        if not isinstance(entries, dict):
+            raise VehicleError(f"{origin}: {path} = {entries!r}: expected a table")
+        self.entries, self.origin, self.path, self.sources = dict(entries), origin, path, sources
+
+    def __bool__(self) -> bool:
+        return True
+
+    def name(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def error(self, key: str, text: str) -> VehicleError:
+        return VehicleError(f"{self.origin}: {self.name(key)} {text}")
+
+    def take(self, key: str) -> Any:
+        if key not in self.entries:
+            raise self.error(key, "is missing")
+        return self.entries.pop(key)
+
+    def text(self, key: str, default: str | None = None, choices: tuple[str, ...] = ()) -> str:
+        value = self.entries.pop(key, default) if default is not None else self.take(key)
+        if not isinstance(value, str) or (choices and value not in choices):
+            expected = f"one of {', '.join(choices)}" if choices else "a text"
+            raise self.error(key, f"= {value!r}: expected {expected}")
+        return value
+
+    def table(self, key: str, optional: bool = False) -> "_Table | Any":
+        if optional and key not in self.entries:
+            return None
+        return _Table(self.take(key), self.origin, self.name(key), self.sources)
+
+    def tables(self, key: str) -> list["_Table"]:
+        entries = self.entries.pop(key, [])
+        if not isinstance(entries, list):
+            raise self.error(key, f"= {entries!r}: expected a list of tables")
+        return [_Table(entry, self.origin, f"{self.name(key)}[{i}]", self.sources) for i, entry in enumerate(entries)]
+
+    def finish(self) -> None:
+        for key in self.entries:
+            raise self.error(key, "is not a key Samara knows here")
+
+    def quantity(self, key: str, unit: str) -> tuple[Any, Callable[[float], float]]:
+        """The bare value of a `{ value, unit, source }` and the conversion of its unit."""
+        entry = _Table(self.take(key), self.origin, self.name(key), self.sources)
+        value, given, source = entry.take("value"), entry.text("unit"), entry.text("source")
+        entry.finish()
+        self.sources.append((self.name(key), source))
+        if given == unit:
+            return value, float
+        if (given, unit) in CONVERSIONS:
+            return value, CONVERSIONS[given, unit]
+        raise self.error(key, f"has the unit {given!r}: expected {unit!r}")
+
+    def number(self, key: str, quantity: Any) -> float:
+        value, convert = self.quantity(key, quantity.unit)
+        return self.checked(key, value, convert, quantity)
+
+    def checked(self, key: str, value: Any, convert: Callable[[float], float], quantity: Any) -> float:
+        shown = f"= {value!r} {quantity.unit}"
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise self.error(key, f"{shown}: expected a finite number")
+        if quantity.low > 0.0 and value <= 0.0:
+            raise self.error(key, f"{shown}: expected a positive number")
+        if quantity.low == 0.0 and value < 0.0:
+            raise self.error(key, f"{shown}: expected a number that is not negative")
+        return convert(value)
+
+    def numbers(self, key: str, quantity: Any, count: int | None = None) -> tuple[float, ...]:
+        value, convert = self.quantity(key, quantity.unit)
+        if not isinstance(value, list) or (count is not None and len(value) != count):
+            raise self.error(key, f"= {value!r}: expected {count if count is not None else 'a list of'} numbers")
+        return tuple(self.checked(key, each, convert, quantity) for each in value)
+
+    def vector(self, key: str, quantity: Any) -> Vec3:
+        return Vec3(*self.numbers(key, quantity, 3))
+
+    def record(self, kind: type[Any]) -> Any:
+        """A named tuple whose fields are the table's keys, each with the unit and sign its annotation declares."""
+        values = self.fields(kind)
+        self.finish()
+        return kind(**values)
+
+    def fields(self, kind: type[Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for field, hint in get_type_hints(kind, include_extras=True).items():
+            if field not in self.entries and field in kind._field_defaults:
+                continue
+            base, quantity = get_args(hint)[:2]
+            if base is Vec3:
+                values[field] = self.vector(field, quantity)
+            elif get_origin(base) is tuple:
+                values[field] = self.numbers(field, quantity)
+                if isinstance(quantity, Increasing) and list(values[field]) != sorted(set(values[field])):
+                    raise self.error(field, f"= {list(values[field])} {quantity.unit}: expected increasing numbers")
+            else:
+                values[field] = self.number(field, quantity)
+        return values
+
+
+def _inertia(body: _Table) -> tuple[float, ...]:
+    value, convert = body.quantity("inertia", "kg m^2")
+    rows = value if isinstance(value, list) and len(value) == 3 else []
+    full = bool(rows) and all(isinstance(row, list) and len(row) == 3 for row in rows)
+    numbers = [each for row in rows for each in row] if full else rows
+    if not numbers:
+        raise body.error("inertia", f"= {value!r} kg m^2: expected 3 numbers (diagonal) or 3 rows of 3")
+    any_sign = Quantity("kg m^2", -1.0, 1.0)
+    return tuple(body.checked("inertia", each, convert, any_sign) for each in numbers)
+
+
+def _gravity(file: _Table) -> dict[str, Any]:
+    table = file.table("gravity")
+    model = table.text("model", default="uniform")
+    return {"gravity": table.record(Gravity).acceleration, "gravity_model": model}
+
+
+def _drag(file: _Table) -> dict[str, Any]:
+    table = file.table("drag", optional=True)
+    if not table:
+        return {}
+    axes = table.text("axes")
+    return {"drag": table.record(Drag), "drag_axes": axes}
+
+
+def _contact(file: _Table) -> dict[str, Any]:
+    table = file.table("contact", optional=True)
+    if not table:
+        return {}
+    value, convert = table.quantity("points", "m")
+    if not isinstance(value, list) or not value or not all(isinstance(p, list) and len(p) == 3 for p in value):
+        raise table.error("points", f"= {value!r}: expected a list of points of 3 numbers")
+    hints = get_type_hints(Surface, include_extras=True)
+    options: dict[str, Any] = {
+        "contact_points": [Vec3(*(table.checked("points", x, convert, _LENGTH) for x in point)) for point in value],
+        "friction": table.number("friction", get_args(hints["friction"])[1]),
+    }
+    for key in ("stiffness", "damping"):
+        if key in table.entries:
+            options[f"contact_{key}"] = table.number(key, get_args(hints[key])[1])
+    table.finish()
+    return options
+
+
+def _battery(file: _Table) -> Any:
+    if "battery" not in file.entries:
+        return None
+    if isinstance(file.entries["battery"], dict):
+        file.entries["battery"] = [file.entries["battery"]]
+    batteries = []
+    for table in file.tables("battery"):
+        kind = BATTERIES[table.text("model", choices=tuple(BATTERIES))]
+        battery = table.record(kind)
+        if isinstance(battery, Thevenin) and len(battery.table_charge) != len(battery.table_voltage):
+            raise table.error(
+                "table_voltage", f"has {len(battery.table_voltage)} values: expected {len(battery.table_charge)}"
+            )
+        batteries.append(battery)
+    if any(isinstance(battery, Ideal) for battery in batteries):
+        if len(batteries) > 1:
+            raise VehicleError(
+                f"{file.origin}: battery has {len(batteries)} entries: expected an ideal one to stand alone"
+            )
+        return batteries[0]
+    return batteries
+
+
+def _rotors(file: _Table) -> list[Rotor]:
+    shared = file.table("rotor", optional=True)
+    shared_values = {} if not shared else _rotor_values(shared)
+    if shared:
+        shared.finish()
+    shared_motor = _motor(file)
+    rotors = []
+    for table in file.tables("rotors"):
+        r_B, axis_B = _placement(table)
+        spin = _SPINS[table.text("spin", choices=tuple(_SPINS))]
+        values = shared_values | _rotor_values(table)
+        for key in ("k_thrust", "k_torque"):
+            if key not in values:
+                raise table.error(key, "is missing, here and in [rotor]")
+        motor = _motor(table) or shared_motor
+        if motor is None:
+            raise table.error("motor", "is missing, here and as [motor]")
+        table.finish()
+        rotors.append(Rotor(r_B, axis_B, spin, motor=motor, **values))
+    if not rotors and (shared_values or shared_motor):
+        raise VehicleError(f"{file.origin}: rotors is missing; expected one [[rotors]] for each rotor")
+    return rotors
+
+
+def _rotor_values(table: _Table) -> dict[str, float]:
+    hints = get_type_hints(Rotor, include_extras=True)
+    keys = [key for key in ("k_thrust", "k_torque", "inertia", "radius") if key in table.entries]
+    return {key: table.number(key, get_args(hints[key])[1]) for key in keys}
+
+
+def _motor(table: _Table) -> Any:
+    motor = table.table("motor", optional=True)
+    if not motor:
+        return None
+    return motor.record(MOTORS[motor.text("model", choices=tuple(MOTORS))])
+
+
+def _placement(table: _Table) -> tuple[Vec3, Vec3]:
+    """A hub by its position, or by arm and azimuth; its axis upright, given, or tilted about the arm."""
+    if "position" in table.entries:
+        r_B = table.vector("position", _LENGTH)
+        outward = Vec3(r_B.x, r_B.y, 0.0)
+    else:
+        arm, azimuth = table.number("arm", Quantity("m", 1e-3, 10.0)), table.number("azimuth", _ANGLE)
+        height = table.number("height", _LENGTH) if "height" in table.entries else 0.0
+        outward = Vec3(math.cos(azimuth), math.sin(azimuth), 0.0)
+        r_B = outward * arm + Vec3(0.0, 0.0, height)
+    if "axis" in table.entries:
+        return r_B, table.vector("axis", Quantity("1", -1.0, 1.0))
+    if "tilt" in table.entries:
+        return r_B, rotate(quat_from_axis_angle(outward, table.number("tilt", _ANGLE)), Vec3(0.0, 0.0, 1.0))
+    return r_B, Vec3(0.0, 0.0, 1.0)
