@@ -1,13 +1,20 @@
 """Small worlds the tests share: long flights made fast by tracing the one source through CasADi."""
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import casadi
 import numpy as np
+from scipy.spatial.transform import Rotation
 
+from samara import build_vehicle
+from samara.algebra import Mat3, Vec3
 from samara.arrays import flatten, unflatten
 from samara.integrate import rk4
-from samara.physics.multirotor import CALM, Environment, State, Vehicle, derivative
+from samara.physics.actuator import Lag
+from samara.physics.multirotor import CALM, Environment, State, Vehicle, at_rest, derivative
+from samara.physics.rotor import Rotor
 
 
 def traced_flight(
@@ -27,7 +34,112 @@ def traced_flight(
         advanced = method(lambda s: derivative(s, inputs, vehicle, environment), symbolic, dt)
         step = casadi.Function("step", [x, u], [casadi.cse(casadi.vertcat(*flatten(advanced)))])
         fold = step.mapaccum("flight", steps, {"base": 100}) if steps > 1 else step
-        result = fold(np.array(flatten(state), dtype=float), np.tile(np.array(command, dtype=float)[:, None], (1, steps)))
+        result = fold(
+            np.array(flatten(state), dtype=float), np.tile(np.array(command, dtype=float)[:, None], (1, steps))
+        )
         return np.array(result)
 
     return fly
+
+
+def traced_step(
+    vehicle: Vehicle, dt: float, environment: Environment = CALM, method: Callable = rk4
+) -> casadi.Function:
+    """(components, command) → components after one step: the one source as a flat list of instructions."""
+    state = at_rest(vehicle)
+    n, m = len(flatten(state)), len(vehicle.rotors) or 4
+    x, u = casadi.SX.sym("x", n), casadi.SX.sym("u", m)
+    symbolic = unflatten(state, iter(x[i] for i in range(n)))
+    inputs = tuple(u[i] for i in range(m))
+    advanced = method(lambda s: derivative(s, inputs, vehicle, environment), symbolic, dt)
+    return casadi.Function("step", [x, u], [casadi.cse(casadi.vertcat(*flatten(advanced)))])
+
+
+def fly(
+    vehicle: Vehicle,
+    state: State,
+    command: tuple,
+    seconds: float,
+    environment: Environment = CALM,
+    dt: float = 1e-3,
+    every: int = 1,
+) -> np.ndarray:
+    """Every `every`-th state of a flight under a constant command, the first included: (records, components).
+
+    The step writes from one buffer into the other and back, which is what makes a minute at 1 kHz take a second.
+    """
+    step = traced_step(vehicle, dt, environment)
+    here, there = np.array(flatten(state), dtype=float), np.empty(len(flatten(state)))
+    held = np.array(command, dtype=float)
+    forth, back = (_buffered(step, source, held, target) for source, target in ((here, there), (there, here)))
+    records = [here.copy()]
+    for i in range(1, round(seconds / dt) + 1):
+        (forth if i % 2 else back)()
+        if i % every == 0:
+            records.append((there if i % 2 else here).copy())
+    return np.array(records)
+
+
+def _buffered(step: casadi.Function, x: np.ndarray, u: np.ndarray, out: np.ndarray) -> Callable[[], None]:
+    buffer, evaluate = step.buffer()
+    buffer.set_arg(0, memoryview(x))
+    buffer.set_arg(1, memoryview(u))
+    buffer.set_res(0, memoryview(out))
+
+    def once(_keep: tuple = (buffer, x, u, out)) -> None:
+        evaluate()
+
+    return once
+
+
+def state_of(vehicle: Vehicle, components: np.ndarray) -> State:
+    """The state that one record of `fly` holds."""
+    return unflatten(at_rest(vehicle), (float(x) for x in components))
+
+
+def states_of(vehicle: Vehicle, records: np.ndarray) -> State:
+    """All records of `fly` as one batched state."""
+    return unflatten(at_rest(vehicle), iter(records.T))
+
+
+def rotation(q_WB: tuple) -> Rotation:
+    """SciPy's rotation for (w, x, y, z): the other road for everything attitude."""
+    w, x, y, z = q_WB
+    return Rotation.from_quat(np.stack([x, y, z, w], axis=-1))
+
+
+def make_rotor(tilt: float = 0.0, spin: int = 1, **changes: Any) -> Rotor:
+    """A rotor at the front left, its axis tilted sideways [rad]."""
+    axis_B = Vec3(0.0, -math.sin(tilt), math.cos(tilt))
+    rotor = Rotor(
+        Vec3(0.2, 0.15, 0.03),
+        axis_B,
+        spin,
+        k_thrust=1.1e-5,
+        k_torque=1.8e-7,
+        inertia=6e-5,
+        motor=Lag(0.0, 2000.0, 0.05, 0.05),
+    )
+    return rotor._replace(**changes)
+
+
+def make_body(**options: Any) -> Vehicle:
+    """A body driven by thrust and torques, without air: mass 2 kg, three different moments of inertia."""
+    return build_vehicle("body", **{"mass": 2.0, "inertia": (0.02, 0.03, 0.04), "actuation": "wrench", **options})
+
+
+def free_body(rotors: tuple[Rotor, ...]) -> Vehicle:
+    """A body that carries rotors through empty space: no weight, no thrust, only the rotors' angular momentum."""
+    inertia = Mat3(0.012, 0.001, -0.002, 0.001, 0.017, 0.0015, -0.002, 0.0015, 0.021)
+    vehicle = build_vehicle("free body", mass=1.3, inertia=inertia, rotors=rotors, actuation="speed")
+    return vehicle.without_effect("gravity", "rotors")
+
+
+def world_angular_momentum(state: State, vehicle: Vehicle) -> np.ndarray:
+    """R (J ω + Σ s J_r Ω a), in NumPy"""
+    inertia = np.array(vehicle.inertia_B, dtype=float).reshape(3, 3)
+    spinning = sum(
+        rotor.spin * rotor.inertia * speed * np.array(rotor.axis_B)
+        for rotor, speed in zip(vehicle.rotors, state.rotor_speed, strict=True)
+    )
+    return rotation(state.q_WB).apply(inertia @ np.array(state.omega_B) + spinning)

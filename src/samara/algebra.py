@@ -249,10 +249,10 @@ def solve_definite(m: Definite, b: Vector) -> Vec3:
     """M⁻¹ b for a symmetric positive-definite M, by M = L D Lᵀ; a diagonal M costs three divisions."""
     l_yx, l_zx = m.yx / m.xx, m.zx / m.xx
     d_y = m.yy - l_yx * m.yx
-    l_zy = m.zy - l_zx * m.yx / d_y
+    l_zy = (m.zy - l_zx * m.yx) / d_y
     d_z = m.zz - l_zx * m.zx - l_zy * l_zy * d_y
     y = b.y - l_yx * b.x
-    z = b.z - l_zx * b.x - l_zy * y / d_z
+    z = (b.z - l_zx * b.x - l_zy * y) / d_z
     y = y / d_y - l_zy * z
     x = b.x / m.xx - l_yx * y - l_zx * z
     return Vec3(x, y, z)

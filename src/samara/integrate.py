@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from samara.algebra import Quat, angle_between, normalize
-from samara.ops import absolute, maximum
+from samara.ops import absolute, maximum, safe_norm
 from samara.quantity import Scalar
 
 S = TypeVar("S")
@@ -136,8 +136,10 @@ def adaptive(tableau: Tableau, rate: Rate[S], state: S, dt: float, rtol: float, 
 
     The norm is the largest component error over atol + rtol |x|. All drones of a batch share the step of the worst.
     """
-    time, h = 0.0, dt
-    smallest = 1e-12 * abs(dt)
+    if not 0.0 <= dt < math.inf:
+        raise ValueError(f"a step of {dt} s: expected a finite number that is not negative")
+    time, h = 0.0, _first_step(rate(state), state, rtol, atol)
+    smallest = 1e-12 * dt
     while time < dt:
         h = min(h, dt - time)
         rates = _stage_rates(tableau, rate, state, h)
@@ -153,6 +155,16 @@ def adaptive(tableau: Tableau, rate: Rate[S], state: S, dt: float, rtol: float, 
     return state
 
 
+def _first_step(slope: Any, state: Any, rtol: float, atol: float) -> float:
+    """h = 0.01 ‖x‖ / ‖ẋ‖ in that norm (Hairer, Nørsett & Wanner, II.4): the first trial stays near the state"""
+    sizes, speeds = [1.0], [0.0]
+    for x, f in zip(_leaves(state, Quat), _leaves(slope, Quat), strict=True):
+        size, speed = (1.0, safe_norm(*f)) if isinstance(x, Quat) else (absolute(x), absolute(f))
+        sizes.append(_largest(size / (atol + rtol * size)))
+        speeds.append(_largest(speed / (atol + rtol * size)))
+    return 0.01 * max(sizes) / max(speeds) if max(speeds) > 0.0 else math.inf
+
+
 def _error(high: Any, low: Any, before: Any, rtol: float, atol: float) -> float:
     worst = 0.0
     for a, b, x in zip(_leaves(high, Quat), _leaves(low, Quat), _leaves(before, Quat), strict=True):
@@ -160,8 +172,12 @@ def _error(high: Any, low: Any, before: Any, rtol: float, atol: float) -> float:
             scaled = angle_between(a, b) / (atol + rtol)
         else:
             scaled = absolute(a - b) / (atol + rtol * maximum(absolute(a), absolute(x)))
-        largest = float(scaled.max()) if hasattr(scaled, "max") else float(scaled)
-        worst = largest if largest > worst or math.isnan(largest) else worst
-        if math.isnan(worst):
-            return worst
+        largest = _largest(scaled)
+        if math.isnan(largest):
+            return largest
+        worst = max(worst, largest)
     return worst
+
+
+def _largest(x: Any) -> float:
+    return float(x.max()) if hasattr(x, "max") else float(x)

@@ -27,9 +27,7 @@ _LIBRARIES = {
 }
 _PRECEDENCE = ("sympy", "casadi", "jax.numpy", "numpy", "math")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
-    ("math", "absolute"): "fabs",
-    ("casadi", "absolute"): "fabs",
-    ("sympy", "absolute"): "Abs",
+    ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
     ("numpy", "equal"): operator.eq,
     ("jax.numpy", "equal"): operator.eq,
@@ -43,7 +41,8 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("sympy", "logical_or"): "Or",
     ("math", "where"): lambda condition, a, b: a if condition else b,
     ("casadi", "where"): "if_else",
-    ("sympy", "where"): "_select",
+    ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
+    ("jax.numpy", "where"): lambda condition, a, b: _jax_where(condition, a, b),
 }
 
 
@@ -58,10 +57,20 @@ def _library(kind: Any) -> str:
 @cache
 def _function(operation: str, library: str) -> Callable[..., Any]:
     spelling = _SPELLINGS.get((library, operation), operation)
-    if spelling == "_select":
-        piecewise = importlib.import_module("sympy").Piecewise
-        return lambda condition, a, b: piecewise((a, condition), (b, True))
     return getattr(importlib.import_module(library), spelling) if isinstance(spelling, str) else spelling
+
+
+def _sympy_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    return importlib.import_module("sympy").Piecewise((a, condition), (b, True))
+
+
+def _jax_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """`jax.numpy.where` as a bare select: it is a nested call that makes tracing slow and differentiating ten times slower."""
+    jnp, lax = importlib.import_module("jax.numpy"), importlib.import_module("jax.lax")
+    if _is_literal(a) and _is_literal(b):
+        return jnp.where(condition, a, b)
+    kind, shape = jnp.result_type(a, b), jnp.broadcast_shapes(jnp.shape(condition), jnp.shape(a), jnp.shape(b))
+    return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, jnp.asarray(a, kind), jnp.asarray(b, kind))))
 
 
 def _dispatch(operation: str, *values: Scalar) -> Scalar:
@@ -135,8 +144,8 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
 
 
 def absolute(x: Scalar) -> Scalar:
-    """|x|"""
-    return _dispatch("absolute", x)
+    """|x|, with slope +1 at 0 (the libraries' own disagree there)"""
+    return where(x < 0, -x, x)
 
 
 def equal(a: Scalar, b: Scalar) -> Scalar:
@@ -184,7 +193,7 @@ def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
 
 def sign(x: Scalar) -> Scalar:
     """−1, 0 or 1"""
-    return where(x > 0, 1.0, where(x < 0, -1.0, x * 0.0))
+    return where(x > 0, 1.0, where(x < 0, -1.0, where(x <= 0, 0.0, x)))  # not 0·x: CasADi folds it, and the NaN with it
 
 
 def safe_sqrt(x: Scalar) -> Scalar:
@@ -201,9 +210,8 @@ def safe_norm(*components: Scalar) -> Scalar:
 
 
 def safe_divide(a: Scalar, b: Scalar) -> Scalar:
-    """a / b, and 0 with finite slopes where b = 0."""
-    zero = equal(b, 0.0)
-    return where(zero, a * 0.0, a / where(zero, 1.0, b))
+    """a / b, and a / ∞ = 0 with finite slopes where b = 0."""
+    return a / where(equal(b, 0.0), math.inf, b)
 
 
 def wrap_angle(x: Scalar) -> Scalar:

@@ -18,6 +18,20 @@ class Quantity(NamedTuple):
     high: float
 
 
+LARGEST = 1e12  # in size; what is larger is a slip of the pen in any of our units
+
+
+def expected(value: Any, quantity: Any) -> str | None:
+    """What a number of this quantity should have been, or None when it is fine: finite, and of the declared sign."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
+        return f"a finite number, at most {LARGEST:g} in size"
+    if quantity.low > 0.0 and value <= 0.0:
+        return "a positive number"
+    if quantity.low == 0.0 and value < 0.0:
+        return "a number that is not negative"
+    return None
+
+
 class Choice(NamedTuple):
     """One of a few values."""
 

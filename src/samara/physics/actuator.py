@@ -63,11 +63,15 @@ def lag_step(speed: RotorSpeed, target: RotorSpeed, dt: Duration, motor: Lag) ->
 
 
 def second_order_rate(own: ActuatorState, target: Ratio, actuator: SecondOrder) -> ActuatorState:
-    """ẍ = ωn² (u − x) − 2 ζ ωn ẋ,  |ẋ| ≤ ẋ_max  [1/s, 1/s²]"""
+    """ẍ = ωn² (u − x) − 2 ζ ωn ẋ,  |ẋ| ≤ ẋ_max  [1/s, 1/s²]
+
+    A step that carries the rate past its limit leaves an excess, which fades with ωn instead of delaying the way back.
+    """
     limit = actuator.rate_limit
     rate = clamp(own.rate, -limit, limit)
     wn = actuator.natural_frequency
     acceleration = wn * wn * (target - own.position) - 2.0 * actuator.damping_ratio * wn * rate
     pushing_up = logical_and(own.rate >= limit, acceleration > 0)
     pushing_down = logical_and(own.rate <= -limit, acceleration < 0)
-    return ActuatorState(rate, where(pushing_up, 0.0, where(pushing_down, 0.0, acceleration)))
+    held = where(pushing_up, 0.0, where(pushing_down, 0.0, acceleration))
+    return ActuatorState(rate, held + wn * (rate - own.rate))

@@ -6,10 +6,11 @@ no-load current, no losses in the controller, and lets a fast rotor charge the b
 
 from typing import Annotated, NamedTuple, TypeAlias
 
-from samara.ops import clamp, equal, where
+from samara.ops import clamp, equal, safe_divide, where
 from samara.quantity import Current, Duty, Quantity, RotorSpeed, Scalar, Voltage
 
 LoadTorque: TypeAlias = Annotated[Scalar, Quantity("N m", 0.0, 1.0)]
+LiveVoltage: TypeAlias = Annotated[Scalar, Quantity("V", 3.0, 25.0)]
 RotorInertia: TypeAlias = Annotated[Scalar, Quantity("kg m^2", 1e-6, 1e-3)]
 
 
@@ -72,7 +73,12 @@ def bus_load(duty: Duty, voltage: Voltage, speed: RotorSpeed, motor: DcMotor) ->
     return BusLoad(passed * limited, where(equal(limited, current), passed * duty / motor.resistance, 0.0))
 
 
-def steady_duty(speed: RotorSpeed, load_torque: LoadTorque, voltage: Voltage, motor: DcMotor) -> Scalar:
+def voltage_for_current(current: Current, duty: Duty, speed: RotorSpeed, motor: DcMotor) -> Scalar:
+    """V = (R I + K Ω) / d, the bus voltage at which the motor takes a current; 0 where d = 0: it takes none at any  [V]"""
+    return safe_divide(motor.resistance * current + motor.constant * speed, duty)
+
+
+def steady_duty(speed: RotorSpeed, load_torque: LoadTorque, voltage: LiveVoltage, motor: DcMotor) -> Scalar:
     """d = (R I + K Ω) / V with K (I − I₀) = Q + b Ω: the duty that holds a speed"""
     return (motor.resistance * steady_current(speed, load_torque, motor) + motor.constant * speed) / voltage
 

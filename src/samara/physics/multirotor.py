@@ -5,7 +5,7 @@ the list costs nothing.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from samara.algebra import IDENTITY, ZERO, Attitude, Mat3, Quat, Vec3
@@ -22,11 +22,14 @@ Command: TypeAlias = tuple[Scalar, ...]
 """One number per rotor, of the kind the vehicle's actuation names; or (T, τx, τy, τz) for a body driven by a wrench."""
 
 
+Position: TypeAlias = Annotated[Vec3, Quantity("m", -100.0, 100.0)]
+
+
 class State(NamedTuple):
     """Position, velocity (world axes), attitude (body to world), angular velocity (body axes), rotor speeds, and the
     states of the vehicle's effects in their order. SI units."""
 
-    p_W: Annotated[Vec3, Quantity("m", -100.0, 100.0)]
+    p_W: Position
     v_W: Annotated[Vec3, Quantity("m/s", -20.0, 20.0)]
     q_WB: Attitude
     omega_B: Annotated[Vec3, Quantity("rad/s", -10.0, 10.0)]
@@ -62,14 +65,18 @@ CALM = Environment()
 
 @dataclass(frozen=True)
 class Structure:
-    """What a vehicle is, without its numbers: names, switches, effects. Hashable; resolved when a trace is made."""
+    """What a vehicle is, without its numbers: names, switches, effects. Hashable; resolved when a trace is made.
+
+    Where its numbers come from, and which were replaced since, is carried along and makes no difference to what it is.
+    """
 
     name: str
     actuation: Actuation
     effects: tuple[Effect, ...]
     inflow: Callable[[Scalar, Scalar, Scalar], Scalar] | None = None
-    description: str = ""
-    sources: tuple[tuple[str, str], ...] = ()
+    description: str = field(default="", compare=False)
+    sources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    replaced: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -122,10 +129,11 @@ class Vehicle:
 
     def replace(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> "Vehicle":
         """The vehicle with other numbers: `replace(mass=1.6)`, `replace({"rotors.k_thrust": 3e-8, "drag.linear": v})`."""
-        vehicle = self
-        for path, value in {**(changes or {}), **more}.items():
+        vehicle, all_changes = self, {**(changes or {}), **more}
+        for path, value in all_changes.items():
             vehicle = _replace_at(vehicle, path, value)
-        return vehicle
+        replaced = (*vehicle.structure.replaced, *all_changes)
+        return replace(vehicle, structure=replace(vehicle.structure, replaced=replaced))
 
 
 def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
@@ -144,6 +152,8 @@ def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
 
 def _replace_in(record: Any, path: str, value: Any, whole: str, vehicle: Vehicle) -> Any:
     head, _, rest = path.partition(".")
+    if type(record) is tuple and record:  # several batteries: all of them
+        return tuple(_replace_in(each, path, value, whole, vehicle) for each in record)
     if head not in getattr(record, "_fields", ()):
         raise _no_such_parameter(whole, vehicle)
     inner = _replace_in(getattr(record, head), rest, value, whole, vehicle) if rest else value
@@ -194,6 +204,6 @@ def initial_effects(vehicle: Vehicle) -> tuple[Any, ...]:
     return tuple(effect.initial(vehicle) for effect in vehicle.structure.effects)
 
 
-def at_rest(vehicle: Vehicle, p_W: Vec3 = ZERO, q_WB: Quat = IDENTITY) -> State:
+def at_rest(vehicle: Vehicle, p_W: Position = ZERO, q_WB: Attitude = IDENTITY) -> State:
     """v = 0, ω = 0, Ω = 0 at a place and attitude"""
     return State(Vec3(*p_W), ZERO, Quat(*q_WB), ZERO, tuple(0.0 for _ in vehicle.rotors), initial_effects(vehicle))

@@ -6,7 +6,7 @@ Command → actuator → motor on the common bus → rotor speed → load → wr
 from typing import Any
 
 from samara.algebra import ZERO, Vec3
-from samara.ops import safe_sqrt
+from samara.ops import clamp, maximum, minimum, safe_sqrt, where
 from samara.physics.actuator import (
     ActuatorState,
     SecondOrder,
@@ -35,6 +35,7 @@ from samara.physics.motor import (
     limited_current,
     steady_current,
     steady_duty,
+    voltage_for_current,
 )
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.physics.rotor import (
@@ -47,10 +48,6 @@ from samara.physics.rotor import (
     rotor_wrench,
 )
 from samara.quantity import Duty, RotorSpeed, Scalar
-
-_BUS_ITERATIONS = (
-    6  # the load is piecewise linear in the voltage: exact once no motor changes its regime; set by a test
-)
 
 
 def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
@@ -72,17 +69,38 @@ def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tup
 def bus_voltage(
     source: Source, duties: tuple[Duty, ...], speeds: tuple[RotorSpeed, ...], motors: tuple[DcMotor, ...]
 ) -> Scalar:
-    """V = V₀ − R₀ Σ I_bus(V), by Newton's method on this monotone, piecewise linear equation  [V]"""
-    voltage = source.voltage
-    for _ in range(_BUS_ITERATIONS):
+    """V = V₀ − R₀ Σ I_bus(V)  [V]
+
+    The load grows with V in straight pieces, between the voltages at which some motor reaches a limit or begins to charge.
+    So V lies between V₀ and V₀ − R₀ Σ I_bus(V₀); those voltages narrow that down to one piece, and Newton's step is exact.
+    """
+    motor_duties = tuple(zip(duties, speeds, motors, strict=True))
+
+    def residual(voltage: Scalar) -> tuple[Scalar, Scalar]:
         demand: Scalar = 0.0
         slope: Scalar = 0.0
-        for duty, speed, motor in zip(duties, speeds, motors, strict=True):
+        for duty, speed, motor in motor_duties:
             load = bus_load(duty, voltage, speed, motor)
             demand, slope = demand + load.current, slope + load.slope
-        residual = voltage - source.voltage + source.resistance * demand
-        voltage = voltage - residual / (1.0 + source.resistance * slope)
-    return voltage
+        return voltage - source.voltage + source.resistance * demand, 1.0 + source.resistance * slope
+
+    other_end = source.voltage - residual(source.voltage)[0]
+    low, high = minimum(source.voltage, other_end), maximum(source.voltage, other_end)
+    for duty, speed, motor in motor_duties:
+        for current in _bends(motor):
+            corner = clamp(voltage_for_current(current, duty, speed, motor), low, high)
+            below = residual(corner)[0] <= 0
+            low, high = where(below, corner, low), where(below, high, corner)
+    middle = 0.5 * (low + high)
+    excess, slope = residual(middle)
+    return middle - excess / slope
+
+
+def _bends(motor: DcMotor) -> tuple[Scalar, ...]:
+    """The currents at which a motor's load on the bus bends; one that may not charge has its lower limit at 0."""
+    if isinstance(motor.current_min, float) and motor.current_min == 0.0:
+        return (0.0, motor.current_max)
+    return (motor.current_min, 0.0, motor.current_max)
 
 
 def actuated(state: State, command: Command, vehicle: Vehicle) -> Command:
@@ -93,7 +111,9 @@ def actuated(state: State, command: Command, vehicle: Vehicle) -> Command:
 
 
 def supply_voltage(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Scalar:
-    """The bus voltage under the motors' load; 0 where the battery is disconnected  [V]"""
+    """The bus voltage under the motors' load; 0 without a battery or with it disconnected  [V]"""
+    if not vehicle.has("battery"):
+        return 0.0
     battery = vehicle["battery"]
     if isinstance(battery, Ideal):
         voltage = battery.voltage
@@ -149,7 +169,11 @@ def _duty(state: State, command: Command, vehicle: Vehicle, environment: Environ
     voltage = supply_voltage(state, command, vehicle, environment)
     return tuple(
         dc_motor_rate(
-            speed, limited_current(duty, voltage, speed, rotor.motor), load.torque, rotor.inertia, rotor.motor
+            speed,
+            environment.battery_connected * limited_current(duty, voltage, speed, rotor.motor),
+            load.torque,
+            rotor.inertia,
+            rotor.motor,
         )
         for duty, speed, load, rotor in zip(
             _duties(state, command, vehicle),

@@ -44,7 +44,7 @@ def largest_stable_step(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]
             continue
         shift = cmath.sqrt(b * b - 4.0 * c)
         roots += [(-b + shift) / 2.0, (-b - shift) / 2.0]
-    low, high = 0.0, min(3.0 / abs(root) for root in roots)
+    low, high = 0.0, min(3.0 / abs(root) for root in roots if root != 0.0)
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (

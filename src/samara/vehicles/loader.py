@@ -20,7 +20,7 @@ from samara.physics.gravity import Gravity
 from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Vehicle
 from samara.physics.rotor import Rotor
-from samara.quantity import Increasing, Quantity
+from samara.quantity import Quantity, expected
 from samara.vehicles.build import ACTUATIONS, VehicleError, build_vehicle, check_vehicle
 
 SCHEMA = 1
@@ -71,14 +71,16 @@ def parse_vehicle(text: str, origin: str) -> Vehicle:
     """A vehicle from the text of a file; `origin` is what errors call it."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # tomllib's own, and Python's on endless digits or brackets
         raise VehicleError(f"{origin}: is not TOML ({error})") from None
     file = _Table(document, origin, "", [])
-    schema = file.take("schema")
+    schema = file.take("schema", str(SCHEMA))
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise VehicleError(f"{origin}: schema = {schema!r}: expected {SCHEMA}")
+        raise file.error("schema", f"= {_shown(schema)}: expected {SCHEMA}")
     if schema > SCHEMA:
-        raise VehicleError(f"{origin}: schema = {schema}: this Samara reads up to {SCHEMA}; a newer one wrote it")
+        raise VehicleError(
+            f"{origin}: schema = {_shown(schema)}: this Samara reads up to {SCHEMA}; a newer one wrote it"
+        )
     name = file.text("name")
     actuation = file.text("actuation", choices=tuple(ACTUATIONS))
     description = file.text("description", default="")
@@ -107,11 +109,16 @@ class _Table:
 
     def __init__(self, entries: Any, origin: str, path: str, sources: list[tuple[str, str]]) -> None:
         if not isinstance(entries, dict):
-            raise VehicleError(f"{origin}: {path} = {entries!r}: expected a table")
+            raise VehicleError(f"{origin}: {path} = {_shown(entries)}: expected a table")
         self.entries, self.origin, self.path, self.sources = dict(entries), origin, path, sources
+        self.asked: dict[str, None] = {}
 
     def __bool__(self) -> bool:
         return True
+
+    def __contains__(self, key: str) -> bool:
+        self.asked[key] = None
+        return key in self.entries
 
     def name(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
@@ -119,64 +126,62 @@ class _Table:
     def error(self, key: str, text: str) -> VehicleError:
         return VehicleError(f"{self.origin}: {self.name(key)} {text}")
 
-    def take(self, key: str) -> Any:
-        if key not in self.entries:
-            raise self.error(key, "is missing")
+    def take(self, key: str, kind: str) -> Any:
+        if key not in self:
+            raise self.error(key, f"is missing: expected {kind}")
         return self.entries.pop(key)
 
     def text(self, key: str, default: str | None = None, choices: tuple[str, ...] = ()) -> str:
-        value = self.entries.pop(key, default) if default is not None else self.take(key)
+        kind = f"one of {', '.join(choices)}" if choices else "a text"
+        value = default if default is not None and key not in self else self.take(key, kind)
         if not isinstance(value, str) or (choices and value not in choices):
-            expected = f"one of {', '.join(choices)}" if choices else "a text"
-            raise self.error(key, f"= {value!r}: expected {expected}")
+            raise self.error(key, f"= {_shown(value)}: expected {kind}")
         return value
 
     def table(self, key: str, optional: bool = False) -> "_Table | Any":
-        if optional and key not in self.entries:
+        if optional and key not in self:
             return None
-        return _Table(self.take(key), self.origin, self.name(key), self.sources)
+        return _Table(self.take(key, "a table"), self.origin, self.name(key), self.sources)
 
     def tables(self, key: str) -> list["_Table"]:
-        entries = self.entries.pop(key, [])
+        entries = self.entries.pop(key) if key in self else []
         if not isinstance(entries, list):
-            raise self.error(key, f"= {entries!r}: expected a list of tables")
+            raise self.error(key, f"= {_shown(entries)}: expected a list of tables")
         return [_Table(entry, self.origin, f"{self.name(key)}[{i}]", self.sources) for i, entry in enumerate(entries)]
 
     def finish(self) -> None:
-        for key in self.entries:
-            raise self.error(key, "is not a key Samara knows here")
+        for key, value in self.entries.items():
+            raise self.error(key, f"= {_shown(value)}: expected only the keys {', '.join(self.asked)} here")
 
-    def quantity(self, key: str, unit: str) -> tuple[Any, Callable[[float], float]]:
-        """The bare value of a `{ value, unit, source }` and the conversion of its unit."""
-        entry = _Table(self.take(key), self.origin, self.name(key), self.sources)
-        value, given, source = entry.take("value"), entry.text("unit"), entry.text("source")
+    def quantity(self, key: str, unit: str) -> tuple[Any, str]:
+        """The bare value of a `{ value, unit, source }` and the unit it is given in: the one asked for or a convertible one."""
+        whole = self.take(key, "{ value, unit, source }")
+        if not isinstance(whole, dict):
+            raise self.error(key, f"= {_shown(whole)}: expected {{ value, unit, source }}")
+        entry = _Table(whole, self.origin, self.name(key), self.sources)
+        value, given, source = entry.take("value", "a number or numbers"), entry.text("unit"), entry.text("source")
         entry.finish()
         self.sources.append((self.name(key), source))
-        if given == unit:
-            return value, float
-        if (given, unit) in CONVERSIONS:
-            return value, CONVERSIONS[given, unit]
-        raise self.error(key, f"has the unit {given!r}: expected {unit!r}")
+        units = [unit, *(other for other, into in CONVERSIONS if into == unit)]
+        if given not in units:
+            raise self.error(key, f"has the unit {given!r}: expected {' or '.join(repr(each) for each in units)}")
+        return value, given
 
     def number(self, key: str, quantity: Any) -> float:
-        value, convert = self.quantity(key, quantity.unit)
-        return self.checked(key, value, convert, quantity)
+        value, given = self.quantity(key, quantity.unit)
+        return self.checked(key, value, given, quantity)
 
-    def checked(self, key: str, value: Any, convert: Callable[[float], float], quantity: Any) -> float:
-        shown = f"= {value!r} {quantity.unit}"
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise self.error(key, f"{shown}: expected a finite number")
-        if quantity.low > 0.0 and value <= 0.0:
-            raise self.error(key, f"{shown}: expected a positive number")
-        if quantity.low == 0.0 and value < 0.0:
-            raise self.error(key, f"{shown}: expected a number that is not negative")
-        return convert(value)
+    def checked(self, key: str, value: Any, given: str, quantity: Any) -> float:
+        wanted = expected(value, quantity)
+        if wanted:
+            raise self.error(key, f"= {_shown(value)}{'' if given == '1' else ' ' + given}: expected {wanted}")
+        return CONVERSIONS.get((given, quantity.unit), float)(value)
 
     def numbers(self, key: str, quantity: Any, count: int | None = None) -> tuple[float, ...]:
-        value, convert = self.quantity(key, quantity.unit)
+        value, given = self.quantity(key, quantity.unit)
         if not isinstance(value, list) or (count is not None and len(value) != count):
-            raise self.error(key, f"= {value!r}: expected {count if count is not None else 'a list of'} numbers")
-        return tuple(self.checked(key, each, convert, quantity) for each in value)
+            raise self.error(key, f"= {_shown(value)}: expected {count if count is not None else 'a list of'} numbers")
+        return tuple(self.checked(key, each, given, quantity) for each in value)
 
     def vector(self, key: str, quantity: Any) -> Vec3:
         return Vec3(*self.numbers(key, quantity, 3))
@@ -190,29 +195,36 @@ class _Table:
     def fields(self, kind: type[Any]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for field, hint in get_type_hints(kind, include_extras=True).items():
-            if field not in self.entries and field in kind._field_defaults:
+            if field not in self and field in kind._field_defaults:
                 continue
             base, quantity = get_args(hint)[:2]
             if base is Vec3:
                 values[field] = self.vector(field, quantity)
             elif get_origin(base) is tuple:
                 values[field] = self.numbers(field, quantity)
-                if isinstance(quantity, Increasing) and list(values[field]) != sorted(set(values[field])):
-                    raise self.error(field, f"= {list(values[field])} {quantity.unit}: expected increasing numbers")
             else:
                 values[field] = self.number(field, quantity)
         return values
 
 
+def _shown(value: Any) -> str:
+    """A value as an error quotes it: never longer than a line."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
 def _inertia(body: _Table) -> tuple[float, ...]:
-    value, convert = body.quantity("inertia", "kg m^2")
+    value, given = body.quantity("inertia", "kg m^2")
     rows = value if isinstance(value, list) and len(value) == 3 else []
     full = bool(rows) and all(isinstance(row, list) and len(row) == 3 for row in rows)
     numbers = [each for row in rows for each in row] if full else rows
     if not numbers:
-        raise body.error("inertia", f"= {value!r} kg m^2: expected 3 numbers (diagonal) or 3 rows of 3")
+        raise body.error("inertia", f"= {_shown(value)} kg m^2: expected 3 numbers (diagonal) or 3 rows of 3")
     any_sign = Quantity("kg m^2", -1.0, 1.0)
-    return tuple(body.checked("inertia", each, convert, any_sign) for each in numbers)
+    return tuple(body.checked("inertia", each, given, any_sign) for each in numbers)
 
 
 def _gravity(file: _Table) -> dict[str, Any]:
@@ -233,35 +245,30 @@ def _contact(file: _Table) -> dict[str, Any]:
     table = file.table("contact", optional=True)
     if not table:
         return {}
-    value, convert = table.quantity("points", "m")
+    value, given = table.quantity("points", "m")
     if not isinstance(value, list) or not value or not all(isinstance(p, list) and len(p) == 3 for p in value):
-        raise table.error("points", f"= {value!r}: expected a list of points of 3 numbers")
+        raise table.error("points", f"= {_shown(value)}: expected a list of points of 3 numbers")
     hints = get_type_hints(Surface, include_extras=True)
     options: dict[str, Any] = {
-        "contact_points": [Vec3(*(table.checked("points", x, convert, _LENGTH) for x in point)) for point in value],
+        "contact_points": [Vec3(*(table.checked("points", x, given, _LENGTH) for x in point)) for point in value],
         "friction": table.number("friction", get_args(hints["friction"])[1]),
     }
     for key in ("stiffness", "damping"):
-        if key in table.entries:
+        if key in table:
             options[f"contact_{key}"] = table.number(key, get_args(hints[key])[1])
     table.finish()
     return options
 
 
 def _battery(file: _Table) -> Any:
-    if "battery" not in file.entries:
+    if "battery" not in file:
         return None
     if isinstance(file.entries["battery"], dict):
         file.entries["battery"] = [file.entries["battery"]]
     batteries = []
     for table in file.tables("battery"):
         kind = BATTERIES[table.text("model", choices=tuple(BATTERIES))]
-        battery = table.record(kind)
-        if isinstance(battery, Thevenin) and len(battery.table_charge) != len(battery.table_voltage):
-            raise table.error(
-                "table_voltage", f"has {len(battery.table_voltage)} values: expected {len(battery.table_charge)}"
-            )
-        batteries.append(battery)
+        batteries.append(table.record(kind))
     if any(isinstance(battery, Ideal) for battery in batteries):
         if len(batteries) > 1:
             raise VehicleError(
@@ -284,20 +291,20 @@ def _rotors(file: _Table) -> list[Rotor]:
         values = shared_values | _rotor_values(table)
         for key in ("k_thrust", "k_torque"):
             if key not in values:
-                raise table.error(key, "is missing, here and in [rotor]")
+                raise table.error(key, "is missing: expected { value, unit, source } here or in [rotor]")
         motor = _motor(table) or shared_motor
         if motor is None:
-            raise table.error("motor", "is missing, here and as [motor]")
+            raise table.error("motor", "is missing: expected a table here or as [motor]")
         table.finish()
         rotors.append(Rotor(r_B, axis_B, spin, motor=motor, **values))
     if not rotors and (shared_values or shared_motor):
-        raise VehicleError(f"{file.origin}: rotors is missing; expected one [[rotors]] for each rotor")
+        raise VehicleError(f"{file.origin}: rotors is missing: expected one [[rotors]] for each rotor")
     return rotors
 
 
 def _rotor_values(table: _Table) -> dict[str, float]:
     hints = get_type_hints(Rotor, include_extras=True)
-    keys = [key for key in ("k_thrust", "k_torque", "inertia", "radius") if key in table.entries]
+    keys = [key for key in ("k_thrust", "k_torque", "inertia", "radius") if key in table]
     return {key: table.number(key, get_args(hints[key])[1]) for key in keys}
 
 
@@ -310,16 +317,16 @@ def _motor(table: _Table) -> Any:
 
 def _placement(table: _Table) -> tuple[Vec3, Vec3]:
     """A hub by its position, or by arm and azimuth; its axis upright, given, or tilted about the arm."""
-    if "position" in table.entries:
+    if "position" in table:
         r_B = table.vector("position", _LENGTH)
         outward = Vec3(r_B.x, r_B.y, 0.0)
     else:
         arm, azimuth = table.number("arm", Quantity("m", 1e-3, 10.0)), table.number("azimuth", _ANGLE)
-        height = table.number("height", _LENGTH) if "height" in table.entries else 0.0
+        height = table.number("height", _LENGTH) if "height" in table else 0.0
         outward = Vec3(math.cos(azimuth), math.sin(azimuth), 0.0)
         r_B = outward * arm + Vec3(0.0, 0.0, height)
-    if "axis" in table.entries:
+    if "axis" in table:
         return r_B, table.vector("axis", Quantity("1", -1.0, 1.0))
-    if "tilt" in table.entries:
+    if "tilt" in table:
         return r_B, rotate(quat_from_axis_angle(outward, table.number("tilt", _ANGLE)), Vec3(0.0, 0.0, 1.0))
     return r_B, Vec3(0.0, 0.0, 1.0)

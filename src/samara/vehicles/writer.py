@@ -1,52 +1,86 @@
 """From a vehicle to a TOML file that `samara.vehicle` reads back to the same numbers."""
 
+import json
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samara.files import write_text
 from samara.physics.battery import Ideal
+from samara.physics.contact import COMPLIANT
+from samara.physics.drag import ANGULAR
 from samara.physics.multirotor import Vehicle
+from samara.physics.propulsion import (
+    COMMANDED_WRENCH,
+    IDEAL_BATTERY,
+    ROTOR_MOMENTUM,
+    ROTORS,
+    SECOND_ORDER_ACTUATOR,
+    THEVENIN_BATTERY,
+)
 from samara.physics.rotor import Rotor
 from samara.vehicles.build import DRAG_AXES, GRAVITIES, INFLOWS, VehicleError, check_vehicle
-from samara.vehicles.loader import BATTERIES, MOTORS, SCHEMA
+from samara.vehicles.loader import BATTERIES, MOTORS, SCHEMA, parse_vehicle
 
 _WRITTEN = (
-    "gravity",
-    "rotors",
-    "commanded_wrench",
-    "rotor_momentum",
-    "drag",
-    "damping",
-    "contact",
-    "actuator",
-    "battery",
+    *GRAVITIES.values(),
+    *DRAG_AXES.values(),
+    ANGULAR,
+    COMPLIANT,
+    ROTORS,
+    ROTOR_MOMENTUM,
+    COMMANDED_WRENCH,
+    SECOND_ORDER_ACTUATOR,
+    IDEAL_BATTERY,
+    THEVENIN_BATTERY,
 )
+_KEYS_OF_FIELDS = {
+    "inertia_B": ("inertia",),
+    "r_B": ("position", "arm", "azimuth", "height"),
+    "axis_B": ("axis", "tilt"),
+    "points_B": ("points",),
+}
 
 
 def save_vehicle(vehicle: Vehicle, path: str | Path) -> None:
     """A vehicle file with value, unit and source on every line; an effect of one's own has no such form and is refused."""
+    if Path(path).suffix != ".toml":
+        raise VehicleError(
+            f"{path}: has the ending {Path(path).suffix!r}: expected .toml, or it would not be found again"
+        )
     write_text(path, vehicle_toml(vehicle))
 
 
 def vehicle_toml(vehicle: Vehicle) -> str:
-    """The text of a vehicle's file."""
-    check_vehicle(vehicle)
+    """The text of a vehicle's file, or a `VehicleError` if reading it would not give the same vehicle."""
     for effect in vehicle.structure.effects:
-        if effect.name not in _WRITTEN:
+        if effect not in _WRITTEN:
             raise VehicleError(
                 f"{vehicle.name}: effect {effect.name!r} is Python code; expected effects a file can name"
             )
-    sources = dict(vehicle.structure.sources)
+    text = _toml(check_vehicle(vehicle))
+    again = parse_vehicle(text, vehicle.name)
+    if again != vehicle:
+        names = [[effect.name for effect in each.structure.effects] for each in (vehicle, again)]
+        raise VehicleError(
+            f"{vehicle.name}: effects {', '.join(names[0])} cannot be said in a file; expected {', '.join(names[1])}"
+        )
+    return text
 
-    def line(path: str, value: Any, unit: str) -> str:
+
+def _toml(vehicle: Vehicle) -> str:
+    sources = _sources_still_true(vehicle)
+
+    def line(path: str, value: Any, unit: str, *other_paths: str) -> str:
         key = path.rpartition(".")[2]
-        source = sources.get(path, "built in Python")
+        found = [sources[each] for each in (path, *other_paths) if each in sources]
+        source = "; ".join(dict.fromkeys(found)) or "set in Python, or a default"
         return f"{key} = {{ value = {_value(value)}, unit = {_text(unit)}, source = {_text(source)} }}"
 
-    def record(path: str, numbers: Any) -> list[str]:
+    def record(path: str, numbers: Any, shared: str = "") -> list[str]:
         hints = get_type_hints(type(numbers), include_extras=True)
         return [
-            line(f"{path}.{field}", value, get_args(hints[field])[1].unit) for field, value in numbers._asdict().items()
+            line(f"{path}.{field}", value, get_args(hints[field])[1].unit, f"{shared}.{field}")
+            for field, value in numbers._asdict().items()
         ]
 
     lines = [
@@ -84,25 +118,42 @@ def vehicle_toml(vehicle: Vehicle) -> str:
             ]
     for i, rotor in enumerate(vehicle.rotors):
         lines += ["", "[[rotors]]", *_rotor(f"rotors[{i}]", rotor, line)]
-        lines += ["[rotors.motor]", f"model = {_text(_key(MOTORS, type(rotor.motor)))}", *record("motor", rotor.motor)]
+        lines += ["[rotors.motor]", f"model = {_text(_key(MOTORS, type(rotor.motor)))}"]
+        lines += record(f"rotors[{i}].motor", rotor.motor, "motor")
     return "\n".join(lines) + "\n"
+
+
+def _sources_still_true(vehicle: Vehicle) -> dict[str, str]:
+    """The sources of all numbers but those replaced since: the document gave the old ones."""
+    sources = dict(vehicle.structure.sources)
+    for path in vehicle.structure.replaced:
+        head, *fields = path.split(".")
+        tables = ("rotor", "motor") if head == "rotors" else (head,) if vehicle.has(head) else ("body",)
+        keys = [key for field in fields or [head] for key in _KEYS_OF_FIELDS.get(field, (field,))]
+        for name in list(sources):
+            if name.startswith(tables) and (path == "rotors" or name.rpartition(".")[2] in keys):
+                del sources[name]
+    return sources
 
 
 def _rotor(path: str, rotor: Rotor, line: Any) -> list[str]:
     hints = get_type_hints(Rotor, include_extras=True)
     return [
-        line(f"{path}.position", list(rotor.r_B), "m"),
-        line(f"{path}.axis", list(rotor.axis_B), "1"),
+        line(f"{path}.position", list(rotor.r_B), "m", f"{path}.arm", f"{path}.azimuth", f"{path}.height"),
+        line(f"{path}.axis", list(rotor.axis_B), "1", f"{path}.tilt"),
         f"spin = {_text('ccw' if rotor.spin > 0 else 'cw')}",
         *(
-            line(f"rotor.{field}", getattr(rotor, field), get_args(hints[field])[1].unit)
+            line(f"{path}.{field}", getattr(rotor, field), get_args(hints[field])[1].unit, f"rotor.{field}")
             for field in ("k_thrust", "k_torque", "inertia", "radius")
         ),
     ]
 
 
 def _key(known: dict[str, Any], value: Any) -> str:
-    return next(key for key, each in known.items() if each is value)
+    for key, each in known.items():
+        if each is value:
+            return key
+    raise VehicleError(f"{value!r} is Python code; expected one of {', '.join(known)}")
 
 
 def _value(value: Any) -> str:
@@ -112,5 +163,4 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML's text is JSON's, but for this sign

@@ -1,0 +1,40 @@
+# Needs Python 3.11 or newer and make; everything else goes into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+
+.DEFAULT_GOAL := help
+.PHONY: help install fly test check bench verify clean
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## put Samara and all it needs into .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Samara needs Python 3.11 or newer; $(PYTHON) is %d.%d: try make PYTHON=python3.11" % sys.version_info[:2])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	@touch $@
+
+fly: install ## fly the first mission
+	$(BIN)/samara fly
+
+test: install ## the tests a change must pass
+	$(PYTEST) -m "not long"
+
+check: install ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: install ## measure how fast a step is
+	$(BIN)/python bench/run.py
+
+verify: check ## the long tests, lint and types
+	$(PYTEST) -m long
+
+clean: ## remove what was built here, .venv included
+	rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""From the equations to fast code: the only place that knows a backend."""

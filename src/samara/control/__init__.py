@@ -1,0 +1,1 @@
+"""Controllers: `controller(state, reference, vehicle, memory) → command, memory`, pure and component-wise."""

@@ -1,0 +1,1 @@
+"""Where to fly: references as functions of time."""

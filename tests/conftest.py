@@ -1,0 +1,39 @@
+"""What every test may ask for: files outside the repository, and double precision in JAX."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+# JAX reads these when it is first imported: comparisons to 1e-12 need doubles, and no test needs a GPU.
+os.environ.setdefault("JAX_ENABLE_X64", "1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def do_without(what: str) -> None:
+    """Skip the test for want of a tool or file; with SAMARA_REQUIRE_ALL set, as in continuous integration, fail it."""
+    if os.environ.get("SAMARA_REQUIRE_ALL", "0") not in ("", "0"):
+        pytest.fail(f"{what}, and SAMARA_REQUIRE_ALL is set", pytrace=False)
+    pytest.skip(what)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The wheel first: it waits for downloads while the other workers compute."""
+    items.sort(key=lambda item: item.path.name != "test_wheel.py")
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The folder this repository is checked out in."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_folder() -> Path:
+    """The folder `shared` beside the repository: reference cases and measured data too large, or not ours, to ship."""
+    folder = REPOSITORY.parent / "shared"
+    if not folder.is_dir():
+        do_without("the folder `shared` with reference data is not beside the repository")
+    return folder

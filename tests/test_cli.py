@@ -1,0 +1,132 @@
+"""The command line: what it prints, and that bad input is one sentence and exit status 2."""
+
+import math
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+import samara
+from samara import cli
+
+
+def call(monkeypatch, capsys, *arguments: str, columns: int = 120) -> tuple[int, str, str]:
+    """`samara …` within this process: exit status, stdout, stderr."""
+    monkeypatch.setattr(sys, "argv", ["samara", *arguments])
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    output = capsys.readouterr()
+    return int(ended.value.code or 0), output.out, output.err
+
+
+def test_version(monkeypatch, capsys):
+    assert call(monkeypatch, capsys, "--version") == (0, f"samara {samara.__version__}\n", "")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", samara.__version__)
+
+
+def test_the_command_is_installed():
+    """`samara` and what pyproject.toml points it at are the same function."""
+    (entry,) = entry_points(group="console_scripts", name="samara")
+    assert entry.load() is cli.main
+
+
+def test_vehicles_lists_all_with_numbers_that_add_up(monkeypatch, capsys):
+    """rpm is 60/2π of rad/s, and n kF Ω² carries the weight that the mass column says."""
+    status, out, err = call(monkeypatch, capsys, "vehicles")
+    assert (status, err) == (0, "")
+    rows = {
+        cells[0]: cells
+        for cells in (line.split() for line in out.splitlines())
+        if cells and cells[0] in samara.vehicle_names()
+    }
+    assert set(rows) == set(samara.vehicle_names())
+    for name, (_, mass, unit, rotors, speed, turns, ratio, command) in rows.items():
+        vehicle = samara.vehicle(name)
+        kilograms = float(mass) * {"g": 1e-3, "kg": 1.0}[unit]
+        assert kilograms == pytest.approx(vehicle.mass, rel=1e-3)
+        assert int(rotors) == len(vehicle.rotors)
+        assert command == vehicle.structure.actuation.name
+        if vehicle.rotors:
+            assert float(turns) == pytest.approx(float(speed) * 60 / (2 * math.pi), rel=5e-4)
+            lift = sum(rotor.k_thrust * rotor.axis_B.z for rotor in vehicle.rotors) * float(speed) ** 2
+            assert lift == pytest.approx(kilograms * vehicle["gravity"].acceleration, rel=2e-3)
+            assert 1.5 < float(ratio) < 4.0
+        else:
+            assert (speed, turns, ratio) == ("-", "-", "-")
+
+
+def test_vehicles_says_where_numbers_come_from(monkeypatch, capsys):
+    _, out, _ = call(monkeypatch, capsys, "vehicles", columns=200)
+    assert "Crazyflie 2.x as document 000 describes it; source: document 000" in out
+    assert "source: Crazyflie firmware physical constants, after Foerster 2015" in out
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_the_table_fits_the_terminal(columns, monkeypatch, capsys):
+    """No line is wider than the terminal, and no number is cut short."""
+    _, out, _ = call(monkeypatch, capsys, "vehicles", columns=columns)
+    assert max(len(line) for line in out.splitlines()) <= columns
+    assert "…" not in out
+    assert "rigid_body_quadrotor" in out
+
+
+def test_a_file_of_ones_own_is_listed(monkeypatch, capsys, tmp_path):
+    """Square brackets are text, not markup; different rotors show the slowest and the fastest."""
+    iris = samara.vehicle("iris")
+    leaning = tuple(r._replace(r_B=r.r_B._replace(x=r.r_B.x + 0.03)) for r in iris.rotors)
+    samara.save_vehicle(samara.vehicle("iris", rotors=leaning), tmp_path / "mine.toml")
+    text = (tmp_path / "mine.toml").read_text().replace('name = "iris"', 'name = "iris[red]"')
+    (tmp_path / "mine.toml").write_text(text)
+    status, out, err = call(monkeypatch, capsys, "vehicles", str(tmp_path / "mine.toml"))
+    assert (status, err) == (0, "")
+    assert "iris[red]" in out
+    assert "crazyflie" not in out
+    slow, fast = (float(speed) for speed in re.findall(r"\b\d{3}\.\d\b", out))
+    assert slow < samara.hover(iris)[0].rotor_speed[0] < fast
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("vehicles", "irish"), "samara: no vehicle 'irish'; expected a .toml file or one of crazyflie, "),
+        (("vehicles", "absent.toml"), "samara: absent.toml: cannot be read "),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_two(arguments, complaint, monkeypatch, capsys):
+    status, out, err = call(monkeypatch, capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(complaint)
+    assert err.count("\n") == 1
+
+
+def test_a_broken_file_prints_no_half_table(monkeypatch, capsys, tmp_path):
+    """All files are read before the first line is printed."""
+    (tmp_path / "bad.toml").write_text("schema = 2\n")
+    status, out, err = call(monkeypatch, capsys, "vehicles", "iris", str(tmp_path / "bad.toml"))
+    assert (status, out) == (2, "")
+    assert err == "samara: bad.toml: schema = 2: this Samara reads up to 1; a newer one wrote it\n"
+
+
+def test_unknown_commands_and_no_command(monkeypatch, capsys):
+    """A slip is status 2 and points to the help; alone, `samara` prints it."""
+    status, _, err = call(monkeypatch, capsys, "veicles")
+    assert status == 2
+    assert "--help" in err
+    _, out, err = call(monkeypatch, capsys)
+    assert "vehicles" in out + err
+
+
+def test_the_version_loads_nothing_heavy():
+    """A prompt answer: no solver, no plotting, no backend is imported for it."""
+    program = (
+        "import sys; sys.argv = ['samara', '--version']\n"
+        "from samara.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('casadi', 'scipy', 'matplotlib', 'jax', 'sympy', 'llvmlite') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"samara {samara.__version__}", "[]"]

@@ -1,0 +1,135 @@
+"""The documentation is true: its Python runs, its links lead somewhere, and its version is the package's."""
+
+import re
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import samara
+from samara.physics.actuator import Lag, SecondOrder
+from samara.physics.battery import Ideal, Thevenin
+from samara.physics.contact import Surface
+from samara.physics.drag import Damping, Drag
+from samara.physics.gravity import Gravity
+from samara.physics.motor import DcMotor
+from samara.physics.rotor import Rotor
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(REPOSITORY).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_python_block_of_a_page_runs(page, tmp_path, monkeypatch):
+    """In order, in one namespace, in an empty folder; an `assert` in the page is a promise kept here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    text = page.read_text(encoding="utf-8")
+    namespace = {"__name__": "__main__"}
+    for block in BLOCK.finditer(text):
+        line = text[: block.start(1)].count("\n")
+        code = compile("\n" * line + block.group(1), str(page), "exec")  # so that errors carry the page's line numbers
+        exec(code, namespace)
+
+
+def test_pages_have_python_to_run():
+    """The fences are found: every page that explains code shows some."""
+    for name in ("README.md", "docs/index.md", "docs/vehicles.md", "docs/frames.md", "docs/physics.md"):
+        assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_to_files_that_exist(page):
+    """Relative links and pictures; a link to a heading leads to one of that name."""
+    for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        place, _, heading = target.partition("#")
+        file = (page.parent / place).resolve() if place else page
+        assert file.exists(), f"{name_of(page)} links to {target}"
+        if heading:
+            assert heading in anchors(file), f"{name_of(page)} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Headings as the links to them are spelt: lower case, dashes for spaces, nothing else."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    """Following links only."""
+    seen, ahead = set(), [REPOSITORY / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        seen.add(page)
+        links = LINK.findall(page.read_text(encoding="utf-8"))
+        linked = {(page.parent / target.partition("#")[0]).resolve() for target in links if "://" not in target}
+        ahead += [other for other in linked - seen if other.suffix == ".md" and other.exists()]
+    assert set(PAGES) <= seen
+
+
+def test_changelog_and_citation_carry_the_version():
+    """One version, written in three places, the same in all."""
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## \[?(\d+\.\d+\.\d+)", changelog, re.MULTILINE).group(1) == samara.__version__
+    citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (\S+)$", citation, re.MULTILINE).group(1) == samara.__version__
+
+
+def test_every_vehicle_is_described():
+    """docs/vehicles.md names each shipped vehicle, and README says how to list them."""
+    page = (REPOSITORY / "docs" / "vehicles.md").read_text(encoding="utf-8")
+    assert [name for name in samara.vehicle_names() if f"`{name}`" not in page] == []
+    assert "samara vehicles" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_vehicles_in_the_readme_is_true():
+    """Mass, rotors, hover speed and thrust-to-weight, to the digits printed there."""
+    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) (k?g) \| (\d+) \| (\S+).*? \| (\S+) \| (\w+)", page, re.MULTILINE)
+    assert [row[0] for row in rows] == samara.vehicle_names()
+    for name, mass, unit, rotors, speed, ratio, actuation in rows:
+        vehicle = samara.vehicle(name)
+        assert float(mass) == round(vehicle.mass * {"g": 1e3, "kg": 1.0}[unit], 6)
+        assert (int(rotors), actuation) == (len(vehicle.rotors), vehicle.structure.actuation.name)
+        if vehicle.rotors:
+            assert speed == f"{samara.hover(vehicle)[0].rotor_speed[0]:.0f}"
+            assert ratio == f"{samara.thrust_to_weight(vehicle):.2f}"
+
+
+def test_every_key_of_a_vehicle_file_is_described():
+    """docs/vehicles.md has a row with the unit for every field a file can set; units it also converts stand beside."""
+    page = (REPOSITORY / "docs" / "vehicles.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", page, re.MULTILINE)
+    records = (Lag, DcMotor, Ideal, Thevenin, Drag, Damping, SecondOrder, Gravity, Surface, Rotor)
+    missing = []
+    for record in records:
+        for field, hint in get_type_hints(record, include_extras=True).items():
+            unit = getattr(hint.__metadata__[0], "unit", None) if hasattr(hint, "__metadata__") else None
+            if unit and field != "r_B" and not any(key == field and unit in text.split(" or ") for key, text in rows):
+                missing.append(f"{record.__name__}.{field} [{unit}]")
+    assert missing == []
+
+
+def test_every_physics_file_is_described():
+    """docs/physics.md has a line for each phenomenon."""
+    page = (REPOSITORY / "docs" / "physics.md").read_text(encoding="utf-8")
+    files = [path.name for path in (REPOSITORY / "src/samara/physics").glob("*.py") if path.name != "__init__.py"]
+    assert [name for name in files if f"`{name}`" not in page] == []
+
+
+def test_the_constraints_are_plain_pins():
+    """name==version, one to a line: no address, no path, no comment about where anything was found."""
+    lines = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) > 20
+    assert [
+        line for line in lines if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*==[A-Za-z0-9][A-Za-z0-9_.!+-]*", line)
+    ] == []
