@@ -43,7 +43,7 @@ def signature(function: object) -> str:
 def described(name: str, thing: object) -> list[str]:
     """One line for a function or constant; for a class one more for each public method and property."""
     if not inspect.isclass(thing):
-        return [f"{name}{signature(thing)}" if callable(thing) else f"{name}: {type(thing).__name__}"]
+        return [f"{name}{signature(thing)}" if inspect.isfunction(thing) else f"{name}: {type(thing).__name__}"]
     if issubclass(thing, Exception):
         return [f"class {name}({', '.join(base.__name__ for base in thing.__bases__)})"]
     lines = [f"class {name}{signature(thing)}"]

@@ -75,6 +75,10 @@ def test_the_installed_wheel_works_without_this_tree(elsewhere):
     assert listed.returncode == 0, listed.stderr
     for name in samara.vehicle_names():
         assert name in listed.stdout
+    flown = run(samara_command, "fly", "--out", "flight", cwd=elsewhere)
+    assert flown.returncode == 0, flown.stderr
+    assert (elsewhere / "flight" / "flight.png").stat().st_size > 10_000
+    assert "final position error" in (elsewhere / "flight" / "report.md").read_text(encoding="utf-8")
 
     program = (
         "import samara, importlib.util, pathlib\n"

@@ -1,8 +1,10 @@
 """Samara: multirotor physics, simulation and control; every equation written once, for every backend."""
 
+from samara.algebra import Quat, Vec3
 from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import (
     CALM,
+    Command,
     Environment,
     State,
     Vehicle,
@@ -12,7 +14,8 @@ from samara.physics.multirotor import (
 )
 from samara.simulate import step
 from samara.trim import hover, thrust_to_weight
-from samara.vehicles.build import VehicleError, build_vehicle
+from samara.vehicles.build import build_vehicle
+from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle, vehicle_names
 from samara.vehicles.writer import save_vehicle
 
@@ -20,9 +23,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CALM",
+    "Command",
     "Effect",
     "Environment",
+    "Quat",
     "State",
+    "Vec3",
     "Vehicle",
     "VehicleError",
     "Wrench",

@@ -1,23 +1,21 @@
 """Standing on the ground: compliant contact points, with friction that sticks and slides.
 
-Each point is a spring and damper against the plane. Its grip is a second spring along the plane, anchored where the point
-touched down: the anchor is the effect's own state. While the spring's force stays under μN nothing slips and nothing
-creeps; beyond it the anchor is dragged along and the point slides.
+Each point is a spring and damper against the plane. Its grip is a second spring and damper along the plane, anchored where
+the point touched down; how far it is stretched is the effect's own state. While their force stays under μN the anchor holds:
+nothing slips and nothing creeps. Beyond it the anchor is dragged along and the point slides.
 """
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from samara.algebra import ZERO, Vec3, cross, dot, norm, rotate, rotate_inverse
-from samara.ops import logical_and, maximum, safe_divide, where
+from samara.ops import maximum, where
 from samara.physics.body import AngularVelocity, Velocity
 from samara.physics.effect import Effect, Wrench
 from samara.quantity import Quantity, Scalar, Unit
 
 if TYPE_CHECKING:
     from samara.physics.multirotor import Environment, State, Vehicle
-
-ANCHOR_RELAXATION = 0.01  # how fast a grip that has become too large, or has left the ground, is forgotten [s]
 
 Position: TypeAlias = Annotated[Vec3, Quantity("m", -0.01, 0.01)]
 Point: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
@@ -37,7 +35,7 @@ class Surface(NamedTuple):
     """One contact point's spring, damper and friction coefficient."""
 
     stiffness: Annotated[Scalar, Quantity("N/m", 100.0, 5000.0)]
-    damping: Annotated[Scalar, Quantity("N s/m", 0.0, 100.0)]
+    damping: Annotated[Scalar, Quantity("N s/m", 1.0, 100.0)]
     friction: Annotated[Scalar, Quantity("1", 0.0, 1.5)]
 
 
@@ -81,14 +79,12 @@ def friction_force(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, su
 
 
 def grip_rate(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:
-    """ṡ = v_slip while k|s| < μN; on that limit only across s; beyond it, or off the ground, s shrinks back  [m/s]"""
-    size, limit = norm(grip_W), surface.friction * normal / surface.stiffness
-    stretch = safe_divide(dot(grip_W, point.v_slip_W), size)
-    at_limit = size >= limit
-    dragged = where(logical_and(at_limit, stretch > 0), stretch, 0.0)
-    relaxing = where(at_limit, (size - limit) / ANCHOR_RELAXATION, 0.0)
-    on_ground = where(point.depth <= 0, 0.0, 1.0)
-    return point.v_slip_W * on_ground - grip_W * safe_divide(on_ground * dragged + relaxing, size)
+    """k s + c ṡ = −f: spring and damper carry the friction; ṡ is v_slip while the anchor holds, and the rest slides  [m/s]
+
+    What slides, v_slip − ṡ, goes along the friction: together spring, damper and slider can only lose energy. Off the
+    ground f = 0 and the grip is forgotten within c/k.
+    """
+    return -(friction_force(point, grip_W, normal, surface=surface) + grip_W * surface.stiffness) / surface.damping
 
 
 def _initial(vehicle: "Vehicle") -> tuple[Vec3, ...]:

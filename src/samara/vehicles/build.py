@@ -1,27 +1,32 @@
-"""A vehicle put together from records: which effects it has, and whether its numbers can be real."""
+"""A vehicle put together from records: which effects it has, and in which order."""
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, get_args, get_origin, get_type_hints
-
-import numpy as np
+from typing import Any
 
 from samara.algebra import Mat3, Vec3, diagonal
 from samara.arrays import flatten, unflatten
 from samara.physics import drag as drag_effects
 from samara.physics import gravity as gravity_effects
 from samara.physics import propulsion
-from samara.physics.actuator import Lag, SecondOrder
+from samara.physics.actuator import SecondOrder
 from samara.physics.battery import Ideal, Thevenin
-from samara.physics.contact import COMPLIANT, Contact, Surface
+from samara.physics.contact import COMPLIANT, Contact
 from samara.physics.drag import Damping, Drag
 from samara.physics.effect import Actuation, Effect
 from samara.physics.gravity import Gravity
-from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Structure, Vehicle
 from samara.physics.rotor import Rotor, inflow_factor, inflow_factor_signed
-from samara.quantity import LARGEST, Quantity, Scalar, expected
-from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
+from samara.quantity import Scalar
+from samara.vehicles.check import (
+    VehicleError,
+    check_battery,
+    check_body,
+    check_contact,
+    check_points,
+    check_record,
+    check_rotors,
+)
+from samara.vehicles.ground import derived_surface
 
 ACTUATIONS: dict[str, Actuation] = {
     own.name: own for own in (propulsion.NORMALIZED, propulsion.SPEED, propulsion.DUTY, propulsion.WRENCH)
@@ -33,12 +38,6 @@ INFLOWS: dict[str, Callable[[Scalar, Scalar, Scalar], Scalar]] = {
     "signed": inflow_factor_signed,
 }
 STANDARD_GRAVITY = 9.80665
-SMALLEST_MASS = 1e-6  # [kg]: a mosquito; below it a file has its unit wrong
-SMALLEST_MOMENT = 1e-18  # [kg m^2]
-
-
-class VehicleError(ValueError):
-    """One sentence: which vehicle, which field, which value, what was expected."""
 
 
 def build_vehicle(
@@ -70,7 +69,7 @@ def build_vehicle(
     if len(inertia) not in (3, 9):
         raise VehicleError(f"{name}: body.inertia has {len(inertia)} numbers: expected 3 (diagonal) or 9 (rows)")
     inertia_B = Mat3(*inertia) if len(inertia) == 9 else diagonal(Vec3(*inertia))
-    _check_body(name, mass, inertia_B)
+    check_body(name, mass, inertia_B)
     for field, value, known in (
         ("actuation", actuation, tuple(ACTUATIONS)),
         ("gravity.model", gravity_model, tuple(GRAVITIES)),
@@ -79,11 +78,11 @@ def build_vehicle(
     ):
         if value is not None and value not in known:
             raise VehicleError(f"{name}: {field} = {value!r}: expected one of {', '.join(known)}")
-    _check_rotors(name, actuation, rotors, battery, inflow)
+    check_rotors(name, actuation, rotors, battery, inflow)
     for field, record in (("gravity", Gravity(gravity)), ("drag", drag), ("damping", damping), ("actuator", actuator)):
         if record is not None:
-            _check_record(f"{name}: {field}", record)
-    _check_battery(name, battery)
+            check_record(f"{name}: {field}", record)
+    check_battery(name, battery)
 
     effects: list[tuple[Effect, Any]] = [(GRAVITIES[gravity_model], Gravity(gravity))]
     effects.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
@@ -95,13 +94,13 @@ def build_vehicle(
         effects.append((drag_effects.ANGULAR, damping))
     if contact_points:
         points = tuple(Vec3(*point) for point in contact_points)
-        _check_points(name, points)
+        check_points(name, points)
         surface = derived_surface(mass, inertia_B, points, friction)
         if contact_stiffness is not None:
             surface = surface._replace(stiffness=contact_stiffness)
         if contact_damping is not None:
             surface = surface._replace(damping=contact_damping)
-        _check_contact(name, mass, inertia_B, points, surface)
+        check_contact(name, mass, inertia_B, points, surface)
         effects.append((COMPLIANT, Contact(points, surface)))
     if actuator is not None:
         effects.append((propulsion.SECOND_ORDER_ACTUATOR, actuator))
@@ -119,162 +118,3 @@ def build_vehicle(
     )
     numbers = (mass, inertia_B, tuple(rotors), tuple(own for _, own in effects))
     return Vehicle(structure, *unflatten(numbers, (float(number) for number in flatten(numbers))))
-
-
-def check_vehicle(vehicle: Vehicle, name: str | None = None) -> Vehicle:
-    """The vehicle itself, or a `VehicleError`: what `build_vehicle` checks, for one whose numbers were replaced."""
-    name = name or vehicle.name
-    _check_body(name, vehicle.mass, vehicle.inertia_B)
-    battery = vehicle["battery"] if vehicle.has("battery") else None
-    inflow = "set" if vehicle.structure.inflow else None
-    _check_rotors(name, vehicle.structure.actuation.name, vehicle.rotors, battery, inflow)
-    _check_battery(name, battery)
-    for effect, numbers in zip(vehicle.structure.effects, vehicle.parameters, strict=True):
-        if isinstance(numbers, (Gravity, Drag, Damping, SecondOrder)):
-            _check_record(f"{name}: {effect.name}", numbers)
-        elif isinstance(numbers, Contact):
-            _check_contact(name, vehicle.mass, vehicle.inertia_B, numbers.points_B, numbers.surface)
-        for value in flatten(numbers):
-            if isinstance(value, float) and not math.isfinite(value):
-                raise VehicleError(f"{name}: {effect.name} has the value {value}: expected finite numbers")
-    return vehicle
-
-
-def _check_body(name: str, mass: float, inertia_B: Mat3) -> None:
-    wanted = expected(mass, Quantity("kg", SMALLEST_MASS, LARGEST))
-    if wanted or mass < SMALLEST_MASS:
-        raise VehicleError(f"{name}: body.mass = {mass!r} kg: expected {wanted or f'at least {SMALLEST_MASS:g} kg'}")
-    if not (isinstance(inertia_B, Mat3) and all(isinstance(each, (int, float)) for each in inertia_B)):
-        raise VehicleError(f"{name}: body.inertia = {inertia_B!r} kg m^2: expected a Mat3 of 9 numbers")
-    matrix = np.array(inertia_B, dtype=float).reshape(3, 3)
-    shown = f"{name}: body.inertia = {matrix.tolist()} kg m^2"
-    if not np.isfinite(matrix).all():
-        raise VehicleError(f"{shown}: expected finite numbers")
-    if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0):
-        raise VehicleError(f"{shown}: expected a symmetric matrix")
-    smallest, middle, largest = (float(x) for x in np.linalg.eigvalsh(matrix))
-    if smallest <= SMALLEST_MOMENT:
-        raise VehicleError(
-            f"{shown}: expected a positive-definite matrix, moments above {SMALLEST_MOMENT:g}; "
-            f"its smallest principal moment is {smallest:.6g}"
-        )
-    if smallest + middle < largest * (1.0 - 1e-12):
-        raise VehicleError(
-            f"{shown}: expected principal moments no mass can break, I1 + I2 >= I3; "
-            f"{smallest:.6g} + {middle:.6g} < {largest:.6g}"
-        )
-
-
-def _check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: Any, inflow: str | None) -> None:
-    if (actuation == "wrench") == bool(rotors):
-        expected = "none" if actuation == "wrench" else "at least one"
-        raise VehicleError(f"{name}: rotors has {len(rotors)} entries; actuation {actuation!r} expects {expected}")
-    motor_kind = DcMotor if actuation == "duty" else Lag
-    for i, rotor in enumerate(rotors):
-        where = f"{name}: rotors[{i}]"
-        for field, unit in (("r_B", "m"), ("axis_B", "1")):
-            _check_numbers(f"{where}.{field}", getattr(rotor, field), Quantity(unit, -1.0, 1.0), 3)
-        if abs(math.hypot(*rotor.axis_B) - 1.0) > 1e-9:
-            raise VehicleError(f"{where}.axis_B = {tuple(rotor.axis_B)}: expected a unit vector")
-        if rotor.spin not in (-1, 1):
-            raise VehicleError(f"{where}.spin = {rotor.spin}: expected +1 (ccw) or -1 (cw)")
-        hints = get_type_hints(Rotor, include_extras=True)
-        for field in ("k_thrust", "k_torque", "inertia", "radius"):
-            _check_numbers(f"{where}.{field}", getattr(rotor, field), get_args(hints[field])[1], 1)
-        if not isinstance(rotor.motor, motor_kind):
-            kind = type(rotor.motor).__name__
-            raise VehicleError(f"{where}.motor is a {kind}; actuation {actuation!r} expects a {motor_kind.__name__}")
-        _check_record(f"{where}.motor", rotor.motor)
-        if isinstance(rotor.motor, DcMotor):
-            _check_dc_motor(f"{where}.motor", rotor.motor)
-        if isinstance(rotor.motor, Lag) and not 0.0 <= rotor.motor.speed_min < rotor.motor.speed_max:
-            limits = f"[{rotor.motor.speed_min}, {rotor.motor.speed_max}]"
-            raise VehicleError(f"{where}.motor speeds {limits} rad/s: expected 0 <= speed_min < speed_max")
-        if inflow and rotor.radius <= 0.0:
-            raise VehicleError(
-                f"{where}.radius = {rotor.radius} m: expected a positive number, the inflow model needs it"
-            )
-        if actuation == "duty" and rotor.inertia <= 0.0:
-            raise VehicleError(
-                f"{where}.inertia = {rotor.inertia} kg m^2: expected a positive number, the motor turns it"
-            )
-        for j, other in enumerate(rotors[:i]):
-            if tuple(rotor.r_B) == tuple(other.r_B):
-                raise VehicleError(
-                    f"{where}.r_B = {tuple(rotor.r_B)} m: expected a place of its own, rotors[{j}] is there"
-                )
-    if actuation == "duty" and not battery:
-        raise VehicleError(f"{name}: battery is missing; actuation 'duty' needs its voltage")
-
-
-def _check_record(where: str, record: Any) -> None:
-    """Every number of a record finite and of the sign its annotation declares."""
-    for field, hint in get_type_hints(type(record), include_extras=True).items():
-        base, quantity = get_args(hint)[:2]
-        value = getattr(record, field)
-        _check_numbers(
-            f"{where}.{field}", value, quantity, 3 if base is Vec3 else 0 if get_origin(base) is tuple else 1
-        )
-
-
-def _check_numbers(where: str, value: Any, quantity: Any, count: int) -> None:
-    """One number, three, or (count 0) any number of them."""
-    if count != 1 and not (isinstance(value, tuple) and len(value) in (count, count or len(value))):
-        raise VehicleError(f"{where} = {value!r}: expected {count or 'a tuple of'} numbers")
-    for number in value if count != 1 else (value,):
-        if wanted := expected(number, quantity):
-            unit = "" if quantity.unit == "1" else f" {quantity.unit}"
-            raise VehicleError(f"{where} = {number!r}{unit}: expected {wanted}")
-
-
-def _check_dc_motor(where: str, motor: DcMotor) -> None:
-    for field, value, fine, wanted in (
-        ("efficiency", motor.efficiency, motor.efficiency <= 1.0, "at most 1"),
-        ("dead_zone", motor.dead_zone, motor.dead_zone < 1.0, "less than 1"),
-        ("current_min", motor.current_min, motor.current_min <= 0.0, "0 (no charging) or a negative number"),
-    ):
-        if not fine:
-            raise VehicleError(f"{where}.{field} = {value}: expected {wanted}")
-
-
-def _check_battery(name: str, battery: Ideal | Sequence[Thevenin] | None) -> None:
-    for i, each in enumerate([battery] if isinstance(battery, Ideal) else battery or ()):
-        where = f"{name}: battery[{i}]"
-        if not isinstance(each, (Ideal, Thevenin)):
-            raise VehicleError(f"{where} = {each!r}: expected an Ideal or a Thevenin battery")
-        _check_record(where, each)
-        if isinstance(each, Ideal):
-            continue
-        if len(each.table_charge) < 2 or list(each.table_charge) != sorted(set(each.table_charge)):
-            raise VehicleError(
-                f"{where}.table_charge = {list(each.table_charge)}: expected two or more increasing numbers"
-            )
-        if list(each.table_voltage) != sorted(each.table_voltage):
-            raise VehicleError(
-                f"{where}.table_voltage = {list(each.table_voltage)} V: expected numbers that do not fall"
-            )
-        if each.table_charge[-1] > 1.0:
-            raise VehicleError(f"{where}.table_charge = {list(each.table_charge)}: expected numbers within [0, 1]")
-        if len(each.table_voltage) != len(each.table_charge):
-            raise VehicleError(
-                f"{where}.table_voltage has {len(each.table_voltage)} values: expected {len(each.table_charge)}, "
-                "as many as table_charge"
-            )
-
-
-def _check_points(name: str, points: tuple[Vec3, ...]) -> None:
-    for i, point_B in enumerate(points):
-        _check_numbers(f"{name}: contact.points[{i}]", point_B, Quantity("m", -1.0, 1.0), 3)
-
-
-def _check_contact(name: str, mass: float, inertia_B: Mat3, points: tuple[Vec3, ...], surface: Surface) -> None:
-    _check_points(name, points)
-    _check_record(f"{name}: contact", surface)
-    step = largest_stable_step(mass, inertia_B, points, surface)
-    if step < DEFAULT_STEP:
-        softest = derived_surface(mass, inertia_B, points, surface.friction)
-        raise VehicleError(
-            f"{name}: contact.stiffness = {surface.stiffness:.6g} N/m with damping {surface.damping:.6g} N s/m: expected "
-            f"values stable at the default step {DEFAULT_STEP:g} s, these need dt <= {step:.3g} s; "
-            f"{softest.stiffness:.4g} N/m and {softest.damping:.4g} N s/m would do"
-        )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from samara.algebra import Mat3, Vec3
-from samara.physics.contact import ANCHOR_RELAXATION, Surface
+from samara.physics.contact import Surface
 
 DEFAULT_STEP = 1e-3  # the physics step everything shipped is stable at [s]
 FASTEST_MODE = 500.0  # [rad/s]: half a radian per default step, which RK4 follows to 1e-4
@@ -36,8 +36,13 @@ def derived_surface(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], fr
 
 
 def largest_stable_step(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], surface: Surface) -> float:
-    """The largest dt with |1 + z + z²/2 + z³/6 + z⁴/24| ≤ 1 for z = s dt, over the roots of s² + cλ s + kλ = 0  [s]"""
-    roots = [complex(-1.0 / ANCHOR_RELAXATION)]
+    """The largest dt with |1 + z + z²/2 + z³/6 + z⁴/24| ≤ 1 for z = s dt, over the roots of s² + cλ s + kλ = 0  [s]
+
+    and over s = −k/c, with which a grip that slides or has left the ground relaxes.
+    """
+    if surface.damping <= 0.0:
+        return 0.0
+    roots = [complex(-surface.stiffness / surface.damping)]
     for mode in standing_modes(mass, inertia_B, points_B):
         b, c = surface.damping * float(mode), surface.stiffness * float(mode)
         if c <= 0.0:

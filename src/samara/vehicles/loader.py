@@ -21,7 +21,8 @@ from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Vehicle
 from samara.physics.rotor import Rotor
 from samara.quantity import Quantity, expected
-from samara.vehicles.build import ACTUATIONS, VehicleError, build_vehicle, check_vehicle
+from samara.vehicles.build import ACTUATIONS, build_vehicle
+from samara.vehicles.check import VehicleError, check_vehicle
 
 SCHEMA = 1
 MOTORS: dict[str, type[Any]] = {"lag": Lag, "dc": DcMotor}

@@ -18,7 +18,8 @@ from samara.physics.propulsion import (
     THEVENIN_BATTERY,
 )
 from samara.physics.rotor import Rotor
-from samara.vehicles.build import DRAG_AXES, GRAVITIES, INFLOWS, VehicleError, check_vehicle
+from samara.vehicles.build import DRAG_AXES, GRAVITIES, INFLOWS
+from samara.vehicles.check import VehicleError, check_vehicle
 from samara.vehicles.loader import BATTERIES, MOTORS, SCHEMA, parse_vehicle
 
 _WRITTEN = (
