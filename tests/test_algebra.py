@@ -447,7 +447,7 @@ def test_nan_is_never_swallowed(operation, reference, evaluate):
 
 @every_operation
 def test_slopes_are_finite_and_the_same_where_an_operation_has_a_kink(operation, reference):
-    """JAX differentiates the program, CasADi the expression: one finite slope at 0, 1, equal arguments and beside them."""
+    """JAX differentiates the program, CasADi the expression: one finite slope, at 0, at 1, at equal arguments."""
     count = len(inspect.signature(operation).parameters)
     symbols = [casadi.SX.sym(f"x{i}") for i in range(count)]
     slopes = casadi.Function("f", symbols, [casadi.gradient(operation(*symbols), casadi.vertcat(*symbols))])
@@ -511,7 +511,7 @@ def test_single_precision_stays_single_under_jit(function, arguments):
 
 @pytest.mark.parametrize("name", samara.vehicle_names())
 def test_a_step_of_every_vehicle_stays_single_under_jit(name):
-    """The vehicle's numbers are Python floats too: a step of float32 states is float32, and no NumPy scalar hides in it."""
+    """The vehicle's numbers are Python floats, no NumPy scalar hides among them: a float32 state stays float32."""
     vehicle = samara.vehicle(name)
     numbers = flatten((vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters))
     assert {type(x) for x in numbers} <= {float, int}

@@ -110,7 +110,7 @@ def same_turn(a: Quat, b: Quat) -> float:
 
 @every_map
 def test_vector_maps_follow_from_the_names_of_the_axes_and_are_rotations(convert, source, target, back):
-    """Column j is the source's axis j counted along the target's axes; the determinant is +1: no lone flip of z (000)."""
+    """Column j is the source's axis j along the target's axes; the determinant is +1: no lone flip of z (000)."""
     columns = np.array([convert(Vec3(*e)) for e in np.eye(3)]).T
     assert (columns == matrix_by_names(source, target)).all()
     assert np.linalg.det(columns) == 1.0

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import casadi
@@ -42,6 +43,7 @@ def traced_flight(
     return fly
 
 
+@lru_cache(maxsize=4)  # a flight is often resumed: settle, then watch
 def traced_step(
     vehicle: Vehicle, dt: float, environment: Environment = CALM, method: Callable = rk4
 ) -> casadi.Function:

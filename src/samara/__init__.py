@@ -1,6 +1,8 @@
 """Samara: multirotor physics, simulation and control; every equation written once, for every backend."""
 
 from samara.algebra import Quat, Vec3
+from samara.backends.scan import scan
+from samara.backends.simulator import compile
 from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import (
     CALM,
@@ -33,9 +35,11 @@ __all__ = [
     "VehicleError",
     "Wrench",
     "build_vehicle",
+    "compile",
     "derivative",
     "hover",
     "save_vehicle",
+    "scan",
     "step",
     "thrust_to_weight",
     "vehicle",

@@ -19,6 +19,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+export = typer.Typer(help="Write a vehicle's equations out for other programs.", no_args_is_help=True)
+app.add_typer(export, name="export")
 
 
 def main() -> None:
@@ -128,6 +130,19 @@ def fly(
         table.add_row(name, value)
     screen.print(table)
     screen.print(f"picture {out / 'flight.png'}\nreport  {out / 'report.md'}")
+
+
+@export.command("c")
+def export_c(
+    vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "hakoniwa",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the header and the source.")] = Path("out"),
+) -> None:
+    """Write C99 that needs no library: derivative, RK4 step, its exact Jacobian, hover. One header, one source."""
+    from samara import vehicle as load
+    from samara.backends.c import write_c
+
+    header, source = write_c(load(vehicle), out)
+    typer.echo(f"header {header}\nsource {source}")
 
 
 def console(**options: Any) -> "Console":

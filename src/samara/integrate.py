@@ -80,18 +80,19 @@ def _advance(state: S, dt: Scalar, weights: tuple[float, ...], rates: list[S]) -
     return advanced
 
 
-def _unit_quaternions(tree: Any) -> Any:
+def unit_quaternions(tree: Any) -> Any:
+    """q / |q| for every quaternion in a nested tuple, all else unchanged"""
     if isinstance(tree, Quat):
         return normalize(tree)
     if not isinstance(tree, tuple):
         return tree
-    parts = [_unit_quaternions(branch) for branch in tree]
+    parts = [unit_quaternions(branch) for branch in tree]
     return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
 
 
 def runge_kutta(tableau: Tableau, rate: Rate[S], state: S, dt: Scalar) -> S:
     """kᵢ = f(x + dt Σ aᵢⱼ kⱼ),  x' = x + dt Σ bᵢ kᵢ, one step of any explicit method"""
-    advanced: S = _unit_quaternions(_advance(state, dt, tableau.weights, _stage_rates(tableau, rate, state, dt)))
+    advanced: S = unit_quaternions(_advance(state, dt, tableau.weights, _stage_rates(tableau, rate, state, dt)))
     return advanced
 
 
@@ -118,7 +119,7 @@ def semi_implicit(rate: Rate[Any], state: Any, dt: Scalar, positions: tuple[str,
     moved = _advance(state, dt, (1.0,), [rate(state)])._replace(**{name: getattr(state, name) for name in positions})
     drift = rate(moved)
     placed = {name: _advance(getattr(state, name), dt, (1.0,), [getattr(drift, name)]) for name in positions}
-    return _unit_quaternions(moved._replace(**placed))
+    return unit_quaternions(moved._replace(**placed))
 
 
 def rk23(rate: Rate[S], state: S, dt: float, rtol: float = 1e-6, atol: float = 1e-9) -> S:
@@ -143,8 +144,8 @@ def adaptive(tableau: Tableau, rate: Rate[S], state: S, dt: float, rtol: float, 
     while time < dt:
         h = min(h, dt - time)
         rates = _stage_rates(tableau, rate, state, h)
-        advanced = _unit_quaternions(_advance(state, h, tableau.weights, rates))
-        error = _error(advanced, _unit_quaternions(_advance(state, h, tableau.embedded, rates)), state, rtol, atol)
+        advanced = unit_quaternions(_advance(state, h, tableau.weights, rates))
+        error = _error(advanced, unit_quaternions(_advance(state, h, tableau.embedded, rates)), state, rtol, atol)
         if not math.isfinite(error):
             raise FloatingPointError(f"the rate of change is not finite at {time:.9g} s into a step of {dt:.9g} s")
         if error <= 1.0:

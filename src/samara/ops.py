@@ -24,8 +24,9 @@ _LIBRARIES = {
     "jaxlib": "jax.numpy",
     "casadi": "casadi",
     "sympy": "sympy",
+    "samara.backends.folding": "samara.backends.folding",  # JAX's tracers, wrapped
 }
-_PRECEDENCE = ("sympy", "casadi", "jax.numpy", "numpy", "math")
+_PRECEDENCE = ("sympy", "casadi", "samara.backends.folding", "jax.numpy", "numpy", "math")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
@@ -48,7 +49,7 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
 
 @cache
 def _library(kind: Any) -> str:
-    name = _LIBRARIES.get(kind.__module__.partition(".")[0])
+    name = _LIBRARIES.get(kind.__module__) or _LIBRARIES.get(kind.__module__.partition(".")[0])
     if name is None:
         raise TypeError(f"{kind} is no scalar Samara knows; expected float, NumPy, JAX, CasADi or SymPy")
     return name
@@ -164,9 +165,14 @@ def logical_or(a: Scalar, b: Scalar) -> Scalar:
 
 
 def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
-    """a if condition else b. Both are evaluated, except that a condition which is a Python bool is decided here and now."""
+    """a if condition else b. Both are evaluated, except that a condition which is a Python bool is decided here and now.
+
+    Between two equal literals there is nothing to choose.
+    """
     if isinstance(condition, bool):
         return a if condition else b
+    if _is_literal(a) and _is_literal(b) and a == b:
+        return a
     return _dispatch("where", condition, a, b)
 
 

@@ -37,6 +37,7 @@ def step(
         raise ValueError(f"command has {len(command)} numbers; vehicle {vehicle.name!r} ({kind}) takes {expected}")
     command = tuple(command)
     require_finite(command, "command")
+    require_finite(state, "state")
     advanced: State = METHODS[method](lambda s: derivative(s, command, vehicle, environment), state, dt)
     require_finite(advanced, "state")
     return advanced

@@ -71,11 +71,11 @@ def normal_force(point: ContactPoint, *, surface: Surface) -> Scalar:
 
 
 def friction_force(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:
-    """f = −(k s + c v_slip), held to |f| ≤ μN  [N]"""
+    """f = −(k s + c v_slip), held to |f| ≤ μN; off the ground 0, with slope 0 at rest too  [N]"""
     wanted = grip_W * surface.stiffness + point.v_slip_W * surface.damping
     size, limit = norm(wanted), surface.friction * normal
     slipping = size > limit
-    return wanted * -where(slipping, limit / where(slipping, size, 1.0), 1.0)
+    return wanted * -where(slipping, limit / where(slipping, size, 1.0), where(normal > 0, 1.0, 0.0))
 
 
 def grip_rate(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:

@@ -1,0 +1,700 @@
+"""A vehicle as C99 for programs without Python: one header, one source, no library but the elementary functions.
+
+The equations are emitted from programs traced from the one source. Around them stand the structs, the four stages of RK4 and
+the product of sparse Jacobians with sensitivities: what is the same for every vehicle.
+"""
+
+import math
+import re
+from collections import Counter, namedtuple
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import wrap
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import casadi
+
+from samara import __version__
+from samara.algebra import Quat, Vec3
+from samara.arrays import flatten, leaf_names
+from samara.backends.program import CONDITIONS, Instruction, Program, program_of
+from samara.files import write_text
+from samara.integrate import RK4, unit_quaternions
+from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
+from samara.trim import hover
+
+WIDTH = 100  # of a line of C
+WORDS = {
+    "p_W": "position of the centre of mass, world axes",
+    "v_W": "velocity, world axes",
+    "q_WB": "attitude, body to world: Hamilton, scalar first, length 1",
+    "omega_B": "angular velocity, body axes",
+    "rotor_speed": "rotor speeds",
+    "actuator": "the actuators' own states",
+    "battery": "the batteries' own states",
+    "contact": "stretch of each contact point's grip, world axes [m]",
+    "wind_W": "velocity of the air, world axes",
+    "air_density": "density of the air",
+    "battery_connected": "1, or 0 for a battery that is cut off",
+}
+COMMANDS = {
+    "normalized": "one number per rotor from 0 to 1: from its lowest to its highest speed",
+    "speed": "the wanted speed of each rotor [rad/s]",
+    "duty": "one number per rotor from 0 to 1: the part of the supply voltage its motor gets",
+    "wrench": "thrust along body z [N], and torque about the body axes [N m]",
+}
+FUNCTIONS = {"power": "pow"} | {
+    name: name for name in ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "floor")
+}
+RESERVED = set(FUNCTIONS.values()) | set(  # words of C and C++, and the names of locals
+    re.findall(
+        r"\w+",
+        """
+        alignas alignof and asm auto bool break case catch char class compl const constexpr continue decltype default delete
+        do double else enum explicit export extern false final float for friend goto if inline int long mutable namespace new
+        noexcept not nullptr operator or override private protected public register restrict return short signed sizeof
+        static struct switch template this throw true try typedef typeid typename union unsigned using virtual void volatile
+        wchar_t while xor x u e rates jacobian at_unit p_W v_W q_WB omega_B rotor_speed rotor thrust tau_B wind_W air_density
+        ground battery_connected j0 j1 jn y0 y1 yn
+        """,
+    )
+)
+
+
+class Sources(NamedTuple):
+    """The two files of a vehicle: what they are called without their endings, and their text."""
+
+    name: str
+    header: str
+    source: str
+
+
+def write_c(vehicle: Vehicle, folder: str | Path) -> tuple[Path, Path]:
+    """Writes samara_<vehicle>.h and .c into the folder, each whole or not at all, and tells where they are."""
+    sources = c_sources(vehicle)
+    header, source = Path(folder) / f"{sources.name}.h", Path(folder) / f"{sources.name}.c"
+    try:
+        write_text(header, sources.header)
+        write_text(source, sources.source)
+    except OSError as error:
+        raise OSError(f"{folder}: cannot be written to ({error.strerror}); expected a folder for two files") from None
+    return header, source
+
+
+def c_sources(vehicle: Vehicle) -> Sources:
+    """The text of both files; the same vehicle gives the same text."""
+    layout = _layout(vehicle)
+    code = _code(vehicle, layout)
+    return Sources(layout.prefix, _header(vehicle, layout, code), _source(vehicle, layout, code))
+
+
+# What is stored where ----------------------------------------------------------------------------------------------
+
+
+class _Layout(NamedTuple):
+    """The vehicle's C names, and the members of its three structs: (name, numbers of the shape it has)."""
+
+    prefix: str
+    state: tuple[tuple[str, Any], ...]
+    command: tuple[tuple[str, Any], ...]
+    environment: tuple[tuple[str, Any], ...]
+
+    @property
+    def capitals(self) -> str:
+        return self.prefix.upper()
+
+
+def _layout(vehicle: Vehicle) -> _Layout:
+    own = at_rest(vehicle)
+    body = [(name, getattr(own, name)) for name in ("p_W", "v_W", "q_WB", "omega_B", "rotor_speed")]
+    effects: dict[str, Any] = {}
+    for effect, each in zip(vehicle.structure.effects, own.effects, strict=True):
+        name = _identifier(effect.name)
+        effects[f"{name}_" if name in effects else name] = _with_names(each)
+    command: tuple[tuple[str, Any], ...] = (("rotor", tuple(0.0 for _ in vehicle.rotors)),)
+    if not vehicle.rotors:
+        command = (("thrust", 0.0), ("tau_B", Vec3(0.0, 0.0, 0.0)))
+    return _Layout(
+        f"samara_{_plain(vehicle.name.lower())}",
+        tuple((name, tree) for name, tree in (*body, *effects.items()) if flatten(tree)),
+        command,
+        tuple(zip(CALM._fields, CALM, strict=True)),
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "unnamed"
+
+
+def _identifier(name: str) -> str:
+    """A name as C takes it for a member, and as the code around it does not use it."""
+    plain = re.sub(r"^(?=\d)", "n", _plain(name))
+    return f"{plain}_" if plain in RESERVED or re.fullmatch(r"[ct]\d+", plain) else plain
+
+
+def _with_names(tree: Any) -> Any:
+    """A tuple of unlike parts is no array: its parts are called item0, item1, ..."""
+    if not isinstance(tree, tuple):
+        return tree
+    parts = [_with_names(branch) for branch in tree]
+    if hasattr(tree, "_fields"):
+        return type(tree)(*parts)
+    if len({(type(part), tuple(leaf_names(part))) for part in parts}) <= 1:
+        return tuple(parts)
+    names = [f"item{i}" for i in range(len(parts))]
+    return namedtuple("Items", names)(*parts)
+
+
+def _members(group: Sequence[tuple[str, Any]]) -> list[str]:
+    """The path of every number: 'p_W.x', 'rotor_speed[2]'."""
+    return [path for name, tree in group for path in leaf_names(tree, name)]
+
+
+class _Structs:
+    """The struct types that nested tuples become, each defined once, before it is used."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.definitions: dict[str, str] = {}
+
+    def kind(self, tree: Any) -> tuple[str, str]:
+        """A C type, and what follows the member's name: ('double', '[4]')"""
+        if not isinstance(tree, tuple):
+            return "double", ""
+        if not hasattr(tree, "_fields"):
+            inner, length = self.kind(tree[0])
+            return inner, f"[{len(tree)}]{length}"
+        record = type(tree)
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", record.__name__).lower()
+        group = [(field, own) for field, own in zip(tree._fields, tree, strict=True) if flatten(own)]
+        words = record.__doc__ or ""
+        if record in (Vec3, Quat) or words.startswith(
+            f"{record.__name__}("
+        ):  # they explain themselves; nobody wrote it
+            words = ""
+        return self.define(name, group, record, words), ""
+
+    def define(self, name: str, group: Sequence[tuple[str, Any]], record: Any, words: str = "") -> str:
+        """The struct of these members; one of the same name but other members gets a number."""
+        if record in (Vec3, Quat):
+            lines = [f"    double {', '.join(field for field, _ in group)};"]
+        else:
+            lines = self._lines(group, record)
+        for number in range(1, 100):
+            own = f"{self.prefix}_{name}{number if number > 1 else ''}"
+            text = "\n".join([*([_comment(words)] if words else []), "typedef struct {", *lines, f"}} {own};"])
+            if self.definitions.setdefault(own, text) == text:
+                break
+        return own
+
+    def _lines(self, group: Sequence[tuple[str, Any]], record: Any) -> list[str]:
+        hints = get_type_hints(record, include_extras=True) if record else {}
+        declarations, comments = [], []
+        for field, tree in group:
+            kind, length = self.kind(tree)
+            declarations.append(f"    {kind} {field}{length};")
+            unit = _unit(hints.get(field))
+            comments.append(" ".join(part for part in (WORDS.get(field, ""), f"[{unit}]" if unit else "") if part))
+        column = max(len(declaration) for declaration in declarations)
+        return [
+            f"{declaration:{column}} /* {comment} */" if comment else declaration
+            for declaration, comment in zip(declarations, comments, strict=True)
+        ]
+
+
+def _unit(hint: Any) -> str:
+    """The unit an annotation declares, of a number or of all numbers of a tuple."""
+    if get_origin(hint) is tuple:
+        return _unit(get_args(hint)[0])
+    declared = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    unit: str = getattr(declared[0], "unit", "") if declared else ""
+    return "" if unit == "1" else unit
+
+
+# A program as C ----------------------------------------------------------------------------------------------------
+
+_CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)  # how tightly an expression binds
+_INFIX = {
+    "add": ("+", _SUM, _SUM, _PRODUCT),
+    "subtract": ("-", _SUM, _SUM, _PRODUCT),
+    "multiply": ("*", _PRODUCT, _PRODUCT, _SIGN),
+    "divide": ("/", _PRODUCT, _PRODUCT, _SIGN),
+    "less": ("<", _COMPARE, _SUM, _SUM),
+    "less_equal": ("<=", _COMPARE, _SUM, _SUM),
+    "equal": ("==", _COMPARE, _SUM, _SUM),
+    "not_equal": ("!=", _COMPARE, _SUM, _SUM),
+    "and": ("&&", _AND, _COMPARE, _COMPARE),
+    "or": ("||", _OR, _COMPARE, _COMPARE),
+}
+
+
+class _Term(NamedTuple):
+    """An expression: its text, how tightly it binds, and whether it is a number or a condition."""
+
+    text: str
+    binds: int = _ATOM
+    number: bool = True
+
+    def within(self, least: int) -> str:
+        return self.text if self.binds >= least else f"({self.text})"
+
+    def as_number(self) -> "_Term":
+        return self if self.number else _Term(f"{self.within(_OR)} ? 1.0 : 0.0", _CHOICE)
+
+    def as_condition(self) -> "_Term":
+        return _Term(f"{self.within(_SUM)} != 0.0", _COMPARE, False) if self.number else self
+
+
+def _literal(value: float) -> _Term:
+    """The shortest decimals that read back as the same number."""
+    if math.isnan(value):
+        return _Term("NAN")
+    text = "INFINITY" if math.isinf(value) else repr(abs(float(value)))
+    return _Term(f"-{text}", _PRODUCT) if math.copysign(1.0, value) < 0.0 else _Term(text)
+
+
+def _expression(operation: str, arguments: list[_Term]) -> _Term:
+    if operation in ("not", "and", "or"):
+        arguments = [argument.as_condition() for argument in arguments]
+        if operation == "not":
+            return _Term(f"!{arguments[0].within(_ATOM)}", _SIGN, False)
+    elif operation in ("select", "if_else_zero"):
+        condition, *values = arguments
+        values = [value.as_number() for value in values] + [_literal(0.0)]
+        texts = [condition.as_condition().within(_OR), *(value.within(_SUM) for value in values[:2])]
+        return _Term("{} ? {} : {}".format(*texts), _CHOICE)
+    else:
+        arguments = [argument.as_number() for argument in arguments]
+    if operation in _INFIX:
+        sign, binds, left, right = _INFIX[operation]
+        text = f"{arguments[0].within(left)} {sign} {arguments[1].within(right)}"
+        return _Term(text, binds, operation not in CONDITIONS)
+    if operation in FUNCTIONS:
+        return _Term(f"{FUNCTIONS[operation]}({', '.join(argument.text for argument in arguments)})")
+    (own,) = arguments
+    if operation == "negate":
+        return _Term(f"-{own.within(_ATOM)}", _PRODUCT)
+    if operation == "square":
+        return _Term(f"{own.within(_ATOM)} * {own.within(_ATOM)}", _PRODUCT)
+    if operation == "twice":
+        return _Term(f"2.0 * {own.within(_SIGN)}", _PRODUCT)
+    if operation == "invert":
+        return _Term(f"1.0 / {own.within(_SIGN)}", _PRODUCT)
+    raise NotImplementedError(f"{operation} has no C code yet")
+
+
+class _Places(NamedTuple):
+    """An array of a function: its name, and what its elements hold."""
+
+    array: str
+    holds: Sequence[str]
+
+
+class _Body:
+    """A program's lines of C. What is used once stands where it is used, as long as the line stays short."""
+
+    def __init__(self, program: Program, inputs: Sequence[_Places], outputs: Sequence[_Places]) -> None:
+        self.uses = Counter(i for instruction in program.instructions for i in instruction.arguments)
+        self.targets: dict[int, list[str]] = {}
+        for places, group in zip(outputs, program.outputs, strict=True):
+            for k, i in enumerate(group):
+                self.uses[i] += 1
+                self.targets.setdefault(i, []).append(f"{places.array}[{k}] = {{}}; /* {places.holds[k]} */")
+        self.terms: list[_Term] = []
+        self.lines: list[str] = []
+        self.names: Counter[str] = Counter()
+        read = sorted({i.place for i in program.instructions if i.operation == "input"})
+        for group_, index in read:
+            places = inputs[group_]
+            self.lines.append(f"const double {_flat(places.holds[index])} = {places.array}[{index}];")
+        self.lines += [f"(void){places.array};" for k, places in enumerate(inputs) if k not in {g for g, _ in read}]
+        for i, instruction in enumerate(program.instructions):
+            self.terms.append(self._term(instruction, inputs))
+            if self.uses[i] > 1 and instruction.operation not in ("input", "constant"):
+                self._give_name(i)
+            for target in self.targets.get(i, []):
+                self._store(i, target)
+
+    def _store(self, i: int, target: str) -> None:
+        if len(target) + len(self.terms[i].text) > WIDTH + 10 and not re.fullmatch(r"[\w.]+", self.terms[i].text):
+            self._give_name(i)
+        self.lines.append(target.format(self.terms[i].as_number().text))
+
+    def _term(self, instruction: Instruction, inputs: Sequence[_Places]) -> _Term:
+        if instruction.operation == "constant":
+            return _literal(instruction.constant)
+        if instruction.operation == "input":
+            group, index = instruction.place
+            return _Term(_flat(inputs[group].holds[index]))
+        own = instruction.arguments
+        if instruction.operation == "square" and self.terms[own[0]].binds != _ATOM:
+            self._give_name(own[0])
+        while True:
+            term = _expression(instruction.operation, [self.terms[i] for i in own])
+            longest = max(own, key=lambda i: len(self.terms[i].text))
+            if len(term.text) <= WIDTH - 26 or re.fullmatch(r"\w+", self.terms[longest].text):
+                return term
+            self._give_name(longest)
+
+    def _give_name(self, i: int) -> None:
+        term = self.terms[i]
+        letter, kind = ("t", "double") if term.number else ("c", "int")
+        self.names[letter] += 1
+        name = f"{letter}{self.names[letter]}"
+        self.lines.append(f"const {kind} {name} = {term.text};")
+        self.terms[i] = _Term(name, number=term.number)
+
+
+def _flat(path: str) -> str:
+    """'rotor_speed[2]' as the name of a local: rotor_speed_2"""
+    return re.sub(r"[.\[]", "_", path.replace("]", ""))
+
+
+# The two files -----------------------------------------------------------------------------------------------------
+
+
+class _Sparse(NamedTuple):
+    """A traced function with its Jacobian: the program gives the values, then the nonzeros, row by row."""
+
+    program: Program
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+def _with_jacobian(function: Any, by: int, *templates: Any) -> _Sparse:
+    """The values of a function and its exact Jacobian by the first `by` of its arguments"""
+    pattern: list[Any] = []
+
+    def both(*arguments: Any) -> tuple[Any, Any]:
+        value = casadi.vertcat(*flatten(function(*arguments)))
+        matrix = casadi.sparsify(casadi.jacobian(value, casadi.vertcat(*flatten(arguments[:by]))))
+        by_rows = matrix.T  # CasADi keeps a matrix column by column
+        pattern.extend(by_rows.sparsity().get_triplet())
+        return tuple(casadi.vertsplit(value)), tuple(by_rows.nonzeros())
+
+    program = program_of(both, *templates)
+    columns, rows = (tuple(indices) for indices in pattern)
+    return _Sparse(program, rows, columns)
+
+
+class _Code(NamedTuple):
+    """The traced functions as C: rates of the state, the same with their Jacobian, and unit quaternions likewise."""
+
+    rate: "_Body"
+    rate_jacobian: "_Body"
+    unit: "_Body"
+    unit_jacobian: "_Body"
+    pattern: _Sparse
+    unit_pattern: _Sparse
+
+
+def _code(vehicle: Vehicle, layout: _Layout) -> _Code:
+    state, command = at_rest(vehicle), tuple(0.0 for _ in vehicle.rotors) or (0.0,) * 4
+
+    def rate(state: State, command: Command, environment: Environment) -> State:
+        return derivative(state, command, vehicle, environment)
+
+    x, u, e = (_Places(array, _members(group)) for array, group in zip("xue", layout[1:], strict=True))
+    rates, at_unit = _Places("rates", [f"d/dt {path}" for path in x.holds]), _Places("at_unit", x.holds)
+    slopes, unit_slopes = _with_jacobian(rate, 2, state, command, CALM), _with_jacobian(unit_quaternions, 1, state)
+    return _Code(
+        _Body(program_of(lambda *own: (rate(*own),), state, command, CALM), [x, u, e], [rates]),
+        _Body(slopes.program, [x, u, e], [rates, _slopes(slopes, rates.holds, [*x.holds, *u.holds])]),
+        _Body(program_of(lambda own: (unit_quaternions(own),), state), [x], [at_unit]),
+        _Body(unit_slopes.program, [x], [at_unit, _slopes(unit_slopes, x.holds, x.holds)]),
+        slopes,
+        unit_slopes,
+    )
+
+
+def _slopes(matrix: _Sparse, values: Sequence[str], inputs: Sequence[str]) -> _Places:
+    names = [f"{values[row]} by {inputs[column]}" for row, column in zip(matrix.rows, matrix.columns, strict=True)]
+    return _Places("jacobian", names)
+
+
+def _comment(*paragraphs: str) -> str:
+    """A comment of whole lines; nothing in the text can end it, or hide in it."""
+    blocks = []
+    for paragraph in paragraphs:
+        plain = "".join(letter if letter.isprintable() else " " for letter in paragraph)
+        plain = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain.replace("\\", "/"))
+        blocks.append("\n * ".join(wrap(plain, WIDTH - 6)))
+    return "/* " + "\n *\n * ".join(blocks) + " */"
+
+
+def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
+    p, capitals = layout.prefix, layout.capitals
+    structs = _Structs(p)
+    structs.define("vec3", [(f, 0.0) for f in Vec3._fields], Vec3)
+    structs.define("quat", [(f, 0.0) for f in Quat._fields], Quat)
+    kind = vehicle.structure.actuation.name
+    order = "State: its numbers in this order are the rows of A and B and the columns of A."
+    structs.define("state", layout.state, State, order)
+    structs.define("command", layout.command, None, f"Command: {COMMANDS.get(kind, kind)}.")
+    structs.define("environment", layout.environment, Environment, "Environment: what one step holds constant.")
+    held = f"    const {p}_command *command,\n    const {p}_environment *environment,\n"
+    parts = [
+        _comment(*_about(vehicle, p)),
+        f"#ifndef {capitals}_H\n#define {capitals}_H",
+        '#ifdef __cplusplus\nextern "C" {\n#endif',
+        f"#define {capitals}_STATES {len(_members(layout.state))} /* numbers in a state */\n"
+        f"#define {capitals}_COMMANDS {len(_members(layout.command))} /* numbers in a command */",
+        *structs.definitions.values(),
+        "/* Still air of sea-level density, level ground at height 0, battery connected:\n"
+        f" *     {p}_environment calm = {capitals}_CALM; */\n"
+        f"#define {capitals}_CALM \\\n    {_braces(CALM)}",
+        *_declared_hover(vehicle, p),
+        "/* The rate of change of every number of the state, per second. */\n"
+        f"void {p}_derivative(\n    const {p}_state *state,\n{held}    {p}_state *out);",
+        _comment(
+            "One step of the classical Runge-Kutta method through dt [s]; command and environment are held. The quaternion "
+            "is brought back to length 1. A number that is not finite is not caught: it spreads."
+        )
+        + "\n"
+        f"void {p}_step(\n    {p}_state *state,\n{held}    double dt);",
+        _comment(
+            "The exact Jacobian of that step, row by row: A by the state before it, B by the command. Takes up to "
+            f"{_stack(layout, code)} KB of stack."
+        )
+        + "\n"
+        f"void {p}_linearize(\n    const {p}_state *state,\n{held}    double dt,\n"
+        f"    double A[{capitals}_STATES * {capitals}_STATES],\n"
+        f"    double B[{capitals}_STATES * {capitals}_COMMANDS]);",
+        "#ifdef __cplusplus\n}\n#endif",
+        f"#endif /* {capitals}_H */",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _about(vehicle: Vehicle, prefix: str) -> list[str]:
+    """What the header says at its top, a paragraph each."""
+    structure = vehicle.structure
+    sources = Counter(source for _, source in structure.sources)
+    numbers = "; ".join(sources) if sources else "built in Python"
+    if structure.replaced:
+        numbers += f"; changed since: {', '.join(dict.fromkeys(structure.replaced))}"
+    return [
+        f"{prefix}: the multirotor {vehicle.name!r}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors. "
+        f"{structure.description}",
+        f"Effects: {', '.join(effect.name for effect in structure.effects)}.",
+        f"Sources of its numbers: {numbers}.",
+        "SI units, radians. World axes (_W) point east, north, up; body axes (_B) forward, left, up. A quaternion q_WB turns "
+        "body axes into world axes.",
+        "Nothing is allocated and nothing is kept between calls: every function may run in any number of threads. "
+        "Needs the elementary functions of <math.h> (-lm).",
+        f"Generated by Samara {__version__} (samara export c); changes belong into the vehicle or into Samara.",
+    ]
+
+
+def _braces(tree: Any) -> str:
+    if isinstance(tree, tuple):
+        return "{" + ", ".join(_braces(branch) for branch in tree) + "}"
+    return _literal(tree).text
+
+
+def _trim(vehicle: Vehicle) -> tuple[State, Command] | None:
+    """Hover 1 m above the origin, for a vehicle that can."""
+    try:
+        return hover(vehicle)
+    except ValueError:
+        return None
+
+
+def _declared_hover(vehicle: Vehicle, p: str) -> list[str]:
+    if _trim(vehicle) is None:
+        return ["/* No hover here: this vehicle cannot hold still and level in calm air. */"]
+    return [
+        "/* Level and at rest 1 m above the origin in calm air, and the command that keeps it there. */\n"
+        f"void {p}_hover({p}_state *state, {p}_command *command);"
+    ]
+
+
+def _stack(layout: _Layout, code: _Code) -> int:
+    """What `linearize` takes of the stack, in units of 1024 bytes, if the compiler gives every local its own place"""
+    n, m = len(_members(layout.state)), len(_members(layout.command))
+    arrays = (n + m) ** 2 + 2 * n * (n + m) + len(code.pattern.rows) + len(code.unit_pattern.rows)
+    return math.ceil((arrays + len(code.rate_jacobian.lines)) * 8 / 1024)
+
+
+def _source(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
+    p, capitals = layout.prefix, layout.capitals
+    numbers = "const double x[STATES], const double u[COMMANDS], const double e[ENVIRONMENT]"
+    rows, columns = code.pattern.rows, code.pattern.columns
+    parts = [
+        _comment(
+            f"{p}: see the header. Generated by Samara {__version__}; the functions rate, rate_jacobian, unit and "
+            "unit_jacobian are traced from its equations."
+        ),
+        f'#include "{p}.h"\n\n#include <math.h>',
+        f"enum {{\n    STATES = {capitals}_STATES,\n    COMMANDS = {capitals}_COMMANDS,\n"
+        f"    ENVIRONMENT = {len(_members(layout.environment))},\n    INPUTS = STATES + COMMANDS,\n"
+        f"    NONZEROS = {len(rows)},\n    UNIT_NONZEROS = {len(code.unit_pattern.rows)}\n}};",
+        "/* Runge-Kutta: how far along the last slope each stage looks, and how much its own slope weighs. */\n"
+        f"static const double NODE[] = {_braces(tuple(row[-1] if row else 0.0 for row in RK4.stages))};\n"
+        f"static const double WEIGHT[] = {_braces(RK4.weights)};",
+        "/* Where the nonzeros of the Jacobians stand. */\n"
+        + _table("ROW", "NONZEROS", rows)
+        + _table("COLUMN", "NONZEROS", columns)
+        + _table("UNIT_ROW", "UNIT_NONZEROS", code.unit_pattern.rows)
+        + _table("UNIT_COLUMN", "UNIT_NONZEROS", code.unit_pattern.columns),
+        _copies(p, layout),
+        _function(f"rate({numbers},\n    double rates[STATES])", code.rate),
+        _function(
+            f"rate_jacobian({numbers},\n    double rates[STATES], double jacobian[NONZEROS])", code.rate_jacobian
+        ),
+        _function("unit(const double x[STATES], double at_unit[STATES])", code.unit),
+        _function(
+            "unit_jacobian(const double x[STATES], double at_unit[STATES],\n    double jacobian[UNIT_NONZEROS])",
+            code.unit_jacobian,
+        ),
+        *_defined_hover(vehicle, layout),
+        _FUNCTIONS.replace("PREFIX", p).replace("CAPITALS", capitals),
+    ]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _table(name: str, length: str, numbers: Sequence[int]) -> str:
+    rows = wrap(", ".join(str(number) for number in numbers), WIDTH - 4)
+    return f"static const unsigned short {name}[{length}] = {{\n    " + "\n    ".join(rows) + "\n};\n"
+
+
+def _function(signature: str, body: _Body) -> str:
+    return "\n".join([f"static void {signature}", "{", *(f"    {line}" for line in body.lines), "}"])
+
+
+def _copies(p: str, layout: _Layout) -> str:
+    """Between structs and the arrays that loops run over."""
+
+    def loaded(name: str, array: str, length: str, group: Sequence[tuple[str, Any]]) -> str:
+        lines = [f"    {array}[{k}] = {name}->{path};" for k, path in enumerate(_members(group))]
+        head = f"static void load_{name}(const {p}_{name} *{name}, double {array}[{length}])"
+        return "\n".join([head, "{", *lines, "}"])
+
+    stored = [f"    state->{path} = x[{k}];" for k, path in enumerate(_members(layout.state))]
+    return "\n\n".join(
+        [
+            loaded("state", "x", "STATES", layout.state),
+            loaded("command", "u", "COMMANDS", layout.command),
+            loaded("environment", "e", "ENVIRONMENT", layout.environment),
+            "\n".join([f"static void store_state(const double x[STATES], {p}_state *state)", "{", *stored, "}"]),
+        ]
+    )
+
+
+def _defined_hover(vehicle: Vehicle, layout: _Layout) -> list[str]:
+    trim = _trim(vehicle)
+    if trim is None:
+        return []
+    lines = [
+        f"    {name}->{path} = {_literal(float(value)).text};"
+        for name, group, values in zip(("state", "command"), layout[1:3], trim, strict=True)
+        for path, value in zip(_members(group), flatten(values), strict=True)
+    ]
+    p = layout.prefix
+    return ["\n".join([f"void {p}_hover({p}_state *state, {p}_command *command)", "{", *lines, "}"])]
+
+
+_FUNCTIONS = """
+void PREFIX_derivative(
+    const PREFIX_state *state,
+    const PREFIX_command *command,
+    const PREFIX_environment *environment,
+    PREFIX_state *out)
+{
+    double x[STATES], u[COMMANDS], e[ENVIRONMENT], k[STATES];
+
+    load_state(state, x);
+    load_command(command, u);
+    load_environment(environment, e);
+    rate(x, u, e, k);
+    store_state(k, out);
+}
+
+void PREFIX_step(
+    PREFIX_state *state,
+    const PREFIX_command *command,
+    const PREFIX_environment *environment,
+    double dt)
+{
+    double x[STATES], u[COMMANDS], e[ENVIRONMENT], k[STATES] = {0.0}, at[STATES], next[STATES];
+    int stage, i;
+
+    load_state(state, x);
+    load_state(state, next);
+    load_command(command, u);
+    load_environment(environment, e);
+    for (stage = 0; stage < 4; stage++) {
+        for (i = 0; i < STATES; i++)
+            at[i] = x[i] + dt * NODE[stage] * k[i];
+        rate(at, u, e, k);
+        for (i = 0; i < STATES; i++)
+            next[i] += dt * WEIGHT[stage] * k[i];
+    }
+    unit(next, x);
+    store_state(x, state);
+}
+
+/* product = matrix * dense, the matrix given by its nonzeros */
+static void multiply(int nonzeros, const unsigned short row[], const unsigned short column[],
+    const double matrix[], double dense[][INPUTS], double product[][INPUTS])
+{
+    int n, i, j;
+
+    for (i = 0; i < STATES; i++)
+        for (j = 0; j < INPUTS; j++)
+            product[i][j] = 0.0;
+    for (n = 0; n < nonzeros; n++)
+        for (j = 0; j < INPUTS; j++)
+            product[row[n]][j] += matrix[n] * dense[column[n]][j];
+}
+
+/* The step once more, and with every number its slopes by state and command: d_at, d_k, d_next. */
+void PREFIX_linearize(
+    const PREFIX_state *state,
+    const PREFIX_command *command,
+    const PREFIX_environment *environment,
+    double dt,
+    double A[CAPITALS_STATES * CAPITALS_STATES],
+    double B[CAPITALS_STATES * CAPITALS_COMMANDS])
+{
+    double x[STATES], u[COMMANDS], e[ENVIRONMENT], k[STATES] = {0.0}, at[STATES], next[STATES];
+    double d_at[INPUTS][INPUTS], d_k[STATES][INPUTS], d_next[STATES][INPUTS];
+    double jacobian[NONZEROS], unit_slopes[UNIT_NONZEROS];
+    int stage, i, j;
+
+    load_state(state, x);
+    load_state(state, next);
+    load_command(command, u);
+    load_environment(environment, e);
+    for (i = 0; i < INPUTS; i++)
+        for (j = 0; j < INPUTS; j++)
+            d_at[i][j] = i == j ? 1.0 : 0.0;
+    for (i = 0; i < STATES; i++)
+        for (j = 0; j < INPUTS; j++) {
+            d_k[i][j] = 0.0;
+            d_next[i][j] = d_at[i][j];
+        }
+    for (stage = 0; stage < 4; stage++) {
+        for (i = 0; i < STATES; i++) {
+            at[i] = x[i] + dt * NODE[stage] * k[i];
+            for (j = 0; j < INPUTS; j++)
+                d_at[i][j] = (i == j ? 1.0 : 0.0) + dt * NODE[stage] * d_k[i][j];
+        }
+        rate_jacobian(at, u, e, k, jacobian);
+        multiply(NONZEROS, ROW, COLUMN, jacobian, d_at, d_k);
+        for (i = 0; i < STATES; i++) {
+            next[i] += dt * WEIGHT[stage] * k[i];
+            for (j = 0; j < INPUTS; j++)
+                d_next[i][j] += dt * WEIGHT[stage] * d_k[i][j];
+        }
+    }
+    unit_jacobian(next, x, unit_slopes);
+    multiply(UNIT_NONZEROS, UNIT_ROW, UNIT_COLUMN, unit_slopes, d_next, d_k);
+    for (i = 0; i < STATES; i++) {
+        for (j = 0; j < STATES; j++)
+            A[i * STATES + j] = d_k[i][j];
+        for (j = 0; j < COMMANDS; j++)
+            B[i * COMMANDS + j] = d_k[i][STATES + j];
+    }
+}
+"""

@@ -1,0 +1,278 @@
+"""The scalar that JAX traces are made with: it drops what a literal zero or one makes trivial, and shares what is common.
+
+Neither XLA nor Triton folds 0·x (x might be NaN), so a generic rotor pays for every zero of its geometry. Here 0·x, x + 0,
+1·x, 0/x and −(−x) cost nothing, provided the zero or one is a Python number: written in the source, or a parameter that is
+folded in. What is computed at run time is never looked at, so a NaN in the state stays a NaN. The same operation on the same
+operands is traced once.
+
+With `fast` a quotient becomes a product with the reciprocal, which is computed once per divisor, or not at all for a literal.
+"""
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from samara.arrays import flatten, unflatten
+
+
+class Trace(NamedTuple):
+    """What the scalars of one trace share: their type, whether to be fast, and the operations done so far."""
+
+    dtype: Any
+    fast: bool
+    done: dict[tuple[Any, ...], tuple[Any, Any]]
+
+
+class Folded:
+    """A traced array with the arithmetic of a scalar; or, from a comparison, a traced condition."""
+
+    __slots__ = ("negated", "trace", "value")
+    __array_ufunc__ = None  # a NumPy number on the left must reach the operators below
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Any, trace: Trace, negated: "Folded | None" = None) -> None:
+        self.value, self.trace, self.negated = value, trace, negated  # negated: what this is the negative of
+
+    def __repr__(self) -> str:
+        return f"Folded({self.value})"
+
+    def __jax_array__(self) -> Any:
+        return self.value
+
+    def __bool__(self) -> bool:
+        raise TypeError("a traced scalar is neither true nor false: choose with samara.ops.where")
+
+    def __add__(self, other: Any) -> Any:
+        other = _literal(other)
+        if _is(other, 0.0):
+            return self
+        if isinstance(other, Folded) and other.negated is not None:
+            return self - other.negated
+        return _folded(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self + other
+
+    def __sub__(self, other: Any) -> Any:
+        other = _literal(other)
+        if _is(other, 0.0):
+            return self
+        if isinstance(other, Folded) and other.negated is not None:
+            return self + other.negated
+        return _folded(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        other = _literal(other)
+        return -self if _is(other, 0.0) else _folded(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        other = _literal(other)
+        if _is(other, 0.0):
+            return 0.0
+        if _is(other, 1.0):
+            return self
+        if _is(other, -1.0):
+            return -self
+        return _folded(operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self * other
+
+    def __truediv__(self, other: Any) -> Any:
+        other = _literal(other)
+        if _is(other, 1.0):
+            return self
+        if _is(other, -1.0):
+            return -self
+        if not self.trace.fast or _is(other, 0.0):
+            return _folded(operator.truediv, self, other)
+        return self * (1.0 / other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        other = _literal(other)
+        if _is(other, 0.0):
+            return 0.0
+        if self.trace.fast:
+            return _folded(operator.truediv, 1.0, self) * other
+        return _folded(operator.truediv, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        other = _literal(other)
+        if _is(other, 0.0):
+            return 1.0
+        if _is(other, 1.0):
+            return self
+        return self * self if _is(other, 2.0) else _folded(operator.pow, self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _folded(operator.pow, _literal(other), self)
+
+    def __neg__(self) -> "Folded":
+        if self.negated is not None:
+            return self.negated
+        negative = _folded(operator.neg, self)
+        negative.negated = self
+        return negative
+
+    def __pos__(self) -> "Folded":
+        return self
+
+    def __abs__(self) -> Any:
+        return where(self < 0.0, -self, self)
+
+    def __lt__(self, other: Any) -> Any:
+        return _folded(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _folded(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _folded(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _folded(operator.ge, self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        return _folded(operator.eq, self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return _folded(operator.ne, self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return _folded(operator.and_, self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return _folded(operator.or_, self, other)
+
+    def __invert__(self) -> Any:
+        return _folded(operator.invert, self)
+
+
+_COMMUTE = frozenset({operator.add, operator.mul})
+
+
+def _literal(x: Any) -> Any:
+    """A Python float for a number of any kind: NumPy's own would turn float32 into float64."""
+    return float(x) if isinstance(x, (int, float, np.number)) and not isinstance(x, bool) else x
+
+
+def _is(x: Any, number: float) -> bool:
+    return type(x) is float and x == number
+
+
+def _raw(x: Any) -> Any:
+    return x.value if isinstance(x, Folded) else x
+
+
+def _folded(operation: Callable[..., Any], *operands: Any) -> Folded:
+    """operation(*operands) on JAX's arrays, or what it gave when it was last asked for the same"""
+    trace = next(x.trace for x in operands if isinstance(x, Folded))
+    raw = [_raw(_literal(x)) for x in operands]
+    names: Any = [repr(x) if type(x) is float else id(x) for x in raw]
+    key = (operation, *(sorted(names, key=str) if operation in _COMMUTE else names))
+    if key not in trace.done:
+        value = operation(
+            *(lax.full((), x, trace.dtype) if type(x) is float and operation in _BARE else x for x in raw)
+        )
+        trace.done[key] = (Folded(value, trace), raw)  # the operands are kept alive: their ids name them
+    return trace.done[key][0]
+
+
+def _unary(operation: Callable[[Any], Any]) -> Callable[[Folded], Folded]:
+    return lambda x: _folded(operation, x)
+
+
+# The operations of samara.ops, under the names it asks for ----------------------------------------------------------
+
+sqrt, exp, log, floor = (_unary(operation) for operation in (lax.sqrt, lax.exp, lax.log, lax.floor))
+sin, cos, tan = (_unary(operation) for operation in (lax.sin, lax.cos, lax.tan))
+asin, acos, atan = (_unary(operation) for operation in (lax.asin, lax.acos, lax.atan))
+
+
+def atan2(y: Any, x: Any) -> Folded:
+    return _folded(_atan2, y, x)
+
+
+def _atan2(y: Any, x: Any) -> Any:
+    shape = jnp.broadcast_shapes(jnp.shape(y), jnp.shape(x))
+    return lax.atan2(*(jnp.broadcast_to(each, shape) for each in (y, x)))
+
+
+def equal(a: Any, b: Any) -> Any:
+    return _folded(operator.eq, a, b)
+
+
+def logical_and(a: Any, b: Any) -> Any:
+    return _folded(operator.and_, a, b)
+
+
+def logical_or(a: Any, b: Any) -> Any:
+    return _folded(operator.or_, a, b)
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    return _folded(_select, condition, a, b)
+
+
+def _select(condition: Any, a: Any, b: Any) -> Any:
+    """A bare select: `jax.numpy.where` is a nested call."""
+    shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in (condition, a, b)))
+    return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, a, b)))
+
+
+_BARE = frozenset({_atan2, _select})  # made of `lax` operations, which promote nothing: literals need a type
+
+
+# Functions of folded scalars ----------------------------------------------------------------------------------------
+
+
+def folded(template: Any, leaves: Iterable[Any], trace: Trace) -> Any:
+    """A nested tuple shaped like the template, of traced arrays; what is a Python number stays one and folds"""
+    return unflatten(template, iter([x if type(x) is float else Folded(x, trace) for x in leaves]))
+
+
+def unfolded(tree: Any) -> list[Any]:
+    """The leaves of a nested tuple as JAX's arrays, or Python numbers where everything folded"""
+    return [_raw(leaf) for leaf in flatten(tree)]
+
+
+def new_trace(dtype: Any, fast: bool = False) -> Trace:
+    return Trace(dtype, fast, {})
+
+
+class OperationCount(NamedTuple):
+    """What a straight-line function computes per drone.
+
+    `instructions` counts a product that is used once, in a sum, as one with that sum: as fused multiply-adds do.
+    """
+
+    operations: int
+    instructions: int
+
+
+_MOVES = frozenset({"broadcast_in_dim", "convert_element_type", "reshape", "squeeze", "copy", "neg"})
+
+
+def count_operations(jaxpr: Any) -> OperationCount:
+    """Of a straight-line jaxpr; moves, and signs that ride along with an operand, are not counted"""
+    working = [step for step in needed_steps(jaxpr) if step.primitive.name not in _MOVES]
+    uses = Counter(id(x) for step in needed_steps(jaxpr) for x in step.invars) + Counter(map(id, jaxpr.outvars))
+    lone = {id(step.outvars[0]) for step in working if step.primitive.name == "mul" and uses[id(step.outvars[0])] == 1}
+    sums = [step for step in working if step.primitive.name in ("add", "sub")]
+    fused = sum(any(id(x) in lone for x in step.invars) for step in sums)
+    return OperationCount(len(working), len(working) - fused)
+
+
+def needed_steps(jaxpr: Any) -> list[Any]:
+    """The equations of a jaxpr whose results are used; every compiler drops the others"""
+    used, needed = {id(x) for x in jaxpr.outvars}, []
+    for step in reversed(jaxpr.eqns):
+        if any(id(x) in used for x in step.outvars):
+            needed.append(step)
+            used |= {id(x) for x in step.invars}
+    return needed[::-1]

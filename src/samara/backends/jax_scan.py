@@ -1,0 +1,170 @@
+"""The scan in JAX: `jit` over `lax.scan`, on whatever devices JAX has; and as a pure function to differentiate or shard.
+
+Every component is an array of its own from the first step to the last, so that XLA sees one elementwise computation. Numbers
+are what JAX makes them: multiply-adds are fused, and results agree with the other backends to a few rounding errors.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from samara.arrays import flatten, unflatten
+from samara.backends.folding import OperationCount, count_operations, folded, new_trace, unfolded
+from samara.backends.scan import Run, Templates
+
+Body = Callable[[Any, Any, Any], tuple[Any, Any]]
+
+MANY_OPERATIONS = 1500
+"""Above so many operations in a body XLA's fusion pass is left out on the CPU.
+
+It copies every scalar that several outputs share into each of them, and theirs into them again: a step with ground contact
+(2 700 operations) grew twentyfold and took 48 s to compile, against 1.6 s without the pass. Smaller bodies it fuses well, and
+without it every operation would be a loop over memory.
+"""
+
+
+class Flat(NamedTuple):
+    """A body on flat lists of arrays.
+
+    `step(carry, held, inputs) → carry, extra`; output k is `(*carry, *extra)[places[k]]`: an output that is a component of
+    the new carry, as a recorded state is, costs nothing until it is recorded. `outputs` is a template of them.
+    """
+
+    step: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], tuple[list[Any], list[Any]]]
+    places: tuple[int, ...]
+    extras: int
+    outputs: Any
+    work: OperationCount
+
+
+def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) -> Flat:
+    """The body in folded scalars, traced once to count its operations and to see which of its outputs are the carry"""
+    seen: dict[str, Any] = {}
+
+    def step(carry: Sequence[Any], held: Sequence[Any], inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        trace = new_trace(carry[0].dtype, fast)
+        groups = zip(templates, (carry, held, inputs), strict=True)
+        advanced, outputs = body(*(folded(template, leaves, trace) for template, leaves in groups))
+        after, wanted = unfolded(advanced), unfolded(outputs)
+        at = {id(x): k for k, x in enumerate(after)}
+        extra = [x for x in wanted if id(x) not in at]
+        extra_places = iter(range(len(after), len(after) + len(extra)))
+        seen["places"] = tuple(at[id(x)] if id(x) in at else next(extra_places) for x in wanted)
+        seen["outputs"] = unflatten(outputs, iter([0.0] * len(wanted)))
+        shape, kind = jnp.shape(carry[0]), carry[0].dtype
+        return [_as(x, shape, kind) for x in after], [_as(x, shape, kind) for x in extra]
+
+    any_drone: Any = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
+    traced = jax.make_jaxpr(step)(*([any_drone] * len(flatten(template)) for template in templates))
+    outputs = len(traced.jaxpr.outvars) - len(flatten(templates.carry))
+    return Flat(step, seen["places"], outputs, seen["outputs"], count_operations(traced.jaxpr))
+
+
+def _as(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    return jnp.broadcast_to(lax.convert_element_type(x, dtype), shape)
+
+
+def _scan(
+    flat: Flat, carry: list[Any], held: list[Any], rows: Any, pick: Callable[[Any], list[Any]], steps: int, every: int
+) -> tuple[list[Any], list[Any]]:
+    """Records of `every` steps each, then the steps left over. `rows` has one row per step, `pick` makes inputs of it."""
+    records, left_over = divmod(steps, every)
+
+    def last(carry: list[Any], row: Any) -> tuple[list[Any], None]:
+        return flat.step(carry, held, pick(row))[0], None
+
+    def one(both: Any, row: Any) -> tuple[Any, None]:
+        return flat.step(both[0], held, pick(row)), None
+
+    def record(carry: list[Any], block: Any) -> tuple[list[Any], list[Any]]:
+        if every == 1:
+            carry, extra = flat.step(carry, held, pick(block))
+        else:
+            nothing_yet = [jnp.zeros_like(carry[0])] * flat.extras
+            (carry, extra), _ = lax.scan(one, (carry, nothing_yet), block, length=every)
+        return carry, [(*carry, *extra)[k] for k in flat.places]
+
+    def blocks(row: Any) -> Any:
+        row = row[: records * every]
+        return row if every == 1 else row.reshape(records, every, *row.shape[1:])
+
+    carry, outputs = lax.scan(record, carry, jax.tree.map(blocks, rows), length=records)
+    if left_over:
+        carry, _ = lax.scan(last, carry, jax.tree.map(lambda row: row[records * every :], rows), length=left_over)
+    return carry, outputs
+
+
+def rollout_function(body: Body, templates: Templates, *, fast: bool = False) -> Callable[..., tuple[Any, Any]]:
+    """`f(carry, held, inputs, steps=None, every=1) → carry, outputs`, pure: to differentiate, `vmap`, `jit` or shard
+
+    Nested tuples in the templates' shapes in and out. Leaves are numbers or arrays of one batch shape; those of the inputs,
+    and of the outputs, have the steps as their first axis. Without inputs say how many steps.
+    """
+
+    def rollout(carry: Any, held: Any = (), inputs: Any = (), steps: int | None = None, every: int = 1) -> Any:
+        leaves = [[jnp.asarray(leaf) for leaf in flatten(tree)] for tree in (carry, held, inputs)]
+        dtype = jnp.result_type(float, *leaves[0])
+        if steps is None:
+            if not leaves[2]:
+                raise ValueError("a rollout without inputs needs to be told how many steps; got steps=None")
+            steps = len(leaves[2][0])
+        shape = jnp.broadcast_shapes(*(x.shape for x in leaves[0] + leaves[1]), *(x.shape[1:] for x in leaves[2]))
+        flat = flat_body(body, templates, dtype, fast)
+        start = [_as(x, shape, dtype) for x in leaves[0]]
+        own, rows = ([x.astype(dtype) for x in group] for group in leaves[1:])
+        end, outputs = _scan(flat, start, own, rows, list, steps, every)
+        return unflatten(templates.carry, iter(end)), unflatten(flat.outputs, iter(outputs))
+
+    return rollout
+
+
+def compile_scan_jax(body: Body, templates: Templates, *, dtype: str, fast: bool = False) -> Run:
+    """The scan compiled by XLA, for the devices the carry is on; a batch sharded over several stays so
+
+    Results are JAX arrays of the type asked for. Doubles work whether or not JAX has them switched on.
+    """
+    with precision(dtype):
+        flat = flat_body(body, templates, dtype, fast)
+
+    def whole(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int) -> tuple[Any, Any]:
+        end, outputs = _scan(flat, list(carry), list(held), inputs, _components, steps, every)
+        n = carry.shape[1]
+        return jnp.stack(end), jnp.stack(outputs, 1) if outputs else jnp.zeros((steps // every, 0, n), dtype)
+
+    by_platform: dict[str, Any] = {}
+
+    def run(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]:
+        with precision(dtype):
+            start = jnp.asarray(carry, dtype)
+            platform = next(iter(start.devices())).platform
+            if platform not in by_platform:
+                options = _options(flat.work.operations, platform)
+                by_platform[platform] = jax.jit(whole, static_argnums=(3, 4), compiler_options=options)
+            given = jnp.asarray(inputs, dtype) if inputs is not None else None
+            return by_platform[platform](start, [jnp.asarray(x, dtype) for x in held], given, steps, every)
+
+    return run
+
+
+def _components(row: Any) -> list[Any]:
+    return [] if row is None else [row[k] for k in range(row.shape[0])]
+
+
+def _options(operations: int, platform: str) -> dict[str, str] | None:
+    return {"xla_disable_hlo_passes": "fusion"} if platform == "cpu" and operations > MANY_OPERATIONS else None
+
+
+@contextmanager
+def precision(dtype: str) -> Iterator[None]:
+    """JAX with doubles for as long as they are asked for; what is compiled meanwhile is kept apart from the rest."""
+    if dtype != "float64" or jnp.result_type(float) == "float64":
+        yield
+        return
+    enable = jax.enable_x64 if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental").enable_x64
+    with enable(True):
+        yield

@@ -1,0 +1,137 @@
+"""A traced function as a flat list of instructions: what CPU code and C are emitted from.
+
+CasADi traces the function, shares what is common and drops what is not used; this turns its register code into single
+assignment and its `(c ? a : 0) + (!c ? b : 0)` back into one selection.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import casadi
+
+from samara.arrays import flatten, unflatten
+
+OPERATIONS = {
+    casadi.OP_ADD: "add",
+    casadi.OP_SUB: "subtract",
+    casadi.OP_MUL: "multiply",
+    casadi.OP_DIV: "divide",
+    casadi.OP_NEG: "negate",
+    casadi.OP_SQ: "square",
+    casadi.OP_TWICE: "twice",
+    casadi.OP_INV: "invert",
+    casadi.OP_SQRT: "sqrt",
+    casadi.OP_SIN: "sin",
+    casadi.OP_COS: "cos",
+    casadi.OP_TAN: "tan",
+    casadi.OP_ASIN: "asin",
+    casadi.OP_ACOS: "acos",
+    casadi.OP_ATAN: "atan",
+    casadi.OP_ATAN2: "atan2",
+    casadi.OP_EXP: "exp",
+    casadi.OP_LOG: "log",
+    casadi.OP_POW: "power",
+    casadi.OP_CONSTPOW: "power",
+    casadi.OP_FLOOR: "floor",
+    casadi.OP_LT: "less",
+    casadi.OP_LE: "less_equal",
+    casadi.OP_EQ: "equal",
+    casadi.OP_NE: "not_equal",
+    casadi.OP_NOT: "not",
+    casadi.OP_AND: "and",
+    casadi.OP_OR: "or",
+    casadi.OP_IF_ELSE_ZERO: "if_else_zero",
+}
+CONDITIONS = frozenset({"less", "less_equal", "equal", "not_equal", "not", "and", "or"})
+
+
+class Instruction(NamedTuple):
+    """One operation on the results of earlier ones; `constant` for "constant", `place` (group, index) for "input"."""
+
+    operation: str
+    arguments: tuple[int, ...] = ()
+    constant: float = 0.0
+    place: tuple[int, int] = (0, 0)
+
+
+class Program(NamedTuple):
+    """Instructions in order, and for each group of outputs the instructions that hold them."""
+
+    instructions: tuple[Instruction, ...]
+    outputs: tuple[tuple[int, ...], ...]
+
+
+def program_of(function: Callable[..., Any], *templates: Any) -> Program:
+    """Traces `function(*arguments)`, arguments shaped like the templates; one output group per element of its result"""
+    symbols = [casadi.SX.sym(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
+    arguments = [
+        unflatten(template, iter(x[i] for i in range(x.numel())))
+        for template, x in zip(templates, symbols, strict=True)
+    ]
+    return program_of_expressions(symbols, [casadi.vertcat(*flatten(result)) for result in function(*arguments)])
+
+
+def program_of_expressions(symbols: list[casadi.SX], results: list[casadi.SX]) -> Program:
+    """The program that computes CasADi expressions; one input group per symbol, one output group per result"""
+    sizes = [int(casadi.SX(result).numel()) for result in results]
+    shared = casadi.cse(casadi.vertcat(*results))
+    traced = casadi.Function("traced", symbols, [shared])
+    return _grouped(_single_assignment(traced), sizes)
+
+
+def _single_assignment(traced: casadi.Function) -> Program:
+    instructions: list[Instruction] = []
+    held: dict[int, int] = {}
+    outputs: dict[int, int] = {}
+    for k in range(traced.n_instructions()):
+        operation, into, of = traced.instruction_id(k), traced.instruction_output(k), traced.instruction_input(k)
+        if operation == casadi.OP_OUTPUT:
+            outputs[into[1]] = held[of[0]]
+            continue
+        if operation == casadi.OP_CONST:
+            instruction = Instruction("constant", constant=float(traced.instruction_constant(k)))
+        elif operation == casadi.OP_INPUT:
+            instruction = Instruction("input", place=(of[0], of[1]))
+        elif operation in OPERATIONS:
+            instruction = _selection(Instruction(OPERATIONS[operation], tuple(held[i] for i in of)), instructions)
+        else:
+            raise NotImplementedError(f"CasADi operation {operation} has no translation")
+        held[into[0]] = len(instructions)
+        instructions.append(instruction)
+    order = tuple(outputs[i] for i in range(len(outputs)))
+    return _without_unused(Program(tuple(instructions), (order,)))
+
+
+def _selection(instruction: Instruction, earlier: list[Instruction]) -> Instruction:
+    """(c ? a : 0) + (!c ? b : 0) is c ? a : b."""
+    if instruction.operation != "add":
+        return instruction
+    first, second = (earlier[i] for i in instruction.arguments)
+    if first.operation == second.operation == "if_else_zero":
+        condition, other = earlier[first.arguments[0]], earlier[second.arguments[0]]
+        if other.operation == "not" and other.arguments[0] == first.arguments[0]:
+            return Instruction("select", (first.arguments[0], first.arguments[1], second.arguments[1]))
+        if condition.operation == "not" and condition.arguments[0] == second.arguments[0]:
+            return Instruction("select", (second.arguments[0], second.arguments[1], first.arguments[1]))
+    return instruction
+
+
+def _without_unused(program: Program) -> Program:
+    used = {i for group in program.outputs for i in group}
+    for i in range(len(program.instructions) - 1, -1, -1):
+        if i in used:
+            used.update(program.instructions[i].arguments)
+    kept = sorted(used)
+    at = {old: new for new, old in enumerate(kept)}
+    instructions = tuple(
+        program.instructions[i]._replace(arguments=tuple(at[j] for j in program.instructions[i].arguments))
+        for i in kept
+    )
+    return Program(instructions, tuple(tuple(at[i] for i in group) for group in program.outputs))
+
+
+def _grouped(program: Program, sizes: list[int]) -> Program:
+    flat, groups = iter(program.outputs[0]), []
+    for size in sizes:
+        groups.append(tuple(next(flat) for _ in range(size)))
+    return Program(program.instructions, tuple(groups))

@@ -1,0 +1,93 @@
+"""The one loop: `scan(body, carry, inputs)`, and the contract every backend compiles it under.
+
+A backend is a function
+
+    compile_scan(body, carry, held, inputs, *, dtype, fast) -> run
+
+where `body(carry, held, inputs) -> (carry, outputs)` is a pure function of nested tuples, straight-line and without scans of
+its own, and `carry`, `held`, `inputs` are templates of its arguments. The result works on flat, component-first arrays of n
+drones:
+
+    run(carry, held, inputs, steps, every) -> (carry, outputs)
+
+with carry (nc, n); held a list of nh scalars or (n,) arrays, constant through the loop; inputs (steps, ni) for all drones
+alike or (steps, ni, n); outputs (steps // every, no, n), those of every `every`-th step.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from samara.arrays import flatten, unflatten
+
+
+class Run(Protocol):
+    """A compiled scan over flat arrays."""
+
+    def __call__(self, carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]: ...
+
+
+class Templates(NamedTuple):
+    """Arguments of the shapes a body takes; their numbers do not matter."""
+
+    carry: Any
+    held: Any
+    inputs: Any
+
+
+def scan(
+    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, inputs: Any, reverse: bool = False
+) -> tuple[Any, Any]:
+    """carry, out[k] = body(carry, inputs[k]) for every k, or from the last to the first; → carry, outputs
+
+    `inputs` is a nested tuple of arrays whose first axis is k; `outputs` has the shape of body's, stacked along k. With JAX
+    arrays it is `jax.lax.scan`.
+    """
+    leaves = flatten(inputs)
+    if any(type(leaf).__module__.partition(".")[0] in ("jax", "jaxlib") for leaf in (*leaves, *flatten(carry))):
+        from jax import lax
+
+        return lax.scan(body, carry, inputs, reverse=reverse)
+    length = len(leaves[0])
+    rows: list[Any] = [None] * length
+    for k in range(length - 1, -1, -1) if reverse else range(length):
+        carry, rows[k] = body(carry, unflatten(inputs, iter(leaf[k] for leaf in leaves)))
+    columns = zip(*(flatten(row) for row in rows), strict=True)
+    return carry, unflatten(
+        rows[0], iter(np.stack([np.asarray(x) for x in column]) for column in columns)
+    ) if rows else ()
+
+
+def compile_scan_python(
+    body: Callable[[Any, Any, Any], tuple[Any, Any]], templates: Templates, *, dtype: str, fast: bool = False
+) -> Run:
+    """The scan as Python runs it: on floats for one drone, on NumPy arrays for many"""
+
+    def run(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]:
+        n = carry.shape[1]
+        alone = n == 1
+
+        def scalars(rows: Any) -> Any:
+            return iter([float(np.asarray(row).reshape(-1)[0]) if alone else _scalar(row) for row in rows])
+
+        state = unflatten(templates.carry, scalars(carry))
+        constants = unflatten(templates.held, scalars(held))
+        recorded = []
+        for k in range(steps):
+            given = unflatten(templates.inputs, scalars(inputs[k] if inputs is not None else ()))
+            state, outputs = body(state, constants, given)
+            if (k + 1) % every == 0:
+                recorded.append(_stack(flatten(outputs), n, dtype))
+        rows = len(recorded[0]) if recorded else 0
+        return _stack(flatten(state), n, dtype), np.array(recorded, dtype=dtype).reshape(len(recorded), rows, n)
+
+    return run
+
+
+def _scalar(row: Any) -> Any:
+    return row if np.ndim(row) else float(row)
+
+
+def _stack(leaves: list[Any], n: int, dtype: str) -> Any:
+    return np.array([np.broadcast_to(np.asarray(leaf, dtype=dtype), (n,)) for leaf in leaves]).reshape(len(leaves), n)

@@ -1,0 +1,367 @@
+"""`samara.compile`: a vehicle, an integrator and perhaps a controller as one fast function on a backend of one's choice."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.algebra import ZERO
+from samara.arrays import flatten, leaf_names, unflatten
+from samara.backends.packing import packer, unpacker
+from samara.backends.parameters import parameter, with_parameters
+from samara.backends.scan import Run, Templates, compile_scan_python
+from samara.integrate import euler, rk4, semi_implicit
+from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
+from samara.plan.reference import Reference
+
+BACKENDS = ("auto", "python", "numpy", "llvm", "jax", "pallas")
+INTEGRATORS: dict[str, Callable[..., Any]] = {"euler": euler, "semi_implicit": semi_implicit, "rk4": rk4}
+DTYPES = ("float64", "float32")
+
+
+class Rollout(NamedTuple):
+    """Recorded states, component-first with time as the last axis but one, (records, N); and where it ended."""
+
+    time: Any
+    states: State
+    commands: Any
+    final: State
+    memory: Any
+
+
+def compile(
+    vehicle: Vehicle,
+    backend: str = "auto",
+    dtype: str = "float64",
+    integrator: str = "rk4",
+    effects: Sequence[str] | None = None,
+    controller: Callable[..., Any] | None = None,
+    fast: bool = False,
+    vary: Sequence[str] = (),
+    memory: Any = (),
+) -> "Simulator":
+    """The equations of a vehicle, compiled: x(t + dt) for one drone or N at once
+
+    `effects` keeps only the named ones. Parameters named in `vary` ("mass", "rotors.k_thrust", "drag.linear") become
+    inputs, taken from the `vehicle` given to a call; all others are folded in. A `controller(state, reference, vehicle,
+    memory) → command, memory` is compiled into the loop. `fast` lets the CPU contract multiply-adds; without it results are
+    bitwise equal for one drone, any batch and any place in it.
+    """
+    for name, value, known in (
+        ("backend", backend, BACKENDS),
+        ("dtype", dtype, DTYPES),
+        ("integrator", integrator, tuple(INTEGRATORS)),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} {value!r}: expected one of {', '.join(known)}")
+    if effects is not None:
+        for name in effects:
+            if not vehicle.has(name):
+                held = ", ".join(effect.name for effect in vehicle.structure.effects)
+                raise ValueError(f"effects names {name!r}; vehicle {vehicle.name!r} has {held}")
+        vehicle = vehicle.without_effect(*(e.name for e in vehicle.structure.effects if e.name not in effects))
+    for path in vary:
+        parameter(vehicle, path)
+    if backend == "auto":
+        backend = "llvm" if find_spec("llvmlite") and find_spec("casadi") else "jax" if find_spec("jax") else "numpy"
+    return Simulator(vehicle, backend, dtype, integrator, controller, fast, tuple(vary), memory)
+
+
+def _scan_compiler(backend: str) -> Callable[..., Run]:
+    if backend == "llvm":
+        _need("llvmlite", backend)
+        _need("casadi", backend)
+        from samara.backends.llvm import compile_scan_llvm
+
+        return compile_scan_llvm
+    if backend == "jax":
+        _need("jax", backend)
+        from samara.backends.jax_scan import compile_scan_jax
+
+        return compile_scan_jax
+    if backend == "pallas":
+        _need("jax", backend)
+        from samara.backends.pallas import compile_scan_pallas
+
+        return compile_scan_pallas
+    return compile_scan_python
+
+
+def _need(module: str, backend: str) -> None:
+    if find_spec(module) is None:
+        raise ImportError(f"backend {backend!r} needs {module}: pip install 'samara[{module}]'")
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """A compiled vehicle. Batches are component-first: a `State` of arrays of length N, or a flat (components, N) array."""
+
+    vehicle: Vehicle
+    backend: str
+    dtype: str
+    integrator: str
+    controller: Callable[..., Any] | None
+    fast: bool
+    vary: tuple[str, ...]
+    initial_memory: Any
+
+    def __repr__(self) -> str:
+        names = "+".join(effect.name for effect in self.vehicle.structure.effects)
+        loop = " closed loop" if self.controller else ""
+        return f"<samara {self.vehicle.name} {self.integrator} {self.dtype} on {self.backend}{loop}: {names}>"
+
+    # One step or many under a held command --------------------------------------------------------------------------
+
+    def step(
+        self,
+        state: State,
+        command: Command,
+        dt: float,
+        steps: int = 1,
+        environment: Environment | None = None,
+        vehicle: Vehicle | None = None,
+    ) -> State:
+        """x(t + steps·dt), command and environment held; one drone or N"""
+        leaves = self._pack(state)
+        held = self._held(command, dt, environment, vehicle)
+        n = _batch(leaves, held)
+        if n is None:
+            column = np.array(leaves, dtype=self.dtype).reshape(-1, 1)
+            held = [float(x) for x in held]
+            if not math.isfinite(sum(held)):
+                self._name_the_bad(held, "held input", self._held_names(environment))
+            after, _ = self._stepper(environment is None)(column, held, None, steps)
+            numbers = after.ravel().tolist()
+            if not math.isfinite(sum(numbers)):
+                self._name_the_bad(numbers, "state", self._names)
+            return self._unpack(numbers)
+        rows = np.empty((len(leaves), n), dtype=self.dtype)
+        for row, leaf in zip(rows, leaves, strict=True):
+            row[:] = leaf
+        self._check_held(held, n, environment)
+        after, _ = self._stepper(environment is None)(rows, held, None, steps)
+        self._check_finite(after)
+        return self._unpack(after)
+
+    def step_into(
+        self,
+        buffer: Any,
+        command: Command,
+        dt: float,
+        steps: int = 1,
+        environment: Environment | None = None,
+        vehicle: Vehicle | None = None,
+    ) -> None:
+        """The same on a flat array of shape (components,) or (components, N), in place, without packing or checks"""
+        run = self._stepper(environment is None)
+        rows = buffer if buffer.ndim == 2 else buffer.reshape(-1, 1)
+        after, _ = run(rows, self._held(command, dt, environment, vehicle), None, steps)
+        if after is not rows:
+            rows[:] = np.asarray(after)
+
+    # Many steps with an input for each ------------------------------------------------------------------------------
+
+    def rollout(
+        self,
+        state: State,
+        commands: Any = None,
+        dt: float = 1e-3,
+        environment: Environment | None = None,
+        vehicle: Vehicle | None = None,
+        reference: Any = None,
+        memory: Any = None,
+        record_every: int = 10,
+    ) -> Rollout:
+        """Steps through `commands` (K, rotors) or (K, rotors, N); with a controller through `reference`, an array of
+        references (K, 14) or (K, 14, N) in the order of `Reference`'s components. Every `record_every`-th state is kept."""
+        given = reference if self.controller else commands
+        what = "reference" if self.controller else "commands"
+        inputs = np.asarray(given, dtype=self.dtype) if given is not None else None
+        expected = len(flatten(_REFERENCE)) if self.controller else len(self._command)
+        if inputs is None or inputs.ndim not in (2, 3) or inputs.shape[1] != expected:
+            shown = "nothing" if inputs is None else f"shape {inputs.shape}"
+            raise ValueError(f"{what}: expected shape (steps, {expected}) or (steps, {expected}, N); got {shown}")
+        if not np.isfinite(inputs).all():
+            k, i = (int(x) for x in np.argwhere(~np.isfinite(inputs))[0][:2])
+            raise ValueError(f"{what}[{k}, {i}] is {inputs[k, i]}; expected finite numbers")
+        if record_every < 1:
+            raise ValueError(f"record_every = {record_every}: expected a positive number")
+        carry_tree = (state, self.initial_memory if memory is None else memory) if self.controller else state
+        leaves = flatten(carry_tree)
+        held = [dt, *(() if environment is None else flatten(environment)), *flatten(self._varied(vehicle))]
+        n = _batch(leaves, held) or (inputs.shape[2] if inputs.ndim == 3 else None)
+        if inputs.ndim == 3 and inputs.shape[2] != n:
+            raise ValueError(f"{what} is for {inputs.shape[2]} drones; the state has {n}")
+        rows = np.empty((len(leaves), n or 1), dtype=self.dtype)
+        for row, leaf in zip(rows, leaves, strict=True):
+            row[:] = leaf
+        after, recorded = self._roller(environment is None)(rows, held, inputs, len(inputs), record_every)
+        after, recorded = np.asarray(after), np.asarray(recorded)
+        self._check_finite(after[: len(self._names)])
+        return self._rollout(after, recorded, dt, record_every, n)
+
+    def _rollout(self, after: Any, recorded: Any, dt: float, every: int, n: int | None) -> Rollout:
+        size = len(self._names)
+        series = [recorded[:, k, 0] if n is None else recorded[:, k] for k in range(recorded.shape[1])]
+        numbers = [float(x[0]) if n is None else x for x in after]
+        return Rollout(
+            time=dt * every * np.arange(1, len(recorded) + 1),
+            states=self._unpack(series[:size]),
+            commands=tuple(series[size:]),
+            final=self._unpack(numbers[:size]),
+            memory=unflatten(self.initial_memory, iter(numbers[size:])),
+        )
+
+    # Exact derivatives ----------------------------------------------------------------------------------------------
+
+    def linearize(
+        self, state: State, command: Command, dt: float, environment: Environment | None = None, tangent: bool = False
+    ) -> tuple[Any, Any]:
+        """A = ∂x'/∂x, B = ∂x'/∂u of one step, exact; with `tangent` in 12 + rotors + effects dimensions, attitude as a
+        rotation vector in body axes: δq = exp(δθ), q = q₀ ⊗ δq"""
+        key = f"linearize {tangent}"
+        if key not in self._compiled:
+            from samara.backends.linearize import linearizer
+
+            self._compiled[key] = linearizer(self.vehicle, self.integrator, tangent, self.dtype)
+        return self._compiled[key](state, tuple(command), dt, environment or CALM)
+
+    # The shapes of things, worked out once --------------------------------------------------------------------------
+
+    @cached_property
+    def _command(self) -> Command:
+        return tuple(0.0 for _ in range(len(self.vehicle.rotors) or 4))
+
+    @cached_property
+    def _template(self) -> State:
+        return at_rest(self.vehicle)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return leaf_names(self._template)
+
+    @cached_property
+    def _pack(self) -> Callable[[Any], list[Any]]:
+        return packer(self._template)
+
+    @cached_property
+    def _unpack(self) -> Callable[[Any], State]:
+        return unpacker(self._template)
+
+    def _varied(self, vehicle: Vehicle | None) -> tuple[Any, ...]:
+        return tuple(parameter(vehicle or self.vehicle, path) for path in self.vary)
+
+    def _held(self, command: Command, dt: float, environment: Environment | None, vehicle: Vehicle | None) -> list[Any]:
+        if len(command) != len(self._command):
+            kind = self.vehicle.structure.actuation.name
+            raise ValueError(
+                f"command has {len(command)} numbers; vehicle {self.vehicle.name!r} ({kind}) takes {len(self._command)}"
+            )
+        held = [*command, dt]
+        if environment is not None:
+            held += flatten(environment)
+        if self.vary:
+            held += flatten(self._varied(vehicle))
+        return held
+
+    def _held_names(self, environment: Environment | None) -> list[str]:
+        names = [*(f"command[{i}]" for i in range(len(self._command))), "dt"]
+        names += leaf_names(CALM) if environment is not None else []
+        return names + [name for path in self.vary for name in leaf_names(parameter(self.vehicle, path), path)]
+
+    @cached_property
+    def _compiled(self) -> dict[str, Any]:
+        return {}
+
+    def _stepper(self, calm: bool) -> Run:
+        key = f"step {calm}"
+        if key not in self._compiled:
+            self._compiled[key] = self._compile_step(calm)
+        return self._compiled[key]
+
+    def _roller(self, calm: bool) -> Run:
+        key = f"roll {calm}"
+        if key not in self._compiled:
+            self._compiled[key] = self._compile_closed_loop(calm) if self.controller else self._compile_rollout(calm)
+        return self._compiled[key]
+
+    def _advance(self, state: State, command: Command, held: Any) -> State:
+        dt, environment, varied = held
+        vehicle = with_parameters(self.vehicle, self.vary, varied)
+        advance = INTEGRATORS[self.integrator]
+        return advance(lambda s: derivative(s, command, vehicle, environment or CALM), state, dt)
+
+    def _held_template(self, calm: bool) -> tuple[Any, ...]:
+        return (1e-3, () if calm else CALM, self._varied(None))
+
+    def _compile_step(self, calm: bool) -> Run:
+        def body(state: State, held: Any, inputs: Any) -> tuple[State, Any]:
+            command, rest = held
+            return self._advance(state, command, rest), ()
+
+        templates = Templates(self._template, (self._command, self._held_template(calm)), ())
+        return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
+
+    def _compile_rollout(self, calm: bool) -> Run:
+        def body(state: State, held: Any, command: Any) -> tuple[State, Any]:
+            after = self._advance(state, command, held)
+            return after, after
+
+        templates = Templates(self._template, self._held_template(calm), self._command)
+        return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
+
+    def _compile_closed_loop(self, calm: bool) -> Run:
+        control = self.controller
+        assert control is not None
+
+        def body(carry: Any, held: Any, reference: Any) -> tuple[Any, Any]:
+            state, memory = carry
+            vehicle = with_parameters(self.vehicle, self.vary, held[2])
+            command, memory = control(state, reference, vehicle, memory)
+            after = self._advance(state, command, held)
+            return (after, memory), (after, command)
+
+        carry = (self._template, self.initial_memory)
+        templates = Templates(carry, self._held_template(calm), _REFERENCE)
+        return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
+
+    # What is refused ------------------------------------------------------------------------------------------------
+
+    def _check_held(self, held: list[Any], n: int, environment: Environment | None) -> None:
+        for k, value in enumerate(held):
+            if not np.isfinite(value).all():
+                self._name_the_bad(held, "held input", self._held_names(environment), k)
+
+    def _check_finite(self, rows: Any) -> None:
+        finite = np.isfinite(np.asarray(rows))
+        if not finite.all():
+            component, drone = (int(x) for x in np.argwhere(~finite)[0])
+            value = np.asarray(rows)[component, drone]
+            of_drone = f" of drone {drone}" if finite.shape[1] > 1 else ""
+            raise FloatingPointError(f"state {self._names[component]}{of_drone} is {value}; expected a finite number")
+
+    def _name_the_bad(self, numbers: list[Any], what: str, names: list[str], at: int | None = None) -> None:
+        for k, value in enumerate(numbers):
+            if not np.isfinite(value).all() and at in (None, k):
+                error = FloatingPointError if what == "state" else ValueError
+                raise error(f"{what} {names[k]} is {value}; expected a finite number")
+
+
+_REFERENCE = Reference(ZERO)
+
+
+def _batch(leaves: list[Any], held: list[Any]) -> int | None:
+    """The number of drones, or None for one given in plain numbers."""
+    n = None
+    for leaf in (*leaves, *held):
+        if type(leaf) is float or np.ndim(leaf) == 0:
+            continue
+        size = np.shape(leaf)
+        if len(size) != 1 or (n is not None and size[0] != n):
+            raise ValueError(f"a batch is arrays of one length; got shape {size} beside length {n}")
+        n = size[0]
+    return n

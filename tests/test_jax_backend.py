@@ -1,0 +1,446 @@
+"""The scan in JAX: the numbers of the Python loop, gradients of a whole flight, a batch cut over devices, and literals that
+cost nothing."""
+
+import math
+import os
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from functools import partial
+from operator import neg
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import samara
+from samara import ops
+from samara.algebra import Vec3
+from samara.arrays import flatten, unflatten
+from samara.backends.folding import Folded, count_operations, folded, needed_steps, new_trace, unfolded
+from samara.backends.jax_scan import compile_scan_jax, flat_body, rollout_function
+from samara.backends.scan import Templates, compile_scan_python
+from samara.control.geometric import geometric
+from samara.integrate import rk4
+from samara.physics.multirotor import CALM, at_rest, derivative
+from samara.physics.propulsion import rotor_loads
+from samara.physics.rotor import rotor_wrench
+from samara.plan.reference import Reference
+
+DT = 1e-3
+
+
+# Worlds --------------------------------------------------------------------------------------------------------------
+
+
+class Mass(NamedTuple):
+    """A mass on a spring."""
+
+    x: Any
+    v: Any
+
+
+def spring(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple]:
+    """Explicit Euler of v̇ = u − k x, and as outputs the new place and the old energy: one of the carry, one that is not."""
+    advanced = Mass(mass.x + 0.1 * mass.v, mass.v + 0.1 * (force[0] - stiffness[0] * mass.x))
+    return advanced, (advanced.x, 0.5 * (mass.v * mass.v + stiffness[0] * mass.x * mass.x))
+
+
+def spring_by_matrices(x0: np.ndarray, k: np.ndarray, u: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same linear system drone by drone: z' = A z + b u, with NumPy's matrix product; all places and energies."""
+    n = x0.shape[1]
+    k, u = np.broadcast_to(k, n), np.broadcast_to(u, (steps, n))
+    outputs = np.empty((steps, 2, n))
+    end = np.empty_like(x0)
+    for i in range(n):
+        A, b, z = np.array([[1.0, 0.1], [-0.1 * k[i], 1.0]]), np.array([0.0, 0.1]), x0[:, i]
+        for step in range(steps):
+            energy = 0.5 * z @ np.diag([k[i], 1.0]) @ z
+            z = A @ z + b * u[step, i]
+            outputs[step, :, i] = z[0], energy
+        end[:, i] = z
+    return end, outputs
+
+
+SPRING = Templates(Mass(0.0, 0.0), (1.0,), (0.0,))
+PATTERNS = [  # drones, steps, record every, stiffness per drone, force per drone
+    pytest.param(1, 4, 1, False, False, id="one drone, every step"),
+    pytest.param(7, 12, 4, True, True, id="all per drone, every fourth"),
+    pytest.param(7, 11, 4, False, True, id="steps left over"),
+    pytest.param(7, 3, 5, True, False, id="nothing recorded"),
+    pytest.param(300, 6, 2, True, False, id="more than a block"),
+]
+
+
+def check_spring(compile_scan: Any, n: int, steps: int, every: int, own_k: bool, own_u: bool) -> None:
+    """A compiled scan of the spring against matrices, to rounding."""
+    rng = np.random.default_rng(n + steps)
+    carry = rng.normal(size=(2, n))
+    k = rng.uniform(0.5, 2.0, n) if own_k else 1.3
+    u = rng.normal(size=(steps, n)) if own_u else rng.normal(size=(steps, 1))
+    run = compile_scan(spring, SPRING, dtype="float64")
+    end, outputs = run(carry, [k], u[:, None, :] if own_u else u, steps, every)
+    true_end, true_outputs = spring_by_matrices(carry, k, u, steps)
+    assert np.shape(outputs) == (steps // every, 2, n)
+    assert np.asarray(end) == pytest.approx(true_end, rel=1e-14, abs=1e-14)
+    assert np.asarray(outputs) == pytest.approx(true_outputs[every - 1 :: every], rel=1e-14, abs=1e-14)
+
+
+class Flight(NamedTuple):
+    """A body to scan, and a batch to scan it over."""
+
+    body: Any
+    templates: Templates
+    carry: np.ndarray
+    held: list[np.ndarray]
+    inputs: np.ndarray
+
+
+def open_loop(vehicle: samara.Vehicle, n: int, steps: int) -> Flight:
+    """Tumbling drones of different mass under commands that change at every step."""
+
+    def body(state: Any, held: Any, command: Any) -> tuple[Any, Any]:
+        heavier = vehicle.replace(mass=held[0])
+        advanced = rk4(lambda s: derivative(s, command, heavier), state, DT)
+        return advanced, (advanced.p_W, advanced.omega_B)
+
+    state, command = samara.hover(vehicle)
+    rng = np.random.default_rng(3)
+    carry = np.repeat(np.array(flatten(state))[:, None], n, axis=1)
+    carry[10:13] = rng.normal(size=(3, n))
+    inputs = np.array(command)[None, :, None] + rng.normal(0.0, 0.02, (steps, len(command), n))
+    return Flight(
+        body, Templates(state, (vehicle.mass,), command), carry, [vehicle.mass * rng.uniform(0.9, 1.1, n)], inputs
+    )
+
+
+def closed_loop(vehicle: samara.Vehicle, n: int, steps: int) -> Flight:
+    """Lee's controller at every step, drones that start away from a place which moves."""
+    controller = geometric(vehicle)
+
+    def body(state: Any, held: Any, place: Any) -> tuple[Any, Any]:
+        command, _ = controller(state, Reference(Vec3(*place)), vehicle, ())
+        advanced = rk4(lambda s: derivative(s, command, vehicle), state, DT)
+        return advanced, command
+
+    state, _ = samara.hover(vehicle)
+    rng = np.random.default_rng(4)
+    carry = np.repeat(np.array(flatten(state))[:, None], n, axis=1)
+    carry[:3] += rng.normal(0.0, 0.5, (3, n))
+    inputs = np.cumsum(rng.normal(0.0, 0.001, (steps, 3)), axis=0) + np.array([0.0, 0.0, 1.0])
+    return Flight(body, Templates(state, (), (0.0, 0.0, 0.0)), carry, [], inputs)
+
+
+def plain_crazyflie() -> samara.Vehicle:
+    """Thrust, reaction torque, lag, linear drag: no contact, so that XLA compiles it in seconds."""
+    return samara.vehicle("crazyflie").without_effect("contact", "damping")
+
+
+def worst(a: Any, b: Any) -> float:
+    """The largest difference, relative to numbers above one."""
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return float((np.abs(a - b) / np.maximum(1.0, np.abs(b))).max())
+
+
+def check_flight(compile_scan: Any, flight: Flight, every: int, dtype: str, bound: float) -> None:
+    """The final carry and what was recorded against the Python loop in float64."""
+    body, templates, carry, held, inputs = flight
+    steps = len(inputs)
+    expected = compile_scan_python(body, templates, dtype="float64")(carry.copy(), held, inputs, steps, every)
+    found = compile_scan(body, templates, dtype=dtype)(carry, held, inputs, steps, every)
+    assert all(x.dtype == dtype for x in found)
+    assert max(worst(a, b) for a, b in zip(found, expected, strict=True)) <= bound
+
+
+# Literals -------------------------------------------------------------------------------------------------------------
+
+
+def equations(function: Any, *arguments: Any) -> Counter[str]:
+    """The operations left in the trace of a function of folded scalars."""
+
+    def on_arrays(*values: Any) -> list[Any]:
+        trace = new_trace(jnp.float32)
+        return unfolded(tuple(function(*(Folded(x, trace) for x in values))))
+
+    traced = jax.make_jaxpr(on_arrays)(*(jnp.float32(x) for x in arguments))
+    return Counter(step.primitive.name for step in needed_steps(traced.jaxpr))
+
+
+def test_zeros_and_ones_written_in_the_source_are_free():
+    """0 and 1 are the neutral elements: none of these needs an operation."""
+    neutral = equations(lambda x: [x + 0.0, 0.0 + x, x - 0, 1.0 * x, x * 1, x / 1.0, x**1, neg(neg(x))], 2.0)
+    absorbing = equations(lambda x: [x * 0.0, 0 * x, 0.0 / x], 2.0)
+    assert neutral == absorbing == Counter()
+    assert equations(lambda x: [0.0 - x, -1.0 * x, x / -1.0], 2.0) == {"neg": 1}
+    assert equations(lambda x, y: [x - neg(y), y + neg(neg(x))], 2.0, 3.0)["add"] == 1
+
+
+def test_an_upright_rotor_costs_five_products():
+    """By hand: Ω², T = kF Ω², Q = kM Ω², τ = (y T, −x T, ∓Q). The zeros of its axis and height, its spin and the density
+    ratio at sea level cost nothing."""
+    vehicle = plain_crazyflie()
+    state = at_rest(vehicle)
+
+    def one_rotor(speed: Any) -> list[Any]:
+        load = rotor_loads(state._replace(rotor_speed=(speed,) * 4), vehicle, CALM)[0]
+        return flatten(rotor_wrench(load, vehicle.rotors[0]))
+
+    assert equations(one_rotor, 1500.0)["mul"] == 5
+    unfolded_trace = jax.make_jaxpr(one_rotor)(1500.0)
+    assert sum(step.primitive.name == "mul" for step in unfolded_trace.jaxpr.eqns) > 15
+
+
+def test_what_is_common_is_computed_once():
+    """x y and y x are one number, and a quantity asked for twice is not computed twice."""
+    assert equations(lambda x, y: [(x * y) + (y * x), ops.sqrt(x * y), ops.sqrt(y * x)], 2.0, 3.0) == {
+        "mul": 1,
+        "add": 1,
+        "sqrt": 1,
+    }
+
+
+def test_a_step_without_its_zeros_has_half_the_operations():
+    """The figure behind the GPU's speed, and that nothing slips back."""
+    flight = open_loop(plain_crazyflie(), 1, 1)
+    work = flat_body(flight.body, flight.templates, "float32").work
+    leaves = [[jnp.zeros(1)] * len(flatten(part)) for part in flight.templates]
+
+    def plain(*groups: Any) -> list[Any]:
+        trees = (unflatten(part, iter(group)) for part, group in zip(flight.templates, groups, strict=True))
+        return flatten(flight.body(*trees))
+
+    without = count_operations(jax.make_jaxpr(plain)(*leaves).jaxpr)
+    assert work.operations < 0.5 * without.operations
+    assert work.operations <= 680
+    assert work.instructions <= 465
+
+
+def test_a_zero_met_at_run_time_swallows_no_nan():
+    """0 · NaN = NaN: only zeros known beforehand fold, and drone 1 does not spoil its neighbours."""
+    run = compile_scan_jax(spring, SPRING, dtype="float64")
+    carry = np.array([[1.0, math.nan, 1.0], [0.0, 0.0, 0.0]])
+    end, _ = run(carry, [0.0], np.zeros((1, 1)), 1)
+    assert np.isnan(end).tolist() == [[False, True, False], [False, True, False]]
+
+
+@pytest.mark.parametrize("name", ["crazyflie", "iris"])
+def test_folding_changes_no_bit(name):
+    """Operation by operation, the derivative in folded scalars is that of JAX's own arrays to the last bit: only the sign of
+    a zero may change. And both are NumPy's to rounding."""
+    vehicle = samara.vehicle(name)
+    rng = np.random.default_rng(5)
+    state, command = samara.hover(vehicle)
+    leaves = [np.asarray(x + 0.01 * rng.normal(size=16)) for x in flatten(state)]
+    arrays = [jnp.asarray(x) for x in leaves]
+    by_numpy = derivative(unflatten(state, iter(leaves)), command, vehicle)
+    by_jax = derivative(unflatten(state, iter(arrays)), command, vehicle)
+    by_folding = derivative(folded(state, arrays, new_trace(jnp.float64)), command, vehicle)
+    for a, b, c in zip(flatten(by_numpy), flatten(by_jax), unfolded(by_folding), strict=True):
+        assert np.array_equal(np.broadcast_to(b, 16), np.broadcast_to(c, 16))
+        assert worst(c, a) <= 1e-12  # the battery's voltage magnifies what is rounded
+
+
+def test_every_operation_takes_folded_scalars():
+    """All of samara.ops on folded scalars and on one with a literal, against Python floats; a condition has no truth value."""
+    unary = (
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "exp",
+        "log",
+        "floor",
+        "absolute",
+        "sign",
+        "safe_sqrt",
+    )
+    binary = ("atan2", "power", "minimum", "maximum", "safe_divide", "safe_norm")
+    knots = ((0.0, 0.5, 1.0), (1.0, 3.0, 2.0))
+    x, y = 0.6, 0.35
+
+    def everything(*arguments: Any) -> list[Any]:
+        trace = new_trace(jnp.float64)
+        a, b = (Folded(each, trace) for each in arguments)
+        results = [getattr(ops, name)(a) for name in unary]
+        results += [getattr(ops, name)(*pair) for name in binary for pair in ((a, b), (a, y), (x, b))]
+        both, either = ops.logical_and(a > y, b > x), ops.logical_or(a > y, b > x)
+        results += [ops.where(condition, 1.0, 2.0) for condition in (both, either, ops.equal(a, x), ops.equal(a, b))]
+        with pytest.raises(TypeError, match="neither true nor false"):
+            bool(both)
+        return unfolded((*results, ops.wrap_angle(a + 7.0), ops.piecewise_linear(a, *knots)))
+
+    expected = [getattr(ops, name)(x) for name in unary] + [
+        getattr(ops, name)(x, y) for name in binary for _ in range(3)
+    ]
+    expected += [2.0, 1.0, 1.0, 2.0, ops.wrap_angle(x + 7.0), np.interp(x, *knots)]
+    assert jax.jit(everything)(x, y) == pytest.approx(expected, rel=4e-16)
+
+
+def test_fast_divides_once_per_divisor():
+    """x/m, y/m, z/m is one reciprocal and three products when allowed to be, and within 1.5 roundings of the quotient."""
+
+    def thirds(x: Any, m: Any, fast: bool) -> list[Any]:
+        trace = new_trace(jnp.float64, fast)
+        numbers = [Folded(each, trace) for each in (x, x + 1.0, x + 2.0)]
+        return unfolded(tuple([each / Folded(m, trace) for each in numbers] + [each / 3.0 for each in numbers]))
+
+    x, m = np.random.default_rng(6).uniform(0.1, 10.0, (2, 1000))
+    strict, fast = (jax.make_jaxpr(partial(thirds, fast=fast))(x, m).jaxpr.eqns for fast in (False, True))
+    assert [sum(step.primitive.name == "div" for step in steps) for steps in (strict, fast)] == [6, 1]
+    quotients, products = (np.array(thirds(jnp.asarray(x), jnp.asarray(m), fast)) for fast in (False, True))
+    exact = np.array([(x + k) / d for d in (m, 3.0) for k in (0.0, 1.0, 2.0)])
+    assert np.array_equal(quotients[:3], exact[:3])  # XLA itself multiplies by the reciprocal of a literal
+    assert np.abs(products / exact - 1.0).max() <= 1.5 * np.finfo(float).eps
+
+
+# The scan -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "steps", "every", "own_k", "own_u"), PATTERNS)
+def test_a_spring_obeys_its_matrix(n, steps, every, own_k, own_u):
+    """Linear recurrences, by matrix products drone by drone."""
+    check_spring(compile_scan_jax, n, steps, every, own_k, own_u)
+
+
+def test_without_inputs_a_scan_runs_on_its_own():
+    """No inputs, no outputs: a decay by 0.9 per step."""
+    run = compile_scan_jax(lambda x, held, inputs: ((x[0] * 0.9,), ()), Templates((1.0,), (), ()), dtype="float64")
+    end, outputs = run(np.array([[1.0, 2.0]]), [], None, 10, 5)
+    assert np.asarray(end)[0] == pytest.approx([0.9**10, 2.0 * 0.9**10], rel=1e-15)
+    assert outputs.shape == (2, 0, 2)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [("float64", 4e-15), ("float32", 4e-6)])
+def test_a_flight_is_that_of_the_python_loop(dtype, bound):
+    """Seven drones of different mass, commands of their own at every step."""
+    check_flight(compile_scan_jax, open_loop(plain_crazyflie(), 7, 20), 5, dtype, bound)
+
+
+def test_a_drone_on_the_ground_is_that_of_the_python_loop():
+    """All default effects: contact with friction, damping. XLA compiles it without its fusion pass."""
+    vehicle = samara.vehicle("crazyflie")
+    flight = open_loop(vehicle, 3, 20)
+    flight.carry[2] = 0.0199  # the feet are 20 mm below the centre of mass
+    check_flight(compile_scan_jax, flight, 10, "float64", 4e-15)
+
+
+def test_doubles_need_no_switch_and_floats_stay_floats():
+    """With JAX's doubles off a float64 scan still is one, to 1e-12; and what is traced as float32 holds no double even
+    where JAX has them on."""
+    flight = closed_loop(samara.vehicle("crazyflie"), 1, 1)
+    leaves = [[jnp.zeros(1, jnp.float32)] * len(flatten(part)) for part in flight.templates]
+    step = flat_body(flight.body, flight.templates, "float32").step
+    kinds = {str(x.aval.dtype) for eqn in jax.make_jaxpr(step)(*leaves).jaxpr.eqns for x in eqn.outvars}
+    assert kinds == {"float32", "bool"}
+    python_with(
+        {"JAX_ENABLE_X64": "0"},
+        """
+        import jax
+        from test_jax_backend import *
+        assert not jax.config.jax_enable_x64 and jnp.asarray(1.0).dtype == "float32"
+        check_spring(compile_scan_jax, 7, 12, 4, True, True)
+        assert jnp.asarray(1.0).dtype == "float32"
+        """,
+    )
+
+
+def test_wrong_calls_get_one_sentence():
+    with pytest.raises(ValueError, match="how many steps"):
+        rollout_function(spring, SPRING)(Mass(1.0, 0.0), (1.0,))
+
+
+# Gradients and devices ------------------------------------------------------------------------------------------------
+
+
+def test_the_gradient_through_500_steps_is_the_slope():
+    """d/dθ of where a tumbling drone is after half a second, for its start, its mass and its commands: JAX backwards
+    through the scan, against central differences flown as one batch."""
+    vehicle = plain_crazyflie()
+    flight = open_loop(vehicle, 1, 500)
+    rollout = rollout_function(flight.body, flight.templates)
+    weights = np.random.default_rng(7).uniform(0.5, 1.5, 6)
+    start, schedule = flight.carry[:, 0], flight.inputs[:, :, 0]
+    theta0 = np.concatenate([start, [vehicle.mass], np.ones(4)])
+
+    def loss(theta: Any) -> Any:
+        state, mass, scale = theta[:17], theta[17], theta[18:]
+        commands = tuple(schedule[:, i][(...,) + (None,) * (theta.ndim - 1)] * scale[i] for i in range(4))
+        end, _ = rollout(unflatten(flight.templates.carry, iter(state)), (mass,), commands, every=500)
+        return sum(w * x for w, x in zip(weights, (*end.p_W, *end.v_W), strict=True))
+
+    small = {"xla_disable_hlo_passes": "fusion"}  # compiles in a third of the time
+    gradient = jax.jit(jax.grad(loss), compiler_options=small)(jnp.asarray(theta0))
+    width = 1e-4 * np.maximum(1.0, np.abs(theta0))
+    width[17] *= vehicle.mass
+    shifts = np.concatenate([k * np.diag(width) for k in (1.0, -1.0, 2.0, -2.0)], axis=1)
+    by_shift = jax.jit(loss, compiler_options=small)(theta0[:, None] + shifts)
+    ahead, behind, far_ahead, far_behind = np.split(np.asarray(by_shift), 4)
+    slope = (8.0 * (ahead - behind) - (far_ahead - far_behind)) / (12.0 * width)
+    error = np.asarray(gradient) - slope
+    print("GRAD", np.abs(error).max(), np.abs(slope).min(), np.abs(slope).max())
+    assert np.abs(slope).min() > 1e-6
+    assert np.abs(error).max() <= 1e-9 * np.abs(slope).max()
+
+
+def test_a_batch_over_eight_devices_is_the_batch_on_one():
+    """Drones do not talk to each other: cut over eight devices nothing is communicated, and each keeps its own."""
+    python_with(
+        {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_ENABLE_X64": "1"},
+        """
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec
+        from test_jax_backend import *
+        assert len(jax.devices()) == 8
+        over = NamedSharding(Mesh(np.array(jax.devices()), ("drones",)), PartitionSpec(None, "drones"))
+        body, templates, carry, held, inputs = open_loop(plain_crazyflie(), 64, 3)
+        alone = compile_scan_python(body, templates, dtype="float64")(carry, held, inputs, 3, 1)
+        run = compile_scan_jax(body, templates, dtype="float64")
+        cut = run(jax.device_put(carry, over), held, inputs, 3, 1)
+        for a, b in zip(alone, cut):
+            assert len(b.sharding.device_set) == 8 and b.addressable_shards[0].data.shape[-1] == 8
+            assert worst(b, a) <= 4e-15
+        rollout = jax.jit(rollout_function(spring, SPRING))
+        row = NamedSharding(over.mesh, PartitionSpec("drones"))
+        x = jax.device_put(np.ones(64), row)
+        text = rollout.lower(Mass(x, x), (x,), (np.zeros(5),)).compile().as_text()
+        words = ("all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter")
+        assert "while" in text and not any(word in text for word in words)
+        """,
+    )
+
+
+def test_numpy_and_jax_are_all_it_needs():
+    """A GPU machine may have neither CasADi, SciPy, llvmlite, Typer nor Rich."""
+    python_with(
+        {},
+        """
+        import sys
+        for absent in ("casadi", "scipy", "llvmlite", "typer", "rich", "matplotlib", "sympy"):
+            sys.modules[absent] = None  # importing it raises ImportError
+        import samara
+        from samara.backends import jax_scan, pallas, scan
+        from samara.control.geometric import geometric
+        vehicle = samara.vehicle("crazyflie")
+        samara.hover(vehicle), geometric(vehicle)
+        """,
+    )
+
+
+def python_with(environment: dict[str, str], source: str) -> None:
+    """Another Python with that environment runs the source, and succeeds."""
+    tests = os.path.dirname(os.path.abspath(__file__))
+    base = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join([tests, *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source)],
+        env=base | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
