@@ -1,83 +1,233 @@
-"""How long one RK4 step takes: in plain Python, and traced once through CasADi and called from Python.
+"""Samara and its peers on this CPU, in one run: a table, ratios, and bench/results/cpu.json.
 
-Prints a table and writes bench/results/latest.json. Times are medians over many calls on one core of whatever machine
-this runs on; compare only what was measured together.
+The bench model is document 000's Crazyflie with thrust, reaction torque, first-order lag, linear drag and diagonal inertia,
+RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides). Peers live in
+bench/.venv (crazyflow 0.4, rotorpy); without it their rows are left out and said so.
 """
 
 import json
+import os
 import platform
-import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import casadi
 import numpy as np
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 import samara
 from samara.arrays import flatten, unflatten
+from samara.backends.program import program_of
+from samara.control.geometric import geometric
 from samara.files import write_text
 from samara.integrate import rk4
 from samara.physics.multirotor import derivative
+from samara.plan.reference import Reference
 
-VEHICLES = ("rigid_body_quadrotor", "crazyflie", "hakoniwa", "iris", "octorotor_x")
+HERE = Path(__file__).parent
 DT = 1e-3
-SECONDS_EACH = 0.5
-RESULTS = Path(__file__).parent / "results" / "latest.json"
+FULL = samara.vehicle("crazyflie")
+BENCH = FULL.without_effect("contact", "damping")
 
 
-def median_time(step: Callable[[Any], Any], start: Any) -> float:
-    """Seconds per call of x ← step(x), each call timed on its own."""
-    x = step(start)
+def best(call: Callable[[], Any], repeats: int = 5) -> float:
+    """The shortest of a few runs: the machine's other work only ever adds."""
     times = []
-    until = time.perf_counter() + SECONDS_EACH
-    while time.perf_counter() < until:
+    for _ in range(repeats):
         before = time.perf_counter()
-        x = step(x)
+        call()
         times.append(time.perf_counter() - before)
-    return statistics.median(times)
+    return min(times)
 
 
-def traced_step(vehicle: samara.Vehicle, state: samara.State, command: tuple[float, ...]) -> casadi.Function:
-    """The same source, unrolled once into a flat list of instructions."""
-    x = casadi.SX.sym("x", len(flatten(state)))
-    symbolic = unflatten(state, iter(casadi.vertsplit(x)))
-    advanced = rk4(lambda s: derivative(s, command, vehicle), symbolic, DT)
-    return casadi.Function("step", [x], [casadi.cse(casadi.vertcat(*flatten(advanced)))])
+def first_and_best(call: Callable[[], Any], repeats: int = 5) -> tuple[float, float]:
+    before = time.perf_counter()
+    call()
+    return time.perf_counter() - before, best(call, repeats)
 
 
-def measure(name: str) -> dict[str, Any]:
-    vehicle = samara.vehicle(name)
+def instructions(vehicle: samara.Vehicle) -> int:
     state, command = samara.hover(vehicle)
-    traced = traced_step(vehicle, state, command)
+    return len(program_of(lambda s, u: (rk4(lambda x: derivative(x, u, vehicle), s, DT),), state, command).instructions)
+
+
+def row(name: str, vehicle: samara.Vehicle, seconds: float, steps: int, **more: Any) -> dict[str, Any]:
+    effects = [effect.name for effect in vehicle.structure.effects]
     return {
-        "vehicle": name,
-        "python_us": 1e6 * median_time(lambda s: samara.step(s, command, vehicle, DT), state),
-        "casadi_us": 1e6 * median_time(traced, casadi.DM(np.array(flatten(state), dtype=float))),
-        "instructions": traced.n_instructions(),
+        "row": name,
+        "steps_per_s": steps / seconds,
+        "us_per_step": 1e6 * seconds / steps,
+        "effects": effects,
+        **more,
     }
 
 
+def calls(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
+    """One drone, one step, from Python."""
+    state, command = samara.hover(vehicle)
+    sim, buffer, many = samara.compile(vehicle, backend="llvm"), state.to_numpy(), 2000
+
+    def step() -> None:
+        for _ in range(many):
+            sim.step(state, command, DT)
+
+    def step_into() -> None:
+        for _ in range(many):
+            sim.step_into(buffer, command, DT)
+
+    compiling, _ = first_and_best(lambda: sim.step(state, command, DT), 1)
+    return [
+        row(f"single step call, {label}", vehicle, best(step), many, compile_s=compiling, dtype="float64", n=1),
+        row(f"single step_into call, {label}", vehicle, best(step_into), many, dtype="float64", n=1),
+    ]
+
+
+def rollouts(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
+    """One drone, many steps inside one call."""
+    state, command = samara.hover(vehicle)
+    rows = []
+    for dtype, fast in (("float64", False), ("float64", True), ("float32", False), ("float32", True)):
+        sim, steps = samara.compile(vehicle, backend="llvm", dtype=dtype, fast=fast), 50_000
+        buffer = state.to_numpy().astype(dtype)
+        _, seconds = first_and_best(lambda sim=sim, buffer=buffer: sim.step_into(buffer, command, DT, steps=50_000))
+        kind = "fast" if fast else "strict"
+        rows.append(
+            row(f"single rollout {dtype} {kind}, {label}", vehicle, seconds, steps, dtype=dtype, n=1, fast=fast)
+        )
+    return rows
+
+
+def batches(vehicle: samara.Vehicle, label: str, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+    rows = []
+    state, command = samara.hover(vehicle)
+    for dtype in ("float64", "float32"):
+        for fast in (False, True):
+            sim = samara.compile(vehicle, backend="llvm", dtype=dtype, fast=fast)
+            for n in sizes:
+                buffer = np.tile(state.to_numpy()[:, None], (1, n)).astype(dtype)
+                steps = max(10, min(2000, 2_000_000 // n))
+                call = lambda sim=sim, buffer=buffer, steps=steps: sim.step_into(buffer, command, DT, steps=steps)  # noqa: E731
+                compiling, seconds = first_and_best(call, 4)
+                kind = "fast" if fast else "strict"
+                name = f"batch {n} {dtype} {kind}, {label}"
+                rows.append(
+                    row(name, vehicle, seconds, n * steps, dtype=dtype, n=n, fast=fast, compile_s=compiling - seconds)
+                )
+    return rows
+
+
+def closed_loop() -> list[dict[str, Any]]:
+    n, steps = 16384, 40
+    state, _ = samara.hover(BENCH)
+    sim = samara.compile(BENCH, backend="llvm", dtype="float32", controller=geometric(BENCH), fast=True)
+    batch = unflatten(state, iter(np.full(n, leaf) for leaf in flatten(state)))
+    rows = np.tile(np.array(flatten(Reference(samara.Vec3(0.3, 0.2, 1.5)))), (steps, 1))
+    _, seconds = first_and_best(lambda: sim.rollout(batch, reference=rows, dt=DT, record_every=steps), 3)
+    return [
+        row(f"geometric control in the loop, batch {n} float32 fast", BENCH, seconds, n * steps, dtype="float32", n=n)
+    ]
+
+
+def jacobians(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
+    state, command = samara.hover(vehicle)
+    sim = samara.compile(vehicle, backend="llvm")
+    compiling, seconds = first_and_best(lambda: [sim.linearize(state, command, DT) for _ in range(50)], 3)
+    return [row(f"linearize, {label}", vehicle, seconds, 50, compile_s=compiling - seconds, dtype="float64", n=1)]
+
+
+def latencies() -> list[dict[str, Any]]:
+    """A fresh interpreter: importing Samara, and the first compiled step."""
+    importing = "import time; t = time.perf_counter(); import samara; print(time.perf_counter() - t)"
+    stepping = (
+        "import time; t = time.perf_counter(); import samara; v = samara.vehicle('crazyflie'); s, u = samara.hover(v);"
+        "samara.compile(v, backend='llvm').step(s, u, 1e-3); print(time.perf_counter() - t)"
+    )
+    rows = []
+    for name, program in (("import samara", importing), ("import, load, compile, first step", stepping)):
+        seconds = min(float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(3))
+        rows.append({"row": name, "seconds": seconds})
+    return rows
+
+
+def peers() -> dict[str, Any]:
+    python = HERE / ".venv" / "bin" / "python"
+    if not python.exists():
+        return {}
+    done = subprocess.run([python, HERE / "peers.py"], capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return json.loads(lines[-1]) if lines else {}
+
+
+def ratios(rows: list[dict[str, Any]], peer: dict[str, Any]) -> list[dict[str, Any]]:
+    speed = {own["row"]: own["steps_per_s"] for own in rows if "steps_per_s" in own}
+    wanted = (
+        ("CPU batch 16384 float32 against Crazyflow", "batch 16384 float32 fast, bench", "crazyflow_16384", 35, 70),
+        ("single rollout, strict, against Crazyflow", "single rollout float64 strict, bench", "crazyflow_1", 40, 80),
+        ("single rollout, fast, against Crazyflow", "single rollout float32 fast, bench", "crazyflow_1", 40, 80),
+        ("single rollout against RotorPy", "single rollout float64 strict, bench", "rotorpy_1", 10_000, None),
+    )
+    return [
+        {"row": name, "ratio": speed[ours] / peer[theirs], "must": must, "aim": aim}
+        for name, ours, theirs, must, aim in wanted
+        if isinstance(peer.get(theirs), float)
+    ]
+
+
 def main() -> None:
-    rows = [measure(name) for name in VEHICLES]
-    table = Table(title=f"One RK4 step of {DT:g} s, one core, median")
-    for heading in ("vehicle", "Python", "steps/s", "CasADi", "steps/s", "instructions"):
-        table.add_column(heading, justify="left" if heading == "vehicle" else "right")
-    for row in rows:
-        cells = [f"{row[key]:.1f} µs,{1e6 / row[key]:.0f}".split(",") for key in ("python_us", "casadi_us")]
-        table.add_row(row["vehicle"], *cells[0], *cells[1], str(row["instructions"]))
-    Console().print(table)
+    console = Console()
+    parts: list[Callable[[], list[dict[str, Any]]]] = [
+        lambda: calls(BENCH, "bench"),
+        lambda: calls(FULL, "default effects"),
+        lambda: rollouts(BENCH, "bench"),
+        lambda: rollouts(FULL, "default effects"),
+        lambda: batches(BENCH, "bench", (1, 16, 256, 4096, 16384, 65536)),
+        lambda: batches(FULL, "default effects", (16384,)),
+        closed_loop,
+        lambda: jacobians(BENCH, "bench"),
+        lambda: jacobians(FULL, "default effects"),
+        latencies,
+    ]
+    rows = [own for part in track(parts, "measuring", console=console) for own in part()]
+    with console.status("measuring the peers"):
+        peer = peers()
+    table = Table(title=f"{platform.processor() or platform.machine()}, {os.cpu_count()} threads")
+    for heading in ("row", "M steps/s", "µs/step", "compile s"):
+        table.add_column(heading, justify="left" if heading == "row" else "right")
+    for own in rows:
+        speed, each = own.get("steps_per_s"), own.get("us_per_step", 1e6 * own.get("seconds", 0.0))
+        compiling = own.get("compile_s")
+        table.add_row(
+            own["row"],
+            f"{speed / 1e6:.3f}" if speed else "",
+            f"{each:.3f}",
+            f"{compiling:.2f}" if compiling is not None else "",
+        )
+    console.print(table)
+    compared = ratios(rows, peer)
+    against = Table(
+        title="against peers in the same run" if compared else "no peers: make bench/.venv with crazyflow and rotorpy"
+    )
+    for heading in ("row", "ratio", "must reach", "aim"):
+        against.add_column(heading, justify="left" if heading == "row" else "right")
+    for own in compared:
+        against.add_row(own["row"], f"{own['ratio']:.0f}x", f"{own['must']}x", f"{own['aim']}x" if own["aim"] else "")
+    console.print(against)
     report = {
         "schema": 1,
         "samara": samara.__version__,
         "python": platform.python_version(),
-        "casadi": casadi.__version__,
-        "steps": rows,
+        "machine": f"{platform.machine()}, {os.cpu_count()} threads",
+        "instructions": {"bench": instructions(BENCH), "default effects": instructions(FULL)},
+        "rows": rows,
+        "peers": peer,
+        "ratios": compared,
     }
-    write_text(RESULTS, json.dumps(report, indent=2) + "\n")
+    write_text(HERE / "results" / "cpu.json", json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

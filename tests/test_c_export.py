@@ -1,6 +1,6 @@
 """The exported C is the same vehicle: compiled as strict C99, it gives Python's rates and steps, and CasADi's Jacobian.
 
-The struct is all doubles in the order of `samara.arrays.leaf_names`, which is tested; so a NumPy array can stand for it.
+The struct is all doubles in the order of `samara.arrays.leaf_names`, which is tested: a NumPy array can stand for it.
 """
 
 import ctypes
@@ -173,7 +173,7 @@ def test_the_linearization_is_casadis_jacobian_of_the_whole_step(shipped):
 
 
 def test_hover_is_the_trim(shipped):
-    """The numbers of `samara.hover`; the rates of all but the battery, which empties, are nothing beside 1 g and Ω / 1 s."""
+    """The numbers of `samara.hover`; the rates of all but the emptying battery are nothing beside 1 g and Ω / 1 s."""
     x, u = shipped.hover()
     state, command = samara.hover(shipped.vehicle)
     assert x.tolist() == flatten(state)
@@ -258,8 +258,8 @@ def rates_of_own(own, state, command, vehicle, environment):
 
 
 def odd_vehicle() -> Vehicle:
-    """What no shipped vehicle has: every operation, an effect named like a word of C with a state of unlike parts, second-order
-    actuators, and texts that try to end the comment they stand in."""
+    """What no shipped vehicle has: every operation, an effect named like a word of C with a state of unlike parts,
+    second-order actuators, and texts that try to end the comment they stand in."""
     rotors = [make_rotor(spin=s)._replace(r_B=Vec3(*r)) for r, s in zip(CORNERS, (1, 1, -1, -1), strict=True)]
     vehicle = samara.build_vehicle(
         "9 Ünusual */ #error",

@@ -29,9 +29,9 @@ NAMES = OF_ONE + OF_TWO
 IN_NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 PAIR = Templates((0.0, 0.0), (), ())
 
-# Measured on 24 million arguments each, and in single precision nowhere more than 0.507.
-MEASURED = {"sin": 0.80, "cos": 0.84, "tan": 1.51, "asin": 1.16, "acos": 1.11, "atan": 1.20, "atan2": 1.52, "exp": 0.98}
-MEASURED |= {"log": 0.84, "power": 1.66}
+# Measured on 30 million arguments each, half of them where it is worst; in single precision nowhere more than 0.507.
+MEASURED = {"sin": 0.86, "cos": 0.89, "tan": 1.53, "asin": 1.17, "acos": 1.15, "atan": 1.45, "atan2": 1.59, "exp": 0.99}
+MEASURED |= {"log": 0.87, "power": 0.91}
 WORST = {"float64": {name: 1.05 * ulp for name, ulp in MEASURED.items()}, "float32": dict.fromkeys(NAMES, 0.51)}
 
 
@@ -278,8 +278,8 @@ def test_symmetries_hold_to_the_bit(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_constant_exponents_are_as_good_as_any(dtype: str) -> None:
-    """x^±½, x^3/2, x^−3/2, x^5/2 by roots, 5.2559 (air pressure with height) by logarithm: within 2 ulp, 0 and −0 as in C"""
-    exponents = (-1.5, -0.5, 1.5, 2.5, 5.2559)
+    """x^−½ and x^3/2 by roots, others by logarithm (5.2559: air pressure with height): within 2 ulp, 0 and −0 as in C"""
+    exponents = (-0.5, 1.5, -1.5, 5.2559)
     run = compile_scan_llvm(
         lambda carry, held, inputs: (carry, tuple(ops.power(carry[0], e) for e in exponents)),
         Templates((0.0,), (), ()),

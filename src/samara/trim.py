@@ -9,6 +9,8 @@ from samara.physics.actuator import ActuatorState
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, wrench_breakdown
 from samara.physics.rotor import RotorLoad, density_ratio, rotor_wrench
 
+_HELD = 1e-6  # a rotor speed is held when it changes by less than this, of itself, in a second
+
 
 def effectiveness(vehicle: Vehicle) -> np.ndarray[Any, Any]:
     """B (6 × n): force and torque on the body of one newton of thrust from each rotor, (f_B, τ_B) = B T"""
@@ -23,12 +25,26 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
     """B T = −(all other forces and torques), level, at rest: the exact trim, with the smallest Σ T² of all
 
     Rotor speeds are Ωᵢ = √(Tᵢ / (kF ρ/ρ₀)); the command is the one that keeps them. In wind it is the trim of a vehicle
-    that can push sideways; one that cannot is refused.
+    that can push sideways; one that cannot, or whose motors cannot keep those speeds, is refused.
     """
-    state = at_rest(vehicle, Vec3(*(float(x) for x in p_W)))
+    state = _balanced(vehicle, p_W, environment)
     actuation = vehicle.structure.actuation
+    command = actuation.steady_command(state, vehicle, environment)
+    state = _settle_actuators(state, command, vehicle)
+    accelerations = actuation.rotor_acceleration(state, command, vehicle, environment)
+    for i, (acceleration, speed) in enumerate(zip(accelerations, state.rotor_speed, strict=True)):
+        if abs(acceleration) > _HELD * speed:
+            raise ValueError(
+                f"vehicle {vehicle.name!r} cannot hover: rotor {i} would have to turn at {speed:.4g} rad/s, "
+                f"which its motor does not hold (command {command[i]:.4g})"
+            )
+    return state, command
+
+
+def _balanced(vehicle: Vehicle, p_W: Any, environment: Environment) -> State:
+    state = at_rest(vehicle, Vec3(*(float(x) for x in p_W)))
     if not vehicle.rotors:
-        return state, actuation.steady_command(state, vehicle, environment)
+        return state
     parts = wrench_breakdown(state, tuple(0.0 for _ in vehicle.rotors), vehicle, environment)
     rest = [part for name, part in parts.items() if name not in ("rotors", "rotor_momentum")]
     needed = -np.array([[*(part.f_B + part.f_W), *part.tau_B] for part in rest], dtype=float).sum(axis=0)
@@ -43,9 +59,7 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
     speeds = tuple(
         float(np.sqrt(newton / (rotor.k_thrust * ratio))) for newton, rotor in zip(thrust, vehicle.rotors, strict=True)
     )
-    state = state._replace(rotor_speed=speeds)
-    command = actuation.steady_command(state, vehicle, environment)
-    return _settle_actuators(state, command, vehicle), command
+    return state._replace(rotor_speed=speeds)
 
 
 def thrust_to_weight(vehicle: Vehicle) -> float:
@@ -55,8 +69,8 @@ def thrust_to_weight(vehicle: Vehicle) -> float:
     """
     if not vehicle.rotors:
         return float("inf")
-    state, _ = hover(vehicle)
-    low, high = 1.0, 2.0
+    state = _balanced(vehicle, (0.0, 0.0, 1.0), CALM)
+    low, high = 0.0, 1.0
     while _within_limits(state, high, vehicle):
         low, high = high, 2.0 * high
     for _ in range(60):

@@ -5,7 +5,8 @@ Neither XLA nor Triton folds 0·x (x might be NaN), so a generic rotor pays for 
 folded in. What is computed at run time is never looked at, so a NaN in the state stays a NaN. The same operation on the same
 operands is traced once.
 
-With `fast` a quotient becomes a product with the reciprocal, which is computed once per divisor, or not at all for a literal.
+With `fast` a quotient becomes a product with the reciprocal, which is computed once per divisor, or not at all for a literal;
+and literal factors in a row become one: dt/2 · (f / m) is one product.
 """
 
 import operator
@@ -31,12 +32,14 @@ class Trace(NamedTuple):
 class Folded:
     """A traced array with the arithmetic of a scalar; or, from a comparison, a traced condition."""
 
-    __slots__ = ("negated", "trace", "value")
+    __slots__ = ("negated", "scaled", "trace", "value")
     __array_ufunc__ = None  # a NumPy number on the left must reach the operators below
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, value: Any, trace: Trace, negated: "Folded | None" = None) -> None:
-        self.value, self.trace, self.negated = value, trace, negated  # negated: what this is the negative of
+    def __init__(self, value: Any, trace: Trace) -> None:
+        self.value, self.trace = value, trace
+        self.negated: Folded | None = None  # what this is the negative of
+        self.scaled: tuple[Folded, float] | None = None  # what this is a literal multiple of
 
     def __repr__(self) -> str:
         return f"Folded({self.value})"
@@ -78,7 +81,14 @@ class Folded:
             return self
         if _is(other, -1.0):
             return -self
-        return _folded(operator.mul, self, other)
+        if type(other) is not float or not self.trace.fast:
+            return _folded(operator.mul, self, other)
+        whole, factor = self.scaled or (self, 1.0)
+        if factor * other == 1.0:
+            return whole
+        product = _folded(operator.mul, whole, factor * other)
+        product.scaled = (whole, factor * other)
+        return product
 
     def __rmul__(self, other: Any) -> Any:
         return self * other

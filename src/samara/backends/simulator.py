@@ -130,15 +130,7 @@ class Simulator:
         held = self._held(command, dt, environment, vehicle)
         n = _batch(leaves, held)
         if n is None:
-            column = np.array(leaves, dtype=self.dtype).reshape(-1, 1)
-            held = [float(x) for x in held]
-            if not math.isfinite(sum(held)):
-                self._name_the_bad(held, "held input", self._held_names(environment))
-            after, _ = self._stepper(environment is None)(column, held, None, steps)
-            numbers = after.ravel().tolist()
-            if not math.isfinite(sum(numbers)):
-                self._name_the_bad(numbers, "state", self._names)
-            return self._unpack(numbers)
+            return self._unpack(self._step_alone(leaves, held, steps, environment))
         rows = np.empty((len(leaves), n), dtype=self.dtype)
         for row, leaf in zip(rows, leaves, strict=True):
             row[:] = leaf
@@ -146,6 +138,25 @@ class Simulator:
         after, _ = self._stepper(environment is None)(rows, held, None, steps)
         self._check_finite(after)
         return self._unpack(after)
+
+    def _step_alone(
+        self, leaves: list[Any], held: list[Any], steps: int, environment: Environment | None
+    ) -> Sequence[float]:
+        if not math.isfinite(sum(held)):
+            self._name_the_bad(held, "held input", self._held_names(environment))
+        numbers: Sequence[float]
+        if self.backend == "llvm":
+            alone = self._alone(environment is None)
+            buffer = bytearray(alone.pack_state(*leaves))
+            alone.advance(alone.view.from_buffer(buffer), alone.pack_held(*held), steps)
+            numbers = alone.unpack_state(buffer)
+        else:
+            column = np.array(leaves, dtype=self.dtype).reshape(-1, 1)
+            after, _ = self._stepper(environment is None)(column, held, None, steps)
+            numbers = np.asarray(after).ravel().tolist()
+        if not math.isfinite(sum(numbers)):
+            self._name_the_bad(numbers, "state", self._names)
+        return numbers
 
     def step_into(
         self,
@@ -157,8 +168,14 @@ class Simulator:
         vehicle: Vehicle | None = None,
     ) -> None:
         """The same on a flat array of shape (components,) or (components, N), in place, without packing or checks"""
-        run = self._stepper(environment is None)
+        if self.backend == "llvm" and buffer.ndim == 1:
+            alone = self._alone(environment is None)
+            alone.advance(
+                alone.view.from_buffer(buffer), alone.pack_held(*self._held(command, dt, environment, vehicle)), steps
+            )
+            return
         rows = buffer if buffer.ndim == 2 else buffer.reshape(-1, 1)
+        run = self._stepper(environment is None)
         after, _ = run(rows, self._held(command, dt, environment, vehicle), None, steps)
         if after is not rows:
             rows[:] = np.asarray(after)
@@ -283,6 +300,15 @@ class Simulator:
             self._compiled[key] = self._compile_step(calm)
         return self._compiled[key]
 
+    def _alone(self, calm: bool) -> Any:
+        """One drone's own machine code, without a batch around it."""
+        key = "alone calm" if calm else "alone"
+        if key not in self._compiled:
+            from samara.backends.llvm import compile_alone_llvm
+
+            self._compiled[key] = compile_alone_llvm(*self._step_body(calm), dtype=self.dtype, fast=self.fast)
+        return self._compiled[key]
+
     def _roller(self, calm: bool) -> Run:
         key = f"roll {calm}"
         if key not in self._compiled:
@@ -298,13 +324,15 @@ class Simulator:
     def _held_template(self, calm: bool) -> tuple[Any, ...]:
         return (1e-3, () if calm else CALM, self._varied(None))
 
-    def _compile_step(self, calm: bool) -> Run:
+    def _step_body(self, calm: bool) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
         def body(state: State, held: Any, inputs: Any) -> tuple[State, Any]:
             command, rest = held
             return self._advance(state, command, rest), ()
 
-        templates = Templates(self._template, (self._command, self._held_template(calm)), ())
-        return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
+        return body, Templates(self._template, (self._command, self._held_template(calm)), ())
+
+    def _compile_step(self, calm: bool) -> Run:
+        return _scan_compiler(self.backend)(*self._step_body(calm), dtype=self.dtype, fast=self.fast)
 
     def _compile_rollout(self, calm: bool) -> Run:
         def body(state: State, held: Any, command: Any) -> tuple[State, Any]:
@@ -344,7 +372,7 @@ class Simulator:
             of_drone = f" of drone {drone}" if finite.shape[1] > 1 else ""
             raise FloatingPointError(f"state {self._names[component]}{of_drone} is {value}; expected a finite number")
 
-    def _name_the_bad(self, numbers: list[Any], what: str, names: list[str], at: int | None = None) -> None:
+    def _name_the_bad(self, numbers: Sequence[Any], what: str, names: list[str], at: int | None = None) -> None:
         for k, value in enumerate(numbers):
             if not np.isfinite(value).all() and at in (None, k):
                 error = FloatingPointError if what == "state" else ValueError

@@ -1,0 +1,81 @@
+"""What the peers do on this machine, in an environment of their own: run by bench/run.py, prints one JSON line."""
+
+import json
+import time
+from collections.abc import Callable
+
+
+def best(call: Callable[[], object], repeats: int = 4) -> float:
+    times = []
+    for _ in range(repeats):
+        before = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - before)
+    return min(times)
+
+
+def crazyflow(worlds: int, steps: int) -> float:
+    """Steps per second of first-principles dynamics, RK4, commanded rotor speeds, inside one call."""
+    import jax
+    from crazyflow.control import Control
+    from crazyflow.dynamics import Dynamics
+    from crazyflow.sim import Sim
+    from crazyflow.sim.integration import Integrator
+
+    sim = Sim(
+        n_worlds=worlds,
+        dynamics=Dynamics.first_principles,
+        control=Control.rotor_vel,
+        integrator=Integrator.rk4,
+        freq=1000,
+    )
+
+    def run() -> None:
+        sim.step(steps)
+        jax.block_until_ready(sim.data.states.pos)
+
+    run()
+    return worlds * steps / best(run)
+
+
+def rotorpy(steps: int) -> float:
+    """Steps per second of its single multirotor."""
+    import numpy as np
+    from rotorpy.vehicles.crazyflie_params import quad_params
+    from rotorpy.vehicles.multirotor import Multirotor
+
+    vehicle = Multirotor(quad_params, control_abstraction="cmd_motor_speeds")
+    start = {
+        "x": np.zeros(3),
+        "v": np.zeros(3),
+        "q": np.array([0.0, 0.0, 0.0, 1.0]),
+        "w": np.zeros(3),
+        "wind": np.zeros(3),
+        "rotor_speeds": np.full(4, 1788.5),
+    }
+
+    def run() -> None:
+        state = start
+        for _ in range(steps):
+            state = vehicle.step(state, {"cmd_motor_speeds": np.full(4, 1788.5)}, 1e-3)
+
+    run()
+    return steps / best(run, 2)
+
+
+def main() -> None:
+    found: dict[str, object] = {}
+    for name, measure in (
+        ("crazyflow_1", lambda: crazyflow(1, 1000)),
+        ("crazyflow_16384", lambda: crazyflow(16384, 10)),
+        ("rotorpy_1", lambda: rotorpy(300)),
+    ):
+        try:
+            found[name] = measure()
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
