@@ -29,12 +29,17 @@ check: install ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: install ## measure how fast a step is
+bench: install bench/.venv/installed ## measure how fast a step is, beside the peers
 	$(BIN)/python bench/run.py
+
+bench/.venv/installed: bench/peers.txt
+	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv
+	bench/.venv/bin/python -m pip install --quiet --requirement bench/peers.txt
+	@touch $@
 
 verify: check ## the long tests, lint and types
 	$(PYTEST) -m long
 
 clean: ## remove what was built here, .venv included
-	rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv bench/.venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 
-def best(call: Callable[[], object], repeats: int = 4) -> float:
+def best(call: Callable[[], object], repeats: int = 15) -> float:
     times = []
     for _ in range(repeats):
         before = time.perf_counter()
@@ -60,15 +60,15 @@ def rotorpy(steps: int) -> float:
             state = vehicle.step(state, {"cmd_motor_speeds": np.full(4, 1788.5)}, 1e-3)
 
     run()
-    return steps / best(run, 2)
+    return steps / best(run)
 
 
 def main() -> None:
     found: dict[str, object] = {}
     for name, measure in (
-        ("crazyflow_1", lambda: crazyflow(1, 1000)),
+        ("crazyflow_1", lambda: crazyflow(1, 300)),
         ("crazyflow_16384", lambda: crazyflow(16384, 10)),
-        ("rotorpy_1", lambda: rotorpy(300)),
+        ("rotorpy_1", lambda: rotorpy(60)),
     ):
         try:
             found[name] = measure()

@@ -35,8 +35,8 @@ FULL = samara.vehicle("crazyflie")
 BENCH = FULL.without_effect("contact", "damping")
 
 
-def best(call: Callable[[], Any], repeats: int = 5) -> float:
-    """The shortest of a few runs: the machine's other work only ever adds."""
+def best(call: Callable[[], Any], repeats: int = 15) -> float:
+    """The shortest of many short runs: the machine's other work only ever adds."""
     times = []
     for _ in range(repeats):
         before = time.perf_counter()
@@ -45,7 +45,7 @@ def best(call: Callable[[], Any], repeats: int = 5) -> float:
     return min(times)
 
 
-def first_and_best(call: Callable[[], Any], repeats: int = 5) -> tuple[float, float]:
+def first_and_best(call: Callable[[], Any], repeats: int = 15) -> tuple[float, float]:
     before = time.perf_counter()
     call()
     return time.perf_counter() - before, best(call, repeats)
@@ -70,7 +70,7 @@ def row(name: str, vehicle: samara.Vehicle, seconds: float, steps: int, **more: 
 def calls(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
     """One drone, one step, from Python."""
     state, command = samara.hover(vehicle)
-    sim, buffer, many = samara.compile(vehicle, backend="llvm"), state.to_numpy(), 2000
+    sim, buffer, many = samara.compile(vehicle, backend="llvm"), state.to_numpy(), 500
 
     def step() -> None:
         for _ in range(many):
@@ -92,9 +92,9 @@ def rollouts(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
     state, command = samara.hover(vehicle)
     rows = []
     for dtype, fast in (("float64", False), ("float64", True), ("float32", False), ("float32", True)):
-        sim, steps = samara.compile(vehicle, backend="llvm", dtype=dtype, fast=fast), 50_000
+        sim, steps = samara.compile(vehicle, backend="llvm", dtype=dtype, fast=fast), 10_000
         buffer = state.to_numpy().astype(dtype)
-        _, seconds = first_and_best(lambda sim=sim, buffer=buffer: sim.step_into(buffer, command, DT, steps=50_000))
+        _, seconds = first_and_best(lambda sim=sim, buffer=buffer: sim.step_into(buffer, command, DT, steps=10_000))
         kind = "fast" if fast else "strict"
         rows.append(
             row(f"single rollout {dtype} {kind}, {label}", vehicle, seconds, steps, dtype=dtype, n=1, fast=fast)
@@ -110,9 +110,9 @@ def batches(vehicle: samara.Vehicle, label: str, sizes: tuple[int, ...]) -> list
             sim = samara.compile(vehicle, backend="llvm", dtype=dtype, fast=fast)
             for n in sizes:
                 buffer = np.tile(state.to_numpy()[:, None], (1, n)).astype(dtype)
-                steps = max(10, min(2000, 2_000_000 // n))
+                steps = max(10, min(2000, 1_000_000 // n))
                 call = lambda sim=sim, buffer=buffer, steps=steps: sim.step_into(buffer, command, DT, steps=steps)  # noqa: E731
-                compiling, seconds = first_and_best(call, 4)
+                compiling, seconds = first_and_best(call, 8)
                 kind = "fast" if fast else "strict"
                 name = f"batch {n} {dtype} {kind}, {label}"
                 rows.append(
@@ -127,7 +127,7 @@ def closed_loop() -> list[dict[str, Any]]:
     sim = samara.compile(BENCH, backend="llvm", dtype="float32", controller=geometric(BENCH), fast=True)
     batch = unflatten(state, iter(np.full(n, leaf) for leaf in flatten(state)))
     rows = np.tile(np.array(flatten(Reference(samara.Vec3(0.3, 0.2, 1.5)))), (steps, 1))
-    _, seconds = first_and_best(lambda: sim.rollout(batch, reference=rows, dt=DT, record_every=steps), 3)
+    _, seconds = first_and_best(lambda: sim.rollout(batch, reference=rows, dt=DT, record_every=steps), 8)
     return [
         row(f"geometric control in the loop, batch {n} float32 fast", BENCH, seconds, n * steps, dtype="float32", n=n)
     ]
@@ -136,8 +136,8 @@ def closed_loop() -> list[dict[str, Any]]:
 def jacobians(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
     state, command = samara.hover(vehicle)
     sim = samara.compile(vehicle, backend="llvm")
-    compiling, seconds = first_and_best(lambda: [sim.linearize(state, command, DT) for _ in range(50)], 3)
-    return [row(f"linearize, {label}", vehicle, seconds, 50, compile_s=compiling - seconds, dtype="float64", n=1)]
+    compiling, seconds = first_and_best(lambda: [sim.linearize(state, command, DT) for _ in range(20)], 8)
+    return [row(f"linearize, {label}", vehicle, seconds, 20, compile_s=compiling - seconds, dtype="float64", n=1)]
 
 
 def latencies() -> list[dict[str, Any]]:
@@ -169,7 +169,8 @@ def ratios(rows: list[dict[str, Any]], peer: dict[str, Any]) -> list[dict[str, A
         ("CPU batch 16384 float32 against Crazyflow", "batch 16384 float32 fast, bench", "crazyflow_16384", 35, 70),
         ("single rollout, strict, against Crazyflow", "single rollout float64 strict, bench", "crazyflow_1", 40, 80),
         ("single rollout, fast, against Crazyflow", "single rollout float32 fast, bench", "crazyflow_1", 40, 80),
-        ("single rollout against RotorPy", "single rollout float64 strict, bench", "rotorpy_1", 10_000, None),
+        ("single rollout, strict, against RotorPy", "single rollout float64 strict, bench", "rotorpy_1", 10_000, None),
+        ("single rollout, fast, against RotorPy", "single rollout float64 fast, bench", "rotorpy_1", 10_000, None),
     )
     return [
         {"row": name, "ratio": speed[ours] / peer[theirs], "must": must, "aim": aim}

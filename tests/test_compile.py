@@ -282,3 +282,39 @@ def test_the_effects_that_are_off_are_not_in_the_code():
 
     assert size(BENCH) < 0.4 * size(samara.vehicle("crazyflie"))
     assert leaf_names(samara.hover(BENCH)[0])[-1] == "rotor_speed[3]"
+
+
+def test_a_buffer_that_does_not_fit_is_refused():
+    """step_into writes through a pointer: another shape, dtype or memory order must never reach it."""
+    sim = samara.compile(BENCH, backend="llvm")
+    state, command = samara.hover(BENCH)
+    x = state.to_numpy()
+    for wrong in (
+        x.astype("float32"),
+        x[:-1].copy(),
+        np.tile(x, 2)[::2],
+        np.tile(x[:, None], (1, 8)).T.copy(),
+        x[:, None].astype("f4"),
+    ):
+        with pytest.raises(ValueError, match="buffer has shape"):
+            sim.step_into(wrong, command, 1e-3)
+    with pytest.raises(ValueError, match="command has 5 numbers"):
+        sim.step_into(x, (*command, 0.5), 1e-3)
+    with pytest.raises(ValueError, match="must have length 8"):
+        sim.step_into(np.tile(x[:, None], (1, 8)), tuple(np.full(4, u) for u in command), 1e-3)
+
+
+def test_the_code_uses_the_widest_registers():
+    """On a CPU with AVX-512 or AVX2 the batch kernel works in zmm or ymm registers, and calls nothing."""
+    from samara.backends.llvm_kernel import Shape, scan_kernel, vector_width
+    from samara.backends.program import program_of
+
+    state, command = samara.hover(BENCH)
+    body = program_of(lambda s, u, i: (rk4(lambda x: derivative(x, u, BENCH), s, 1e-3), ()), state, command, ())
+    width = vector_width("float32")
+    kernel = scan_kernel(body, Shape(len(flatten(state)), (True,) * 4, 0, True, 0), "float32", width)
+    assembly = kernel.assembly
+    loop = assembly[assembly.index("scan:") : assembly.index("advance:")]
+    register = {16: "zmm", 8: "ymm", 4: ""}[width]
+    assert loop.count(register) > 500
+    assert "call" not in loop

@@ -41,7 +41,15 @@ def test_every_python_block_of_a_page_runs(page, tmp_path, monkeypatch):
 
 def test_pages_have_python_to_run():
     """The fences are found: every page that explains code shows some."""
-    for name in ("README.md", "docs/index.md", "docs/vehicles.md", "docs/frames.md", "docs/physics.md"):
+    for name in (
+        "README.md",
+        "docs/index.md",
+        "docs/vehicles.md",
+        "docs/frames.md",
+        "docs/physics.md",
+        "docs/compile.md",
+        "docs/export.md",
+    ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name
 
 

@@ -1,40 +1,27 @@
-"""Vector code for the host CPU, emitted from a program through llvmlite: no compiler needed.
+"""The CPU backend: a traced scan as vector code, threads over blocks of drones; no compiler needed.
 
-A kernel runs a `scan` over tiles of W drones: the carry stays in registers from the first step to the last. Strict IEEE by
-default: no contraction, no reassociation, so that a drone's numbers are the same bits at every width and place.
+Strict IEEE by default: no contraction, no reassociation, so that a drone's numbers are the same bits at every width and
+place.
 """
 
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
 from struct import Struct
 from threading import Thread
 from typing import Any, NamedTuple
 
-import llvmlite.binding as llvm
-import llvmlite.ir as ir
 import numpy as np
 
 from samara.arrays import flatten
-from samara.backends.llvm_math import ELEMENTARY, elementary
-from samara.backends.program import CONDITIONS, Program, program_of
+from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel, vector_width
+from samara.backends.program import Program, program_of
 from samara.backends.scan import Run, Templates
 
-INDEX = ir.IntType(64)
+BRIEF = 100  # steps of one drone, some 10 µs: not worth giving the interpreter lock away for
 WORTH_A_THREAD = 200_000  # vector instructions, some 50 µs: below it a thread costs more than it brings
-FAST = ("contract", "arcp", "nsz", "afn")  # never nnan or ninf: they would delete the NaN checks
-
-
-class Kernel(NamedTuple):
-    """Machine code of a scan at one width, and what keeps it alive."""
-
-    call: Any
-    advance: Any
-    width: int
-    assembly: str
-    engine: Any
 
 
 def compile_scan_llvm(
@@ -68,6 +55,14 @@ def compile_scan_llvm(
         same = np.array([value for value, one in zip(held, uniform, strict=True) if one], dtype=dtype)
         own = np.array([value for value, one in zip(held, uniform, strict=True) if not one], dtype=dtype)
         inputs_uniform = inputs is None or np.ndim(inputs) == 2
+        if carry.dtype != dtype or not carry.flags.c_contiguous or carry.shape[0] != sizes[0]:
+            raise ValueError(
+                f"carry has shape {carry.shape}, dtype {carry.dtype}; expected ({sizes[0]}, N), {dtype}, by rows"
+            )
+        if (own.size and own.shape[1] != n) or not (inputs_uniform or np.shape(inputs)[2] == n):
+            raise ValueError(
+                f"held values and inputs of their own for each drone must have length {n}, as the state has"
+            )
         given = np.ascontiguousarray(inputs, dtype=dtype) if inputs is not None else same
         recorded = np.empty((steps // every, outputs, n), dtype=dtype)
         pointers = [array.ctypes.data for array in (carry, same, own, given, recorded)]
@@ -102,7 +97,7 @@ def compile_program(
         outputs=((), program.outputs[0]),
     )
     count = len(program.outputs[0])
-    kernel = scan_kernel(flat, Shape(0, (True,) * len(places), 0, True, count), dtype, 1, fast)
+    kernel = scan_kernel(flat, Shape(0, (True,) * len(places), 0, True, count), dtype, 1, fast, effort=0)
 
     def call(numbers: Sequence[float]) -> Any:
         given, results = np.array(numbers, dtype=dtype), np.empty(count, dtype=dtype)
@@ -119,7 +114,9 @@ class Alone(NamedTuple):
     unpack_state: Callable[[Any], tuple[float, ...]]
     pack_held: Callable[..., bytes]
     view: Any
-    advance: Any
+    advance: Callable[[Any, bytes, int], None]
+    letter: str
+    components: int
     kernel: Kernel
 
 
@@ -132,7 +129,16 @@ def compile_alone_llvm(
     kernel = scan_kernel(program, Shape(carry, (True,) * held, 0, True, 0), dtype, 1, fast)
     letter, size = ("d", 8) if dtype == "float64" else ("f", 4)
     state, numbers = Struct(f"{carry}{letter}"), Struct(f"{held}{letter}")
-    return Alone(state.pack, state.unpack, numbers.pack, ctypes.c_char * (carry * size), kernel.advance, kernel)
+    view = ctypes.c_char * (carry * size)
+    briefly, at_length = kernel.advance_briefly, kernel.advance
+
+    def advance(carry_view: Any, held_bytes: bytes, steps: int) -> None:
+        if steps < BRIEF:
+            briefly(carry_view, held_bytes, steps)
+        else:
+            at_length(carry_view, held_bytes, steps)
+
+    return Alone(state.pack, state.unpack, numbers.pack, view, advance, letter, carry, kernel)
 
 
 def _in_threads(tasks: list[Callable[[], None]]) -> None:
@@ -143,269 +149,3 @@ def _in_threads(tasks: list[Callable[[], None]]) -> None:
     tasks[0]()
     for helper in helpers:
         helper.join()
-
-
-def host() -> Any:
-    """The machine this runs on, as LLVM sees it. The engine that compiles for it takes it over: a new one each time."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, jit=True
-    )
-
-
-@cache
-def vector_width(dtype: str) -> int:
-    """Drones per instruction: as many as the widest registers hold."""
-    features = llvm.get_host_cpu_features()
-    bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
-    return bits // (64 if dtype == "float64" else 32)
-
-
-class _Emitter:
-    """Emits a program's instructions on vectors of one type."""
-
-    def __init__(self, module: ir.Module, builder: ir.IRBuilder, dtype: str, width: int, fast: bool) -> None:
-        self.module, self.builder, self.width = module, builder, width
-        self.element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
-        self.vector = ir.VectorType(self.element, width)
-        self.flags = FAST if fast else ()
-        self.suffix = f"v{width}f{64 if dtype == 'float64' else 32}"
-
-    def constant(self, value: float) -> Any:
-        return ir.Constant(self.vector, [float(value)] * self.width)
-
-    def intrinsic(self, name: str, *arguments: Any) -> Any:
-        full = f"llvm.{name}.{self.suffix}"
-        function = self.module.globals.get(full) or ir.Function(
-            self.module, ir.FunctionType(self.vector, [self.vector] * len(arguments)), full
-        )
-        return self.builder.call(function, arguments, fastmath=self.flags)
-
-    def number(self, value: Any) -> Any:
-        """A condition used as a number is 0 or 1."""
-        return value if value.type == self.vector else self.builder.uitofp(value, self.vector)
-
-    def condition(self, value: Any) -> Any:
-        """A number used as a condition is true unless it is 0."""
-        if value.type != self.vector:
-            return value
-        return self.builder.fcmp_unordered("!=", value, self.constant(0.0))
-
-    def run(self, program: Program, inputs: tuple[list[Any], ...]) -> list[list[Any]]:
-        values: list[Any] = []
-        for instruction in program.instructions:
-            arguments = [values[i] for i in instruction.arguments]
-            if instruction.operation == "constant":
-                values.append(self.constant(instruction.constant))
-            elif instruction.operation == "input":
-                values.append(inputs[instruction.place[0]][instruction.place[1]])
-            else:
-                values.append(self.operation(instruction.operation, arguments))
-        return [[self.number(values[i]) for i in group] for group in program.outputs]
-
-    def operation(self, name: str, arguments: list[Any]) -> Any:
-        if name in CONDITIONS or name in ("select", "if_else_zero"):
-            return self._choice(name, arguments)
-        a = self.number(arguments[0])
-        b = self.number(arguments[-1])
-        builder, flags = self.builder, self.flags
-        simple = {
-            "add": lambda: builder.fadd(a, b, flags=flags),
-            "subtract": lambda: builder.fsub(a, b, flags=flags),
-            "multiply": lambda: builder.fmul(a, b, flags=flags),
-            "divide": lambda: builder.fdiv(a, b, flags=flags),
-            "negate": lambda: builder.fneg(a, flags=flags),
-            "square": lambda: builder.fmul(a, a, flags=flags),
-            "twice": lambda: builder.fadd(a, a, flags=flags),
-            "invert": lambda: builder.fdiv(self.constant(1.0), a, flags=flags),
-            "sqrt": lambda: self.intrinsic("sqrt", a),
-            "floor": lambda: self.intrinsic("floor", a),
-        }
-        if name in ELEMENTARY:
-            return elementary(builder, name, [self.number(x) for x in arguments])
-        if name not in simple:
-            raise NotImplementedError(f"{name} has no vector code yet")
-        return simple[name]()
-
-    def _choice(self, name: str, arguments: list[Any]) -> Any:
-        builder = self.builder
-        if name == "select":
-            return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.number(arguments[2]))
-        if name == "if_else_zero":
-            return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.constant(0.0))
-        if name == "not":
-            return builder.not_(self.condition(arguments[0]))
-        if name in ("and", "or"):
-            a, b = (self.condition(x) for x in arguments)
-            return builder.and_(a, b) if name == "and" else builder.or_(a, b)
-        a, b = (self.number(x) for x in arguments)
-        if name == "not_equal":
-            return builder.fcmp_unordered("!=", a, b)
-        return builder.fcmp_ordered({"less": "<", "less_equal": "<=", "equal": "=="}[name], a, b)
-
-
-class Shape(NamedTuple):
-    """How many scalars a scan's carry, held values, per-step inputs and outputs have; which of the held and whether the
-    inputs are the same for all drones."""
-
-    carry: int
-    held_uniform: tuple[bool, ...]
-    inputs: int
-    inputs_uniform: bool
-    outputs: int
-
-
-def scan_kernel(program: Program, shape: Shape, dtype: str, width: int, fast: bool = False) -> Kernel:
-    """for tile: carry ← memory; for k < steps: carry, out ← body(carry, held, inputs[k]); memory ← carry
-
-    Arrays are component-first: carry (nc, n), varying held values (nv, n), inputs (steps, ni, n) or (steps, ni), outputs
-    (steps // every, no, n). `first` and `last` are drones; a tile is `width` of them.
-    """
-    module = ir.Module(name="samara")
-    module.triple = llvm.get_default_triple()
-    element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
-    pointer = element.as_pointer()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * 5 + [INDEX] * 5), "scan")
-    carry_p, uniform_p, varying_p, inputs_p, outputs_p, first, last, n, steps, every = function.args
-    for argument in function.args[:5]:
-        argument.add_attribute("noalias")
-    blocks = {
-        name: function.append_basic_block(name) for name in ("entry", "tile", "step", "record", "next", "store", "exit")
-    }
-    one, zero = ir.Constant(INDEX, 1), ir.Constant(INDEX, 0)
-    bytes_per = 8 if dtype == "float64" else 4
-    vector = ir.VectorType(element, width)
-
-    def load(builder: ir.IRBuilder, base: Any, index: Any) -> Any:
-        at = builder.gep(base, [index])
-        return builder.load(builder.bitcast(at, vector.as_pointer()), align=bytes_per)
-
-    def store(builder: ir.IRBuilder, value: Any, base: Any, index: Any) -> None:
-        at = builder.gep(base, [index])
-        builder.store(value, builder.bitcast(at, vector.as_pointer()), align=bytes_per)
-
-    def splat(builder: ir.IRBuilder, base: Any, index: Any) -> Any:
-        scalar = builder.load(builder.gep(base, [index]))
-        if width == 1:
-            return builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-        lone = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
-        return builder.shuffle_vector(lone, ir.Constant(vector, ir.Undefined), lanes)
-
-    def row(builder: ir.IRBuilder, k: int, drone: Any) -> Any:
-        return builder.add(builder.mul(n, ir.Constant(INDEX, k)), drone)
-
-    builder = ir.IRBuilder(blocks["entry"])
-    uniform = iter(splat(builder, uniform_p, ir.Constant(INDEX, k)) for k in range(sum(shape.held_uniform)))
-    held_splat = [next(uniform) if same else None for same in shape.held_uniform]
-    builder.cbranch(builder.icmp_signed("<", first, last), blocks["tile"], blocks["exit"])
-
-    builder = ir.IRBuilder(blocks["tile"])
-    drone = builder.phi(INDEX)
-    drone.add_incoming(first, blocks["entry"])
-    start = [load(builder, carry_p, row(builder, k, drone)) for k in range(shape.carry)]
-    places = iter(range(len(shape.held_uniform)))
-    held = [
-        own if own is not None else load(builder, varying_p, row(builder, next(places), drone)) for own in held_splat
-    ]
-    builder.cbranch(builder.icmp_signed(">", steps, zero), blocks["step"], blocks["store"])
-
-    builder = ir.IRBuilder(blocks["step"])
-    step = builder.phi(INDEX)
-    step.add_incoming(zero, blocks["tile"])
-    until_record = builder.phi(INDEX)
-    until_record.add_incoming(every, blocks["tile"])
-    output_row = builder.phi(INDEX)
-    output_row.add_incoming(zero, blocks["tile"])
-    carry = []
-    for value in start:
-        kept = builder.phi(vector)
-        kept.add_incoming(value, blocks["tile"])
-        carry.append(kept)
-    input_row = builder.mul(step, ir.Constant(INDEX, shape.inputs))
-    inputs = []
-    for k in range(shape.inputs):
-        at = builder.add(input_row, ir.Constant(INDEX, k))
-        inputs.append(
-            splat(builder, inputs_p, at)
-            if shape.inputs_uniform
-            else load(builder, inputs_p, builder.add(builder.mul(at, n), drone))
-        )
-    emitter = _Emitter(module, builder, dtype, width, fast)
-    advanced, outputs = emitter.run(program, (carry, held, inputs))
-    left = builder.sub(until_record, one)
-    if shape.outputs:
-        builder.cbranch(builder.icmp_signed("==", left, zero), blocks["record"], blocks["next"])
-    else:
-        builder.branch(blocks["next"])
-
-    builder = ir.IRBuilder(blocks["record"])
-    for k, value in enumerate(outputs):
-        at = builder.add(builder.mul(output_row, ir.Constant(INDEX, shape.outputs)), ir.Constant(INDEX, k))
-        store(builder, value, outputs_p, builder.add(builder.mul(at, n), drone))
-    following_row = builder.add(output_row, one)
-    builder.branch(blocks["next"])
-
-    builder = ir.IRBuilder(blocks["next"])
-    row_now, left_now = builder.phi(INDEX), builder.phi(INDEX)
-    row_now.add_incoming(output_row, blocks["step"])
-    left_now.add_incoming(left, blocks["step"])
-    row_now.add_incoming(following_row, blocks["record"])
-    left_now.add_incoming(every, blocks["record"])
-    following = builder.add(step, one)
-    step.add_incoming(following, blocks["next"])
-    until_record.add_incoming(left_now, blocks["next"])
-    output_row.add_incoming(row_now, blocks["next"])
-    for kept, value in zip(carry, advanced, strict=True):
-        kept.add_incoming(value, blocks["next"])
-    builder.cbranch(builder.icmp_signed("<", following, steps), blocks["step"], blocks["store"])
-
-    builder = ir.IRBuilder(blocks["store"])
-    for k, (before, after) in enumerate(zip(start, advanced, strict=True)):
-        final = builder.phi(vector)
-        final.add_incoming(before, blocks["tile"])
-        final.add_incoming(after, blocks["next"])
-        advanced[k] = final
-    for k, final in enumerate(advanced):
-        store(builder, final, carry_p, row(builder, k, drone))
-    next_drone = builder.add(drone, ir.Constant(INDEX, width))
-    drone.add_incoming(next_drone, blocks["store"])
-    builder.cbranch(builder.icmp_signed("<", next_drone, last), blocks["tile"], blocks["exit"])
-    ir.IRBuilder(blocks["exit"]).ret_void()
-    if not shape.outputs:
-        blocks["record"].terminator or ir.IRBuilder(blocks["record"]).branch(blocks["next"])
-    _add_single_entry(module, function, pointer)
-    return _machine_code(str(module), width)
-
-
-def _add_single_entry(module: ir.Module, scan: ir.Function, pointer: ir.Type) -> None:
-    """advance(carry, held, steps): one drone under held numbers, with three arguments instead of ten to convert."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, INDEX]), "advance")
-    carry, held, steps = function.args
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    nowhere, zero, one = ir.Constant(pointer, None), ir.Constant(INDEX, 0), ir.Constant(INDEX, 1)
-    past_the_end = builder.add(steps, one)
-    builder.call(scan, [carry, held, nowhere, nowhere, nowhere, zero, one, one, steps, past_the_end])
-    builder.ret_void()
-
-
-def _machine_code(source: str, width: int) -> Kernel:
-    machine = host()
-    module = llvm.parse_assembly(source)
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    assembly = machine.emit_assembly(module)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, *[ctypes.c_int64] * 5)
-    single = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    return Kernel(
-        prototype(engine.get_function_address("scan")),
-        single(engine.get_function_address("advance")),
-        width,
-        assembly,
-        engine,
-    )

@@ -1,6 +1,7 @@
 """`samara.compile`: a vehicle, an integrator and perhaps a controller as one fast function on a backend of one's choice."""
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,8 +68,19 @@ def compile(
     for path in vary:
         parameter(vehicle, path)
     if backend == "auto":
-        backend = "llvm" if find_spec("llvmlite") and find_spec("casadi") else "jax" if find_spec("jax") else "numpy"
+        backend = _best_backend()
     return Simulator(vehicle, backend, dtype, integrator, controller, fast, tuple(vary), memory)
+
+
+def _best_backend() -> str:
+    """Vector code where it can be built, else one kernel on a GPU, else JAX, else NumPy."""
+    if find_spec("llvmlite") and find_spec("casadi"):
+        return "llvm"
+    if not find_spec("jax"):
+        return "numpy"
+    from jax import default_backend
+
+    return "pallas" if default_backend() == "gpu" else "jax"
 
 
 def _scan_compiler(backend: str) -> Callable[..., Run]:
@@ -126,11 +138,14 @@ class Simulator:
         vehicle: Vehicle | None = None,
     ) -> State:
         """x(t + steps·dt), command and environment held; one drone or N"""
-        leaves = self._pack(state)
-        held = self._held(command, dt, environment, vehicle)
+        leaves, held = self._pack(state), self._held(command, dt, environment, vehicle)
+        if {*map(type, leaves), *map(type, held)} <= _PLAIN:
+            return self._unpack(self._step_alone(leaves, held, steps, environment))
         n = _batch(leaves, held)
         if n is None:
-            return self._unpack(self._step_alone(leaves, held, steps, environment))
+            return self._unpack(
+                self._step_alone([float(x) for x in leaves], [float(x) for x in held], steps, environment)
+            )
         rows = np.empty((len(leaves), n), dtype=self.dtype)
         for row, leaf in zip(rows, leaves, strict=True):
             row[:] = leaf
@@ -168,13 +183,27 @@ class Simulator:
         vehicle: Vehicle | None = None,
     ) -> None:
         """The same on a flat array of shape (components,) or (components, N), in place, without packing or checks"""
-        if self.backend == "llvm" and buffer.ndim == 1:
+        if buffer.ndim == 1 and self.backend == "llvm":
             alone = self._alone(environment is None)
-            alone.advance(
-                alone.view.from_buffer(buffer), alone.pack_held(*self._held(command, dt, environment, vehicle)), steps
-            )
+            known, view = self._compiled.get("last buffer", _NO_BUFFER)
+            if known is not buffer:  # making a view takes as long as the step: the last one is kept
+                if (
+                    buffer.dtype.char != alone.letter
+                    or len(buffer) != alone.components
+                    or not buffer.flags.c_contiguous
+                ):
+                    raise self._wrong_buffer(buffer)
+                view = alone.view.from_buffer(buffer)
+                self._compiled["last buffer"] = (buffer, view)
+            try:
+                held = alone.pack_held(*command, dt, *self._held_after_dt(environment, vehicle))
+            except struct.error:
+                held = alone.pack_held(*self._held(command, dt, environment, vehicle))
+            alone.advance(view, held, steps)
             return
         rows = buffer if buffer.ndim == 2 else buffer.reshape(-1, 1)
+        if buffer.dtype != self.dtype or len(rows) != len(self._names) or not buffer.flags.c_contiguous:
+            raise self._wrong_buffer(buffer)
         run = self._stepper(environment is None)
         after, _ = run(rows, self._held(command, dt, environment, vehicle), None, steps)
         if after is not rows:
@@ -209,7 +238,7 @@ class Simulator:
             raise ValueError(f"record_every = {record_every}: expected a positive number")
         carry_tree = (state, self.initial_memory if memory is None else memory) if self.controller else state
         leaves = flatten(carry_tree)
-        held = [dt, *(() if environment is None else flatten(environment)), *flatten(self._varied(vehicle))]
+        held = [dt, *self._held_after_dt(environment, vehicle)]
         n = _batch(leaves, held) or (inputs.shape[2] if inputs.ndim == 3 else None)
         if inputs.ndim == 3 and inputs.shape[2] != n:
             raise ValueError(f"{what} is for {inputs.shape[2]} drones; the state has {n}")
@@ -278,12 +307,12 @@ class Simulator:
             raise ValueError(
                 f"command has {len(command)} numbers; vehicle {self.vehicle.name!r} ({kind}) takes {len(self._command)}"
             )
-        held = [*command, dt]
-        if environment is not None:
-            held += flatten(environment)
-        if self.vary:
-            held += flatten(self._varied(vehicle))
-        return held
+        return [*command, dt, *self._held_after_dt(environment, vehicle)]
+
+    def _held_after_dt(self, environment: Environment | None, vehicle: Vehicle | None) -> Sequence[Any]:
+        if environment is None and not self.vary:
+            return ()
+        return [*(() if environment is None else flatten(environment)), *flatten(self._varied(vehicle))]
 
     def _held_names(self, environment: Environment | None) -> list[str]:
         names = [*(f"command[{i}]" for i in range(len(self._command))), "dt"]
@@ -303,11 +332,13 @@ class Simulator:
     def _alone(self, calm: bool) -> Any:
         """One drone's own machine code, without a batch around it."""
         key = "alone calm" if calm else "alone"
-        if key not in self._compiled:
+        alone = self._compiled.get(key)
+        if alone is None:
             from samara.backends.llvm import compile_alone_llvm
 
-            self._compiled[key] = compile_alone_llvm(*self._step_body(calm), dtype=self.dtype, fast=self.fast)
-        return self._compiled[key]
+            alone = compile_alone_llvm(*self._step_body(calm), dtype=self.dtype, fast=self.fast)
+            self._compiled[key] = alone
+        return alone
 
     def _roller(self, calm: bool) -> Run:
         key = f"roll {calm}"
@@ -359,6 +390,12 @@ class Simulator:
 
     # What is refused ------------------------------------------------------------------------------------------------
 
+    def _wrong_buffer(self, buffer: Any) -> ValueError:
+        shape = f"({len(self._names)},) or ({len(self._names)}, N)"
+        return ValueError(
+            f"buffer has shape {buffer.shape} and dtype {buffer.dtype}; expected {shape}, {self.dtype}, contiguous by rows"
+        )
+
     def _check_held(self, held: list[Any], n: int, environment: Environment | None) -> None:
         for k, value in enumerate(held):
             if not np.isfinite(value).all():
@@ -380,6 +417,8 @@ class Simulator:
 
 
 _REFERENCE = Reference(ZERO)
+_PLAIN = {float, int}
+_NO_BUFFER = (None, None)
 
 
 def _batch(leaves: list[Any], held: list[Any]) -> int | None:

@@ -1,0 +1,301 @@
+"""Machine code for the host CPU, emitted instruction by instruction from a program, through llvmlite.
+
+A kernel runs a scan over tiles of W drones: the carry stays in registers from the first step to the last.
+"""
+
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm
+import llvmlite.ir as ir
+
+from samara.backends.llvm_math import ELEMENTARY, elementary
+from samara.backends.program import CONDITIONS, Program
+
+INDEX = ir.IntType(64)
+FAST = ("contract", "arcp", "nsz", "afn")  # never nnan or ninf: they would delete the NaN checks
+
+
+class Kernel(NamedTuple):
+    """Machine code of a scan at one width, and what keeps it alive. `call` and `advance` release the interpreter lock."""
+
+    call: Any
+    advance: Any
+    advance_briefly: Any
+    width: int
+    source: str
+    effort: int
+    engine: Any
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as text, made again for whoever wants to read it."""
+        machine = host()
+        return str(machine.emit_assembly(_optimised(self.source, machine, self.effort)))
+
+
+def host() -> Any:
+    """The machine this runs on, as LLVM sees it. The engine that compiles for it takes it over: a new one each time."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, jit=True
+    )
+
+
+@cache
+def vector_width(dtype: str) -> int:
+    """Drones per instruction: as many as the widest registers hold."""
+    features = llvm.get_host_cpu_features()
+    bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
+    return bits // (64 if dtype == "float64" else 32)
+
+
+class _Emitter:
+    """Emits a program's instructions on vectors of one type."""
+
+    def __init__(self, module: ir.Module, builder: ir.IRBuilder, dtype: str, width: int, fast: bool) -> None:
+        self.module, self.builder, self.width = module, builder, width
+        self.element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
+        self.vector = ir.VectorType(self.element, width)
+        self.flags = FAST if fast else ()
+        self.suffix = f"v{width}f{64 if dtype == 'float64' else 32}"
+
+    def constant(self, value: float) -> Any:
+        return ir.Constant(self.vector, [float(value)] * self.width)
+
+    def intrinsic(self, name: str, *arguments: Any) -> Any:
+        full = f"llvm.{name}.{self.suffix}"
+        function = self.module.globals.get(full) or ir.Function(
+            self.module, ir.FunctionType(self.vector, [self.vector] * len(arguments)), full
+        )
+        return self.builder.call(function, arguments, fastmath=self.flags)
+
+    def number(self, value: Any) -> Any:
+        """A condition used as a number is 0 or 1."""
+        return value if value.type == self.vector else self.builder.uitofp(value, self.vector)
+
+    def condition(self, value: Any) -> Any:
+        """A number used as a condition is true unless it is 0."""
+        if value.type != self.vector:
+            return value
+        return self.builder.fcmp_unordered("!=", value, self.constant(0.0))
+
+    def run(self, program: Program, inputs: tuple[list[Any], ...]) -> list[list[Any]]:
+        values: list[Any] = []
+        for instruction in program.instructions:
+            arguments = [values[i] for i in instruction.arguments]
+            if instruction.operation == "constant":
+                values.append(self.constant(instruction.constant))
+            elif instruction.operation == "input":
+                values.append(inputs[instruction.place[0]][instruction.place[1]])
+            else:
+                values.append(self.operation(instruction.operation, arguments))
+        return [[self.number(values[i]) for i in group] for group in program.outputs]
+
+    def operation(self, name: str, arguments: list[Any]) -> Any:
+        if name in CONDITIONS or name in ("select", "if_else_zero"):
+            return self._choice(name, arguments)
+        a = self.number(arguments[0])
+        b = self.number(arguments[-1])
+        builder, flags = self.builder, self.flags
+        simple = {
+            "add": lambda: builder.fadd(a, b, flags=flags),
+            "subtract": lambda: builder.fsub(a, b, flags=flags),
+            "multiply": lambda: builder.fmul(a, b, flags=flags),
+            "divide": lambda: builder.fdiv(a, b, flags=flags),
+            "negate": lambda: builder.fneg(a, flags=flags),
+            "square": lambda: builder.fmul(a, a, flags=flags),
+            "twice": lambda: builder.fadd(a, a, flags=flags),
+            "invert": lambda: builder.fdiv(self.constant(1.0), a, flags=flags),
+            "sqrt": lambda: self.intrinsic("sqrt", a),
+            "floor": lambda: self.intrinsic("floor", a),
+        }
+        if name in ELEMENTARY:
+            return elementary(builder, name, [self.number(x) for x in arguments])
+        if name not in simple:
+            raise NotImplementedError(f"{name} has no vector code yet")
+        return simple[name]()
+
+    def _choice(self, name: str, arguments: list[Any]) -> Any:
+        builder = self.builder
+        if name == "select":
+            return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.number(arguments[2]))
+        if name == "if_else_zero":
+            return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.constant(0.0))
+        if name == "not":
+            return builder.not_(self.condition(arguments[0]))
+        if name in ("and", "or"):
+            a, b = (self.condition(x) for x in arguments)
+            return builder.and_(a, b) if name == "and" else builder.or_(a, b)
+        a, b = (self.number(x) for x in arguments)
+        if name == "not_equal":
+            return builder.fcmp_unordered("!=", a, b)
+        return builder.fcmp_ordered({"less": "<", "less_equal": "<=", "equal": "=="}[name], a, b)
+
+
+class Shape(NamedTuple):
+    """How many scalars a scan's carry, held values, per-step inputs and outputs have; which of the held and whether the
+    inputs are the same for all drones."""
+
+    carry: int
+    held_uniform: tuple[bool, ...]
+    inputs: int
+    inputs_uniform: bool
+    outputs: int
+
+
+def scan_kernel(program: Program, shape: Shape, dtype: str, width: int, fast: bool = False, effort: int = 3) -> Kernel:
+    """for tile: carry ← memory; for k < steps: carry, out ← body(carry, held, inputs[k]); memory ← carry
+
+    Arrays are component-first: carry (nc, n), varying held values (nv, n), inputs (steps, ni, n) or (steps, ni), outputs
+    (steps // every, no, n). `first` and `last` are drones; a tile is `width` of them. `effort` is LLVM's optimisation level:
+    a loop needs its invariants moved out, straight-line code from a trace has little left to gain.
+    """
+    module = ir.Module(name="samara")
+    module.triple = llvm.get_default_triple()
+    element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
+    pointer = element.as_pointer()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * 5 + [INDEX] * 5), "scan")
+    carry_p, uniform_p, varying_p, inputs_p, outputs_p, first, last, n, steps, every = function.args
+    for argument in function.args[:5]:
+        argument.add_attribute("noalias")
+    names = ("entry", "tile", "step", *(("record",) if shape.outputs else ()), "next", "store", "exit")
+    blocks = {name: function.append_basic_block(name) for name in names}
+    one, zero = ir.Constant(INDEX, 1), ir.Constant(INDEX, 0)
+    bytes_per = 8 if dtype == "float64" else 4
+    vector = ir.VectorType(element, width)
+
+    def load(builder: ir.IRBuilder, base: Any, index: Any) -> Any:
+        at = builder.gep(base, [index])
+        return builder.load(builder.bitcast(at, vector.as_pointer()), align=bytes_per)
+
+    def store(builder: ir.IRBuilder, value: Any, base: Any, index: Any) -> None:
+        at = builder.gep(base, [index])
+        builder.store(value, builder.bitcast(at, vector.as_pointer()), align=bytes_per)
+
+    def splat(builder: ir.IRBuilder, base: Any, index: Any) -> Any:
+        scalar = builder.load(builder.gep(base, [index]))
+        lone = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
+        return builder.shuffle_vector(lone, ir.Constant(vector, ir.Undefined), lanes)
+
+    def row(builder: ir.IRBuilder, k: int, drone: Any) -> Any:
+        return builder.add(builder.mul(n, ir.Constant(INDEX, k)), drone)
+
+    builder = ir.IRBuilder(blocks["entry"])
+    uniform = iter(splat(builder, uniform_p, ir.Constant(INDEX, k)) for k in range(sum(shape.held_uniform)))
+    held_splat = [next(uniform) if same else None for same in shape.held_uniform]
+    builder.cbranch(builder.icmp_signed("<", first, last), blocks["tile"], blocks["exit"])
+
+    builder = ir.IRBuilder(blocks["tile"])
+    drone = builder.phi(INDEX)
+    drone.add_incoming(first, blocks["entry"])
+    start = [load(builder, carry_p, row(builder, k, drone)) for k in range(shape.carry)]
+    places = iter(range(len(shape.held_uniform)))
+    held = [
+        own if own is not None else load(builder, varying_p, row(builder, next(places), drone)) for own in held_splat
+    ]
+    builder.cbranch(builder.icmp_signed(">", steps, zero), blocks["step"], blocks["store"])
+
+    builder = ir.IRBuilder(blocks["step"])
+    step = builder.phi(INDEX)
+    step.add_incoming(zero, blocks["tile"])
+    until_record = builder.phi(INDEX)
+    until_record.add_incoming(every, blocks["tile"])
+    output_row = builder.phi(INDEX)
+    output_row.add_incoming(zero, blocks["tile"])
+    carry = []
+    for value in start:
+        kept = builder.phi(vector)
+        kept.add_incoming(value, blocks["tile"])
+        carry.append(kept)
+    input_row = builder.mul(step, ir.Constant(INDEX, shape.inputs))
+    inputs = []
+    for k in range(shape.inputs):
+        at = builder.add(input_row, ir.Constant(INDEX, k))
+        inputs.append(
+            splat(builder, inputs_p, at)
+            if shape.inputs_uniform
+            else load(builder, inputs_p, builder.add(builder.mul(at, n), drone))
+        )
+    emitter = _Emitter(module, builder, dtype, width, fast)
+    advanced, outputs = emitter.run(program, (carry, held, inputs))
+    row_now, left_now = output_row, until_record
+    if not shape.outputs:
+        builder.branch(blocks["next"])
+        builder = ir.IRBuilder(blocks["next"])
+    else:
+        left = builder.sub(until_record, one)
+        builder.cbranch(builder.icmp_signed("==", left, zero), blocks["record"], blocks["next"])
+        builder = ir.IRBuilder(blocks["record"])
+        for k, value in enumerate(outputs):
+            at = builder.add(builder.mul(output_row, ir.Constant(INDEX, shape.outputs)), ir.Constant(INDEX, k))
+            store(builder, value, outputs_p, builder.add(builder.mul(at, n), drone))
+        following_row = builder.add(output_row, one)
+        builder.branch(blocks["next"])
+
+        builder = ir.IRBuilder(blocks["next"])
+        row_now, left_now = builder.phi(INDEX), builder.phi(INDEX)
+        for kept, passed, recorded in ((row_now, output_row, following_row), (left_now, left, every)):
+            kept.add_incoming(passed, blocks["step"])
+            kept.add_incoming(recorded, blocks["record"])
+    following = builder.add(step, one)
+    step.add_incoming(following, blocks["next"])
+    until_record.add_incoming(left_now, blocks["next"])
+    output_row.add_incoming(row_now, blocks["next"])
+    for kept, value in zip(carry, advanced, strict=True):
+        kept.add_incoming(value, blocks["next"])
+    builder.cbranch(builder.icmp_signed("<", following, steps), blocks["step"], blocks["store"])
+
+    builder = ir.IRBuilder(blocks["store"])
+    for k, (before, after) in enumerate(zip(start, advanced, strict=True)):
+        final = builder.phi(vector)
+        final.add_incoming(before, blocks["tile"])
+        final.add_incoming(after, blocks["next"])
+        advanced[k] = final
+    for k, final in enumerate(advanced):
+        store(builder, final, carry_p, row(builder, k, drone))
+    next_drone = builder.add(drone, ir.Constant(INDEX, width))
+    drone.add_incoming(next_drone, blocks["store"])
+    builder.cbranch(builder.icmp_signed("<", next_drone, last), blocks["tile"], blocks["exit"])
+    ir.IRBuilder(blocks["exit"]).ret_void()
+    _add_single_entry(module, function, pointer)
+    return _machine_code(str(module), width, effort)
+
+
+def _add_single_entry(module: ir.Module, scan: ir.Function, pointer: ir.Type) -> None:
+    """advance(carry, held, steps): one drone under held numbers, with three arguments instead of ten to convert."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, INDEX]), "advance")
+    carry, held, steps = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    nowhere, zero, one = ir.Constant(pointer, None), ir.Constant(INDEX, 0), ir.Constant(INDEX, 1)
+    past_the_end = builder.add(steps, one)
+    builder.call(scan, [carry, held, nowhere, nowhere, nowhere, zero, one, one, steps, past_the_end])
+    builder.ret_void()
+
+
+def _optimised(source: str, machine: Any, effort: int) -> Any:
+    module = llvm.parse_assembly(source)
+    module.verify()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=effort))
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _machine_code(source: str, width: int, effort: int) -> Kernel:
+    machine = host()
+    engine = llvm.create_mcjit_compiler(_optimised(source, machine, effort), machine)
+    engine.finalize_object()
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, *[ctypes.c_int64] * 5)
+    kinds = None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    return Kernel(
+        prototype(engine.get_function_address("scan")),
+        ctypes.CFUNCTYPE(*kinds)(engine.get_function_address("advance")),
+        ctypes.PYFUNCTYPE(*kinds)(engine.get_function_address("advance")),
+        width,
+        source,
+        effort,
+        engine,
+    )
