@@ -45,7 +45,7 @@ class Exported(NamedTuple):
     library: Any
 
     def call(self, function: str, *arguments: Any) -> None:
-        entry = getattr(self.library, f"{self.header.stem}_{function}")
+        entry = getattr(self.loaded, f"{self.header.stem}_{function}")
         entry.restype = None
         entry(*(ctypes.c_double(a) if isinstance(a, float) else a.ctypes.data_as(ctypes.c_void_p) for a in arguments))
 

@@ -6,7 +6,7 @@ the list costs nothing.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from samara.algebra import IDENTITY, ZERO, Attitude, Mat3, Quat, Vec3
 from samara.physics.body import angular_acceleration, attitude_rate, translational_acceleration
@@ -14,9 +14,6 @@ from samara.physics.contact import Ground
 from samara.physics.effect import Actuation, Effect, Wrench, add_wrenches
 from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.quantity import AirDensity, Quantity, RotorSpeed, Scalar
-
-if TYPE_CHECKING:
-    import numpy
 
 Command: TypeAlias = tuple[Scalar, ...]
 """One number per rotor, of the kind the vehicle's actuation names; or (T, τx, τy, τz) for a body driven by a wrench."""
@@ -36,7 +33,7 @@ class State(NamedTuple):
     rotor_speed: tuple[RotorSpeed, ...] = ()
     effects: tuple[Any, ...] = ()
 
-    def to_numpy(self, layout: str = "wxyz") -> "numpy.ndarray[Any, Any]":
+    def to_numpy(self, layout: str = "wxyz") -> Any:
         """Components first: (n,) for one drone, (n, N) for N. The layout names the order of the quaternion."""
         from samara.arrays import state_to_numpy
 
