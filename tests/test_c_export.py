@@ -42,7 +42,7 @@ class Exported(NamedTuple):
     header: Path
     source: Path
     object: Path
-    library: Any
+    loaded: Any
 
     def call(self, function: str, *arguments: Any) -> None:
         entry = getattr(self.loaded, f"{self.header.stem}_{function}")
