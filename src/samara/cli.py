@@ -30,6 +30,9 @@ def main() -> None:
     except (ValueError, OSError, FloatingPointError) as error:
         print(f"samara: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("samara: stopped", file=sys.stderr)
+        sys.exit(130)
 
 
 def _print_version(wanted: bool) -> None:
