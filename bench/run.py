@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -158,7 +159,9 @@ def peers() -> dict[str, Any]:
     python = HERE / ".venv" / "bin" / "python"
     if not python.exists():
         return {}
-    done = subprocess.run([python, HERE / "peers.py"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, HERE / "peers.py"], capture_output=True, text=True, check=False, cwd=tempfile.gettempdir()
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     return json.loads(lines[-1]) if lines else {}
 
@@ -179,6 +182,13 @@ def ratios(rows: list[dict[str, Any]], peer: dict[str, Any]) -> list[dict[str, A
     ]
 
 
+def hardware() -> str:
+    """The CPU's name where the system tells it, and how many threads it lends."""
+    told = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in told if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} threads"
+
+
 def main() -> None:
     console = Console()
     parts: list[Callable[[], list[dict[str, Any]]]] = [
@@ -196,7 +206,7 @@ def main() -> None:
     rows = [own for part in track(parts, "measuring", console=console) for own in part()]
     with console.status("measuring the peers"):
         peer = peers()
-    table = Table(title=f"{platform.processor() or platform.machine()}, {os.cpu_count()} threads")
+    table = Table(title=hardware())
     for heading in ("row", "M steps/s", "µs/step", "compile s"):
         table.add_column(heading, justify="left" if heading == "row" else "right")
     for own in rows:
@@ -222,7 +232,7 @@ def main() -> None:
         "schema": 1,
         "samara": samara.__version__,
         "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} threads",
+        "machine": hardware(),
         "instructions": {"bench": instructions(BENCH), "default effects": instructions(FULL)},
         "rows": rows,
         "peers": peer,
