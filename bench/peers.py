@@ -1,17 +1,8 @@
 """What the peers do on this machine, in an environment of their own: run by bench/run.py, prints one JSON line."""
 
 import json
-import time
-from collections.abc import Callable
 
-
-def best(call: Callable[[], object], repeats: int = 15) -> float:
-    times = []
-    for _ in range(repeats):
-        before = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - before)
-    return min(times)
+from timing import best
 
 
 def crazyflow(worlds: int, steps: int) -> float:

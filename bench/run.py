@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from timing import best
 
 import samara
 from samara.arrays import flatten, unflatten
@@ -34,16 +35,6 @@ HERE = Path(__file__).parent
 DT = 1e-3
 FULL = samara.vehicle("crazyflie")
 BENCH = FULL.without_effect("contact", "damping")
-
-
-def best(call: Callable[[], Any], repeats: int = 15) -> float:
-    """The shortest of many short runs: the machine's other work only ever adds."""
-    times = []
-    for _ in range(repeats):
-        before = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - before)
-    return min(times)
 
 
 def first_and_best(call: Callable[[], Any], repeats: int = 15) -> tuple[float, float]:

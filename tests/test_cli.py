@@ -1,5 +1,6 @@
 """The command line: what it prints, and that bad input is one sentence and exit status 2."""
 
+import errno
 import math
 import re
 import subprocess
@@ -9,7 +10,8 @@ from importlib.metadata import entry_points
 import pytest
 
 import samara
-from samara import cli
+from samara import cli, mission
+from samara.files import written_whole
 
 
 def call(monkeypatch, capsys, *arguments: str, columns: int = 120) -> tuple[int, str, str]:
@@ -130,3 +132,24 @@ def test_the_version_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"samara {samara.__version__}", "[]"]
+
+
+def test_ctrl_c_ends_a_flight_with_one_word_and_no_half_written_file(monkeypatch, capsys, tmp_path):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mission, "fly_mission", interrupted)
+    status, _, said = call(monkeypatch, capsys, "fly", "--out", str(tmp_path / "flight"))
+    assert status == 130
+    assert said.strip() == "samara: stopped"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_names_the_file_and_leaves_nothing_behind(tmp_path):
+    def no_space() -> None:
+        with written_whole(tmp_path / "report.md"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*report\.md'"):
+        no_space()
+    assert not list(tmp_path.iterdir())

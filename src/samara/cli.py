@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from samara.physics.multirotor import Vehicle
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     help="Multirotor physics, simulation and control.",
     no_args_is_help=True,
@@ -30,9 +32,10 @@ def main() -> None:
     except (ValueError, OSError, FloatingPointError) as error:
         print(f"samara: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("samara: stopped", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # Typer turns Ctrl-C into this, without a word
+            print("samara: stopped", file=sys.stderr)
+        raise
 
 
 def _print_version(wanted: bool) -> None:
@@ -126,12 +129,12 @@ def fly(
     with Progress(*columns, console=screen) as bar:
         task = bar.add_task(f"flying {craft.name}", total=sum(leg.travel + leg.rest for leg in MISSION))
         flight = fly_mission(craft, progress=lambda time, total: bar.update(task, completed=time))
-    draw_flight(flight, out / "flight.png")
-    write_report(flight, out / "report.md", "flight.png")
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
     for name, value in flight.summary().items():
         table.add_row(name, value)
     screen.print(table)
+    draw_flight(flight, out / "flight.png")
+    write_report(flight, out / "report.md", "flight.png")
     screen.print(f"picture {out / 'flight.png'}\nreport  {out / 'report.md'}")
 
 

@@ -9,18 +9,25 @@ from pathlib import Path
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path`; renamed to it when the block ends well, removed when it does not."""
+    """A temporary path beside `path`; renamed to it when the block ends well, removed when it does not.
+
+    What the system refuses (no space, no permission) is an OSError that names `path`.
+    """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = None
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         temporary.chmod(0o644)
         temporary.replace(target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(target)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:
