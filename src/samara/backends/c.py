@@ -17,13 +17,13 @@ import casadi
 from samara import __version__
 from samara.algebra import Quat, Vec3
 from samara.arrays import flatten, leaf_names
-from samara.backends.program import CONDITIONS, Instruction, Program, program_of
+from samara.backends.c_code import FUNCTIONS, WIDTH, Body, Places, array, braces, comment, literal
+from samara.backends.program import Program, program_of
 from samara.files import write_text
 from samara.integrate import RK4, unit_quaternions
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.trim import hover
 
-WIDTH = 100  # of a line of C
 WORDS = {
     "p_W": "position of the centre of mass, world axes",
     "v_W": "velocity, world axes",
@@ -42,9 +42,6 @@ COMMANDS = {
     "speed": "the wanted speed of each rotor [rad/s]",
     "duty": "one number per rotor from 0 to 1: the part of the supply voltage its motor gets",
     "wrench": "thrust along body z [N], and torque about the body axes [N m]",
-}
-FUNCTIONS = {"power": "pow"} | {
-    name: name for name in ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "floor")
 }
 RESERVED = set(FUNCTIONS.values()) | set(  # words of C and C++, and the names of locals
     re.findall(
@@ -183,7 +180,7 @@ class _Structs:
             lines = self._lines(group, record)
         for number in range(1, 100):
             own = f"{self.prefix}_{name}{number if number > 1 else ''}"
-            text = "\n".join([*([_comment(words)] if words else []), "typedef struct {", *lines, f"}} {own};"])
+            text = "\n".join([*([comment(words)] if words else []), "typedef struct {", *lines, f"}} {own};"])
             if self.definitions.setdefault(own, text) == text:
                 break
         return own
@@ -210,145 +207,6 @@ def _unit(hint: Any) -> str:
     declared = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     unit: str = getattr(declared[0], "unit", "") if declared else ""
     return "" if unit == "1" else unit
-
-
-# A program as C ----------------------------------------------------------------------------------------------------
-
-_CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)  # how tightly an expression binds
-_INFIX = {
-    "add": ("+", _SUM, _SUM, _PRODUCT),
-    "subtract": ("-", _SUM, _SUM, _PRODUCT),
-    "multiply": ("*", _PRODUCT, _PRODUCT, _SIGN),
-    "divide": ("/", _PRODUCT, _PRODUCT, _SIGN),
-    "less": ("<", _COMPARE, _SUM, _SUM),
-    "less_equal": ("<=", _COMPARE, _SUM, _SUM),
-    "equal": ("==", _COMPARE, _SUM, _SUM),
-    "not_equal": ("!=", _COMPARE, _SUM, _SUM),
-    "and": ("&&", _AND, _COMPARE, _COMPARE),
-    "or": ("||", _OR, _COMPARE, _COMPARE),
-}
-
-
-class _Term(NamedTuple):
-    """An expression: its text, how tightly it binds, and whether it is a number or a condition."""
-
-    text: str
-    binds: int = _ATOM
-    number: bool = True
-
-    def within(self, least: int) -> str:
-        return self.text if self.binds >= least else f"({self.text})"
-
-    def as_number(self) -> "_Term":
-        return self if self.number else _Term(f"{self.within(_OR)} ? 1.0 : 0.0", _CHOICE)
-
-    def as_condition(self) -> "_Term":
-        return _Term(f"{self.within(_SUM)} != 0.0", _COMPARE, False) if self.number else self
-
-
-def _literal(value: float) -> _Term:
-    """The shortest decimals that read back as the same number."""
-    if math.isnan(value):
-        return _Term("NAN")
-    text = "INFINITY" if math.isinf(value) else repr(abs(float(value)))
-    return _Term(f"-{text}", _PRODUCT) if math.copysign(1.0, value) < 0.0 else _Term(text)
-
-
-def _expression(operation: str, arguments: list[_Term]) -> _Term:
-    if operation in ("not", "and", "or"):
-        arguments = [argument.as_condition() for argument in arguments]
-        if operation == "not":
-            return _Term(f"!{arguments[0].within(_ATOM)}", _SIGN, False)
-    elif operation in ("select", "if_else_zero"):
-        condition, *values = arguments
-        values = [value.as_number() for value in values] + [_literal(0.0)]
-        texts = [condition.as_condition().within(_OR), *(value.within(_SUM) for value in values[:2])]
-        return _Term("{} ? {} : {}".format(*texts), _CHOICE)
-    else:
-        arguments = [argument.as_number() for argument in arguments]
-    if operation in _INFIX:
-        sign, binds, left, right = _INFIX[operation]
-        text = f"{arguments[0].within(left)} {sign} {arguments[1].within(right)}"
-        return _Term(text, binds, operation not in CONDITIONS)
-    if operation in FUNCTIONS:
-        return _Term(f"{FUNCTIONS[operation]}({', '.join(argument.text for argument in arguments)})")
-    (own,) = arguments
-    if operation == "negate":
-        return _Term(f"-{own.within(_ATOM)}", _PRODUCT)
-    if operation == "square":
-        return _Term(f"{own.within(_ATOM)} * {own.within(_ATOM)}", _PRODUCT)
-    if operation == "twice":
-        return _Term(f"2.0 * {own.within(_SIGN)}", _PRODUCT)
-    if operation == "invert":
-        return _Term(f"1.0 / {own.within(_SIGN)}", _PRODUCT)
-    raise NotImplementedError(f"{operation} has no C code yet")
-
-
-class _Places(NamedTuple):
-    """An array of a function: its name, and what its elements hold."""
-
-    array: str
-    holds: Sequence[str]
-
-
-class _Body:
-    """A program's lines of C. What is used once stands where it is used, as long as the line stays short."""
-
-    def __init__(self, program: Program, inputs: Sequence[_Places], outputs: Sequence[_Places]) -> None:
-        self.uses = Counter(i for instruction in program.instructions for i in instruction.arguments)
-        self.targets: dict[int, list[str]] = {}
-        for places, group in zip(outputs, program.outputs, strict=True):
-            for k, i in enumerate(group):
-                self.uses[i] += 1
-                self.targets.setdefault(i, []).append(f"{places.array}[{k}] = {{}}; /* {places.holds[k]} */")
-        self.terms: list[_Term] = []
-        self.lines: list[str] = []
-        self.names: Counter[str] = Counter()
-        read = sorted({i.place for i in program.instructions if i.operation == "input"})
-        for group_, index in read:
-            places = inputs[group_]
-            self.lines.append(f"const double {_flat(places.holds[index])} = {places.array}[{index}];")
-        self.lines += [f"(void){places.array};" for k, places in enumerate(inputs) if k not in {g for g, _ in read}]
-        for i, instruction in enumerate(program.instructions):
-            self.terms.append(self._term(instruction, inputs))
-            if self.uses[i] > 1 and instruction.operation not in ("input", "constant"):
-                self._give_name(i)
-            for target in self.targets.get(i, []):
-                self._store(i, target)
-
-    def _store(self, i: int, target: str) -> None:
-        if len(target) + len(self.terms[i].text) > WIDTH + 10 and not re.fullmatch(r"[\w.]+", self.terms[i].text):
-            self._give_name(i)
-        self.lines.append(target.format(self.terms[i].as_number().text))
-
-    def _term(self, instruction: Instruction, inputs: Sequence[_Places]) -> _Term:
-        if instruction.operation == "constant":
-            return _literal(instruction.constant)
-        if instruction.operation == "input":
-            group, index = instruction.place
-            return _Term(_flat(inputs[group].holds[index]))
-        own = instruction.arguments
-        if instruction.operation == "square" and self.terms[own[0]].binds != _ATOM:
-            self._give_name(own[0])
-        while True:
-            term = _expression(instruction.operation, [self.terms[i] for i in own])
-            longest = max(own, key=lambda i: len(self.terms[i].text))
-            if len(term.text) <= WIDTH - 26 or re.fullmatch(r"\w+", self.terms[longest].text):
-                return term
-            self._give_name(longest)
-
-    def _give_name(self, i: int) -> None:
-        term = self.terms[i]
-        letter, kind = ("t", "double") if term.number else ("c", "int")
-        self.names[letter] += 1
-        name = f"{letter}{self.names[letter]}"
-        self.lines.append(f"const {kind} {name} = {term.text};")
-        self.terms[i] = _Term(name, number=term.number)
-
-
-def _flat(path: str) -> str:
-    """'rotor_speed[2]' as the name of a local: rotor_speed_2"""
-    return re.sub(r"[.\[]", "_", path.replace("]", ""))
 
 
 # The two files -----------------------------------------------------------------------------------------------------
@@ -381,10 +239,10 @@ def _with_jacobian(function: Any, by: int, *templates: Any) -> _Sparse:
 class _Code(NamedTuple):
     """The traced functions as C: rates of the state, the same with their Jacobian, and unit quaternions likewise."""
 
-    rate: "_Body"
-    rate_jacobian: "_Body"
-    unit: "_Body"
-    unit_jacobian: "_Body"
+    rate: "Body"
+    rate_jacobian: "Body"
+    unit: "Body"
+    unit_jacobian: "Body"
     pattern: _Sparse
     unit_pattern: _Sparse
 
@@ -395,32 +253,22 @@ def _code(vehicle: Vehicle, layout: _Layout) -> _Code:
     def rate(state: State, command: Command, environment: Environment) -> State:
         return derivative(state, command, vehicle, environment)
 
-    x, u, e = (_Places(array, _members(group)) for array, group in zip("xue", layout[1:], strict=True))
-    rates, at_unit = _Places("rates", [f"d/dt {path}" for path in x.holds]), _Places("at_unit", x.holds)
+    x, u, e = (array(name, _members(group)) for name, group in zip("xue", layout[1:], strict=True))
+    rates, at_unit = array("rates", [f"d/dt {path}" for path in x.holds]), array("at_unit", x.holds)
     slopes, unit_slopes = _with_jacobian(rate, 2, state, command, CALM), _with_jacobian(unit_quaternions, 1, state)
     return _Code(
-        _Body(program_of(lambda *own: (rate(*own),), state, command, CALM), [x, u, e], [rates]),
-        _Body(slopes.program, [x, u, e], [rates, _slopes(slopes, rates.holds, [*x.holds, *u.holds])]),
-        _Body(program_of(lambda own: (unit_quaternions(own),), state), [x], [at_unit]),
-        _Body(unit_slopes.program, [x], [at_unit, _slopes(unit_slopes, x.holds, x.holds)]),
+        Body(program_of(lambda *own: (rate(*own),), state, command, CALM), [x, u, e], [rates]),
+        Body(slopes.program, [x, u, e], [rates, _slopes(slopes, rates.holds, [*x.holds, *u.holds])]),
+        Body(program_of(lambda own: (unit_quaternions(own),), state), [x], [at_unit]),
+        Body(unit_slopes.program, [x], [at_unit, _slopes(unit_slopes, x.holds, x.holds)]),
         slopes,
         unit_slopes,
     )
 
 
-def _slopes(matrix: _Sparse, values: Sequence[str], inputs: Sequence[str]) -> _Places:
+def _slopes(matrix: _Sparse, values: Sequence[str], inputs: Sequence[str]) -> Places:
     names = [f"{values[row]} by {inputs[column]}" for row, column in zip(matrix.rows, matrix.columns, strict=True)]
-    return _Places("jacobian", names)
-
-
-def _comment(*paragraphs: str) -> str:
-    """A comment of whole lines; nothing in the text can end it, or hide in it."""
-    blocks = []
-    for paragraph in paragraphs:
-        plain = "".join(letter if letter.isprintable() else " " for letter in paragraph)
-        plain = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain.replace("\\", "/"))
-        blocks.append("\n * ".join(wrap(plain, WIDTH - 6)))
-    return "/* " + "\n *\n * ".join(blocks) + " */"
+    return array("jacobian", names)
 
 
 def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
@@ -435,7 +283,7 @@ def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
     structs.define("environment", layout.environment, Environment, "Environment: what one step holds constant.")
     held = f"    const {p}_command *command,\n    const {p}_environment *environment,\n"
     parts = [
-        _comment(*_about(vehicle, p)),
+        comment(*_about(vehicle, p)),
         f"#ifndef {capitals}_H\n#define {capitals}_H",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
         f"#define {capitals}_STATES {len(_members(layout.state))} /* numbers in a state */\n"
@@ -443,17 +291,17 @@ def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
         *structs.definitions.values(),
         "/* Still air of sea-level density, level ground at height 0, battery connected:\n"
         f" *     {p}_environment calm = {capitals}_CALM; */\n"
-        f"#define {capitals}_CALM \\\n    {_braces(CALM)}",
+        f"#define {capitals}_CALM \\\n    {braces(CALM)}",
         *_declared_hover(vehicle, p),
         "/* The rate of change of every number of the state, per second. */\n"
         f"void {p}_derivative(\n    const {p}_state *state,\n{held}    {p}_state *out);",
-        _comment(
+        comment(
             "One step of the classical Runge-Kutta method through dt [s]; command and environment are held. The "
             "quaternion is brought back to length 1. A number that is not finite is not caught: it spreads."
         )
         + "\n"
         f"void {p}_step(\n    {p}_state *state,\n{held}    double dt);",
-        _comment(
+        comment(
             "The exact Jacobian of that step, row by row: A by the state before it, B by the command. Takes up to "
             f"{_stack(layout, code)} KB of stack."
         )
@@ -487,12 +335,6 @@ def _about(vehicle: Vehicle, prefix: str) -> list[str]:
     ]
 
 
-def _braces(tree: Any) -> str:
-    if isinstance(tree, tuple):
-        return "{" + ", ".join(_braces(branch) for branch in tree) + "}"
-    return _literal(tree).text
-
-
 def _trim(vehicle: Vehicle) -> tuple[State, Command] | None:
     """Hover 1 m above the origin, for a vehicle that can."""
     try:
@@ -522,7 +364,7 @@ def _source(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
     numbers = "const double x[STATES], const double u[COMMANDS], const double e[ENVIRONMENT]"
     rows, columns = code.pattern.rows, code.pattern.columns
     parts = [
-        _comment(
+        comment(
             f"{p}: see the header. Generated by Samara {__version__}; the functions rate, rate_jacobian, unit and "
             "unit_jacobian are traced from its equations."
         ),
@@ -531,8 +373,8 @@ def _source(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
         f"    ENVIRONMENT = {len(_members(layout.environment))},\n    INPUTS = STATES + COMMANDS,\n"
         f"    NONZEROS = {len(rows)},\n    UNIT_NONZEROS = {len(code.unit_pattern.rows)}\n}};",
         "/* Runge-Kutta: how far along the last slope each stage looks, and how much its own slope weighs. */\n"
-        f"static const double NODE[] = {_braces(tuple(row[-1] if row else 0.0 for row in RK4.stages))};\n"
-        f"static const double WEIGHT[] = {_braces(RK4.weights)};",
+        f"static const double NODE[] = {braces(tuple(row[-1] if row else 0.0 for row in RK4.stages))};\n"
+        f"static const double WEIGHT[] = {braces(RK4.weights)};",
         "/* Where the nonzeros of the Jacobians stand. */\n"
         + _table("ROW", "NONZEROS", rows)
         + _table("COLUMN", "NONZEROS", columns)
@@ -559,7 +401,7 @@ def _table(name: str, length: str, numbers: Sequence[int]) -> str:
     return f"static const unsigned short {name}[{length}] = {{\n    " + "\n    ".join(rows) + "\n};\n"
 
 
-def _function(signature: str, body: _Body) -> str:
+def _function(signature: str, body: Body) -> str:
     return "\n".join([f"static void {signature}", "{", *(f"    {line}" for line in body.lines), "}"])
 
 
@@ -587,7 +429,7 @@ def _defined_hover(vehicle: Vehicle, layout: _Layout) -> list[str]:
     if trim is None:
         return []
     lines = [
-        f"    {name}->{path} = {_literal(float(value)).text};"
+        f"    {name}->{path} = {literal(float(value)).text};"
         for name, group, values in zip(("state", "command"), layout[1:3], trim, strict=True)
         for path, value in zip(_members(group), flatten(values), strict=True)
     ]
