@@ -151,6 +151,17 @@ def export_c(
     typer.echo(f"header {header}\nsource {source}")
 
 
+@export.command("drone-physics")
+def export_drone_physics(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the library.")] = Path("out/drone_physics"),
+) -> None:
+    """Write document 004's library: drone_physics_c.h and .c, drone_physics.hpp, examples, self-tests, CMakeLists.txt."""
+    from samara.drone_physics.c_library import write_library
+
+    for path in write_library(out):
+        typer.echo(str(path))
+
+
 def console(**options: Any) -> "Console":
     """Where results are printed: as wide as the terminal, and wide enough for a table where there is none."""
     from rich.console import Console

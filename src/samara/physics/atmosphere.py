@@ -16,19 +16,26 @@ GAS_CONSTANT = 287.05287  # of dry air [J/(kg K)]
 STANDARD_GRAVITY = 9.80665  # [m/s²]
 
 Altitude: TypeAlias = Annotated[Scalar, Quantity("m", -1000.0, 20000.0)]
+Temperature: TypeAlias = Annotated[Scalar, Quantity("K", 250.0, 320.0)]
+Pressure: TypeAlias = Annotated[Scalar, Quantity("Pa", 9e4, 11e4)]
 
 
-def air_temperature(altitude: Altitude) -> Scalar:
+def air_temperature(altitude: Altitude, *, sea_level_temperature: Temperature = SEA_LEVEL_TEMPERATURE) -> Scalar:
     """T = T₀ − L h to 11 km, then constant  [K]"""
-    return SEA_LEVEL_TEMPERATURE - LAPSE_RATE * minimum(altitude, TROPOPAUSE)
+    return sea_level_temperature - LAPSE_RATE * minimum(altitude, TROPOPAUSE)
 
 
-def air_pressure(altitude: Altitude) -> Scalar:
+def air_pressure(
+    altitude: Altitude,
+    *,
+    sea_level_temperature: Temperature = SEA_LEVEL_TEMPERATURE,
+    sea_level_pressure: Pressure = SEA_LEVEL_PRESSURE,
+) -> Scalar:
     """p = p₀ (T/T₀)^(g/LR) to 11 km, then times e^{−g (h − 11 km) / RT}  [Pa]"""
-    temperature = air_temperature(altitude)
-    below = power(temperature / SEA_LEVEL_TEMPERATURE, STANDARD_GRAVITY / (LAPSE_RATE * GAS_CONSTANT))
+    temperature = air_temperature(altitude, sea_level_temperature=sea_level_temperature)
+    below = power(temperature / sea_level_temperature, STANDARD_GRAVITY / (LAPSE_RATE * GAS_CONSTANT))
     above = exp(-STANDARD_GRAVITY * maximum(altitude - TROPOPAUSE, 0.0) / (GAS_CONSTANT * temperature))
-    return SEA_LEVEL_PRESSURE * below * above
+    return sea_level_pressure * below * above
 
 
 def air_density(altitude: Altitude) -> Scalar:

@@ -16,6 +16,8 @@ SEA_LEVEL_DENSITY = 1.225  # ρ₀ [kg/m³], ISA 1976: the density that k_thrust
 
 AxialSpeed: TypeAlias = Annotated[Scalar, Quantity("m/s", -10.0, 10.0)]
 Radius: TypeAlias = Annotated[Scalar, Quantity("m", 0.02, 0.5)]
+LinearThrust: TypeAlias = Annotated[Scalar, Quantity("N s/rad", 1e-6, 0.1)]
+LinearTorque: TypeAlias = Annotated[Scalar, Quantity("N m s/rad", 0.0, 0.01)]
 Factor: TypeAlias = Annotated[Scalar, Quantity("1", 0.2, 2.0)]
 
 
@@ -43,6 +45,11 @@ def rotor_load(speed: RotorSpeed, rotor: Rotor, factor: Factor = 1.0) -> RotorLo
     """T = f kF Ω²,  Q = f kM Ω²;  f = (ρ/ρ₀) times the inflow factor  [N, N·m]"""
     square = factor * speed * speed
     return RotorLoad(rotor.k_thrust * square, rotor.k_torque * square)
+
+
+def linear_load(speed: RotorSpeed, k_thrust: LinearThrust, k_torque: LinearTorque) -> RotorLoad:
+    """T = k_T Ω,  Q = k_Q Ω: the straight line of jMAVSim, to compare with  [N, N·m]"""
+    return RotorLoad(k_thrust * speed, k_torque * speed)
 
 
 def rotor_wrench(load: RotorLoad, rotor: Rotor) -> Wrench:
