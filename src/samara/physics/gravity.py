@@ -26,6 +26,11 @@ def weight(mass: Mass, g: Strength) -> Vec3:
     return Vec3(0.0, 0.0, -(mass * g))
 
 
+def potential_energy(height: Height, *, mass: Mass, g: Strength) -> Scalar:
+    """U = m g h in uniform gravity, 0 at height 0  [J]"""
+    return mass * g * height
+
+
 def gravity_at(height: Height, g: Strength) -> Scalar:
     """g(h) = g₀ (R / (R + h))², R = 6356.766 km  [m/s²]"""
     ratio = EARTH_RADIUS / (EARTH_RADIUS + height)
