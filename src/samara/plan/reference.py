@@ -1,8 +1,10 @@
-"""What a controller is asked to follow at one instant, and the smooth way from one place to the next."""
+"""What a controller is asked to follow at one instant, and the smooth ways from rest to rest."""
 
+import math
 from typing import NamedTuple
 
 from samara.algebra import ZERO, Vec3
+from samara.ops import atan2, clamp, where
 from samara.quantity import Scalar
 
 
@@ -26,24 +28,107 @@ class Leg(NamedTuple):
     rest: float
 
 
-def minimum_jerk(time: float, duration: float) -> tuple[float, float, float, float]:
+class Motion(NamedTuple):
+    """How far along, and its derivatives in time to the third."""
+
+    s: Scalar
+    ds: Scalar
+    dds: Scalar
+    ddds: Scalar
+
+
+class Path(NamedTuple):
+    """A place on a curve p(s), and its derivatives along s to the third."""
+
+    p_W: Vec3
+    d_W: Vec3
+    dd_W: Vec3
+    ddd_W: Vec3
+
+
+class Cruise(NamedTuple):
+    """Up to a speed in `ramp` seconds, on at it for `hold`, and down to rest in `ramp` again."""
+
+    speed: float
+    ramp: float
+    hold: float
+
+    @property
+    def duration(self) -> float:
+        """2 r + h  [s]"""
+        return 2.0 * self.ramp + self.hold
+
+
+PEAK_SPEED = 15.0 / 8.0  # of a minimum-jerk move: times length over duration
+STEEPEST = 15.0 / 8.0  # the same polynomial as a ramp of speed: times speed over ramp
+
+
+def minimum_jerk(time: Scalar, duration: Scalar) -> Motion:
     """s = 10x³ − 15x⁴ + 6x⁵, x = t/T: from 0 to 1 with the least jerk, at rest at both ends; s, ṡ, s̈, s⃛"""
-    x = min(max(time / duration, 0.0), 1.0)
-    return (
+    x = clamp(time / duration, 0.0, 1.0)
+    y = 1.0 - x
+    return Motion(
         x * x * x * (10.0 + x * (6.0 * x - 15.0)),
-        30.0 * x * x * (1.0 - x) ** 2 / duration,
-        60.0 * x * (1.0 - x) * (1.0 - 2.0 * x) / duration**2,
-        60.0 * (1.0 - 6.0 * x + 6.0 * x * x) / duration**3 if 0.0 < x < 1.0 else 0.0,
+        30.0 * x * x * y * y / duration,
+        60.0 * x * y * (1.0 - 2.0 * x) / duration**2,
+        where(x > 0.0, where(y > 0.0, 60.0 * (1.0 - 6.0 * x * y), 0.0), 0.0) / duration**3,
     )
 
 
-def along_legs(time: float, start_W: Vec3, legs: tuple[Leg, ...], yaw: float = 0.0) -> Reference:
-    """p = p₀ + s(t) (p₁ − p₀) leg after leg, and the last place for ever after"""
-    here = start_W
+def cruise_along(length: float, speed: float, acceleration: float) -> Cruise:
+    """v = min(speed, √(8aL/15)),  r = 15v/8a,  h = L/v − r: the quickest within both limits [m/s, m/s²] over a length [m]"""
+    top = min(speed, math.sqrt(length * acceleration / STEEPEST))
+    ramp = STEEPEST * top / acceleration
+    return Cruise(top, ramp, max(length / top - ramp, 0.0))
+
+
+def cruise(time: Scalar, way: Cruise) -> Motion:
+    """ṡ = v (S(t) − S(t − r − h)), S the minimum-jerk step of duration r: s, ṡ, s̈, s⃛, all continuous, s = ∫ṡ"""
+    up, down = minimum_jerk(time, way.ramp), minimum_jerk(time - way.ramp - way.hold, way.ramp)
+    level = clamp(time - way.ramp, 0.0, way.hold)
+    x, y = (clamp(t / way.ramp, 0.0, 1.0) for t in (time, time - way.ramp - way.hold))
+    return Motion(
+        way.speed * (way.ramp * (_ramped(x) + y - _ramped(y)) + level),
+        way.speed * (up.s - down.s),
+        way.speed * (up.ds - down.ds),
+        way.speed * (up.dds - down.dds),
+    )
+
+
+def _ramped(x: Scalar) -> Scalar:
+    """∫₀ˣ (10u³ − 15u⁴ + 6u⁵) du = x⁴ (5/2 − 3x + x²)"""
+    return x * x * x * x * (2.5 + x * (x - 3.0))
+
+
+def along_path(path: Path, motion: Motion) -> Reference:
+    """v = p' ṡ,  a = p'' ṡ² + p' s̈,  j = p''' ṡ³ + 3 p'' ṡ s̈ + p' s⃛: a curve flown at a pace"""
+    ds, dds, ddds = motion.ds, motion.dds, motion.ddds
+    return Reference(
+        path.p_W,
+        path.d_W * ds,
+        path.dd_W * (ds * ds) + path.d_W * dds,
+        path.ddd_W * (ds * ds * ds) + path.dd_W * (3.0 * ds * dds) + path.d_W * ddds,
+    )
+
+
+def facing_along(reference: Reference, path: Path, motion: Motion) -> Reference:
+    """ψ = ∠(p'_x, p'_y),  ψ̇ = (p'_x p''_y − p'_y p''_x) / (p'_x² + p'_y²) ṡ: the nose along the curve, also at rest"""
+    d, dd = path.d_W, path.dd_W
+    turn = (d.x * dd.y - d.y * dd.x) / (d.x * d.x + d.y * d.y)
+    return reference._replace(yaw=atan2(d.y, d.x), yaw_rate=turn * motion.ds)
+
+
+def along_legs(time: Scalar, start_W: Vec3, legs: tuple[Leg, ...], yaw: Scalar = 0.0) -> Reference:
+    """p = p₀ + Σ s(t − tᵢ) (pᵢ₊₁ − pᵢ), leg after leg, and the last place for ever after"""
+    reference, here = Reference(start_W, yaw=yaw), start_W
     for leg in legs:
-        if time < leg.travel + leg.rest:
-            s, ds, dds, ddds = minimum_jerk(time, leg.travel)
-            way = leg.p_W - here
-            return Reference(here + way * s, way * ds, way * dds, way * ddds, yaw)
+        s, ds, dds, ddds = minimum_jerk(time, leg.travel)
+        way = leg.p_W - here
+        reference = reference._replace(
+            p_W=reference.p_W + way * s,
+            v_W=reference.v_W + way * ds,
+            a_W=reference.a_W + way * dds,
+            j_W=reference.j_W + way * ddds,
+        )
         time, here = time - leg.travel - leg.rest, leg.p_W
-    return Reference(here, yaw=yaw)
+    return reference

@@ -1,0 +1,1 @@
+"""Estimators: what a controller is told of the state."""

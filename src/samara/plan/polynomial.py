@@ -1,0 +1,120 @@
+"""Polynomials piece by piece through given points at given times, with the least jerk or snap.
+
+D. Mellinger, V. Kumar, "Minimum snap trajectory generation and control for quadrotors", ICRA 2011; the unknowns are the
+derivatives at the points, as in C. Richter, A. Bry, N. Roy, "Polynomial trajectory planning …", ISRR 2013.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Piecewise:
+    """p(t) = Σⱼ cᵢⱼ uʲ,  u = (t − tᵢ)/(tᵢ₊₁ − tᵢ), on each piece i: knots (m + 1,) [s], coefficients (m, powers, axes)"""
+
+    knots: Array
+    coefficients: Array
+
+    @property
+    def duration(self) -> float:
+        """From the first knot to the last  [s]"""
+        return float(self.knots[-1] - self.knots[0])
+
+    def derivatives(self, time: Any, count: int) -> Array:
+        """p, ṗ, p̈, … at a time or an array of times: (..., count, axes). Before and after it the end pieces go on."""
+        piece = np.clip(np.searchsorted(self.knots, time, side="right") - 1, 0, len(self.coefficients) - 1)
+        u = np.asarray((time - self.knots[piece]) / np.diff(self.knots)[piece])[..., None, None]
+        table = self._table[piece, :, :count]
+        value: Array = table[..., -1, :, :]
+        for power in range(table.shape[-3] - 2, -1, -1):
+            value = value * u + table[..., power, :, :]
+        return value
+
+    @cached_property
+    def _table(self) -> Array:
+        """The coefficients of every derivative in time, (m, powers, derivatives, axes), so that one Horner sums them all"""
+        pieces, powers, axes = self.coefficients.shape
+        table = np.zeros((pieces, powers, powers, axes))
+        for k in range(powers):
+            falling = np.array([math.perm(j, k) for j in range(k, powers)], dtype=float)
+            scale = np.diff(self.knots) ** -k
+            table[:, : powers - k, k] = self.coefficients[:, k:] * falling[:, None] * scale[:, None, None]
+        return table
+
+    def largest(self, derivative: int) -> float:
+        """max |p⁽ᵏ⁾(t)|: at an end of a piece or where d|p⁽ᵏ⁾|²/du = 0"""
+        best = 0.0
+        for piece in self._table[:, :, derivative]:
+            square = np.sum([np.convolve(axis, axis) for axis in piece.T], axis=0)
+            slope = np.trim_zeros(square[1:] * np.arange(1, len(square)), "b")
+            inner = np.roots(slope[::-1]).real
+            u = np.concatenate([[0.0, 1.0], inner[(inner > 0.0) & (inner < 1.0)]])
+            best = max(best, float(np.polyval(square[::-1], u).max()))
+        return math.sqrt(best)
+
+    def stretched(self, factor: float) -> "Piecewise":
+        """The same curve, flown in `factor` times the time: it stays the one of least jerk or snap"""
+        return replace(self, knots=self.knots * factor)
+
+
+def minimum_derivative(points: Any, durations: Any, *, order: int = 4, closed: bool = False) -> Piecewise:
+    """min Σ ∫ |p⁽ʳ⁾|² dt through m + 1 points, so long for each of the m pieces [s]; r = 3 is jerk, r = 4 snap
+
+    It starts and ends at rest (all derivatives below r zero), or, closed, repeats itself: p⁽ᵏ⁾ the same at both ends for
+    k ≥ 1. The pieces meet with all derivatives below r by construction, to 2r − 2 by optimality.
+
+    The Karush–Kuhn–Tucker conditions of this quadratic programme, its constraints eliminated: with d the Taylor
+    coefficients p⁽ᵏ⁾/k!, k < r, at the points, the cost is dᵀK d, and K_ff d_f + K_fg d_g = 0 gives the free from the given.
+    """
+    p = np.asarray(points, dtype=float)
+    span = np.asarray(durations, dtype=float)
+    if p.ndim != 2 or len(p) < 2 or span.shape != (len(p) - 1,):
+        raise ValueError(
+            f"points have shape {p.shape} and durations {span.shape}; expected (m + 1, axes) and (m,), m at least 1"
+        )
+    if not (np.isfinite(p).all() and np.isfinite(span).all() and (span > 0.0).all()):
+        raise ValueError("points and durations: expected finite numbers, and durations that are positive")
+    if order < 2:
+        raise ValueError(f"order is {order}; expected 2 (acceleration), 3 (jerk), 4 (snap) or more")
+    unit = float(span.mean())  # times near 1 keep the powers of them apart by little
+    scales = (span / unit)[:, None] ** np.arange(order)
+    both = np.concatenate([scales, scales], axis=1)  # at either end of a piece
+    hermite, cost = _hermite(order)
+
+    m, n = len(span), len(p) * order
+    at = np.arange(n).reshape(len(p), order)
+    if closed:
+        at[-1, 1:] = at[0, 1:]
+    ends = np.concatenate([at[:-1], at[1:]], axis=1)
+    stiffness = np.zeros((n, n))
+    for i in range(m):
+        own = cost * both[i][:, None] * both[i] / scales[i, 1] ** (2 * order - 1)
+        np.add.at(stiffness, (ends[i][:, None], ends[i]), own)
+    free = at[:-1, 1:].reshape(-1) if closed else at[1:-1, 1:].reshape(-1)
+    given = at[:, 0]
+    d = np.zeros((n, p.shape[1]))
+    d[given] = p
+    if free.size:
+        d[free] = np.linalg.solve(stiffness[np.ix_(free, free)], -stiffness[np.ix_(free, given)] @ p)
+    knots = np.concatenate([[0.0], np.cumsum(span)])
+    return Piecewise(knots, np.einsum("jk,ik,ika->ija", hermite, both, d[ends]))
+
+
+@cache
+def _hermite(order: int) -> tuple[Array, Array]:
+    """c = B (Taylor coefficients at u = 0 and u = 1), B of integers, and the cost Bᵀ ∫ φφᵀ du B of one piece, φⱼ = (uʲ)⁽ʳ⁾"""
+    powers = range(2 * order)
+    ends = np.array(
+        [[float(j == k) for j in powers] for k in range(order)]
+        + [[float(math.comb(j, k)) for j in powers] for k in range(order)]
+    )
+    hermite = np.rint(np.linalg.inv(ends))
+    falling = np.array([float(math.perm(j, order)) for j in powers])
+    power_sum = np.maximum(np.add.outer(powers, powers) - 2 * order + 1, 1)
+    return hermite, hermite.T @ (np.outer(falling, falling) / power_sum) @ hermite

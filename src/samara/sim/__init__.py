@@ -1,0 +1,1 @@
+"""The runtime: what happens when, what flows where, and what is kept of it."""
