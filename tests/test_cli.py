@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 import pytest
 
 import samara
-from samara import cli, mission
+from samara import cli
 from samara.files import written_whole
 
 
@@ -132,17 +132,6 @@ def test_the_version_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"samara {samara.__version__}", "[]"]
-
-
-def test_ctrl_c_ends_a_flight_with_one_word_and_no_half_written_file(monkeypatch, capsys, tmp_path):
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(mission, "fly_mission", interrupted)
-    status, _, said = call(monkeypatch, capsys, "fly", "--out", str(tmp_path / "flight"))
-    assert status == 130
-    assert said.strip() == "samara: stopped"
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_names_the_file_and_leaves_nothing_behind(tmp_path):

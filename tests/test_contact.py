@@ -334,10 +334,21 @@ def test_the_largest_stable_step_knows_the_grip_that_lets_go():
     slack = contact._replace(surface=contact.surface._replace(damping=contact.surface.stiffness * 5e-4))
     vehicle = body.with_effect(COMPLIANT, slack)
     flying = np.array(samara.arrays.flatten(at_rest(vehicle, UP)), dtype=float)
+    flying[-12:] = 1e-4  # a grip it has just let go of
     largest = stable_step(vehicle)
     assert largest == pytest.approx(2.785293563 * 5e-4, rel=1e-8)  # RK4's limit on the negative axis
     assert growth(vehicle, flying, 0.999 * largest) < 1.0 + 1e-12
     assert growth(vehicle, flying, 1.001 * largest) > 1.0 + 1e-4
+
+
+def test_a_grip_in_the_air_fades_and_stays_a_number_of_normal_size():
+    """e^{−kt/c} down to 1e-20 m, and not on to the smallest numbers there are, which would slow every step by three."""
+    body = make_body(contact_points=square_legs(0.1, 0.05))
+    surface = body["contact"].surface
+    point = ContactPoint(-1.0, 0.0, ZERO)
+    rate = grip_rate(point, Vec3(1e-4, 0.0, 0.0), 0.0, surface=surface)
+    assert rate.x == pytest.approx(-1e-4 * surface.stiffness / surface.damping, rel=1e-14)
+    assert grip_rate(point, Vec3(0.9e-20, 0.0, 0.0), 0.0, surface=surface) == (0.0, 0.0, 0.0)
 
 
 def test_document_003_stiffness_is_refused_on_a_crazyflie():

@@ -49,6 +49,14 @@ def test_pages_have_python_to_run():
         "docs/physics.md",
         "docs/compile.md",
         "docs/export.md",
+        "docs/engine.md",
+        "docs/rigid-body.md",
+        "docs/drone-physics.md",
+        "docs/conventions.md",
+        "docs/coming-from.md",
+        "docs/trajectories.md",
+        "docs/scenarios.md",
+        "docs/recording.md",
     ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name
 

@@ -1,5 +1,7 @@
 """Samara: multirotor physics, simulation and control; every equation written once, for every backend."""
 
+from typing import Any
+
 from samara.algebra import Quat, Vec3
 from samara.backends.scan import scan
 from samara.backends.simulator import compile
@@ -23,12 +25,24 @@ from samara.vehicles.writer import save_vehicle
 
 __version__ = "0.1.0"
 
+_LATER = {  # what needs a backend or a file format is imported when it is asked for
+    "Run": "samara.sim.run",
+    "Scenario": "samara.sim.scenario",
+    "fly": "samara.sim.fly",
+    "load_run": "samara.sim.run",
+    "load_scenario": "samara.sim.scenario_file",
+    "replay": "samara.sim.replay",
+    "scenario_names": "samara.sim.scenario_file",
+}
+
 __all__ = [
     "CALM",
     "Command",
     "Effect",
     "Environment",
     "Quat",
+    "Run",
+    "Scenario",
     "State",
     "Vec3",
     "Vehicle",
@@ -37,9 +51,14 @@ __all__ = [
     "build_vehicle",
     "compile",
     "derivative",
+    "fly",
     "hover",
+    "load_run",
+    "load_scenario",
+    "replay",
     "save_vehicle",
     "scan",
+    "scenario_names",
     "step",
     "thrust_to_weight",
     "vehicle",
@@ -47,3 +66,11 @@ __all__ = [
     "wrench",
     "wrench_breakdown",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'samara' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)

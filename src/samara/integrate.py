@@ -139,24 +139,39 @@ def adaptive(tableau: Tableau, rate: Rate[S], state: S, dt: float, rtol: float, 
     """
     if not 0.0 <= dt < math.inf:
         raise ValueError(f"a step of {dt} s: expected a finite number that is not negative")
-    time, h = 0.0, _first_step(rate(state), state, rtol, atol)
+    time, h = 0.0, first_step(rate(state), state, rtol, atol)
     smallest = 1e-12 * dt
     while time < dt:
         h = min(h, dt - time)
-        rates = _stage_rates(tableau, rate, state, h)
-        advanced = unit_quaternions(_advance(state, h, tableau.weights, rates))
-        error = _error(advanced, unit_quaternions(_advance(state, h, tableau.embedded, rates)), state, rtol, atol)
+        advanced, estimated = embedded_step(tableau, rate, state, h, rtol, atol)
+        error = _largest(estimated)
         if not math.isfinite(error):
             raise FloatingPointError(f"the rate of change is not finite at {time:.9g} s into a step of {dt:.9g} s")
         if error <= 1.0:
             state, time = advanced, (dt if h >= dt - time else time + h)
         elif h <= smallest:
             raise FloatingPointError(f"no step down to {h:.3g} s meets rtol {rtol:g}, atol {atol:g} at {time:.9g} s")
-        h *= min(5.0, max(0.2, 0.9 * max(error, 1e-10) ** (-1.0 / tableau.order)))
+        h *= step_factor(error, tableau.order)
     return state
 
 
-def _first_step(slope: Any, state: Any, rtol: float, atol: float) -> float:
+def embedded_step(
+    tableau: Tableau, rate: Rate[S], state: S, h: Scalar, rtol: float, atol: float
+) -> tuple[S, Scalar]:
+    """x' and ‖x' − x̂'‖, x̂' the embedded lower order: the step is good when that is at most 1"""
+    rates = _stage_rates(tableau, rate, state, h)
+    advanced: S = unit_quaternions(_advance(state, h, tableau.weights, rates))
+    return advanced, _error(
+        advanced, unit_quaternions(_advance(state, h, tableau.embedded, rates)), state, rtol, atol
+    )
+
+
+def step_factor(error: float, order: int) -> float:
+    """h' / h = 0.9 ‖·‖^(−1/order), between a fifth and five"""
+    return min(5.0, max(0.2, 0.9 * max(error, 1e-10) ** (-1.0 / order)))
+
+
+def first_step(slope: Any, state: Any, rtol: float, atol: float) -> float:
     """h = 0.01 ‖x‖ / ‖ẋ‖ in that norm (Hairer, Nørsett & Wanner, II.4): the first trial stays near the state"""
     sizes, speeds = [1.0], [0.0]
     for x, f in zip(_leaves(state, Quat), _leaves(slope, Quat), strict=True):
@@ -166,17 +181,14 @@ def _first_step(slope: Any, state: Any, rtol: float, atol: float) -> float:
     return 0.01 * max(sizes) / max(speeds) if max(speeds) > 0.0 else math.inf
 
 
-def _error(high: Any, low: Any, before: Any, rtol: float, atol: float) -> float:
-    worst = 0.0
+def _error(high: Any, low: Any, before: Any, rtol: float, atol: float) -> Scalar:
+    worst: Scalar = 0.0
     for a, b, x in zip(_leaves(high, Quat), _leaves(low, Quat), _leaves(before, Quat), strict=True):
         if isinstance(a, Quat):
             scaled = angle_between(a, b) / (atol + rtol)
         else:
             scaled = absolute(a - b) / (atol + rtol * maximum(absolute(a), absolute(x)))
-        largest = _largest(scaled)
-        if math.isnan(largest):
-            return largest
-        worst = max(worst, largest)
+        worst = maximum(worst, scaled)
     return worst
 
 

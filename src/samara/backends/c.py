@@ -116,7 +116,7 @@ def _layout(vehicle: Vehicle) -> _Layout:
         f"samara_{_plain(vehicle.name.lower())}",
         tuple((name, tree) for name, tree in (*body, *effects.items()) if flatten(tree)),
         command,
-        tuple(zip(CALM._fields, CALM, strict=True)),
+        tuple((name, tree) for name, tree in zip(CALM._fields, CALM, strict=True) if flatten(tree)),
     )
 
 
@@ -291,7 +291,7 @@ def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
         *structs.definitions.values(),
         "/* Still air of sea-level density, level ground at height 0, battery connected:\n"
         f" *     {p}_environment calm = {capitals}_CALM; */\n"
-        f"#define {capitals}_CALM \\\n    {braces(CALM)}",
+        f"#define {capitals}_CALM \\\n    {braces(tuple(tree for _, tree in layout.environment))}",
         *_declared_hover(vehicle, p),
         "/* The rate of change of every number of the state, per second. */\n"
         f"void {p}_derivative(\n    const {p}_state *state,\n{held}    {p}_state *out);",

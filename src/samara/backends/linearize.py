@@ -26,13 +26,13 @@ _TURNS = slice(6, 9)  # where its rotation vector stands in the tangent space
 
 
 def linearizer(
-    vehicle: Vehicle, integrator: str, tangent: bool = False, dtype: str = "float64"
+    vehicle: Vehicle, integrator: str, tangent: bool = False, dtype: str = "float64", held: Environment = CALM
 ) -> Callable[[State, Command, float, Environment], tuple[Any, Any]]:
-    """linearize(state, command, dt, environment) → A, B, dense; compiled once"""
+    """linearize(state, command, dt, environment) → A, B, dense; compiled once, for environments shaped like `held`"""
     if integrator not in TABLEAUX:
         raise ValueError(f"linearize knows {', '.join(TABLEAUX)}; got {integrator!r}")
     template, tableau = at_rest(vehicle), TABLEAUX[integrator]
-    slope, unit = _compiled_slope(vehicle, template, dtype), _compiled_unit(template, dtype)
+    slope, unit = _compiled_slope(vehicle, template, dtype, held), _compiled_unit(template, dtype)
 
     def linearize(state: State, command: Command, dt: float, environment: Environment) -> tuple[Any, Any]:
         x, given = np.array(flatten(state), dtype=dtype), [*command, *flatten(environment)]
@@ -73,12 +73,14 @@ def _places(matrix: Any) -> _Matrix:
     return _Matrix(matrix.shape, np.array(rows, dtype=int), np.array(columns, dtype=int))
 
 
-def _compiled_slope(vehicle: Vehicle, template: State, dtype: str) -> Callable[[Any], tuple[Any, Any, Any]]:
+def _compiled_slope(
+    vehicle: Vehicle, template: State, dtype: str, held: Environment
+) -> Callable[[Any], tuple[Any, Any, Any]]:
     """(x, u, environment) → f, ∂f/∂x, ∂f/∂u"""
     n, m = len(flatten(template)), len(vehicle.rotors) or 4
-    x, u, e = casadi.SX.sym("x", n), casadi.SX.sym("u", m), casadi.SX.sym("e", len(flatten(CALM)))
+    x, u, e = casadi.SX.sym("x", n), casadi.SX.sym("u", m), casadi.SX.sym("e", len(flatten(held)))
     state, command = unflatten(template, iter(x[i] for i in range(n))), tuple(u[i] for i in range(m))
-    environment = unflatten(CALM, iter(e[i] for i in range(e.numel())))
+    environment = unflatten(held, iter(e[i] for i in range(e.numel())))
     f: Any = casadi.vertcat(*flatten(derivative(state, command, vehicle, environment)))
     f_x: Any = casadi.jacobian(f, x)
     f_u: Any = casadi.jacobian(f, u)

@@ -49,8 +49,8 @@ def compile(
 
     `effects` keeps only the named ones. Parameters named in `vary` ("mass", "rotors.k_thrust", "drag.linear") become
     inputs, taken from the `vehicle` given to a call; all others are folded in. A `controller(state, reference, vehicle,
-    memory) → command, memory` is compiled into the loop. `fast` lets the CPU contract multiply-adds; without it results are
-    bitwise equal for one drone, any batch and any place in it.
+    memory) → command, memory` is compiled into the loop, and starts with `memory` or else its own `initial_memory`. `fast`
+    lets the CPU contract multiply-adds; without it results are bitwise equal for one drone, any batch and any place in it.
     """
     for name, value, known in (
         ("backend", backend, BACKENDS),
@@ -69,6 +69,7 @@ def compile(
         parameter(vehicle, path)
     if backend == "auto":
         backend = _best_backend()
+    memory = memory or getattr(controller, "initial_memory", ())
     return Simulator(vehicle, backend, dtype, integrator, controller, fast, tuple(vary), memory)
 
 
@@ -150,7 +151,7 @@ class Simulator:
         for row, leaf in zip(rows, leaves, strict=True):
             row[:] = leaf
         self._check_held(held, n, environment)
-        after, _ = self._stepper(environment is None)(rows, held, None, steps)
+        after, _ = self._stepper(_powers(environment))(rows, held, None, steps)
         self._check_finite(after)
         return self._unpack(after)
 
@@ -161,13 +162,13 @@ class Simulator:
             self._name_the_bad(held, "held input", self._held_names(environment))
         numbers: Sequence[float]
         if self.backend == "llvm":
-            alone = self._alone(environment is None)
+            alone = self._alone(_powers(environment))
             buffer = bytearray(alone.pack_state(*leaves))
             alone.advance(alone.view.from_buffer(buffer), alone.pack_held(*held), steps)
             numbers = alone.unpack_state(buffer)
         else:
             column = np.array(leaves, dtype=self.dtype).reshape(-1, 1)
-            after, _ = self._stepper(environment is None)(column, held, None, steps)
+            after, _ = self._stepper(_powers(environment))(column, held, None, steps)
             numbers = np.asarray(after).ravel().tolist()
         if not math.isfinite(sum(numbers)):
             self._name_the_bad(numbers, "state", self._names)
@@ -184,7 +185,7 @@ class Simulator:
     ) -> None:
         """The same on a flat array of shape (components,) or (components, N), in place, without packing or checks"""
         if buffer.ndim == 1 and self.backend == "llvm":
-            alone = self._alone(environment is None)
+            alone = self._alone(_powers(environment))
             known, view = self._compiled.get("last buffer", _NO_BUFFER)
             if known is not buffer:  # making a view takes as long as the step: the last one is kept
                 if (
@@ -204,7 +205,7 @@ class Simulator:
         rows = buffer if buffer.ndim == 2 else buffer.reshape(-1, 1)
         if buffer.dtype != self.dtype or len(rows) != len(self._names) or not buffer.flags.c_contiguous:
             raise self._wrong_buffer(buffer)
-        run = self._stepper(environment is None)
+        run = self._stepper(_powers(environment))
         after, _ = run(rows, self._held(command, dt, environment, vehicle), None, steps)
         if after is not rows:
             rows[:] = np.asarray(after)
@@ -245,7 +246,7 @@ class Simulator:
         rows = np.empty((len(leaves), n or 1), dtype=self.dtype)
         for row, leaf in zip(rows, leaves, strict=True):
             row[:] = leaf
-        after, recorded = self._roller(environment is None)(rows, held, inputs, len(inputs), record_every)
+        after, recorded = self._roller(_powers(environment))(rows, held, inputs, len(inputs), record_every)
         after, recorded = np.asarray(after), np.asarray(recorded)
         self._check_finite(after[: len(self._names)])
         return self._rollout(after, recorded, dt, record_every, n)
@@ -269,12 +270,15 @@ class Simulator:
     ) -> tuple[Any, Any]:
         """A = ∂x'/∂x, B = ∂x'/∂u of one step, exact; with `tangent` in 12 + rotors + effects dimensions, attitude as a
         rotation vector in body axes: δq = exp(δθ), q = q₀ ⊗ δq"""
-        key = f"linearize {tangent}"
+        environment = environment or CALM
+        powers = len(environment.motor_power)
+        key = f"linearize {tangent} {powers}"
         if key not in self._compiled:
             from samara.backends.linearize import linearizer
 
-            self._compiled[key] = linearizer(self.vehicle, self.integrator, tangent, self.dtype)
-        return self._compiled[key](state, tuple(command), dt, environment or CALM)
+            held = _template(powers)
+            self._compiled[key] = linearizer(self.vehicle, self.integrator, tangent, self.dtype, held)
+        return self._compiled[key](state, tuple(command), dt, environment)
 
     # The shapes of things, worked out once --------------------------------------------------------------------------
 
@@ -316,34 +320,36 @@ class Simulator:
 
     def _held_names(self, environment: Environment | None) -> list[str]:
         names = [*(f"command[{i}]" for i in range(len(self._command))), "dt"]
-        names += leaf_names(CALM) if environment is not None else []
+        names += leaf_names(environment) if environment is not None else []
         return names + [name for path in self.vary for name in leaf_names(parameter(self.vehicle, path), path)]
 
     @cached_property
     def _compiled(self) -> dict[str, Any]:
         return {}
 
-    def _stepper(self, calm: bool) -> Run:
-        key = f"step {calm}"
+    def _stepper(self, powers: int | None) -> Run:
+        key = f"step {powers}"
         if key not in self._compiled:
-            self._compiled[key] = self._compile_step(calm)
+            self._compiled[key] = self._compile_step(powers)
         return self._compiled[key]
 
-    def _alone(self, calm: bool) -> Any:
+    def _alone(self, powers: int | None) -> Any:
         """One drone's own machine code, without a batch around it."""
-        key = "alone calm" if calm else "alone"
+        key = "alone calm" if powers is None else f"alone {powers}"
         alone = self._compiled.get(key)
         if alone is None:
             from samara.backends.llvm import compile_alone_llvm
 
-            alone = compile_alone_llvm(*self._step_body(calm), dtype=self.dtype, fast=self.fast)
+            alone = compile_alone_llvm(*self._step_body(powers), dtype=self.dtype, fast=self.fast)
             self._compiled[key] = alone
         return alone
 
-    def _roller(self, calm: bool) -> Run:
-        key = f"roll {calm}"
+    def _roller(self, powers: int | None) -> Run:
+        key = f"roll {powers}"
         if key not in self._compiled:
-            self._compiled[key] = self._compile_closed_loop(calm) if self.controller else self._compile_rollout(calm)
+            self._compiled[key] = (
+                self._compile_closed_loop(powers) if self.controller else self._compile_rollout(powers)
+            )
         return self._compiled[key]
 
     def _advance(self, state: State, command: Command, held: Any) -> State:
@@ -352,28 +358,28 @@ class Simulator:
         advance = INTEGRATORS[self.integrator]
         return advance(lambda s: derivative(s, command, vehicle, environment or CALM), state, dt)
 
-    def _held_template(self, calm: bool) -> tuple[Any, ...]:
-        return (1e-3, () if calm else CALM, self._varied(None))
+    def _held_template(self, powers: int | None) -> tuple[Any, ...]:
+        return (1e-3, () if powers is None else _template(powers), self._varied(None))
 
-    def _step_body(self, calm: bool) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
+    def _step_body(self, powers: int | None) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
         def body(state: State, held: Any, inputs: Any) -> tuple[State, Any]:
             command, rest = held
             return self._advance(state, command, rest), ()
 
-        return body, Templates(self._template, (self._command, self._held_template(calm)), ())
+        return body, Templates(self._template, (self._command, self._held_template(powers)), ())
 
-    def _compile_step(self, calm: bool) -> Run:
-        return _scan_compiler(self.backend)(*self._step_body(calm), dtype=self.dtype, fast=self.fast)
+    def _compile_step(self, powers: int | None) -> Run:
+        return _scan_compiler(self.backend)(*self._step_body(powers), dtype=self.dtype, fast=self.fast)
 
-    def _compile_rollout(self, calm: bool) -> Run:
+    def _compile_rollout(self, powers: int | None) -> Run:
         def body(state: State, held: Any, command: Any) -> tuple[State, Any]:
             after = self._advance(state, command, held)
             return after, after
 
-        templates = Templates(self._template, self._held_template(calm), self._command)
+        templates = Templates(self._template, self._held_template(powers), self._command)
         return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
 
-    def _compile_closed_loop(self, calm: bool) -> Run:
+    def _compile_closed_loop(self, powers: int | None) -> Run:
         control = self.controller
         assert control is not None
 
@@ -385,7 +391,7 @@ class Simulator:
             return (after, memory), (after, command)
 
         carry = (self._template, self.initial_memory)
-        templates = Templates(carry, self._held_template(calm), _REFERENCE)
+        templates = Templates(carry, self._held_template(powers), _REFERENCE)
         return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
 
     # What is refused ------------------------------------------------------------------------------------------------
@@ -419,6 +425,15 @@ class Simulator:
 _REFERENCE = Reference(ZERO)
 _PLAIN = {float, int}
 _NO_BUFFER = (None, None)
+
+
+def _powers(environment: Environment | None) -> int | None:
+    """What of an environment makes a difference to the code: whether there is one, and how many motors have a power."""
+    return None if environment is None else len(environment.motor_power)
+
+
+def _template(powers: int) -> Environment:
+    return CALM._replace(motor_power=(1.0,) * powers)
 
 
 def _batch(leaves: list[Any], held: list[Any]) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from samara.algebra import ZERO, Vec3, cross, dot, norm, rotate, rotate_inverse
-from samara.ops import maximum, where
+from samara.ops import logical_and, maximum, where
 from samara.physics.body import AngularVelocity, Velocity
 from samara.physics.effect import Effect, Wrench
 from samara.quantity import Quantity, Scalar, Unit
@@ -22,6 +22,9 @@ Point: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
 Lever: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
 Grip: TypeAlias = Annotated[Vec3, Quantity("m", -0.001, 0.001)]
 NormalForce: TypeAlias = Annotated[Scalar, Quantity("N", 0.0, 20.0)]
+
+
+_FORGOTTEN = 1e-40  # [m²]
 
 
 class Ground(NamedTuple):
@@ -82,9 +85,12 @@ def grip_rate(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface
     """k s + c ṡ = −f: spring and damper carry the friction; ṡ is v_slip while the anchor holds, and the rest slides  [m/s]
 
     What slides, v_slip − ṡ, goes along the friction: together spring, damper and slider can only lose energy. Off the
-    ground f = 0 and the grip is forgotten within c/k.
+    ground f = 0 and the grip is forgotten within c/k, down to 1e-20 m: numbers that fade to the smallest a computer knows
+    make it slow.
     """
-    return -(friction_force(point, grip_W, normal, surface=surface) + grip_W * surface.stiffness) / surface.damping
+    forgotten = logical_and(normal <= 0, dot(grip_W, grip_W) < _FORGOTTEN)
+    spring = grip_W * where(forgotten, 0.0, surface.stiffness)
+    return -(friction_force(point, grip_W, normal, surface=surface) + spring) / surface.damping
 
 
 def _initial(vehicle: "Vehicle") -> tuple[Vec3, ...]:

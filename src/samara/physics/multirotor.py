@@ -49,12 +49,17 @@ class State(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """What one physics step holds constant: air, ground, supply."""
+    """What one physics step holds constant: air, ground, supply, and what is left of each motor.
+
+    `motor_power` is the fraction of its commanded speed or duty that each motor obeys: 0 is a failed motor, and () are
+    healthy ones.
+    """
 
     wind_W: Annotated[Vec3, Quantity("m/s", -10.0, 10.0)] = ZERO
     air_density: AirDensity = SEA_LEVEL_DENSITY
     ground: Ground = Ground()
     battery_connected: Annotated[Scalar, Quantity("1", 0.0, 1.0)] = 1.0
+    motor_power: tuple[Annotated[Scalar, Quantity("1", 0.0, 1.0)], ...] = ()
 
 
 CALM = Environment()

@@ -6,7 +6,7 @@ Command → actuator → motor on the common bus → rotor speed → load → wr
 from typing import Any
 
 from samara.algebra import ZERO, Vec3
-from samara.ops import clamp, maximum, minimum, safe_sqrt, where
+from samara.ops import clamp, maximum, minimum, safe_divide, safe_sqrt, where
 from samara.physics.actuator import (
     ActuatorState,
     SecondOrder,
@@ -47,7 +47,7 @@ from samara.physics.rotor import (
     rotor_momentum_torque,
     rotor_wrench,
 )
-from samara.quantity import Duty, RotorSpeed, Scalar
+from samara.quantity import Duty, Ratio, RotorSpeed, Scalar
 
 
 def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
@@ -120,7 +120,7 @@ def supply_voltage(state: State, command: Command, vehicle: Vehicle, environment
     else:
         source = parallel_sources(_sources(state, vehicle))
         motors = tuple(rotor.motor for rotor in vehicle.rotors)
-        voltage = bus_voltage(source, _duties(state, command, vehicle), state.rotor_speed, motors)
+        voltage = bus_voltage(source, _duties(state, command, vehicle, environment), state.rotor_speed, motors)
     return environment.battery_connected * voltage
 
 
@@ -129,40 +129,75 @@ def _sources(state: State, vehicle: Vehicle) -> tuple[Source, ...]:
     return tuple(source_of(each, battery) for each, battery in zip(own, vehicle["battery"], strict=True))
 
 
-def _duties(state: State, command: Command, vehicle: Vehicle) -> tuple[Scalar, ...]:
+def obeyed(told: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
+    """powerᵢ toldᵢ: the speed or duty each motor makes of what it is told; healthy motors do what they are told"""
+    if not environment.motor_power:
+        return told
+    return tuple(power * each for power, each in zip(_powers(environment, len(told)), told, strict=True))
+
+
+def to_be_told(wanted: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
+    """wantedᵢ / powerᵢ, the inverse of `obeyed`; 0 for a failed motor, which obeys nothing"""
+    if not environment.motor_power:
+        return wanted
     return tuple(
+        safe_divide(each, power) for power, each in zip(_powers(environment, len(wanted)), wanted, strict=True)
+    )
+
+
+def _powers(environment: Environment, motors: int) -> tuple[Scalar, ...]:
+    if len(environment.motor_power) != motors:
+        raise ValueError(
+            f"motor_power has {len(environment.motor_power)} numbers; expected one for each of {motors} motors, or none"
+        )
+    return environment.motor_power
+
+
+def _duties(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+    held = tuple(
         effective_duty(duty, rotor.motor)
         for duty, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
     )
+    return obeyed(held, environment)
 
 
 # What a command is -------------------------------------------------------------------------------------------------
 
 
 def _normalized(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
-    return tuple(
-        lag_rate(speed, speed_from_command(u, rotor.motor), rotor.motor)
-        for u, speed, rotor in zip(actuated(state, command, vehicle), state.rotor_speed, vehicle.rotors, strict=True)
+    targets = tuple(
+        speed_from_command(u, rotor.motor)
+        for u, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
     )
+    return _lag_rates(targets, state, vehicle, environment)
 
 
 def _normalized_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
     return tuple(
-        command_from_speed(speed, rotor.motor) for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True)
+        command_from_speed(speed, rotor.motor)
+        for speed, rotor in zip(to_be_told(state.rotor_speed, environment), vehicle.rotors, strict=True)
     )
 
 
 def _speed(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
-    return tuple(
-        lag_rate(speed, saturate_speed(target, rotor.motor), rotor.motor)
-        for target, speed, rotor in zip(
-            actuated(state, command, vehicle), state.rotor_speed, vehicle.rotors, strict=True
-        )
+    targets = tuple(
+        saturate_speed(target, rotor.motor)
+        for target, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
     )
+    return _lag_rates(targets, state, vehicle, environment)
 
 
 def _speed_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
-    return state.rotor_speed
+    return to_be_told(state.rotor_speed, environment)
+
+
+def _lag_rates(
+    targets: tuple[Scalar, ...], state: State, vehicle: Vehicle, environment: Environment
+) -> tuple[Scalar, ...]:
+    return tuple(
+        lag_rate(speed, target, rotor.motor)
+        for target, speed, rotor in zip(obeyed(targets, environment), state.rotor_speed, vehicle.rotors, strict=True)
+    )
 
 
 def _duty(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
@@ -176,7 +211,7 @@ def _duty(state: State, command: Command, vehicle: Vehicle, environment: Environ
             rotor.motor,
         )
         for duty, speed, load, rotor in zip(
-            _duties(state, command, vehicle),
+            _duties(state, command, vehicle, environment),
             state.rotor_speed,
             rotor_loads(state, vehicle, environment),
             vehicle.rotors,
@@ -197,7 +232,7 @@ def _duty_steady(state: State, vehicle: Vehicle, environment: Environment) -> Co
         at_one_volt.append(volts)
         power = power + volts * steady_current(speed, load.torque, rotor.motor) / rotor.motor.efficiency
     voltage = 0.5 * (source.voltage + safe_sqrt(source.voltage * source.voltage - 4.0 * source.resistance * power))
-    return tuple(volts / voltage for volts in at_one_volt)
+    return to_be_told(tuple(volts / voltage for volts in at_one_volt), environment)
 
 
 def _no_rotors(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:

@@ -10,7 +10,7 @@ A `yaw` is one angle for all the way, or "along": the nose along the path, seen 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
 from typing import Any, NamedTuple
@@ -49,28 +49,42 @@ class Waypoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Trajectory:
-    """`at(time)` is where to be. The duration may be infinite; `waypoints` are the places it was asked to pass."""
+    """`at(time)` is where to be. The duration may be infinite; `waypoints` are the places it was asked to pass.
+
+    All of it stands `shift_W` away from where `reference` says: trajectories of one shape share that function.
+    """
 
     name: str
     duration: float
     reference: Callable[[Any], Reference] = field(repr=False)
     waypoints: tuple[Waypoint, ...] = ()
+    shift_W: Vec3 = ZERO
 
     def at(self, time: Any) -> Reference:
         """p, v, a, j, yaw and yaw rate at a time [s], or arrays of them at an array of times"""
         if isinstance(time, (int, float)):
             if not math.isfinite(time):
                 raise ValueError(f"{self.name}: time is {time}; expected a finite number of seconds")
-            return self.reference(float(time))
+            return self.placed(float(time))
         if not isinstance(time, (np.ndarray, np.generic, list, tuple)):
-            return self.reference(time)  # a symbol
+            return self.placed(time)  # a symbol
         times = np.asarray(time, dtype=float)
         if not np.isfinite(times).all():
             raise ValueError(f"{self.name}: a time is not finite; expected finite numbers of seconds")
-        given = self.reference(times)
+        given = self.placed(times)
         every = (np.array(np.broadcast_to(leaf, times.shape), dtype=float) for leaf in flatten(given))
         whole: Reference = unflatten(given, every)
         return whole
+
+    def placed(self, time: Any) -> Reference:
+        """`reference` at its place, without a look at the time"""
+        own = self.reference(time)
+        return own if self.shift_W == ZERO else own._replace(p_W=own.p_W + self.shift_W)
+
+    def moved(self, shift_W: Vec3) -> "Trajectory":
+        """The same trajectory so far away"""
+        marks = tuple(mark._replace(p_W=mark.p_W + shift_W) for mark in self.waypoints)
+        return replace(self, shift_W=self.shift_W + shift_W, waypoints=marks)
 
 
 # From place to place ------------------------------------------------------------------------------------------------
@@ -447,9 +461,9 @@ def sequence(*parts: Trajectory) -> Trajectory:
         starts.append(starts[-1] + before.duration)
 
     def reference(time: Scalar) -> Reference:
-        now = parts[0].reference(time)
+        now = parts[0].placed(time)
         for start, part in zip(starts[1:], parts[1:], strict=True):
-            later = flatten(part.reference(time - start))
+            later = flatten(part.placed(time - start))
             chosen = (where(time < start, a, b) for a, b in zip(flatten(now), later, strict=True))
             now = unflatten(now, chosen)
         return now

@@ -1,0 +1,62 @@
+"""`samara export`: equations and recordings for other programs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Write equations and recordings out for other programs.", no_args_is_help=True)
+
+
+@app.command("c")
+def export_c(
+    vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "hakoniwa",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the header and the source.")] = Path("out"),
+) -> None:
+    """Write C99 that needs no library: derivative, RK4 step, its exact Jacobian, hover. One header, one source."""
+    from samara import vehicle as load
+    from samara.backends.c import write_c
+
+    header, source = write_c(load(vehicle), out)
+    typer.echo(f"header {header}\nsource {source}")
+
+
+@app.command("drone-physics")
+def export_drone_physics(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the library.")] = Path("out/drone_physics"),
+) -> None:
+    """Write document 004's library: drone_physics_c.h and .c, drone_physics.hpp, examples, self-tests, CMakeLists.txt."""
+    from samara.drone_physics.c_library import write_library
+
+    for path in write_library(out):
+        typer.echo(str(path))
+
+
+@app.command("csv")
+def export_csv(
+    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording unless told.")
+    ] = None,
+) -> None:
+    """Write a recording as CSV files, one for each stream: names with units, numbers that read back exactly."""
+    from samara.sim.export import export_csv as write
+    from samara.sim.recording import read_recording
+
+    for path in write(read_recording(run), out or run.with_suffix("")):
+        typer.echo(str(path))
+
+
+@app.command("parquet")
+def export_parquet(
+    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording unless told.")
+    ] = None,
+) -> None:
+    """Write a recording as Parquet files, one for each stream, units with the columns."""
+    from samara.sim.export import export_parquet as write
+    from samara.sim.recording import read_recording
+
+    for path in write(read_recording(run), out or run.with_suffix("")):
+        typer.echo(str(path))

@@ -1,0 +1,242 @@
+"""`samara fly` and what goes with it: scenarios, check, replay, diff, info."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from samara.cli.screen import console
+
+if TYPE_CHECKING:
+    from samara.sim.run import Run
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds these commands to the command line"""
+    for command in (fly, scenarios, check, replay, diff, info):
+        app.command()(command)
+
+
+def fly(
+    scenario: Annotated[
+        str, typer.Argument(help="A shipped scenario, see `samara scenarios`, or a .toml file.")
+    ] = "waypoints",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change the scenario: key=value, such as drones.vehicle=iris.")
+    ] = None,
+    vehicle: Annotated[str | None, typer.Option("--vehicle", help="Fly this vehicle: a name or a .toml file.")] = None,
+    realtime: Annotated[bool, typer.Option("--realtime", help="No faster than the clock.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="The folder for recording, picture and report; out/<scenario> unless told."),
+    ] = None,
+) -> None:
+    """Fly a scenario. Leaves a recording, a picture and a report; fails when what the scenario expects does not come true."""
+    from samara.sim.fly import fly as fly_it
+    from samara.sim.run import judge
+    from samara.sim.scenario_file import load_scenario, setting
+    from samara.view.run import draw_run, write_report
+
+    changes = dict(setting(text) for text in settings or [])
+    if vehicle is not None:
+        changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
+    own = load_scenario(scenario, changes)
+    folder = out if out is not None else Path("out") / own.name
+    path = _claimed(folder)
+    screen = console()
+    clock = Clock()
+    with _progress(f"flying {own.name}", own.duration, clock) as progress:
+        try:
+            run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress)
+        except KeyboardInterrupt:
+            screen.print(f"stopped; {path} holds what was flown")
+            raise typer.Exit(INTERRUPTED) from None
+    judged = judge(run, own.expect)
+    screen.print(_summary(run, clock.last))
+    for line in run.logs[:-1]:
+        screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}", markup=False, highlight=False)
+    for each in judged:
+        mark = "[green]✓[/green]" if each.true else "[red]✗[/red]"
+        screen.print(f"{mark} expected: {each.text}", highlight=False)
+    picture, report = (path.with_suffix(ending) for ending in (".png", ".md"))
+    draw_run(run, picture)
+    write_report(run, judged, report, picture.name, path.name)
+    screen.print(f"recording {path}\npicture   {picture}\nreport    {report}", highlight=False)
+    if run.problem:
+        screen.print(f"samara: {run.problem}", markup=False)
+        raise typer.Exit(FAILED)
+    if not all(each.true for each in judged):
+        raise typer.Exit(FAILED)
+
+
+def _claimed(folder: Path) -> Path:
+    """A name in the folder that no other run has: run.mcap, run-2.mcap, …; taken by making the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 100_000):
+        path = folder / ("run.mcap" if number == 1 else f"run-{number}.mcap")
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        except FileExistsError:
+            continue
+        return path
+    raise OSError(f"{folder}: is full of runs; expected room for another")
+
+
+class Clock:
+    """How much faster than real time a flight runs, from its first instant on: compiling before it does not count."""
+
+    def __init__(self) -> None:
+        self._started: float | None = None
+        self.last = 0.0
+
+    def factor(self, now: float) -> float:
+        if self._started is None:
+            self._started = time.perf_counter()
+        self.last = now / max(time.perf_counter() - self._started, 1e-9)
+        return self.last
+
+
+@contextmanager
+def _progress(what: str, total: float, clock: Clock) -> Iterator[Callable[[float, float], None]]:
+    """A bar with the simulated time and how much faster than the clock it runs."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:6.1f} s flown"),
+        TextColumn("{task.fields[factor]:5.0f}× real time"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console()) as bar:
+        task = bar.add_task(what, total=total, factor=0.0)
+
+        def update(now: float, _: float) -> None:
+            bar.update(task, completed=now, factor=clock.factor(now))
+
+        yield update
+
+
+def _summary(run: "Run", factor: float) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_header=len(run.tracks) > 1)
+    shown = run.tracks[:6]
+    table.add_column("")
+    for track in shown:
+        table.add_column(track.name)
+    summaries = [track.summary() for track in shown]
+    names = dict.fromkeys(name for own in summaries for name in own)
+    for name in names:
+        table.add_row(name, *(own.get(name, "") for own in summaries))
+    table.add_row("flight time", f"{run.time[-1]:.1f} s, {factor:.0f}× real time")
+    if len(run.tracks) > len(shown):
+        table.caption = f"and {len(run.tracks) - len(shown)} drones more"
+    return table
+
+
+def scenarios() -> None:
+    """List the scenarios that come with Samara."""
+    from rich import box
+    from rich.table import Table
+
+    from samara.sim.scenario_file import load_scenario, scenario_names
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("scenario", "what happens", "vehicle", "drones", "seconds"):
+        table.add_column(heading)
+    for name in scenario_names():
+        own = load_scenario(name)
+        kinds = ", ".join(dict.fromkeys(drone.vehicle.name for drone in own.drones))
+        table.add_row(name, own.description, kinds, str(len(own.drones)), f"{own.duration:g}")
+    console().print(table)
+
+
+def check(
+    files: Annotated[list[str], typer.Argument(help="Scenario or vehicle files, or shipped names of scenarios.")],
+) -> None:
+    """Read scenario and vehicle files, and say what is wrong with them or what they hold."""
+    import tomllib
+
+    from samara import vehicle
+    from samara.sim.scenario_file import load_scenario
+
+    for name in files:
+        is_vehicle = False
+        if name.endswith(".toml") and Path(name).is_file():
+            try:
+                is_vehicle = "body" in tomllib.loads(Path(name).read_text(encoding="utf-8"))
+            except (ValueError, RecursionError):
+                is_vehicle = False
+        if is_vehicle:
+            craft = vehicle(name)
+            typer.echo(f"{name}: vehicle {craft.name}, {craft.mass:g} kg, {len(craft.rotors)} rotors")
+        else:
+            own = load_scenario(name)
+            typer.echo(
+                f"{name}: scenario {own.name}, {len(own.drones)} drones, {len(own.events)} events, {own.duration:g} s"
+            )
+
+
+def replay(
+    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
+    plant: Annotated[str | None, typer.Option("--plant", help="Another vehicle for the same inputs.")] = None,
+    integrator: Annotated[str | None, typer.Option("--integrator", help="rk4 or rk45.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Record the replay to this file.")] = None,
+) -> None:
+    """Fly the recorded commands, wind and faults again: bit for bit the same, or on another plant, and how far apart."""
+    from samara import vehicle
+    from samara.sim.compare import distances, first_difference
+    from samara.sim.replay import replay as fly_again
+    from samara.sim.run import load_run
+
+    own = load_run(run)
+    with _progress(f"replaying {run.name}", float(own.time[-1]), Clock()) as progress:
+        again = fly_again(own, vehicle=vehicle(plant) if plant else None, integrator=integrator, progress=progress)
+    if out is not None:
+        typer.echo(str(again.save(out)))
+    if own.problem:
+        typer.echo(f"the recording: {own.problem}")
+    if plant is None and integrator is None:
+        different = first_difference(own, again)
+        if different is None:
+            typer.echo("the same, bit for bit")
+            return
+        typer.echo(f"different: {different}")
+        raise typer.Exit(FAILED)
+    for each in distances(own, again):
+        typer.echo(
+            f"{each.drone}: position {each.position_rms:.4g} m RMS, {each.position_max:.4g} m at most; "
+            f"attitude {each.attitude_max_deg:.4g}° at most"
+        )
+
+
+def diff(
+    first: Annotated[Path, typer.Argument(help="A recording.")],
+    second: Annotated[Path, typer.Argument(help="Another.")],
+) -> None:
+    """Say when and where two runs first differ; status 1 when they do."""
+    from samara.sim.compare import first_difference
+    from samara.sim.run import load_run
+
+    different = first_difference(load_run(first), load_run(second))
+    if different is None:
+        typer.echo("the same, bit for bit")
+        return
+    typer.echo(f"different: {different}")
+    raise typer.Exit(FAILED)
+
+
+def info(run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")]) -> None:
+    """Say what a recording holds: scenario, vehicles, versions, streams, and whether it is whole."""
+    from samara.sim.recording import describe, read_recording
+
+    for name, text in describe(read_recording(run)):
+        typer.echo(f"{name:24s} {text}")

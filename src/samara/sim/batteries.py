@@ -1,0 +1,40 @@
+"""The batteries of a drone in a simulation: what they tell, and what is left when a cell fails."""
+
+from samara.conventions import bus_current_a
+from samara.physics.battery import Ideal, share_of_current, source_of
+from samara.physics.multirotor import Environment, State, Vehicle
+from samara.physics.propulsion import supply_voltage
+from samara.sim.bus import BatteryStatus
+
+
+def with_cells(vehicle: Vehicle, left: float) -> Vehicle:
+    """The vehicle with this fraction of its cells, all in series: OCV' = left · OCV"""
+    if left == 1.0 or not vehicle.has("battery"):
+        return vehicle
+    battery = vehicle["battery"]
+    if isinstance(battery, Ideal):
+        return vehicle.replace({"battery.voltage": battery.voltage * left})
+    table = tuple(left * volts for volts in battery[0].table_voltage)
+    return vehicle.replace({"battery.table_voltage": table})
+
+
+def battery_status(
+    state: State, command: tuple[float, ...], vehicle: Vehicle, environment: Environment
+) -> tuple[BatteryStatus, ...]:
+    """Charge, bus voltage and current of each battery; a supply that does not sag is always full"""
+    if not vehicle.has("battery"):
+        return ()
+    connected = bool(environment.battery_connected)
+    voltage = float(supply_voltage(state, command, vehicle, environment))
+    if isinstance(vehicle["battery"], Ideal):
+        return (BatteryStatus(1.0, voltage, float(bus_current_a(state, command, vehicle, environment)), connected),)
+    own = state.effects[vehicle.index("battery")]
+    return tuple(
+        BatteryStatus(
+            float(each.charge),
+            voltage,
+            float(share_of_current(source_of(each, battery), voltage)) if connected else 0.0,
+            connected,
+        )
+        for each, battery in zip(own, vehicle["battery"], strict=True)
+    )

@@ -1,0 +1,184 @@
+"""`samara.fly`: a scenario, flown; recorded to a file while it flies, or kept in memory."""
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samara.sim.recorder import LogLine, Recorder, Stream
+from samara.sim.recording import Table
+from samara.sim.run import Run, Track, load_run
+from samara.sim.scenario import Drone, Scenario
+from samara.sim.scenario_file import load_scenario
+from samara.sim.simulation import Simulation
+from samara.sim.start import timeline_of
+from samara.sim.streams import Block, streams_of
+from samara.sim.timeline import MICROSECONDS
+from samara.vehicles.check import VehicleError
+from samara.vehicles.writer import vehicle_toml
+
+Progress = Callable[[float, float], None]
+SHORTEST_SLEEP = 2e-3  # [s]: less is not worth asking the system for
+
+
+def fly(
+    scenario: str | Path | Scenario = "waypoints",
+    *,
+    controller: str | Callable[..., Any] | None = None,
+    out: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    realtime: bool = False,
+    progress: Progress = lambda now, total: None,
+) -> Run:
+    """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
+
+    `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
+    {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
+    of the clock.
+    """
+    own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
+    if isinstance(scenario, Scenario) and settings:
+        raise ValueError(
+            "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
+        )
+    if controller is not None:
+        own = replace(own, drones=tuple(replace(drone, controller=controller) for drone in own.drones))
+    if out is None:
+        return _in_memory(own, realtime, progress)
+    recorder = Recorder(out, all_streams(own), about(own), attachments(own), overwrite=overwrite)
+    with recorder:
+        simulation = Simulation(own, recorder.write)
+        _to_the_end(simulation, realtime, progress)
+        recorder.write({}, [LogLine(simulation.time_us, "info", own.name, _ending(simulation))])
+    run = load_run(out)
+    return replace(run, problem=recorder.problem or run.problem)
+
+
+def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress) -> None:
+    """Flies it; what was flown is handed on even when it is stopped on the way."""
+    try:
+        if realtime:
+            _by_the_clock(simulation, progress)
+        else:
+            simulation.run(progress)
+    except BaseException:
+        simulation.flush()
+        raise
+
+
+def _by_the_clock(simulation: Simulation, progress: Progress) -> None:
+    started, total = time.perf_counter(), simulation.timeline.end_us / MICROSECONDS
+    while simulation.advance():
+        now = simulation.time_us / MICROSECONDS
+        ahead = now - (time.perf_counter() - started)
+        if ahead > SHORTEST_SLEEP:
+            progress(now, total)
+            time.sleep(ahead)
+    progress(total, total)
+
+
+def _ending(simulation: Simulation) -> str:
+    return "landed" if all(simulation.landed) else "in the air"
+
+
+def _in_memory(scenario: Scenario, realtime: bool, progress: Progress) -> Run:
+    kept: dict[str, list[Block]] = {stream.topic: [] for stream in all_streams(scenario)}
+    logs: list[LogLine] = []
+
+    def sink(blocks: Mapping[str, Block], lines: list[LogLine]) -> None:
+        for topic, block in blocks.items():
+            kept[topic].append(block)
+        logs.extend(lines)
+
+    simulation = Simulation(scenario, sink)
+    _to_the_end(simulation, realtime, progress)
+    logs.append(LogLine(simulation.time_us, "info", scenario.name, _ending(simulation)))
+    tracks = []
+    for drone in scenario.drones:
+        tables = {
+            name: _table(stream, kept[stream.topic])
+            for name, stream in streams_of(drone).items()
+            if kept.get(stream.topic)
+        }
+        tracks.append(Track(drone.name, drone.vehicle, controller_name(drone), tables))
+    return Run(scenario.name, tuple(tracks), tuple(logs), about(scenario), attachments(scenario))
+
+
+def _table(stream: Stream, blocks: list[Block]) -> Table:
+    times, rows = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return Table(stream.fields, stream.units, stream.kind, times, rows)
+
+
+def controller_name(drone: Drone) -> str:
+    """What a drone's controller is called: its name, or that of the function"""
+    return drone.controller if isinstance(drone.controller, str) else getattr(drone.controller, "__name__", "own")
+
+
+def all_streams(scenario: Scenario) -> list[Stream]:
+    """The streams of all its drones; an estimate that is the truth is not recorded twice"""
+    return [
+        stream
+        for drone in scenario.drones
+        for name, stream in streams_of(drone).items()
+        if name != "estimate" or drone.estimator.name != "truth"
+    ]
+
+
+def about(scenario: Scenario) -> dict[str, str]:
+    """What a recording says of itself: all that is needed to fly the same inputs again"""
+    from samara import __version__
+
+    timeline = timeline_of(scenario)
+    return {
+        "scenario": scenario.name,
+        "description": scenario.description,
+        "seed": str(scenario.seed),
+        "duration": repr(scenario.duration),
+        "rates": json.dumps(asdict(scenario.rates)),
+        "instants_us": json.dumps(timeline.extra_us),
+        "integrator": scenario.integrator,
+        "versions": json.dumps({"samara": __version__, "python": platform.python_version(), "numpy": np.__version__}),
+        "drones": json.dumps(
+            [
+                {
+                    "name": drone.name,
+                    "vehicle": drone.vehicle.name,
+                    "controller": controller_name(drone),
+                    "estimator": drone.estimator.name,
+                }
+                for drone in scenario.drones
+            ]
+        ),
+    }
+
+
+def attachments(scenario: Scenario) -> dict[str, bytes]:
+    """The files inside a recording: the scenario's text, and each drone's vehicle"""
+    files = {"scenario.toml": scenario.text.encode()} if scenario.text else {}
+    texts: dict[int, bytes] = {}
+    for drone in scenario.drones:
+        if id(drone.vehicle) not in texts:
+            try:
+                texts[id(drone.vehicle)] = vehicle_toml(drone.vehicle).encode()
+            except VehicleError:  # effects that are Python code have no file: the flight is recorded all the same
+                texts[id(drone.vehicle)] = b""
+        if texts[id(drone.vehicle)]:
+            files[f"vehicle/{drone.name}.toml"] = texts[id(drone.vehicle)]
+    return files
+
+
+def fingerprint(run: Run) -> str:
+    """SHA-256 over the state streams, times and numbers, of all drones in their order"""
+    digest = hashlib.sha256()
+    for track in run.tracks:
+        table = track.tables["state"]
+        digest.update(np.ascontiguousarray(table.times_us, dtype="<i8").tobytes())
+        digest.update(np.ascontiguousarray(table.rows, dtype="<f8").tobytes())
+    return digest.hexdigest()

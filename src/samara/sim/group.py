@@ -1,0 +1,120 @@
+"""Drones that are computed together, in the lanes of one batch: plant, estimator, pilot, and the arrays between them."""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.arrays import flatten, leaf_names, unflatten
+from samara.backends.machine import Code
+from samara.control.named import controller_named
+from samara.estimate.simple import TRUTH, Estimator
+from samara.physics.multirotor import Vehicle, at_rest
+from samara.sim.pilot import REFERENCE, CompiledPilot, PythonPilot, checked_controller
+from samara.sim.plant import CODES, Plant
+
+REFERENCE_FIELDS = tuple(leaf_names(REFERENCE))
+
+
+def sensors_rows(failed: frozenset[str]) -> list[int]:
+    """The rows of an estimate that no longer change when sensors fail: p, v without GPS or vision, ω without gyro, q without
+    magnetometer, the height without barometer"""
+    rows: set[int] = set()
+    if failed & {"gps", "vision"}:
+        rows |= set(range(6))
+    if "barometer" in failed:
+        rows |= {2, 5}
+    if "magnetometer" in failed:
+        rows |= set(range(6, 10))
+    if "gyro" in failed:
+        rows |= set(range(10, 13))
+    return sorted(rows)
+
+
+class Key(NamedTuple):
+    """What drones must share to be computed together."""
+
+    vehicle: Vehicle
+    controller: Any
+    healthy: tuple[bool, ...]
+    estimator: Estimator
+
+
+class Group:
+    """Drones that are computed together, in the lanes of one batch: plant, estimator, pilot, and their arrays."""
+
+    def __init__(self, key: Key, drones: tuple[int, ...], integrator: str, physics_us: int) -> None:
+        self.key, self.drones, n = key, drones, len(drones)
+        self.indices = np.array(drones)
+        self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us)
+        self.pilot = _pilot(key, n)
+        self.reference = np.zeros((len(REFERENCE_FIELDS), n))
+        self.references = np.zeros((0, len(REFERENCE_FIELDS), n))
+        self.first_tick = self.first_noise = 0
+        self.armed = np.ones(n)
+        self.all_armed = True
+        self.frozen_rows: list[tuple[int, list[int]]] = []
+        self.channels: np.ndarray | None = None
+        self.seen_insane = 0.0
+        self._estimator: Any = None
+        self.noise = np.zeros((0, 0, n))
+        self.estimate = self.plant.state
+        if key.estimator is not TRUTH:
+            self._estimator = _estimator_code(key.estimator, key.vehicle).machine(n)
+            self.estimate = self._estimator.carry[: len(self.plant.fields)]
+
+    def start_estimate(self) -> None:
+        """The first estimate is the truth, and so is every memory of it."""
+        if self._estimator is None:
+            return
+        for lane in range(len(self.drones)):
+            state = unflatten(at_rest(self.key.vehicle), iter(self.plant.state[:, lane].tolist()))
+            self._estimator.carry[:, lane] = flatten((state, self.key.estimator.initial(state)))
+
+    def update_estimate(self, draws: np.ndarray | None, dt: float) -> None:
+        machine, size = self._estimator, len(self.plant.fields)
+        if machine is None:
+            return
+        before = self.estimate.copy() if self.frozen_rows else None
+        machine.held[:size] = self.plant.state
+        if draws is not None:
+            machine.held[size:-1] = draws
+        machine.held[-1] = dt
+        machine.run()
+        for lane, rows in self.frozen_rows:
+            self.estimate[rows, lane] = before[rows, lane]  # type: ignore[index]
+
+    def control(self, tick: int, time_us: int) -> None:
+        self.reference[:] = self.references[tick - self.first_tick]
+        self.pilot.run(self.estimate, self.reference, time_us)
+        command = self.pilot.command
+        if self.channels is not None:
+            command = np.take_along_axis(command, self.channels, axis=0)
+        if self.all_armed:
+            self.plant.command[:] = command
+        else:
+            np.multiply(command, self.armed, out=self.plant.command)
+
+
+def _pilot(key: Key, n: int) -> CompiledPilot | PythonPilot:
+    if isinstance(key.controller, str):
+        code = _pilot_code(key.controller, key.vehicle, key.healthy)
+        return CompiledPilot(code, key.vehicle, n=n)
+    return PythonPilot(key.controller, key.vehicle, (), n=n)
+
+
+@lru_cache(maxsize=CODES)
+def _pilot_code(controller: str, vehicle: Vehicle, healthy: tuple[bool, ...]) -> Code:
+    named = controller_named(controller, vehicle, healthy)
+    return checked_controller(named.call, vehicle, named.memory)
+
+
+@lru_cache(maxsize=CODES)
+def _estimator_code(estimator: Estimator, vehicle: Vehicle) -> Code:
+    state = at_rest(vehicle)
+    draws = tuple(0.0 for _ in range(estimator.normals_needed))
+    return Code(
+        lambda own, held: estimator.update(held[0], held[1], own[1], held[2]),
+        (state, estimator.initial(state)),
+        (state, draws, 0.0),
+    )

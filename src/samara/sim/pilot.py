@@ -1,0 +1,93 @@
+"""Who gives the commands: a controller compiled for n drones, or a function of one's own, called for each.
+
+Both take what the autopilot knows (the estimate) and what it is asked (the reference), and leave a checked command.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from samara.algebra import ZERO
+from samara.arrays import flatten, unflatten
+from samara.backends.machine import Code
+from samara.ops import clamp, logical_and, where
+from samara.physics.multirotor import State, Vehicle, at_rest
+from samara.plan.reference import Reference
+from samara.sim.bus import UNIT_RANGE, require_command, sanitized
+from samara.sim.plant import empty_command
+
+REFERENCE = Reference(ZERO)
+LARGEST = 1e12  # in size; beyond it a command is no number
+
+
+def command_limits(vehicle: Vehicle) -> tuple[float, float] | None:
+    """[0, 1] for normalized commands and duties; speeds and wrenches have the motor's own limits"""
+    return UNIT_RANGE if vehicle.structure.actuation.name in ("normalized", "duty") else None
+
+
+def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> Code:
+    """A traceable controller(state, reference, vehicle, memory) → command, memory, followed by a look at what it gives
+
+    What is no number becomes 0 and is counted; a command out of range goes to its end.
+    """
+    limits, command = command_limits(vehicle), empty_command(vehicle)
+
+    def checked(own: Any, held: Any) -> Any:
+        wanted, kept = controller(held[0], held[1], vehicle, own[1])
+        count, sane = own[2], []
+        for u in wanted:
+            finite = logical_and(u > -LARGEST, u < LARGEST)
+            value = where(finite, u, 0.0)
+            count = count + where(finite, 0.0, 1.0)
+            sane.append(clamp(value, *limits) if limits else value)
+        return tuple(sane), kept, count
+
+    return Code(checked, (command, memory, 0.0), (at_rest(vehicle), REFERENCE))
+
+
+class CompiledPilot:
+    """A checked controller on arrays of n drones."""
+
+    def __init__(self, code: Code, vehicle: Vehicle, *, n: int = 1) -> None:
+        self._machine = code.machine(n)
+        commands, components = len(empty_command(vehicle)), len(flatten(at_rest(vehicle)))
+        self.command = self._machine.carry[:commands]
+        self.insane = self._machine.carry[-1]
+        self._estimate, self._reference = self._machine.held[:components], self._machine.held[components:]
+
+    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int) -> None:
+        """command ← controller(estimate, reference) for every drone"""
+        self._estimate[:] = estimate
+        self._reference[:] = reference
+        self._machine.run(1)
+
+
+class PythonPilot:
+    """A function of one's own with the same arguments, called with floats for each drone; NaN in its answer is an error."""
+
+    def __init__(self, controller: Callable[..., Any], vehicle: Vehicle, memory: Any, *, n: int = 1) -> None:
+        self._controller, self._vehicle, self._limits = controller, vehicle, command_limits(vehicle)
+        self._memories = [memory] * n
+        self.command = np.zeros((len(empty_command(vehicle)), n))
+        self.insane = np.zeros(n)
+        self._template = at_rest(vehicle)
+
+    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int) -> None:
+        for drone, memory in enumerate(self._memories):
+            state: State = unflatten(self._template, iter(estimate[:, drone].tolist()))
+            wanted: Reference = unflatten(REFERENCE, iter(reference[:, drone].tolist()))
+            answer = self._controller(state, wanted, self._vehicle, memory)
+            command, self._memories[drone] = _command_and_memory(answer, memory, len(self.command))
+            require_command(command, None, f"the controller of drone {drone}", time_us)
+            held, _ = sanitized(command, self._limits)
+            self.command[:, drone] = held
+
+
+def _command_and_memory(answer: Any, memory: Any, size: int) -> tuple[Any, Any]:
+    """What a controller returns: (command, memory), or the command alone when it keeps nothing."""
+    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) == 1 and len(answer[0]) == size:
+        return answer
+    if np.ndim(answer) == 1 and len(answer) == size:
+        return answer, memory
+    raise ValueError(f"the controller returned {answer!r}; expected {size} numbers, or (those, its memory)")

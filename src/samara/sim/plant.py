@@ -1,0 +1,207 @@
+"""The plant: drones of one vehicle between two instants, as machine code.
+
+Command and environment are held from instant to instant. `rk4` takes the steps of the physics axis; `rk45` chooses its own
+within them, and stops at every touch-down and lift-off of a contact point, found to a microsecond.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from samara.algebra import rotate
+from samara.arrays import flatten, leaf_names, unflatten
+from samara.backends.machine import Code
+from samara.integrate import DORMAND_PRINCE, embedded_step, rk4, step_factor
+from samara.physics.contact import contact_point
+from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
+from samara.sim.timeline import MICROSECONDS, plant_steps
+
+INTEGRATORS = ("rk4", "rk45")
+CONTACT_RESOLUTION = 1e-6  # [s]
+SMALLEST_STEP = 1e-8  # [s]: what asks for less is a jump of the force, as where a foot begins to slip, and is stepped over
+RTOL, ATOL = 1e-8, 1e-10
+CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and flying it again none
+
+
+def empty_command(vehicle: Vehicle) -> Command:
+    """0 for each rotor, or a wrench of 0"""
+    return tuple(0.0 for _ in vehicle.rotors) or (0.0,) * 4
+
+
+def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environment:
+    """The environment with a power of 1 for each motor, ready to be changed"""
+    return environment._replace(motor_power=tuple(1.0 for _ in vehicle.rotors))
+
+
+def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Any, ...]:
+    """How deep each contact point is below the ground  [m]"""
+    if not vehicle.has("contact"):
+        return ()
+    omega_W = rotate(state.q_WB, state.omega_B)
+    return tuple(
+        contact_point(state.p_W, state.v_W, omega_W, rotate(state.q_WB, point_B), ground=environment.ground).depth
+        for point_B in vehicle["contact"].points_B
+    )
+
+
+@lru_cache(maxsize=CODES)
+def _fixed_code(vehicle: Vehicle) -> Code:
+    def step(own: State, held: Any) -> State:
+        return rk4(lambda x: derivative(x, held[0], vehicle, held[1]), own, held[2])
+
+    return Code(step, at_rest(vehicle), (empty_command(vehicle), environment_of(vehicle), 0.0))
+
+
+@lru_cache(maxsize=CODES)
+def _trial_code(vehicle: Vehicle) -> Code:
+    """A step of its own choice: (state after it, its error) from (state, command, environment, h)."""
+
+    def trial(own: Any, held: Any) -> Any:
+        before, command, environment, h = held
+        return embedded_step(
+            DORMAND_PRINCE, lambda x: derivative(x, command, vehicle, environment), before, h, RTOL, ATOL
+        )
+
+    state = at_rest(vehicle)
+    return Code(trial, (state, 0.0), (state, empty_command(vehicle), environment_of(vehicle), 0.0))
+
+
+@lru_cache(maxsize=CODES)
+def _depths_code(vehicle: Vehicle) -> Code:
+    state, environment = at_rest(vehicle), environment_of(vehicle)
+    depths = contact_depths(state, vehicle, environment)
+    return Code(lambda own, held: contact_depths(held[0], vehicle, held[1]), depths, (state, environment))
+
+
+class Plant:
+    """n drones of one vehicle: `state` (components, n), `command` and `environment` are arrays to be read and written.
+
+    `fields` and `environment_fields` name the rows.
+    """
+
+    def __init__(self, vehicle: Vehicle, *, n: int = 1, integrator: str = "rk4", physics_us: int = 1000) -> None:
+        if integrator not in INTEGRATORS:
+            raise ValueError(f"integrator {integrator!r}: expected one of {', '.join(INTEGRATORS)}")
+        self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
+        state, environment = at_rest(vehicle), environment_of(vehicle)
+        self.fields = tuple(leaf_names(state))
+        self.environment_fields = tuple(leaf_names(environment))
+        self.contact_times_us: list[float] = []
+        if integrator == "rk4":
+            self._machine = _fixed_code(vehicle).machine(n)
+            self.state, held = self._machine.carry, self._machine.held
+        else:
+            self._trial = _trial_code(vehicle).machine()
+            self.state = np.repeat(np.array(flatten(state), dtype=float)[:, None], n, axis=1)
+            held = np.repeat(self._trial.held[len(self.state) :], n, axis=1)
+            self._next_step = [1e-4] * n
+        commands = len(empty_command(vehicle))
+        self.command = held[:commands]
+        self.environment = held[commands : commands + len(self.environment_fields)]
+        self._dt = held[-1]
+        self._depths = _depths_code(vehicle).machine(n) if vehicle.has("contact") else None
+        self._one_depth = _depths_code(vehicle).machine() if vehicle.has("contact") else None
+        self._held_us = 0
+
+    def row(self, name: str) -> int:
+        """The row of `environment` that a field is in"""
+        return self.environment_fields.index(name)
+
+    def advance(self, start_us: int, end_us: int) -> None:
+        """From one instant to the next"""
+        if self.integrator == "rk45":
+            for drone in range(self.n):
+                self._adapt(drone, start_us, (end_us - start_us) / MICROSECONDS)
+            return
+        physics_us = self.physics_us
+        if start_us % physics_us == 0 and (end_us - start_us) % physics_us == 0:
+            if self._held_us != physics_us:
+                self._hold(physics_us)
+            self._machine.run((end_us - start_us) // physics_us)
+            return
+        for dt_us, steps in plant_steps(start_us, end_us, physics_us):
+            self._hold(dt_us)
+            self._machine.run(steps)
+
+    def _hold(self, dt_us: int) -> None:
+        self._dt[:] = dt_us / MICROSECONDS
+        self._held_us = dt_us
+
+    # Touching the ground ---------------------------------------------------------------------------------------------
+
+    def depths(self) -> np.ndarray:
+        """How deep each contact point of each drone is below the ground, (points, n)  [m]"""
+        if self._depths is None:
+            return np.empty((0, self.n))
+        components = len(self.fields)
+        self._depths.held[:components] = self.state
+        self._depths.held[components:] = self.environment
+        self._depths.run()
+        return self._depths.carry
+
+    # Steps of its own choice -----------------------------------------------------------------------------------------
+
+    def _adapt(self, drone: int, start_us: int, duration: float) -> None:
+        """Dormand and Prince's step through the duration, split where a contact point touches down or lifts off."""
+        machine, size = self._trial, len(self.fields)
+        machine.held[:size, 0] = self.state[:, drone]
+        machine.held[size:-1, 0] = np.concatenate([self.command[:, drone], self.environment[:, drone]])
+        time, h = 0.0, self._next_step[drone]
+        touching = self._touching(machine.held[:size])
+        while time < duration:
+            last = h >= duration - time
+            tried = min(h, duration - time)
+            error = self._try(tried)
+            if not error < np.inf:
+                raise FloatingPointError(f"the rate of change is not finite at {start_us / MICROSECONDS + time:.6f} s")
+            factor = step_factor(error, DORMAND_PRINCE.order)
+            if error > 1.0 and tried > SMALLEST_STEP:
+                h = max(tried * factor, SMALLEST_STEP)
+                continue
+            now = self._touching(machine.carry[:size])
+            if now != touching:
+                tried, now = self._first_change(tried, touching, now)
+                self.contact_times_us.append(start_us + (time + tried) * MICROSECONDS)
+                touching, last, factor = now, False, 1.0
+            machine.held[:size] = machine.carry[:size]
+            time = duration if last else time + tried
+            h = max(tried * factor, h if last else 0.0) if factor >= 1.0 else tried * factor
+        self._next_step[drone] = h
+        self.state[:, drone] = machine.held[:size, 0]
+
+    def _try(self, h: float) -> float:
+        self._trial.held[-1] = h
+        self._trial.run()
+        return float(self._trial.carry[-1, 0])
+
+    def _touching(self, state: np.ndarray) -> tuple[bool, ...]:
+        if self._one_depth is None:
+            return ()
+        components = len(self.fields)
+        self._one_depth.held[:components] = state
+        self._one_depth.held[components:] = self._trial.held[-1 - len(self.environment_fields) : -1]
+        self._one_depth.run()
+        return tuple((self._one_depth.carry[:, 0] > 0.0).tolist())
+
+    def _first_change(self, h: float, before: tuple[bool, ...], after: tuple[bool, ...]) -> tuple[float, Any]:
+        """The shortest step, to a microsecond, after which a contact point's touch has changed; it is left in place."""
+        size, low = len(self.fields), 0.0
+        while h - low > CONTACT_RESOLUTION:
+            middle = 0.5 * (low + h)
+            self._try(middle)
+            now = self._touching(self._trial.carry[:size])
+            low, h, after = (middle, h, after) if now == before else (low, middle, now)
+        self._try(h)
+        return h, after
+
+
+def place(plant: Plant, drone: int, state: State) -> None:
+    """Puts a drone of the plant into a state"""
+    plant.state[:, drone] = flatten(state)
+
+
+def state_of(plant: Plant, drone: int) -> State:
+    """The state of one drone, as a named tuple of floats"""
+    own: State = unflatten(at_rest(plant.vehicle), iter(plant.state[:, drone].tolist()))
+    return own

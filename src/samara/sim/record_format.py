@@ -1,0 +1,81 @@
+"""What a recording holds: streams of numbers with names and units, and lines of log."""
+
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+FORMAT = 1
+"""Raised when a reader of the old number could not read the new file."""
+ABOUT = "samara.recording"  # the metadata record that makes an MCAP file a recording of ours
+OWN = "samara"  # the metadata record with what the caller gave
+LOG_TOPIC = "/log"
+TRANSFORM_TOPIC = "/tf"
+LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
+MOST_FIELDS = 10_000  # protobuf keeps field numbers from 19 000 for itself
+
+TOPIC = re.compile(r"(/[A-Za-z0-9_-]+)+")
+KIND = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+
+
+class RecordingError(ValueError):
+    """A file that is no recording, or a recording that cannot be made. The text is one sentence."""
+
+
+class Stream(NamedTuple):
+    """Rows of numbers under one topic: '/drone0/state', the names 'p_W.x', their units 'm', and the kind 'samara.State'."""
+
+    topic: str
+    fields: tuple[str, ...]
+    units: tuple[str, ...]
+    kind: str
+
+
+class LogLine(NamedTuple):
+    """One line of log: who says what, when, and how loud (debug, info, warning, error, fatal)."""
+
+    time_us: int
+    level: str
+    name: str
+    message: str
+
+
+def require_stream(stream: Stream) -> None:
+    """RecordingError naming what a stream lacks: a topic, a kind, names once each, and as many units."""
+    if not TOPIC.fullmatch(stream.topic):
+        raise RecordingError(f"topic {stream.topic!r}: expected parts of letters and digits, as in '/drone0/state'")
+    if stream.topic in (LOG_TOPIC, TRANSFORM_TOPIC):
+        raise RecordingError(f"topic {stream.topic!r}: expected another name; the recorder writes this one itself")
+    if not KIND.fullmatch(stream.kind):
+        raise RecordingError(f"{stream.topic}: kind {stream.kind!r}: expected a dotted name, as in 'samara.State'")
+    if len(stream.units) != len(stream.fields):
+        raise RecordingError(
+            f"{stream.topic}: {len(stream.units)} units; expected {len(stream.fields)}, one for each field"
+        )
+    if len(stream.fields) > MOST_FIELDS:
+        raise RecordingError(f"{stream.topic}: {len(stream.fields)} fields; expected at most {MOST_FIELDS}")
+    for name, times in Counter(stream.fields).items():
+        if name in ("time", "time_us"):
+            raise RecordingError(
+                f"{stream.topic}: field {name!r}: expected another name; every row has its time already"
+            )
+        if not name or times > 1:
+            raise RecordingError(f"{stream.topic}: field {name!r}: expected every field to have a name of its own")
+
+
+def stream_metadata(stream: Stream) -> dict[str, str]:
+    """What protobuf has no place for, as the metadata of a channel."""
+    return {"kind": stream.kind, "fields": json.dumps(stream.fields), "units": json.dumps(stream.units)}
+
+
+def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
+    """The inverse of `stream_metadata`."""
+    fields, units = (tuple(map(str, json.loads(metadata[key]))) for key in ("fields", "units"))
+    return Stream(topic, fields, units, metadata["kind"])
+
+
+def checksum(metadata: Mapping[str, str]) -> str:
+    """MCAP protects chunks and attachments by a CRC-32, but not metadata: this one does."""
+    return f"{zlib.crc32(json.dumps(sorted(metadata.items())).encode()):08x}"

@@ -1,0 +1,274 @@
+"""A run: a flight that was flown, as arrays with names and units."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.algebra import Quat, euler_from_quat
+from samara.physics.multirotor import Vehicle
+from samara.sim.recorder import LogLine, Recorder, Stream
+from samara.sim.recording import Recording, RecordingError, Table, read_recording
+from samara.sim.scenario import Expect
+from samara.vehicles.loader import parse_vehicle
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """One drone's flight. Arrays have time first; `tables` holds every recorded stream with names and units."""
+
+    name: str
+    vehicle: Vehicle
+    controller: str
+    tables: Mapping[str, Table]
+
+    @property
+    def time(self) -> Array:
+        """t of every logged state  [s]"""
+        return self.tables["state"].time
+
+    @property
+    def position(self) -> Array:
+        """p_W, (m, 3)  [m]"""
+        return self.tables["state"]["p_W"]
+
+    @property
+    def velocity(self) -> Array:
+        """v_W, (m, 3)  [m/s]"""
+        return self.tables["state"]["v_W"]
+
+    @property
+    def attitude(self) -> Array:
+        """q_WB as w, x, y, z, (m, 4)"""
+        return self.tables["state"]["q_WB"]
+
+    @cached_property
+    def euler(self) -> Array:
+        """roll, pitch, yaw, (m, 3)  [rad]"""
+        return np.stack(euler_from_quat(Quat(*self.attitude.T)), axis=1)
+
+    @property
+    def angular_velocity(self) -> Array:
+        """omega_B, (m, 3)  [rad/s]"""
+        return self.tables["state"]["omega_B"]
+
+    @property
+    def rotor_speed(self) -> Array:
+        """Ω of every rotor, (m, n)  [rad/s]"""
+        return self.tables["state"]["rotor_speed"] if self.vehicle.rotors else np.empty((len(self.time), 0))
+
+    @property
+    def command_time(self) -> Array:
+        """t of every command  [s]"""
+        return self.tables["command"].time
+
+    @property
+    def command(self) -> Array:
+        """What each motor was told, (k, n), at `command_time`"""
+        return self.tables["command"].rows
+
+    @property
+    def reference_position(self) -> Array:
+        """Where it was asked to be, (m, 3)  [m]"""
+        return self.tables["reference"]["p_W"]
+
+    @property
+    def wind(self) -> Array:
+        """The wind at every logged time, held since it last changed, (m, 3)  [m/s]"""
+        table = self.tables["environment"]
+        held = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
+        return table["wind_W"][held]
+
+    @cached_property
+    def tilt(self) -> Array:
+        """The angle between body z and up  [rad]"""
+        x, y = self.attitude[:, 1], self.attitude[:, 2]
+        return np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0))
+
+    @cached_property
+    def error(self) -> Array:
+        """|p − p_reference|  [m]"""
+        return np.linalg.norm(self.position - self.reference_position, axis=1)
+
+    @property
+    def charge(self) -> Array | None:
+        """State of charge of the first battery, from 1 to 0; None without one that empties"""
+        if not self.vehicle.has("battery"):
+            return None
+        name = f"effects[{self.vehicle.index('battery')}][0].charge"
+        table = self.tables["state"]
+        return table[name] if name in table.fields else None
+
+    def summary(self) -> dict[str, str]:
+        """What a person asks first: how close it ended, how well it followed, how hard it worked"""
+        lines = {
+            "vehicle": self.vehicle.name,
+            "controller": self.controller,
+            "final position": "({:.2f}, {:.2f}, {:.2f}) m".format(*self.position[-1]),
+            "final position error": f"{100.0 * self.error[-1]:.2f} cm",
+            "tracking error, RMS": f"{100.0 * math.sqrt(float((self.error**2).mean())):.1f} cm",
+            "tracking error, largest": f"{100.0 * float(self.error.max()):.1f} cm",
+            "tilt, largest": f"{math.degrees(float(self.tilt.max())):.1f}°",
+        }
+        if self.vehicle.rotors:
+            lines["rotor speed, largest"] = f"{float(self.rotor_speed.max()):.0f} rad/s"
+        if self.charge is not None:
+            lines["charge left"] = f"{100.0 * float(self.charge[-1]):.1f} %"
+        return lines
+
+
+class Judged(NamedTuple):
+    """One thing a scenario expects, and whether it came true."""
+
+    text: str
+    true: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A flight of one drone or more. `run["name"]` is a drone's track; the first drone's arrays are the run's own."""
+
+    scenario: str
+    tracks: tuple[Track, ...]
+    logs: tuple[LogLine, ...]
+    metadata: Mapping[str, str]
+    attachments: Mapping[str, bytes]
+    problem: str = ""
+
+    def __getitem__(self, name: str) -> Track:
+        for track in self.tracks:
+            if track.name == name:
+                return track
+        raise KeyError(f"no drone {name!r}; there are {', '.join(track.name for track in self.tracks)}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Track, name):
+            raise AttributeError(f"a run has no {name!r}")
+        return getattr(self.tracks[0], name)
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of every recorded field, by stream and field: 'state.p_W.x': 'm'"""
+        return {
+            f"{stream}.{field}": unit
+            for stream, table in self.tracks[0].tables.items()
+            for field, unit in zip(table.fields, table.units, strict=True)
+        }
+
+    @property
+    def crashed(self) -> tuple[str, ...]:
+        """The names of drones that hit the ground too hard, or lay on it"""
+        return tuple(line.message.partition(" crashed")[0] for line in self.logs if " crashed: " in line.message)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Writes the run as an MCAP file, with everything in it, and tells where"""
+        streams = [
+            Stream(f"/{track.name}/{name}", table.fields, table.units, table.kind)
+            for track in self.tracks
+            for name, table in track.tables.items()
+        ]
+        with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite) as recorder:
+            for second in range(int(self.tracks[0].time[-1]) + 2):
+                recorder.write(*self._second(second))
+            if recorder.problem:
+                raise OSError(recorder.problem)
+        return Path(path)
+
+    def _second(self, second: int) -> tuple[dict[str, tuple[Array, Array]], list[LogLine]]:
+        """What happened in one second: a chunk of a file that can be read piece by piece."""
+        low, high = second * 1_000_000, (second + 1) * 1_000_000
+        blocks = {}
+        for track in self.tracks:
+            for name, table in track.tables.items():
+                first, last = np.searchsorted(table.times_us, (low, high))
+                if last > first:
+                    blocks[f"/{track.name}/{name}"] = table.times_us[first:last], table.rows[first:last]
+        return blocks, [line for line in self.logs if low <= line.time_us < high]
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Position, attitude, motors and path; to a PNG when given a path, else as a Matplotlib figure"""
+        from samara.view.run import draw_run
+
+        return draw_run(self, path)
+
+
+def judge(run: Run, expect: Expect) -> list[Judged]:
+    """Each expectation of a scenario, against what was flown"""
+    return list(_judged(run, expect))
+
+
+def _judged(run: Run, expect: Expect) -> Iterator[Judged]:
+    crashed = set(run.crashed)
+    if expect.no_crash:
+        unexpected = sorted(crashed - set(expect.crashed))
+        yield Judged(
+            "no crash" if not expect.crashed else f"no crash but of {', '.join(expect.crashed)}", not unexpected
+        )
+    for name in expect.crashed:
+        yield Judged(f"{name} crashes", name in crashed)
+    first = run.tracks[0]
+    if expect.final_position is not None:
+        off = float(np.linalg.norm(first.position[-1] - np.array(expect.final_position)))
+        place = ", ".join(f"{x:g}" for x in expect.final_position)
+        yield Judged(f"ends within {expect.within:g} m of ({place}): {off:.3f} m", off <= expect.within)
+    if expect.landed is not None:
+        landed = bool(run.logs) and run.logs[-1].message == "landed"
+        yield Judged("landed at the end" if expect.landed else "in the air at the end", landed == expect.landed)
+    for track in run.tracks:
+        if track.name in expect.crashed:
+            continue
+        of = f" of {track.name}" if len(run.tracks) > 1 else ""
+        if expect.max_tilt_deg is not None:
+            most = math.degrees(float(track.tilt.max()))
+            yield Judged(f"tilt{of} at most {expect.max_tilt_deg:g}°: {most:.1f}°", most <= expect.max_tilt_deg)
+        if expect.max_error is not None:
+            worst = float(track.error.max())
+            yield Judged(f"error{of} at most {expect.max_error:g} m: {worst:.3f} m", worst <= expect.max_error)
+        if expect.min_height is not None:
+            lowest = float(track.position[:, 2].min())
+            yield Judged(f"height{of} at least {expect.min_height:g} m: {lowest:.2f} m", lowest >= expect.min_height)
+
+
+def run_from(recording: Recording) -> Run:
+    """The run that a recording holds"""
+    try:
+        drones = json.loads(recording.metadata["drones"])
+        tracks = []
+        vehicles: dict[str, Vehicle] = {}
+        for own in drones:
+            text = recording.attachments[f"vehicle/{own['name']}.toml"].decode()
+            prefix = f"/{own['name']}/"
+            tables = {
+                topic.removeprefix(prefix): table
+                for topic, table in recording.streams.items()
+                if topic.startswith(prefix) and topic.count("/") == 2
+            }
+            if text not in vehicles:
+                vehicles[text] = parse_vehicle(text, f"{own['name']}.toml")
+            tracks.append(Track(own["name"], vehicles[text], own["controller"], tables))
+    except (KeyError, ValueError, TypeError) as error:
+        raise RecordingError(
+            f"{recording.path}: holds no flight ({type(error).__name__}: {error}); expected a run of `samara fly`"
+        ) from None
+    if not tracks or any("state" not in track.tables or not len(track.time) for track in tracks):
+        raise RecordingError(f"{recording.path}: holds no state of any drone; expected at least one")
+    return Run(
+        recording.metadata.get("scenario", recording.path.stem),
+        tuple(tracks),
+        recording.logs,
+        recording.metadata,
+        recording.attachments,
+        recording.problem,
+    )
+
+
+def load_run(path: str | Path) -> Run:
+    """A run from its file"""
+    return run_from(read_recording(path))

@@ -1,0 +1,66 @@
+"""A scenario: who flies what, where, in which air, and what happens meanwhile. Frozen; `scenario_file` reads it from TOML."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from samara.algebra import ZERO, Vec3
+from samara.estimate.simple import TRUTH, Estimator
+from samara.physics.multirotor import CALM, Environment, Vehicle
+from samara.plan.trajectory import Trajectory
+from samara.sim.events import Event
+from samara.sim.timeline import Rates
+from samara.sim.wind import NoWind, WindSource
+
+
+@dataclass(frozen=True)
+class Drone:
+    """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.
+
+    It starts at rest on its feet at `start_W`, or hovering there when `airborne`. A controller is a name, or a function
+    controller(state, reference, vehicle, memory) → command, or (command, memory).
+    """
+
+    name: str
+    vehicle: Vehicle
+    task: Trajectory
+    start_W: Vec3 = ZERO
+    yaw: float = 0.0
+    airborne: bool = False
+    armed: bool = True
+    controller: str | Callable[..., Any] = "geometric"
+    estimator: Estimator = TRUTH
+    motor_map: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Expect:
+    """What must be true at the end of a flight, or on the way; None asks nothing. Lengths in m, angles in degrees."""
+
+    final_position: Vec3 | None = None
+    within: float = 0.2
+    no_crash: bool = True
+    landed: bool | None = None
+    max_tilt_deg: float | None = None
+    max_error: float | None = None
+    min_height: float | None = None
+    crashed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Drones in one world for so many seconds. `text` is the file it was read from."""
+
+    name: str
+    drones: tuple[Drone, ...]
+    duration: float
+    seed: int = 0
+    rates: Rates = field(default_factory=Rates)
+    wind: WindSource = field(default_factory=NoWind)
+    environment: Environment = CALM
+    events: tuple[Event, ...] = ()
+    integrator: str = "rk4"
+    strict: bool = False
+    expect: Expect = field(default_factory=Expect)
+    description: str = ""
+    text: str = field(default="", compare=False)

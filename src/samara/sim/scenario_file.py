@@ -1,0 +1,571 @@
+"""From a TOML file to a scenario: strict, and one sentence about what is wrong.
+
+A table becomes a call: `kind = "circle"` of a task calls `samara.plan.trajectory.circle` with the table's other keys as its
+arguments, `do = "go_to"` of an event calls `samara.sim.events.go_to`, and so on; what a function does not take is refused. A
+key that ends in `_deg` is the angle without that ending, in degrees.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from importlib import resources
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from samara.algebra import Vec3, norm
+from samara.control.named import CONTROLLERS
+from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
+from samara.physics.atmosphere import air_density
+from samara.physics.contact import Ground
+from samara.physics.multirotor import CALM, Environment
+from samara.plan import trajectory
+from samara.plan.trajectory import Trajectory
+from samara.sim import events, wind
+from samara.sim.events import Event
+from samara.sim.plant import INTEGRATORS
+from samara.sim.scenario import Drone, Expect, Scenario
+from samara.sim.timeline import Rates
+from samara.sim.wind import NoWind, WindSource
+from samara.vehicles.loader import vehicle
+
+SCHEMA = 1
+TRANSFER_SPEED = 1.5  # [m/s], from where one task ends to where the next begins
+LONGEST = 86400.0  # [s]
+MOST_DRONES = 10_000
+
+TASKS: dict[str, Callable[..., Trajectory]] = {
+    "hover": trajectory.hover,
+    "waypoints": trajectory.waypoints,
+    "line": trajectory.line,
+    "take_off": trajectory.take_off,
+    "land": trajectory.land,
+    "circle": trajectory.circle,
+    "helix": trajectory.helix,
+    "figure8": trajectory.figure8,
+    "lissajous": trajectory.lissajous,
+    "race": trajectory.race,
+}
+WINDS: dict[str, Callable[..., WindSource]] = {
+    "none": wind.NoWind,
+    "constant": wind.Constant,
+    "step": wind.Step,
+    "gust": wind.Gust,
+    "turbulence": wind.OrnsteinUhlenbeck,
+}
+ACTIONS: dict[str, Callable[..., Any]] = {
+    own.__name__: own
+    for own in (
+        events.arm,
+        events.disarm,
+        events.go_to,
+        events.return_home,
+        events.land,
+        events.wind_step,
+        events.gust,
+        events.fail_motor,
+        events.degrade_motor,
+        events.restore_motor,
+        events.disconnect_battery,
+        events.connect_battery,
+        events.fail_cell,
+        events.fail_sensor,
+        events.restore_sensor,
+        events.freeze_estimator,
+        events.unfreeze_estimator,
+        events.add_payload,
+    )
+}
+
+
+class ScenarioError(ValueError):
+    """A scenario file with something wrong in it; the message is one sentence."""
+
+
+def scenario_names() -> list[str]:
+    """The names of the scenarios that come with Samara."""
+    return sorted(
+        entry.name[:-5] for entry in resources.files("samara.scenarios").iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def load_scenario(name_or_path: str | Path, settings: Mapping[str, Any] | None = None) -> Scenario:
+    """A scenario by its shipped name or from a file; `settings` such as {"duration": 5.0} are put into the file first"""
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ScenarioError(f"{path}: cannot be read ({error}); expected a scenario file") from None
+        return parse_scenario(text, path.name, settings, path.parent)
+    if str(name_or_path) in scenario_names():
+        entry = resources.files("samara.scenarios").joinpath(f"{name_or_path}.toml")
+        return parse_scenario(entry.read_text(encoding="utf-8"), f"{name_or_path}.toml", settings)
+    raise ScenarioError(
+        f"no scenario {str(name_or_path)!r}; expected a .toml file or one of {', '.join(scenario_names())}"
+    )
+
+
+def parse_scenario(
+    text: str, origin: str, settings: Mapping[str, Any] | None = None, folder: Path | None = None
+) -> Scenario:
+    """A scenario from the text of a file; `origin` is what errors call it, `folder` where its own vehicles are"""
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"{origin}: is not TOML ({error})") from None
+    for key, value in (settings or {}).items():
+        _put(document, key, value, origin)
+    file = _Table(document, origin, "")
+    schema = file.take("schema", SCHEMA)
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise file.error("schema", schema, f"{SCHEMA}; this Samara reads no other")
+    name, description = file.text("name", Path(origin).stem), file.text("description", "")
+    duration = file.number("duration", above=0.0, upto=LONGEST)
+    seed = file.whole("seed", 0, low=0, high=2**63 - 1)
+    integrator = file.text("integrator", "rk4", INTEGRATORS)
+    strict = file.flag("strict", False)
+    rates = _rates(file)
+    drones = _drones(file, rates, folder)
+    happening = tuple(_event(table, drones) for table in file.tables("events"))
+    scenario = Scenario(
+        name,
+        drones,
+        duration,
+        seed,
+        rates,
+        _wind(file),
+        _environment(file),
+        happening,
+        integrator,
+        strict,
+        _expect(file, drones),
+        description,
+        _text_with(text, settings),
+    )
+    file.finish()
+    return scenario
+
+
+def _text_with(text: str, settings: Mapping[str, Any] | None) -> str:
+    if not settings:
+        return text
+    return text + "".join(f"\n# set: {key} = {value!r}" for key, value in settings.items()) + "\n"
+
+
+# Tables that know their names ---------------------------------------------------------------------------------------
+
+
+class _Table:
+    """A table of the file that forgets what was read, so that what is left over is unknown."""
+
+    def __init__(self, entries: Any, origin: str, path: str) -> None:
+        if not isinstance(entries, dict):
+            raise ScenarioError(f"{origin}: {path} = {_shown(entries)}: expected a table")
+        self.entries, self.origin, self.path = dict(entries), origin, path
+        self.asked: dict[str, None] = {}
+
+    def name(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def error(self, key: str, value: Any, expected: str) -> ScenarioError:
+        return ScenarioError(f"{self.origin}: {self.name(key)} = {_shown(value)}: expected {expected}")
+
+    def has(self, key: str) -> bool:
+        self.asked[key] = None
+        return key in self.entries
+
+    def take(self, key: str, default: Any = None) -> Any:
+        self.asked[key] = None
+        if key not in self.entries:
+            if default is None:
+                raise ScenarioError(f"{self.origin}: {self.name(key)} is missing")
+            return default
+        return self.entries.pop(key)
+
+    def text(self, key: str, default: str | None = None, choices: tuple[str, ...] = ()) -> str:
+        value = self.take(key, default)
+        if not isinstance(value, str) or (choices and value not in choices):
+            raise self.error(key, value, f"one of {', '.join(choices)}" if choices else "a text")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.take(key, default) if self.has(key) else default
+        if not isinstance(value, bool):
+            raise self.error(key, value, "true or false")
+        return value
+
+    def number(
+        self, key: str, default: float | None = None, *, above: float = -math.inf, upto: float = math.inf
+    ) -> float:
+        value = self.take(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not above < value <= upto:
+            limits = [f"above {above:g}"] * (above > -math.inf) + [f"up to {upto:g}"] * (upto < math.inf)
+            raise self.error(key, value, " ".join(["a number", " and ".join(limits)]).strip())
+        return float(value)
+
+    def whole(self, key: str, default: int, *, low: int, high: int) -> int:
+        value = self.take(key, default) if self.has(key) else default
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.error(key, value, f"a whole number from {low} to {high}")
+        return value
+
+    def vector(self, key: str, default: Any = None) -> Vec3:
+        value = self.take(key, default)
+        if not isinstance(value, (list, tuple)) or len(value) != 3 or not all(_is_number(x) for x in value):
+            raise self.error(key, value, "three finite numbers")
+        return Vec3(*(float(x) for x in value))
+
+    def table(self, key: str) -> "_Table | None":
+        return _Table(self.entries.pop(key), self.origin, self.name(key)) if self.has(key) else None
+
+    def tables(self, key: str) -> list["_Table"]:
+        value = self.entries.pop(key) if self.has(key) else []
+        if not isinstance(value, list):
+            raise self.error(key, value, "a list of tables")
+        return [_Table(each, self.origin, f"{self.name(key)}[{i}]") for i, each in enumerate(value)]
+
+    def finish(self) -> None:
+        for key, value in self.entries.items():
+            raise self.error(key, value, f"only the keys {', '.join(self.asked)} here")
+
+    def call(self, function: Callable[..., Any], **given: Any) -> Any:
+        """function(**the rest of the table), every value of the type its parameter asks for"""
+        hints = get_type_hints(function)
+        parameters = {key: own for key, own in signature(function).parameters.items() if key not in given}
+        keywords: dict[str, Any] = dict(given)
+        for key in list(self.entries):
+            plain = key.removesuffix("_deg")
+            if plain not in parameters:
+                allowed = ", ".join(parameters) or "none"
+                raise self.error(key, self.entries[key], f"only the keys {allowed} here")
+            value = _typed(self, key, self.entries.pop(key), hints.get(plain, Any))
+            keywords[plain] = math.radians(value) if key != plain else value
+        for key, own in parameters.items():
+            if own.default is Parameter.empty and key not in keywords:
+                raise ScenarioError(f"{self.origin}: {self.name(key)} is missing")
+        try:
+            return function(**keywords)
+        except (ValueError, TypeError) as error:
+            raise ScenarioError(f"{self.origin}: {self.path}: {error}") from None
+
+
+def _typed(table: _Table, key: str, value: Any, hint: Any) -> Any:
+    if hint is float and not _is_number(value):
+        raise table.error(key, value, "a finite number")
+    if hint is int and (isinstance(value, bool) or not isinstance(value, int)):
+        raise table.error(key, value, "a whole number")
+    if hint is str and not isinstance(value, str):
+        raise table.error(key, value, "a text")
+    if hint is bool and not isinstance(value, bool):
+        raise table.error(key, value, "true or false")
+    if hint is Vec3:
+        if not isinstance(value, list) or len(value) != 3 or not all(_is_number(x) for x in value):
+            raise table.error(key, value, "three finite numbers")
+        return Vec3(*(float(x) for x in value))
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e12
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+# The parts of the file ----------------------------------------------------------------------------------------------
+
+
+def _rates(file: _Table) -> Rates:
+    table = file.table("rates")
+    if table is None:
+        return Rates()
+    names = tuple(own.name for own in fields(Rates))
+    values = {name: table.number(name, above=0.0) for name in names if table.has(name)}
+    table.finish()
+    rates = Rates(**values)
+    try:
+        rates.periods()
+    except ValueError as error:
+        raise ScenarioError(f"{file.origin}: {error}") from None
+    return rates
+
+
+def _environment(file: _Table) -> Environment:
+    table = file.table("environment")
+    if table is None:
+        return CALM
+    density = CALM.air_density
+    if table.has("altitude"):
+        density = air_density(table.number("altitude", above=-1000.0, upto=20000.0))
+    if table.has("air_density"):
+        density = table.number("air_density", above=0.0, upto=10.0)
+    ground = Ground()
+    if table.has("ground_normal"):
+        normal = table.vector("ground_normal")
+        if normal.z <= 0.0:
+            raise table.error("ground_normal", list(normal), "a vector that points up")
+        ground = Ground(normal_W=normal / norm(normal))
+    if table.has("ground_height"):
+        ground = ground._replace(point_W=Vec3(0.0, 0.0, table.number("ground_height")))
+    table.finish()
+    return CALM._replace(air_density=density, ground=ground)
+
+
+def _wind(file: _Table) -> WindSource:
+    if not file.has("wind"):
+        return NoWind()
+    if isinstance(file.entries["wind"], dict):
+        file.entries["wind"] = [file.entries["wind"]]
+    sources = []
+    for table in file.tables("wind"):
+        kind = table.text("kind", choices=tuple(WINDS))
+        if table.has("from_deg"):
+            speed, direction = table.number("speed", above=0.0), math.radians(table.number("from_deg"))
+            maker: Any = getattr(WINDS[kind], "from_direction", None)
+            if maker is None:
+                raise table.error("from_deg", math.degrees(direction), "no direction: there is no wind")
+            sources.append(table.call(maker, speed=speed, direction_from=direction))
+        else:
+            sources.append(table.call(WINDS[kind]))
+    return sources[0] if len(sources) == 1 else wind.Sum(tuple(sources))
+
+
+def _drones(file: _Table, rates: Rates, folder: Path | None) -> tuple[Drone, ...]:
+    drones: list[Drone] = []
+    for table in file.tables("drones"):
+        drones += _copies(table, rates, folder, len(drones))
+    if not drones:
+        raise ScenarioError(f"{file.origin}: drones is missing: expected one [[drones]] at least")
+    names = [own.name for own in drones]
+    for own in names:
+        if names.count(own) > 1:
+            raise ScenarioError(f"{file.origin}: two drones are called {own!r}; expected a name for each")
+    return tuple(drones)
+
+
+def _copies(table: _Table, rates: Rates, folder: Path | None, before: int) -> list[Drone]:
+    """One drone, or `count` of them in rows of `columns`, `spacing` apart, each with its tasks moved along."""
+    name = table.text("name", f"drone{before}")
+    if not name or not all(letter.isalnum() or letter in "_-" for letter in name):
+        raise table.error("name", name, "letters, digits, - and _")
+    own_vehicle = _vehicle(table, folder)
+    start, yaw = table.vector("start", (0.0, 0.0, 0.0)), math.radians(table.number("yaw_deg", 0.0))
+    controller = table.text("controller", "geometric", tuple(CONTROLLERS))
+    airborne, armed = table.flag("airborne", False), table.flag("armed", True)
+    estimator = _estimator(table, rates)
+    motor_map = _motor_map(table, len(own_vehicle.rotors))
+    count = table.whole("count", 1, low=1, high=MOST_DRONES)
+    columns = table.whole("columns", count, low=1, high=MOST_DRONES)
+    spacing = table.vector("spacing", (1.0, 1.0, 0.0))
+    task = _tasks(table.tables("tasks"), start, yaw)
+    table.finish()
+    made = []
+    for i in range(count):
+        shift = Vec3(spacing.x * (i % columns), spacing.y * (i // columns), spacing.z * i)
+        made.append(
+            Drone(
+                name if count == 1 else f"{name}{i}",
+                own_vehicle,
+                task.moved(shift),
+                start + shift,
+                yaw,
+                airborne,
+                armed,
+                controller,
+                estimator,
+                motor_map,
+            )
+        )
+    return made
+
+
+def _vehicle(table: _Table, folder: Path | None) -> Any:
+    name = table.text("vehicle")
+    beside = folder / name if folder is not None and name.endswith(".toml") else Path(name)
+    try:
+        return vehicle(beside if name.endswith(".toml") else name)
+    except ValueError as error:
+        raise ScenarioError(f"{table.origin}: {table.name('vehicle')} = {name!r}: {error}") from None
+
+
+def _motor_map(table: _Table, rotors: int) -> tuple[int, ...]:
+    if not table.has("motor_map"):
+        return ()
+    value = table.take("motor_map")
+    if not isinstance(value, list) or sorted(x for x in value if isinstance(x, int)) != list(range(rotors)):
+        raise table.error("motor_map", value, f"each of 0 to {rotors - 1} once: the rotor that each channel drives")
+    return tuple(value)
+
+
+def _estimator(table: _Table, rates: Rates) -> Estimator:
+    if not table.has("estimator"):
+        return TRUTH
+    if isinstance(table.entries["estimator"], str):
+        table.entries["estimator"] = {"kind": table.entries["estimator"]}
+    own = table.table("estimator")
+    assert own is not None
+    kind = own.text("kind", choices=("truth", "noisy", "delayed"))
+    if kind == "truth":
+        own.finish()
+        return TRUTH
+    delay = own.number("delay") if kind == "delayed" or own.has("delay") else 0.0
+    source = TRUTH
+    if kind == "noisy":
+        numbers = {key: own.number(key) for key in Noise._fields if own.has(key)}
+        source = own.call(lambda: noisy_estimator(Noise(**numbers)))
+    own.finish()
+    if not delay:
+        return source
+    period = rates.periods()["estimator"] / 1e6
+    try:
+        return delayed_estimator(delay, period, source)
+    except ValueError as error:
+        raise ScenarioError(f"{table.origin}: {table.name('estimator')}: {error}") from None
+
+
+def _tasks(tables: list[_Table], start: Vec3, yaw: float) -> Trajectory:
+    """One task after the other, each from where the one before ended; without any, hover at the start."""
+    parts: list[Trajectory] = []
+    here = start
+    for table in tables:
+        kind = table.text("kind", choices=tuple(TASKS))
+        if "yaw_deg" not in table.entries and "yaw" in signature(TASKS[kind]).parameters and "yaw" not in table.entries:
+            table.entries["yaw"] = yaw
+        part = _task(table, kind, here)
+        first = Vec3(*(float(x) for x in part.at(0.0).p_W))
+        if norm(first - here) > 1e-6:
+            parts.append(trajectory.waypoints((here, first), speed=TRANSFER_SPEED, yaw=float(part.at(0.0).yaw)))
+        parts.append(part)
+        if part.duration == math.inf:
+            if table is not tables[-1]:
+                raise ScenarioError(
+                    f"{table.origin}: {table.path} never ends; expected a duration, or it to be the last"
+                )
+            return _in_a_row(parts)
+        here = Vec3(*(float(x) for x in part.at(part.duration).p_W))
+    return _in_a_row(
+        [*parts, trajectory.hover(here, yaw=float(parts[-1].at(parts[-1].duration).yaw) if parts else yaw)]
+    )
+
+
+def _in_a_row(parts: list[Trajectory]) -> Trajectory:
+    return parts[0] if len(parts) == 1 else trajectory.sequence(*parts)
+
+
+def _task(table: _Table, kind: str, here: Vec3) -> Trajectory:
+    parameters = signature(TASKS[kind]).parameters
+    given: dict[str, Any] = {}
+    if "start_W" in parameters:
+        given["start_W"] = here
+    if kind == "hover":
+        given["p_W"] = table.vector("at") if table.has("at") else here
+    if kind == "line":
+        given["end_W"] = table.vector("to")
+    if "centre_W" in parameters:
+        given["centre_W"] = table.vector("centre")
+    for key in ("points", "gates"):
+        if key in parameters:
+            given[key] = _points(table, key, here, with_start=key == "points")
+    made: Trajectory = table.call(TASKS[kind], **given)
+    return made
+
+
+def _points(table: _Table, key: str, here: Vec3, *, with_start: bool) -> list[Vec3]:
+    value = table.take(key)
+    if not isinstance(value, list) or not value:
+        raise table.error(key, value, "a list of points of three numbers")
+    points = []
+    for i, each in enumerate(value):
+        if not isinstance(each, list) or len(each) != 3 or not all(_is_number(x) for x in each):
+            raise table.error(f"{key}[{i}]", each, "three finite numbers")
+        points.append(Vec3(*(float(x) for x in each)))
+    return [here, *points] if with_start and norm(points[0] - here) > 1e-9 else points
+
+
+def _event(table: _Table, drones: tuple[Drone, ...]) -> Event:
+    given = [key for key in ("at", "at_step", "when") if table.has(key)]
+    if len(given) != 1:
+        raise ScenarioError(
+            f"{table.origin}: {table.path} has {' and '.join(given) or 'no time'}; expected one of at, at_step, when"
+        )
+    value = table.take(given[0])
+    name = table.text("drone", "")
+    if name and name not in [own.name for own in drones]:
+        raise table.error("drone", name, f"one of {', '.join(own.name for own in drones[:20])}")
+    try:
+        trigger: Any = (
+            events.when(value, name) if given[0] == "when" and isinstance(value, str) else
+            events.at(value) if given[0] == "at" else events.at_step(value)
+        )  # fmt: skip
+    except (ValueError, TypeError) as error:
+        raise ScenarioError(f"{table.origin}: {table.name(given[0])}: {error}") from None
+    maker = ACTIONS[table.text("do", choices=tuple(ACTIONS))]
+    label = table.text("name", "")
+    extra = {"drone": name} if "drone" in signature(maker).parameters else {}
+    action = table.call(maker, **extra)
+    return Event(trigger, action, label)
+
+
+def _expect(file: _Table, drones: tuple[Drone, ...]) -> Expect:
+    table = file.table("expect")
+    if table is None:
+        return Expect()
+    names = [own.name for own in drones]
+    crashed = table.take("crashed", [])
+    if not isinstance(crashed, list) or not all(own in names for own in crashed):
+        raise table.error("crashed", crashed, f"a list of names among {', '.join(names[:20])}")
+    optional = {key: table.number(key) for key in ("max_tilt_deg", "max_error", "min_height") if table.has(key)}
+    expect = Expect(
+        final_position=table.vector("final_position") if table.has("final_position") else None,
+        within=table.number("within", 0.2, above=0.0),
+        no_crash=table.flag("no_crash", True),
+        landed=table.flag("landed", False) if table.has("landed") else None,
+        crashed=tuple(crashed),
+        **optional,
+    )
+    table.finish()
+    return expect
+
+
+# Settings from outside ----------------------------------------------------------------------------------------------
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """'drones.vehicle=iris' as a key and a value; a value that is not TOML is a text"""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ScenarioError(f"--set {text!r}: expected key=value, such as duration=5 or drones.vehicle=iris")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
+    """Puts a value at a path such as 'drones[1].start'; a list without a number means all its entries."""
+    places: list[Any] = [document]
+    *way, last = key.split(".")
+    for word in way:
+        name, _, index = word.partition("[")
+        found = []
+        for place in places:
+            inner = place.setdefault(name, {}) if isinstance(place, dict) else None
+            if isinstance(inner, list):
+                chosen = inner if not index else inner[int(index.rstrip("]")) :][:1] if index[:-1].isdigit() else []
+                found += chosen
+            elif isinstance(inner, dict) and not index:
+                found.append(inner)
+        if not found:
+            raise ScenarioError(f"{origin}: cannot set {key!r}: there is no {word!r}")
+        places = found
+    for place in places:
+        if not isinstance(place, dict):
+            raise ScenarioError(f"{origin}: cannot set {key!r}: {_shown(place)} is no table")
+        place[last] = value

@@ -1,0 +1,431 @@
+"""The simulation: every part of the world brought up to date at its instants, the plant moved between them.
+
+At one instant, in this order: scenario (events), wind, estimator, autopilot, log. Then the plant moves to the next instant
+under what they left: command, wind and faults are held, and change on step boundaries only.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from samara.algebra import UP, ZERO, Vec3
+from samara.arrays import flatten, unflatten
+from samara.conventions import MOTOR_CHANNELS, ActuatorCommand
+from samara.physics.multirotor import Environment, State, at_rest
+from samara.plan.reference import Reference
+from samara.random import normals
+from samara.sim.batteries import battery_status, with_cells
+from samara.sim.bus import AutopilotCommand, Bus, DroneBus, Faults
+from samara.sim.events import Event, When
+from samara.sim.group import REFERENCE_FIELDS, Group, Key, sensors_rows
+from samara.sim.pilot import REFERENCE
+from samara.sim.plant import environment_of
+from samara.sim.recorder import LogLine
+from samara.sim.scenario import Scenario
+from samara.sim.setting import DroneSetting, Setting
+from samara.sim.start import initial_state, timed_events, timeline_of
+from samara.sim.streams import BODY, LOAD_FIELDS, Block, Rows
+from samara.sim.timeline import MICROSECONDS, STAGES, Instant
+from samara.sim.wind import Sum, WindSource
+from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
+
+SCENARIO, WIND, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
+BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
+LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
+NEAR_GROUND = 2.0  # [m]: above it no vehicle touches level ground
+CRASH_SPEED, CRASH_TILT = 3.0, math.radians(60.0)  # [m/s], [rad]: touching the ground faster, or leaning further
+
+Sink = Callable[[Mapping[str, Block], list[LogLine]], None]
+
+
+class Simulation:
+    """A scenario being flown. `run()` flies it to the end; `advance()` to the next instant."""
+
+    def __init__(self, scenario: Scenario, sink: Sink | None = None) -> None:
+        self.scenario, self._sink = scenario, sink
+        self.periods = scenario.rates.periods()
+        self.timeline = timeline_of(scenario)
+        self._instants: Iterator[Instant] = self.timeline.instants()
+        self.time_us = 0
+        self.setting = Setting(
+            tuple(
+                DroneSetting(
+                    own.task, armed=own.armed, faults=Faults(tuple(1.0 for _ in own.vehicle.rotors)), home_W=own.start_W
+                )
+                for own in scenario.drones
+            ),
+            scenario.wind,
+        )
+        self.wind_W, self._wind_memory, self._wind_is_new = ZERO, scenario.wind.initial(), True
+        self._payload_of = [Payload() for _ in scenario.drones]
+        self.landed = np.array([not own.airborne for own in scenario.drones])
+        self.crashed = np.zeros(len(scenario.drones), dtype=bool)
+        self.logs: list[LogLine] = []
+        self._touched = self.landed.copy()
+        self._timed = timed_events(scenario, self.periods["physics"])
+        self._conditional = [event for event in scenario.events if isinstance(event.trigger, When)]
+        self._estimate_dt = self.periods["estimator"] / MICROSECONDS
+        self._flushed_us = 0
+        level = scenario.environment.ground.normal_W == UP
+        self._out_of_reach = scenario.environment.ground.point_W.z + NEAR_GROUND if level else math.inf
+        self.groups: list[Group] = []
+        self._group({index: initial_state(own) for index, own in enumerate(scenario.drones)})
+        self._tables: list[dict[str, Rows]] = [self._empty_tables(group) for group in self.groups]
+        self._changed = True
+
+    # From instant to instant -----------------------------------------------------------------------------------------
+
+    def run(self, progress: Callable[[float, float], None] = lambda time, total: None) -> None:
+        """To the end; `progress(time, total)` is called once a simulated second"""
+        total, shown = self.timeline.end_us / MICROSECONDS, -1
+        for instant in self._instants:
+            if instant.time_us // BLOCK_US != shown:
+                shown = instant.time_us // BLOCK_US
+                progress(instant.time_us / MICROSECONDS, total)
+            self._to(instant)
+        self.flush()
+        progress(total, total)
+
+    def advance(self) -> bool:
+        """To the next instant and through its stages; False when there is none left"""
+        instant = next(self._instants, None)
+        if instant is None:
+            self.flush()
+            return False
+        self._to(instant)
+        return True
+
+    def _to(self, instant: Instant) -> None:
+        now, due = instant
+        if now > self.time_us:
+            for group in self.groups:
+                group.plant.advance(self.time_us, now)
+            self.time_us = now
+        if due & SCENARIO:
+            self._watch_ground()
+        if (self._timed and self._timed[-1][0] <= now) or (due & SCENARIO and self._conditional):
+            self._happen(bool(due & SCENARIO))
+        if due & WIND:
+            self._blow()
+        if due & ESTIMATOR:
+            self._estimate()
+        if due & AUTOPILOT:
+            tick = now // self.periods["autopilot"]
+            for group, tables in zip(self.groups, self._tables, strict=True):
+                if not 0 <= tick - group.first_tick < len(group.references):
+                    self._plan(group, tick)
+                group.control(tick, now)
+                if self.scenario.strict:
+                    self._look_for_nonsense(group)
+                tables["command"].add(now, group.plant.command)
+        if self._changed:
+            self._record_environment()
+        if due & LOG:
+            self._log()
+
+    # The stages ------------------------------------------------------------------------------------------------------
+
+    def _happen(self, on_axis: bool) -> None:
+        """Every event whose time has come, or whose condition holds, once; in the order they are listed."""
+        due: list[Event] = []
+        while self._timed and self._timed[-1][0] <= self.time_us:
+            due.append(self._timed.pop()[1])
+        bus = self.bus()
+        if on_axis:
+            for event in list(self._conditional):
+                if isinstance(event.trigger, When) and event.trigger.condition(bus):
+                    due.append(event)
+                    self._conditional.remove(event)
+        after = self.setting
+        for event in due:
+            after = event.action(after, bus)
+            self._say("info", event.name)
+        if after is not self.setting:
+            self._apply(after)
+
+    def _apply(self, after: Setting) -> None:
+        before, self.setting = self.setting, after
+        if after.wind is not before.wind:
+            self._take_over(before.wind, after.wind)
+            self._blow()
+        keys = [self._key(index) for index in range(len(after.drones))]
+        if any(key != self._key_of[index] for index, key in enumerate(keys)):
+            self._regroup()
+        for group in self.groups:
+            self._arm_and_break(group)
+        for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
+            if (old.task, old.since_us) != (new.task, new.since_us):
+                group = self.groups[self._place_of[index][0]]
+                group.references = group.references[:0]
+        self._changed = True
+
+    def _take_over(self, before: WindSource, after: WindSource) -> None:
+        """A wind that is added to goes on as it was; another one begins."""
+        if isinstance(after, Sum) and after.sources[0] is before:
+            self._wind_memory = (self._wind_memory, *(source.initial() for source in after.sources[1:]))
+        else:
+            self._wind_memory, self._wind_is_new = after.initial(), True
+
+    def _blow(self) -> None:
+        period = self.periods["wind"]
+        source, tick = self.setting.wind, self.time_us // period
+        needed = source.normals_needed
+        draws = normals(self.scenario.seed, "wind", 0, int(tick), needed).tolist() if needed else ()
+        wind, self._wind_memory = source.sample(
+            self.time_us / MICROSECONDS,
+            math.inf if self._wind_is_new else period / MICROSECONDS,
+            tuple(draws),
+            self._wind_memory,
+        )
+        self._wind_is_new = False
+        wind = Vec3(*(float(x) for x in wind + self.setting.wind_disturbance_W))
+        if wind != self.wind_W:
+            self.wind_W = wind
+            for group in self.groups:
+                group.plant.environment[:3] = np.array(wind)[:, None]
+            self._changed = True
+
+    def _estimate(self) -> None:
+        tick = self.time_us // self.periods["estimator"]
+        for group in self.groups:
+            needed = group.key.estimator.normals_needed
+            draws = None
+            if needed:
+                if not 0 <= tick - group.first_noise < len(group.noise):
+                    group.first_noise = tick
+                    ticks = np.arange(tick, tick + BLOCK_US // self.periods["estimator"] + 1)
+                    drones = np.array(group.drones)
+                    drawn = normals(self.scenario.seed, "estimator", drones[None, :], ticks[:, None], needed)
+                    group.noise = np.ascontiguousarray(np.moveaxis(drawn, 2, 1))
+                draws = group.noise[tick - group.first_noise]
+            group.update_estimate(draws, self._estimate_dt if self.time_us else 0.0)
+
+    def _plan(self, group: Group, tick: int) -> None:
+        """The references of the next second, each drone's from its own task."""
+        period = self.periods["autopilot"]
+        ticks = np.arange(tick, tick + BLOCK_US // period + 1, dtype=np.int64)
+        group.first_tick = int(tick)
+        group.references = np.empty((len(ticks), len(REFERENCE_FIELDS), len(group.drones)))
+        shared: dict[Any, np.ndarray] = {}  # tasks of one shape that began together differ by where they are
+        for lane, index in enumerate(group.drones):
+            task, since_us = self.setting.drones[index].task, self.setting.drones[index].since_us
+            key = (id(task.reference), since_us)
+            if key not in shared:
+                own = flatten(task.reference((ticks * period - since_us) / MICROSECONDS))
+                shared[key] = np.stack(
+                    [np.broadcast_to(np.asarray(leaf, dtype=float), ticks.shape) for leaf in own], axis=1
+                )
+            group.references[:, :, lane] = shared[key]
+        group.references[:, :3] += np.array([self.setting.drones[index].task.shift_W for index in group.drones]).T
+
+    def _log(self) -> None:
+        now = self.time_us
+        for group, tables in zip(self.groups, self._tables, strict=True):
+            state = group.plant.state
+            if not math.isfinite(state.sum()):
+                self._lost(group)
+            self._look_for_nonsense(group)
+            tables["state"].add(now, state)
+            tables["reference"].add(now, group.reference)
+            if group.estimate is not state:
+                tables["estimate"].add(now, group.estimate[:BODY])
+        if now - self._flushed_us >= BLOCK_US:
+            self.flush()
+
+    # What is recorded ------------------------------------------------------------------------------------------------
+
+    def _empty_tables(self, group: Group) -> dict[str, Rows]:
+        n = len(group.drones)
+        sizes = {
+            "state": (len(group.plant.fields), "log"),
+            "command": (len(group.plant.command), "autopilot"),
+            "reference": (len(REFERENCE_FIELDS), "log"),
+            "estimate": (BODY, "log"),
+            "environment": (len(group.plant.environment) + len(LOAD_FIELDS), "wind"),
+        }
+        return {name: Rows(fields, n, BLOCK_US // self.periods[axis] + 2) for name, (fields, axis) in sizes.items()}
+
+    def _record_environment(self) -> None:
+        for group, tables in zip(self.groups, self._tables, strict=True):
+            drones = [self.setting.drones[index] for index in group.drones]
+            load = np.array([[own.payload.mass, *own.payload.r_B, own.faults.cells_left] for own in drones]).T
+            tables["environment"].add(self.time_us, group.plant.environment, load)
+        self._changed = False
+
+    def flush(self) -> None:
+        """Hands on what was recorded since the last time."""
+        if self._sink is not None:
+            blocks: dict[str, Block] = {}
+            for group, tables in zip(self.groups, self._tables, strict=True):
+                for lane, index in enumerate(group.drones):
+                    name = self.scenario.drones[index].name
+                    blocks |= {f"/{name}/{key}": table.taken(lane) for key, table in tables.items() if table.count}
+            self._sink(blocks, self.logs)
+        self.logs = []
+        for tables in self._tables:
+            for table in tables.values():
+                table.count = 0
+        self._flushed_us = self.time_us
+
+    def _say(self, level: str, message: str) -> None:
+        self.logs.append(LogLine(self.time_us, level, self.scenario.name, message))
+
+    # Trouble ---------------------------------------------------------------------------------------------------------
+
+    def _look_for_nonsense(self, group: Group) -> None:
+        """A command that was no number: an error when strict, else a warning, once, and how many there were."""
+        count = float(group.pilot.insane.max())
+        if count == group.seen_insane:
+            return
+        name = self.scenario.drones[group.drones[int(np.argmax(group.pilot.insane))]].name
+        sentence = f"{name}: the controller gave a command that is no number by {self.time_us / MICROSECONDS:.6f} s"
+        if self.scenario.strict:
+            raise FloatingPointError(f"{sentence}; expected finite numbers")
+        if not group.seen_insane:
+            self._say("warning", f"{sentence}; it was taken as 0")
+            warnings.warn(f"{sentence}; it was taken as 0", RuntimeWarning, stacklevel=2)
+        group.seen_insane = count
+
+    def _lost(self, group: Group) -> None:
+        row, lane = (int(i) for i in np.argwhere(~np.isfinite(group.plant.state))[0])
+        name = self.scenario.drones[group.drones[lane]].name
+        sentence = (
+            f"{name}: {group.plant.fields[row]} is {group.plant.state[row, lane]} at {self.time_us / MICROSECONDS:.6f} s; "
+            "expected a finite number"
+        )
+        self._say("error", sentence)
+        self.flush()
+        raise FloatingPointError(sentence)
+
+    def _watch_ground(self) -> None:
+        """Who stands, and who has hit the ground too hard or lies on it."""
+        for group in self.groups:
+            state, drones = group.plant.state, group.indices
+            if not group.key.vehicle.has("contact") or float(state[2].min()) > self._out_of_reach:
+                self.landed[drones] = self._touched[drones] = False
+                continue
+            touching = np.any(group.plant.depths() > 0.0, axis=0)
+            speed = np.sqrt((state[3:6] ** 2).sum(axis=0))
+            rate = np.sqrt((state[10:13] ** 2).sum(axis=0))
+            upright = 1.0 - 2.0 * (state[7] ** 2 + state[8] ** 2)
+            hard = touching & ~self._touched[drones] & (speed > CRASH_SPEED)
+            fallen = touching & (upright < math.cos(CRASH_TILT))
+            for lane in np.flatnonzero((hard | fallen) & ~self.crashed[drones]):
+                how = f"at {speed[lane]:.1f} m/s" if hard[lane] else "leaning over"
+                name = self.scenario.drones[group.drones[lane]].name
+                self._say("warning", f"{name} crashed: touched the ground {how}")
+            self.crashed[drones] |= hard | fallen
+            self.landed[drones] = touching & (speed < LANDED_SPEED) & (rate < LANDED_RATE)
+            self._touched[drones] = touching
+
+    # Groups ----------------------------------------------------------------------------------------------------------
+
+    def _key(self, index: int) -> Key:
+        drone, own = self.scenario.drones[index], self.setting.drones[index]
+        vehicle = with_payload(with_cells(drone.vehicle, own.faults.cells_left), own.payload)
+        return Key(vehicle, drone.controller, own.faults.healthy, drone.estimator)
+
+    def _group(self, states: Mapping[int, State]) -> None:
+        self._key_of = [self._key(index) for index in range(len(self.scenario.drones))]
+        by_key: dict[Key, list[int]] = {}
+        for index, key in enumerate(self._key_of):
+            by_key.setdefault(key, []).append(index)
+        self.groups = [
+            Group(key, tuple(drones), self.scenario.integrator, self.periods["physics"])
+            for key, drones in by_key.items()
+        ]
+        self._place_of = {
+            index: (at, lane) for at, group in enumerate(self.groups) for lane, index in enumerate(group.drones)
+        }
+        for group in self.groups:
+            environment = environment_of(group.key.vehicle, self.scenario.environment._replace(wind_W=self.wind_W))
+            group.plant.environment[:] = np.array(flatten(environment), dtype=float)[:, None]
+            for lane, index in enumerate(group.drones):
+                group.plant.state[:, lane] = flatten(states[index])
+            group.start_estimate()
+            self._arm_and_break(group)
+            maps = [self.scenario.drones[index].motor_map for index in group.drones]
+            if any(maps):
+                straight = tuple(range(len(group.plant.command)))
+                group.channels = np.array([np.argsort(own or straight) for own in maps]).T
+
+    def _regroup(self) -> None:
+        """An event made a drone another vehicle: everything is put together again, the motion goes on."""
+        self.flush()
+        states, commands = {}, {}
+        for group in self.groups:
+            for lane, index in enumerate(group.drones):
+                own = unflatten(at_rest(group.key.vehicle), iter(group.plant.state[:, lane].tolist()))
+                payloads = self._payload_of[index], self.setting.drones[index].payload
+                bare = self.scenario.drones[index].vehicle
+                shift = centre_shift(bare, payloads[1]) - centre_shift(bare, payloads[0])
+                states[index] = with_centre_moved(own, shift)
+                commands[index] = group.plant.command[:, lane].copy()
+        self._group(states)
+        for group in self.groups:
+            for lane, index in enumerate(group.drones):
+                group.plant.command[:, lane] = commands[index]
+        self._tables = [self._empty_tables(group) for group in self.groups]
+
+    def _arm_and_break(self, group: Group) -> None:
+        """Writes arming and faults into the group's arrays."""
+        settings = [self.setting.drones[index] for index in group.drones]
+        group.armed[:] = [float(own.armed) for own in settings]
+        group.all_armed = bool(group.armed.all())
+        power = group.plant.row("motor_power[0]") if group.key.vehicle.rotors else 0
+        connected = group.plant.row("battery_connected")
+        group.frozen_rows = []
+        for lane, own in enumerate(settings):
+            group.plant.environment[connected, lane] = float(own.faults.battery_connected)
+            if group.key.vehicle.rotors:
+                group.plant.environment[power:, lane] = own.faults.motor_power
+            rows = (
+                list(range(len(group.plant.fields)))
+                if own.faults.estimator_frozen
+                else sensors_rows(own.faults.sensors)
+            )
+            if rows:
+                group.frozen_rows.append((lane, rows))
+            self._payload_of[group.drones[lane]] = own.payload
+
+    # The bus ---------------------------------------------------------------------------------------------------------
+
+    def bus(self) -> Bus:
+        """The world at this instant, as a frozen record"""
+        return Bus(
+            self.time_us,
+            tuple(self._drone_bus(index) for index in range(len(self.scenario.drones))),
+            self.wind_W,
+            self.setting.wind_disturbance_W,
+        )
+
+    def _drone_bus(self, index: int) -> DroneBus:
+        at, lane = self._place_of[index]
+        group, own = self.groups[at], self.setting.drones[index]
+        template = at_rest(group.key.vehicle)
+        state: State = unflatten(template, iter(group.plant.state[:, lane].tolist()))
+        estimate: State = unflatten(template, iter(group.estimate[:, lane].tolist()))
+        reference: Reference = unflatten(REFERENCE, iter(group.reference[:, lane].tolist()))
+        environment: Environment = unflatten(
+            environment_of(group.key.vehicle), iter(group.plant.environment[:, lane].tolist())
+        )
+        command = tuple(group.plant.command[:, lane].tolist())
+        unit = group.key.vehicle.structure.actuation.name in ("normalized", "duty")
+        return DroneBus(
+            self.scenario.drones[index].name,
+            state,
+            estimate,
+            reference,
+            ActuatorCommand(tuple(min(max(u, 0.0), 1.0) for u in command[:MOTOR_CHANNELS]))
+            if unit
+            else ActuatorCommand(),
+            AutopilotCommand(own.armed, own.task.name, own.since_us),
+            own.faults,
+            bool(self.landed[index]),
+            bool(self.crashed[index]),
+            environment,
+            battery_status(state, command, group.key.vehicle, environment),
+        )

@@ -1,0 +1,80 @@
+"""The streams a flight is recorded in: their fields and units, and the rows of the last second."""
+
+import numpy as np
+
+from samara.algebra import IDENTITY, ZERO
+from samara.arrays import leaf_names
+from samara.physics.multirotor import State, at_rest
+from samara.sim.group import REFERENCE_FIELDS
+from samara.sim.plant import environment_of
+from samara.sim.recorder import Stream
+from samara.sim.scenario import Drone
+
+Block = tuple[np.ndarray, np.ndarray]
+
+
+class Rows:
+    """Rows of a stream for all drones of a group, until they are handed on: (rows, fields, drones)."""
+
+    def __init__(self, fields: int, drones: int, capacity: int) -> None:
+        self.times = np.empty(capacity, dtype=np.int64)
+        self.rows = np.empty((capacity, fields, drones))
+        self.count = 0
+
+    def add(self, time_us: int, *parts: np.ndarray) -> None:
+        """One more row, from arrays stacked below each other"""
+        if self.count == len(self.times):
+            self.times = np.concatenate([self.times, np.empty_like(self.times)])
+            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+        row, at = self.rows[self.count], 0
+        for part in parts:
+            row[at : at + len(part)] = part
+            at += len(part)
+        self.times[self.count] = time_us
+        self.count += 1
+
+    def taken(self, lane: int) -> Block:
+        """The rows of one drone"""
+        return self.times[: self.count].copy(), self.rows[: self.count, :, lane].copy(order="C")
+
+
+BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
+ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
+LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
+UNITS = {
+    "p_W": "m",
+    "v_W": "m/s",
+    "a_W": "m/s^2",
+    "j_W": "m/s^3",
+    "q_WB": "1",
+    "omega_B": "rad/s",
+    "rotor_speed": "rad/s",
+}
+UNITS |= {"yaw": "rad", "yaw_rate": "rad/s", "wind_W": "m/s", "air_density": "kg/m^3", "ground": "m", "payload": "kg"}
+
+
+def unit_of(field: str) -> str:
+    """The unit of a recorded field, where its name tells"""
+    if field.startswith("payload.r_B"):
+        return "m"
+    if field.startswith("ground.normal"):
+        return "1"
+    return UNITS.get(field.partition(".")[0].partition("[")[0], "1")
+
+
+def streams_of(drone: Drone) -> dict[str, Stream]:
+    """The streams a drone's flight is recorded in, by their short names"""
+    commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
+    fields = {
+        "state": tuple(leaf_names(at_rest(drone.vehicle))),
+        "command": tuple(commands),
+        "reference": REFERENCE_FIELDS,
+        "estimate": ESTIMATE_FIELDS,
+        "environment": (*leaf_names(environment_of(drone.vehicle)), *LOAD_FIELDS),
+    }
+    return {
+        name: Stream(
+            f"/{drone.name}/{name}", own, tuple(unit_of(field) for field in own), f"samara.{name.capitalize()}"
+        )
+        for name, own in fields.items()
+    }

@@ -1,0 +1,53 @@
+"""A vehicle that carries something: another mass, another centre of mass, another inertia."""
+
+from typing import NamedTuple
+
+from samara.algebra import ZERO, Mat3, Vec3, cross, dot, rotate
+from samara.physics.multirotor import State, Vehicle
+from samara.quantity import Scalar
+
+
+class Payload(NamedTuple):
+    """A point mass fixed to the body, at r_B from the bare vehicle's centre of mass  [kg, m]"""
+
+    mass: float = 0.0
+    r_B: Vec3 = ZERO
+
+
+def point_inertia(mass: Scalar, r: Vec3) -> Mat3:
+    """J = m (r·r I − r rᵀ), of a point mass about the origin (Steiner)  [kg·m²]"""
+    square = dot(r, r)
+    rows = ((square - r.x * r.x, -r.x * r.y, -r.x * r.z), (-r.y * r.x, square - r.y * r.y, -r.y * r.z))
+    last = (-r.z * r.x, -r.z * r.y, square - r.z * r.z)
+    return Mat3(*(mass * entry for row in (*rows, last) for entry in row))
+
+
+def centre_shift(vehicle: Vehicle, payload: Payload) -> Vec3:
+    """d = m_p r / (m + m_p): from the bare vehicle's centre of mass to that with the payload  [m]"""
+    return payload.r_B * (payload.mass / (vehicle.mass + payload.mass))
+
+
+def with_payload(vehicle: Vehicle, payload: Payload) -> Vehicle:
+    """m' = m + m_p;  J' = J + m (d·d I − d dᵀ) + m_p (s·s I − s sᵀ), s = r − d;  rotors and contact points at r − d"""
+    if not payload.mass:
+        return vehicle
+    if payload.mass < 0.0:
+        raise ValueError(f"payload mass is {payload.mass} kg; expected a number that is not negative")
+    d = centre_shift(vehicle, payload)
+    inertia = vehicle.inertia_B + point_inertia(vehicle.mass, d) + point_inertia(payload.mass, payload.r_B - d)
+    loaded = vehicle.replace(
+        mass=vehicle.mass + payload.mass,
+        inertia_B=inertia,
+        rotors=tuple(rotor._replace(r_B=rotor.r_B - d) for rotor in vehicle.rotors),
+    )
+    if loaded.has("contact"):
+        loaded = loaded.replace({"contact.points_B": tuple(point - d for point in vehicle["contact"].points_B)})
+    return loaded
+
+
+def with_centre_moved(state: State, shift_B: Vec3) -> State:
+    """p' = p + R d,  v' = v + R (ω × d): the same motion, told of another point of the body"""
+    return state._replace(
+        p_W=state.p_W + rotate(state.q_WB, shift_B),
+        v_W=state.v_W + rotate(state.q_WB, cross(state.omega_B, shift_B)),
+    )

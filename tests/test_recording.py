@@ -1,0 +1,969 @@
+"""A recording gives back what was written, whoever reads it and however the writing ended.
+
+The other reader is the `mcap` library with protobuf's own decoder and Foxglove's published classes: nothing here was
+written by Samara but the file.
+"""
+
+import csv
+import errno
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
+from foxglove_schemas_protobuf.Log_pb2 import Log
+from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcap.opcode import Opcode
+from mcap.reader import NonSeekingReader, make_reader
+from mcap.records import Chunk, MessageIndex
+from mcap.stream_reader import StreamReader
+from mcap.writer import CompressionType, Writer
+from mcap_protobuf.decoder import DecoderFactory
+from mcap_protobuf.schema import build_file_descriptor_set
+from scipy.spatial.transform import Rotation
+
+from samara.algebra import Quat, Vec3, rotate
+from samara.arrays import leaf_names
+from samara.physics.multirotor import at_rest
+from samara.sim import export, recorder
+from samara.sim.export import export_csv, export_parquet
+from samara.sim.record_schema import identifiers, published_schema
+from samara.sim.recorder import LogLine, Recorder, Stream
+from samara.sim.recording import RecordingError, describe, read_recording
+from samara.vehicles.loader import vehicle
+
+BODY = ("p_W.x", "p_W.y", "p_W.z", "q_WB.w", "q_WB.x", "q_WB.y", "q_WB.z")
+STATE = Stream("/drone0/state", (*BODY, "rotor_speed[0]"), ("m", "m", "m", "1", "1", "1", "1", "rad/s"), "samara.State")
+COMMAND = Stream("/drone0/command", ("u[0]", "u[1]"), ("1", "1"), "samara.Command")
+LOGS = (LogLine(1_500_000, "warning", "battery", "voltage low: 10.8 V"), LogLine(2_999_999, "error", "läuft", "…\n"))
+
+
+def seconds_of(stream, second, rate=100, seed=0):
+    """One second of a stream at a rate: times and rows at random, the same for the same arguments."""
+    times_us = second * 1_000_000 + np.arange(rate) * (1_000_000 // rate)
+    return times_us, np.random.default_rng([seed, second]).normal(size=(rate, len(stream.fields)))
+
+
+def recorded(path, seconds=3, streams=(STATE, COMMAND), rates=(100, 250), logs=LOGS, **options):
+    """A recording of some seconds, a chunk for each; what was written."""
+    with Recorder(path, streams, {"scenario": "box", "seed": "7"}, {"vehicle.toml": b"mass = 1\n"}, **options) as own:
+        for second in range(seconds):
+            blocks = {
+                stream.topic: seconds_of(stream, second, rate) for stream, rate in zip(streams, rates, strict=True)
+            }
+            own.write(blocks, [line for line in logs if line.time_us // 1_000_000 == second])
+        assert own.problem == ""
+    return {
+        stream.topic: tuple(
+            np.concatenate(parts)
+            for parts in zip(*(seconds_of(stream, second, rate) for second in range(seconds)), strict=True)
+        )
+        for stream, rate in zip(streams, rates, strict=True)
+    }
+
+
+def same_bits(a, b):
+    return a.shape == b.shape and np.array_equal(a.view(np.int64), b.view(np.int64))
+
+
+def is_prefix(table, times_us, rows):
+    """The table is the first rows of what was written, bit for bit."""
+    n = len(table.times_us)
+    return n <= len(times_us) and np.array_equal(table.times_us, times_us[:n]) and same_bits(table.rows, rows[:n])
+
+
+def decoded(path, *topics, **options):
+    """(topic, message record, protobuf object) for every message, by the library's reader."""
+    with open(path, "rb") as file:
+        reader = make_reader(file, validate_crcs=True, decoder_factories=[DecoderFactory()])
+        return [
+            (channel.topic, message, own)
+            for _, channel, message, own in reader.iter_decoded_messages(topics or None, **options)
+        ]
+
+
+# What is written comes back ---------------------------------------------------------------------------------------
+
+ODD = [0.0, -0.0, 5e-324, -2.2250738585072e-308, 1.7976931348623157e308, np.inf, -np.inf, 0.1, 1 / 3]
+QUIET, SIGNALLING = struct.unpack("<2d", struct.pack("<2Q", 0x7FF8_0000_DEAD_BEEF, 0xFFF0_0000_0000_0001))
+
+
+@pytest.mark.parametrize("compression", ["", "lz4", "zstd"])
+def test_every_double_comes_back_bit_for_bit(tmp_path, compression):
+    """Signed zeros, subnormals, infinities, and a NaN with its payload."""
+    numbers = np.array([*ODD, QUIET, SIGNALLING, *(-np.array(ODD))])
+    rows = np.stack([np.roll(numbers, k) for k in range(len(STATE.fields))], axis=1)
+    with Recorder(tmp_path / "run.mcap", [STATE], compression=compression) as own:
+        own.write({"/drone0/state": (np.arange(len(rows)), rows)})
+    recording = read_recording(tmp_path / "run.mcap")
+    assert recording.complete
+    assert same_bits(recording.streams["/drone0/state"].rows, rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(width=st.integers(0, 40), counts=st.lists(st.integers(0, 5), max_size=6), seed=st.integers(0, 9))
+def test_any_width_and_any_chunks_come_back(tmp_path_factory, width, counts, seed):
+    """Tags take two bytes from field 16 on; a chunk may be empty; a stream may have no field at all."""
+    path = tmp_path_factory.mktemp("any") / "run.mcap"
+    bits = np.random.default_rng(seed).integers(-(2**63), 2**63, (sum(counts), width))
+    times_us = np.sort(np.random.default_rng(seed).integers(0, 10**12, sum(counts)))
+    own = Stream("/a/b", tuple(f"x[{i}]" for i in range(width)), ("m",) * width, "samara.Any")
+    with Recorder(path, [own]) as writer:
+        for end, count in zip(np.cumsum(counts), counts, strict=True):
+            writer.write({"/a/b": (times_us[end - count : end], bits[end - count : end].view(np.float64))})
+    table = read_recording(path).streams["/a/b"]
+    assert (table.fields, table.units, table.kind) == (own.fields, own.units, own.kind)
+    assert np.array_equal(table.times_us, times_us)
+    assert np.array_equal(table.rows.view(np.int64), bits)
+
+
+def test_a_recording_says_what_it_is(tmp_path):
+    """Metadata, attachments, log, names, units and kind."""
+    written = recorded(tmp_path / "run.mcap")
+    recording = read_recording(tmp_path / "run.mcap")
+    assert (recording.complete, recording.problem) == (True, "")
+    assert recording.metadata == {"scenario": "box", "seed": "7"}
+    assert recording.attachments == {"vehicle.toml": b"mass = 1\n"}
+    assert recording.logs == LOGS
+    assert list(recording.streams) == list(written)
+    for topic, stream in (("/drone0/state", STATE), ("/drone0/command", COMMAND)):
+        table = recording.streams[topic]
+        assert Stream(topic, table.fields, table.units, table.kind) == stream
+        assert is_prefix(table, *written[topic])
+        assert len(table.rows) == len(written[topic][1])
+    assert recording.duration == 2.999999  # the last line of log
+
+
+def test_columns_are_found_by_name(tmp_path):
+    """One field, or all that begin so; a name nobody knows lists those there are."""
+    _, rows = recorded(tmp_path / "run.mcap")["/drone0/state"]
+    table = read_recording(tmp_path / "run.mcap").streams["/drone0/state"]
+    assert same_bits(table["p_W.y"].copy(), rows[:, 1].copy())
+    assert same_bits(table["p_W"], np.ascontiguousarray(rows[:, :3]))
+    assert same_bits(table["rotor_speed"], np.ascontiguousarray(rows[:, 7:]))
+    assert table.time[150] == 1.5
+    with pytest.raises(KeyError, match=r"'p': expected one of p_W\.x, "):
+        table["p"]
+
+
+def test_the_state_of_every_kind_of_effect_has_names_a_plot_accepts():
+    """Letters, digits and underscores, each once: batteries, contact and all."""
+    for name in ("crazyflie", "iris", "octorotor_x"):
+        fields = leaf_names(at_rest(vehicle(name)))
+        plain = identifiers(fields)
+        assert len(set(plain)) == len(fields)
+        assert all(each.isidentifier() and each.isascii() for each in plain)
+    assert identifiers(["p_W.x", "rotor_speed[2]", "effects[3][0].x", "[0]"]) == [
+        "p_W_x",
+        "rotor_speed_2",
+        "effects_3_0_x",
+        "value_0",
+    ]
+    assert identifiers(["a.b", "a_b", "a[b]", "a_b_2", "…"]) == ["a_b", "a_b_2", "a_b_3", "a_b_2_2", "value"]
+
+
+def test_the_same_flight_is_the_same_file(tmp_path):
+    """Byte for byte: no clock and no machine gets in."""
+    for name in ("one.mcap", "two.mcap"):
+        recorded(tmp_path / name)
+    assert (tmp_path / "one.mcap").read_bytes() == (tmp_path / "two.mcap").read_bytes()
+
+
+# The mcap library reads the same ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", ["", "lz4", "zstd"])
+def test_the_library_decodes_the_same_numbers(tmp_path, compression):
+    """Every message of every stream, by protobuf's decoder with the schema in the file."""
+    written = recorded(tmp_path / "run.mcap", compression=compression)
+    for stream in (STATE, COMMAND):
+        messages = decoded(tmp_path / "run.mcap", stream.topic)
+        times_us, rows = written[stream.topic]
+        assert [message.log_time for _, message, _ in messages] == [1000 * int(t) for t in times_us]
+        assert [message.publish_time for _, message, _ in messages] == [1000 * int(t) for t in times_us]
+        assert [message.sequence for _, message, _ in messages] == list(range(len(rows)))
+        assert [own.time_us for _, _, own in messages] == times_us.tolist()
+        names = identifiers(stream.fields)
+        assert same_bits(np.array([[getattr(own, name) for name in names] for _, _, own in messages]), rows)
+    assert all(
+        own.DESCRIPTOR.full_name == "samara.State" for _, _, own in decoded(tmp_path / "run.mcap", "/drone0/state")
+    )
+    assert decoded(tmp_path / "run.mcap", "/drone0/state")[0][2].DESCRIPTOR.fields_by_name["p_W_x"].number == 2
+
+
+def test_the_summary_counts_what_is_there(tmp_path):
+    """Statistics, schemas, channels, chunks, metadata and attachments, as the library reads them from the end."""
+    recorded(tmp_path / "run.mcap")
+    with (tmp_path / "run.mcap").open("rb") as file:
+        reader = make_reader(file)
+        summary = reader.get_summary()
+        assert reader.get_header().library.startswith("samara ")
+        assert {each.name: each.metadata for each in reader.iter_metadata()}["samara"] == {
+            "scenario": "box",
+            "seed": "7",
+        }
+        assert [(each.name, each.data) for each in reader.iter_attachments()] == [("vehicle.toml", b"mass = 1\n")]
+    topics = {channel.id: channel.topic for channel in summary.channels.values()}
+    counts = {topics[key]: count for key, count in summary.statistics.channel_message_counts.items()}
+    assert counts == {"/drone0/state": 300, "/drone0/command": 750, "/drone0/pose": 90, "/tf": 90, "/log": 2}
+    assert summary.statistics.message_count == sum(counts.values()) == len(decoded(tmp_path / "run.mcap"))
+    assert (summary.statistics.message_start_time, summary.statistics.message_end_time) == (0, 2_999_999_000)
+    assert summary.statistics.chunk_count == len(summary.chunk_indexes) == 4  # the first has the schemas
+    assert {channel.topic: summary.schemas[channel.schema_id].name for channel in summary.channels.values()} == {
+        "/drone0/state": "samara.State",
+        "/drone0/command": "samara.Command",
+        "/drone0/pose": "foxglove.PoseInFrame",
+        "/tf": "foxglove.FrameTransform",
+        "/log": "foxglove.Log",
+    }
+    channel = next(channel for channel in summary.channels.values() if channel.topic == "/drone0/state")
+    assert json.loads(channel.metadata["fields"]) == list(STATE.fields)
+    assert json.loads(channel.metadata["units"]) == list(STATE.units)
+
+
+def test_seeking_by_the_index_finds_the_right_second(tmp_path):
+    """The library, asked for a topic between two times, reads through our indexes what a filter of all would leave."""
+    written = recorded(tmp_path / "run.mcap")
+    found = decoded(tmp_path / "run.mcap", "/drone0/command", starting_at=1_200_000_000, ending_before=2_100_000_000)
+    times_us = written["/drone0/command"][0]
+    assert [own.time_us for _, _, own in found] == times_us[(times_us >= 1_200_000) & (times_us < 2_100_000)].tolist()
+
+
+def test_every_entry_of_the_index_points_at_its_message(tmp_path):
+    """Two drones share /tf: one index for each channel of a chunk, in the order of time, with the right places."""
+    other = STATE._replace(topic="/a-drone-with-a-longer-name/state")
+    recorded(tmp_path / "run.mcap", streams=(STATE, other), rates=(100, 40))
+    with (tmp_path / "run.mcap").open("rb") as file:
+        records = list(StreamReader(file, emit_chunks=True, validate_crcs=True).records)
+    chunk, checked = None, 0
+    for record in records:
+        if isinstance(record, Chunk):
+            chunk, indexed = record, set()
+        elif isinstance(record, MessageIndex):
+            assert record.channel_id not in indexed
+            indexed.add(record.channel_id)
+            assert record.records == sorted(record.records, key=lambda entry: entry[0])
+            for log_time, offset in record.records:
+                opcode, _, channel, _, log, publish = struct.unpack_from("<BQHIQQ", chunk.data, offset)
+                assert (opcode, channel, log, publish) == (0x05, record.channel_id, log_time, log_time)
+                checked += 1
+    assert checked == 3 * (100 + 30 + 30 + 40 + 30 + 30) + len(LOGS)
+
+
+def test_every_offset_of_the_summary_points_where_it_says(tmp_path):
+    """Chunk indexes at their chunks and message indexes, summary offsets at groups of one kind that fill the summary."""
+    recorded(tmp_path / "run.mcap")
+    data = (tmp_path / "run.mcap").read_bytes()
+    with (tmp_path / "run.mcap").open("rb") as file:
+        chunks = make_reader(file).get_summary().chunk_indexes
+    head = struct.Struct("<BQH")
+    for index in chunks:
+        opcode, length, _ = head.unpack_from(data, index.chunk_start_offset)
+        assert (opcode, length + 9) == (Opcode.CHUNK, index.chunk_length)
+        at = index.chunk_start_offset + index.chunk_length
+        for channel, offset in index.message_index_offsets.items():
+            opcode, length, found = head.unpack_from(data, offset)
+            assert (opcode, offset, found) == (Opcode.MESSAGE_INDEX, at, channel)
+            at += length + 9
+        assert at == index.chunk_start_offset + index.chunk_length + index.message_index_length
+    assert sum(len(index.message_index_offsets) for index in chunks) == 3 * 4 + len(LOGS)
+    start, offsets_start, _ = struct.unpack_from("<QQI", data, len(data) - 28)
+    at, groups = start, []
+    while at < offsets_start:
+        opcode, length, _ = head.unpack_from(data, at)
+        if not groups or groups[-1][0] != opcode:
+            groups.append([opcode, at, 0])
+        at += length + 9
+        groups[-1][2] = at - groups[-1][1]
+    footer = len(data) - 8 - 29
+    listed = [struct.unpack_from("<BQQ", data, at + 9) for at in range(offsets_start, footer, 26)]
+    assert [list(each) for each in listed] == groups
+    assert len(groups) == 6
+
+
+def test_a_reader_that_cannot_seek_reads_it_too(tmp_path):
+    """Straight through, with every CRC checked; an unfinished file the same way, up to its end."""
+    recorded(tmp_path / "run.mcap", logs=())
+    with (tmp_path / "run.mcap").open("rb") as file:
+        assert sum(1 for _ in NonSeekingReader(file, validate_crcs=True).iter_messages()) == 1230
+
+
+def test_a_file_another_program_has_sorted_is_still_a_recording(tmp_path):
+    """The library writes all messages again, one by one in the order of time and compressed: the same tables."""
+    written = recorded(tmp_path / "run.mcap", streams=(STATE, STATE._replace(topic="/drone1/state")), rates=(100, 40))
+    with (tmp_path / "run.mcap").open("rb") as source, (tmp_path / "sorted.mcap").open("wb") as target:
+        reader, writer = make_reader(source), Writer(target, compression=CompressionType.ZSTD, chunk_size=20_000)
+        writer.start(library="somebody else")
+        for record in reader.iter_metadata():
+            writer.add_metadata(record.name, record.metadata)
+        summary = reader.get_summary()
+        schemas = {
+            schema.id: writer.register_schema(schema.name, schema.encoding, schema.data)
+            for schema in summary.schemas.values()
+        }
+        channels = {
+            channel.id: writer.register_channel(
+                channel.topic, channel.message_encoding, schemas[channel.schema_id], channel.metadata
+            )
+            for channel in reversed(summary.channels.values())
+        }
+        for _, channel, message in reader.iter_messages():
+            writer.add_message(
+                channels[channel.id], message.log_time, message.data, message.publish_time, message.sequence
+            )
+        writer.finish()
+    recording = read_recording(tmp_path / "sorted.mcap")
+    assert recording.problem == ""
+    assert recording.logs == LOGS
+    for topic, (times_us, rows) in written.items():
+        assert np.array_equal(recording.streams[topic].times_us, times_us)
+        assert same_bits(recording.streams[topic].rows, rows)
+
+
+# What Foxglove draws by itself ------------------------------------------------------------------------------------
+
+
+def test_poses_are_foxgloves_own(tmp_path):
+    """PoseInFrame and FrameTransform, read by the published classes, place a body where p_W and q_WB place it."""
+    times_us, rows = recorded(tmp_path / "run.mcap")["/drone0/state"]
+    row_at = dict(zip(times_us.tolist(), rows, strict=True))
+    arm_B = Vec3(0.3, -0.2, 0.1)
+    with (tmp_path / "run.mcap").open("rb") as file:
+        messages = list(make_reader(file).iter_messages(["/drone0/pose", "/tf"]))
+    assert len(messages) == 180
+    for _, channel, message in messages:
+        if channel.topic == "/tf":
+            own = FrameTransform.FromString(message.data)
+            position, orientation = own.translation, own.rotation
+            assert (own.parent_frame_id, own.child_frame_id) == ("world", "drone0")
+        else:
+            own = PoseInFrame.FromString(message.data)
+            position, orientation = own.pose.position, own.pose.orientation
+            assert own.frame_id == "world"
+        assert own.timestamp.ToNanoseconds() == message.log_time
+        row = row_at[message.log_time // 1000]
+        assert (position.x, position.y, position.z) == tuple(row[:3])
+        theirs = Rotation.from_quat([orientation.x, orientation.y, orientation.z, orientation.w])
+        q_WB = Quat(*(row[3:7] / np.linalg.norm(row[3:7])))
+        assert theirs.apply(arm_B) == pytest.approx(np.array(rotate(q_WB, arm_B)), rel=1e-14, abs=1e-15)
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(10, 10), (30, 30), (100, 30), (1000, 30)])
+def test_poses_come_at_most_thirty_times_a_second(tmp_path, rate, expected):
+    """However the seconds are cut into chunks; the first row is always among them."""
+    for cut in (1, 3, 7):
+        path = tmp_path / f"{cut}.mcap"
+        times_us = np.arange(2 * rate) * 1_000_000 // rate
+        rows = np.random.default_rng(0).normal(size=(2 * rate, len(STATE.fields)))
+        with Recorder(path, [STATE]) as own:
+            for part in np.array_split(np.arange(2 * rate), cut):
+                own.write({"/drone0/state": (times_us[part], rows[part])})
+        drawn = [message.log_time for _, message, _ in decoded(path, "/tf")]
+        assert len(drawn) == 2 * expected
+        assert drawn[0] == 0
+        assert len({30 * (t + 1000) // 10**9 for t in drawn}) == len(drawn)
+
+
+def test_each_drone_has_its_frame_and_its_pose(tmp_path):
+    """A state gives the drone its frame; an estimate of the same drone gets one below its own name."""
+    streams = [STATE._replace(topic=topic) for topic in ("/drone0/state", "/drone1/state", "/drone1/estimate")]
+    recorded(tmp_path / "run.mcap", 1, streams, (25, 25, 25), ())
+    frames = [own.child_frame_id for _, _, own in decoded(tmp_path / "run.mcap", "/tf")]
+    assert {name: frames.count(name) for name in frames} == {"drone0": 25, "drone1": 25, "drone1/estimate": 25}
+    topics = {topic for topic, _, _ in decoded(tmp_path / "run.mcap")}
+    assert topics >= {"/drone0/pose", "/drone1/pose", "/drone1/estimate/pose"}
+
+
+def test_a_stream_without_a_pose_is_not_drawn(tmp_path):
+    recorded(tmp_path / "run.mcap", 1, (COMMAND,), (10,), ())
+    assert {topic for topic, _, _ in decoded(tmp_path / "run.mcap")} == {"/drone0/command"}
+
+
+def test_lines_of_log_are_foxgloves_own(tmp_path):
+    """Level by its number, time to the microsecond, text as it was."""
+    lines = [LogLine(1_000_000 * k + k, level, "me", f"{k}: ü") for k, level in enumerate(("debug", "info", "fatal"))]
+    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
+        own.write({}, lines)
+    with (tmp_path / "run.mcap").open("rb") as file:
+        read = [Log.FromString(message.data) for _, _, message in make_reader(file).iter_messages(["/log"])]
+    assert [Log.Level.Name(each.level) for each in read] == ["DEBUG", "INFO", "FATAL"]
+    assert [each.timestamp.ToMicroseconds() for each in read] == [line.time_us for line in lines]
+    assert [(each.name, each.message) for each in read] == [("me", "0: ü"), ("me", "1: ü"), ("me", "2: ü")]
+    assert read_recording(tmp_path / "run.mcap").logs == tuple(lines)
+
+
+@pytest.mark.parametrize("message", [PoseInFrame, FrameTransform, Log])
+def test_the_schemas_of_foxglove_are_whole(message):
+    """The descriptor with all it builds on, as the protobuf support of the mcap library collects it."""
+    ours = {file.name: file for file in FileDescriptorSet.FromString(published_schema(message)).file}
+    assert ours == {file.name: file for file in build_file_descriptor_set(message).file}
+
+
+def test_drones_of_one_kind_share_a_schema_and_others_do_not(tmp_path):
+    """A name stands for one set of fields: four rotors and six make two schemas."""
+    hexa = STATE._replace(topic="/hexa/state", fields=(*STATE.fields, "rotor_speed[5]"), units=(*STATE.units, "rad/s"))
+    streams = (STATE, STATE._replace(topic="/drone1/state"), hexa)
+    written = recorded(tmp_path / "run.mcap", 1, streams, (5, 5, 5), ())
+    with (tmp_path / "run.mcap").open("rb") as file:
+        summary = make_reader(file).get_summary()
+    names = {channel.topic: summary.schemas[channel.schema_id].name for channel in summary.channels.values()}
+    assert [names[stream.topic] for stream in streams] == ["samara.State", "samara.State", "samara.State_2"]
+    for topic, table in read_recording(tmp_path / "run.mcap").streams.items():
+        assert table.kind == "samara.State"
+        assert same_bits(table.rows, written[topic][1])
+
+
+# However the writing ends -----------------------------------------------------------------------------------------
+
+KILLED = """
+import mmap, os, random, signal, struct, sys, time
+import numpy as np
+from samara.sim.recorder import Recorder, Stream
+
+folder, kills = sys.argv[1], int(sys.argv[2])
+stream = Stream("/drone0/state", tuple(f"x[{i}]" for i in range(40)), ("m",) * 40, "samara.State")
+random.seed(1)
+for kill in range(kills):
+    done = mmap.mmap(-1, 8)
+    child = os.fork()
+    if not child:
+        own = Recorder(f"{folder}/{kill}.mcap", [stream])
+        for second in range(10**6):
+            times_us = second * 1_000_000 + 10_000 * np.arange(100)
+            own.write({"/drone0/state": (times_us, np.outer(times_us, np.arange(1.0, 41.0)) / 7.0)})
+            done[:8] = struct.pack("<q", second + 1)
+    time.sleep(random.uniform(0.0, 0.05))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    print(struct.unpack("<q", done[:8])[0])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks and kills")
+def test_a_killed_process_loses_nothing_it_had_written(tmp_path):
+    """kill -9 at fifty random moments: every chunk that `write` had returned from is there, and at most one more."""
+    answer = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), "50"], capture_output=True, text=True, check=True, timeout=120
+    )
+    promised = [int(word) for word in answer.stdout.split()]
+    assert len(promised) == 50
+    assert max(promised) > 5
+    for kill, seconds in enumerate(promised):
+        path = tmp_path / f"{kill}.mcap"
+        if not path.exists():
+            assert seconds == 0
+            continue
+        recording = read_recording(path)
+        table = recording.streams["/drone0/state"]
+        assert len(table.rows) in (100 * seconds, 100 * (seconds + 1))
+        assert np.array_equal(table.times_us, 10_000 * np.arange(len(table.rows)))
+        assert same_bits(table.rows, np.outer(table.times_us, np.arange(1.0, 41.0)) / 7.0)
+        assert not recording.complete
+        end = table.times_us[-1] / 1e6 if len(table.rows) else 0.0
+        assert recording.problem == f"{path}: truncated after {end:.3f} s: the last chunk may be missing"
+
+
+def test_an_unfinished_recording_can_be_read_while_it_grows(tmp_path):
+    """After each write all that was written is in the file."""
+    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
+        assert len(read_recording(tmp_path / "run.mcap").streams["/drone0/state"].rows) == 0
+        for second in range(3):
+            own.write({"/drone0/state": seconds_of(STATE, second)})
+            recording = read_recording(tmp_path / "run.mcap")
+            assert len(recording.streams["/drone0/state"].rows) == 100 * (second + 1)
+            assert not recording.complete
+    assert read_recording(tmp_path / "run.mcap").complete
+
+
+def test_a_flight_that_fails_leaves_a_complete_recording(tmp_path):
+    """The error goes on its way; the file is closed as it should be."""
+    with pytest.raises(FloatingPointError), Recorder(tmp_path / "run.mcap", [STATE]) as own:
+        own.write({"/drone0/state": seconds_of(STATE, 0)})
+        raise FloatingPointError
+    recording = read_recording(tmp_path / "run.mcap")
+    assert recording.complete
+    assert len(recording.streams["/drone0/state"].rows) == 100
+
+
+class Failing(io.FileIO):
+    """A file that takes `room` bytes more, in small portions, and then raises."""
+
+    def __init__(self, path, room, error):
+        super().__init__(path, "r+")
+        self.room, self.error = room, error
+
+    def write(self, data):
+        if self.room == 0:
+            raise self.error
+        taken = min(len(data), self.room, 4096)
+        self.room -= taken
+        return super().write(bytes(data[:taken]))
+
+
+@pytest.mark.parametrize("room", [0, 1, 9, 4000, 20_000, 30_000, 50_000])
+def test_a_full_disk_ends_the_recording_and_not_the_flight(tmp_path, monkeypatch, room):
+    """No error out of `write`; one sentence; what was whole stays, and not a byte of the rest."""
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(recorder, "_reopened", lambda path: Failing(path, room, full))
+    written = seconds_of(STATE, 0), seconds_of(STATE, 1), seconds_of(STATE, 2)
+    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
+        opening = (tmp_path / "run.mcap").stat().st_size
+        for block in written:
+            own.write({"/drone0/state": block})
+        seconds = own._latest_us["/drone0/state"] / 1e6
+        assert own.problem == f"{own.path}: recording stopped after {seconds:.3f} s: No space left on device"
+        chunk = (own.path.stat().st_size - opening) / max(1, len(own._chunks))
+        size = own.path.stat().st_size
+        own._file.room = 10**9  # even if there is room again: the seconds between are lost
+        own.write({"/drone0/state": written[2]})
+        assert own.path.stat().st_size == size
+    recording = read_recording(tmp_path / "run.mcap")
+    rows = recording.streams["/drone0/state"].rows
+    assert len(rows) == (100 * int(room // chunk) if chunk else 0)
+    assert same_bits(rows, np.concatenate([block[1] for block in written])[: len(rows)])
+    assert not recording.complete
+    assert "truncated" in recording.problem
+
+
+def test_a_disk_too_full_for_the_summary_costs_only_the_summary(tmp_path, monkeypatch):
+    """Every row is there; the sentence says that the file was not closed."""
+    sizes = []
+    for room in (10**9, 0):
+        path = tmp_path / f"{room}.mcap"
+        monkeypatch.setattr(recorder, "_reopened", lambda path: Failing(path, 10**9, OSError(errno.EDQUOT, "quota")))
+        with Recorder(path, [STATE]) as own:
+            own.write({"/drone0/state": seconds_of(STATE, 0)})
+            own._file.room = room
+            sizes.append(path.stat().st_size)
+        assert own.problem == ("" if room else f"{path}: recording stopped after 0.990 s: quota")
+    recording = read_recording(path)
+    assert (len(recording.streams["/drone0/state"].rows), recording.complete) == (100, False)
+    assert path.stat().st_size == sizes[1]
+
+
+def test_a_limit_of_the_system_is_met_the_same_way(tmp_path):
+    """RLIMIT_FSIZE: the kernel itself refuses in the middle of a chunk."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
+        own.write({"/drone0/state": seconds_of(STATE, 0)})
+        whole = own.path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (whole + 5000, hard))
+        try:
+            own.write({"/drone0/state": seconds_of(STATE, 1)})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert own.problem == f"{own.path}: recording stopped after 0.990 s: File too large"
+        assert own.path.stat().st_size == whole
+    assert len(read_recording(tmp_path / "run.mcap").streams["/drone0/state"].rows) == 100
+
+
+def test_ctrl_c_in_the_middle_of_a_chunk_leaves_it_out(tmp_path, monkeypatch):
+    """KeyboardInterrupt passes through; what was whole before is closed properly, longer though the half chunk was."""
+    monkeypatch.setattr(recorder, "_reopened", lambda path: Failing(path, 10**9, KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt), Recorder(tmp_path / "run.mcap", [STATE]) as own:
+        own.write({"/drone0/state": seconds_of(STATE, 0)})
+        own._file.room = 20_000
+        try:
+            own.write({"/drone0/state": seconds_of(STATE, 1, rate=1000)})
+        finally:
+            own._file.room = 10**9
+    recording = read_recording(tmp_path / "run.mcap")
+    assert (recording.complete, len(recording.streams["/drone0/state"].rows)) == (True, 100)
+    assert len(decoded(tmp_path / "run.mcap", "/drone0/state")) == 100
+
+
+def test_a_recording_is_not_overwritten_by_mistake(tmp_path):
+    """The old one stays until the new one has begun."""
+    path = tmp_path / "run.mcap"
+    recorded(path, 1)
+    before = path.read_bytes()
+    with pytest.raises(RecordingError, match=r"run\.mcap: exists; expected a new file, or overwrite=True"):
+        Recorder(path, [STATE])
+    with pytest.raises(RecordingError, match="is there twice"):
+        Recorder(path, [STATE, STATE], overwrite=True)
+    assert path.read_bytes() == before
+    recorded(path, 2, overwrite=True)
+    assert len(read_recording(path).streams["/drone0/state"].rows) == 200
+    assert [own.name for own in tmp_path.iterdir()] == ["run.mcap"]
+
+
+def test_a_closed_recorder_says_so(tmp_path):
+    own = Recorder(tmp_path / "folder" / "run.mcap", [STATE])
+    own.close()
+    own.close()
+    with pytest.raises(RecordingError, match=r"run\.mcap: the recording is closed"):
+        own.write({"/drone0/state": seconds_of(STATE, 0)})
+    assert read_recording(own.path).complete
+
+
+# Whatever became of the file --------------------------------------------------------------------------------------
+
+
+def opened(path, data):
+    """The recording in these bytes, or None with one sentence that names the file."""
+    path.write_bytes(data)
+    try:
+        return read_recording(path)
+    except RecordingError as error:
+        assert str(error).startswith(f"{path}: ")
+        assert "\n" not in str(error)
+        return None
+
+
+def test_a_file_cut_anywhere_gives_what_came_before(tmp_path):
+    """Two hundred lengths at random and all about the ends of chunks: a prefix bit for bit, and a sentence."""
+    written = recorded(tmp_path / "run.mcap", seconds=4, rates=(10, 25))
+    data = (tmp_path / "run.mcap").read_bytes()
+    with (tmp_path / "run.mcap").open("rb") as file:
+        chunks = make_reader(file).get_summary().chunk_indexes
+    ends = [index.chunk_start_offset + index.chunk_length for index in chunks]
+    lengths = {
+        *np.random.default_rng(0).integers(0, len(data), 200).tolist(),
+        *(e + k for e in ends for k in (-1, 0, 1)),
+    }
+    seen = set()
+    for length in sorted({*lengths, 0, 7, 8, 9, len(data) - 1}):
+        recording = opened(tmp_path / "cut.mcap", data[:length])
+        if recording is None:
+            assert length < ends[0]
+            continue
+        assert length >= ends[0]
+        whole = sum(end <= length for end in ends) - 1
+        assert not recording.complete
+        assert "truncated" in recording.problem
+        for topic, rate in (("/drone0/state", 10), ("/drone0/command", 25)):
+            assert len(recording.streams[topic].rows) == whole * rate
+            assert is_prefix(recording.streams[topic], *written[topic])
+        assert recording.logs == tuple(line for line in LOGS if line.time_us < 1_000_000 * whole)
+        seen.add(whole)
+    assert seen == {0, 1, 2, 3, 4}
+
+
+def test_a_changed_byte_is_never_taken_for_data(tmp_path):
+    """Six hundred single bytes at random: rows are a prefix of what was written, and complete ones are all of it.
+
+    Metadata, attachments, names, units and log are right or absent, and what is absent is told.
+    """
+    written = recorded(tmp_path / "run.mcap", seconds=3, rates=(10, 25))
+    data = (tmp_path / "run.mcap").read_bytes()
+    whole = read_recording(tmp_path / "run.mcap")
+    random = np.random.default_rng(1)
+    told = 0
+    for place in random.integers(0, len(data), 600).tolist():
+        changed = bytearray(data)
+        changed[place] ^= int(random.integers(1, 256))
+        recording = opened(tmp_path / "changed.mcap", bytes(changed))
+        if recording is None:
+            told += 1
+            continue
+        assert list(recording.streams) == list(whole.streams)
+        for topic, table in recording.streams.items():
+            assert (table.fields, table.units, table.kind) == (
+                whole.streams[topic].fields,
+                whole.streams[topic].units,
+                whole.streams[topic].kind,
+            )
+            assert is_prefix(table, *written[topic])
+        assert recording.logs == whole.logs[: len(recording.logs)]
+        assert recording.complete == (recording.problem == "")
+        if recording.complete:
+            assert recording.logs == whole.logs
+            assert recording.metadata == whole.metadata
+            assert recording.attachments == whole.attachments
+            assert all(len(table.rows) == len(written[topic][1]) for topic, table in recording.streams.items())
+        else:
+            told += 1
+            assert recording.problem.startswith(f"{recording.path}: ")
+            assert "\n" not in recording.problem
+            assert recording.metadata in (whole.metadata, {})
+            assert recording.attachments in (whole.attachments, {})
+    assert told > 300
+
+
+@pytest.mark.parametrize("compression", ["", "lz4", "zstd"])
+def test_a_damaged_chunk_is_named_by_its_place(tmp_path, compression):
+    """What came before is kept; the sentence has the byte, the second, and what is wrong."""
+    recorded(tmp_path / "run.mcap", compression=compression)
+    data = bytearray((tmp_path / "run.mcap").read_bytes())
+    with (tmp_path / "run.mcap").open("rb") as file:
+        start = make_reader(file).get_summary().chunk_indexes[2].chunk_start_offset
+    data[start + 5000] ^= 1
+    recording = opened(tmp_path / "bad.mcap", data)
+    assert len(recording.streams["/drone0/state"].rows) == 100
+    assert recording.problem.startswith(f"{tmp_path / 'bad.mcap'}: damaged at byte {start}, after 0.996 s: ")
+    assert recording.problem.endswith("; what follows is left out")
+    if not compression:
+        assert "the chunk there does not match its checksum" in recording.problem
+
+
+def test_damage_outside_the_chunks_is_told_and_costs_no_row(tmp_path):
+    """Metadata and an attachment are left out when they are not what was written; a summary does not matter to rows."""
+    recorded(tmp_path / "run.mcap")
+    data = (tmp_path / "run.mcap").read_bytes()
+    path = tmp_path / "bad.mcap"
+    for place, problem in (
+        (data.index(b"box"), "its metadata do not match their checksum and are left out"),
+        (data.index(b"scenario"), "its metadata do not match their checksum and are left out"),
+        (data.index(b"mass = 1"), "attachment 'vehicle.toml' does not match its checksum and is left out"),
+        (len(data) - 100, "damaged in its summary, after 2.996 s: no data is missing"),
+        (len(data) - 3, "truncated in its summary, after 2.996 s: no data is missing"),
+    ):
+        recording = opened(path, data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+        assert recording.problem == f"{path}: {problem}"
+        assert recording.metadata == ({} if "metadata" in problem else {"scenario": "box", "seed": "7"})
+        assert list(recording.attachments) == ([] if "attachment" in problem else ["vehicle.toml"])
+        assert [len(table.rows) for table in recording.streams.values()] == [300, 750]
+
+
+@pytest.mark.parametrize("missing", [1, 2, 4])
+def test_a_missing_chunk_is_noticed(tmp_path, missing):
+    """Taken out whole, so that every record left is in order: rows are numbered, and the summary has counted them."""
+    recorded(tmp_path / "run.mcap", seconds=4)
+    data = (tmp_path / "run.mcap").read_bytes()
+    with (tmp_path / "run.mcap").open("rb") as file:
+        chunk = make_reader(file).get_summary().chunk_indexes[missing]
+    after = chunk.chunk_start_offset + chunk.chunk_length + chunk.message_index_length
+    recording = opened(tmp_path / "gap.mcap", data[: chunk.chunk_start_offset] + data[after:])
+    assert len(recording.streams["/drone0/state"].rows) == 100 * (missing - 1)
+    last = "its summary counts 1642 messages and the data holds 1232"
+    assert (last if missing == 4 else "rows of /drone0/state are missing before it") in recording.problem
+
+
+def foreign(path):
+    """An MCAP file in order, by somebody else."""
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start()
+        channel = writer.register_channel("/log", "json", writer.register_schema("odom", "jsonschema", b"{}"))
+        writer.add_message(channel, 0, b"{}", 0)
+        writer.finish()
+
+
+def test_what_is_not_a_recording_says_so(tmp_path):
+    """Somebody else's MCAP, no MCAP, nothing, a folder, no file."""
+    foreign(tmp_path / "foreign.mcap")
+    (tmp_path / "text.mcap").write_text("time,x\n0,1\n")
+    (tmp_path / "empty.mcap").touch()
+    (tmp_path / "folder.mcap").mkdir()
+    complaints = {
+        "foreign": "is not a Samara recording: no record 'samara.recording' comes before its data",
+        "text": "is not a Samara recording: it begins with b'time,x\\n0', as no MCAP file does",
+        "empty": "is not a Samara recording: it is empty",
+        "folder": "cannot be read: Is a directory",
+        "absent": "cannot be read: No such file or directory",
+    }
+    for name, complaint in complaints.items():
+        path = tmp_path / f"{name}.mcap"
+        with pytest.raises(RecordingError) as error:
+            read_recording(path)
+        assert str(error.value) == f"{path}: {complaint}"
+
+
+def test_a_newer_format_is_refused_by_its_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "FORMAT", 2)
+    recorded(tmp_path / "run.mcap")
+    with pytest.raises(RecordingError, match=r"run\.mcap: is of format 2; a newer Samara wrote it, and .* up to 1$"):
+        read_recording(tmp_path / "run.mcap")
+
+
+# What cannot be recorded ------------------------------------------------------------------------------------------
+
+ZERO, ROW = np.array([0]), np.zeros((1, 2))
+WRONG_BLOCKS = {
+    "unknown topic": ("/drone9/state", ZERO, ROW, "topic '/drone9/state': expected one of /drone0/command"),
+    "time as float": ("/drone0/command", [0.0], ROW, "times are float64 of shape (1,); expected whole microseconds"),
+    "time as table": ("/drone0/command", [[0]], ROW, "times are int64 of shape (1, 1); expected whole"),
+    "too narrow": ("/drone0/command", ZERO, ROW[:, :1], "rows are float64 of shape (1, 1); expected float64 of shape (1, 2)"),
+    "too many rows": ("/drone0/command", ZERO, np.zeros((2, 2)), "shape (2, 2); expected float64 of shape (1, 2)"),
+    "single precision": ("/drone0/command", ZERO, ROW.astype("f4"), "rows are float32 of shape (1, 2); expected float64"),
+    "before zero": ("/drone0/command", [-1], ROW, "times run from -1 to -1 µs after 0 µs; expected times that do not fall"),
+    "backwards": ("/drone0/command", [5, 3], np.zeros((2, 2)), "times run from 5 to 3 µs after 0 µs; expected times that"),
+    "back a chunk": ("/drone0/state", ZERO, np.zeros((1, 8)), "times run from 0 to 0 µs after 990000 µs; expected times"),
+    "never": ("/drone0/command", [2**62], ROW, "expected times that do not fall, from 0 to 9007199254740992 µs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_BLOCKS)
+def test_a_wrong_block_is_refused_in_one_sentence(tmp_path, case):
+    """And nothing of the chunk is written, nor of the right blocks beside it."""
+    topic, times_us, rows, complaint = WRONG_BLOCKS[case]
+    with Recorder(tmp_path / "run.mcap", [COMMAND, STATE]) as own:
+        own.write({"/drone0/state": seconds_of(STATE, 0)})
+        with pytest.raises(RecordingError) as error:
+            own.write({"/drone0/state": seconds_of(STATE, 1), topic: (times_us, rows)})
+        assert complaint in str(error.value)
+    recording = read_recording(tmp_path / "run.mcap")
+    assert [len(table.rows) for table in recording.streams.values()] == [0, 100]
+    assert recording.complete
+
+
+WRONG_STREAMS = {
+    "topic without slash": (STATE._replace(topic="state"), "topic 'state': expected parts of letters and digits"),
+    "topic upwards": (STATE._replace(topic="/../state"), "topic '/../state': expected parts of letters and digits"),
+    "topic of the log": (STATE._replace(topic="/log"), "topic '/log': expected another name"),
+    "kind": (STATE._replace(kind="my kind"), "/drone0/state: kind 'my kind': expected a dotted name"),
+    "units": (STATE._replace(units=("m",)), "/drone0/state: 1 units; expected 8, one for each field"),
+    "field twice": (COMMAND._replace(fields=("u", "u")), "field 'u': expected every field to have a name of its own"),
+    "field without name": (COMMAND._replace(fields=("u", "")), "field '': expected every field to have a name"),
+    "field of the time": (COMMAND._replace(fields=("u", "time")), "field 'time': expected another name"),
+    "topic of the pose": (COMMAND._replace(topic="/drone0/pose"), "topic '/drone0/pose' is there twice"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_STREAMS)
+def test_a_wrong_stream_is_refused_in_one_sentence(tmp_path, case):
+    """Before anything is written."""
+    stream, complaint = WRONG_STREAMS[case]
+    with pytest.raises(RecordingError) as error:
+        Recorder(tmp_path / "run.mcap", [stream] if stream.topic != "/drone0/pose" else [STATE, stream])
+    assert complaint in str(error.value)
+    assert not (tmp_path / "run.mcap").exists()
+
+
+def test_other_wrong_things_are_refused_too(tmp_path):
+    """Metadata that is no text, an attachment that is no bytes, a compression nobody knows, a level, a time."""
+    for options, complaint in (
+        ({"metadata": {"seed": 7}}, "metadata 'seed' is 7; expected str under a name"),
+        ({"attachments": {"a.toml": "text"}}, "attachment 'a.toml' is 'text'; expected bytes under a name"),
+        ({"compression": "zip"}, "compression 'zip': expected one of '', 'lz4', 'zstd'"),
+    ):
+        with pytest.raises(RecordingError) as error:
+            Recorder(tmp_path / "run.mcap", [STATE], **options)
+        assert str(error.value) == complaint
+    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
+        with pytest.raises(RecordingError, match="log level 'loud': expected one of debug, info"):
+            own.write({}, [LogLine(0, "loud", "a", "b")])
+        with pytest.raises(RecordingError, match="log time -1 µs: expected whole microseconds"):
+            own.write({}, [LogLine(-1, "info", "a", "b")])
+
+
+# Speed ------------------------------------------------------------------------------------------------------------
+
+
+def test_chunks_are_written_and_read_faster_than_message_by_message(tmp_path):
+    """The best of some chunks, against the library's writer and reader on the same messages: six to twelve times here."""
+    wide = Stream("/drone0/state", (*BODY, *(f"x[{i}]" for i in range(23))), ("m",) * 30, "samara.State")
+    wind = Stream("/drone0/wind", ("x", "y", "z"), ("m/s",) * 3, "samara.Wind")
+    seconds = 30
+    with Recorder(tmp_path / "run.mcap", [wide, COMMAND, wind]) as own:
+        blocks = [
+            {each.topic: seconds_of(each, second, rate) for each, rate in ((wide, 100), (COMMAND, 250), (wind, 100))}
+            for second in range(seconds)
+        ]
+        writing = min(elapsed(own.write, block) for block in blocks)
+    reading = min(elapsed(read_recording, tmp_path / "run.mcap") for _ in range(3))
+    with (tmp_path / "run.mcap").open("rb") as file:
+        reader = make_reader(file)
+        messages = []
+        assert elapsed(lambda: messages.extend(reader.iter_messages(log_time_order=False))) > 2.5 * reading
+    with (tmp_path / "again.mcap").open("wb") as file:
+        writer = Writer(file, compression=CompressionType.NONE)
+        writer.start()
+        channel = writer.register_channel("/again", "protobuf", 0)
+
+        def write(second):
+            for _, _, message in second:
+                writer.add_message(channel, message.log_time, message.data, message.publish_time)
+
+        each = len(messages) // seconds
+        parts = (messages[k * each : (k + 1) * each] for k in range(seconds))
+        assert min(elapsed(write, part) for part in parts) > 2.5 * writing
+        writer.finish()
+
+
+def elapsed(call, *arguments):
+    start = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - start
+
+
+# Exports ----------------------------------------------------------------------------------------------------------
+
+
+def test_csv_gives_the_same_doubles_back(tmp_path):
+    """Read by Python's own csv and float: names with units, seconds and microseconds, every bit."""
+    with Recorder(tmp_path / "run.mcap", [STATE, COMMAND]) as own:
+        odd = np.array([*ODD, *(-np.array(ODD)), *np.random.default_rng(0).normal(size=14) * 1e-9])
+        own.write({"/drone0/state": (np.arange(4) * 12_345_679, odd.reshape(4, 8))}, LOGS)
+    paths = export_csv(read_recording(tmp_path / "run.mcap"), tmp_path / "tables")
+    assert [path.name for path in paths] == ["drone0.state.csv", "drone0.command.csv", "log.csv"]
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(path.name for path in paths)
+    with paths[0].open(encoding="utf-8", newline="") as file:
+        headings, *rows = csv.reader(file)
+    assert headings[:3] == ["time [s]", "time_us", "p_W.x [m]"]
+    assert headings[-1] == "rotor_speed[0] [rad/s]"
+    assert [row[:2] for row in rows[:3]] == [["0.0", "0"], ["12.345679", "12345679"], ["24.691358", "24691358"]]
+    assert same_bits(np.array([[float(word) for word in row[2:]] for row in rows]), odd.reshape(4, 8))
+    assert paths[1].read_text() == "time [s],time_us,u[0] [1],u[1] [1]\n"
+    with paths[2].open(encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file))[2] == ["2.999999", "2999999", "error", "läuft", "…\n"]
+
+
+def test_parquet_gives_the_same_doubles_and_units_back(tmp_path):
+    """Read by pyarrow: the type and the unit of every column, and every bit."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    times_us, rows = recorded(tmp_path / "run.mcap")["/drone0/state"]
+    paths = export_parquet(read_recording(tmp_path / "run.mcap"), tmp_path / "tables")
+    assert [path.name for path in paths] == ["drone0.state.parquet", "drone0.command.parquet"]
+    table = parquet.read_table(paths[0])
+    assert table.column_names == ["time", "time_us", *STATE.fields]
+    assert [table.field(name).metadata[b"unit"].decode() for name in table.column_names] == ["s", "us", *STATE.units]
+    assert table["time_us"].to_pylist() == times_us.tolist()
+    assert table["time"].to_numpy() == pytest.approx(times_us * 1e-6, rel=1e-15)
+    assert same_bits(np.stack([table[name].to_numpy() for name in STATE.fields], axis=1), rows)
+    assert table.schema.metadata[b"scenario"] == b"box"
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    recorded(tmp_path / "run.mcap")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(RecordingError, match=r"^Parquet needs pyarrow: pip install 'samara\[parquet\]'$"):
+        export_parquet(read_recording(tmp_path / "run.mcap"), tmp_path)
+
+
+def test_an_export_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    """Written beside and renamed: an error halfway leaves no half table."""
+    recorded(tmp_path / "run.mcap")
+    recording = read_recording(tmp_path / "run.mcap")
+    before = export_csv(recording, tmp_path / "tables")[0].read_bytes()
+
+    def halfway(table):
+        yield "0.0,0\n"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(export, "_lines", halfway)
+    with pytest.raises(OSError, match=r"No space left on device: .*drone0\.state\.csv"):
+        export_csv(recording, tmp_path / "tables")
+    assert (tmp_path / "tables" / "drone0.state.csv").read_bytes() == before
+    assert len(list((tmp_path / "tables").iterdir())) == 3
+
+
+def test_a_recording_is_described_in_a_few_lines(tmp_path):
+    """Duration, whole or not, metadata, rates, counts, size."""
+    recorded(tmp_path / "run.mcap")
+    lines = dict(describe(read_recording(tmp_path / "run.mcap")))
+    size = (tmp_path / "run.mcap").stat().st_size
+    assert lines == {
+        "file": f"{tmp_path / 'run.mcap'}, {size / 1e6:.3g} MB",
+        "duration": "3.000 s",
+        "complete": "yes",
+        "scenario": "box",
+        "seed": "7",
+        "/drone0/state": "samara.State, 8 fields, 300 rows, 100 Hz",
+        "/drone0/command": "samara.Command, 2 fields, 750 rows, 250 Hz",
+        "log": "2 lines",
+        "attachment vehicle.toml": "9 bytes",
+    }
+    (tmp_path / "cut.mcap").write_bytes((tmp_path / "run.mcap").read_bytes()[: size // 2])
+    cut = dict(describe(read_recording(tmp_path / "cut.mcap")))
+    assert cut["complete"] == f"no: {tmp_path / 'cut.mcap'}: truncated after 0.996 s: the last chunk may be missing"

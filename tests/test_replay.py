@@ -1,0 +1,149 @@
+"""Replay: the recorded inputs give the recorded flight bit for bit; on another plant they show what differs."""
+
+import numpy as np
+import pytest
+
+import samara
+from samara.sim.compare import distances, first_difference
+from samara.sim.fly import fingerprint
+from samara.sim.replay import replay
+from samara.sim.run import load_run
+
+BUSY = """
+duration = 3.0
+seed = 3
+[rates]
+autopilot = 400
+[[wind]]
+kind = "turbulence"
+mean_W = [1, 0, 0]
+sigma = 0.5
+tau = 1.0
+[[drones]]
+name = "a"
+vehicle = "crazyflie"
+start = [0, 0, 2]
+airborne = true
+estimator = "noisy"
+[[drones]]
+name = "b"
+vehicle = "iris"
+start = [3, 0, 0]
+[[drones.tasks]]
+kind = "take_off"
+height = 1.0
+[[events]]
+at = 0.777777
+do = "degrade_motor"
+motor = 1
+power = 0.9
+[[events]]
+at = 1.2
+do = "add_payload"
+mass = 0.002
+r_B = [0.01, 0, -0.02]
+[[events]]
+at = 1.5
+do = "fail_cell"
+cells = 8
+[[events]]
+when = "time > 2"
+do = "gust"
+amplitude_W = [0, 1, 0]
+duration = 0.5
+"""
+
+
+@pytest.fixture(scope="module")
+def flown(tmp_path_factory):
+    """Two drones, turbulence, noise, a weak motor, a load and a failed cell; recorded. An autopilot whose ticks fall between
+    the plant's steps."""
+    folder = tmp_path_factory.mktemp("replay")
+    (folder / "busy.toml").write_text(BUSY)
+    return samara.fly(folder / "busy.toml", out=folder / "run.mcap"), folder / "run.mcap"
+
+
+def test_a_recording_is_the_flight_in_memory(flown):
+    """Every number of every stream, written, read and compared with the same flight kept in memory."""
+    run, path = flown
+    kept = samara.fly(path.parent / "busy.toml")
+    assert first_difference(run, kept) is None
+    assert fingerprint(run) == fingerprint(kept)
+    assert [line.message for line in run.logs] == [line.message for line in kept.logs]
+
+
+def test_replay_is_the_same_bit_for_bit(flown):
+    run, path = flown
+    again = replay(path)
+    assert first_difference(run, again) is None
+    assert fingerprint(again) == fingerprint(run)
+    assert np.ptp(run["b"].position[:, 2]) > 0.5, "it did fly"
+
+
+def test_replay_of_a_replay_that_was_saved(flown, tmp_path):
+    _, path = flown
+    saved = replay(path).save(tmp_path / "again.mcap")
+    assert first_difference(load_run(saved), replay(saved)) is None
+
+
+def test_another_integrator_is_close_and_not_the_same(flown):
+    """RK4 at 1 ms and Dormand–Prince at 1e-8 integrate one vehicle: a millimetre apart in three seconds."""
+    run, path = flown
+    again = replay(path, integrator="rk45")
+    assert first_difference(run, again) is not None
+    apart = {each.drone: each for each in distances(run, again)}
+    assert 0.0 < apart["a"].position_max < 1e-3
+
+
+def test_another_plant_flies_elsewhere(flown):
+    """The same commands on a Crazyflie 5 % heavier: it sinks."""
+    run = samara.fly("hover", settings={"duration": 3.0})
+    heavier = samara.vehicle("crazyflie", mass=0.0294)
+    again = replay(run, vehicle=heavier)
+    assert distances(run, again)[0].position_max > 0.05
+    assert again.position[-1, 2] < run.position[-1, 2]
+
+
+def test_a_plant_with_other_rotors_is_refused(flown):
+    _, path = flown
+    with pytest.raises(ValueError, match="vehicle 'hexarotor_x' has 6 rotors; a was recorded with 4"):
+        replay(path, vehicle=samara.vehicle("hexarotor_x"))
+
+
+def test_the_first_difference_is_found_where_it_is(flown, tmp_path):
+    """One bit of one number changed: its drone, stream, field and time are told."""
+    run, _ = flown
+    other = samara.load_run(run.save(tmp_path / "copy.mcap"))
+    table = other["b"].tables["state"]
+    rows = table.rows.copy()
+    column = table.fields.index("v_W.y")
+    rows[150, column] = np.nextafter(rows[150, column], np.inf)
+    object.__setattr__(table, "rows", rows)
+    found = first_difference(run, other)
+    assert (found.drone, found.stream, found.field, found.time_us) == ("b", "state", "v_W.y", 1_500_000)
+    assert "b state v_W.y at 1.500000 s" in str(found)
+
+
+def test_a_shorter_run_differs_where_it_ends(flown):
+    a = samara.fly("hover", settings={"duration": 1.0})
+    b = samara.fly("hover", settings={"duration": 1.5})
+    found = first_difference(a, b)
+    assert found.time_us > 1_000_000
+    assert "one run ends" in str(found)
+
+
+def test_runs_of_other_drones_are_not_compared(flown):
+    run, _ = flown
+    with pytest.raises(ValueError, match="the runs have other drones: a, b and drone"):
+        first_difference(run, samara.fly("hover", settings={"duration": 0.1}))
+
+
+def test_a_run_tells_its_units_and_its_drones(flown):
+    run, _ = flown
+    assert run.units["state.p_W.x"] == "m"
+    assert run.units["command.motor[0]"] == "1"
+    assert run["b"].vehicle.name == "iris"
+    with pytest.raises(KeyError, match="no drone 'c'; there are a, b"):
+        run["c"]
+    with pytest.raises(AttributeError, match="a run has no 'heading'"):
+        run.heading  # noqa: B018

@@ -1,0 +1,243 @@
+"""Scenario files: every shipped one does what it says, and a slip in one's own is one sentence."""
+
+import math
+
+import numpy as np
+import pytest
+
+import samara
+from samara.sim.run import judge
+from samara.sim.scenario_file import (
+    ACTIONS,
+    TASKS,
+    ScenarioError,
+    load_scenario,
+    parse_scenario,
+    scenario_names,
+    setting,
+)
+
+SMALLEST = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\n'
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_every_shipped_scenario_does_what_it_expects(name):
+    """Its own `expect` block, and something is expected at all."""
+    scenario = load_scenario(name)
+    assert scenario.name == name
+    assert scenario.description
+    run = samara.fly(scenario)
+    judged = judge(run, scenario.expect)
+    assert len(judged) >= 2
+    assert [each.text for each in judged if not each.true] == []
+
+
+def test_the_issue_of_each_scenario_is_there():
+    names = {
+        "hover",
+        "waypoints",
+        "hakoniwa_mission",
+        "figure8",
+        "wind",
+        "motor_failure",
+        "battery_sag",
+        "race",
+        "swarm",
+    }
+    assert names <= set(scenario_names())
+
+
+def test_tasks_follow_each_other_without_a_jump():
+    """Every shipped trajectory is continuous in position, velocity and acceleration from task to task, sampled at 1 kHz."""
+    for name in scenario_names():
+        scenario = load_scenario(name)
+        task = scenario.drones[0].task
+        time = np.arange(0.0, scenario.duration, 1e-3)
+        reference = task.at(time)
+        for field, most in (("p_W", 0.012), ("v_W", 0.05)):
+            rows = np.stack(np.broadcast_arrays(*getattr(reference, field), time)[:-1])
+            assert np.abs(np.diff(rows, axis=1)).max() < most, (name, field)
+
+
+def test_copies_stand_apart_and_fly_their_own_figures():
+    """Twenty of one table: in rows of five, two metres apart, and so are their references at every time."""
+    swarm = load_scenario("swarm")
+    assert len(swarm.drones) == 20
+    assert swarm.drones[7].start_W == (4.0, 2.0, 0.0)
+    for time in (0.0, 3.0, 9.0):
+        first, other = (np.array(swarm.drones[k].task.at(time).p_W, dtype=float) for k in (0, 7))
+        assert other - first == pytest.approx([4.0, 2.0, 0.0], abs=1e-9)
+
+
+def test_the_smallest_file_hovers_where_it_stands():
+    scenario = parse_scenario(SMALLEST, "mine.toml")
+    assert (scenario.name, scenario.seed, len(scenario.drones)) == ("mine", 0, 1)
+    assert scenario.drones[0].task.at(0.5).p_W == (0.0, 0.0, 0.0)
+
+
+def test_angles_in_degrees_and_wind_by_where_it_comes_from():
+    text = SMALLEST + 'yaw_deg = 90\n[wind]\nkind = "constant"\nspeed = 5\nfrom_deg = 270\n'
+    scenario = parse_scenario(text, "mine.toml")
+    assert scenario.drones[0].yaw == pytest.approx(math.pi / 2)
+    assert scenario.wind.wind_W == pytest.approx((5.0, 0.0, 0.0), abs=1e-12), "from the west it blows east"
+
+
+def test_a_vehicle_beside_the_scenario_is_found(tmp_path):
+    samara.save_vehicle(samara.vehicle("crazyflie", mass=0.03), tmp_path / "mine.toml")
+    (tmp_path / "flight.toml").write_text('duration = 1.0\n[[drones]]\nvehicle = "mine.toml"\n')
+    assert load_scenario(tmp_path / "flight.toml").drones[0].vehicle.mass == 0.03
+
+
+def test_settings_reach_into_the_file():
+    changed = load_scenario("swarm", {"duration": 2.0, "drones.vehicle": "crazyflie_measured", "rates.log": 50})
+    assert changed.duration == 2.0
+    assert {own.vehicle.name for own in changed.drones} == {"crazyflie_measured"}
+    assert changed.rates.log == 50.0
+    assert load_scenario("motor_failure", {"drones[1].start": [0, 5, 9]}).drones[1].start_W == (0.0, 5.0, 9.0)
+    assert setting("seed=7") == ("seed", 7)
+    assert setting("drones.vehicle=iris") == ("drones.vehicle", "iris")
+    assert setting("drones.start=[1, 2, 3]") == ("drones.start", [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("duration = -1", "mine.toml: duration = -1: expected a number above 0 and up to 86400"),
+        ("duration = 1e300", "mine.toml: duration = 1e+300: expected a number above 0 and up to 86400"),
+        ('duration = "long"', "mine.toml: duration = 'long': expected a number above 0 and up to 86400"),
+        ("durations = 3", "mine.toml: durations = 3: expected only the keys schema, name, "),
+        ("seed = -4", "mine.toml: seed = -4: expected a whole number from 0 to 9223372036854775807"),
+        ("seed = 1.5", "mine.toml: seed = 1.5: expected a whole number"),
+        ("schema = 2", "mine.toml: schema = 2: expected 1"),
+        ('integrator = "euler"', "mine.toml: integrator = 'euler': expected one of rk4, rk45"),
+        ("strict = 1", "mine.toml: strict = 1: expected true or false"),
+        (
+            "[rates]\nwind = 300",
+            "mine.toml: rates.wind is 300 Hz, a period of 3333.333 µs, no whole number; the nearest",
+        ),
+        ("[rates]\nradar = 10", "mine.toml: rates.radar = 10: expected only the keys physics, "),
+        (
+            "[environment]\nground_normal = [0, 0, -1]",
+            "mine.toml: environment.ground_normal = [0.0, 0.0, -1.0]: expected a v",
+        ),
+        ('[wind]\nkind = "hurricane"', "mine.toml: wind[0].kind = 'hurricane': expected one of none, constant, "),
+        ('[wind]\nkind = "constant"', "mine.toml: wind[0].wind_W is missing"),
+        (
+            '[wind]\nkind = "gust"\namplitude_W = [1, 0]',
+            "mine.toml: wind[0].amplitude_W = [1, 0]: expected three finite numb",
+        ),
+        ('[[events]]\ndo = "arm"', "mine.toml: events[0] has no time; expected one of at, at_step, when"),
+        (
+            '[[events]]\nat = 1\nwhen = "height > 1"\ndo = "arm"',
+            "mine.toml: events[0] has at and when; expected one of",
+        ),
+        (
+            '[[events]]\nat = -1\ndo = "arm"',
+            "mine.toml: events[0].at: the time of an event is -1 s; expected a number tha",
+        ),
+        ('[[events]]\nat = 1\ndo = "explode"', "mine.toml: events[0].do = 'explode': expected one of arm, disarm, "),
+        ('[[events]]\nat = 1\ndo = "fail_motor"', "mine.toml: events[0].motor is missing"),
+        (
+            '[[events]]\nat = 1\ndo = "fail_motor"\nmotor = "left"',
+            "mine.toml: events[0].motor = 'left': expected a whole numb",
+        ),
+        ('[[events]]\nat = 1\ndo = "arm"\ndrone = "x"', "mine.toml: events[0].drone = 'x': expected one of drone0"),
+        (
+            '[[events]]\nwhen = "height is 5"\ndo = "arm"',
+            "mine.toml: events[0].when: the condition 'height is 5' is not un",
+        ),
+        ("[expect]\nmax_tilt = 3", "mine.toml: expect.max_tilt = 3: expected only the keys crashed, "),
+        ("drones = 3", "mine.toml: drones = 3: expected a list of tables"),
+        ("x = [" + "1, " * 10, "mine.toml: is not TOML"),
+        ("seed = " + "9" * 5000, "mine.toml: "),
+    ],
+)
+def test_a_slip_in_the_file_is_one_sentence(change, sentence):
+    lines = SMALLEST.splitlines()
+    if change.startswith("duration ="):
+        text = "\n".join([change, *lines[1:]])
+    elif change.startswith("drones"):
+        text = "\n".join([lines[0], change])
+    elif change.startswith("["):
+        text = "\n".join([*lines, change])
+    else:
+        text = "\n".join([change, *lines])
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(text, "mine.toml")
+    assert str(caught.value).startswith(sentence)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ('vehicle = "irish"', "mine.toml: drones[0].vehicle = 'irish': no vehicle 'irish'; expected"),
+        (
+            'vehicle = "iris"\ncontroller = "magic"',
+            "mine.toml: drones[0].controller = 'magic': expected one of geometric",
+        ),
+        ('vehicle = "iris"\nstart = [0, 0]', "mine.toml: drones[0].start = [0, 0]: expected three finite numbers"),
+        (
+            'vehicle = "iris"\nstart = [0, 0, nan]',
+            "mine.toml: drones[0].start = [0, 0, nan]: expected three finite numbers",
+        ),
+        ('vehicle = "iris"\ncount = 0', "mine.toml: drones[0].count = 0: expected a whole number from 1 to 10000"),
+        ('vehicle = "iris"\nname = "a/b"', "mine.toml: drones[0].name = 'a/b': expected letters, digits, - and _"),
+        (
+            'vehicle = "iris"\nmotor_map = [0, 1, 2, 2]',
+            "mine.toml: drones[0].motor_map = [0, 1, 2, 2]: expected each of 0 to 3",
+        ),
+        (
+            'vehicle = "iris"\nestimator = "ekf"',
+            "mine.toml: drones[0].estimator.kind = 'ekf': expected one of truth, noisy",
+        ),
+        (
+            'vehicle = "iris"\nestimator = { kind = "delayed", delay = 0.005 }',
+            "mine.toml: drones[0].estimator: delay is 0.005 s; expected a multiple of the estimator's period of 0.004 s",
+        ),
+        (
+            'vehicle = "iris"\n[[drones.tasks]]\nkind = "circle"\ncentre = [0, 0, 1]\nradius = -2\nspeed = 1',
+            "mine.toml: drones[0].tasks[0]: circle: radius is -2; expected a positive number",
+        ),
+        (
+            'vehicle = "iris"\n[[drones.tasks]]\nkind = "circle"\ncentre = [0, 0, 1]\nradius = 2',
+            "mine.toml: drones[0].tasks[0].speed is missing",
+        ),
+        (
+            'vehicle = "iris"\n[[drones.tasks]]\nkind = "take_off"\nheight = 2\nhaste = 1',
+            "mine.toml: drones[0].tasks[0].haste = 1: expected only the keys height, speed, acceleration, yaw here",
+        ),
+        (
+            'vehicle = "iris"\n[[drones.tasks]]\nkind = "waypoints"\npoints = [[1, 2]]',
+            "mine.toml: drones[0].tasks[0].points[0] = [1, 2]: expected three finite numbers",
+        ),
+        (
+            'vehicle = "iris"\n[[drones.tasks]]\nkind = "hover"\n[[drones.tasks]]\nkind = "land"',
+            "mine.toml: drones[0].tasks[0] never ends; expected a duration, or it to be the last",
+        ),
+    ],
+)
+def test_a_slip_in_a_drone_is_one_sentence(table, sentence):
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(f"duration = 1.0\n[[drones]]\n{table}\n", "mine.toml")
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_name_that_is_no_scenario():
+    with pytest.raises(ScenarioError, match=r"no scenario 'hoover'; expected a .toml file or one of battery_sag, "):
+        load_scenario("hoover")
+
+
+def test_settings_that_fit_nowhere():
+    with pytest.raises(ScenarioError, match=r"cannot set 'drones\[7\]\.start': there is no 'drones\[7\]'"):
+        load_scenario("hover", {"drones[7].start": [0, 0, 0]})
+    with pytest.raises(ScenarioError, match="--set 'duration': expected key=value"):
+        setting("duration")
+
+
+def test_every_kind_of_task_and_event_can_be_named():
+    """Each function a file can call has its arguments annotated, so that a wrong type is found before it is called."""
+    from typing import get_type_hints
+
+    for function in (*TASKS.values(), *ACTIONS.values()):
+        assert set(get_type_hints(function)) - {"return"}, function

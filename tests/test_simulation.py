@@ -1,0 +1,332 @@
+"""The running simulation: the order of its stages, what events do and when, what is held, and what two runs share."""
+
+import math
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import samara
+from samara.algebra import Vec3
+from samara.estimate.simple import delayed_estimator, noisy_estimator
+from samara.plan import trajectory
+from samara.sim import events
+from samara.sim.bus import BUS_SCHEMA_VERSION, require_command, sanitized
+from samara.sim.events import Event, at, at_step, when
+from samara.sim.fly import fingerprint, fly
+from samara.sim.scenario import Drone, Scenario
+from samara.sim.simulation import Simulation
+from samara.sim.timeline import Rates
+from samara.sim.wind import Constant, OrnsteinUhlenbeck
+
+ABOVE = Vec3(0.0, 0.0, 3.0)
+
+
+def hovering(*, vehicle="crazyflie", duration=1.0, happening=(), **more):
+    """One drone that hovers at 3 m."""
+    own = {key: more.pop(key) for key in ("estimator", "controller", "motor_map", "armed") if key in more}
+    drone = Drone("drone", samara.vehicle(vehicle), trajectory.hover(ABOVE), ABOVE, airborne=True, **own)
+    return Scenario("test", (drone,), duration, events=tuple(happening), **more)
+
+
+# Stages and holds ---------------------------------------------------------------------------------------------------
+
+
+def test_events_come_before_wind_and_wind_before_the_log_of_the_same_instant():
+    """A wind step at 0.5 s is in the environment recorded at 0.5 s, and the state logged there has not felt it."""
+    run = fly(hovering(happening=[Event(at(0.5), events.wind_step((3.0, 0.0, 0.0)))]))
+    changes = run.tracks[0].tables["environment"]
+    assert changes.times_us.tolist() == [0, 500_000]
+    assert changes["wind_W.x"].tolist() == [0.0, 3.0]
+    moment = np.searchsorted(run.time, 0.5)
+    assert run.time[moment] == 0.5
+    assert abs(run.velocity[moment, 0]) < 1e-12
+    assert run.velocity[moment + 5, 0] > 1e-3
+
+
+def test_an_event_between_ticks_happens_at_its_own_microsecond():
+    """0.123457 s is on no axis: the plant stops there, and the change is recorded there."""
+    run = fly(hovering(happening=[Event(at(0.123457), events.fail_motor(0))], duration=0.2))
+    assert run.tracks[0].tables["environment"].times_us.tolist() == [0, 123_457]
+
+
+def test_a_failed_motor_spins_down_with_its_lag_from_that_instant():
+    """Ω(t) = Ω₀ e^{−(t − t₀)/τ}, by closed form."""
+    run = fly(hovering(happening=[Event(at(0.1), events.fail_motor(2))], duration=0.15))
+    lag = samara.vehicle("crazyflie").rotors[2].motor.fall
+    moment = np.searchsorted(run.time, 0.1)
+    after = run.time[moment:] - 0.1
+    assert run.rotor_speed[moment:, 2] == pytest.approx(run.rotor_speed[moment, 2] * np.exp(-after / lag), rel=1e-6)
+
+
+def test_the_wind_is_held_between_its_ticks():
+    """Turbulence sampled at 20 Hz: its recorded changes are 50 ms apart, and the plant sees nothing between."""
+    run = fly(hovering(wind=OrnsteinUhlenbeck(Vec3(2.0, 0.0, 0.0), 0.5, 1.0), rates=Rates(wind=20.0)))
+    assert set(np.diff(run.tracks[0].tables["environment"].times_us)) == {50_000}
+
+
+def test_disarmed_motors_get_nothing_until_armed():
+    """On the ground with armed = False every command is 0; after `arm` the same drone lifts off."""
+    drone = Drone("drone", samara.vehicle("crazyflie"), trajectory.take_off(Vec3(0, 0, 0), height=1.0), armed=False)
+    run = fly(Scenario("arming", (drone,), 3.0, events=(Event(at(1.0), events.arm()),)))
+    before = run.command_time < 1.0
+    assert run.command[before].max() == 0.0
+    assert run.command[~before].max() > 0.3
+
+
+def test_at_step_counts_physics_steps():
+    """Step 123 of 1 ms is 0.123 s."""
+    run = fly(hovering(happening=[Event(at_step(123), events.wind_step((1.0, 0, 0)))], duration=0.2))
+    assert run.tracks[0].tables["environment"].times_us.tolist() == [0, 123_000]
+
+
+def test_when_happens_once_at_the_first_scenario_tick_that_sees_it():
+    """Climbing past 3.1 m: the event fires on the 50 Hz axis, just after, and never again."""
+    up = trajectory.take_off(ABOVE, height=4.0, speed=0.5)
+    scenario = hovering(
+        happening=[Event(at(0.0), events.follow(up)), Event(when("height > 3.1"), events.wind_step((0.5, 0, 0)))],
+        duration=2.0,
+    )
+    run = fly(scenario)
+    table = run.tracks[0].tables["environment"]
+    fired = int(table.times_us[np.flatnonzero(table["wind_W.x"] == 0.5)[0]])
+    assert fired % 20_000 == 0
+    crossing = run.time[np.searchsorted(run.position[:, 2], 3.1)]
+    assert crossing <= fired / 1e6 <= crossing + 0.021
+    assert sum("wind" in line.message for line in run.logs) == 1
+
+
+def test_a_condition_may_be_any_function_of_the_bus():
+    seen = []
+
+    def after_half(bus):
+        seen.append(bus.time_us)
+        return bus.time >= 0.5
+
+    run = fly(hovering(happening=[Event(when(after_half), events.gust((2.0, 0, 0), 0.2))]))
+    assert seen == list(range(0, 500_001, 20_000)), "asked at every scenario tick, and no more once it has happened"
+    wind = run.tracks[0].tables["environment"]
+    assert wind["wind_W.x"].max() == pytest.approx(2.0, rel=0.05)
+    assert wind["wind_W.x"][-1] == pytest.approx(0.0, abs=1e-12)
+
+
+# The tasks that events give -----------------------------------------------------------------------------------------
+
+
+def test_go_to_return_and_land():
+    """Three tasks one after the other: each ends where it says."""
+    scenario = hovering(
+        duration=16.0,
+        happening=[
+            Event(at(0.5), events.go_to((2.0, 1.0, 3.0))),
+            Event(at(5.0), events.return_home()),
+            Event(at(9.0), events.land(speed=1.0)),
+        ],
+    )
+    run = fly(scenario)
+    assert run.position[np.searchsorted(run.time, 4.9)] == pytest.approx([2.0, 1.0, 3.0], abs=0.05)
+    assert run.position[np.searchsorted(run.time, 8.9)] == pytest.approx([0.0, 0.0, 3.0], abs=0.05)
+    assert run.position[-1, 2] < 0.05
+    assert run.logs[-1].message == "landed"
+    assert run.crashed == ()
+
+
+def test_a_new_task_starts_where_the_reference_is():
+    """No jump of position, velocity or acceleration when one task ends another in mid-flight."""
+    run = fly(
+        hovering(duration=3.0, happening=[Event(at(0.5), events.go_to((3.0, 0, 3))), Event(at(1.2), events.land())])
+    )
+    reference = run.tracks[0].tables["reference"]
+    for field, most in (("p_W", 0.03), ("v_W", 0.06), ("a_W", 0.4)):
+        assert np.abs(np.diff(reference[field], axis=0)).max() < most, field
+    assert reference["v_W.x"].max() > 1.0
+
+
+# Faults -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_disconnected_battery_stops_the_motors():
+    """No current: the rotors coast down and the iris falls."""
+    run = fly(hovering(vehicle="iris", happening=[Event(at(0.2), events.disconnect_battery())], duration=0.8))
+    assert run.rotor_speed[-1].max() < 0.6 * run.rotor_speed[0].max()
+    assert run.velocity[-1, 2] < -1.5
+
+
+def test_a_failed_cell_takes_its_share_of_the_voltage():
+    """Eleven of twelve cells: the duty that hovers is the exact trim of a battery with a twelfth less open-circuit voltage."""
+    iris = samara.vehicle("iris")
+    table = tuple(11.0 / 12.0 * volts for volts in iris["battery"][0].table_voltage)
+    trims = [samara.hover(own)[1][0] for own in (iris, iris.replace({"battery.table_voltage": table}))]
+    run = fly(hovering(vehicle="iris", happening=[Event(at(1.0), events.fail_cell(12))], duration=3.0))
+    whole = fly(hovering(vehicle="iris", duration=3.0))
+    assert run.command[-1].mean() / whole.command[-1].mean() == pytest.approx(trims[1] / trims[0], rel=0.003)
+    assert trims[1] / trims[0] > 12.0 / 11.0, "less voltage, more current, more sag"
+
+
+def test_a_payload_keeps_position_and_momentum_of_the_body_continuous():
+    """50 g under a hovering 28 g Crazyflie would be too much; 8 g at 3 cm below makes it sink, and the controller adds lift."""
+    run = fly(hovering(happening=[Event(at(0.5), events.add_payload(0.008, (0.0, 0.0, -0.03)))], duration=3.0))
+    jump = np.abs(np.diff(run.position[:, 2]))
+    assert jump.max() < 0.008, "the centre of mass moves by m_p r/(m + m_p) = 6.7 mm, and by nothing else at once"
+    assert run.rotor_speed[-1].mean() / run.rotor_speed[0].mean() == pytest.approx(math.sqrt(36.0 / 28.0), rel=0.01)
+
+
+def test_sensors_that_fail_leave_what_they_said():
+    """Without GPS the estimate of position stays; the truth drifts away with the wind."""
+    blown = [Event(at(0.5), events.fail_sensor("gps")), Event(at(0.6), events.wind_step((2.0, 0, 0)))]
+    run = fly(hovering(estimator=noisy_estimator(), happening=blown, duration=2.0))
+    estimate = run.tracks[0].tables["estimate"]
+    late = estimate.times_us > 500_000
+    assert np.ptp(estimate["p_W.x"][late]) == 0.0
+    assert run.position[-1, 0] > 0.3
+
+
+def test_a_delayed_estimate_is_the_state_of_then():
+    """40 ms late at 250 Hz: the estimate logged at t is the state logged at t − 40 ms, bit for bit, where both axes meet."""
+    moving = [Event(at(0.0), events.follow(trajectory.line(ABOVE, (2.0, 0.0, 3.0), speed=1.0)))]
+    run = fly(hovering(estimator=delayed_estimator(0.04, 0.004), happening=moving))
+    estimate = run.tracks[0].tables["estimate"]["p_W.x"]
+    assert (estimate[4::2] == run.position[:-4:2, 0]).all()
+    assert estimate[-1] > 0.1
+
+
+def test_the_controller_flies_on_the_estimate():
+    """Noise in the estimate shakes the commands; the truth does not."""
+    calm, shaken = (fly(hovering(estimator=own, duration=0.5)) for own in (samara_truth(), noisy_estimator()))
+    assert shaken.command.std(axis=0).max() > 50.0 * calm.command[5:].std(axis=0).max() + 1e-6
+
+
+def samara_truth():
+    from samara.estimate.simple import TRUTH
+
+    return TRUTH
+
+
+def test_a_motor_map_wires_channels_to_rotors():
+    """With the channels of a mixed-up wiring and a controller that knows nothing of it, the wrong rotors speed up."""
+
+    def only_channel_one(state, reference, vehicle, memory):
+        return (0.0, 0.8, 0.0, 0.0)
+
+    run = fly(hovering(controller=only_channel_one, motor_map=(2, 3, 0, 1), duration=0.2))
+    assert run.command[-1].tolist() == [0.0, 0.0, 0.0, 0.8], "channel 1 drives rotor 3"
+
+
+# Commands of one's own ----------------------------------------------------------------------------------------------
+
+
+def test_a_controller_of_ones_own_is_one_function():
+    """Hover command held: it stays up for a moment, with memory counting its calls."""
+    vehicle = samara.vehicle("crazyflie")
+    _, command = samara.hover(vehicle)
+
+    def hold(state, reference, vehicle, memory):
+        count = memory[0] + 1 if memory else 1
+        return command, (count,)
+
+    run = fly(hovering(duration=0.4), controller=hold)
+    assert run.tracks[0].controller == "hold"
+    assert run.position[-1, 2] == pytest.approx(3.0, abs=1e-3)
+    assert (run.command == np.array(command)).all()
+
+
+def test_nan_from_ones_own_controller_is_an_error_with_channel_and_time():
+    def bad(state, reference, vehicle, memory):
+        return (0.5, 0.5, math.nan, 0.5)
+
+    with pytest.raises(ValueError, match=r"command of motor 2 is nan at 0\.000000 s"):
+        fly(hovering(), controller=bad)
+
+
+def test_a_controller_that_answers_nonsense_is_told_what_is_expected():
+    with pytest.raises(ValueError, match=r"expected 4 numbers, or \(those, its memory\)"):
+        fly(hovering(), controller=lambda *arguments: (1.0, 2.0))
+
+
+def test_sanitising_counts_what_it_changes():
+    assert sanitized((0.5, math.nan, 1.5, -0.1, math.inf)) == ((0.5, 0.0, 1.0, 0.0, 0.0), 4)
+    assert sanitized((0.5, 1.0)) == ((0.5, 1.0), 0)
+    with pytest.raises(
+        ValueError, match=r"px4: command of motor 1 is 1\.1 at 2\.500000 s; expected .* within \[0, 1\]"
+    ):
+        require_command((0.5, 1.1), (0.0, 1.0), "px4", 2_500_000)
+    require_command((0.5, 1.0 + 1e-7), (0.0, 1.0), "px4", 0)
+
+
+# The bus ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_bus_holds_the_instant():
+    simulation = Simulation(hovering(vehicle="iris", wind=Constant(Vec3(1.0, 2.0, 0.0))))
+    for _ in range(40):
+        simulation.advance()
+    bus = simulation.bus()
+    own = bus.drones[0]
+    assert bus.schema == BUS_SCHEMA_VERSION
+    assert bus.time_us == simulation.time_us
+    assert bus.wind_W == own.environment.wind_W == (1.0, 2.0, 0.0)
+    assert len(own.command.motors) == 12 and len(own.command.servos) == 8
+    assert own.command.motors[4:] == (0.0,) * 8
+    assert own.faults.motor_disable_mask == 0
+    (battery,) = own.batteries
+    assert 0.9 < battery.charge < 1.0
+    assert 10.0 < battery.voltage < 12.6
+    assert battery.current > 10.0, "positive discharges"
+
+
+# Determinism --------------------------------------------------------------------------------------------------------
+
+
+def gusty():
+    return hovering(
+        wind=OrnsteinUhlenbeck(Vec3(1.0, 0.0, 0.0), 0.4, 1.0), estimator=noisy_estimator(), seed=7, duration=1.5
+    )
+
+
+def test_the_same_scenario_and_seed_are_the_same_bits():
+    """Also with another flight before it, in other threads, and another seed is another flight."""
+    first = fingerprint(fly(gusty()))
+    fly(hovering(duration=0.2))
+    assert fingerprint(fly(gusty())) == first
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(fingerprint(fly(gusty())))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [first] * 3
+    assert fingerprint(fly(replace(gusty(), seed=8))) != first
+
+
+def test_a_drone_does_not_depend_on_its_neighbours():
+    """Alone, and as the second of three in one world: the first drone's draws are its own, and so are its bits."""
+    one = gusty()
+    drone = one.drones[0]
+    three = replace(
+        one,
+        drones=(
+            drone,
+            replace(drone, name="b", start_W=Vec3(5, 0, 3)),
+            replace(drone, name="c", start_W=Vec3(9, 0, 3)),
+        ),
+    )
+    alone, among = fly(one), fly(three)
+    assert (alone["drone"].tables["state"].rows == among["drone"].tables["state"].rows).all()
+    assert not np.array_equal(among["b"].velocity, among["c"].velocity), "each has its own noise"
+
+
+def test_ten_thousand_events_at_one_instant():
+    """All happen, in their order: the last wind stands."""
+    many = [Event(at(0.1), events.wind_step((k / 10_000, 0.0, 0.0))) for k in range(10_000)]
+    run = fly(hovering(happening=many, duration=0.2))
+    assert run.tracks[0].tables["environment"]["wind_W.x"].tolist() == [0.0, 0.9999]
+    assert len(run.logs) == 10_001
+
+
+def test_a_state_that_is_lost_is_said_and_what_was_flown_is_kept(tmp_path):
+    """A controller-made catastrophe: infinite wind cannot be given, so the plant's state is spoilt by hand."""
+    simulation = Simulation(hovering(duration=0.5))
+    simulation.groups[0].plant.state[4, 0] = math.nan
+    with pytest.raises(FloatingPointError, match=r"drone: v_W\.y is nan at 0\.000000 s; expected a finite number"):
+        simulation.run()
