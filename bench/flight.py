@@ -3,7 +3,6 @@
 One Crazyflie with physics at 1 kHz, control at 250 Hz, log at 100 Hz; and a hundred in one world.
 """
 
-import resource
 import subprocess
 import sys
 import tempfile
@@ -82,4 +81,3 @@ def memory() -> dict[str, float]:
 if __name__ == "__main__":
     for row in flights():
         print(row)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

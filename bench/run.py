@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from flight import flights
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -195,6 +196,8 @@ def main() -> None:
         latencies,
     ]
     rows = [own for part in track(parts, "measuring", console=console) for own in part()]
+    with console.status("flying scenarios"):
+        flown = flights()
     with console.status("measuring the peers"):
         peer = peers()
     table = Table(title=hardware())
@@ -210,6 +213,21 @@ def main() -> None:
             f"{compiling:.2f}" if compiling is not None else "",
         )
     console.print(table)
+    in_flight = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz")
+    for heading in ("row", "× real time", "not recorded", "recording costs"):
+        in_flight.add_column(heading, justify="left" if heading == "row" else "right")
+    for own in flown[:-1]:
+        in_flight.add_row(
+            own["row"],
+            f"{own['times_real_time']:.0f}",
+            f"{own['not_recorded']:.0f}",
+            f"{own['recording_costs_percent']:.0f} %",
+        )
+    sizes = flown[-1]
+    in_flight.caption = (
+        f"memory: {sizes['one_minute_mb']:.0f} MB for a minute, {sizes['one_hour_mb']:.0f} MB for an hour"
+    )
+    console.print(in_flight)
     compared = ratios(rows, peer)
     against = Table(
         title="against peers in the same run" if compared else "no peers: make bench/.venv with crazyflow and rotorpy"
@@ -226,6 +244,7 @@ def main() -> None:
         "machine": hardware(),
         "instructions": {"bench": instructions(BENCH), "default effects": instructions(FULL)},
         "rows": rows,
+        "flights": flown,
         "peers": peer,
         "ratios": compared,
     }
