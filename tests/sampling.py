@@ -177,7 +177,10 @@ def _vehicle_argument(hint: Any, craft: Vehicle, draw: Draw, where: str) -> Any:
         return _vehicle_state(craft, draw)
     if hint == Command:
         return tuple(draw.number(0.0, 1.0) for _ in range(len(craft.rotors) or 4))
-    return sample(Environment if hint is Environment else hint, draw, where)
+    if hint is Environment:
+        powers = tuple(draw.number(0.0, 1.0) for _ in craft.rotors)
+        return sample(Environment, draw, where)._replace(motor_power=powers)
+    return sample(hint, draw, where)
 
 
 def _vehicle_state(craft: Vehicle, draw: Draw) -> State:

@@ -1,7 +1,5 @@
 """Samara: multirotor physics, simulation and control; every equation written once, for every backend."""
 
-from typing import Any
-
 from samara.algebra import Quat, Vec3
 from samara.backends.scan import scan
 from samara.backends.simulator import compile
@@ -68,7 +66,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module 'samara' has no attribute {name!r}")
     from importlib import import_module

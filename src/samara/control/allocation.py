@@ -1,38 +1,301 @@
-"""From the thrust and torques a controller wants to the command that gives them, for any rotor set."""
+"""From the thrust and torques a controller wants to the command that gives them, for any rotor set, within its limits.
 
-from typing import NamedTuple
+What does not fit gives way in this order: yaw first, then lift, and roll and pitch last.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Vec3
-from samara.ops import maximum, safe_sqrt
-from samara.physics.multirotor import CALM, Command, State, Vehicle
-from samara.physics.rotor import density_ratio
+from samara.algebra import ZERO, Vec3, dot
+from samara.ops import clamp, maximum, minimum, safe_sqrt
+from samara.physics.actuator import Lag
+from samara.physics.multirotor import CALM, Command, State, Vehicle, at_rest
+from samara.physics.rotor import density_ratio, rotor_load
 from samara.quantity import Scalar
 from samara.trim import effectiveness
 
+Array = np.ndarray[Any, Any]
+
+_NEGLIGIBLE = 1e-9  # of the largest of its kind: zero but for rounding
+_NO_ROOM = 1e-3  # of the weight: a rotor this near to its limit in the trim has nothing to steer with
+_TOO_FAST = 1e5  # [rad/s] for any motor
+
+
+class Range(NamedTuple):
+    """From the least to the most."""
+
+    low: Scalar
+    high: Scalar
+
+
+class Limit(NamedTuple):
+    """low ≤ · + x τx + y τy ≤ high"""
+
+    low: float
+    high: float
+    x: float
+    y: float
+
+
+class Alike(NamedTuple):
+    """Rotors that share in lift and turn in the same proportion: what limits them limits  lift f + turn t,  turn 1 or 0."""
+
+    lift: float
+    turn: float
+    limits: tuple[Limit, ...]
+
+    def range(self, roll: Scalar, pitch: Scalar) -> Range:
+        """Where lift f + turn t must lie beside these torques about x and y"""
+        taken = [limit.x * roll + limit.y * pitch for limit in self.limits]
+        return Range(
+            _highest([limit.low - own for limit, own in zip(self.limits, taken, strict=True)]),
+            _lowest([limit.high - own for limit, own in zip(self.limits, taken, strict=True)]),
+        )
+
 
 class Allocation(NamedTuple):
-    """Thrust of each rotor per newton of lift and per newton metre of torque about x, y, z: n rows of four."""
+    """T = base (f, τx, τy) + yaw t: the thrusts of the rotors, with the turn t chosen as their limits allow
 
-    rows: tuple[tuple[float, float, float, float], ...]
+    `base` is the least Σ T² that gives lift, roll and pitch, and turns the body by `turn` · (f, τx, τy) about z; `yaw` is the
+    least that adds 1 N·m about z and nothing else. `reach` are the sides x τx + y τy ≤ 1 of all torques about x and y that
+    can be had at some lift; `lift` is the range of the lift without them. `keeps_yaw`: hover, without turning about z.
+    """
+
+    base: tuple[Vec3, ...] = ()
+    yaw: tuple[float, ...] = ()
+    turn: Vec3 = ZERO
+    limits: tuple[Range, ...] = ()
+    groups: tuple[Alike, ...] = ()
+    reach: tuple[tuple[float, float], ...] = ()
+    lift: Range = Range(0.0, np.inf)
+    keeps_yaw: bool = True
 
 
-def least_squares_allocation(vehicle: Vehicle) -> Allocation:
-    """The pseudo-inverse of B's rows (f_z, τ): the smallest Σ T² that gives the lift and torques asked for"""
-    if not vehicle.rotors:
-        return Allocation(())
-    inverse = np.linalg.pinv(effectiveness(vehicle)[2:])
-    return Allocation(tuple((float(a), float(b), float(c), float(d)) for a, b, c, d in inverse))
+# Within the limits of the rotors -----------------------------------------------------------------------------------
 
 
 def command_for_wrench(lift: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle, allocation: Allocation) -> Command:
-    """Tᵢ = Aᵢ (f, τ) ≥ 0,  Ωᵢ = √(Tᵢ / kF), and the command that holds Ωᵢ; (f, τ) itself for a body driven by a wrench"""
+    """Ωᵢ = √(Tᵢ / kF) and the command that holds Ωᵢ; (f, τ) itself for a body driven by a wrench"""
     if not vehicle.rotors:
         return (lift, tau_B.x, tau_B.y, tau_B.z)
     ratio = density_ratio(CALM.air_density)
     speeds = tuple(
-        safe_sqrt(maximum(a * lift + b * tau_B.x + c * tau_B.y + d * tau_B.z, 0.0) / (rotor.k_thrust * ratio))
-        for (a, b, c, d), rotor in zip(allocation.rows, vehicle.rotors, strict=True)
+        safe_sqrt(thrust / (rotor.k_thrust * ratio))
+        for thrust, rotor in zip(rotor_thrusts(lift, tau_B, allocation), vehicle.rotors, strict=True)
     )
     return vehicle.structure.actuation.steady_command(state._replace(rotor_speed=speeds), vehicle, CALM)
+
+
+def rotor_thrusts(lift: Scalar, tau_B: Vec3, allocation: Allocation) -> tuple[Scalar, ...]:
+    """T = base (f, σ τx, σ τy) + yaw t within the rotors' limits  [N]
+
+    σ is the largest up to 1 that goes with any f and t, f the nearest to the lift asked for that goes with some t, and t the
+    nearest to the yaw asked for.
+    """
+    share = 1.0 / _highest([1.0, *(x * tau_B.x + y * tau_B.y for x, y in allocation.reach)])
+    roll, pitch = tau_B.x * share, tau_B.y * share
+    ranges = [group.range(roll, pitch) for group in allocation.groups]
+    if ranges:
+        lift = clamp(lift, *_lift_range(allocation.groups, ranges))
+    asked = Vec3(lift, roll, pitch)
+    turn = tau_B.z - dot(allocation.turn, asked)
+    turns = [
+        Range(own.low - group.lift * lift, own.high - group.lift * lift)
+        for group, own in zip(allocation.groups, ranges, strict=True)
+        if group.turn
+    ]
+    if turns:
+        turn = clamp(turn, _highest([own.low for own in turns]), _lowest([own.high for own in turns]))
+    thrusts = (dot(row, asked) + yaw * turn for row, yaw in zip(allocation.base, allocation.yaw, strict=True))
+    return tuple(clamp(thrust, *limit) for thrust, limit in zip(thrusts, allocation.limits, strict=True))
+
+
+def _lift_range(groups: tuple[Alike, ...], ranges: list[Range]) -> Range:
+    """The lifts f for which some t puts  lift f + turn t  of every group into its range: Fourier's elimination of t"""
+    low, high = [], []
+    for group, own in zip(groups, ranges, strict=True):
+        if not group.turn:
+            low.append(own.low)
+            high.append(own.high)
+    turning = [(group.lift, own) for group, own in zip(groups, ranges, strict=True) if group.turn]
+    for (less, a), (more, b) in combinations(turning, 2):  # groups stand in rising order of `lift`
+        low.append((b.low - a.high) / (more - less))
+        high.append((b.high - a.low) / (more - less))
+    return Range(_highest(low), _lowest(high))
+
+
+def _highest(values: list[Scalar]) -> Scalar:
+    best = values[0]
+    for value in values[1:]:
+        best = maximum(best, value)
+    return best
+
+
+def _lowest(values: list[Scalar]) -> Scalar:
+    best = values[0]
+    for value in values[1:]:
+        best = minimum(best, value)
+    return best
+
+
+# The allocation of a vehicle ---------------------------------------------------------------------------------------
+
+
+def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Allocation:
+    """The allocation over the healthy rotors, all of them unless said otherwise, within their motors' limits
+
+    A vehicle that does not keep its yaw, as a hexarotor with a dead rotor, still gets of the yaw torque it asks for what lift,
+    roll and pitch leave. Rotors that cannot fit together at any lift are each cut off at their own limit.
+    """
+    if not vehicle.rotors:
+        return Allocation()
+    working = _working(vehicle, healthy)
+    own = _unlimited(vehicle, working)
+    limits = thrust_limits(vehicle)
+    weight = float(vehicle.mass * vehicle["gravity"].acceleration)
+    level = [weight * (row.x - own.turn.x * yaw) for row, yaw in zip(own.base, own.yaw, strict=True)]
+    clear = _NO_ROOM * weight
+    steady = all(
+        low + clear < thrust < high - clear
+        for thrust, (low, high), works in zip(level, limits, working, strict=True)
+        if works
+    )
+    allocation = own._replace(limits=limits, keeps_yaw=any(own.yaw) and steady)
+    groups = _groups(own, limits, working)
+    reach = _reach(groups)
+    if reach is None:
+        return allocation
+    lift = _lift_range(groups, [group.range(0.0, 0.0) for group in groups])
+    return allocation._replace(groups=groups, reach=reach, lift=lift)
+
+
+def least_squares_allocation(vehicle: Vehicle) -> Allocation:
+    """The same without limits, but that no rotor pulls"""
+    return _unlimited(vehicle, _working(vehicle, None)) if vehicle.rotors else Allocation()
+
+
+def _working(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Array:
+    working = np.ones(len(vehicle.rotors), dtype=bool) if healthy is None else np.array(healthy, dtype=bool)
+    if working.shape != (len(vehicle.rotors),) or not working.any():
+        raise ValueError(
+            f"healthy = {healthy}: expected True or False for each of the {len(vehicle.rotors)} rotors of vehicle "
+            f"{vehicle.name!r}, and one True at least"
+        )
+    return working
+
+
+def _unlimited(vehicle: Vehicle, working: Array) -> Allocation:
+    effect = effectiveness(vehicle)[2:] * working
+    base = np.linalg.pinv(effect[:3]) * working[:, None]
+    alone = effect[3] - base @ effect[:3] @ effect[3]  # the part of the yaw row that lift, roll and pitch do not feel
+    size = float(alone @ alone)
+    yaw = alone * working / size if size > _NEGLIGIBLE * float(effect[3] @ effect[3]) else np.zeros(len(working))
+    return Allocation(
+        base=tuple(Vec3(*(float(x) for x in row)) for row in base),
+        yaw=tuple(float(x) for x in yaw),
+        turn=Vec3(*(float(x) for x in effect[3] @ base)),
+        limits=(Range(0.0, np.inf),) * len(working),
+    )
+
+
+def _groups(own: Allocation, limits: tuple[Range, ...], working: Array) -> tuple[Alike, ...]:
+    """The healthy rotors by their proportion of lift to turn, in rising order of it; one that does neither is left out"""
+    most_lift, most_turn = max(abs(row.x) for row in own.base), max(abs(yaw) for yaw in own.yaw)
+    found: list[Alike] = []
+    for row, yaw, (low, high), works in zip(own.base, own.yaw, limits, working, strict=True):
+        turns, lifts = abs(yaw) > _NEGLIGIBLE * most_turn, abs(row.x) > _NEGLIGIBLE * most_lift
+        if not (works and (turns or lifts)):
+            continue
+        unit = yaw if turns else row.x
+        ends = sorted((low / unit, high / unit))
+        limit = Limit(ends[0], ends[1], row.y / unit, row.z / unit)
+        lift, turn = row.x / unit, 1.0 if turns else 0.0
+        for at, group in enumerate(found):
+            if group.turn == turn and abs(group.lift - lift) <= _NEGLIGIBLE * most_lift / abs(unit):
+                found[at] = group._replace(limits=(*group.limits, limit))
+                break
+        else:
+            found.append(Alike(lift, turn, (limit,)))
+    return tuple(sorted(found, key=lambda group: group.lift))
+
+
+def _reach(groups: tuple[Alike, ...]) -> tuple[tuple[float, float], ...] | None:
+    """The sides of the polygon of (τx, τy) for which some f and t suit all groups, or None where nothing does
+
+    Fourier's elimination leaves x τx + y τy ≤ bound many times over. The sides among them are the corners of the hull of
+    the points (x, y)/bound: the polygon's polar.
+    """
+    if not groups:
+        return None
+    rows = np.array(
+        [
+            [sign * number for number in (group.lift, group.turn, limit.x, limit.y, end)]
+            for group in groups
+            for limit in group.limits
+            for sign, end in ((1.0, limit.high), (-1.0, limit.low))
+        ]
+    )
+    for column in (1, 0):
+        along = rows[:, column]
+        up, down = (rows[which] / np.abs(along[which])[:, None] for which in (along > 0.0, along < 0.0))
+        rows = np.concatenate([rows[along == 0.0], (up[:, None] + down[None]).reshape(-1, 5)])
+    bounds = rows[:, 4]
+    if not (bounds > 0.0).all():
+        return None
+    return _hull(rows[:, 2:4] / bounds[:, None])
+
+
+def _hull(points: Array) -> tuple[tuple[float, float], ...]:
+    """The corners of the convex hull (Andrew's monotone chain), those on its sides left out"""
+    size = float(np.abs(points).max()) or 1.0
+    ordered = np.unique(np.round(points / size, 12), axis=0)
+
+    def chain(points: Array) -> list[Array]:
+        corners: list[Array] = []
+        for point in points:
+            while len(corners) > 1 and _turn(corners[-2], corners[-1], point) <= _NEGLIGIBLE:
+                corners.pop()
+            corners.append(point)
+        return corners[:-1]
+
+    corners = chain(ordered) + chain(ordered[::-1])
+    return tuple((float(x), float(y)) for x, y in size * np.array(corners))
+
+
+def _turn(a: Array, b: Array, c: Array) -> float:
+    """(b − a) × (c − a): positive where the way turns left at b"""
+    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+
+
+def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
+    """T = kF Ω² at the slowest and at the fastest speed each motor holds, in air of sea-level density  [N]"""
+    if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
+        speeds = [(rotor.motor.speed_min, rotor.motor.speed_max) for rotor in vehicle.rotors]
+    else:
+        speeds = [(0.0, speed) for speed in _full_speed(vehicle)]
+    return tuple(
+        Range(*(float(rotor_load(speed, rotor).thrust) for speed in ends))
+        for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
+    )
+
+
+def _full_speed(vehicle: Vehicle) -> list[float]:
+    """Ω̇ = 0 at full duty on a full battery, by Newton from above: there Ω̇ is concave, and he does not overshoot  [rad/s]"""
+    direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
+    state, full = at_rest(direct), (1.0,) * len(direct.rotors)
+
+    def rate(speeds: Array) -> Array:
+        turning = state._replace(rotor_speed=tuple(float(x) for x in speeds))
+        return np.array(direct.structure.actuation.rotor_acceleration(turning, full, direct, CALM))
+
+    speeds = np.full(len(full), _TOO_FAST)
+    for _ in range(100):
+        here = rate(speeds)
+        step = here * (1e-6 * speeds) / (here - rate(speeds * (1.0 + 1e-6)))
+        speeds = speeds + step
+        if np.abs(step).max() <= 1e-12 * speeds.max():
+            break
+    return [float(x) for x in speeds]

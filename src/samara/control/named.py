@@ -16,8 +16,8 @@ class Named(NamedTuple):
 
 
 def _geometric(vehicle: Vehicle, healthy: Sequence[bool]) -> Named:
-    controller = geometric(vehicle)
-    return Named("geometric", controller, ())
+    controller = geometric(vehicle, healthy=healthy)
+    return Named("geometric", controller, controller.initial_memory)
 
 
 CONTROLLERS: dict[str, Callable[[Vehicle, Sequence[bool]], Named]] = {"geometric": _geometric}

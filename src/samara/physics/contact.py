@@ -88,7 +88,8 @@ def grip_rate(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface
     ground f = 0 and the grip is forgotten within c/k, down to 1e-20 m: numbers that fade to the smallest a computer knows
     make it slow.
     """
-    forgotten = logical_and(normal <= 0, dot(grip_W, grip_W) < _FORGOTTEN)
+    square = dot(grip_W, grip_W)
+    forgotten = logical_and(normal <= 0, logical_and(square > 0, square < _FORGOTTEN))
     spring = grip_W * where(forgotten, 0.0, surface.stiffness)
     return -(friction_force(point, grip_W, normal, surface=surface) + spring) / surface.damping
 

@@ -118,7 +118,8 @@ def _table(stream: Stream, blocks: list[Block]) -> Table:
 
 def controller_name(drone: Drone) -> str:
     """What a drone's controller is called: its name, or that of the function"""
-    return drone.controller if isinstance(drone.controller, str) else getattr(drone.controller, "__name__", "own")
+    own = drone.controller
+    return own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__.lower())
 
 
 def all_streams(scenario: Scenario) -> list[Stream]:

@@ -100,7 +100,7 @@ def _pilot(key: Key, n: int) -> CompiledPilot | PythonPilot:
     if isinstance(key.controller, str):
         code = _pilot_code(key.controller, key.vehicle, key.healthy)
         return CompiledPilot(code, key.vehicle, n=n)
-    return PythonPilot(key.controller, key.vehicle, (), n=n)
+    return PythonPilot(key.controller, key.vehicle, getattr(key.controller, "initial_memory", ()), n=n)
 
 
 @lru_cache(maxsize=CODES)

@@ -65,6 +65,7 @@ class Simulation:
         self.crashed = np.zeros(len(scenario.drones), dtype=bool)
         self.logs: list[LogLine] = []
         self._touched = self.landed.copy()
+        self._speed = np.zeros(len(scenario.drones))
         self._timed = timed_events(scenario, self.periods["physics"])
         self._conditional = [event for event in scenario.events if isinstance(event.trigger, When)]
         self._estimate_dt = self.periods["estimator"] / MICROSECONDS
@@ -304,17 +305,18 @@ class Simulation:
         """Who stands, and who has hit the ground too hard or lies on it."""
         for group in self.groups:
             state, drones = group.plant.state, group.indices
+            speed = np.sqrt((state[3:6] ** 2).sum(axis=0))
+            before, self._speed[drones] = self._speed[drones], speed  # an impact is over within a tick
             if not group.key.vehicle.has("contact") or float(state[2].min()) > self._out_of_reach:
                 self.landed[drones] = self._touched[drones] = False
                 continue
             touching = np.any(group.plant.depths() > 0.0, axis=0)
-            speed = np.sqrt((state[3:6] ** 2).sum(axis=0))
             rate = np.sqrt((state[10:13] ** 2).sum(axis=0))
             upright = 1.0 - 2.0 * (state[7] ** 2 + state[8] ** 2)
-            hard = touching & ~self._touched[drones] & (speed > CRASH_SPEED)
+            hard = touching & ~self._touched[drones] & (before > CRASH_SPEED)
             fallen = touching & (upright < math.cos(CRASH_TILT))
             for lane in np.flatnonzero((hard | fallen) & ~self.crashed[drones]):
-                how = f"at {speed[lane]:.1f} m/s" if hard[lane] else "leaning over"
+                how = f"at {before[lane]:.1f} m/s" if hard[lane] else "leaning over"
                 name = self.scenario.drones[group.drones[lane]].name
                 self._say("warning", f"{name} crashed: touched the ground {how}")
             self.crashed[drones] |= hard | fallen
