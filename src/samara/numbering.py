@@ -67,7 +67,7 @@ NUMBERINGS: Mapping[str, Mapping[str, Numbering]] = {
         "ardupilot": _numbering("octo_x", "ArduPilot", 1, "FR- BL- RF+ BR+ FL+ LB+ LF- RB-", _ARDUPILOT),
         "betaflight": _numbering("octo_x", "Betaflight", 1, "LF+ FR+ RB+ BL+ FL- RF- BR- LB-", _BETAFLIGHT),
         "samara": _numbering(
-            "octo_x", "octorotor_x", 0, "FL- LF+ LB- BL+ BR- RB+ RF- FR+", "vehicles/octorotor_x.toml"
+            "octo_x", "octorotor_x", 0, "FL+ LF- LB+ BL- BR+ RB- RF+ FR-", "vehicles/octorotor_x.toml"
         ),
     },
 }
