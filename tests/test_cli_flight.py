@@ -179,3 +179,21 @@ def test_realtime_takes_as_long_as_it_flies(monkeypatch, capsys, tmp_path):
     before = time.monotonic()
     call(monkeypatch, capsys, "fly", "hover", "--set", "duration=1.5", "--realtime", "--out", str(tmp_path))
     assert time.monotonic() - before > 1.45
+
+
+def test_a_disk_that_is_full_ends_the_recording_and_not_the_flight(tmp_path):
+    """No file may grow beyond 200 kB: the flight goes on to its end, one sentence says so, what was written can be read."""
+    program = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "import samara\n"
+        f"run = samara.fly('hover', out={str(tmp_path / 'run.mcap')!r})\n"
+        "print(run.problem)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "recording stopped after" in done.stdout
+    assert done.stdout.count("\n") == 1
+    recording = read_recording(tmp_path / "run.mcap")
+    assert len(recording.streams["/drone/state"].times_us) > 50

@@ -176,6 +176,10 @@ def test_a_slip_in_the_file_is_one_sentence(change, sentence):
             'vehicle = "iris"\ncontroller = "magic"',
             "mine.toml: drones[0].controller = 'magic': expected one of geometric",
         ),
+        (
+            'vehicle = "iris"\nsensors = ["sonar"]',
+            "mine.toml: drones[0].sensors = ['sonar']: expected a list of names among imu,",
+        ),
         ('vehicle = "iris"\nstart = [0, 0]', "mine.toml: drones[0].start = [0, 0]: expected three finite numbers"),
         (
             'vehicle = "iris"\nstart = [0, 0, nan]',
@@ -233,6 +237,16 @@ def test_settings_that_fit_nowhere():
         load_scenario("hover", {"drones[7].start": [0, 0, 0]})
     with pytest.raises(ScenarioError, match="--set 'duration': expected key=value"):
         setting("duration")
+
+
+def test_an_event_may_give_a_whole_task():
+    text = SMALLEST + 'sensors = ["imu"]\n[[events]]\nat = 0.5\ndo = "follow"\ntask = { kind = "circle", '
+    text += "centre = [2, 0, 1], radius = 1, speed = 0.5 }\n"
+    scenario = parse_scenario(text, "mine.toml")
+    assert scenario.events[0].name == "follow circle"
+    assert [sensor.name for sensor in scenario.drones[0].sensors] == ["imu"]
+    with pytest.raises(ScenarioError, match=r"events\[0\].task.kind = 'take_off': expected one of hover, waypoints"):
+        parse_scenario(text.replace('"circle"', '"take_off"'), "mine.toml")
 
 
 def test_every_kind_of_task_and_event_can_be_named():

@@ -11,6 +11,7 @@ import samara
 from samara.algebra import Vec3
 from samara.estimate.simple import delayed_estimator, noisy_estimator
 from samara.plan import trajectory
+from samara.sensors.sensor import IMU, Sensor
 from samara.sim import events
 from samara.sim.bus import BUS_SCHEMA_VERSION, require_command, sanitized
 from samara.sim.events import Event, at, at_step, when
@@ -25,7 +26,7 @@ ABOVE = Vec3(0.0, 0.0, 3.0)
 
 def hovering(*, vehicle="crazyflie", duration=1.0, happening=(), **more):
     """One drone that hovers at 3 m."""
-    own = {key: more.pop(key) for key in ("estimator", "controller", "motor_map", "armed") if key in more}
+    own = {key: more.pop(key) for key in ("estimator", "controller", "motor_map", "armed", "sensors") if key in more}
     drone = Drone("drone", samara.vehicle(vehicle), trajectory.hover(ABOVE), ABOVE, airborne=True, **own)
     return Scenario("test", (drone,), duration, events=tuple(happening), **more)
 
@@ -330,3 +331,53 @@ def test_a_state_that_is_lost_is_said_and_what_was_flown_is_kept(tmp_path):
     simulation.groups[0].plant.state[4, 0] = math.nan
     with pytest.raises(FloatingPointError, match=r"drone: v_W\.y is nan at 0\.000000 s; expected a finite number"):
         simulation.run()
+
+
+# Sensors ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_ideal_imu_feels_g_at_hover_and_nothing_in_free_fall():
+    """Specific force: (0, 0, g) while the rotors carry it; with the battery off and the rotors spun down, the drag alone."""
+    run = fly(hovering(sensors=(IMU,), duration=0.5))
+    imu = run.tracks[0].tables["imu"]
+    assert imu.times_us.tolist() == list(range(0, 500_001, 10_000))
+    assert imu["specific_force_B.z"][-1] == pytest.approx(samara.vehicle("crazyflie")["gravity"].acceleration, rel=1e-6)
+    vehicle = samara.vehicle("crazyflie").without_effect("drag", "damping", "rotors")
+    falling = Drone("drone", vehicle, trajectory.hover(ABOVE), ABOVE, controller=lambda *_: (0.0,) * 4, sensors=(IMU,))
+    felt = fly(Scenario("fall", (falling,), 0.3)).tracks[0].tables["imu"]
+    assert np.abs(felt["specific_force_B"]).max() == 0.0
+
+
+def test_a_sensor_of_ones_own_is_one_function():
+    """An altimeter with 5 cm of noise: its own draws, recorded with its units, and on the bus."""
+
+    def height(state, command, vehicle, environment, normals):
+        return (state.p_W.z + 0.05 * normals[0],)
+
+    altimeter = Sensor("altimeter", ("height",), ("m",), height, normals_needed=1)
+    seen = []
+    watching = Event(when(lambda bus: seen.append(bus.drones[0].measurements.get("altimeter")) or False), events.arm())
+    run = fly(hovering(sensors=(altimeter,), happening=[watching], duration=2.0))
+    said = run.tracks[0].tables["altimeter"]
+    assert said.units == ("m",)
+    error = said["height"] - np.interp(said.time, run.time, run.position[:, 2])
+    assert error.std() == pytest.approx(0.05, rel=0.25)
+    assert abs(error.mean()) < 0.02
+    assert seen[50][0] in said["height"]
+
+
+def test_a_sensor_that_says_something_else_is_told_what_is_expected():
+    wrong = Sensor("wrong", ("a", "b"), ("1", "1"), lambda *_: (1.0,))
+    with pytest.raises(ValueError, match=r"sensor 'wrong' said \(1\.0,\); expected 2 numbers: a, b"):
+        fly(hovering(sensors=(wrong,), duration=0.1))
+    with pytest.raises(ValueError, match="has 1 fields and 2 units"):
+        Sensor("x", ("a",), ("1", "1"), lambda *_: (1.0,))
+
+
+def test_follow_brings_the_drone_to_where_a_trajectory_begins():
+    """A circle 2 m away, from flight: no jump of the reference, and then the circle."""
+    circle = trajectory.circle((3.0, 0.0, 3.0), radius=1.0, speed=1.0)
+    run = fly(hovering(duration=12.0, happening=[Event(at(0.5), events.follow(circle))]))
+    assert np.abs(np.diff(run.tracks[0].tables["reference"]["p_W"], axis=0)).max() < 0.03
+    away = np.linalg.norm(run.reference_position[-1] - [3.0, 0.0, 3.0])
+    assert away == pytest.approx(1.0, abs=1e-6)

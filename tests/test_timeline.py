@@ -59,7 +59,7 @@ def test_a_time_between_microseconds_is_refused():
 
 
 @given(
-    st.lists(st.sampled_from([1, 2, 2.5, 4, 5, 8, 10, 20, 25, 40, 50, 100]), min_size=5, max_size=5),
+    st.lists(st.sampled_from([1, 2, 2.5, 4, 5, 8, 10, 20, 25, 40, 50, 100]), min_size=6, max_size=6),
     st.integers(1, 3000),
     st.lists(st.integers(0, 3_000_000), max_size=5),
 )

@@ -4,7 +4,8 @@ Commands, wind and faults are held from the instant that sets them until the nex
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from samara.algebra import ZERO, Vec3
@@ -57,7 +58,8 @@ class BatteryStatus(NamedTuple):
 
 
 class DroneBus(NamedTuple):
-    """One drone at one instant. `state` is the truth; what the autopilot knows is `estimate`."""
+    """One drone at one instant. `state` is the truth, `measurements` what its sensors said last, `estimate` what the
+    autopilot knows."""
 
     name: str
     state: State
@@ -70,6 +72,7 @@ class DroneBus(NamedTuple):
     crashed: bool
     environment: Environment
     batteries: tuple[BatteryStatus, ...] = ()
+    measurements: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
 
 class Bus(NamedTuple):

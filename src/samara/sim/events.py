@@ -28,6 +28,7 @@ Change: TypeAlias = Callable[[DroneSetting, DroneBus, int], DroneSetting]
 
 SPEED = 2.0  # [m/s], of a task an event gives
 LANDING_SPEED = 0.5  # [m/s]
+AT_HAND = 1e-6  # [m, m/s]: a reference that is already there
 BELOW_GROUND = 0.3  # [m], where a landing aims
 
 
@@ -164,9 +165,18 @@ def disarm(drone: str = "") -> Action:
     return _on(drone, lambda own, bus, now: own._replace(armed=False), "disarm")
 
 
-def follow(trajectory: Trajectory, drone: str = "") -> Action:
-    """A trajectory, from now"""
-    return _on(drone, lambda own, bus, now: own._replace(task=trajectory, since_us=now), f"follow {trajectory.name}")
+def follow(trajectory: Trajectory, drone: str = "", speed: float = SPEED) -> Action:
+    """A trajectory from its beginning, once the reference of now has been brought there, at a peak speed"""
+
+    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+        first = Vec3(*(float(x) for x in trajectory.at(0.0).p_W))
+        here = bus.reference
+        if norm(first - here.p_W) < AT_HAND and norm(here.v_W) < AT_HAND:
+            return own._replace(task=trajectory, since_us=now)
+        way = transfer(here, first, speed=speed)
+        return own._replace(task=plan.sequence(way, trajectory), since_us=now)
+
+    return _on(drone, change, f"follow {trajectory.name}")
 
 
 def _from_here(bus: DroneBus, target_W: Vec3, speed: float) -> Trajectory:

@@ -10,8 +10,9 @@ from samara.backends.machine import Code
 from samara.control.named import controller_named
 from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import Vehicle, at_rest
+from samara.sensors.sensor import Sensor
 from samara.sim.pilot import REFERENCE, CompiledPilot, PythonPilot, checked_controller
-from samara.sim.plant import CODES, Plant
+from samara.sim.plant import CODES, Plant, empty_command, environment_of
 
 REFERENCE_FIELDS = tuple(leaf_names(REFERENCE))
 
@@ -38,6 +39,7 @@ class Key(NamedTuple):
     controller: Any
     healthy: tuple[bool, ...]
     estimator: Estimator
+    sensors: tuple[Sensor, ...] = ()
 
 
 class Group:
@@ -58,6 +60,7 @@ class Group:
         self.seen_insane = 0.0
         self._estimator: Any = None
         self.noise = np.zeros((0, 0, n))
+        self.measuring = [Measuring(sensor, key.vehicle, n) for sensor in key.sensors]
         self.estimate = self.plant.state
         if key.estimator is not TRUTH:
             self._estimator = _estimator_code(key.estimator, key.vehicle).machine(n)
@@ -101,6 +104,50 @@ def _pilot(key: Key, n: int) -> CompiledPilot | PythonPilot:
         code = _pilot_code(key.controller, key.vehicle, key.healthy)
         return CompiledPilot(code, key.vehicle, n=n)
     return PythonPilot(key.controller, key.vehicle, getattr(key.controller, "initial_memory", ()), n=n)
+
+
+class Measuring:
+    """A sensor on n drones: `said` (fields, n) is what it said last."""
+
+    def __init__(self, sensor: Sensor, vehicle: Vehicle, n: int) -> None:
+        self.sensor, self._vehicle = sensor, vehicle
+        self._machine = _sensor_code(sensor, vehicle).machine(n) if sensor.traced else None
+        self.said = self._machine.carry if self._machine else np.zeros((len(sensor.fields), n))
+
+    def measure(self, plant: Plant, draws: np.ndarray) -> None:
+        """said ← measure(state, command, environment, draws (normals, n))"""
+        if self._machine:
+            np.concatenate([plant.state, plant.command, plant.environment, draws], out=self._machine.held)
+            self._machine.run()
+            return
+        templates = at_rest(self._vehicle), environment_of(self._vehicle)
+        for lane in range(plant.n):
+            state, environment = (
+                unflatten(template, iter(rows[:, lane].tolist()))
+                for template, rows in zip(templates, (plant.state, plant.environment), strict=True)
+            )
+            command = tuple(plant.command[:, lane].tolist())
+            numbers = self.sensor.measure(state, command, self._vehicle, environment, draws[:, lane].tolist())
+            if np.ndim(numbers) != 1 or len(numbers) != len(self.sensor.fields):
+                raise ValueError(
+                    f"sensor {self.sensor.name!r} said {numbers!r}; expected {len(self.sensor.fields)} numbers: "
+                    f"{', '.join(self.sensor.fields)}"
+                )
+            self.said[:, lane] = numbers
+
+
+@lru_cache(maxsize=CODES)
+def _sensor_code(sensor: Sensor, vehicle: Vehicle) -> Code:
+    return Code(
+        lambda own, held: tuple(sensor.measure(held[0], held[1], vehicle, held[2], held[3])),
+        tuple(0.0 for _ in sensor.fields),
+        (
+            at_rest(vehicle),
+            empty_command(vehicle),
+            environment_of(vehicle),
+            tuple(0.0 for _ in range(sensor.normals_needed)),
+        ),
+    )
 
 
 @lru_cache(maxsize=CODES)

@@ -149,7 +149,7 @@ class Run:
         raise KeyError(f"no drone {name!r}; there are {', '.join(track.name for track in self.tracks)}")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(Track, name):
+        if name.startswith("_") or not (hasattr(Track, name) or name in Track.__dataclass_fields__):
             raise AttributeError(f"a run has no {name!r}")
         return getattr(self.tracks[0], name)
 

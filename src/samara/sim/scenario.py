@@ -8,6 +8,7 @@ from samara.algebra import ZERO, Vec3
 from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan.trajectory import Trajectory
+from samara.sensors.sensor import Sensor
 from samara.sim.events import Event
 from samara.sim.timeline import Rates
 from samara.sim.wind import NoWind, WindSource
@@ -31,6 +32,7 @@ class Drone:
     controller: str | Callable[..., Any] = "geometric"
     estimator: Estimator = TRUTH
     motor_map: tuple[int, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from samara.physics.contact import Ground
 from samara.physics.multirotor import CALM, Environment
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
+from samara.sensors.sensor import SENSORS, Sensor
 from samara.sim import events, wind
 from samara.sim.events import Event
 from samara.sim.plant import INTEGRATORS
@@ -361,6 +362,7 @@ def _copies(table: _Table, rates: Rates, folder: Path | None, before: int) -> li
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
     estimator = _estimator(table, rates)
     motor_map = _motor_map(table, len(own_vehicle.rotors))
+    sensors = _sensors(table)
     count = table.whole("count", 1, low=1, high=MOST_DRONES)
     columns = table.whole("columns", count, low=1, high=MOST_DRONES)
     spacing = table.vector("spacing", (1.0, 1.0, 0.0))
@@ -381,6 +383,7 @@ def _copies(table: _Table, rates: Rates, folder: Path | None, before: int) -> li
                 controller,
                 estimator,
                 motor_map,
+                sensors,
             )
         )
     return made
@@ -402,6 +405,13 @@ def _motor_map(table: _Table, rotors: int) -> tuple[int, ...]:
     if not isinstance(value, list) or sorted(x for x in value if isinstance(x, int)) != list(range(rotors)):
         raise table.error("motor_map", value, f"each of 0 to {rotors - 1} once: the rotor that each channel drives")
     return tuple(value)
+
+
+def _sensors(table: _Table) -> tuple[Sensor, ...]:
+    names = table.take("sensors", []) if table.has("sensors") else []
+    if not isinstance(names, list) or not all(name in SENSORS for name in names) or len(set(names)) != len(names):
+        raise table.error("sensors", names, f"a list of names among {', '.join(SENSORS)}, each once")
+    return tuple(SENSORS[name] for name in names)
 
 
 def _estimator(table: _Table, rates: Rates) -> Estimator:
@@ -477,6 +487,19 @@ def _task(table: _Table, kind: str, here: Vec3) -> Trajectory:
     return made
 
 
+def _task_anywhere(table: _Table) -> Trajectory:
+    """A task that says itself where it begins, for a drone that may be anywhere."""
+    kinds = tuple(kind for kind, maker in TASKS.items() if "start_W" not in signature(maker).parameters)
+    kind = table.text("kind", choices=kinds)
+    if kind == "hover" and "at" not in table.entries:
+        raise ScenarioError(f"{table.origin}: {table.name('at')} is missing")
+    if kind == "waypoints":
+        points = _points(table, "points", Vec3(math.inf, 0.0, 0.0), with_start=False)
+        made: Trajectory = table.call(TASKS[kind], points=points)
+        return made
+    return _task(table, kind, Vec3(0.0, 0.0, 0.0))
+
+
 def _points(table: _Table, key: str, here: Vec3, *, with_start: bool) -> list[Vec3]:
     value = table.take(key)
     if not isinstance(value, list) or not value:
@@ -506,8 +529,15 @@ def _event(table: _Table, drones: tuple[Drone, ...]) -> Event:
         )  # fmt: skip
     except (ValueError, TypeError) as error:
         raise ScenarioError(f"{table.origin}: {table.name(given[0])}: {error}") from None
-    maker = ACTIONS[table.text("do", choices=tuple(ACTIONS))]
+    kind = table.text("do", choices=(*ACTIONS, "follow"))
     label = table.text("name", "")
+    if kind == "follow":
+        task = table.table("task")
+        if task is None:
+            raise ScenarioError(f"{table.origin}: {table.name('task')} is missing")
+        table.finish()
+        return Event(trigger, events.follow(_task_anywhere(task), name), label)
+    maker = ACTIONS[kind]
     extra = {"drone": name} if "drone" in signature(maker).parameters else {}
     action = table.call(maker, **extra)
     return Event(trigger, action, label)

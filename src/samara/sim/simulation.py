@@ -1,7 +1,7 @@
 """The simulation: every part of the world brought up to date at its instants, the plant moved between them.
 
-At one instant, in this order: scenario (events), wind, estimator, autopilot, log. Then the plant moves to the next instant
-under what they left: command, wind and faults are held, and change on step boundaries only.
+At one instant, in this order: scenario (events), wind, sensors, estimator, autopilot, log. Then the plant moves to the
+next instant under what they left: command, wind and faults are held, and change on step boundaries only.
 """
 
 import math
@@ -32,7 +32,7 @@ from samara.sim.timeline import MICROSECONDS, STAGES, Instant
 from samara.sim.wind import Sum, WindSource
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 
-SCENARIO, WIND, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
+SCENARIO, WIND, SENSOR, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
 LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
 NEAR_GROUND = 2.0  # [m]: above it no vehicle touches level ground
@@ -66,6 +66,7 @@ class Simulation:
         self.logs: list[LogLine] = []
         self._touched = self.landed.copy()
         self._speed = np.zeros(len(scenario.drones))
+        self._sensing = any(own.sensors for own in scenario.drones)
         self._timed = timed_events(scenario, self.periods["physics"])
         self._conditional = [event for event in scenario.events if isinstance(event.trigger, When)]
         self._estimate_dt = self.periods["estimator"] / MICROSECONDS
@@ -111,6 +112,8 @@ class Simulation:
             self._happen(bool(due & SCENARIO))
         if due & WIND:
             self._blow()
+        if due & SENSOR and self._sensing:
+            self._measure()
         if due & ESTIMATOR:
             self._estimate()
         if due & AUTOPILOT:
@@ -189,6 +192,15 @@ class Simulation:
                 group.plant.environment[:3] = np.array(wind)[:, None]
             self._changed = True
 
+    def _measure(self) -> None:
+        tick = int(self.time_us // self.periods["sensor"])
+        for group, tables in zip(self.groups, self._tables, strict=True):
+            for own in group.measuring:
+                needed, source = own.sensor.normals_needed, f"sensor {own.sensor.name}"
+                drawn = normals(self.scenario.seed, source, group.indices, tick, needed)
+                own.measure(group.plant, drawn.T)
+                tables[own.sensor.name].add(self.time_us, own.said)
+
     def _estimate(self) -> None:
         tick = self.time_us // self.periods["estimator"]
         for group in self.groups:
@@ -247,6 +259,7 @@ class Simulation:
             "estimate": (BODY, "log"),
             "environment": (len(group.plant.environment) + len(LOAD_FIELDS), "wind"),
         }
+        sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
         return {name: Rows(fields, n, BLOCK_US // self.periods[axis] + 2) for name, (fields, axis) in sizes.items()}
 
     def _record_environment(self) -> None:
@@ -328,7 +341,7 @@ class Simulation:
     def _key(self, index: int) -> Key:
         drone, own = self.scenario.drones[index], self.setting.drones[index]
         vehicle = with_payload(with_cells(drone.vehicle, own.faults.cells_left), own.payload)
-        return Key(vehicle, drone.controller, own.faults.healthy, drone.estimator)
+        return Key(vehicle, drone.controller, own.faults.healthy, drone.estimator, drone.sensors)
 
     def _group(self, states: Mapping[int, State]) -> None:
         self._key_of = [self._key(index) for index in range(len(self.scenario.drones))]
@@ -349,6 +362,8 @@ class Simulation:
                 group.plant.state[:, lane] = flatten(states[index])
             group.start_estimate()
             self._arm_and_break(group)
+            self._plan(group, -(-self.time_us // self.periods["autopilot"]))
+            group.reference[:] = group.references[0]
             maps = [self.scenario.drones[index].motor_map for index in group.drones]
             if any(maps):
                 straight = tuple(range(len(group.plant.command)))
@@ -430,4 +445,5 @@ class Simulation:
             bool(self.crashed[index]),
             environment,
             battery_status(state, command, group.key.vehicle, environment),
+            {own.sensor.name: tuple(own.said[:, lane].tolist()) for own in group.measuring},
         )

@@ -72,9 +72,15 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         "estimate": ESTIMATE_FIELDS,
         "environment": (*leaf_names(environment_of(drone.vehicle)), *LOAD_FIELDS),
     }
-    return {
+    streams = {
         name: Stream(
             f"/{drone.name}/{name}", own, tuple(unit_of(field) for field in own), f"samara.{name.capitalize()}"
         )
         for name, own in fields.items()
     }
+    for sensor in drone.sensors:
+        if sensor.name in streams:
+            raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
+        kind = f"samara.sensor.{sensor.name}"
+        streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, kind)
+    return streams

@@ -53,13 +53,14 @@ class Rates:
     wind: float = 50.0
     scenario: float = 50.0
     log: float = 100.0
+    sensor: float = 100.0
 
     def periods(self) -> dict[str, int]:
         """The period of each axis in µs"""
         return {own.name: period(getattr(self, own.name), f"rates.{own.name}") for own in fields(self)}
 
 
-STAGES = ("scenario", "wind", "estimator", "autopilot", "log")
+STAGES = ("scenario", "wind", "sensor", "estimator", "autopilot", "log")
 """The order of what is due at one instant; the plant moves after all of them."""
 
 
