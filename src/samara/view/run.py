@@ -12,6 +12,8 @@ from samara.sim.run import Judged, Run, Track
 from samara.view.style import COLOURS, INK, samara_style
 
 FRAMES = 14  # body frames drawn along a path
+SPINNING = 720.0  # [°]: a yaw that turns further is drawn within ±180°
+LABEL = 26  # letters of an event's name that fit beside its line
 PATHS = 8  # more drones than this are drawn as thin lines, without body frames
 
 
@@ -58,8 +60,13 @@ def _draw_position(axes: Any, track: Track) -> None:
 def _draw_attitude(axes: Any, track: Track) -> None:
     angles = np.degrees(np.unwrap(track.euler, axis=0))
     start = round(float(angles[0, 2]))
-    for k, name in enumerate(("roll", "pitch", f"yaw − {start}°" if start else "yaw")):
-        axes.plot(track.time, angles[:, k] - (start if k == 2 else 0.0), color=COLOURS[k], label=name)
+    for k, name in enumerate(("roll", "pitch")):
+        axes.plot(track.time, angles[:, k], color=COLOURS[k], label=name)
+    if np.ptp(angles[:, 2]) > SPINNING:
+        axes.plot(track.time, np.degrees(track.euler[:, 2]), ".", color=COLOURS[2], markersize=1.5, label="yaw")
+    else:
+        yaw = f"yaw − {start}°" if start else "yaw"
+        axes.plot(track.time, angles[:, 2] - start, color=COLOURS[2], label=yaw)
     axes.set_title("Attitude")
     axes.set_ylabel("[°]")
     _legend_above(axes, 3)
@@ -90,8 +97,9 @@ def _mark_events(axes: Any, run: Run, *, named: bool) -> None:
         time = line.time_us / 1e6
         axes.axvline(time, color=INK, linewidth=0.8, alpha=0.35)
         if named and k < 8:
-            spot = {"fontsize": 7.5, "style": "italic", "rotation": 90, "va": "bottom", "ha": "right"}
-            axes.text(time, 0.03, line.message[:40], transform=axes.get_xaxis_transform(), **spot)
+            spot = {"fontsize": 7, "style": "italic", "rotation": 90, "va": "bottom", "ha": "right"}
+            words = line.message if len(line.message) <= LABEL else f"{line.message[:LABEL].rstrip()}…"
+            axes.text(time, 0.03, words, transform=axes.get_xaxis_transform(), **spot)
 
 
 def _draw_paths(axes: Any, run: Run) -> None:
