@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+import lz4.frame
 import numpy as np
 import pytest
 from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
@@ -238,30 +239,36 @@ def test_seeking_by_the_index_finds_the_right_second(tmp_path):
     assert [own.time_us for _, _, own in found] == times_us[(times_us >= 1_200_000) & (times_us < 2_100_000)].tolist()
 
 
+def indexed(path):
+    """How many messages the indexes of all chunks list: one index for each channel, in the order of time, each at its place."""
+    with path.open("rb") as file:
+        records = list(StreamReader(file, emit_chunks=True, validate_crcs=True).records)
+    checked = 0
+    for record in records:
+        if isinstance(record, Chunk):
+            data, seen = lz4.frame.decompress(record.data) if record.compression else record.data, set()
+        elif isinstance(record, MessageIndex):
+            assert record.channel_id not in seen
+            seen.add(record.channel_id)
+            assert record.records == sorted(record.records, key=lambda entry: entry[0])
+            for log_time, offset in record.records:
+                opcode, _, channel, _, log, publish = struct.unpack_from("<BQHIQQ", data, offset)
+                assert (opcode, channel, log, publish) == (0x05, record.channel_id, log_time, log_time)
+                checked += 1
+    return checked
+
+
 def test_every_entry_of_the_index_points_at_its_message(tmp_path):
     """Two drones share /tf: one index for each channel of a chunk, in the order of time, with the right places."""
     other = STATE._replace(topic="/a-drone-with-a-longer-name/state")
     recorded(tmp_path / "run.mcap", streams=(STATE, other), rates=(100, 40))
-    with (tmp_path / "run.mcap").open("rb") as file:
-        records = list(StreamReader(file, emit_chunks=True, validate_crcs=True).records)
-    chunk, checked = None, 0
-    for record in records:
-        if isinstance(record, Chunk):
-            chunk, indexed = record, set()
-        elif isinstance(record, MessageIndex):
-            assert record.channel_id not in indexed
-            indexed.add(record.channel_id)
-            assert record.records == sorted(record.records, key=lambda entry: entry[0])
-            for log_time, offset in record.records:
-                opcode, _, channel, _, log, publish = struct.unpack_from("<BQHIQQ", chunk.data, offset)
-                assert (opcode, channel, log, publish) == (0x05, record.channel_id, log_time, log_time)
-                checked += 1
-    assert checked == 3 * (100 + 30 + 30 + 40 + 30 + 30) + len(LOGS)
+    assert indexed(tmp_path / "run.mcap") == 3 * (100 + 30 + 30 + 40 + 30 + 30) + len(LOGS)
 
 
-def test_every_offset_of_the_summary_points_where_it_says(tmp_path):
+@pytest.mark.parametrize("compression", ["", "lz4"])
+def test_every_offset_of_the_summary_points_where_it_says(tmp_path, compression):
     """Chunk indexes at their chunks and message indexes, summary offsets at groups of one kind that fill the summary."""
-    recorded(tmp_path / "run.mcap")
+    recorded(tmp_path / "run.mcap", compression=compression)
     data = (tmp_path / "run.mcap").read_bytes()
     with (tmp_path / "run.mcap").open("rb") as file:
         chunks = make_reader(file).get_summary().chunk_indexes
@@ -422,6 +429,229 @@ def test_drones_of_one_kind_share_a_schema_and_others_do_not(tmp_path):
         assert same_bits(table.rows, written[topic][1])
 
 
+# Many drones at once ----------------------------------------------------------------------------------------------
+
+
+def swarm(count):
+    """A state and a command for each of many drones; cf9 and cf10 differ in the length of their frames."""
+    return [
+        each._replace(topic=each.topic.replace("drone0", f"cf{k}")) for k in range(count) for each in (STATE, COMMAND)
+    ]
+
+
+def second_of(streams, second, seed=0):
+    """A second of a swarm: all drones at the same times, but cf2 and cf11 late by a millisecond and cf3 at half the rate.
+
+    It ends with its last instant, as a simulation's does, so the next one begins within the same thirtieth of a second.
+    """
+    blocks = {}
+    for k, stream in enumerate(streams):
+        slow = 2 if stream.topic.startswith("/cf3/") else 1
+        late = 1000 * stream.topic.startswith(("/cf2/", "/cf11/"))
+        times_us, rows = seconds_of(stream, second, (100 if stream.kind == "samara.State" else 50) // slow, seed + k)
+        blocks[stream.topic] = times_us + 10_000 * slow + late, rows
+    return blocks
+
+
+def by_drone(path):
+    """For each topic, or each frame of /tf, its messages: number, times and bytes; /tf is counted across drones."""
+    found = {}
+    for topic, message, own in decoded(path):
+        key, number = (own.child_frame_id, 0) if topic == "/tf" else (topic, message.sequence)
+        found.setdefault(key, []).append((number, message.log_time, message.publish_time, message.data))
+    return found
+
+
+def test_drones_written_together_are_as_if_each_were_written_alone(tmp_path):
+    """Fourteen drones in each chunk and one drone in each file: the same messages to the byte, for the library's reader.
+
+    One of them joins a second late, so its first pose is due at another time than that of the others.
+    """
+    streams = swarm(14)
+    alone = {}
+    with Recorder(tmp_path / "all.mcap", streams) as together:
+        for second in range(3):
+            blocks = second_of(streams, second)
+            together.write({topic: own for topic, own in blocks.items() if second or not topic.startswith("/cf5/")})
+    for k in range(14):
+        with Recorder(tmp_path / "one.mcap", streams[2 * k : 2 * k + 2], overwrite=True) as own:
+            for second in range(k == 5, 3):
+                blocks = second_of(streams, second)
+                own.write({stream.topic: blocks[stream.topic] for stream in streams[2 * k : 2 * k + 2]})
+        alone |= by_drone(tmp_path / "one.mcap")
+    found = by_drone(tmp_path / "all.mcap")
+    assert found == alone
+    counts = {"/cf0/state": 300, "/cf0/pose": 91, "cf13": 91, "cf5": 61, "/cf3/command": 75}
+    assert {key: len(found[key]) for key in counts} == counts
+    with (tmp_path / "all.mcap").open("rb") as file:
+        messages = list(make_reader(file).iter_messages(["/tf"], log_time_order=False))
+    assert [message.sequence for _, _, message in messages] == list(range(len(messages)))
+    assert indexed(tmp_path / "all.mcap") == sum(map(len, found.values()))
+
+
+def test_drones_may_take_turns(tmp_path):
+    """Each chunk has as many messages as the last, of another drone; then of the same one, beside a long line of log."""
+    streams = swarm(3)[::2]
+    turns = [0, 1, 2, 2, 1]
+    with Recorder(tmp_path / "run.mcap", streams) as own:
+        for second, k in enumerate(turns):
+            lines = [LogLine(1_000_000 * second, "info", "me", "…" * 40_000)] if turns[second - 1] == k else []
+            own.write({f"/cf{k}/state": seconds_of(STATE, second)}, lines)
+    recording = read_recording(tmp_path / "run.mcap")
+    assert (recording.problem, len(recording.logs)) == ("", 1)
+    for k, stream in enumerate(streams):
+        rows = np.concatenate([seconds_of(STATE, second)[1] for second, turn in enumerate(turns) if turn == k])
+        assert same_bits(recording.streams[stream.topic].rows, rows)
+    frames = [
+        (own.child_frame_id, message.log_time // 10**9) for _, message, own in decoded(tmp_path / "run.mcap", "/tf")
+    ]
+    assert frames == [(f"cf{k}", second) for second, k in enumerate(turns) for _ in range(30)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    chunks=st.lists(st.tuples(st.lists(st.integers(0, 3), min_size=7, max_size=7), st.integers(0, 2)), max_size=7),
+    compression=st.sampled_from(["", "", "lz4"]),
+)
+def test_any_chunks_of_any_drones_come_back(tmp_path_factory, chunks, compression):
+    """However many rows each of seven streams has in a chunk, and as the last chunk was or not: what the library reads."""
+    path = tmp_path_factory.mktemp("any") / "run.mcap"
+    streams = [*swarm(3), STATE._replace(topic="/cf10/state")]
+    written = {stream.topic: [] for stream in streams}
+    with Recorder(path, streams, compression=compression) as own:
+        for second, (counts, lines) in enumerate(chunks):
+            times_us = 1_000_000 * second + 40_000 * np.arange(3)  # each in a thirtieth of its own, so all are drawn
+            blocks = {
+                stream.topic: (
+                    times_us[:count],
+                    np.random.default_rng([second, k]).normal(size=(count, len(stream.fields))),
+                )
+                for k, (stream, count) in enumerate(zip(streams, counts, strict=True))
+            }
+            own.write(blocks, [LogLine(1_000_000 * second + k, "info", "x" * k, f"{second}") for k in range(lines)])
+            for topic, (times, rows) in blocks.items():
+                written[topic] += zip(times.tolist(), rows.tolist(), strict=True)
+    names = {stream.topic: identifiers(stream.fields) for stream in streams}
+    messages = decoded(path)
+    for topic, rows in written.items():
+        found = [(message, each) for its, message, each in messages if its == topic]
+        assert [(each.time_us, [getattr(each, name) for name in names[topic]]) for _, each in found] == rows
+        assert [message.sequence for message, _ in found] == list(range(len(rows)))
+    frames = sorted((each.child_frame_id, each.translation.x) for its, _, each in messages if its == "/tf")
+    assert frames == sorted(
+        (topic.split("/")[1], row[0]) for topic in written if "state" in topic for _, row in written[topic]
+    )
+    assert (
+        indexed(path) == len(messages) == sum(map(len, written.values())) + 2 * len(frames) + sum(n for _, n in chunks)
+    )
+    assert read_recording(path).complete
+
+
+def test_memory_may_be_used_again_when_write_returns(tmp_path):
+    """Blocks are views of one table (rows, fields, drones), which the next second overwrites."""
+    streams = swarm(3)[::2]
+    table, times_us = np.empty((100, len(STATE.fields), 3)), np.empty(100, np.int64)
+    seconds = [np.random.default_rng(second).normal(size=table.shape) for second in range(3)]
+    with Recorder(tmp_path / "run.mcap", streams) as own:
+        for second, numbers in enumerate(seconds):
+            table[:], times_us[:] = numbers, 1_000_000 * second + 10_000 * np.arange(100)
+            own.write({stream.topic: (times_us, table[:, :, k]) for k, stream in enumerate(streams)})
+            table[:], times_us[:] = np.nan, -1
+    recording = read_recording(tmp_path / "run.mcap")
+    for k, stream in enumerate(streams):
+        assert np.array_equal(recording.streams[stream.topic].rows, np.concatenate(seconds)[:, :, k])
+        assert np.array_equal(recording.streams[stream.topic].times_us, 10_000 * np.arange(300))
+
+
+def test_poses_are_found_by_name_where_streams_are_as_wide_as_each_other(tmp_path):
+    """Two states of the same size whose fields stand in another order, in one chunk."""
+    turned = Stream("/turned/state", STATE.fields[::-1], STATE.units[::-1], "samara.Turned")
+    times_us, rows = seconds_of(STATE, 0)
+    with Recorder(tmp_path / "run.mcap", [STATE, turned]) as own:
+        own.write({"/drone0/state": (times_us, rows), "/turned/state": (times_us, np.ascontiguousarray(rows[:, ::-1]))})
+    drawn = {"drone0": [], "turned": []}
+    for _, message, own in decoded(tmp_path / "run.mcap", "/tf"):
+        p, q = own.translation, own.rotation
+        drawn[own.child_frame_id].append((message.log_time, p.x, p.y, p.z, q.w, q.x, q.y, q.z))
+    assert drawn["drone0"] == drawn["turned"]
+    assert drawn["drone0"][1] == (40_000_000, *rows[4, :7])
+
+
+@pytest.mark.parametrize("wrong", ["rows", "times", "past"])
+def test_a_wrong_block_among_many_is_named(tmp_path, wrong):
+    """One drone of twelve; nothing of the chunk is written, and the next one is."""
+    streams = swarm(12)
+    with Recorder(tmp_path / "run.mcap", streams) as own:
+        own.write(second_of(streams, 0))
+        if wrong == "past":  # the same times as the others have, but this drone has been there
+            own.write({"/cf7/state": seconds_of(STATE, 2)})
+        blocks = second_of(streams, 1)
+        times_us, rows = blocks["/cf7/state"]
+        blocks["/cf7/state"] = {
+            "rows": (times_us, rows[:, :7]),
+            "times": (times_us[::-1], rows),
+            "past": (times_us, rows),
+        }[wrong]
+        with pytest.raises(RecordingError, match=r"^/cf7/state: "):
+            own.write(blocks)
+        own.write({topic: block for topic, block in blocks.items() if topic != "/cf7/state"})
+    recording = read_recording(tmp_path / "run.mcap")
+    assert recording.complete
+    assert [len(recording.streams[f"/cf{k}/state"].rows) for k in (6, 7, 8)] == [
+        200,
+        200 if wrong == "past" else 100,
+        200,
+    ]
+
+
+def test_ctrl_c_between_two_drones_spoils_no_later_chunk(tmp_path, monkeypatch):
+    """Stopped while the records of a short chunk were being laid out over those of the last: the next has its own."""
+    streams, laid = swarm(2), []
+
+    def stopping(layouts, count, out):
+        laid.append(count)
+        if count == 9 and laid.count(9) == 2:  # the states and poses of the short chunk are there, its commands not yet
+            raise KeyboardInterrupt
+        return lay_out(layouts, count, out)
+
+    lay_out = recorder.lay_out
+    monkeypatch.setattr(recorder, "lay_out", stopping)
+    with Recorder(tmp_path / "run.mcap", streams) as own:
+        own.write(second_of(streams, 0))
+        own.write(second_of(streams, 1))
+        with pytest.raises(KeyboardInterrupt):
+            own.write({topic: (times_us[:9], rows[:9]) for topic, (times_us, rows) in second_of(streams, 2).items()})
+        own.write(second_of(streams, 2))
+    for topic, table in read_recording(tmp_path / "run.mcap").streams.items():
+        assert same_bits(table.rows, np.concatenate([second_of(streams, second)[topic][1] for second in range(3)]))
+    assert len(decoded(tmp_path / "run.mcap", "/tf")) == 2 * 91
+
+
+def test_messages_are_counted_modulo_two_to_the_32(tmp_path):
+    """MCAP numbers them with 32 bits; a year of commands at 250 Hz is more."""
+    with Recorder(tmp_path / "run.mcap", [COMMAND]) as own:
+        own._written = own._written._replace(sent={1: 2**32 - 3})
+        own.write({"/drone0/command": seconds_of(COMMAND, 0, rate=5)})
+    assert [each.sequence for _, each, _ in decoded(tmp_path / "run.mcap")] == [2**32 - 3, 2**32 - 2, 2**32 - 1, 0, 1]
+
+
+def test_many_drones_are_written_faster_together_than_one_by_one(tmp_path):
+    """The best of some chunks of forty drones, against forty chunks of one: about four times here."""
+    streams = swarm(40)
+    seconds = [second_of(streams, second) for second in range(6)]
+    with Recorder(tmp_path / "together.mcap", streams) as own:
+        together = min(elapsed(own.write, blocks) for blocks in seconds)
+    with Recorder(tmp_path / "alone.mcap", streams) as own:
+        alone = min(
+            sum(
+                elapsed(own.write, {topic: blocks[topic] for topic in (f"/cf{k}/state", f"/cf{k}/command")})
+                for k in range(40)
+            )
+            for blocks in seconds
+        )
+    assert alone > 2.0 * together
+
+
 # However the writing ends -----------------------------------------------------------------------------------------
 
 KILLED = """
@@ -429,19 +659,21 @@ import mmap, os, random, signal, struct, sys, time
 import numpy as np
 from samara.sim.recorder import Recorder, Stream
 
-folder, kills = sys.argv[1], int(sys.argv[2])
-stream = Stream("/drone0/state", tuple(f"x[{i}]" for i in range(40)), ("m",) * 40, "samara.State")
+folder, kills, drones, longest = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+fields = tuple(f"x[{i}]" for i in range(40))
+streams = [Stream(f"/drone{k}/state", fields, ("m",) * 40, "samara.State") for k in range(drones)]
 random.seed(1)
 for kill in range(kills):
     done = mmap.mmap(-1, 8)
     child = os.fork()
     if not child:
-        own = Recorder(f"{folder}/{kill}.mcap", [stream])
+        own = Recorder(f"{folder}/{kill}.mcap", streams)
         for second in range(10**6):
             times_us = second * 1_000_000 + 10_000 * np.arange(100)
-            own.write({"/drone0/state": (times_us, np.outer(times_us, np.arange(1.0, 41.0)) / 7.0)})
+            rows = np.outer(times_us, np.arange(1.0, 41.0)) / 7.0
+            own.write({stream.topic: (times_us, rows) for stream in streams})
             done[:8] = struct.pack("<q", second + 1)
-    time.sleep(random.uniform(0.0, 0.05))
+    time.sleep(random.uniform(0.0, longest))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     print(struct.unpack("<q", done[:8])[0])
@@ -449,13 +681,21 @@ for kill in range(kills):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks and kills")
-def test_a_killed_process_loses_nothing_it_had_written(tmp_path):
-    """kill -9 at fifty random moments: every chunk that `write` had returned from is there, and at most one more."""
+@pytest.mark.parametrize(("kills", "drones", "longest"), [(50, 1, 0.05), (6, 40, 0.3)])
+def test_a_killed_process_loses_nothing_it_had_written(tmp_path, kills, drones, longest):
+    """kill -9 at random moments: every chunk that `write` had returned from is there, and at most one more.
+
+    So it is for one drone, and for forty with two megabytes a second.
+    """
     answer = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), "50"], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", KILLED, str(tmp_path), str(kills), str(drones), str(longest)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     promised = [int(word) for word in answer.stdout.split()]
-    assert len(promised) == 50
+    assert len(promised) == kills
     assert max(promised) > 5
     for kill, seconds in enumerate(promised):
         path = tmp_path / f"{kill}.mcap"
@@ -463,7 +703,8 @@ def test_a_killed_process_loses_nothing_it_had_written(tmp_path):
             assert seconds == 0
             continue
         recording = read_recording(path)
-        table = recording.streams["/drone0/state"]
+        table = recording.streams[f"/drone{drones - 1}/state"]
+        assert {len(each.rows) for each in recording.streams.values()} == {len(table.rows)}
         assert len(table.rows) in (100 * seconds, 100 * (seconds + 1))
         assert np.array_equal(table.times_us, 10_000 * np.arange(len(table.rows)))
         assert same_bits(table.rows, np.outer(table.times_us, np.arange(1.0, 41.0)) / 7.0)

@@ -1,13 +1,15 @@
 """The three kinds of bytes an MCAP recording is made of: its opening, a chunk, and its closing.
 
-Every record but Message and MessageIndex is written by the `mcap` library's own classes; those two come as arrays, for
-speed, between a head and a length that the library writes.
+Every record is written by the `mcap` library's own classes but for those of a chunk, which are many: messages and their
+indexes are arrays in one block of memory, with the chunk's head before them.
 """
 
 import mimetypes
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import lz4.frame  # type: ignore[import-untyped]
@@ -19,7 +21,6 @@ from mcap.records import (
     Attachment,
     AttachmentIndex,
     Channel,
-    Chunk,
     ChunkIndex,
     DataEnd,
     Footer,
@@ -33,19 +34,30 @@ from mcap.records import (
 )
 from mcap.writer import MCAP0_MAGIC
 
-from samara.sim.record_layout import Array
+from samara.sim.record_layout import Array, Times
+
+Buffer = bytes | memoryview
 
 MAGIC = MCAP0_MAGIC
+RECORD = struct.Struct("<BQ")  # opcode and length
+INDEX_HEAD = struct.Struct("<BQHI")  # opcode, length, channel, bytes of the entries that follow
+ENTRY = 16  # time and place of a message, eight bytes each
+ROOM = 64  # bytes before the messages of a chunk, where its head goes
 COMPRESS: dict[str, Any] = {"": bytes, "lz4": lz4.frame.compress, "zstd": zstandard.compress}
 DECOMPRESS: dict[str, Any] = {"": bytes, "lz4": lz4.frame.decompress, "zstd": zstandard.decompress}
 
 
 class Piece(NamedTuple):
-    """Messages of one channel at their times [µs], as bytes (m, size)."""
+    """Messages of `size` bytes: first those of one channel, one at each of the times, then those of the next."""
 
-    channel: int
-    times_us: Array
-    block: Array
+    channels: Sequence[int]
+    times: Times
+    size: int
+
+    @property
+    def length(self) -> int:
+        """Bytes of all of them."""
+        return len(self.channels) * len(self.times.ns) * self.size
 
 
 class Opening(NamedTuple):
@@ -80,32 +92,39 @@ def opening(
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         Attachment(create_time=0, log_time=0, name=name, media_type=kind, data=data).write(builder)
         attached.append(AttachmentIndex(start, builder.count - start, 0, 0, len(data), name, kind))
-    start = builder.count
-    index = _write_chunk(builder, _written([*schemas, *channels]), start, 0, 0, "")
+    records = _written([*schemas, *channels])
+    head, index = _chunk_head(records, records, builder.count, 0, 0, "")
+    builder.write(head)
+    builder.write(records)
     return Opening(_taken(builder), tuple(schemas), tuple(channels), tuple(attached), tuple(named), index)
 
 
-def chunk(pieces: Sequence[Piece], offset: int, compression: str) -> tuple[bytes, ChunkIndex]:
-    """A chunk that will stand at byte `offset`, followed by an index of its messages for each channel."""
-    begin_us = min(int(piece.times_us[0]) for piece in pieces)
-    end_us = max(int(piece.times_us[-1]) for piece in pieces)
-    builder = RecordBuilder()
-    records = b"".join(piece.block.data for piece in pieces)
-    index = _write_chunk(builder, records, offset, 1000 * begin_us, 1000 * end_us, compression)
-    entries: dict[int, list[Array]] = {}
-    start = 0
-    for channel, times_us, block in pieces:
-        count, size = block.shape
-        entry = np.empty((count, 2), "<i8")
-        entry[:, 0] = times_us * 1000
-        entry[:, 1] = np.arange(start, start + block.size, size)
-        entries.setdefault(channel, []).append(entry)
-        start += block.size
-    for channel, parts in entries.items():
-        index.message_index_offsets[channel] = offset + builder.count
-        _write_message_index(builder, channel, parts)
-    index.message_index_length = builder.count - index.chunk_length
-    return _taken(builder), index
+def chunk_size(pieces: Sequence[Piece]) -> int:
+    """Bytes of memory for a chunk of these messages with its indexes."""
+    channels = {channel for piece in pieces for channel in piece.channels}
+    entries = sum(len(piece.channels) * len(piece.times.ns) for piece in pieces)
+    return ROOM + sum(piece.length for piece in pieces) + INDEX_HEAD.size * len(channels) + ENTRY * entries
+
+
+def chunk(memory: Array, pieces: Sequence[Piece], offset: int, compression: str) -> tuple[Buffer, ChunkIndex]:
+    """A chunk that will stand at byte `offset`, followed by an index of its messages for each channel.
+
+    `memory`, of `chunk_size` bytes, holds the messages of all pieces from byte `ROOM` on; the rest is written around them.
+    """
+    begin_ns = min(int(piece.times.ns[0]) for piece in pieces)
+    end_ns = max(int(piece.times.ns[-1]) for piece in pieces)
+    end = ROOM + sum(piece.length for piece in pieces)
+    records = memory[ROOM:end].data
+    data = COMPRESS[compression](records) if compression else records
+    head, index = _chunk_head(records, data, offset, begin_ns, end_ns, compression)
+    ahead = offset + index.chunk_length - end
+    starts = _write_indexes(memory, end, pieces)
+    index.message_index_offsets.update({channel: ahead + start for channel, start in starts.items()})
+    index.message_index_length = len(memory) - end
+    if compression:
+        return b"".join((head, data, memory[end:].data)), index
+    memory[ROOM - len(head) : ROOM] = np.frombuffer(head, np.uint8)
+    return memory[ROOM - len(head) :].data, index
 
 
 def closing(opened: Opening, chunks: Sequence[ChunkIndex], sent: Mapping[int, int], offset: int) -> bytes:
@@ -149,21 +168,17 @@ def closing(opened: Opening, chunks: Sequence[ChunkIndex], sent: Mapping[int, in
     return end + summary + struct.pack("<I", zlib.crc32(summary)) + MAGIC
 
 
-def _write_chunk(
-    builder: RecordBuilder, records: bytes, offset: int, begin_ns: int, end_ns: int, compression: str
-) -> ChunkIndex:
-    data = COMPRESS[compression](records)
-    before = builder.count
-    Chunk(
-        compression=compression,
-        data=data,
-        message_end_time=end_ns,
-        message_start_time=begin_ns,
-        uncompressed_crc=zlib.crc32(records),
-        uncompressed_size=len(records),
-    ).write(builder)
-    return ChunkIndex(
-        chunk_length=builder.count - before,
+def _chunk_head(
+    records: Buffer, data: Buffer, offset: int, begin_ns: int, end_ns: int, compression: str
+) -> tuple[bytes, ChunkIndex]:
+    """What stands before the data of a chunk, and what the summary will say of it."""
+    name = compression.encode()
+    about = struct.pack(
+        f"<QQQII{len(name)}sQ", begin_ns, end_ns, len(records), zlib.crc32(records), len(name), name, len(data)
+    )
+    head = RECORD.pack(Opcode.CHUNK, len(about) + len(data)) + about
+    index = ChunkIndex(
+        chunk_length=len(head) + len(data),
         chunk_start_offset=offset,
         compression=compression,
         compressed_size=len(data),
@@ -173,19 +188,46 @@ def _write_chunk(
         message_start_time=begin_ns,
         uncompressed_size=len(records),
     )
+    return head, index
 
 
-def _write_message_index(builder: RecordBuilder, channel: int, parts: Sequence[Array]) -> None:
-    """Time and place of each message, in the order of their times."""
-    entries = parts[0]
-    if len(parts) > 1:
-        together = np.concatenate(parts)
-        entries = together[np.argsort(together[:, 0], kind="stable")]
-    builder.start_record(Opcode.MESSAGE_INDEX)
-    builder.write2(channel)
-    builder.write4(entries.nbytes)
-    builder.write(entries.data)
-    builder.finish_record()  # type: ignore[no-untyped-call]
+def _write_indexes(memory: Array, at: int, pieces: Sequence[Piece]) -> dict[int, int]:
+    """For each channel an index of its messages, in the order of their times, from byte `at` on; where each begins."""
+    starts: dict[int, int] = {}
+    pieces_of = Counter(chain.from_iterable([piece.channels for piece in pieces]))
+    scattered: dict[int, list[Array]] = {}
+    place = 0
+    for channels, times, size in pieces:
+        shape = len(channels), len(times.ns)
+        together = max(map(pieces_of.__getitem__, channels)) == 1
+        entries = _write_heads(memory, at, channels, shape[1], starts) if together else np.empty((*shape, 2), np.int64)
+        entries[..., 0] = times.ns
+        entries[..., 1] = np.arange(place, place + shape[0] * shape[1] * size, size).reshape(shape)
+        place += shape[0] * shape[1] * size
+        if together:
+            at += shape[0] * (INDEX_HEAD.size + ENTRY * shape[1])
+        else:
+            for channel, own in zip(channels, entries, strict=True):
+                scattered.setdefault(channel, []).append(own)
+    for channel, parts in scattered.items():
+        entries = np.concatenate(parts)
+        in_order = np.argsort(entries[:, 0], kind="stable")
+        _write_heads(memory, at, [channel], len(entries), starts)[0] = entries[in_order]
+        at += INDEX_HEAD.size + ENTRY * len(entries)
+    return starts
+
+
+def _write_heads(memory: Array, at: int, channels: Sequence[int], count: int, starts: dict[int, int]) -> Array:
+    """The heads of indexes of `count` messages from byte `at` on; the place of their entries (channels, count, 2)."""
+    length = ENTRY * count
+    stride = INDEX_HEAD.size + length
+    entries = np.ndarray((len(channels), count, 2), "<i8", memory, at + INDEX_HEAD.size, (stride, ENTRY, 8))
+    buffer = memory.data
+    for channel in channels:
+        INDEX_HEAD.pack_into(buffer, at, Opcode.MESSAGE_INDEX, INDEX_HEAD.size - RECORD.size + length, channel, length)
+        starts[channel] = at
+        at += stride
+    return entries
 
 
 def _written(records: Iterable[McapRecord]) -> bytes:

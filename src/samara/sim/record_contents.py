@@ -25,12 +25,16 @@ MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
 
 
 class Track(NamedTuple):
-    """A stream on its way into the file: its own layout, and those of the pose and the transform drawn from it."""
+    """A stream on its way into the file: its own layout, and those of the pose and the transform drawn from it.
+
+    Streams of one family have their numbers in the same places, and those of the pose in the same columns.
+    """
 
     stream: Stream
     layout: Layout
     posed: Posed | None
     drawn: tuple[Layout, ...]
+    family: int
 
 
 class Contents(NamedTuple):
@@ -71,7 +75,7 @@ def contents_of(streams: Sequence[Stream]) -> Contents:
         schema = add_schema(stream.kind, tuple(stream.fields))
         channel = add_channel(stream.topic, schema, stream_metadata(stream))
         layout = stream_layout(channel, message_type(schema.data, schema.name))
-        tracks[stream.topic] = Track(stream, layout, posed(stream), ())
+        tracks[stream.topic] = Track(stream, layout, posed(stream), (), 0)
     log = add_channel(LOG_TOPIC, add_schema("foxglove.Log", published=Log), {})
     if any(track.posed for track in tracks.values()):
         poses = add_schema("foxglove.PoseInFrame", published=PoseInFrame)
@@ -81,4 +85,9 @@ def contents_of(streams: Sequence[Stream]) -> Contents:
             if track.posed:
                 own = add_channel(track.posed.topic, poses, {})
                 tracks[topic] = track._replace(drawn=(pose_layout(own), transform_layout(shared, track.posed.frame)))
+    families: dict[Any, int] = {}
+    for topic, track in tracks.items():
+        columns = tuple(track.posed.columns.tolist()) if track.posed else ()
+        alike = (track.layout.places, columns, *(layout.places for layout in track.drawn))
+        tracks[topic] = track._replace(family=families.setdefault(alike, len(families)))
     return Contents(tracks, log, list(schemas.values()), list(channels.values()))

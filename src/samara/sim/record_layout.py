@@ -32,27 +32,28 @@ class Run(NamedTuple):
     stride: int
 
 
+class Places(NamedTuple):
+    """Where in a Message record the numbers stand: its columns, which have the record's size, and the runs of doubles."""
+
+    columns: np.dtype[np.void]
+    runs: tuple[Run, ...]
+
+
 class Layout(NamedTuple):
-    """One MCAP Message record: its bytes, and where in it the numbers stand. −1: it has none of these."""
+    """One MCAP Message record: its bytes (1,), and the places of its numbers. Those of equal places are packed together."""
 
     channel: int
     record: Array
-    sequence: int
-    log_time: int
-    publish_time: int
-    time_us: int
-    seconds: int
-    nanos: int
-    runs: tuple[Run, ...]
+    places: Places
 
     @property
     def size(self) -> int:
-        return len(self.record)
+        return self.record.itemsize
 
     @property
     def width(self) -> int:
         """How many doubles it holds."""
-        return sum(run.width for run in self.runs)
+        return sum(run.width for run in self.places.runs)
 
 
 def marker(number: int) -> float:
@@ -79,17 +80,18 @@ def layout_of(channel: int, marked: Any, width: int) -> Layout:
     offsets = [place(struct.pack("<d", marker(number))) for number in range(width)]
     if min(offsets, default=0) < 0:
         raise ValueError(f"a number is missing from a message of {len(record)} bytes")
-    return Layout(
-        channel=channel,
-        record=np.frombuffer(record, np.uint8),
-        sequence=place(struct.pack("<I", SEQUENCE_MARK)),
-        log_time=place(struct.pack("<Q", LOG_MARK)),
-        publish_time=place(struct.pack("<Q", PUBLISH_MARK)),
-        time_us=place(struct.pack("<Q", TIME_MARK)),
-        seconds=place(varint(np.array([SECONDS_MARK])).tobytes()),
-        nanos=place(varint(np.array([NANOS_MARK])).tobytes()),
-        runs=runs(offsets),
-    )
+    columns = {
+        "sequence": ("<u4", place(struct.pack("<I", SEQUENCE_MARK))),
+        "log_time": ("<i8", place(struct.pack("<Q", LOG_MARK))),
+        "publish_time": ("<i8", place(struct.pack("<Q", PUBLISH_MARK))),
+        "time_us": ("<i8", place(struct.pack("<Q", TIME_MARK))),
+        "seconds": ("5u1", place(varint(np.array([SECONDS_MARK])).tobytes())),
+        "nanos": ("5u1", place(varint(np.array([NANOS_MARK])).tobytes())),
+    }
+    there = {name: column for name, column in columns.items() if column[1] >= 0}
+    formats, starts = zip(*there.values(), strict=True)
+    dtype = np.dtype({"names": [*there], "formats": formats, "offsets": starts, "itemsize": len(record)})
+    return Layout(channel, np.frombuffer(record, f"V{len(record)}"), Places(dtype, runs(offsets)))
 
 
 def stream_layout(channel: int, message: Any) -> Layout:
@@ -123,32 +125,52 @@ def sequence(first: int, count: int) -> Array:
     return np.arange(first, first + count) & 0xFFFF_FFFF
 
 
-def pack(layout: Layout, first: int, times_us: Array, rows: Array) -> Array:
-    """All messages as an array of bytes (m, size), numbered from `first`."""
-    block = np.empty((len(times_us), layout.size), np.uint8)
-    block[:] = layout.record
-    times_ns = times_us * 1000
-    _column(block, layout.sequence, "<u4")[...] = sequence(first, len(times_us))
-    _column(block, layout.log_time, "<i8")[...] = times_ns
-    _column(block, layout.publish_time, "<i8")[...] = times_ns
-    if layout.time_us >= 0:
-        _column(block, layout.time_us, "<i8")[...] = times_us
-    if layout.seconds >= 0:
-        seconds, nanos = varint(np.array(np.divmod(times_ns, 1_000_000_000)))
-        block[:, layout.seconds : layout.seconds + 5] = seconds
-        block[:, layout.nanos : layout.nanos + 5] = nanos
-    for run in layout.runs:
-        _doubles(block, run)[...] = rows[:, run.first : run.first + run.width]
-    return block
+class Times(NamedTuple):
+    """Times of messages (m,), in µs, in ns, and as protobuf's seconds and nanoseconds for messages that have those."""
+
+    us: Array
+    ns: Array
+    stamp: Array | None
+
+
+def times_of(us: Array, stamped: bool = False) -> Times:
+    """The times in all the forms that are written."""
+    ns = us * 1000
+    return Times(us, ns, varint(np.array(np.divmod(ns, 1_000_000_000))) if stamped else None)
+
+
+def lay_out(layouts: Sequence[Layout], count: int, out: Array) -> int:
+    """The records of k layouts of equal places, `count` of each, at the start of `out`, for `pack`; how many bytes."""
+    records = np.concatenate([layout.record for layout in layouts])
+    np.ndarray((len(layouts), count), records.dtype, out)[...] = records[:, None]
+    return count * records.nbytes
+
+
+def pack(places: Places, first: Sequence[int], times: Times, rows: Sequence[Array], out: Array) -> None:
+    """The numbers of all messages of k layouts of equal places, into the records that `lay_out` put at the start of `out`.
+
+    Each layout has a message at each of the times (m,), counted from its own `first`, with its own `rows` (m, width).
+    """
+    block = np.ndarray((len(rows), len(times.us)), places.columns, out)
+    np.add(np.array(first)[:, None], np.arange(len(times.us)), out=block["sequence"], casting="unsafe")  # modulo 2³²
+    block["log_time"] = block["publish_time"] = times.ns
+    if times.stamp is None:
+        block["time_us"] = times.us
+    else:
+        block["seconds"], block["nanos"] = times.stamp
+    for run in places.runs:
+        doubles, end = _doubles(block, run), run.first + run.width
+        for k, own in enumerate(rows):
+            doubles[k] = own[:, run.first : end]
 
 
 def unpack(layout: Layout, block: Array) -> tuple[Array, Array, Array]:
     """Sequence numbers, times [µs] and rows of an array of messages (m, size)."""
-    rows = np.empty((len(block), layout.width))
-    for run in layout.runs:
-        rows[:, run.first : run.first + run.width] = _doubles(block, run)
-    numbers = _column(block, layout.sequence, "<u4").astype(np.int64)
-    return numbers, _column(block, layout.time_us, "<i8").astype(np.int64), rows
+    messages = np.ndarray(len(block), layout.places.columns, block)
+    rows = np.empty((len(messages), layout.width))
+    for run in layout.places.runs:
+        rows[:, run.first : run.first + run.width] = _doubles(messages, run)
+    return messages["sequence"].astype(np.int64), messages["time_us"].astype(np.int64), rows
 
 
 def alike(data: bytes, start: int, size: int) -> Array:
@@ -168,10 +190,6 @@ def alike(data: bytes, start: int, size: int) -> Array:
         looked_at *= 16
 
 
-def _column(block: Array, offset: int, dtype: str) -> Array:
-    """The number at `offset` of every row: a view, at whatever address."""
-    return np.ndarray((len(block),), dtype, block, offset, (block.shape[1],))
-
-
-def _doubles(block: Array, run: Run) -> Array:
-    return np.ndarray((len(block), run.width), "<f8", block, run.offset, (block.shape[1], run.stride))
+def _doubles(messages: Array, run: Run) -> Array:
+    """The numbers of a run in every message: a view, at whatever address."""
+    return np.ndarray((*messages.shape, run.width), "<f8", messages, run.offset, (*messages.strides, run.stride))

@@ -1,6 +1,5 @@
 """Recording a flight: an MCAP file that grows by one whole chunk at a time, and that a crash cannot spoil."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
@@ -13,14 +12,15 @@ from mcap.records import ChunkIndex
 
 from samara import __version__
 from samara.files import written_whole
-from samara.sim.mcap_sections import COMPRESS, Piece, chunk, closing, opening
+from samara.sim.mcap_sections import COMPRESS, ROOM, Buffer, Piece, chunk, chunk_size, closing, opening
 from samara.sim.record_contents import contents_of
 from samara.sim.record_format import ABOUT, FORMAT, LEVELS, OWN, LogLine, RecordingError, Stream, checksum
 from samara.sim.record_foxglove import first_of_each, log_message, slots
-from samara.sim.record_layout import Array, Layout, message_record, pack
+from samara.sim.record_layout import Array, Layout, Times, lay_out, message_record, pack, times_of
 
 __all__ = ["LogLine", "Recorder", "RecordingError", "Stream"]
 
+DOUBLE = np.dtype(np.float64)
 LATEST_US = 1 << 53  # 285 years; in nanoseconds it still fits 64 bits
 
 
@@ -29,7 +29,24 @@ class Written(NamedTuple):
 
     end: int
     chunks: int
-    sent: Counter[int]
+    sent: dict[int, int]
+
+
+class Group(NamedTuple):
+    """Streams of one family that have rows at the same times, and whose last rows before were in the same slot."""
+
+    times_us: Array
+    slot: int
+    topics: list[str]
+    rows: list[Array]
+
+
+class Batch(NamedTuple):
+    """Messages that are packed as one array: layouts of equal places, each with its own rows at all the times."""
+
+    layouts: Sequence[Layout]
+    times: Times
+    rows: Sequence[Array]
 
 
 class Recorder:
@@ -74,8 +91,10 @@ class Recorder:
         with written_whole(self.path) as temporary:
             temporary.write_bytes(self._opened.data)
         self._file: FileIO | None = _reopened(self.path)
-        self._written = Written(len(self._opened.data), 0, Counter())
+        self._written = Written(len(self._opened.data), 0, {})
         self._chunks: list[ChunkIndex] = []
+        self._standing: list[tuple[list[int], int]] = []
+        self._memory: Array = np.empty(0, np.uint8)
         self._latest_us = dict.fromkeys(self._tracks, 0)
         self._slot = dict.fromkeys(self._tracks, -1)
 
@@ -89,30 +108,24 @@ class Recorder:
 
     def write(self, blocks: Mapping[str, tuple[Any, Any]], logs: Sequence[LogLine] = ()) -> None:
         """One chunk: for each topic whole microseconds (m,) that do not fall, and float64 rows (m, number of fields)."""
-        checked = {topic: self._checked(topic, *block) for topic, block in blocks.items()}
-        filled = {topic: block for topic, block in checked.items() if len(block[0])}
+        groups = self._grouped(blocks)
         for line in logs:
             _require_line(line)
         if self._file is None:
             raise RecordingError(f"{self.path}: the recording is closed")
-        if self.problem or not (filled or logs):
+        if self.problem or not (groups or logs):
             return
         sent = self._written.sent.copy()
-        pieces = []
-        for layout, times_us, rows in self._messages(filled):
-            pieces.append(Piece(layout.channel, times_us, pack(layout, sent[layout.channel], times_us, rows)))
-            sent[layout.channel] += len(times_us)
-        for line in logs:
-            pieces.append(self._log_piece(line, sent[self._contents.log]))
-            sent[self._contents.log] += 1
-        data, index = chunk(pieces, self._written.end, self._compression)
+        memory, pieces = self._packed(list(self._batches(groups)), logs, sent)
+        data, index = chunk(memory, pieces, self._written.end, self._compression)
         if self._append(data):
             self._chunks.append(index)
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
             self._written = Written(self._written.end + len(data), len(self._chunks), sent)
-            for topic, (times_us, _) in filled.items():
-                self._latest_us[topic] = latest = int(times_us[-1])
-                self._slot[topic] = slots(latest)
+            for group in groups:
+                latest = int(group.times_us[-1])
+                self._latest_us.update(dict.fromkeys(group.topics, latest))
+                self._slot.update(dict.fromkeys(group.topics, slots(latest)))
 
     def close(self) -> None:
         """Write the summary that lets a reader seek, and close the file."""
@@ -129,22 +142,82 @@ class Recorder:
             self._stop(error)
         self._file = None
 
-    def _messages(self, blocks: Mapping[str, tuple[Array, Array]]) -> Iterator[tuple[Layout, Array, Array]]:
-        """The rows of each stream, then the poses among them that are to be drawn, under the layouts they are written in."""
-        for topic, (times_us, rows) in blocks.items():
-            track = self._tracks[topic]
-            yield track.layout, times_us, rows
-            if track.posed:
-                drawn = first_of_each(slots(times_us), self._slot[topic])
-                if len(drawn):
-                    poses = rows[drawn[:, None], track.posed.columns]
-                    for layout in track.drawn:
-                        yield layout, times_us[drawn], poses
+    def _grouped(self, blocks: Mapping[str, tuple[Any, Any]]) -> list[Group]:
+        """All blocks that have rows, checked: those of a hundred drones are a few groups."""
+        groups: dict[tuple[int, int, bytes], Group] = {}
+        rising: set[bytes] = set()
+        for topic, block in blocks.items():
+            times_us, rows = self._checked(topic, *block)
+            if len(times_us):
+                stamp, slot = times_us.tobytes(), self._slot[topic]
+                self._require_times(topic, times_us, stamp in rising)
+                rising.add(stamp)
+                key = self._tracks[topic].family, slot, stamp
+                if key not in groups:
+                    groups[key] = Group(times_us, slot, [], [])
+                groups[key].topics.append(topic)
+                groups[key].rows.append(rows)
+        return list(groups.values())
 
-    def _log_piece(self, line: LogLine, sequence: int) -> Piece:
+    def _batches(self, groups: Sequence[Group]) -> Iterator[Batch]:
+        """The rows of each group, then the poses among them that are to be drawn, under the layouts they are written in."""
+        for times_us, slot, topics, rows in groups:
+            tracks = [self._tracks[topic] for topic in topics]
+            yield Batch([track.layout for track in tracks], times_of(times_us), rows)
+            posed = tracks[0].posed
+            if posed:
+                drawn = first_of_each(slots(times_us), slot)
+                if len(drawn):
+                    times = times_of(times_us[drawn], stamped=True)
+                    poses = [own.take(drawn, 0).take(posed.columns, 1) for own in rows]
+                    for layouts in zip(*(track.drawn for track in tracks), strict=True):
+                        yield Batch(layouts, times, poses)
+
+    def _packed(
+        self, batches: Sequence[Batch], logs: Sequence[LogLine], sent: dict[int, int]
+    ) -> tuple[Array, list[Piece]]:
+        """The memory of a chunk with its messages in it, and which they are; `sent` goes on counting them."""
+        pieces = [Piece([own.channel for own in layouts], times, layouts[0].size) for layouts, times, _ in batches]
+        log, number = self._contents.log, sent.get(self._contents.log, 0)
+        lines = [self._log_record(line, number + k) for k, line in enumerate(logs)]
+        said = [
+            Piece([log], times_of(np.array([each.time_us])), len(own)) for each, own in zip(logs, lines, strict=True)
+        ]
+        memory = self._laid_out(batches, chunk_size([*pieces, *said]))
+        at = ROOM
+        for (layouts, times, rows), piece in zip(batches, pieces, strict=True):
+            first = []
+            for channel in piece.channels:
+                first.append(sent.get(channel, 0))
+                sent[channel] = first[-1] + len(times.us)
+            pack(layouts[0].places, first, times, rows, memory[at:])
+            at += piece.length
+        if lines:
+            records = np.frombuffer(b"".join(lines), np.uint8)
+            memory[at : at + len(records)] = records
+            sent[log] = number + len(lines)
+        return memory, [*pieces, *said]
+
+    def _laid_out(self, batches: Sequence[Batch], size: int) -> Array:
+        """Memory for a chunk, with the records of all batches in it; the numbers in them are those of some chunk before.
+
+        It is kept: new pages from the system take longer than what is written to them. And where the same streams have as
+        many messages as in the last chunk, their records stand there already.
+        """
+        standing = [([*map(id, layouts)], len(times.us)) for layouts, times, _ in batches]
+        if size > len(self._memory):
+            self._memory, self._standing = np.empty(size + size // 8, np.uint8), []
+        if standing != self._standing:
+            self._standing = []  # until all of them do
+            at = ROOM
+            for layouts, times, _ in batches:
+                at += lay_out(layouts, len(times.us), self._memory[at:])
+            self._standing = standing
+        return self._memory[:size]
+
+    def _log_record(self, line: LogLine, sequence: int) -> bytes:
         time_ns = 1000 * line.time_us
-        record = message_record(self._contents.log, sequence, time_ns, time_ns, log_message(line))
-        return Piece(self._contents.log, np.array([line.time_us]), np.frombuffer(record, np.uint8)[None])
+        return message_record(self._contents.log, sequence, time_ns, time_ns, log_message(line))
 
     def _checked(self, topic: str, times_us: Any, rows: Any) -> tuple[Array, Array]:
         """The block as arrays; RecordingError where they are not what the stream takes."""
@@ -156,21 +229,21 @@ class Recorder:
                 f"{topic}: times are {times_us.dtype} of shape {times_us.shape}; expected whole microseconds, one a row"
             )
         shape = (len(times_us), len(self._tracks[topic].stream.fields))
-        if rows.shape != shape or (rows.size and rows.dtype != np.float64):
+        if rows.shape != shape or (rows.size and rows.dtype != DOUBLE):
             raise RecordingError(
                 f"{topic}: rows are {rows.dtype} of shape {rows.shape}; expected float64 of shape {shape}"
             )
-        times_us = times_us.astype(np.int64, copy=False)
-        if len(times_us):
-            first, last, before = times_us[0], times_us[-1], self._latest_us[topic]
-            if first < before or last > LATEST_US or (times_us[1:] < times_us[:-1]).any():
-                raise RecordingError(
-                    f"{topic}: times run from {first} to {last} µs after {before} µs; "
-                    f"expected times that do not fall, from 0 to {LATEST_US} µs"
-                )
-        return times_us, rows
+        return times_us.astype(np.int64, copy=False), rows
 
-    def _append(self, data: bytes) -> bool:
+    def _require_times(self, topic: str, times_us: Array, rising: bool) -> None:
+        first, last, before = int(times_us[0]), int(times_us[-1]), self._latest_us[topic]
+        if first < before or last > LATEST_US or not (rising or _rise(times_us)):
+            raise RecordingError(
+                f"{topic}: times run from {first} to {last} µs after {before} µs; "
+                f"expected times that do not fall, from 0 to {LATEST_US} µs"
+            )
+
+    def _append(self, data: Buffer) -> bool:
         """Whether all of it is in the file, after what is whole there; if not, the recording ends here."""
         assert self._file is not None
         rest = memoryview(data)
@@ -206,6 +279,10 @@ def _require_line(line: LogLine) -> None:
         raise RecordingError(f"log level {line.level!r}: expected one of {', '.join(LEVELS)}")
     if not 0 <= line.time_us <= LATEST_US:
         raise RecordingError(f"log time {line.time_us} µs: expected whole microseconds from 0 to {LATEST_US}")
+
+
+def _rise(times_us: Array) -> bool:
+    return not np.count_nonzero(times_us[1:] < times_us[:-1])
 
 
 def _reopened(path: Path) -> FileIO:
