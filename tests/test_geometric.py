@@ -143,7 +143,7 @@ def test_upside_down_it_turns_as_hard_as_on_its_side():
 
 
 def test_the_wanted_turn_rate_is_that_of_the_wanted_attitude():
-    """ω_d by finite differences of R_d along a trajectory with jerk, the vehicle exactly on it."""
+    """ω_d and ω̇_d by finite differences of R_d along a trajectory with jerk and snap, the vehicle exactly on it."""
     vehicle = samara.vehicle("hakoniwa")
     gains = gains_for(vehicle)
     legs = (Leg("there", Vec3(6.0, 3.0, 2.0), 3.0, 1.0),)
@@ -156,8 +156,11 @@ def test_the_wanted_turn_rate_is_that_of_the_wanted_attitude():
         b2 /= np.linalg.norm(b2)
         return reference, Rotation.from_matrix(np.column_stack([np.cross(b2, b3), b2, b3]))
 
+    def turning(time, h=1e-3):
+        return (wanted(time - h)[1].inv() * wanted(time + h)[1]).as_rotvec() / (2.0 * h)
+
     reference, R_d = wanted(1.1)
-    turned = (wanted(1.1 - 1e-5)[1].inv() * wanted(1.1 + 1e-5)[1]).as_rotvec() / 2e-5
+    turned, turned_on = turning(1.1), (turning(1.101) - turning(1.099)) / 2e-3
     x, y, z, w = R_d.as_quat()
     state = State(
         reference.p_W, reference.v_W, Quat(w, x, y, z), Vec3(*turned), (0.0,) * 4, samara.hover(vehicle)[0].effects
@@ -166,8 +169,8 @@ def test_the_wanted_turn_rate_is_that_of_the_wanted_attitude():
     _, tau_B = geometric_wrench(pull_W, state, reference, vehicle, gains)
     J = np.array(vehicle.inertia_B).reshape(3, 3)
     asked = np.linalg.solve(J, np.array(tau_B) - np.cross(turned, J @ turned))
-    # only the yaw rate that a constant heading needs while tilting is left out of ω_d
-    assert asked[:2] == pytest.approx([0.0, 0.0], abs=1e-4)
+    assert asked == pytest.approx(turned_on, abs=1e-4)
+    assert np.abs(turned_on).max() > 0.5
 
 
 def test_minimum_jerk_is_smooth_and_its_derivatives_are_its_derivatives():
@@ -176,7 +179,7 @@ def test_minimum_jerk_is_smooth_and_its_derivatives_are_its_derivatives():
     assert minimum_jerk(3.0, 3.0)[:3] == (1.0, 0.0, 0.0)
     for time in (0.4, 1.5, 2.7):
         before, here, after = (np.array(minimum_jerk(time + shift, 3.0)) for shift in (-1e-5, 0.0, 1e-5))
-        assert (after - before)[:3] / 2e-5 == pytest.approx(here[1:], abs=1e-8)
+        assert (after - before)[:4] / 2e-5 == pytest.approx(here[1:], abs=1e-8)
 
 
 def test_a_dc_motor_answers_as_fast_as_its_documents_first_order_pair():

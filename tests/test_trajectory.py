@@ -80,14 +80,14 @@ def apart(a, b):
 
 @each({**CURVES, **STOPS})
 def test_derivatives_are_exact(trajectory):
-    """v = ṗ, a = v̇, j = ȧ and the yaw's rate, by CasADi's differentiation of the same source, between the joints."""
+    """v = ṗ to s = j̇ and the yaw's two, by CasADi's differentiation of the same source, between the joints."""
     t = casadi.SX.sym("t")
     r = trajectory.at(t)
-    values = casadi.vertcat(*(casadi.SX(x) for x in (*r.p_W, *r.v_W, *r.a_W, r.yaw)))
+    values = casadi.vertcat(*(casadi.SX(x) for x in (*r.p_W, *r.v_W, *r.a_W, *r.j_W, r.yaw, r.yaw_rate)))
     exact = casadi.Function("rates", [t], [casadi.jacobian(values, t)])
     for time in np.random.default_rng(0).uniform(-0.5, trajectory.duration + 0.5, 200):
         own = trajectory.at(time)
-        told = np.array([*own.v_W, *own.a_W, *own.j_W, own.yaw_rate])
+        told = np.array([*own.v_W, *own.a_W, *own.j_W, *own.s_W, own.yaw_rate, own.yaw_acceleration])
         scale = 1.0 + np.abs(told).max()
         assert told == pytest.approx(np.array(exact(time))[:, 0], abs=1e-13 * scale)
 
@@ -101,12 +101,13 @@ def test_derivatives_of_polynomials_are_exact(trajectory):
     time = time[np.abs(time[:, None] - joints).min(axis=1) > 4.0 * h]
     around = [trajectory.at(time + k * h) for k in range(-3, 4)]
     here = trajectory.at(time)
-    for name, rate in (("p_W", "v_W"), ("v_W", "a_W"), ("a_W", "j_W")):
+    for name, rate in (("p_W", "v_W"), ("v_W", "a_W"), ("a_W", "j_W"), ("j_W", "s_W")):
         slope = sum(w * np.array(getattr(r, name)) for w, r in zip(weights, around, strict=True)) / h
         told = np.array(getattr(here, rate))
         assert np.abs(slope - told).max() < 1e-9 * (1.0 + np.abs(told).max())
     yaws = np.unwrap([r.yaw for r in around], axis=0)
     assert weights @ yaws / h == pytest.approx(here.yaw_rate, abs=1e-8)
+    assert weights @ np.array([r.yaw_rate for r in around]) / h == pytest.approx(here.yaw_acceleration, abs=1e-6)
 
 
 @each(EVERY)
@@ -511,7 +512,7 @@ def test_a_sequence_is_its_parts():
     for part in (up, eight, wait, down):
         own = np.linspace(1e-6, part.duration - 1e-6, 50)
         for a, b in zip(flatten(flight.at(start + own)), flatten(part.at(own)), strict=True):
-            assert a == pytest.approx(b, abs=1e-12)
+            assert a == pytest.approx(b, abs=1e-12 * (1.0 + np.abs(b).max()))
         start += part.duration
     assert flight.at(0.0).p_W == (0.0, 0.0, 0.0)
     assert flight.at(1e4).p_W == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)

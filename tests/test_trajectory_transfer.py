@@ -24,7 +24,7 @@ def test_it_starts_in_the_motion_and_ends_at_rest():
 def test_every_derivative_is_that_of_the_one_before():
     way = transfer(MOVING, Vec3(8.0, 0.0, 5.0), speed=3.0)
     time, h = np.linspace(0.1, way.duration - 0.1, 50), 1e-5
-    for lower, higher in (("p_W", "v_W"), ("v_W", "a_W"), ("a_W", "j_W")):
+    for lower, higher in (("p_W", "v_W"), ("v_W", "a_W"), ("a_W", "j_W"), ("j_W", "s_W")):
         before, after = (np.array(getattr(way.at(time + side), lower)) for side in (-h, h))
         assert (after - before) / (2.0 * h) == pytest.approx(np.array(getattr(way.at(time), higher)), abs=1e-7)
 

@@ -25,8 +25,9 @@ _LIBRARIES = {
     "casadi": "casadi",
     "sympy": "sympy",
     "samara.backends.folding": "samara.backends.folding",  # JAX's tracers, wrapped
+    "samara.plan.series": "samara.plan.series",  # Taylor series in time
 }
-_PRECEDENCE = ("sympy", "casadi", "samara.backends.folding", "jax.numpy", "numpy", "math")
+_PRECEDENCE = ("samara.plan.series", "sympy", "casadi", "samara.backends.folding", "jax.numpy", "numpy", "math")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,

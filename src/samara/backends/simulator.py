@@ -224,7 +224,7 @@ class Simulator:
         record_every: int = 10,
     ) -> Rollout:
         """Steps through `commands` (K, rotors) or (K, rotors, N); with a controller through `reference`, an array of
-        references (K, 14) or (K, 14, N) in the order of `Reference`'s components. Every `record_every`-th state is kept."""
+        references (K, 18) or (K, 14, N) in the order of `Reference`'s components. Every `record_every`-th state is kept."""
         given = reference if self.controller else commands
         what = "reference" if self.controller else "commands"
         inputs = np.asarray(given, dtype=self.dtype) if given is not None else None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from samara.cli import demo, export, flight, vehicles
+from samara.cli import compare, demo, export, flight, plan, validate, vehicles
 
 INTERRUPTED = 130
 
@@ -49,5 +49,8 @@ def options(
 
 app.command("vehicles")(vehicles.list_vehicles)
 flight.add_to(app)
+app.command("compare")(compare.compare)
+app.command("plan")(plan.plan)
+app.command("validate")(validate.validate)
 app.add_typer(export.app, name="export")
 app.add_typer(demo.app, name="demo")

@@ -11,30 +11,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samara.algebra import ZERO, Mat3, Vec3, cross, direction, dot, matrix_from_quat, norm, scale
+from samara.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, scale
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
+from samara.control.gains import Gains
+from samara.control.gains import gains_for as gains_for
+from samara.control.gains import motor_time_constant as motor_time_constant
 from samara.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
-from samara.physics.actuator import Lag
-from samara.physics.multirotor import CALM, Command, State, Vehicle
-from samara.physics.propulsion import rotor_loads
+from samara.physics.body import required_torque
+from samara.physics.multirotor import Command, State, Vehicle
+from samara.plan.flatness import attitude_along
 from samara.plan.reference import Reference
 from samara.quantity import Scalar
-from samara.trim import hover
 
+GeometricGains = Gains
 Controller = Callable[[State, Reference, Vehicle, Any], tuple[Command, Any]]
 
 _LEAST_LIFT = 0.2  # of the weight: what is always left to steer with
 _LEAST_LEAN = 0.1  # of the lift: what may always go sideways
 _LEAST_SPARE = 0.1  # of g: the acceleration that is counted on in any case
-_STRAIN = 1e-3  # of g: a pull cut by more than this is out of reach
+STRAIN = 1e-3  # of g: a pull cut by more than this is out of reach
 _CLOSING = 0.4  # of ω: a little faster than ω/3, at which the integral closes an offset
-
-
-class GeometricGains(NamedTuple):
-    """Natural frequencies [rad/s] of position and of attitude about the body axes; every loop is critically damped."""
-
-    position: Scalar
-    attitude: Vec3
 
 
 class FlightLimits(NamedTuple):
@@ -54,7 +50,7 @@ class Geometric:
     With integral action the memory is the acceleration that balances a steady disturbance, else ().
     """
 
-    gains: GeometricGains
+    gains: Gains
     limits: FlightLimits
     allocation: Allocation
     integral_period: float | None
@@ -64,46 +60,17 @@ class Geometric:
         return () if self.integral_period is None else ZERO
 
     def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
-        if self.integral_period is not None and memory == ():
-            raise ValueError("memory = (): a controller with integral action starts with its `initial_memory`")
-        w, e_p, e_v = self.gains.position, state.p_W - reference.p_W, state.v_W - reference.v_W
-        near = limited_error(e_p, vehicle, self.allocation, self.gains, self.limits)
-        balance_W = ZERO if self.integral_period is None else memory
-        wanted_W = wanted_pull(near, state, reference, vehicle, self.gains) + balance_W
-        pull_W = limited_pull(wanted_W, vehicle, self.allocation, self.limits)
+        require_memory(memory, self.initial_memory)
+        pull_W, memory = steered_pull(
+            state, reference, vehicle, memory, self.gains, self.limits, self.allocation, self.integral_period
+        )
         lift, tau_B = geometric_wrench(pull_W, state, reference, vehicle, self.gains, self.allocation.keeps_yaw)
-        command = command_for_wrench(lift, tau_B, state, vehicle, self.allocation)
-        if self.integral_period is None:
-            return command, memory
-        cut = norm(wanted_W - pull_W) + norm(e_p - near) * (w * w)
-        return command, next_balance(balance_W, e_p, e_v, cut, vehicle, self.gains, self.integral_period)
-
-
-def motor_time_constant(vehicle: Vehicle) -> float:
-    """τ = J / (K²/R + b + dQ/dΩ) of a DC motor at hover, or the lag itself; 0 for a body driven by a wrench  [s]"""
-    if not vehicle.rotors:
-        return 0.0
-    motor = vehicle.rotors[0].motor
-    if isinstance(motor, Lag):
-        return max(float(motor.rise), float(motor.fall))
-    state, _ = hover(vehicle)
-    load_slope = 2.0 * rotor_loads(state, vehicle, CALM)[0].torque / state.rotor_speed[0]
-    stiffness = motor.constant**2 / motor.resistance + motor.damping + load_slope
-    return float(vehicle.rotors[0].inertia / stiffness)
-
-
-def gains_for(vehicle: Vehicle) -> GeometricGains:
-    """ω_attitude = 0.35 / (τ + 10 ms), a third of that about z, ω_position = ω_attitude / 4
-
-    A critically damped double integrator behind a lag τ is stable for ω < 2/τ; 0.35/τ keeps its damping near one.
-    """
-    attitude = 0.35 / (motor_time_constant(vehicle) + 0.01)
-    return GeometricGains(attitude / 4.0, Vec3(attitude, attitude, attitude / 3.0))
+        return command_for_wrench(lift, tau_B, state, vehicle, self.allocation), memory
 
 
 def geometric(
     vehicle: Vehicle,
-    gains: GeometricGains | None = None,
+    gains: Gains | None = None,
     healthy: Sequence[bool] | None = None,
     limits: FlightLimits = USUAL_LIMITS,
     integral: bool = False,
@@ -114,20 +81,51 @@ def geometric(
     `healthy` says which rotors still work. With `integral` a steady wind leaves no offset; `period` is then the time between
     calls [s], and the memory starts as `controller.initial_memory`.
     """
+    require_sense(period, limits)
+    allocation = allocation_for(vehicle, healthy)
+    return Geometric(gains or gains_for(vehicle), limits, allocation, period if integral else None)
+
+
+def require_memory(memory: Any, initial: Any, kind: str = "with integral action") -> None:
+    """A memory where one is needed"""
+    if initial != () and memory == ():
+        raise ValueError(f"memory = (): a controller {kind} starts with its `initial_memory`")
+
+
+def require_sense(period: float, limits: FlightLimits) -> None:
+    """A period and limits that mean something, or a sentence about the one that does not"""
     if not 0.0 < period < math.inf:
         raise ValueError(f"period = {period} s: expected a positive number")
     if not (0.0 < limits.tilt < math.pi / 2 and 0.0 < limits.speed < math.inf):
         raise ValueError(f"{limits}: expected a tilt between 0 and π/2 rad and a positive speed")
-    allocation = allocation_for(vehicle, healthy)
-    return Geometric(gains or gains_for(vehicle), limits, allocation, period if integral else None)
 
 
 # The thrust vector -------------------------------------------------------------------------------------------------
 
 
-def limited_error(
-    e_p: Vec3, vehicle: Vehicle, allocation: Allocation, gains: GeometricGains, limits: FlightLimits
-) -> Vec3:
+def steered_pull(
+    state: State,
+    reference: Reference,
+    vehicle: Vehicle,
+    memory: Any,
+    gains: Gains,
+    limits: FlightLimits,
+    allocation: Allocation,
+    integral_period: float | None,
+) -> tuple[Vec3, Any]:
+    """The thrust wanted on every kilogram, within all limits [m/s²], and what is remembered of a steady disturbance"""
+    w, e_p, e_v = gains.position, state.p_W - reference.p_W, state.v_W - reference.v_W
+    near = limited_error(e_p, vehicle, allocation, gains, limits)
+    balance_W = ZERO if integral_period is None else memory
+    wanted_W = wanted_pull(near, state, reference, vehicle, gains) + balance_W
+    pull_W = limited_pull(wanted_W, vehicle, allocation, limits)
+    if integral_period is None:
+        return pull_W, memory
+    cut = norm(wanted_W - pull_W) + norm(e_p - near) * (w * w)
+    return pull_W, next_balance(balance_W, e_p, e_v, cut, vehicle, gains, integral_period)
+
+
+def limited_error(e_p: Vec3, vehicle: Vehicle, allocation: Allocation, gains: Gains, limits: FlightLimits) -> Vec3:
     """e_p, no longer than 2 v/ω: there ω² e_p balances 2 ω v, and no place is flown to faster  [m]
 
     v is the speed limit, or 2a/ω where the rotors' spare acceleration a is small: critically damped, braking from it takes
@@ -135,14 +133,14 @@ def limited_error(
     """
     w, g = gains.position, vehicle["gravity"].acceleration
     speed: Scalar = limits.speed
-    if math.isfinite(allocation.lift.high):
+    if allocation.groups:
         spare = maximum(allocation.lift.high / vehicle.mass - g, _LEAST_SPARE * g)
         speed = minimum(speed, spare * (2.0 / w))
     far = speed * (2.0 / w)
     return e_p * (far / maximum(norm(e_p), far))
 
 
-def wanted_pull(e_p: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: GeometricGains) -> Vec3:
+def wanted_pull(e_p: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: Gains) -> Vec3:
     """f/m = g e₃ + a_d − ω² e_p − 2 ω e_v, the thrust on every kilogram  [m/s²]"""
     w = gains.position
     return (
@@ -159,7 +157,7 @@ def limited_pull(pull_W: Vec3, vehicle: Vehicle, allocation: Allocation, limits:
     The vertical part is never below a fifth of g: the rotors are not asked to push down.
     """
     z = maximum(pull_W.z, _LEAST_LIFT * vehicle["gravity"].acceleration)
-    if math.isfinite(allocation.lift.high):
+    if allocation.groups:
         most = allocation.lift.high / vehicle.mass
         z = minimum(z, most)
         left = maximum(safe_sqrt(most * most - z * z), _LEAST_LEAN * z)
@@ -171,7 +169,7 @@ def limited_pull(pull_W: Vec3, vehicle: Vehicle, allocation: Allocation, limits:
 
 
 def next_balance(
-    balance_W: Vec3, e_p: Vec3, e_v: Vec3, cut: Scalar, vehicle: Vehicle, gains: GeometricGains, period: float
+    balance_W: Vec3, e_p: Vec3, e_v: Vec3, cut: Scalar, vehicle: Vehicle, gains: Gains, period: float
 ) -> Vec3:
     """b ← b − (4/27) ω³ e_p dt, each component within ±g  [m/s²]
 
@@ -180,7 +178,7 @@ def next_balance(
     """
     g, w = vehicle["gravity"].acceleration, gains.position
     step = e_p * (4.0 / 27.0 * w * w * w * period)
-    held = logical_or(cut > _STRAIN * g, norm(e_v) > _CLOSING * w * norm(e_p))
+    held = logical_or(cut > STRAIN * g, norm(e_v) > _CLOSING * w * norm(e_p))
     return Vec3(*(where(held, b, clamp(b - d, -g, g)) for b, d in zip(balance_W, step, strict=True)))
 
 
@@ -188,38 +186,83 @@ def next_balance(
 
 
 def geometric_wrench(
-    pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: GeometricGains, keeps_yaw: bool = True
+    pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: Gains, keeps_yaw: bool = True
 ) -> tuple[Scalar, Vec3]:
-    """T = f·b₃,  τ = J (−k_R e_R − k_Ω e_Ω) + ω × Jω,  f = m `pull_W`
+    """T = f·b₃,  τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω,  f = m `pull_W`"""
+    own = deviation(pull_W, state, reference, keeps_yaw)
+    tau_B = required_torque(state.omega_B, wanted_turn(own, gains), inertia_B=vehicle.inertia_B)
+    return lift_along(pull_W, state, vehicle), tau_B
 
-    R_d points b₃ along f and b₁ as near to the yaw as that allows; e_Ω = ω − RᵀR_d ω_d. About b₃, e_R is that component of
-    Lee's ½ (R_dᵀR − RᵀR_d)^∨, and across it sin θ of the angle θ from b₃ to f, or 1 beyond 90°. Without yaw, the turn about b₃
-    is only damped.
+
+def lift_along(pull_W: Vec3, state: State, vehicle: Vehicle) -> Scalar:
+    """T = f·b₃, f = m `pull_W`; never below 0  [N]"""
+    return maximum(vehicle.mass * dot(pull_W, matrix_from_quat(state.q_WB).columns[2]), 0.0)
+
+
+class Deviation(NamedTuple):
+    """From the attitude wanted to the one there is [1], the same of the angular velocity [rad/s], and what ω_d is, with
+    the angular acceleration that keeps to it [rad/s, rad/s²]; all in body axes"""
+
+    e_R: Vec3
+    e_omega: Vec3
+    omega_B: Vec3
+    alpha_B: Vec3
+
+
+def deviation(pull_W: Vec3, state: State, reference: Reference, keeps_yaw: bool = True) -> Deviation:
+    """R_d points b₃ along f and b₁ as near to the yaw as that allows; e_Ω = ω − RᵀR_d ω_d, and RᵀR_d ω̇_d − ω × RᵀR_d ω_d
+
+    About b₃, e_R is that component of Lee's ½ (R_dᵀR − RᵀR_d)^∨, and across it sin θ of the angle θ from b₃ to f, or 1 beyond
+    90°. Without yaw, the turn about b₃ is only damped.
     """
-    R_WB = matrix_from_quat(state.q_WB)
-    R_WD = _attitude_along(pull_W, reference.yaw)
-    turn: Mat3 = R_WD.transpose @ R_WB
+    R_WD = attitude_along(pull_W, reference.yaw)
+    turn: Mat3 = R_WD.transpose @ matrix_from_quat(state.q_WB)
     beyond = where(turn.zz < 0.0, safe_divide(1.0, safe_norm(turn.zx, turn.zy)), 1.0)
     e_yaw = 0.5 * (turn.yx - turn.xy) if keeps_yaw else 0.0
-    e_R = Vec3(turn.zy * beyond, -turn.zx * beyond, e_yaw)
-    e_omega = state.omega_B - turn.transpose @ _turning_with(pull_W, reference, R_WD, keeps_yaw)
-    wanted = -(scale(scale(gains.attitude, gains.attitude), e_R) + scale(gains.attitude, e_omega) * 2.0)
-    momentum_B = vehicle.inertia_B @ state.omega_B
-    tau_B = vehicle.inertia_B @ wanted + cross(state.omega_B, momentum_B)
-    return maximum(vehicle.mass * dot(pull_W, R_WB.columns[2]), 0.0), tau_B
+    wanted = turning_along(pull_W, reference, R_WD, keeps_yaw)
+    omega_B = turn.transpose @ wanted.omega
+    return Deviation(
+        Vec3(turn.zy * beyond, -turn.zx * beyond, e_yaw),
+        state.omega_B - omega_B,
+        omega_B,
+        turn.transpose @ wanted.alpha - cross(state.omega_B, omega_B),
+    )
 
 
-def _attitude_along(pull_W: Vec3, yaw: Scalar) -> Mat3:
-    """R_d = [b₂ × b₃, b₂, b₃] with b₃ = f/|f| and b₂ = b₃ × (cos ψ, sin ψ, 0), normalised"""
-    b3 = direction(pull_W)
-    b2 = direction(cross(b3, Vec3(cos(yaw), sin(yaw), 0.0)))
-    b1 = cross(b2, b3)
-    return Mat3(b1.x, b2.x, b3.x, b1.y, b2.y, b3.y, b1.z, b2.z, b3.z)
+def wanted_turn(own: Deviation, gains: Gains) -> Vec3:
+    """ω̇ = ω̇_d − ω_n² e_R − 2 ω_n e_Ω  [rad/s²]"""
+    spring = scale(scale(gains.attitude, gains.attitude), own.e_R)
+    return own.alpha_B - spring - scale(gains.attitude, own.e_omega) * 2.0
 
 
-def _turning_with(pull_W: Vec3, reference: Reference, R_WD: Mat3, keeps_yaw: bool) -> Vec3:
-    """ω_d of the wanted attitude: ḃ₃ = (j − (j·b₃) b₃)/|f| gives its tilt rates, the yaw rate its turn about b₃  [rad/s]"""
+class Turning(NamedTuple):
+    """Angular velocity and acceleration [rad/s, rad/s²], in the axes of the body that turns."""
+
+    omega: Vec3
+    alpha: Vec3
+
+
+def turning_along(pull_W: Vec3, reference: Reference, R_WD: Mat3, keeps_yaw: bool = True) -> Turning:
+    """ω_d = (−b₂·ḃ₃, b₁·ḃ₃, −b₁·ḃ₂) of `attitude_along`, and ω̇_d, from jerk and snap
+
+    f b₃ = a_d + g e₃ and D b₂ = b₃ × c, c = (cos ψ, sin ψ, 0), differentiated twice. Where feedback bends the pull away from
+    the reference, its own rate is left out.
+    """
     b1, b2, b3 = R_WD.columns
-    jerk_over_pull = reference.j_W * safe_divide(1.0, dot(pull_W, b3))
-    yaw_rate = reference.yaw_rate if keeps_yaw else 0.0
-    return Vec3(-dot(b2, jerk_over_pull), dot(b1, jerk_over_pull), yaw_rate * b3.z)
+    over = safe_divide(1.0, dot(pull_W, b3))
+    jerk, snap = reference.j_W * over, reference.s_W * over
+    x, y = -dot(b2, jerk), dot(b1, jerk)
+    stretch = 2.0 * dot(b3, jerk)
+    b3_dot = b1 * y - b2 * x
+    b3_ddot = b1 * (dot(b1, snap) - stretch * y) + b2 * (dot(b2, snap) + stretch * x)
+    if not keeps_yaw:
+        return Turning(Vec3(x, y, 0.0), Vec3(-dot(b2, b3_ddot), dot(b1, b3_ddot), 0.0))
+    c, left = Vec3(cos(reference.yaw), sin(reference.yaw), 0.0), Vec3(-sin(reference.yaw), cos(reference.yaw), 0.0)
+    c_dot = left * reference.yaw_rate
+    c_ddot = left * reference.yaw_acceleration - c * (reference.yaw_rate * reference.yaw_rate)
+    n, n_dot = cross(b3, c), cross(b3_dot, c) + cross(b3, c_dot)
+    n_ddot = cross(b3_ddot, c) + cross(b3_dot, c_dot) * 2.0 + cross(b3, c_ddot)
+    short = safe_divide(1.0, norm(n))
+    z = -dot(b1, n_dot) * short
+    z_dot = x * y - (dot(b1, n_ddot) + 2.0 * dot(b2, n_dot) * z) * short
+    return Turning(Vec3(x, y, z), Vec3(y * z - dot(b2, b3_ddot), dot(b1, b3_ddot) - x * z, z_dot))

@@ -4,6 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from samara.control.geometric import geometric
+from samara.control.indi import indi
+from samara.control.lqr import lqr
+from samara.control.mellinger import mellinger
+from samara.control.pid import pid
 from samara.physics.multirotor import Vehicle
 
 
@@ -15,16 +19,24 @@ class Named(NamedTuple):
     memory: Any
 
 
-def _geometric(vehicle: Vehicle, healthy: Sequence[bool]) -> Named:
-    controller = geometric(vehicle, healthy=healthy)
-    return Named("geometric", controller, controller.initial_memory)
+CONTROLLERS: dict[str, Callable[..., Any]] = {
+    "geometric": geometric,
+    "pid": pid,
+    "mellinger": mellinger,
+    "lqr": lqr,
+    "indi": indi,
+}
+"""Each is called with a vehicle, `healthy` and `period`, and gives a controller with its `initial_memory`."""
+
+USUAL_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz unless told otherwise
 
 
-CONTROLLERS: dict[str, Callable[[Vehicle, Sequence[bool]], Named]] = {"geometric": _geometric}
-
-
-def controller_named(name: str, vehicle: Vehicle, healthy: Sequence[bool] = ()) -> Named:
-    """The controller of that name for a vehicle; `healthy` tells which rotors still turn, all unless told"""
+def controller_named(
+    name: str, vehicle: Vehicle, healthy: Sequence[bool] = (), *, period: float = USUAL_PERIOD
+) -> Named:
+    """The controller of that name for a vehicle, called every `period` [s]; `healthy` tells which rotors still turn"""
     if name not in CONTROLLERS:
         raise ValueError(f"no controller {name!r}; expected one of {', '.join(CONTROLLERS)}")
-    return CONTROLLERS[name](vehicle, healthy or tuple(True for _ in vehicle.rotors))
+    working = tuple(healthy) or tuple(True for _ in vehicle.rotors)
+    controller = CONTROLLERS[name](vehicle, healthy=working, period=period)
+    return Named(name, controller, controller.initial_memory)

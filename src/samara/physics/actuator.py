@@ -3,7 +3,7 @@
 from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.ops import clamp, exp, logical_and, where
-from samara.quantity import Duration, Duty, Quantity, Ratio, RotorSpeed, Scalar, TimeConstant
+from samara.quantity import Duration, Duty, Quantity, Ratio, RotorAcceleration, RotorSpeed, Scalar, TimeConstant
 
 Rate: TypeAlias = Annotated[Scalar, Quantity("1/s", -50.0, 50.0)]
 
@@ -55,6 +55,11 @@ def time_constant(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
 def lag_rate(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
     """Ω̇ = (Ω_cmd − Ω) / τ  [rad/s²]"""
     return (target - speed) / time_constant(speed, target, motor)
+
+
+def lag_target(speed: RotorSpeed, acceleration: RotorAcceleration, motor: Lag) -> Scalar:
+    """Ω_cmd = Ω + τ Ω̇: the target that makes the lag turn with Ω̇, `lag_rate` the other way  [rad/s]"""
+    return speed + time_constant(speed, speed + acceleration, motor) * acceleration
 
 
 def lag_step(speed: RotorSpeed, target: RotorSpeed, dt: Duration, motor: Lag) -> Scalar:

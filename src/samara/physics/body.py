@@ -5,7 +5,19 @@ World W is z-up, body B is forward-left-up; every formula holds unchanged for NE
 
 from typing import Annotated, TypeAlias
 
-from samara.algebra import Attitude, Euler, Mat3, Quat, Vec3, cross, dot, rotate, rotate_inverse, solve_definite
+from samara.algebra import (
+    Attitude,
+    Euler,
+    Mat3,
+    Quat,
+    Vec3,
+    conjugate,
+    cross,
+    dot,
+    rotate,
+    rotate_inverse,
+    solve_definite,
+)
 from samara.ops import absolute, cos, sin, where
 from samara.quantity import Mass, Quantity, Scalar, SymmetricPositive
 
@@ -13,6 +25,7 @@ Velocity: TypeAlias = Annotated[Vec3, Quantity("m/s", -20.0, 20.0)]
 Acceleration: TypeAlias = Annotated[Vec3, Quantity("m/s^2", -20.0, 20.0)]
 AngularVelocity: TypeAlias = Annotated[Vec3, Quantity("rad/s", -10.0, 10.0)]
 AngularAcceleration: TypeAlias = Annotated[Vec3, Quantity("rad/s^2", -50.0, 50.0)]
+AttitudeRate: TypeAlias = Annotated[Quat, Quantity("1/s", -10.0, 10.0)]
 Force: TypeAlias = Annotated[Vec3, Quantity("N", -20.0, 20.0)]
 Torque: TypeAlias = Annotated[Vec3, Quantity("N m", -2.0, 2.0)]
 Inertia: TypeAlias = Annotated[Mat3, SymmetricPositive("kg m^2", 0.01, 0.03)]
@@ -30,9 +43,19 @@ def angular_acceleration(omega_B: AngularVelocity, tau_B: Torque, *, inertia_B: 
     return solve_definite(inertia_B, tau_B - cross(omega_B, inertia_B @ omega_B))
 
 
+def required_torque(omega_B: AngularVelocity, alpha_B: AngularAcceleration, *, inertia_B: Inertia) -> Vec3:
+    """τ = J ω̇ + ω × J ω: Euler's equation the other way  [N·m]"""
+    return inertia_B @ alpha_B + cross(omega_B, inertia_B @ omega_B)
+
+
 def attitude_rate(q_WB: Attitude, omega_B: AngularVelocity) -> Quat:
     """q̇ = ½ q ⊗ (0, ω_B)  [1/s]"""
     return q_WB * Quat(0.0, *(omega_B * 0.5))
+
+
+def angular_velocity_from_attitude_rate(q_WB: Attitude, rate: AttitudeRate) -> Vec3:
+    """ω_B = 2 Im(q* ⊗ q̇): `attitude_rate` the other way  [rad/s]"""
+    return (conjugate(q_WB) * rate).vector * 2.0
 
 
 def body_velocity_rate(v_B: Velocity, omega_B: AngularVelocity, a_B: Acceleration) -> Vec3:

@@ -67,9 +67,11 @@ class Actuation:
     """What the numbers of a command are, and how they turn the rotors.
 
     `rotor_acceleration(state, command, vehicle, environment)` gives Ω̇ of every rotor [rad/s²]; `steady_command(state,
-    vehicle, environment)` the command that keeps the rotor speeds of the state: its inverse at Ω̇ = 0.
+    vehicle, environment)` the command that keeps the rotor speeds of the state: its inverse at Ω̇ = 0; and
+    `command_for(state, accelerations, vehicle, environment)` its inverse at any Ω̇.
     """
 
     name: str
     rotor_acceleration: Callable[[Any, Any, Any, Any], tuple[Any, ...]]
     steady_command: Callable[[Any, Any, Any], tuple[Any, ...]]
+    command_for: Callable[[Any, Any, Any, Any], tuple[Any, ...]]

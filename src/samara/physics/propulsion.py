@@ -12,6 +12,7 @@ from samara.physics.actuator import (
     SecondOrder,
     command_from_speed,
     lag_rate,
+    lag_target,
     saturate_speed,
     second_order_rate,
     speed_from_command,
@@ -179,6 +180,21 @@ def _normalized_steady(state: State, vehicle: Vehicle, environment: Environment)
     )
 
 
+def _normalized_for(
+    state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
+) -> Command:
+    return _normalized_steady(_led(state, accelerations, vehicle), vehicle, environment)
+
+
+def _led(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle) -> State:
+    """The state with the speeds its motors must be told, to turn with these accelerations."""
+    targets = (
+        lag_target(speed, acceleration, rotor.motor)
+        for speed, acceleration, rotor in zip(state.rotor_speed, accelerations, vehicle.rotors, strict=True)
+    )
+    return state._replace(rotor_speed=tuple(targets))
+
+
 def _speed(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
     targets = tuple(
         saturate_speed(target, rotor.motor)
@@ -189,6 +205,10 @@ def _speed(state: State, command: Command, vehicle: Vehicle, environment: Enviro
 
 def _speed_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
     return to_be_told(state.rotor_speed, environment)
+
+
+def _speed_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
+    return _speed_steady(_led(state, accelerations, vehicle), vehicle, environment)
 
 
 def _lag_rates(
@@ -221,16 +241,24 @@ def _duty(state: State, command: Command, vehicle: Vehicle, environment: Environ
 
 
 def _duty_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
-    """dᵢ = Uᵢ / V with Uᵢ = R I + K Ω; V solves V = V₀ − R₀ P / V, P = Σ Uᵢ Iᵢ / η: the larger root of a quadratic."""
+    return _duty_for(state, tuple(0.0 for _ in vehicle.rotors), vehicle, environment)
+
+
+def _duty_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
+    """dᵢ = Uᵢ / V with Uᵢ = R I + K Ω; V solves V = V₀ − R₀ P / V, P = Σ Uᵢ Iᵢ / η: the larger root of a quadratic.
+
+    To the motor J Ω̇ is a load like the air's.
+    """
     battery = vehicle["battery"]
     source = Source(battery.voltage, 0.0) if isinstance(battery, Ideal) else parallel_sources(_sources(state, vehicle))
     loads = rotor_loads(state, vehicle, environment)
     power: Scalar = 0.0
     at_one_volt = []
-    for speed, load, rotor in zip(state.rotor_speed, loads, vehicle.rotors, strict=True):
-        volts = steady_duty(speed, load.torque, 1.0, rotor.motor)
+    for speed, acceleration, load, rotor in zip(state.rotor_speed, accelerations, loads, vehicle.rotors, strict=True):
+        torque = load.torque + rotor.inertia * acceleration
+        volts = steady_duty(speed, torque, 1.0, rotor.motor)
         at_one_volt.append(volts)
-        power = power + volts * steady_current(speed, load.torque, rotor.motor) / rotor.motor.efficiency
+        power = power + volts * steady_current(speed, torque, rotor.motor) / rotor.motor.efficiency
     voltage = 0.5 * (source.voltage + safe_sqrt(source.voltage * source.voltage - 4.0 * source.resistance * power))
     return to_be_told(tuple(volts / voltage for volts in at_one_volt), environment)
 
@@ -243,10 +271,14 @@ def _wrench_steady(state: State, vehicle: Vehicle, environment: Environment) -> 
     return (vehicle.mass * vehicle["gravity"].acceleration, 0.0, 0.0, 0.0)
 
 
-NORMALIZED = Actuation("normalized", _normalized, _normalized_steady)
-SPEED = Actuation("speed", _speed, _speed_steady)
-DUTY = Actuation("duty", _duty, _duty_steady)
-WRENCH = Actuation("wrench", _no_rotors, _wrench_steady)
+def _wrench_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
+    return _wrench_steady(state, vehicle, environment)
+
+
+NORMALIZED = Actuation("normalized", _normalized, _normalized_steady, _normalized_for)
+SPEED = Actuation("speed", _speed, _speed_steady, _speed_for)
+DUTY = Actuation("duty", _duty, _duty_steady, _duty_for)
+WRENCH = Actuation("wrench", _no_rotors, _wrench_steady, _wrench_for)
 
 
 # What the rotors and their supply do -------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from samara.plan.series import Series, composed
+
 Array = np.ndarray[Any, Any]
 
 
@@ -35,6 +37,14 @@ class Piecewise:
         for power in range(table.shape[-3] - 2, -1, -1):
             value = value * u + table[..., power, :, :]
         return value
+
+    def series(self, time: Series) -> list[Series]:
+        """p(s(t)) of every axis as a series in t, from s as one"""
+        rows = self.derivatives(time.value, min(len(time), self.coefficients.shape[1]))
+        orders = range(rows.shape[-2])
+        return [
+            composed([rows[..., k, axis] / math.factorial(k) for k in orders], time) for axis in range(rows.shape[-1])
+        ]
 
     @cached_property
     def _table(self) -> Array:

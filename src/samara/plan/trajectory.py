@@ -1,6 +1,6 @@
 """Where to be at every time: hover, legs, line, circle, figure of eight, Lissajous, helix, take-off, landing, race.
 
-A trajectory is a name, a duration and a function from time to `Reference`, exact to the jerk. Time is a float or a NumPy
+A trajectory is a name, a duration and a function from time to `Reference`, exact to the snap. Time is a float or a NumPy
 array: a thousand references are one call. Before its start a trajectory rests at its first place, after its end at its last.
 Places are in the world (ENU) [m], speeds in m/s, accelerations in m/s², angles in rad, times in s.
 
@@ -34,6 +34,7 @@ from samara.plan.reference import (
     cruise_along,
     facing_along,
 )
+from samara.plan.series import Series
 from samara.quantity import Scalar
 
 ALONG = "along"
@@ -61,7 +62,7 @@ class Trajectory:
     shift_W: Vec3 = ZERO
 
     def at(self, time: Any) -> Reference:
-        """p, v, a, j, yaw and yaw rate at a time [s], or arrays of them at an array of times"""
+        """p, v, a, j, s, yaw, its rate and acceleration at a time [s], or arrays of them at an array of times"""
         if isinstance(time, (int, float)):
             if not math.isfinite(time):
                 raise ValueError(f"{self.name}: time is {time}; expected a finite number of seconds")
@@ -179,7 +180,7 @@ def _straight(name: str, start: Vec3, end: Vec3, speed: float, acceleration: flo
         raise ValueError(f"{name}: it goes straight up or down and so has no heading; expected a number for yaw")
 
     def path(s: Scalar) -> Path:
-        return Path(start + along_W * s, along_W, ZERO, ZERO)
+        return Path(start + along_W * s, along_W, ZERO, ZERO, ZERO)
 
     return _flown(name, path, length, 1.0, speed, acceleration, yaw, (start, end))
 
@@ -198,11 +199,11 @@ class Harmonic(NamedTuple):
 
 
 def harmonic_path(angle: Scalar, curve: Harmonic) -> Path:
-    """p = c + A sin α + bφ,  p' = Ak cos α + b,  p'' = −Ak² sin α,  p''' = −Ak³ cos α;  α = kφ + δ"""
+    """p = c + A sin α + bφ,  p' = Ak cos α + b,  p'' = −Ak² sin α,  p''' = −Ak³ cos α,  p'''' = Ak⁴ sin α;  α = kφ + δ"""
     rows = []
     for centre, amplitude, k, phase, slope in zip(*curve, strict=True):
         s, c = amplitude * sin(k * angle + phase), amplitude * cos(k * angle + phase)
-        rows.append((centre + s + slope * angle, k * c + slope, -(k * k) * s, -(k * k * k) * c))
+        rows.append((centre + s + slope * angle, k * c + slope, -(k * k) * s, -(k * k * k) * c, k * k * k * k * s))
     return Path(*(Vec3(*three) for three in zip(*rows, strict=True)))
 
 
@@ -314,7 +315,7 @@ def _steepest(curve: Harmonic) -> float:
     fastest = max(1.0, *(abs(k) for k in curve.frequency))
     angle: Any = np.linspace(0.0, 2.0 * math.pi, int(256 * fastest) + 1)
     for _ in range(4):
-        _, d, dd, ddd = (np.stack(np.broadcast_arrays(*v)) for v in harmonic_path(angle, curve))
+        _, d, dd, ddd, _ = (np.stack(np.broadcast_arrays(*v)) for v in harmonic_path(angle, curve))
         best = (d * d).sum(axis=0).argmax()
         at, slope, bend = angle[best], (d * dd).sum(axis=0)[best], (dd * dd + d * ddd).sum(axis=0)[best]
         angle = np.array([at, at - slope / bend if bend < 0.0 else at])
@@ -381,20 +382,66 @@ def race(
     nose = _headings(curve, closed) if yaw == ALONG else None
     way = cruise_along(rounds * curve.duration, 1.0, 0.5 * hard / curve.largest(1)) if closed else None
 
-    def reference(time: Any) -> Reference:
-        if not isinstance(time, (float, np.ndarray)):
-            raise TypeError(f"race: time is a {type(time).__name__}; expected a float or a NumPy array")
-        motion = cruise(time, way) if way else _in_real_time(time, curve.duration)
-        moment = motion.s - floor(motion.s / curve.duration) * curve.duration if way else motion.s
-        asked = along_path(Path(*(Vec3(*row) for row in _components(curve.derivatives(moment, 4)))), motion)
-        if nose is None:
-            return asked._replace(yaw=facing)
-        (angle,), (turn,) = _components(nose.derivatives(moment, 2))
-        return asked._replace(yaw=wrap_angle(angle), yaw_rate=turn * motion.ds)
-
+    reference = _along_polynomial("race", curve, nose, facing, way)
     return Trajectory(
         "race", way.duration if way else curve.duration, reference, _passed(curve.knots, places, rounds, way)
     )
+
+
+def through(
+    points: Sequence[Any], durations: Sequence[float], *, order: int = 4, yaw: Yaw | Sequence[float] = 0.0
+) -> Trajectory:
+    """Through all points, so long from each to the next [s], with the least snap (order 3: jerk), from rest to rest
+
+    A yaw for each point is passed with the points, the shorter way round, with the least of that same derivative.
+    """
+    places = _places("through", points, least=2)
+    times = [_positive(f"through: durations[{i}]", each) for i, each in enumerate(durations)]
+    if len(times) != len(places) - 1:
+        raise ValueError(
+            f"through: got {len(times)} durations; expected {len(places) - 1}, one from each point to the next"
+        )
+    curve = minimum_derivative(places, times, order=order)
+    facing, nose = 0.0, None
+    if isinstance(yaw, str):
+        if yaw != ALONG:
+            raise ValueError(f'through: yaw is {yaw!r}; expected a number, one for each point, or "{ALONG}"')
+        nose = _headings(curve, False)
+    elif not isinstance(yaw, Sequence):
+        facing = _number("through: yaw", yaw)
+    else:
+        angles = [_number(f"through: yaw[{i}]", each) for i, each in enumerate(yaw)]
+        if len(angles) != len(places):
+            raise ValueError(f"through: got {len(angles)} yaws; expected {len(places)}, one for each point")
+        nose = minimum_derivative(np.unwrap(angles)[:, None], times, order=order)
+    reference = _along_polynomial("through", curve, nose, facing, None)
+    marks = (Waypoint(time, p_W) for time, p_W in zip(curve.knots.tolist(), places, strict=True))
+    return Trajectory("through", curve.duration, reference, tuple(marks))
+
+
+def _along_polynomial(
+    name: str, curve: Piecewise, nose: Piecewise | None, facing: float, way: Cruise | None
+) -> Callable[[Any], Reference]:
+    """A curve at its own pace, or at that of a cruise along it, lap after lap; the nose after a curve of its own, or still"""
+
+    def reference(time: Any) -> Reference:
+        if not isinstance(time, (float, np.ndarray, Series)):
+            raise TypeError(f"{name}: time is a {type(time).__name__}; expected a float or a NumPy array")
+        motion = cruise(time, way) if way else _in_real_time(time, curve.duration)
+        moment = motion.s - floor(motion.s / curve.duration) * curve.duration if way else motion.s
+        if isinstance(moment, Series):
+            return Reference(Vec3(*curve.series(moment)), yaw=facing if nose is None else nose.series(moment)[0])
+        asked = along_path(Path(*(Vec3(*row) for row in _components(curve.derivatives(moment, 5)))), motion)
+        if nose is None:
+            return asked._replace(yaw=facing)
+        (angle,), (turn,), (turning,) = _components(nose.derivatives(moment, 3))
+        return asked._replace(
+            yaw=wrap_angle(angle),
+            yaw_rate=turn * motion.ds,
+            yaw_acceleration=turning * motion.ds * motion.ds + turn * motion.dds,
+        )
+
+    return reference
 
 
 def _passed(knots: Array, places: Sequence[Vec3], rounds: float, way: Cruise | None) -> tuple[Waypoint, ...]:
@@ -410,7 +457,7 @@ def _passed(knots: Array, places: Sequence[Vec3], rounds: float, way: Cruise | N
 def _in_real_time(time: Scalar, duration: float) -> Motion:
     """s = t from 0 to the end, where all rests"""
     going = where(logical_and(time > 0.0, time < duration), 1.0, 0.0)
-    return Motion(clamp(time, 0.0, duration), going, 0.0, 0.0)
+    return Motion(clamp(time, 0.0, duration), going, 0.0, 0.0, 0.0)
 
 
 def _moments_of(s: Array, way: Cruise) -> Array:

@@ -29,8 +29,8 @@ def _along(time: Scalar, start: Reference, way: Vec3, T: float) -> Reference:
     t = clamp(time, 0.0, T)
     moving = where(time < T, 1.0, 0.0)
     rows = [_axis(t, *numbers, T) for numbers in zip(start.p_W, start.v_W, start.a_W, way, strict=True)]
-    p, v, a, j = (Vec3(*(row[k] for row in rows)) for k in range(4))
-    return Reference(p, v * moving, a * moving, j * moving, yaw=start.yaw)
+    p, v, a, j, snap = (Vec3(*(row[k] for row in rows)) for k in range(5))
+    return Reference(p, v * moving, a * moving, j * moving, yaw=start.yaw, s_W=snap * moving)
 
 
 def _axis(t: Scalar, p0: Scalar, v0: Scalar, a0: Scalar, way: Scalar, T: float) -> tuple[Scalar, ...]:
@@ -42,6 +42,7 @@ def _axis(t: Scalar, p0: Scalar, v0: Scalar, a0: Scalar, way: Scalar, T: float) 
         v0 + t * (a0 + t * (3.0 * c3 + t * (4.0 * c4 + t * 5.0 * c5))),
         a0 + t * (6.0 * c3 + t * (12.0 * c4 + t * 20.0 * c5)),
         6.0 * c3 + t * (24.0 * c4 + t * 60.0 * c5),
+        24.0 * c4 + t * 120.0 * c5,
     )
 
 

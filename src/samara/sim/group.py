@@ -13,6 +13,7 @@ from samara.physics.multirotor import Vehicle, at_rest
 from samara.sensors.sensor import Sensor
 from samara.sim.pilot import REFERENCE, CompiledPilot, PythonPilot, checked_controller
 from samara.sim.plant import CODES, Plant, empty_command, environment_of
+from samara.sim.timeline import MICROSECONDS
 
 REFERENCE_FIELDS = tuple(leaf_names(REFERENCE))
 
@@ -45,14 +46,14 @@ class Key(NamedTuple):
 class Group:
     """Drones that are computed together, in the lanes of one batch: plant, estimator, pilot, and their arrays."""
 
-    def __init__(self, key: Key, drones: tuple[int, ...], integrator: str, physics_us: int) -> None:
+    def __init__(self, key: Key, drones: tuple[int, ...], integrator: str, physics_us: int, autopilot_us: int) -> None:
         self.key, self.drones, n = key, drones, len(drones)
         self.indices = np.array(drones)
         self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us)
-        self.pilot = _pilot(key, n)
+        self.pilot = _pilot(key, n, autopilot_us / MICROSECONDS)
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))
-        self.references = np.zeros((0, len(REFERENCE_FIELDS), n))
-        self.first_tick = self.first_noise = 0
+        self.plans: dict[str, tuple[int, np.ndarray]] = {}  # by axis: the first tick, and what is asked from then on
+        self.first_noise = 0
         self.armed = np.ones(n)
         self.all_armed = True
         self.frozen_rows: list[tuple[int, list[int]]] = []
@@ -87,8 +88,8 @@ class Group:
         for lane, rows in self.frozen_rows:
             self.estimate[rows, lane] = before[rows, lane]  # type: ignore[index]
 
-    def control(self, tick: int, time_us: int) -> None:
-        self.reference[:] = self.references[tick - self.first_tick]
+    def control(self, asked: np.ndarray, time_us: int) -> None:
+        self.reference[:] = asked
         self.pilot.run(self.estimate, self.reference, time_us)
         command = self.pilot.command
         if self.channels is not None:
@@ -99,9 +100,9 @@ class Group:
             np.multiply(command, self.armed, out=self.plant.command)
 
 
-def _pilot(key: Key, n: int) -> CompiledPilot | PythonPilot:
+def _pilot(key: Key, n: int, period: float) -> CompiledPilot | PythonPilot:
     if isinstance(key.controller, str):
-        code = _pilot_code(key.controller, key.vehicle, key.healthy)
+        code = _pilot_code(key.controller, key.vehicle, key.healthy, period)
         return CompiledPilot(code, key.vehicle, n=n)
     return PythonPilot(key.controller, key.vehicle, getattr(key.controller, "initial_memory", ()), n=n)
 
@@ -151,8 +152,8 @@ def _sensor_code(sensor: Sensor, vehicle: Vehicle) -> Code:
 
 
 @lru_cache(maxsize=CODES)
-def _pilot_code(controller: str, vehicle: Vehicle, healthy: tuple[bool, ...]) -> Code:
-    named = controller_named(controller, vehicle, healthy)
+def _pilot_code(controller: str, vehicle: Vehicle, healthy: tuple[bool, ...], period: float) -> Code:
+    named = controller_named(controller, vehicle, healthy, period=period)
     return checked_controller(named.call, vehicle, named.memory)
 
 

@@ -38,6 +38,8 @@ LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower t
 NEAR_GROUND = 2.0  # [m]: above it no vehicle touches level ground
 CRASH_SPEED, CRASH_TILT = 3.0, math.radians(60.0)  # [m/s], [rad]: touching the ground faster, or leaning further
 
+NOTHING = np.empty((0, 0, 0))
+
 Sink = Callable[[Mapping[str, Block], list[LogLine]], None]
 
 
@@ -117,11 +119,8 @@ class Simulation:
         if due & ESTIMATOR:
             self._estimate()
         if due & AUTOPILOT:
-            tick = now // self.periods["autopilot"]
             for group, tables in zip(self.groups, self._tables, strict=True):
-                if not 0 <= tick - group.first_tick < len(group.references):
-                    self._plan(group, tick)
-                group.control(tick, now)
+                group.control(self._asked(group, "autopilot"), now)
                 if self.scenario.strict:
                     self._look_for_nonsense(group)
                 tables["command"].add(now, group.plant.command)
@@ -163,7 +162,7 @@ class Simulation:
         for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
             if (old.task, old.since_us) != (new.task, new.since_us):
                 group = self.groups[self._place_of[index][0]]
-                group.references = group.references[:0]
+                group.plans.clear()
         self._changed = True
 
     def _take_over(self, before: WindSource, after: WindSource) -> None:
@@ -216,12 +215,11 @@ class Simulation:
                 draws = group.noise[tick - group.first_noise]
             group.update_estimate(draws, self._estimate_dt if self.time_us else 0.0)
 
-    def _plan(self, group: Group, tick: int) -> None:
-        """The references of the next second, each drone's from its own task."""
-        period = self.periods["autopilot"]
+    def _plan(self, group: Group, axis: str, tick: int) -> np.ndarray:
+        """What each drone's task asks at the ticks of an axis in the next second: (ticks, fields, drones)."""
+        period = self.periods[axis]
         ticks = np.arange(tick, tick + BLOCK_US // period + 1, dtype=np.int64)
-        group.first_tick = int(tick)
-        group.references = np.empty((len(ticks), len(REFERENCE_FIELDS), len(group.drones)))
+        asked = np.empty((len(ticks), len(REFERENCE_FIELDS), len(group.drones)))
         shared: dict[Any, np.ndarray] = {}  # tasks of one shape that began together differ by where they are
         for lane, index in enumerate(group.drones):
             task, since_us = self.setting.drones[index].task, self.setting.drones[index].since_us
@@ -231,8 +229,18 @@ class Simulation:
                 shared[key] = np.stack(
                     [np.broadcast_to(np.asarray(leaf, dtype=float), ticks.shape) for leaf in own], axis=1
                 )
-            group.references[:, :, lane] = shared[key]
-        group.references[:, :3] += np.array([self.setting.drones[index].task.shift_W for index in group.drones]).T
+            asked[:, :, lane] = shared[key]
+        asked[:, :3] += np.array([self.setting.drones[index].task.shift_W for index in group.drones]).T
+        return asked
+
+    def _asked(self, group: Group, axis: str) -> np.ndarray:
+        """What the drones are asked at this tick of an axis: (fields, drones)."""
+        tick = int(self.time_us // self.periods[axis])
+        first, block = group.plans.get(axis, (0, NOTHING))
+        if not 0 <= tick - first < len(block):
+            first, block = group.plans[axis] = tick, self._plan(group, axis, tick)
+        own: np.ndarray = block[tick - first]
+        return own
 
     def _log(self) -> None:
         now = self.time_us
@@ -242,7 +250,7 @@ class Simulation:
                 self._lost(group)
             self._look_for_nonsense(group)
             tables["state"].add(now, state)
-            tables["reference"].add(now, group.reference)
+            tables["reference"].add(now, self._asked(group, "log"))
             if group.estimate is not state:
                 tables["estimate"].add(now, group.estimate[:BODY])
         if now - self._flushed_us >= BLOCK_US:
@@ -349,7 +357,7 @@ class Simulation:
         for index, key in enumerate(self._key_of):
             by_key.setdefault(key, []).append(index)
         self.groups = [
-            Group(key, tuple(drones), self.scenario.integrator, self.periods["physics"])
+            Group(key, tuple(drones), self.scenario.integrator, self.periods["physics"], self.periods["autopilot"])
             for key, drones in by_key.items()
         ]
         self._place_of = {
@@ -362,8 +370,7 @@ class Simulation:
                 group.plant.state[:, lane] = flatten(states[index])
             group.start_estimate()
             self._arm_and_break(group)
-            self._plan(group, -(-self.time_us // self.periods["autopilot"]))
-            group.reference[:] = group.references[0]
+            group.reference[:] = self._plan(group, "autopilot", -(-self.time_us // self.periods["autopilot"]))[0]
             maps = [self.scenario.drones[index].motor_map for index in group.drones]
             if any(maps):
                 straight = tuple(range(len(group.plant.command)))

@@ -1,0 +1,59 @@
+"""`samara compare`: controllers side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samara.cli.screen import console
+
+
+def compare(
+    trajectory: Annotated[str, typer.Option("--trajectory", help="figure8, circle, helix or lissajous.")] = "figure8",
+    controllers: Annotated[
+        str, typer.Option("--controllers", help="Names with commas between them; all unless told.")
+    ] = "",
+    wind: Annotated[str, typer.Option("--wind", help="Wind speeds [m/s] with commas between them.")] = "0",
+    vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "iris",
+    speed: Annotated[float, typer.Option("--speed", help="Peak speed along the trajectory [m/s].")] = 2.0,
+    out: Annotated[Path, typer.Option("--out", help="The folder for the table and the picture.")] = Path("out/compare"),
+) -> None:
+    """Fly one trajectory with several controllers in several winds: one table, one picture."""
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from samara import vehicle as load
+    from samara.control.named import CONTROLLERS
+    from samara.files import write_text
+    from samara.sim.contest import HEADINGS, as_markdown, contest, table_rows
+    from samara.view.contest import draw_contest
+
+    names = [name.strip() for name in controllers.split(",") if name.strip()] or list(CONTROLLERS)
+    for name in names:
+        if name not in CONTROLLERS:
+            raise ValueError(f"no controller {name!r}; expected some of {', '.join(CONTROLLERS)}")
+    try:
+        winds = [float(word) for word in wind.split(",")]
+    except ValueError:
+        raise ValueError(f"--wind {wind!r}: expected numbers with commas between them, such as 0,4,8") from None
+    craft, screen = load(vehicle), console()
+    with Progress(console=screen) as bar:
+        task = bar.add_task("flying", total=len(names) * len(winds))
+        entries = contest(
+            craft,
+            names,
+            trajectory_name=trajectory,
+            speed=speed,
+            winds=winds,
+            progress=lambda done, total: bar.update(task, completed=done),
+        )
+    table = Table()
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading == "controller" else "right")
+    for row in table_rows(entries):
+        table.add_row(*row)
+    screen.print(table)
+    title = f"{trajectory} at {speed:g} m/s, {craft.name}"
+    draw_contest(entries, out / "compare.png", title)
+    write_text(out / "compare.md", f"# {title}\n\n{as_markdown(entries)}\n\n![paths and errors](compare.png)\n")
+    screen.print(f"table   {out / 'compare.md'}\npicture {out / 'compare.png'}", highlight=False)

@@ -1,0 +1,78 @@
+"""How fast the loops of a vehicle may be: from its mass, inertia, motor lag and thrust margin, and from nothing else."""
+
+import math
+from typing import NamedTuple
+
+from samara.algebra import Vec3
+from samara.control.allocation import allocation_for
+from samara.physics.actuator import Lag
+from samara.physics.multirotor import CALM, Vehicle
+from samara.physics.propulsion import rotor_loads
+from samara.quantity import Scalar
+from samara.trim import hover
+
+OF_THE_LAG = 0.35  # ω τ: a third of the way to where damping is lost
+OTHER_LAGS = 0.010  # [s]: sampling, filters and all else that delays beside the motor
+LINEAR_TILT = 0.15  # [rad]: an error of this size is still answered in proportion
+LEAST_ROOM = 0.05  # of its thrust in hover: what a rotor at its limit is still taken to have
+CASCADE = 4.0  # how much slower each outer loop is than the one inside
+
+
+class Gains(NamedTuple):
+    """Natural frequencies [rad/s] of position and of attitude about the body axes; every loop is critically damped."""
+
+    position: Scalar
+    attitude: Vec3
+
+
+def motor_time_constant(vehicle: Vehicle) -> float:
+    """τ = J / (K²/R + b + dQ/dΩ) of a DC motor at hover, or the lag itself; 0 for a body driven by a wrench  [s]"""
+    if not vehicle.rotors:
+        return 0.0
+    motor = vehicle.rotors[0].motor
+    if isinstance(motor, Lag):
+        return max(float(motor.rise), float(motor.fall))
+    state, _ = hover(vehicle)
+    load_slope = 2.0 * rotor_loads(state, vehicle, CALM)[0].torque / state.rotor_speed[0]
+    stiffness = motor.constant**2 / motor.resistance + motor.damping + load_slope
+    return float(vehicle.rotors[0].inertia / stiffness)
+
+
+def authority(vehicle: Vehicle) -> Vec3:
+    """αᵢ = τᵢ / Jᵢ with the largest torque about each axis that leaves the lift at the weight  [rad/s²]
+
+    Each rotor has the room min(T₀ − T_min, T_max − T₀) about its thrust T₀ in hover. A body driven by a wrench has no limit.
+    """
+    if not vehicle.rotors:
+        return Vec3(math.inf, math.inf, math.inf)
+    allocation = allocation_for(vehicle)
+    weight = float(vehicle.mass * vehicle["gravity"].acceleration)
+    shares = [
+        (row.x - allocation.turn.x * yaw) * weight for row, yaw in zip(allocation.base, allocation.yaw, strict=True)
+    ]
+    least = LEAST_ROOM * weight / len(shares)
+    room = [max(min(own - low, high - own), least) for own, (low, high) in zip(shares, allocation.limits, strict=True)]
+
+    def largest(each: list[float]) -> float:
+        """|τ| ≤ room / |thrust for one N·m| of every rotor"""
+        bounds = [own / abs(part) for own, part in zip(room, each, strict=True) if abs(part) > 0.0]
+        return min(bounds, default=math.inf)
+
+    inertia = vehicle.inertia_B
+    return Vec3(
+        largest([row.y for row in allocation.base]) / float(inertia.xx),
+        largest([row.z for row in allocation.base]) / float(inertia.yy),
+        largest(list(allocation.yaw)) / float(inertia.zz),
+    )
+
+
+def gains_for(vehicle: Vehicle) -> Gains:
+    """ω_attitude = min(0.35 / (τ + 10 ms), √(α / 0.15 rad)), a third of that about z, ω_position = ω_attitude / 4
+
+    A critically damped double integrator behind a lag τ is stable for ω < 2/τ; 0.35/τ keeps its damping near one. And it asks
+    for ω² θ when it leans θ too far: the rotors give α of that, and no loop can be faster than they turn the body.
+    """
+    quick = OF_THE_LAG / (motor_time_constant(vehicle) + OTHER_LAGS)
+    strong = [math.sqrt(each / LINEAR_TILT) for each in authority(vehicle)]
+    tilt = min(quick, strong[0], strong[1])
+    return Gains(tilt / CASCADE, Vec3(tilt, tilt, min(tilt / 3.0, strong[2])))

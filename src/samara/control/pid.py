@@ -1,0 +1,154 @@
+"""The cascade of most autopilots: position P, velocity PI, attitude P, rate PID, each giving the next one its set point.
+
+The integrals wait while what they ask for is cut off; the derivative is taken of the measured rate, never of a set point.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from samara.algebra import ZERO, Vec3, norm, scale
+from samara.control.allocation import Allocation, allocation_for, command_for_wrench
+from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for
+from samara.control.geometric import (
+    STRAIN,
+    USUAL_LIMITS,
+    FlightLimits,
+    deviation,
+    lift_along,
+    limited_error,
+    limited_pull,
+    require_memory,
+    require_sense,
+)
+from samara.ops import clamp, logical_or, where
+from samara.physics.body import required_torque
+from samara.physics.multirotor import Command, State, Vehicle
+from samara.plan.reference import Reference
+from samara.quantity import Scalar
+
+_PATIENCE = 0.3  # k_i = 0.3 ω²: with ω/2 and 2ω around it the zero at −0.15 ω meets a pole at −0.146 ω
+_AGAINST_LAG = 0.5  # of ω̇: below 1 the derivative's own loop, through any lag and filter, has gain below 1
+_LARGEST_TRIM = 0.5  # of the authority: what the rates' integral may ask for
+
+
+class PidGains(NamedTuple):
+    """What each loop gives for one unit of its error, and how fast its integral grows  [1/s, 1/s²]"""
+
+    position: Scalar
+    velocity: Scalar
+    velocity_integral: Scalar
+    attitude: Vec3
+    rate: Vec3
+    rate_integral: Vec3
+    rate_derivative: Scalar
+    trim: Vec3
+
+
+class PidMemory(NamedTuple):
+    """The two integrals [m/s², rad/s²], the last ω [rad/s], and ω̇ as it was last seen, filtered  [rad/s²]"""
+
+    balance_W: Vec3
+    trim_B: Vec3
+    omega_B: Vec3
+    alpha_B: Vec3
+
+
+@dataclass(frozen=True)
+class Pid:
+    """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`"""
+
+    gains: PidGains
+    limits: FlightLimits
+    allocation: Allocation
+    period: float
+
+    @property
+    def initial_memory(self) -> PidMemory:
+        return PidMemory(ZERO, ZERO, ZERO, ZERO)
+
+    def __call__(
+        self, state: State, reference: Reference, vehicle: Vehicle, memory: PidMemory
+    ) -> tuple[Command, PidMemory]:
+        require_memory(memory, self.initial_memory)
+        gains, dt = self.gains, self.period
+        pull_W, balance_W = velocity_loop(
+            state, reference, vehicle, memory.balance_W, gains, self.limits, self.allocation, dt
+        )
+        own = deviation(pull_W, state, reference, self.allocation.keeps_yaw)
+        alpha_B = memory.alpha_B + ((state.omega_B - memory.omega_B) / dt - memory.alpha_B) * (dt / (OTHER_LAGS + dt))
+        e_rate = -(scale(gains.attitude, own.e_R) + own.e_omega)
+        wanted = own.alpha_B + scale(gains.rate, e_rate) + memory.trim_B - alpha_B * gains.rate_derivative
+        tau_B = required_torque(state.omega_B, wanted, inertia_B=vehicle.inertia_B)
+        command = command_for_wrench(lift_along(pull_W, state, vehicle), tau_B, state, vehicle, self.allocation)
+        trim_B = next_trim(memory.trim_B, e_rate, tau_B, gains, self.allocation, dt)
+        return command, PidMemory(balance_W, trim_B, state.omega_B, alpha_B)
+
+
+def pid(
+    vehicle: Vehicle,
+    gains: PidGains | None = None,
+    healthy: Sequence[bool] | None = None,
+    limits: FlightLimits = USUAL_LIMITS,
+    period: float = 4e-3,
+) -> Pid:
+    """The cascade for a vehicle, called every `period` [s]; `healthy` says which rotors still work"""
+    require_sense(period, limits)
+    return Pid(gains or pid_gains(vehicle), limits, allocation_for(vehicle, healthy), period)
+
+
+def pid_gains(vehicle: Vehicle, loops: Gains | None = None) -> PidGains:
+    """k_p = ω/2, k_v = 2ω, k_i = 0.3 ω²: s³ + 2ω s² + 1.3 ω² s + 0.15 ω³, its poles −0.146 ω and (−0.93 ± 0.41i) ω
+
+    The same for attitude and rate, all of it 1 + k_d times as strong, as −k_d ω̇ makes the body so much more inert.
+    """
+    w, attitude = loops or gains_for(vehicle)
+    stronger = 1.0 + _AGAINST_LAG
+    strength = authority(vehicle)
+    return PidGains(
+        position=0.5 * w,
+        velocity=2.0 * w,
+        velocity_integral=_PATIENCE * w * w,
+        attitude=attitude * 0.5,
+        rate=attitude * (2.0 * stronger),
+        rate_integral=scale(attitude, attitude) * (_PATIENCE * stronger),
+        rate_derivative=_AGAINST_LAG,
+        trim=Vec3(*(min(_LARGEST_TRIM * each, 1e3) for each in strength)),
+    )
+
+
+def velocity_loop(
+    state: State,
+    reference: Reference,
+    vehicle: Vehicle,
+    balance_W: Vec3,
+    gains: PidGains,
+    limits: FlightLimits,
+    allocation: Allocation,
+    period: float,
+) -> tuple[Vec3, Vec3]:
+    """f/m = g e₃ + a_d + k_v e_v + b,  e_v = v_d − k_p e_p − v,  b ← b + k_i e_v dt within ±g, held while f is cut  [m/s²]"""
+    g = vehicle["gravity"].acceleration
+    near = limited_error(state.p_W - reference.p_W, vehicle, allocation, Gains(gains.velocity * 0.5, ZERO), limits)
+    e_v = reference.v_W - near * gains.position - state.v_W
+    wanted_W = reference.a_W + e_v * gains.velocity + balance_W + Vec3(0.0, 0.0, g)
+    pull_W = limited_pull(wanted_W, vehicle, allocation, limits)
+    cut = norm(wanted_W - pull_W) > STRAIN * g
+    step = e_v * (gains.velocity_integral * period)
+    held = (where(cut, b, clamp(b + d, -g, g)) for b, d in zip(balance_W, step, strict=True))
+    return pull_W, Vec3(*held)
+
+
+def next_trim(trim_B: Vec3, e_rate: Vec3, tau_B: Vec3, gains: PidGains, allocation: Allocation, period: float) -> Vec3:
+    """c ← c + k_i e_ω dt, within half the authority; held while roll and pitch ask for more than the rotors give  [rad/s²]
+
+    Where the yaw has been given up, nothing is learnt about it.
+    """
+    step = scale(gains.rate_integral, e_rate) * period
+    cut: Scalar = False
+    for x, y in allocation.reach:
+        beyond = x * tau_B.x + y * tau_B.y > 1.0
+        cut = beyond if cut is False else logical_or(cut, beyond)
+    bounds = zip(trim_B, step, gains.trim, strict=True)
+    x, y, z = (where(cut, c, clamp(c + d, -most, most)) for c, d, most in bounds)
+    return Vec3(x, y, z if allocation.keeps_yaw else 0.0)

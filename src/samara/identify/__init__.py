@@ -1,0 +1,1 @@
+"""Models and measured flights: reading logs, and how well a model says what comes next."""

@@ -1,0 +1,135 @@
+"""Flights of a brushed Crazyflie 2.1 from NanoBench (S. I. Ullah, J. Baca, arXiv 2603.09908): 100 Hz CSV, often gzipped.
+
+Position and attitude are from Vicon: z up, quaternion (x, y, z, w) from body to world. Its velocity is the position's
+derivative, fitted over 11 samples, and its rate that of the attitude. The motors' PWM is the ratio at the transistor, after the
+firmware has made up for the battery's voltage. (`att_stateEstimate_pitch` is in degrees and negated; nothing here reads it.)
+"""
+
+import csv
+import gzip
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.algebra import Quat, Vec3, conjugate, euler_from_quat, normalize, quat_from_euler, rotate
+from samara.arrays import flatten
+from samara.ops import piecewise_linear
+from samara.physics.actuator import Lag, command_from_speed
+from samara.physics.multirotor import Command, Vehicle
+
+PERIOD = 0.01  # [s]
+FULL = 65535.0  # PWM that is all of the battery's voltage
+FIRMWARE_ORDER = ((1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0))  # m1 FR, m2 BR, m3 BL, m4 FL: signs of x and y
+
+# Bitcraze, Crazyflie 2.0 thrust measurements (2015): PWM [%], supply [V], rotor speed [rpm]
+THRUST_TABLE = (
+    (0.0, 4.01, 0.0),
+    (6.25, 3.98, 4485.0),
+    (12.5, 3.95, 7570.0),
+    (18.75, 3.92, 9374.0),
+    (25.0, 3.88, 10885.0),
+    (31.25, 3.84, 12277.0),
+    (37.5, 3.80, 13522.0),
+    (43.25, 3.76, 14691.0),
+    (50.0, 3.71, 15924.0),
+    (56.25, 3.67, 17174.0),
+    (62.5, 3.65, 18179.0),
+    (68.75, 3.62, 19397.0),
+    (75.0, 3.56, 20539.0),
+    (81.25, 3.48, 21692.0),
+    (87.5, 3.40, 22598.0),
+    (93.75, 3.30, 23882.0),
+)
+MOTOR_VOLTS = tuple(percent / 100.0 * volts for percent, volts, _ in THRUST_TABLE)
+SPEEDS = tuple(rpm * math.pi / 30.0 for *_, rpm in THRUST_TABLE)
+
+_COLUMNS = (
+    *("t", "px", "py", "pz", "vx", "vy", "vz", "qw", "qx", "qy", "qz", "wx_vicon", "wy_vicon", "wz_vicon"),
+    *("motor_motor_m1", "motor_motor_m2", "motor_motor_m3", "motor_motor_m4", "pwr_pm_vbat"),
+)
+_REST_SAMPLES = 50  # at the start, before take-off
+_AT_REST = 0.02  # [m/s]
+
+Array = np.ndarray[Any, Any]
+
+
+class Flight(NamedTuple):
+    """A measured flight: times (n,) [s], body (13, n) in the order of `State`, PWM (4, n) as m1 … m4, battery (n,) [V]"""
+
+    name: str
+    time: Array
+    body: Array
+    pwm: Array
+    voltage: Array
+
+
+def read_flights(folder: str | Path) -> list[Flight]:
+    """All flights of a folder, by name"""
+    files = sorted(path for path in Path(folder).iterdir() if path.name.endswith((".csv", ".csv.gz")))
+    if not files:
+        raise ValueError(f"{folder}: holds no .csv or .csv.gz; expected flights of NanoBench")
+    return [read_flight(path) for path in files]
+
+
+def read_flight(path: str | Path) -> Flight:
+    """One flight; the body's axes are those in which it stood level before take-off
+
+    The markers' own frame leans by up to 2.5° against the floor the vehicle stands on; the accelerometer in flight agrees
+    with the floor.
+    """
+    rows = _columns(Path(path))
+    q_WB = normalize(Quat(*rows[7:11]))
+    first = slice(0, _REST_SAMPLES)
+    if np.abs(rows[4:7, first]).max() > _AT_REST:
+        raise ValueError(f"{path}: moves in its first {_REST_SAMPLES} samples; expected it to stand before take-off")
+    standing = normalize(Quat(*(float(np.mean(component[first])) for component in q_WB)))
+    q_MB = conjugate(conjugate(quat_from_euler(0.0, 0.0, euler_from_quat(standing).yaw)) * standing)
+    omega_B = rotate(conjugate(q_MB), Vec3(*rows[11:14]))
+    body = np.stack([*rows[1:7], *(q_WB * q_MB), *omega_B])
+    return Flight(Path(path).name.partition(".")[0], rows[0] - rows[0, 0], body, rows[14:18], rows[18])
+
+
+def _columns(path: Path) -> Array:
+    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+        lines = csv.reader(file)
+        heading = next(lines, [])
+        missing = [name for name in _COLUMNS if name not in heading]
+        if missing:
+            raise ValueError(f"{path}: has no column {missing[0]!r}; expected a NanoBench flight")
+        places = [heading.index(name) for name in _COLUMNS]
+        rows = []
+        for number, line in enumerate(lines, start=2):
+            try:
+                rows.append([float(line[place]) for place in places])
+            except (ValueError, IndexError):
+                raise ValueError(
+                    f"{path}: line {number} is not a row of numbers; expected one for each column"
+                ) from None
+    table = np.array(rows).T
+    if len(rows) <= _REST_SAMPLES or not np.isfinite(table).all():
+        raise ValueError(f"{path}: {len(rows)} rows; expected more than {_REST_SAMPLES}, of finite numbers")
+    return table
+
+
+def rotor_speed_from_pwm(pwm: Any, voltage: Any) -> Any:
+    """Ω(V_m), V_m = V_bat PWM / 65535: the speed a motor settles at, after Bitcraze's table of 2015  [rad/s]"""
+    return piecewise_linear(voltage * pwm / FULL, MOTOR_VOLTS, SPEEDS)
+
+
+def commands_from_pwm(flight: Flight, vehicle: Vehicle) -> Command:
+    """From each sample to the next, per rotor of the vehicle: the command that settles at the speed of the mean PWM
+
+    Motors are matched by their place: m1 front right, m2 back right, m3 back left, m4 front left.
+    """
+    commands = []
+    for i, rotor in enumerate(vehicle.rotors):
+        if vehicle.structure.actuation.name != "normalized" or not isinstance(rotor.motor, Lag):
+            raise ValueError(
+                f"vehicle {vehicle.name!r}: rotor {i} is not driven by a normalized command; expected it so"
+            )
+        side = (math.copysign(1.0, rotor.r_B.x), math.copysign(1.0, rotor.r_B.y))
+        speed = rotor_speed_from_pwm(flight.pwm[FIRMWARE_ORDER.index(side)], flight.voltage)
+        commands.append(command_from_speed(0.5 * (speed[:-1] + speed[1:]), rotor.motor))
+    return tuple(flatten(tuple(commands)))

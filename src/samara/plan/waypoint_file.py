@@ -1,0 +1,76 @@
+"""Waypoints in a CSV file: x, y, z in metres, and perhaps a yaw in degrees and a time in seconds.
+
+The first line may name the columns, in any order: x,y,z[,yaw][,time]. Without names they are x, y, z, then yaw, then time.
+"""
+
+import csv
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from samara.algebra import Vec3
+
+COLUMNS = ("x", "y", "z", "yaw", "time")
+
+
+class WaypointFile(NamedTuple):
+    """Places [m], and where the file has them a yaw [rad] and a time [s] for each"""
+
+    points: tuple[Vec3, ...]
+    yaws: tuple[float, ...] = ()
+    times: tuple[float, ...] = ()
+
+
+def read_waypoints(path: str | Path) -> WaypointFile:
+    """The waypoints of a file; what is wrong with it is said with the number of its line"""
+    text = Path(path).read_text(encoding="utf-8-sig")
+    lines = [
+        (number, [cell.strip() for cell in row])
+        for number, row in enumerate(csv.reader(text.splitlines()), start=1)
+        if row and any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
+    ]
+    if not lines:
+        raise ValueError(f"{path}: has no waypoints; expected lines of x,y,z[,yaw][,time]")
+    names = [cell.lower() for cell in lines[0][1]]
+    if any(name.isidentifier() and name not in ("nan", "inf", "infinity") for name in names):
+        unknown = [name for name in names if name not in COLUMNS]
+        if unknown or len(set(names)) < len(names) or not {"x", "y", "z"} <= set(names):
+            raise ValueError(
+                f"{path}: line {lines[0][0]} names the columns {', '.join(names)}; expected x, y, z and perhaps yaw, time"
+            )
+        lines = lines[1:]
+    else:
+        names = list(COLUMNS[: len(names)])
+    rows = [_row(path, number, cells, names) for number, cells in lines]
+    if len(rows) < 2:
+        raise ValueError(f"{path}: has {len(rows)} waypoints; expected at least 2")
+    for (number, _), before, after in zip(lines[1:], rows, rows[1:], strict=False):
+        if all(before[axis] == after[axis] for axis in "xyz"):
+            raise ValueError(f"{path}: line {number} is the place of the line before; expected another")
+        if "time" in names and not after["time"] > before["time"]:
+            raise ValueError(f"{path}: line {number} has time {after['time']:g}; expected it after {before['time']:g}")
+    return WaypointFile(
+        tuple(Vec3(row["x"], row["y"], row["z"]) for row in rows),
+        tuple(math.radians(row["yaw"]) for row in rows) if "yaw" in names else (),
+        tuple(row["time"] for row in rows) if "time" in names else (),
+    )
+
+
+def durations(file: WaypointFile) -> list[float]:
+    """From each waypoint's time to the next  [s]"""
+    return [after - before for before, after in pairwise(file.times)]
+
+
+def _row(path: str | Path, number: int, cells: list[str], names: list[str]) -> dict[str, float]:
+    if len(cells) != len(names) or len(cells) < 3:
+        raise ValueError(f"{path}: line {number} has {len(cells)} values; expected {max(len(names), 3)}")
+    row = {}
+    for name, cell in zip(names, cells, strict=True):
+        try:
+            row[name] = float(cell)
+        except ValueError:
+            row[name] = math.nan
+        if not math.isfinite(row[name]):
+            raise ValueError(f"{path}: line {number} has {name} = {cell!r}; expected a finite number")
+    return row

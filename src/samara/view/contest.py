@@ -1,0 +1,47 @@
+"""The picture of a contest: paths seen from above, and the errors over time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from samara.files import written_whole
+from samara.sim.contest import SETTLE, Entry
+from samara.view.style import COLOURS, INK, samara_style
+
+
+def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None:
+    """For each wind a row: the paths from above with the reference, and the errors of all controllers over time"""
+    winds = list(dict.fromkeys(own.wind for own in entries))
+    names = list(dict.fromkeys(own.controller for own in entries))
+    with samara_style() as plt:
+        figure, grid = plt.subplots(
+            len(winds),
+            2,
+            figsize=(13, 1.0 + 3.6 * len(winds)),
+            width_ratios=(1.0, 1.35),
+            layout="constrained",
+            squeeze=False,
+        )
+        for (above, errors), wind in zip(grid, winds, strict=True):
+            own = [entry for entry in entries if entry.wind == wind]
+            asked = own[0].run.reference_position
+            above.plot(asked[:, 0], asked[:, 1], color=INK, linestyle=(0, (2, 2)), linewidth=1.2, label="reference")
+            for entry in own:
+                colour = COLOURS[names.index(entry.controller) % len(COLOURS)]
+                above.plot(entry.run.position[:, 0], entry.run.position[:, 1], color=colour, linewidth=1.2)
+                label = f"{entry.controller} {100.0 * entry.rmse:.1f} cm"
+                errors.semilogy(
+                    entry.run.time - SETTLE, 100.0 * np.maximum(entry.run.error, 1e-4), color=colour, label=label
+                )
+            above.set_aspect("equal", adjustable="datalim")
+            above.set(xlabel="x east [m]", ylabel="y north [m]")
+            above.set_title(f"From above, wind {wind:g} m/s from the west")
+            errors.set(xlabel="time [s]", ylabel="error [cm]")
+            errors.set_title("Position error, and its RMS")
+            errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+            errors.set_xlim(0.0, None)
+        figure.suptitle(title, fontweight="bold", color=INK)
+        with written_whole(path) as temporary:
+            figure.savefig(temporary, format="png")
+        plt.close(figure)
