@@ -155,15 +155,11 @@ def adaptive(tableau: Tableau, rate: Rate[S], state: S, dt: float, rtol: float, 
     return state
 
 
-def embedded_step(
-    tableau: Tableau, rate: Rate[S], state: S, h: Scalar, rtol: float, atol: float
-) -> tuple[S, Scalar]:
+def embedded_step(tableau: Tableau, rate: Rate[S], state: S, h: Scalar, rtol: float, atol: float) -> tuple[S, Scalar]:
     """x' and ‖x' − x̂'‖, x̂' the embedded lower order: the step is good when that is at most 1"""
     rates = _stage_rates(tableau, rate, state, h)
     advanced: S = unit_quaternions(_advance(state, h, tableau.weights, rates))
-    return advanced, _error(
-        advanced, unit_quaternions(_advance(state, h, tableau.embedded, rates)), state, rtol, atol
-    )
+    return advanced, _error(advanced, unit_quaternions(_advance(state, h, tableau.embedded, rates)), state, rtol, atol)
 
 
 def step_factor(error: float, order: int) -> float:

@@ -19,7 +19,9 @@ from samara.sim.timeline import MICROSECONDS, plant_steps
 
 INTEGRATORS = ("rk4", "rk45")
 CONTACT_RESOLUTION = 1e-6  # [s]
-SMALLEST_STEP = 1e-8  # [s]: what asks for less is a jump of the force, as where a foot begins to slip, and is stepped over
+SMALLEST_STEP = (
+    1e-8  # [s]: what asks for less is a jump of the force, as where a foot begins to slip, and is stepped over
+)
 RTOL, ATOL = 1e-8, 1e-10
 CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and flying it again none
 
