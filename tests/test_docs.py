@@ -57,6 +57,9 @@ def test_pages_have_python_to_run():
         "docs/trajectories.md",
         "docs/scenarios.md",
         "docs/recording.md",
+        "docs/control.md",
+        "docs/planning.md",
+        "docs/validation.md",
     ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name
 

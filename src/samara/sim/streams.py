@@ -50,7 +50,16 @@ UNITS = {
     "omega_B": "rad/s",
     "rotor_speed": "rad/s",
 }
-UNITS |= {"yaw": "rad", "yaw_rate": "rad/s", "wind_W": "m/s", "air_density": "kg/m^3", "ground": "m", "payload": "kg"}
+UNITS |= {
+    "s_W": "m/s^4",
+    "yaw_acceleration": "rad/s^2",
+    "yaw": "rad",
+    "yaw_rate": "rad/s",
+    "wind_W": "m/s",
+    "air_density": "kg/m^3",
+    "ground": "m",
+    "payload": "kg",
+}
 
 
 def unit_of(field: str) -> str:
