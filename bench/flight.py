@@ -37,7 +37,7 @@ def fastest(scenario: Any, seconds: float, out: Path | None) -> float:
 
 def flights() -> list[dict[str, Any]]:
     """The rows of the bench."""
-    single = samara.load_scenario("hover", {"duration": SECONDS})
+    single = samara.load_scenario("waypoints", {"duration": SECONDS, "drones.vehicle": "crazyflie"})
     hundred = samara.load_scenario("swarm", {"duration": SWARM_SECONDS, "drones.count": 100, "drones.columns": 10})
     rows = []
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.algebra import norm
 from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.machine import Code
 from samara.control.named import controller_named
@@ -15,6 +16,7 @@ from samara.sim.pilot import REFERENCE, CompiledPilot, PythonPilot, checked_cont
 from samara.sim.plant import CODES, Plant, empty_command, environment_of
 from samara.sim.timeline import MICROSECONDS
 
+CLEAR = 0.05  # [m]
 REFERENCE_FIELDS = tuple(leaf_names(REFERENCE))
 
 
@@ -49,6 +51,8 @@ class Group:
     def __init__(self, key: Key, drones: tuple[int, ...], integrator: str, physics_us: int, autopilot_us: int) -> None:
         self.key, self.drones, n = key, drones, len(drones)
         self.indices = np.array(drones)
+        feet = key.vehicle["contact"].points_B if key.vehicle.has("contact") else ()
+        self.reach = max((norm(point) for point in feet), default=0.0) + CLEAR  # above level ground it touches nothing
         self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us)
         self.pilot = _pilot(key, n, autopilot_us / MICROSECONDS)
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))

@@ -222,9 +222,9 @@ def _write_heads(memory: Array, at: int, channels: Sequence[int], count: int, st
     length = ENTRY * count
     stride = INDEX_HEAD.size + length
     entries = np.ndarray((len(channels), count, 2), "<i8", memory, at + INDEX_HEAD.size, (stride, ENTRY, 8))
-    buffer = memory.data
+    opcode, after, buffer = int(Opcode.MESSAGE_INDEX), INDEX_HEAD.size - RECORD.size + length, memory.data
     for channel in channels:
-        INDEX_HEAD.pack_into(buffer, at, Opcode.MESSAGE_INDEX, INDEX_HEAD.size - RECORD.size + length, channel, length)
+        INDEX_HEAD.pack_into(buffer, at, opcode, after, channel, length)
         starts[channel] = at
         at += stride
     return entries

@@ -150,13 +150,15 @@ class Recorder:
             times_us, rows = self._checked(topic, *block)
             if len(times_us):
                 stamp, slot = times_us.tobytes(), self._slot[topic]
-                self._require_times(topic, times_us, stamp in rising)
-                rising.add(stamp)
+                if times_us[0] < self._latest_us[topic] or stamp not in rising:
+                    self._require_times(topic, times_us)
+                    rising.add(stamp)
                 key = self._tracks[topic].family, slot, stamp
-                if key not in groups:
-                    groups[key] = Group(times_us, slot, [], [])
-                groups[key].topics.append(topic)
-                groups[key].rows.append(rows)
+                group = groups.get(key)
+                if group is None:
+                    group = groups[key] = Group(times_us, slot, [], [])
+                group.topics.append(topic)
+                group.rows.append(rows)
         return list(groups.values())
 
     def _batches(self, groups: Sequence[Group]) -> Iterator[Batch]:
@@ -235,9 +237,9 @@ class Recorder:
             )
         return times_us.astype(np.int64, copy=False), rows
 
-    def _require_times(self, topic: str, times_us: Array, rising: bool) -> None:
+    def _require_times(self, topic: str, times_us: Array) -> None:
         first, last, before = int(times_us[0]), int(times_us[-1]), self._latest_us[topic]
-        if first < before or last > LATEST_US or not (rising or _rise(times_us)):
+        if first < before or last > LATEST_US or np.count_nonzero(times_us[1:] < times_us[:-1]):
             raise RecordingError(
                 f"{topic}: times run from {first} to {last} µs after {before} µs; "
                 f"expected times that do not fall, from 0 to {LATEST_US} µs"
@@ -279,10 +281,6 @@ def _require_line(line: LogLine) -> None:
         raise RecordingError(f"log level {line.level!r}: expected one of {', '.join(LEVELS)}")
     if not 0 <= line.time_us <= LATEST_US:
         raise RecordingError(f"log time {line.time_us} µs: expected whole microseconds from 0 to {LATEST_US}")
-
-
-def _rise(times_us: Array) -> bool:
-    return not np.count_nonzero(times_us[1:] < times_us[:-1])
 
 
 def _reopened(path: Path) -> FileIO:

@@ -35,7 +35,6 @@ from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, wi
 SCENARIO, WIND, SENSOR, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
 LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
-NEAR_GROUND = 2.0  # [m]: above it no vehicle touches level ground
 CRASH_SPEED, CRASH_TILT = 3.0, math.radians(60.0)  # [m/s], [rad]: touching the ground faster, or leaning further
 
 NOTHING = np.empty((0, 0, 0))
@@ -74,7 +73,7 @@ class Simulation:
         self._estimate_dt = self.periods["estimator"] / MICROSECONDS
         self._flushed_us = 0
         level = scenario.environment.ground.normal_W == UP
-        self._out_of_reach = scenario.environment.ground.point_W.z + NEAR_GROUND if level else math.inf
+        self._ground = scenario.environment.ground.point_W.z if level else math.inf
         self.groups: list[Group] = []
         self._group({index: initial_state(own) for index, own in enumerate(scenario.drones)})
         self._tables: list[dict[str, Rows]] = [self._empty_tables(group) for group in self.groups]
@@ -328,7 +327,7 @@ class Simulation:
             state, drones = group.plant.state, group.indices
             speed = np.sqrt((state[3:6] ** 2).sum(axis=0))
             before, self._speed[drones] = self._speed[drones], speed  # an impact is over within a tick
-            if not group.key.vehicle.has("contact") or float(state[2].min()) > self._out_of_reach:
+            if not group.key.vehicle.has("contact") or float(state[2].min()) > self._ground + group.reach:
                 self.landed[drones] = self._touched[drones] = False
                 continue
             touching = np.any(group.plant.depths() > 0.0, axis=0)
