@@ -1,0 +1,155 @@
+"""Machine code for traced programs that run one after another on arrays in memory, step after step, forwards or backwards.
+
+A scan (`llvm_kernel`) keeps its carry in registers and runs over drones. Here every number has a place in memory, so that one
+solver may lay its lanes along drones, along the steps of one drone's horizon, or along the columns of a matrix, with the same
+programs:
+
+    number c, step k, lane l  is element  places[c] + k · step + l · lane  of its array
+
+Lane 0 is one number for all lanes, lane 1 numbers side by side. Arrays are named; `Loops.call(table, steps)` takes the address
+of a table of their addresses.
+"""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm
+import llvmlite.ir as ir
+
+from samara.backends.llvm_kernel import INDEX, _Emitter, _optimised, host
+from samara.backends.program import Program
+
+
+class Array(NamedTuple):
+    """Where numbers are: which array, the place of each, and how far apart steps and lanes are (in numbers)."""
+
+    name: str
+    places: tuple[int, ...]
+    step: int = 0
+    lane: int = 0
+
+
+class Pass(NamedTuple):
+    """A program on so many lanes: one array for each group of its inputs and of its outputs."""
+
+    program: Program
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    width: int
+
+
+class Loop(NamedTuple):
+    """Passes in turn for k = 0 … ⌈steps/tile⌉ − 1, or from the last to the first; or only once, at k = 0 or k = steps."""
+
+    passes: tuple[Pass, ...]
+    at: str = "each"  # or "start", "end"
+    reverse: bool = False
+    tile: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Loops:
+    """Machine code: `call(table, steps)`, holding the interpreter lock; the names of the arrays; and what keeps it alive."""
+
+    call: Any
+    names: tuple[str, ...]
+    engine: Any
+
+
+def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = True, effort: int = 1) -> Loops:
+    """One function that runs the loops one after another"""
+    module = ir.Module(name="samara")
+    module.triple = llvm.get_default_triple()
+    element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
+    table_type = element.as_pointer().as_pointer()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [table_type, INDEX]), "run")
+    function.attributes.alignstack = 64  # else every vector that is kept on the stack straddles two cache lines
+    function.attributes.add("nounwind")  # llvmlite leaves the line above out when there is nothing else to say
+    table, steps = function.args
+    names = tuple(
+        dict.fromkeys(
+            array.name for loop in loops for own in loop.passes for array in (*own.inputs, *own.outputs) if array.places
+        )
+    )
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    bases = {name: builder.load(builder.gep(table, [ir.Constant(INDEX, i)])) for i, name in enumerate(names)}
+    for loop in loops:
+        builder = _emit(loop, builder, bases, steps, module, dtype, fast)
+    builder.ret_void()
+    machine = host()
+    engine = llvm.create_mcjit_compiler(_optimised(str(module), machine, effort), machine)
+    engine.finalize_object()
+    call = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(engine.get_function_address("run"))
+    return Loops(call, names, engine)
+
+
+def _emit(
+    loop: Loop, builder: ir.IRBuilder, bases: dict[str, Any], steps: Any, module: ir.Module, dtype: str, fast: bool
+) -> ir.IRBuilder:
+    if loop.at != "each":
+        once = steps if loop.at == "end" else ir.Constant(INDEX, 0)
+        for own in loop.passes:
+            _emit_pass(own, builder, bases, once, module, dtype, fast)
+        return builder
+    one, zero, tile = ir.Constant(INDEX, 1), ir.Constant(INDEX, 0), ir.Constant(INDEX, loop.tile)
+    turns = builder.sdiv(builder.add(steps, ir.Constant(INDEX, loop.tile - 1)), tile)
+    before, body = builder.block, builder.function.append_basic_block("turn")
+    after = builder.function.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", turns, zero), body, after)
+    builder = ir.IRBuilder(body)
+    turn = builder.phi(INDEX)
+    turn.add_incoming(zero, before)
+    k = builder.sub(builder.sub(turns, one), turn) if loop.reverse else turn
+    for own in loop.passes:
+        _emit_pass(own, builder, bases, k, module, dtype, fast)
+    following = builder.add(turn, one)
+    turn.add_incoming(following, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following, turns), body, after)
+    return ir.IRBuilder(after)
+
+
+def _emit_pass(
+    own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, module: ir.Module, dtype: str, fast: bool
+) -> None:
+    emitter = _Emitter(module, builder, dtype, own.width, fast)
+    places = [_Places(array, emitter, bases, k) for array in (*own.inputs, *own.outputs)]
+    results = emitter.run(own.program, tuple(places[: len(own.inputs)]))  # type: ignore[arg-type]
+    for array, values in zip(places[len(own.inputs) :], results, strict=True):
+        for c, value in enumerate(values):
+            array.put(c, value)
+
+
+class _Places:
+    """An array at one step: loads where a number is first used, as LLVM keeps it in a register from there on."""
+
+    def __init__(self, array: Array, emitter: _Emitter, bases: dict[str, Any], k: Any) -> None:
+        self.array, self.emitter, self.builder = array, emitter, emitter.builder
+        self.bytes = 8 if emitter.element == ir.DoubleType() else 4
+        if array.places:
+            offset = self.builder.mul(k, ir.Constant(INDEX, array.step))
+            self.base = self.builder.gep(bases[array.name], [offset])
+
+    def _at(self, c: int, lane: int = 0) -> Any:
+        return self.builder.gep(self.base, [ir.Constant(INDEX, self.array.places[c] + lane * self.array.lane)])
+
+    def __getitem__(self, c: int) -> Any:
+        builder, vector, width = self.builder, self.emitter.vector, self.emitter.width
+        if self.array.lane == 1 or width == 1:
+            return builder.load(builder.bitcast(self._at(c), vector.as_pointer()), align=self.bytes)
+        value = ir.Constant(vector, ir.Undefined)
+        number = ir.IntType(32)
+        if self.array.lane == 0:
+            lone = builder.insert_element(value, builder.load(self._at(c)), ir.Constant(number, 0))
+            return builder.shuffle_vector(lone, value, ir.Constant(ir.VectorType(number, width), [0] * width))
+        for lane in range(width):
+            value = builder.insert_element(value, builder.load(self._at(c, lane)), ir.Constant(number, lane))
+        return value
+
+    def put(self, c: int, value: Any) -> None:
+        builder = self.builder
+        if self.array.lane == 1 or self.emitter.width == 1:
+            builder.store(value, builder.bitcast(self._at(c), self.emitter.vector.as_pointer()), align=self.bytes)
+            return
+        for lane in range(self.emitter.width):
+            builder.store(builder.extract_element(value, ir.Constant(ir.IntType(32), lane)), self._at(c, lane))

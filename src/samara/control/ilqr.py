@@ -1,0 +1,530 @@
+"""Document 001's model-predictive controller: iLQR on SE(3), within the motors' limits, to a point or along a trajectory.
+
+    ilqr = ILQR(vehicle, mpcHorizon=20, predictionDt=0.05)
+    result = ilqr.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
+    command, memory = ilqr(state, (1.0, 0.0, 1.5), vehicle, ilqr.initial_memory)
+
+Names of options are the document's. See docs/ilqr.md for the problem it solves and the shape of every array.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.algebra import Vec3
+from samara.arrays import flatten
+from samara.backends.llvm_loop import Loops
+from samara.backends.machine import Code, Machine
+from samara.backends.packing import packer
+from samara.control.allocation import allocation_for, command_for_wrench
+from samara.control.geometric import gains_for
+from samara.control.ilqr_alone import Alone, Solution, aligned, alone_code
+from samara.control.ilqr_columns import LANES
+from samara.control.ilqr_cost import Held, Sphere, Weights, kind_of
+from samara.control.ilqr_goals import REFERENCE, SHAPING, TARGET, WAY, point_goals, reference_goals, trajectory_goals
+from samara.control.ilqr_model import STATE, Limits, Model, model_of
+from samara.control.ilqr_reference import Shaping, goal_of
+from samara.physics.multirotor import Command, State, Vehicle
+from samara.plan.reference import Reference
+from samara.plan.trajectory import Trajectory
+from samara.trim import hover
+
+Array = np.ndarray[Any, Any]
+
+LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
+
+
+class Times(NamedTuple):
+    """Where the time of a solution went  [s]"""
+
+    goals: float
+    start: float
+    derivatives: float
+    backward: float
+    rollouts: float
+    total: float
+
+
+class Memory(NamedTuple):
+    """What a controller keeps from call to call: the last solution's inputs (N, m), the input given, and the time [s]."""
+
+    controls: Array
+    before: tuple[float, ...]
+    time: float
+
+
+class _Prepared(NamedTuple):
+    """Machine code with a table of its arrays."""
+
+    loops: Loops
+    table: Array
+    address: int
+
+
+class Result(NamedTuple):
+    """A solution: N inputs, N + 1 states (p, v, q as w, x, y, z, ω), and how it came about.
+
+    `gradient_norm` is √Σ|Q_u|² over the inputs that are free to follow it; `gains` (N, m, 12) is the feedback K of
+    u = u_k + K (x ⊖ x_k); `goals` (N + 1, 12) are p, v, b₃, b₁ of the reference.
+    """
+
+    controls: Array
+    states: Array
+    cost: float
+    iterations: int
+    converged: bool
+    cost_history: tuple[float, ...]
+    step_sizes: tuple[float, ...]
+    gradient_norm: float
+    gains: Array
+    goals: Array
+    times: Times
+
+    def __repr__(self) -> str:
+        end = "converged" if self.converged else "not converged"
+        return f"Result(cost={self.cost:.6g}, iterations={self.iterations}, {end}, controls {self.controls.shape})"
+
+    def state(self, k: int) -> State:
+        """State k of the horizon as a named tuple"""
+        return State.from_numpy(self.states[k])
+
+
+class BatchResult(NamedTuple):
+    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs and whether they converged (B,), iterations made."""
+
+    controls: Any
+    states: Any
+    cost: Any
+    converged: Any
+    iterations: int
+
+
+class ILQR:
+    """iLQR for one vehicle. Compiling takes two seconds, once for each vehicle and kind of problem.
+
+    Options are `mpcHorizon` steps of `predictionDt` [s]; weights and reference shaping by document 001's names (see `Weights`
+    and `Shaping`); `inputs` "wrench" (T, τ) or "rotors" (a thrust for each); `limits` of the inputs, the motors' unless given;
+    `obstacles` as (centre, radius), the vehicle's own size included; `maxTilt` [rad]; `integrator` "rk4" or "euler". As a
+    controller it is called every `period` seconds and makes `controlIterations` iterations each time.
+    """
+
+    def __init__(
+        self,
+        vehicle: Vehicle,
+        *,
+        mpcHorizon: int = 20,
+        predictionDt: float = 0.05,
+        maxIterations: int = 12,
+        tolerance: float = 1e-4,
+        lineSearch: Sequence[float] = LINE_SEARCH,
+        integrator: str = "rk4",
+        inputs: str = "wrench",
+        limits: Limits | None = None,
+        obstacles: Sequence[tuple[Any, float]] = (),
+        maxTilt: float | None = None,
+        period: float = 0.01,
+        controlIterations: int = 1,
+        **tuning: float,
+    ) -> None:
+        _whole("mpcHorizon", mpcHorizon)
+        _whole("maxIterations", maxIterations)
+        _whole("controlIterations", controlIterations)
+        for name, value in (("predictionDt", predictionDt), ("period", period)):
+            if not 0.0 < value < math.inf:
+                raise ValueError(f"{name} = {value}: expected a positive number of seconds")
+        if not 0.0 <= tolerance < math.inf:
+            raise ValueError(f"tolerance = {tolerance}: expected a number that is not negative")
+        self.line_search = tuple(float(alpha) for alpha in lineSearch)
+        if not 1 <= len(self.line_search) <= LANES or not all(0.0 < alpha <= 1.0 for alpha in self.line_search):
+            raise ValueError(f"lineSearch = {lineSearch}: expected one to {LANES} step sizes in (0, 1]")
+        self.vehicle, self.period, self.iterations = vehicle, float(period), maxIterations
+        self.tolerance, self.control_iterations, self.horizon = tolerance, controlIterations, mpcHorizon
+        self.model: Model = model_of(
+            vehicle, dt=float(predictionDt), integrator=integrator, inputs=inputs, limits=limits
+        )
+        weights, self.shaping = _tuned(tuning, vehicle, bool(obstacles), maxTilt is not None)
+        self.held = Held(
+            weights,
+            self.model.hover_input,
+            *self.model.limits,
+            tuple(_sphere(i, *each) for i, each in enumerate(obstacles)),
+            math.cos(maxTilt) if maxTilt is not None else -1.0,
+        )
+        self._alone = Alone(alone_code(self.model, kind_of(self.held)), mpcHorizon, self.held, self.line_search)
+        self._hover = np.tile(np.array(self.model.hover_input), (mpcHorizon, 1))
+        rows = -(-(mpcHorizon + 1) // LANES) * LANES
+        self._clock = np.arange(rows) * self.model.dt
+        self._given = {
+            "way": aligned(WAY),
+            "target": aligned(TARGET),
+            "shaping": aligned(SHAPING),
+            "reference": aligned(REFERENCE),
+            "times": aligned(rows),
+            "goals": self._alone.goals,
+        }
+        self._given["shaping"][:] = self.shaping
+        self._along: dict[Trajectory, _Prepared | None] = {}
+        self._tiles: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        kind = "wrench" if self.model.takes_wrench else "rotors"
+        return (
+            f"ILQR({self.vehicle.name!r}, mpcHorizon={self.horizon}, predictionDt={self.model.dt:g}, inputs={kind!r})"
+        )
+
+    @property
+    def weights(self) -> Weights:
+        """The weights in use"""
+        return self.held.weights
+
+    # Solving ---------------------------------------------------------------------------------------------------------
+
+    def solve(
+        self,
+        state: State | Sequence[float],
+        target: Any,
+        *,
+        time: float = 0.0,
+        yaw: float = 0.0,
+        warm_start: "Result | Array | None" = None,
+        shift: float = 0.0,
+        before: Sequence[float] | None = None,
+        iterations: int | None = None,
+    ) -> Result:
+        """The best inputs from a state to a target: a point (x, y, z), a `Trajectory` from `time` on, or a `Reference`
+
+        `state` is a `State` or its 13 numbers. A warm start is an earlier result, or inputs (N, m), `shift` seconds old.
+        `before` is the input just given, hover unless told. `iterations=1` is a real-time iteration. A state or target that is
+        not finite, or has no finite cost, is answered with hover and a warning.
+        """
+        began = perf_counter()
+        x = _numbers(state)
+        if x is None:
+            return self._safe("the state is not finite", began)
+        problem = self._set_goals(target, x, time, yaw)
+        if problem is not None:
+            return self._safe(problem, began)
+        earlier = self.model.hover_input if before is None else before
+        alone, ready = self._alone, perf_counter()
+        cost = math.inf if warm_start is None else alone.begin(x, earlier, self._shifted(warm_start, shift))
+        if not cost < math.inf:
+            cost = alone.begin_cold(x, earlier)
+        if not cost < math.inf:
+            return self._safe("the predicted cost is not finite", began)
+        started = perf_counter()
+        found = alone.run(cost, self.iterations if iterations is None else iterations, self.tolerance)
+        return self._result(found, Times(ready - began, started - ready, *found.seconds, perf_counter() - began))
+
+    def _result(self, found: Solution, times: Times) -> Result:
+        alone = self._alone
+        return Result(
+            controls=alone.controls.copy(),
+            states=alone.states.copy(),
+            cost=found.cost,
+            iterations=found.passes,
+            converged=found.converged,
+            cost_history=found.costs,
+            step_sizes=found.steps,
+            gradient_norm=found.gradient,
+            gains=alone.gains.copy(),
+            goals=alone.goals.copy(),
+            times=times,
+        )
+
+    def _safe(self, why: str, began: float) -> Result:
+        """Hover, and a word about why."""
+        warnings.warn(f"iLQR: {why}; hovering instead", RuntimeWarning, stacklevel=3)
+        n, m = self.horizon, self.model.inputs
+        total = perf_counter() - began
+        return Result(
+            controls=self._hover.copy(),
+            states=np.tile(np.array(flatten(self.model.template)), (n + 1, 1)),
+            cost=math.inf,
+            iterations=0,
+            converged=False,
+            cost_history=(),
+            step_sizes=(),
+            gradient_norm=math.inf,
+            gains=np.zeros((n, m, STATE - 1)),
+            goals=np.zeros_like(self._alone.goals),
+            times=Times(total, 0.0, 0.0, 0.0, 0.0, total),
+        )
+
+    def _shifted(self, warm_start: "Result | Array", shift: float) -> Array:
+        """The inputs some seconds later, straight between steps; the last one is held"""
+        controls = np.asarray(warm_start.controls if isinstance(warm_start, Result) else warm_start, dtype=float)
+        if controls.shape != self._hover.shape:
+            raise ValueError(f"warm_start has shape {controls.shape}; expected {self._hover.shape}")
+        steps = min(int(shift / self.model.dt), self.horizon)
+        part = shift / self.model.dt - steps
+        if steps:
+            controls = np.concatenate([controls[steps:], np.repeat(controls[-1:], steps, axis=0)])
+        if not part > 0.0:
+            return controls
+        mixed = controls * (1.0 - part)
+        mixed[:-1] += part * controls[1:]
+        mixed[-1] += part * controls[-1]
+        return mixed
+
+    def solve_batch(
+        self,
+        states: Any,
+        targets: Any,
+        *,
+        yaw: Any = 0.0,
+        warm_start: Any = None,
+        before: Any = None,
+        iterations: int | None = None,
+        backend: str = "llvm",
+        dtype: str = "float32",
+    ) -> "BatchResult":
+        """B problems at once: states (13, B) or a `State` of arrays, targets (3, B) or one point for all
+
+        On this CPU with a problem in each lane of its vector registers ("llvm"), or wherever JAX is ("jax", which compiles
+        anew for another number of problems or iterations). All make as many iterations; the warm start is an earlier result or
+        inputs (N, m, B). A problem without a finite cost is answered with hover, and a warning says how many there are.
+        """
+        if backend not in ("llvm", "jax") or dtype not in ("float32", "float64"):
+            raise ValueError(f"backend = {backend!r}, dtype = {dtype!r}: expected llvm or jax, float32 or float64")
+        x, count = _batch_of(states)
+        places = np.broadcast_to(np.reshape(np.asarray(targets, dtype=float), (3, -1)), (3, count))
+        m, turns = self.model.inputs, self.iterations if iterations is None else iterations
+        earlier = np.array(self.model.hover_input) if before is None else np.asarray(before, dtype=float)
+        earlier = np.broadcast_to(earlier.reshape(m, -1), (m, count))
+        facing = np.broadcast_to(np.asarray(yaw, dtype=float), (count,))
+        cold = warm_start is None
+        inputs = self._hover[:, :, None] if cold else getattr(warm_start, "controls", warm_start)
+        given = (x, places, facing, earlier, np.broadcast_to(inputs, (self.horizon, m, count)))
+        solve = self._solve_in_jax if backend == "jax" else self._solve_in_lanes
+        found = solve(given, turns, dtype, cold)
+        lost = ~np.isfinite(np.asarray(found.cost))
+        if lost.any():
+            warnings.warn(
+                f"iLQR: {int(lost.sum())} of {count} problems have no finite cost; hovering instead",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            controls = np.where(lost, self._hover[:, :, None], np.asarray(found.controls))
+            found = found._replace(controls=controls.astype(dtype), converged=np.asarray(found.converged) & ~lost)
+        return found
+
+    def _solve_in_lanes(self, given: Any, iterations: int, dtype: str, cold: bool) -> "BatchResult":
+        from samara.control.ilqr_lanes import Tile, lane_code
+
+        if dtype not in self._tiles:
+            code = lane_code(self.model, kind_of(self.held), dtype, len(self.line_search))
+            self._tiles[dtype] = Tile(
+                code, self.horizon, self.held, self.shaping, self.line_search, self._alone.level_gains, dtype
+            )
+        tile, count = self._tiles[dtype], given[0].shape[1]
+        n, m, width = self.horizon, self.model.inputs, tile.code.width
+        controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, STATE, count), dtype)
+        cost, converged = np.empty(count, dtype), np.empty(count, dtype=bool)
+        for first in range(0, count, width):
+            last = min(first + width, count)
+            lanes, filled = slice(first, last), slice(0, last - first)
+            tile.load(*(each[..., lanes] for each in given))
+            tile.run(iterations, self.tolerance, cold)
+            controls[..., lanes], states[..., lanes] = tile.controls[..., filled], tile.states[..., filled]
+            cost[lanes], converged[lanes] = tile.cost[filled], tile.converged[filled]
+        return BatchResult(controls, states, cost, converged, iterations)
+
+    def _solve_in_jax(self, given: Any, iterations: int, dtype: str, cold: bool) -> "BatchResult":
+        from samara.control.ilqr_jax import Problems, jax_solver
+
+        solve = jax_solver(self.model, kind_of(self.held), self.horizon, iterations, self.line_search, dtype)
+        level = self._alone.level_gains if cold else np.zeros_like(self._alone.level_gains)
+        found = solve(Problems._make((*given, level)), flatten(self.held), self.shaping, self.tolerance)
+        return BatchResult(*found, iterations)
+
+    # Where to go -----------------------------------------------------------------------------------------------------
+
+    def _set_goals(self, target: Any, x: list[float], time: float, yaw: float) -> str | None:
+        """Writes the goals of the horizon; or tells why there are none"""
+        if isinstance(target, Trajectory):
+            return self._follow(target, time)
+        if isinstance(target, Reference) and any(flatten((target.v_W, target.a_W, target.yaw_rate))):
+            return self._carry_on(target)
+        if isinstance(target, Reference):
+            point, yaw = target.p_W, target.yaw
+        else:
+            point = Vec3(*(float(each) for each in target))
+        if not math.isfinite(point.x + point.y + point.z + yaw):
+            return "the target is not finite"
+        given = self._given
+        given["way"][:] = x[:6]
+        given["target"][:] = (*point, *x[:3], yaw)
+        self._call(self._to_a_point)
+        return None
+
+    def _carry_on(self, known: Reference) -> str | None:
+        numbers = flatten(known)
+        if not math.isfinite(sum(numbers)):
+            return "the reference is not finite"
+        self._given["reference"][:] = numbers
+        self._given["times"][:] = self._clock
+        self._call(self._onwards)
+        return None
+
+    def _follow(self, trajectory: Trajectory, time: float) -> str | None:
+        if not math.isfinite(time):
+            return "the time on the trajectory is not finite"
+        if trajectory not in self._along:
+            self._along[trajectory] = self._prepared(trajectory_goals(self.model, trajectory))
+        prepared = self._along[trajectory]
+        if prepared is not None:
+            self._given["times"][:] = self._clock
+            self._given["times"] += time
+            self._call(prepared)
+            return None
+        times = time + self._clock[: self.horizon + 1]
+        goal = flatten(goal_of(trajectory.at(times), self.model))
+        self._alone.goals[:] = np.stack(np.broadcast_arrays(*goal), axis=1)
+        return None
+
+    @cached_property
+    def _to_a_point(self) -> "_Prepared":
+        return self._prepared(point_goals(self.model))
+
+    @cached_property
+    def _onwards(self) -> "_Prepared":
+        return self._prepared(reference_goals(self.model))
+
+    def _prepared(self, loops: Loops | None) -> Any:
+        if loops is None:
+            return None
+        table = np.array([self._given[name].ctypes.data for name in loops.names], dtype=np.int64)
+        return _Prepared(loops, table, int(table.ctypes.data))
+
+    def _call(self, prepared: "_Prepared") -> None:
+        prepared.loops.call(prepared.address, self.horizon + 1)
+
+    # Controlling -----------------------------------------------------------------------------------------------------
+
+    @property
+    def initial_memory(self) -> Memory:
+        """Hover, at time 0"""
+        return Memory(self._hover, self.model.hover_input, 0.0)
+
+    def __call__(self, state: State, target: Any, vehicle: Vehicle, memory: Any = ()) -> tuple[Command, Memory]:
+        """`controller(state, target, vehicle, memory) → command, memory`: real-time iterations, warm-started by shifting
+
+        The target is a point, a `Reference` or a `Trajectory`, which is followed at the memory's time. The command is the
+        vehicle's own; where there is no solution it is that of hover, with a warning.
+        """
+        kept: Memory = memory if memory != () else self.initial_memory
+        result = self.solve(
+            state,
+            target,
+            time=kept.time,
+            warm_start=kept.controls,
+            shift=self.period,
+            before=kept.before,
+            iterations=self.control_iterations,
+        )
+        now = tuple(result.controls[0].tolist())
+        return self.command(now, state), Memory(result.controls, now, kept.time + self.period)
+
+    def command(self, controls: Sequence[float], state: State) -> Command:
+        """The vehicle's own command for an input: the rotors' speeds that give its thrust and torque, within their limits"""
+        if not self.model.takes_wrench:
+            push = self.model.wrench(tuple(controls))
+            controls = (push.f_B.z, *push.tau_B)
+        machine, pack = self._allocator
+        numbers = pack(state)
+        if not math.isfinite(sum(numbers)):  # what is left of it to lean on: the state the vehicle hovers in
+            numbers = pack(hover(self.vehicle)[0])
+        machine.held[:, 0] = (*controls, *numbers)
+        machine.run(1)
+        return tuple(machine.carry[:, 0].tolist())
+
+    @cached_property
+    def _allocator(self) -> tuple[Machine, Any]:
+        """(T, τ, state) → command, compiled; and what makes a list of a state"""
+        vehicle, allocation = self.vehicle, allocation_for(self.vehicle)
+        state, command = hover(vehicle)
+
+        def allocate(own: Any, held: Any) -> Command:
+            (lift, *torques), known = held
+            return command_for_wrench(lift, Vec3(*torques), known, vehicle, allocation)
+
+        return Code(allocate, command, ((0.0,) * 4, state)).machine(), packer(state)
+
+
+def _numbers(state: State | Sequence[float]) -> list[float] | None:
+    """(p, v, q, ω) with q of unit length, or None if anything is not finite"""
+    if isinstance(state, State):
+        x = [float(each) for each in (*state.p_W, *state.v_W, *state.q_WB, *state.omega_B)]
+    else:
+        x = [float(each) for each in state]
+    if len(x) != STATE:
+        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {STATE} of p, v, q (w, x, y, z) and ω")
+    size = math.hypot(*x[6:10])
+    if not (math.isfinite(sum(x)) and size > 0.0):
+        return None
+    x[6:10] = [each / size for each in x[6:10]]
+    return x
+
+
+def _batch_of(states: Any) -> tuple[Array, int]:
+    """(13, B), quaternions of unit length, and B"""
+    if isinstance(states, State):
+        numbers = (*states.p_W, *states.v_W, *states.q_WB, *states.omega_B)
+        x = np.stack(np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, dtype=float)) for each in numbers)))
+    else:
+        x = np.array(states, dtype=float)
+    if x.ndim != 2 or x.shape[0] != STATE:
+        raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({STATE}, B)")
+    with np.errstate(invalid="ignore", divide="ignore"):  # what is no attitude has no cost either
+        x[6:10] /= np.sqrt((x[6:10] ** 2).sum(axis=0))
+    return x, x.shape[1]
+
+
+def usual_torque_weight(vehicle: Vehicle) -> float:
+    """wTilt / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, the geometric controller's
+
+    min ∫ wTilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −wTilt / (w J²). Document 001's 5e-4 is 1e9 times less for its
+    Crazyflie: torque costs nothing, and what is planned for motors without lag tumbles one with 72 ms of it.
+    """
+    return Weights().wTilt / (vehicle.inertia_B.xx * gains_for(vehicle).attitude.x ** 2) ** 2
+
+
+def _tuned(tuning: dict[str, float], vehicle: Vehicle, obstacles: bool, tilt: bool) -> tuple[Weights, Shaping]:
+    """Document 001's numbers, but for those given, and for the torque's: see `usual_torque_weight`"""
+    usual = {
+        "wTorque": usual_torque_weight(vehicle),
+        "wObstacle": 1e5 if obstacles else 0.0,
+        "wTiltLimit": 1e5 if tilt else 0.0,
+    }
+    names = (*Weights._fields, *Shaping._fields)
+    for name, value in tuning.items():
+        if name not in names:
+            raise TypeError(f"ILQR has no option {name!r}; expected one of {', '.join(names)}")
+        if not 0.0 <= value < math.inf:
+            raise ValueError(f"{name} = {value}: expected a finite number that is not negative")
+    given = {**usual, **{name: float(value) for name, value in tuning.items()}}
+    weights = Weights(**{name: value for name, value in given.items() if name in Weights._fields})
+    shaping = Shaping(**{name: value for name, value in given.items() if name in Shaping._fields})
+    for name in ("maxRefVelocity", "maxRefAcceleration"):
+        if getattr(shaping, name) == 0.0:
+            raise ValueError(f"{name} = 0: expected a positive number")
+    if shaping.refFollow > 1.0:
+        raise ValueError(f"refFollow = {shaping.refFollow}: expected a number from 0 to 1")
+    return weights, shaping
+
+
+def _sphere(i: int, centre: Any, radius: float) -> Sphere:
+    place = Vec3(*(float(x) for x in centre))
+    if not math.isfinite(sum(place)) or not 0.0 < radius < math.inf:
+        raise ValueError(f"obstacles[{i}] = {(tuple(place), radius)}: expected a finite centre and a positive radius")
+    return Sphere(place, float(radius))
+
+
+def _whole(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} = {value!r}: expected a whole number, at least 1")
