@@ -381,6 +381,26 @@ def test_the_box_step_is_the_best_within_the_box():
         assert 0.5 * found @ Q @ found + q @ found == pytest.approx(best_in_box(Q, q, low, high), rel=1e-5)
 
 
+def test_what_is_pushed_against_its_limit_is_held_from_the_start():
+    """An input at its limit, with the slope pushing outwards: already the first solution has it there, and the others' best."""
+    Q, q = np.array([[2.0, 0.8, 0.0], [0.8, 1.5, 0.3], [0.0, 0.3, 1.0]]), np.array([4.0, -1.0, 0.5])
+    low, high = [0.0, -9.0, -9.0], [9.0, 9.0, 9.0]
+    own = box_step(Q.tolist(), q.tolist(), low, high, 0.0, iterations=1)
+    assert own.free == (0.0, 1.0, 1.0)
+    assert np.array(own.step) == pytest.approx([0.0, *np.linalg.solve(Q[1:, 1:], -q[1:])], rel=1e-5)
+
+
+def test_a_small_difference_does_not_see_the_sign_of_the_quaternion():
+    """x ⊖ x₀ of q and of −q; and (x₀ ⊕ δ) ⊖ x₀ = δ."""
+    rng = np.random.default_rng(16)
+    model = model_of(CRAZYFLIE, dt=0.05)
+    origin, state = (model.template._replace(q_WB=tumbling(rng).q_WB, v_W=Vec3(*rng.normal(size=3))) for _ in range(2))
+    turned = state._replace(q_WB=-state.q_WB)
+    assert flatten(difference(turned, origin)) == pytest.approx(flatten(difference(state, origin)), rel=1e-14)
+    delta = unflatten(NO_DIFFERENCE, iter(rng.normal(size=12).tolist()))
+    assert flatten(difference(moved(origin, delta), origin)) == pytest.approx(flatten(delta), rel=1e-12, abs=1e-14)
+
+
 def best_in_box(Q, q, low, high):
     best = np.inf
     for held in itertools.product((-1, 0, 1), repeat=4):
