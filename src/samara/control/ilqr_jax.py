@@ -193,19 +193,15 @@ class _Solver:
         (_, r), push = jax.linearize(local, *zeros)
         basis = jnp.eye(size, dtype=self.dtype)
         ones = jnp.ones_like(rows[0])
-        jacobian, slopes = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(size))))(basis)
-        weights = self._residual_weights(held)
-        M, J = (jnp.stack(each, axis=-1) for each in (jacobian, slopes))  # (columns, N, B, rows)
-        M, J = jnp.moveaxis(M, 0, -1), jnp.moveaxis(J, 0, -1)
-        weighted = J * weights[:, None]
-        r = jnp.stack(r, axis=-1)
-        return M, jnp.einsum("nbrc,nbr->nbc", weighted, r), jnp.einsum("nbrc,nbrd->nbcd", weighted, J)
+        jacobian, slopes = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(size))), out_axes=-1)(basis)
+        slope, curvature = _gauss_newton(self._residual_weights(held), r, slopes)
+        return jnp.stack(jacobian, axis=-2), slope, curvature
 
-    def _residual_weights(self, held: Held) -> Any:
+    def _residual_weights(self, held: Held) -> list[Any]:
         template = self.model.template
         inputs = self.model.hover_input
         residuals = step_residuals(template, ANY_GOAL, held) + input_residuals(inputs, inputs, held, self.model)
-        return jnp.stack([jnp.asarray(w, self.dtype) for w, _ in residuals if not _is_zero(w)])
+        return [w for w, _ in residuals if not _is_zero(w)]
 
     def _backward(
         self, x_end: Any, u: Any, M: Any, slope: Any, H: Any, goals: Any, held: Held, damping: Any
@@ -256,13 +252,19 @@ class _Solver:
 
         r, push = jax.linearize(local, *[jnp.zeros_like(rows[0])] * TANGENT)
         basis, ones = jnp.eye(TANGENT, dtype=self.dtype), jnp.ones_like(rows[0])
-        slopes = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(TANGENT))))(basis)
-        J = jnp.moveaxis(jnp.stack(slopes, axis=-1), 0, -1)  # (B, rows, columns)
-        residuals = final_residuals(self.model.template, ANY_GOAL, held)
-        weights = jnp.stack([jnp.asarray(w, self.dtype) for w, _ in residuals if not _is_zero(w)])
-        weighted = J * weights[:, None]
-        slope = jnp.einsum("brc,br->bc", weighted, jnp.stack(r, axis=-1))
-        return jnp.einsum("brc,brd->bcd", weighted, J), slope[:, :, None]
+        slopes = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(TANGENT))), out_axes=-1)(basis)
+        weights = [w for w, _ in final_residuals(self.model.template, ANY_GOAL, held) if not _is_zero(w)]
+        slope, curvature = _gauss_newton(weights, r, slopes)
+        return curvature, slope[:, :, None]
+
+
+def _gauss_newton(weights: Sequence[Any], residuals: Sequence[Any], slopes: Sequence[Any]) -> tuple[Any, Any]:
+    """Σ w r ∇r (…, columns) and Σ w ∇r ∇rᵀ (…, columns, columns), elementwise: a batched product takes ten times as long"""
+    slope, curvature = 0.0, 0.0
+    for w, r, g in zip(weights, residuals, slopes, strict=True):
+        slope = slope + (w * r)[..., None] * g
+        curvature = curvature + w * g[..., :, None] * g[..., None, :]
+    return slope, curvature
 
 
 def _taken(tried: Any, kept: Any, choice: Choice) -> Any:
