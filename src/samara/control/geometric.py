@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samara.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, scale
+from samara.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import Gains
 from samara.control.gains import gains_for as gains_for
 from samara.control.gains import motor_time_constant as motor_time_constant
 from samara.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
 from samara.physics.body import required_torque
-from samara.physics.multirotor import Command, State, Vehicle
+from samara.physics.multirotor import CALM, Command, State, Vehicle
 from samara.plan.flatness import attitude_along
 from samara.plan.reference import Reference
 from samara.quantity import Scalar
@@ -141,14 +141,24 @@ def limited_error(e_p: Vec3, vehicle: Vehicle, allocation: Allocation, gains: Ga
 
 
 def wanted_pull(e_p: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: Gains) -> Vec3:
-    """f/m = g e₃ + a_d − ω² e_p − 2 ω e_v, the thrust on every kilogram  [m/s²]"""
+    """f/m = g e₃ + a_d − d(v_d)/m − ω² e_p − 2 ω e_v, the thrust on every kilogram  [m/s²]"""
     w = gains.position
     return (
         reference.a_W
+        - drag_ahead(state, reference, vehicle) / vehicle.mass
         - e_p * (w * w)
         - (state.v_W - reference.v_W) * (2.0 * w)
         + Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
     )
+
+
+def drag_ahead(state: State, reference: Reference, vehicle: Vehicle) -> Vec3:
+    """d(v_d): the airframe's drag at the velocity asked for, in still air and in the attitude there is  [N]"""
+    if not vehicle.has("drag"):
+        return ZERO
+    there = state._replace(v_W=reference.v_W)
+    force = vehicle.structure.effects[vehicle.index("drag")].wrench((), there, (), vehicle, CALM)
+    return rotate(state.q_WB, force.f_B) + force.f_W
 
 
 def limited_pull(pull_W: Vec3, vehicle: Vehicle, allocation: Allocation, limits: FlightLimits) -> Vec3:
