@@ -265,8 +265,17 @@ def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
 # JAX -----------------------------------------------------------------------------------------------------------------
 
 
-def gpu(counts: tuple[int, ...] = (1024, 4096, 16384)) -> list[dict[str, Any]]:
-    """Batches in JAX, real-time iterations and twelve from cold; document 001's limits, so that nothing but JAX is needed"""
+GPU_BATCHES = (
+    ("float32", 5, 65536),
+    ("float32", 1, 65536),
+    ("float32", 12, 65536),
+    ("float32", 5, 4096),
+    ("float64", 5, 65536),
+)
+
+
+def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[str, Any]]:
+    """Batches in JAX from cold; document 001's limits, so that nothing but JAX is needed"""
     import jax
 
     import samara
@@ -281,7 +290,7 @@ def gpu(counts: tuple[int, ...] = (1024, 4096, 16384)) -> list[dict[str, Any]]:
     held = Held(Weights(wTorque=5.3e5), model.hover_input, *model.limits, (), -1.0)
     sizes = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
     found = []
-    for dtype, iterations, count in [(d, i, n) for d in ("float32", "float64") for i in (1, 12) for n in counts]:
+    for dtype, iterations, count in batches:
         states, targets = some_problems(count)
         hover = np.array(model.hover_input)
         controls = np.broadcast_to(hover[:, None], (20, 4, count))

@@ -2,7 +2,7 @@
 
 The bench model is document 000's Crazyflie with thrust, reaction torque, first-order lag, linear drag and diagonal inertia,
 RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides). Peers live in
-bench/.venv (crazyflow 0.4, rotorpy); without it their rows are left out and said so.
+bench/.venv (crazyflow 0.4, rotorpy, crocoddyl); without it their rows are left out and said so.
 """
 
 import json
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from flight import flights
+from ilqr import rows as ilqr_rows
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -198,6 +199,8 @@ def main() -> None:
     rows = [own for part in track(parts, "measuring", console=console) for own in part()]
     with console.status("flying scenarios"):
         flown = flights()
+    with console.status("solving"):
+        solved = ilqr_rows()
     with console.status("measuring the peers"):
         peer = peers()
     table = Table(title=hardware())
@@ -228,6 +231,18 @@ def main() -> None:
         f"memory: {sizes['one_minute_mb']:.0f} MB for a minute, {sizes['one_hour_mb']:.0f} MB for an hour"
     )
     console.print(in_flight)
+    solving = Table(title="model-predictive control")
+    for heading in ("row", "µs", "per second", "× ours", "cost"):
+        solving.add_column(heading, justify="left" if heading == "row" else "right")
+    for own in solved:
+        solving.add_row(
+            own["row"],
+            f"{own['us']:.1f}",
+            f"{1e6 / own['us']:,.0f}",
+            f"{own['times_ours']:.1f}" if "times_ours" in own else "",
+            f"{own['cost']:.4f}" if "cost" in own else "",
+        )
+    console.print(solving)
     compared = ratios(rows, peer)
     against = Table(
         title="against peers in the same run" if compared else "no peers: make bench/.venv with crazyflow and rotorpy"
@@ -245,6 +260,7 @@ def main() -> None:
         "instructions": {"bench": instructions(BENCH), "default effects": instructions(FULL)},
         "rows": rows,
         "flights": flown,
+        "ilqr": solved,
         "peers": peer,
         "ratios": compared,
     }

@@ -954,3 +954,94 @@ def test_the_code_is_compiled_once_for_a_kind_of_problem(ilqr):
     assert alone_code(other.model, kind_of(other.held)) is alone_code(ilqr.model, kind_of(ilqr.held))
     bare = Held(Weights(wSmooth=0.0), *ilqr.held[1:])
     assert kind_of(bare) != kind_of(ilqr.held)
+
+
+# A push from outside, rotors that fail, and references ahead ----------------------------------------------------------
+
+
+def test_a_push_adds_its_own_motion_to_a_step():
+    """Without drag, p and v after dt differ from those without it by ½ a dt² and a dt, whatever the body does."""
+    model = model_of(CRAZYFLIE.without_effect("drag"), dt=0.05)
+    push = Vec3(1.2, -0.7, 0.4)
+    state = tumbling(np.random.default_rng(3))._replace(rotor_speed=(), effects=model.template.effects)
+    calm, pushed = model.step(state, (0.3, 1e-4, 0.0, 2e-5)), model.step(state, (0.3, 1e-4, 0.0, 2e-5), push)
+    assert flatten(pushed.v_W - calm.v_W) == pytest.approx(flatten(push * 0.05), rel=1e-12)
+    assert flatten(pushed.p_W - calm.p_W) == pytest.approx(flatten(push * (0.5 * 0.05**2)), rel=1e-12)
+    assert pushed.q_WB == calm.q_WB and pushed.omega_B == calm.omega_B
+
+
+def test_a_known_push_is_leaned_against(patient):
+    """In a horizontal push a at rest the plan ends leaning by atan(a/g), thrust m √(g² + a²)."""
+    a, g = 2.0, CRAZYFLIE["gravity"].acceleration
+    lean = math.atan(a / g)
+    leaning = HOVER._replace(q_WB=Quat(math.cos(lean / 2), 0.0, -math.sin(lean / 2), 0.0))
+    result = patient.solve(leaning, HOVER.p_W, push_W=(a, 0.0, 0.0))
+    assert result.controls[0, 0] == pytest.approx(CRAZYFLIE.mass * math.hypot(g, a), rel=1e-3)
+    assert np.abs(result.states[:, :3] - HERE).max() < 1e-3
+
+
+def held_in_wind(solver, seconds=20.0, wind=1.5):
+    """Where it ends after hovering in a wind from the west, and its memory."""
+    plant, memory = Plant(CRAZYFLIE), solver.initial_memory
+    place(plant, 0, HOVER)
+    plant.environment[0] = wind
+    for k in range(round(seconds / solver.period)):
+        at_us = round(1e6 * solver.period)
+        plant.command[:, 0], memory = solver(state_of(plant, 0), HOVER.p_W, CRAZYFLIE, memory)
+        plant.advance(at_us * k, at_us * (k + 1))
+    return np.array(state_of(plant, 0).p_W) - HERE, memory
+
+
+def test_a_steady_wind_leaves_no_offset():
+    """The push that is seen is the drag of the wind, d w/m by document 000; unseen, the same wind shifts it for good."""
+    off, memory = held_in_wind(ILQR(CRAZYFLIE))
+    blown, _ = held_in_wind(ILQR(CRAZYFLIE, pushSmoothing=0.0))
+    expected = CRAZYFLIE["drag"].linear.x * 1.5 / CRAZYFLIE.mass
+    assert memory.observed.push_W.x == pytest.approx(expected, rel=1e-10)
+    assert np.linalg.norm(off) < 1e-5
+    assert blown[0] > 1.0
+
+
+def test_references_ahead_are_the_trajectory_they_come_from(ilqr):
+    """A `Reference` of arrays at the instants of `look_ahead` is the trajectory itself."""
+    way, time = trajectory.figure8((0, 0, 1), reach=1.0, speed=1.5), 0.37
+    along = ilqr.solve(HOVER, way, time=time)
+    sampled = ilqr.solve(HOVER, way.at(time + ilqr.look_ahead))
+    np.testing.assert_allclose(sampled.goals, along.goals, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sampled.controls, along.controls, rtol=1e-9, atol=1e-12)
+    nowhere = way.at(time + ilqr.look_ahead)._replace(p_W=Vec3(np.full(21, np.nan), 0.0, 1.0))
+    with pytest.warns(RuntimeWarning, match="the reference is not finite; hovering instead"):
+        ilqr.solve(HOVER, nowhere)
+
+
+def test_a_dead_rotor_takes_its_lift_and_the_yaw_it_balanced():
+    vehicle = samara.vehicle("hexarotor_x")
+    whole, broken = wrench_limits(vehicle), wrench_limits(vehicle, (False, True, True, True, True, True))
+    highest = samara.control.allocation.thrust_limits(vehicle)[0].high
+    assert whole.high[0] - broken.high[0] == pytest.approx(highest, rel=1e-12)
+    assert broken.low[3] == broken.high[3] == 0.0 < whole.high[3]
+    assert broken.high[1:3] == whole.high[1:3]
+
+
+def test_in_a_scenario_it_sees_ahead_and_its_plans_are_recorded():
+    """What it plans begins where it is: at instants of both axes the first place of the plan is the position."""
+    run = samara.fly("figure8", settings={"drones.controller": "ilqr", "duration": 4.0})
+    plan = run.tables["plan"]
+    assert plan.fields[:3] == ("p_W[0].x", "p_W[0].y", "p_W[0].z") and len(plan.fields) == 63
+    assert set(plan.units) == {"m"}
+    both = plan.times_us % 20_000 == 0
+    np.testing.assert_array_equal(plan.rows[both][:, :3], run.position[both])
+    ahead = np.searchsorted(plan.times_us, 2_000_000)
+    later = np.searchsorted(plan.times_us, 2_500_000)
+    assert np.linalg.norm(plan.rows[ahead].reshape(21, 3)[10] - run.position[later]) < 0.01  # half a second on
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("speed", [1.0, 3.0])
+def test_it_follows_a_figure_of_eight_closer_than_the_geometric_controller(speed):
+    """Through measured drag and motors with lag: less than half the error of the geometric controller."""
+    from samara.sim.contest import contest
+
+    geometric, predictive = contest(samara.vehicle("crazyflie_measured"), ("geometric", "ilqr"), speed=speed)
+    assert not geometric.crashed and not predictive.crashed
+    assert predictive.rmse < 0.5 * geometric.rmse

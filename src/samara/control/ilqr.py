@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Vec3
+from samara.algebra import ZERO, Vec3
 from samara.arrays import flatten
 from samara.backends.llvm_loop import Loops
 from samara.backends.machine import Code, Machine
@@ -26,9 +26,20 @@ from samara.control.geometric import gains_for
 from samara.control.ilqr_alone import Alone, Solution, aligned, alone_code
 from samara.control.ilqr_columns import LANES
 from samara.control.ilqr_cost import Held, Sphere, Weights, kind_of
-from samara.control.ilqr_goals import REFERENCE, SHAPING, TARGET, WAY, point_goals, reference_goals, trajectory_goals
+from samara.control.ilqr_disturbance import NOTHING, Observed, observer_code, share_of
+from samara.control.ilqr_goals import (
+    PUSH,
+    REFERENCE,
+    SHAPING,
+    TARGET,
+    WAY,
+    ahead_goals,
+    point_goals,
+    reference_goals,
+    trajectory_goals,
+)
 from samara.control.ilqr_model import STATE, Limits, Model, model_of
-from samara.control.ilqr_reference import Shaping, goal_of
+from samara.control.ilqr_reference import Shaping
 from samara.physics.multirotor import Command, State, Vehicle
 from samara.plan.reference import Reference
 from samara.plan.trajectory import Trajectory
@@ -51,11 +62,15 @@ class Times(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a controller keeps from call to call: the last solution's inputs (N, m), the input given, and the time [s]."""
+    """What a controller keeps from call to call: the last solution's inputs (N, m), the input given, the command made of it,
+    the time [s], and what was seen of a push from outside; the positions it planned (N + 1, 3) are for those who look."""
 
     controls: Array
     before: tuple[float, ...]
+    command: tuple[float, ...]
     time: float
+    observed: Observed | None
+    prediction: Array
 
 
 class _Prepared(NamedTuple):
@@ -110,7 +125,8 @@ class ILQR:
     Options are `mpcHorizon` steps of `predictionDt` [s]; weights and reference shaping by document 001's names (see `Weights`
     and `Shaping`); `inputs` "wrench" (T, τ) or "rotors" (a thrust for each); `limits` of the inputs, the motors' unless given;
     `obstacles` as (centre, radius), the vehicle's own size included; `maxTilt` [rad]; `integrator` "rk4" or "euler". As a
-    controller it is called every `period` seconds and makes `controlIterations` iterations each time.
+    controller it is called every `period` seconds and makes `controlIterations` iterations each time; `healthy` says which
+    rotors still work, and `pushSmoothing` [s] how long a push from outside is watched before it is believed, 0 for never.
     """
 
     def __init__(
@@ -129,6 +145,8 @@ class ILQR:
         maxTilt: float | None = None,
         period: float = 0.01,
         controlIterations: int = 1,
+        healthy: Sequence[bool] | None = None,
+        pushSmoothing: float = 0.3,
         **tuning: float,
     ) -> None:
         _whole("mpcHorizon", mpcHorizon)
@@ -137,16 +155,19 @@ class ILQR:
         for name, value in (("predictionDt", predictionDt), ("period", period)):
             if not 0.0 < value < math.inf:
                 raise ValueError(f"{name} = {value}: expected a positive number of seconds")
-        if not 0.0 <= tolerance < math.inf:
-            raise ValueError(f"tolerance = {tolerance}: expected a number that is not negative")
+        for name, value in (("tolerance", tolerance), ("pushSmoothing", pushSmoothing)):
+            if not 0.0 <= value < math.inf:
+                raise ValueError(f"{name} = {value}: expected a number that is not negative")
         self.line_search = tuple(float(alpha) for alpha in lineSearch)
         if not 1 <= len(self.line_search) <= LANES or not all(0.0 < alpha <= 1.0 for alpha in self.line_search):
             raise ValueError(f"lineSearch = {lineSearch}: expected one to {LANES} step sizes in (0, 1]")
         self.vehicle, self.period, self.iterations = vehicle, float(period), maxIterations
         self.tolerance, self.control_iterations, self.horizon = tolerance, controlIterations, mpcHorizon
         self.model: Model = model_of(
-            vehicle, dt=float(predictionDt), integrator=integrator, inputs=inputs, limits=limits
+            vehicle, dt=float(predictionDt), integrator=integrator, inputs=inputs, limits=limits, healthy=healthy
         )
+        self._allocation = allocation_for(vehicle, healthy)
+        self._share = share_of(self.period, pushSmoothing) if pushSmoothing > 0.0 else 0.0
         weights, self.shaping = _tuned(tuning, vehicle, bool(obstacles), maxTilt is not None)
         self.held = Held(
             weights,
@@ -165,6 +186,8 @@ class ILQR:
             "shaping": aligned(SHAPING),
             "reference": aligned(REFERENCE),
             "times": aligned(rows),
+            "ahead": aligned(rows, REFERENCE),
+            "push": aligned(PUSH),
             "goals": self._alone.goals,
         }
         self._given["shaping"][:] = self.shaping
@@ -195,17 +218,20 @@ class ILQR:
         shift: float = 0.0,
         before: Sequence[float] | None = None,
         iterations: int | None = None,
+        push_W: Sequence[float] = ZERO,
     ) -> Result:
         """The best inputs from a state to a target: a point (x, y, z), a `Trajectory` from `time` on, or a `Reference`
 
-        `state` is a `State` or its 13 numbers. A warm start is an earlier result, or inputs (N, m), `shift` seconds old.
-        `before` is the input just given, hover unless told. `iterations=1` is a real-time iteration. A state or target that is
-        not finite, or has no finite cost, is answered with hover and a warning.
+        `state` is a `State` or its 13 numbers. A `Reference` of arrays has what is asked at the N + 1 instants `look_ahead`
+        from now. A warm start is an earlier result, or inputs (N, m), `shift` seconds old. `before` is the input just given,
+        hover unless told. `iterations=1` is a real-time iteration. `push_W` is a steady acceleration from outside [m/s²], as a
+        wind gives. A state or target that is not finite, or has no finite cost, is answered with hover and a warning.
         """
         began = perf_counter()
         x = _numbers(state)
-        if x is None:
+        if x is None or not math.isfinite(sum(push_W)):
             return self._safe("the state is not finite", began)
+        self._given["push"][:] = self._alone.push[:] = push_W
         problem = self._set_goals(target, x, time, yaw)
         if problem is not None:
             return self._safe(problem, began)
@@ -348,6 +374,8 @@ class ILQR:
         """Writes the goals of the horizon; or tells why there are none"""
         if isinstance(target, Trajectory):
             return self._follow(target, time)
+        if isinstance(target, Reference) and any(np.ndim(each) for each in target.p_W):
+            return self._look_along(target)
         if isinstance(target, Reference) and any(flatten((target.v_W, target.a_W, target.yaw_rate))):
             return self._carry_on(target)
         if isinstance(target, Reference):
@@ -371,6 +399,15 @@ class ILQR:
         self._call(self._onwards)
         return None
 
+    def _look_along(self, known: Reference) -> str | None:
+        ahead = self._given["ahead"][: self.horizon + 1]
+        for k, leaf in enumerate(flatten(known)):
+            ahead[:, k] = leaf
+        if not math.isfinite(ahead.sum()):
+            return "the reference is not finite"
+        self._call(self._at_each)
+        return None
+
     def _follow(self, trajectory: Trajectory, time: float) -> str | None:
         if not math.isfinite(time):
             return "the time on the trajectory is not finite"
@@ -383,9 +420,7 @@ class ILQR:
             self._call(prepared)
             return None
         times = time + self._clock[: self.horizon + 1]
-        goal = flatten(goal_of(trajectory.at(times), self.model))
-        self._alone.goals[:] = np.stack(np.broadcast_arrays(*goal), axis=1)
-        return None
+        return self._look_along(trajectory.at(times))
 
     @cached_property
     def _to_a_point(self) -> "_Prepared":
@@ -394,6 +429,10 @@ class ILQR:
     @cached_property
     def _onwards(self) -> "_Prepared":
         return self._prepared(reference_goals(self.model))
+
+    @cached_property
+    def _at_each(self) -> "_Prepared":
+        return self._prepared(ahead_goals(self.model))
 
     def _prepared(self, loops: Loops | None) -> Any:
         if loops is None:
@@ -406,10 +445,16 @@ class ILQR:
 
     # Controlling -----------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
+    def look_ahead(self) -> Array:
+        """The instants of the horizon, from now  [s]"""
+        return self._clock[: self.horizon + 1].copy()
+
+    @cached_property
     def initial_memory(self) -> Memory:
-        """Hover, at time 0"""
-        return Memory(self._hover, self.model.hover_input, 0.0)
+        """Hover, at time 0, with no push seen"""
+        nowhere = np.full((self.horizon + 1, 3), np.nan)
+        return Memory(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, nowhere)
 
     def __call__(self, state: State, target: Any, vehicle: Vehicle, memory: Any = ()) -> tuple[Command, Memory]:
         """`controller(state, target, vehicle, memory) → command, memory`: real-time iterations, warm-started by shifting
@@ -418,6 +463,7 @@ class ILQR:
         vehicle's own; where there is no solution it is that of hover, with a warning.
         """
         kept: Memory = memory if memory != () else self.initial_memory
+        watched = self._watch(state, kept)
         result = self.solve(
             state,
             target,
@@ -426,9 +472,28 @@ class ILQR:
             shift=self.period,
             before=kept.before,
             iterations=self.control_iterations,
+            push_W=watched.push_W if watched is not None else ZERO,
         )
         now = tuple(result.controls[0].tolist())
-        return self.command(now, state), Memory(result.controls, now, kept.time + self.period)
+        command = self.command(now, state)
+        time = kept.time + self.period
+        return command, Memory(result.controls, now, command, time, watched, result.states[:, :3])
+
+    def _watch(self, state: State, kept: Memory) -> Observed | None:
+        """What the last period says of a push from outside; nothing at the first call, or where the state is no number"""
+        if not self._share:
+            return None
+        machine, pack = self._observer
+        numbers = pack((state, kept.command))
+        if not math.isfinite(sum(numbers)):
+            return None
+        seen = kept.observed
+        machine.carry[:, 0] = flatten(seen or NOTHING)
+        machine.held[:, 0] = (*numbers, self._share, self.period)
+        machine.run(1)
+        d_x, d_y, d_z, *rest = machine.carry[:, 0].tolist()
+        push_W = Vec3(d_x, d_y, d_z) if seen else ZERO
+        return Observed(push_W, Vec3(*rest[:3]), Vec3(*rest[3:]))
 
     def command(self, controls: Sequence[float], state: State) -> Command:
         """The vehicle's own command for an input: the rotors' speeds that give its thrust and torque, within their limits"""
@@ -446,7 +511,7 @@ class ILQR:
     @cached_property
     def _allocator(self) -> tuple[Machine, Any]:
         """(T, τ, state) → command, compiled; and what makes a list of a state"""
-        vehicle, allocation = self.vehicle, allocation_for(self.vehicle)
+        vehicle, allocation = self.vehicle, self._allocation
         state, command = hover(vehicle)
 
         def allocate(own: Any, held: Any) -> Command:
@@ -454,6 +519,11 @@ class ILQR:
             return command_for_wrench(lift, Vec3(*torques), known, vehicle, allocation)
 
         return Code(allocate, command, ((0.0,) * 4, state)).machine(), packer(state)
+
+    @cached_property
+    def _observer(self) -> tuple[Machine, Any]:
+        """The machine that watches for a push; and what makes a list of a state and a command"""
+        return observer_code(self.vehicle).machine(), packer(hover(self.vehicle))
 
 
 def _numbers(state: State | Sequence[float]) -> list[float] | None:

@@ -196,7 +196,7 @@ class _Tables(NamedTuple):
 
 
 class Alone:
-    """The arrays of one problem and the iterations on them. `goals` (N + 1, 12) is to be written before `run`."""
+    """The arrays of one problem and the iterations on them. `goals` (N + 1, 12) and `push` (3,) are written before `run`."""
 
     def __init__(self, code: Code, horizon: int, held: Held, step_sizes: tuple[float, ...]) -> None:
         layout, m = code.layout, code.layout.m
@@ -241,6 +241,7 @@ class Alone:
         self._least, self._tolerance, self._choice = (self._arrays[name] for name in ("least", "tolerance", "choice"))
         self._given, self._hover = self._arrays["given"], np.array(held.hover_input)
         self._arrays["held"][:] = flatten(held)
+        self.push = self._arrays["held"][-3:]
         self._tables: list[np.ndarray] = []
         code.constants.call(self._table(code.constants), 1)
         self._choose = self._table(code.choose)

@@ -57,6 +57,7 @@ class Held(NamedTuple):
     high: tuple[Scalar, ...]
     spheres: tuple[Sphere, ...]
     cos_tilt: Scalar  # of the largest tilt that costs nothing
+    push_W: Vec3 = ZERO  # an acceleration from outside, as wind gives  [m/s²]
 
 
 class Kind(NamedTuple):

@@ -4,13 +4,14 @@ Mass, inertia, gravity, drag and damping are the vehicle's; rotors and motors an
 (p_W, v_W, q_WB, ω_B); near it, 12 numbers (δp, δv, δθ, δω) with δθ in body axes say where another is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
-from samara.control.allocation import thrust_limits
+from samara.control.allocation import allocation_for, thrust_limits
 from samara.integrate import EULER, RK4, Tableau, runge_kutta
 from samara.ops import maximum, where
 from samara.physics.effect import Effect, Wrench, add_wrenches
@@ -78,9 +79,14 @@ class Model:
         """ẋ, from the one equation of motion"""
         return derivative(state, command, self.body)
 
-    def step(self, state: State, command: Command) -> State:
-        """x(t + dt), the input held"""
-        return runge_kutta(INTEGRATORS[self.integrator], lambda x: self.rate(x, command), state, self.dt)
+    def step(self, state: State, command: Command, push_W: Vec3 = ZERO) -> State:
+        """x(t + dt), the input held, and with it an acceleration that is not of the vehicle's own making"""
+
+        def pushed(x: State) -> State:
+            rate = self.rate(x, command)
+            return rate._replace(v_W=rate.v_W + push_W)
+
+        return runge_kutta(INTEGRATORS[self.integrator], pushed, state, self.dt)
 
     def wrench(self, command: Command) -> Wrench:
         """What the inputs do to the body: force and torque in body axes"""
@@ -105,8 +111,9 @@ def model_of(
     integrator: str = "rk4",
     inputs: str = "wrench",
     limits: Limits | None = None,
+    healthy: Sequence[bool] | None = None,
 ) -> Model:
-    """The model of a vehicle; limits are the motors' unless given"""
+    """The model of a vehicle; limits are those of the motors that work unless given"""
     if integrator not in INTEGRATORS:
         raise ValueError(f"integrator = {integrator!r}: expected one of {', '.join(INTEGRATORS)}")
     if inputs not in INPUTS:
@@ -124,7 +131,9 @@ def model_of(
     body = replace(vehicle, structure=structure, rotors=(), parameters=tuple(parameters))
     level = _hover_input(vehicle, inputs)
     if limits is None:
-        limits = _rotor_limits(vehicle) if inputs == "rotors" else wrench_limits(vehicle)
+        limits = _rotor_limits(vehicle, healthy) if inputs == "rotors" else wrench_limits(vehicle, healthy)
+        if healthy is not None and not all(healthy):  # hover is where plans begin, even out of reach
+            limits = Limits(tuple(map(min, limits.low, level)), tuple(map(max, limits.high, level)))
     if not (len(limits.low) == len(limits.high) == len(level)):
         raise ValueError(f"limits = {limits}: expected {len(level)} numbers for each end")
     for low, at, high in zip(limits.low, level, limits.high, strict=True):
@@ -140,16 +149,24 @@ def _hover_input(vehicle: Vehicle, inputs: str) -> tuple[float, ...]:
     return tuple(float(rotor.k_thrust * speed**2) for rotor, speed in zip(vehicle.rotors, speeds, strict=True))
 
 
-def _rotor_limits(vehicle: Vehicle) -> Limits:
-    low, high = zip(*thrust_limits(vehicle), strict=True)
-    return Limits(low, high)
+def _rotor_limits(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Limits:
+    low, high = _ends(vehicle, healthy).T.tolist()
+    return Limits(tuple(low), tuple(high))
 
 
-def wrench_limits(vehicle: Vehicle) -> Limits:
+def _ends(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Any:
+    """The least and the most thrust of each rotor, (n, 2); none of one that failed"""
+    ends = np.array(thrust_limits(vehicle), dtype=float)
+    return ends if healthy is None else ends * np.array(healthy, dtype=float)[:, None]
+
+
+def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Limits:
     """The lift of all rotors at their least and most, and the torque about each axis alone that they have left at hover
 
     T = T_hover + y τ with the smallest Σ T² stays within the rotors' limits for |τ| up to the least room/|y| of all. A body
-    driven by a wrench has no motors: it gets document 001's accelerations, T/m and τ/J of its Crazyflie.
+    driven by a wrench has no motors: it gets document 001's accelerations, T/m and τ/J of its Crazyflie. A failed rotor takes
+    its lift away, and the torque about z where that can no longer be balanced; of roll and pitch the allocation gives what
+    there is.
     """
     weight = float(vehicle.mass * vehicle["gravity"].acceleration)
     if not vehicle.rotors:
@@ -158,10 +175,12 @@ def wrench_limits(vehicle: Vehicle) -> Limits:
         torque = tuple(float(own) * a for own, a in zip(inertia, alpha, strict=True))
         return Limits((0.0, *(-t for t in torque)), (of_weight * weight, *torque))
     ends, effect = np.array(thrust_limits(vehicle), dtype=float), effectiveness(vehicle)[2:]
-    lift_low, lift_high = np.sort(effect[0][:, None] * ends, axis=1).sum(axis=0).tolist()
+    lift_low, lift_high = np.sort(effect[0][:, None] * _ends(vehicle, healthy), axis=1).sum(axis=0).tolist()
     shares = np.linalg.pinv(effect)
     level = weight * shares[:, 0]
     torques = [_largest(sign * shares[:, axis], level, ends) for axis in (1, 2, 3) for sign in (-1.0, 1.0)]
+    if healthy is not None and not allocation_for(vehicle, healthy).keeps_yaw:
+        torques[4:] = [0.0, 0.0]
     return Limits((lift_low, *(-t for t in torques[::2])), (lift_high, *torques[1::2]))
 
 
@@ -205,13 +224,13 @@ def heading_axis(state: State) -> Vec3:
     return matrix_from_quat(state.q_WB).columns[0]
 
 
-def thrust_direction(a_W: Vec3, v_W: Vec3, model: Model) -> Vec3:
-    """b₃ ∥ a − a₀(v): where thrust must point for an acceleration a at a velocity v
+def thrust_direction(a_W: Vec3, v_W: Vec3, push_W: Vec3, model: Model) -> Vec3:
+    """b₃ ∥ a − a₀(v) − push: where thrust must point for an acceleration a at a velocity v
 
     a₀ is the acceleration without thrust of the level body: −g e₃ and what drag adds. Without drag, b₃ ∥ a + g e₃. It points
     up, with a fifth of g at least: faster down than the body falls is not flown to upside down.
     """
     coasting = model.template._replace(v_W=v_W)
-    pull_W = a_W - model.rate(coasting, tuple(0.0 for _ in range(model.inputs))).v_W
+    pull_W = a_W - model.rate(coasting, tuple(0.0 for _ in range(model.inputs))).v_W - push_W
     least = LEAST_LIFT * model.body["gravity"].acceleration
     return direction(pull_W._replace(z=maximum(pull_W.z, least)))

@@ -11,7 +11,7 @@ renewed from the reference's own place in every step, and ends at the target; be
 
 from typing import NamedTuple
 
-from samara.algebra import Vec3, cross, direction, norm
+from samara.algebra import ZERO, Vec3, cross, direction, norm
 from samara.control.ilqr_cost import Goal
 from samara.control.ilqr_model import Model, thrust_direction
 from samara.ops import cos, maximum, sin
@@ -59,16 +59,16 @@ def reference_acceleration(way: Way, target: Target, shaping: Shaping) -> Vec3:
     return limited((wanted_W - way.v_W) * shaping.refAccelGain, shaping.maxRefAcceleration)
 
 
-def shaped_step(way: Way, target: Target, shaping: Shaping, model: Model) -> tuple[Way, Goal]:
+def shaped_step(way: Way, target: Target, shaping: Shaping, model: Model, push_W: Vec3 = ZERO) -> tuple[Way, Goal]:
     """The goal at this step of the horizon, and the way at the next: p + v dt + ½ a_ref dt², v + a_ref dt"""
     a_W, dt = reference_acceleration(way, target, shaping), model.dt
-    goal = goal_of(Reference(way.p_W, way.v_W, a_W, yaw=target.yaw), model)
+    goal = goal_of(Reference(way.p_W, way.v_W, a_W, yaw=target.yaw), model, push_W)
     return Way(way.p_W + way.v_W * dt + a_W * (0.5 * dt * dt), way.v_W + a_W * dt), goal
 
 
-def goal_of(reference: Reference, model: Model) -> Goal:
+def goal_of(reference: Reference, model: Model, push_W: Vec3 = ZERO) -> Goal:
     """Position and velocity; b₃ along the thrust that the acceleration needs, b₁ at right angles to it towards the yaw"""
-    b3_W = thrust_direction(reference.a_W, reference.v_W, model)
+    b3_W = thrust_direction(reference.a_W, reference.v_W, push_W, model)
     ahead_W = Vec3(cos(reference.yaw), sin(reference.yaw), 0.0)
     b1_W = cross(direction(cross(b3_W, ahead_W)), b3_W)
     return Goal(reference.p_W, reference.v_W, b3_W, b1_W)

@@ -115,7 +115,9 @@ def linearised(model: Model, held: Held) -> Linearised:
     state, goal, numbers = as_state(own.x, model), as_goal(own.goal), as_held(own.held, held)
     near = moved(state, unflatten(NO_DIFFERENCE, iter(entries(delta[:TANGENT]))))
     nudged = tuple(entries(own.u + delta[TANGENT:]))
-    after = difference(model.step(near, nudged), model.step(state, tuple(entries(own.u))))
+    after = difference(
+        model.step(near, nudged, numbers.push_W), model.step(state, tuple(entries(own.u)), numbers.push_W)
+    )
     here = step_residuals(near, goal, numbers) + input_residuals(nudged, tuple(entries(own.before)), numbers, model)
     slope, curvature = _gauss_newton(here, delta)
     final_slope, final_curvature = _gauss_newton(final_residuals(near, goal, numbers), delta)
@@ -185,7 +187,7 @@ def rollout_programs(model: Model, held: Held) -> Rollout:
     here = total(step_residuals(state, goal, numbers) + effort)
     step = traced(
         [own.x, own.before, nominal_x, nominal_before, nominal_u, gains, steps, alpha, own.goal, own.held, cost],
-        [casadi.vertcat(*command), column(model.step(state, tuple(command))), cost + here],
+        [casadi.vertcat(*command), column(model.step(state, tuple(command), numbers.push_W)), cost + here],
     )
     at_end = total(final_residuals(state, goal, numbers))
     final = traced([own.x, own.goal, own.held, cost], [cost + at_end])

@@ -8,11 +8,11 @@ import numpy as np
 from samara.algebra import norm
 from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.machine import Code
-from samara.control.named import controller_named
+from samara.control.named import Named, controller_named
 from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import Vehicle, at_rest
 from samara.sensors.sensor import Sensor
-from samara.sim.pilot import REFERENCE, CompiledPilot, PythonPilot, checked_controller
+from samara.sim.pilot import NO_PLAN, REFERENCE, CompiledPilot, PythonPilot, checked_controller
 from samara.sim.plant import CODES, Plant, empty_command, environment_of
 from samara.sim.timeline import MICROSECONDS
 
@@ -92,9 +92,9 @@ class Group:
         for lane, rows in self.frozen_rows:
             self.estimate[rows, lane] = before[rows, lane]  # type: ignore[index]
 
-    def control(self, asked: np.ndarray, time_us: int) -> None:
+    def control(self, asked: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         self.reference[:] = asked
-        self.pilot.run(self.estimate, self.reference, time_us)
+        self.pilot.run(self.estimate, self.reference, time_us, ahead)
         command = self.pilot.command
         if self.channels is not None:
             command = np.take_along_axis(command, self.channels, axis=0)
@@ -105,10 +105,12 @@ class Group:
 
 
 def _pilot(key: Key, n: int, period: float) -> CompiledPilot | PythonPilot:
-    if isinstance(key.controller, str):
-        code = _pilot_code(key.controller, key.vehicle, key.healthy, period)
-        return CompiledPilot(code, key.vehicle, n=n)
-    return PythonPilot(key.controller, key.vehicle, getattr(key.controller, "initial_memory", ()), n=n)
+    if not isinstance(key.controller, str):
+        return PythonPilot(key.controller, key.vehicle, getattr(key.controller, "initial_memory", ()), n=n)
+    named = _named(key.controller, key.vehicle, key.healthy, period)
+    if hasattr(named.call, "look_ahead"):
+        return PythonPilot(named.call, key.vehicle, named.memory, n=n)
+    return CompiledPilot(_pilot_code(named, key.vehicle), key.vehicle, n=n)
 
 
 class Measuring:
@@ -156,8 +158,12 @@ def _sensor_code(sensor: Sensor, vehicle: Vehicle) -> Code:
 
 
 @lru_cache(maxsize=CODES)
-def _pilot_code(controller: str, vehicle: Vehicle, healthy: tuple[bool, ...], period: float) -> Code:
-    named = controller_named(controller, vehicle, healthy, period=period)
+def _named(controller: str, vehicle: Vehicle, healthy: tuple[bool, ...], period: float) -> Named:
+    return controller_named(controller, vehicle, healthy, period=period)
+
+
+@lru_cache(maxsize=CODES)
+def _pilot_code(named: Named, vehicle: Vehicle) -> Code:
     return checked_controller(named.call, vehicle, named.memory)
 
 

@@ -46,8 +46,15 @@ def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory:
     return Code(checked, (command, memory, 0.0), (at_rest(vehicle), REFERENCE))
 
 
+NOWHERE = np.empty(0)
+NO_PLAN = np.empty((0, 0, 0))
+
+
 class CompiledPilot:
     """A checked controller on arrays of n drones."""
+
+    look_ahead = NOWHERE
+    prediction = NO_PLAN
 
     def __init__(self, code: Code, vehicle: Vehicle, *, n: int = 1) -> None:
         self._machine = code.machine(n)
@@ -56,7 +63,7 @@ class CompiledPilot:
         self.insane = self._machine.carry[-1]
         self._estimate, self._reference = self._machine.held[:components], self._machine.held[components:]
 
-    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int) -> None:
+    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """command ← controller(estimate, reference) for every drone"""
         self._estimate[:] = estimate
         self._reference[:] = reference
@@ -64,7 +71,11 @@ class CompiledPilot:
 
 
 class PythonPilot:
-    """A function of one's own with the same arguments, called with floats for each drone; NaN in its answer is an error."""
+    """A function of one's own with the same arguments, called with floats for each drone; NaN in its answer is an error.
+
+    A controller with `look_ahead`, m instants from now [s], gets the references of those instants instead of one: a `Reference`
+    of arrays. Where its memory has a `prediction` (m, 3), positions it plans to be at, `prediction` (n, m, 3) has them.
+    """
 
     def __init__(self, controller: Callable[..., Any], vehicle: Vehicle, memory: Any, *, n: int = 1) -> None:
         self._controller, self._vehicle, self._limits = controller, vehicle, command_limits(vehicle)
@@ -72,16 +83,23 @@ class PythonPilot:
         self.command = np.zeros((len(empty_command(vehicle)), n))
         self.insane = np.zeros(n)
         self._template = at_rest(vehicle)
+        self.look_ahead = np.asarray(getattr(controller, "look_ahead", NOWHERE), dtype=float)
+        self.prediction = np.full((n, len(self.look_ahead), 3), np.nan) if len(self.look_ahead) else NO_PLAN
 
-    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int) -> None:
+    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
+        """The same, drone by drone; `ahead` (m, fields, n) for one that looks ahead"""
         for drone, memory in enumerate(self._memories):
             state: State = unflatten(self._template, iter(estimate[:, drone].tolist()))
-            wanted: Reference = unflatten(REFERENCE, iter(reference[:, drone].tolist()))
+            asked = ahead[:, :, drone].T if ahead.size else reference[:, drone].tolist()
+            wanted: Reference = unflatten(REFERENCE, iter(asked))
             answer = self._controller(state, wanted, self._vehicle, memory)
             command, self._memories[drone] = _command_and_memory(answer, memory, len(self.command))
             require_command(command, None, f"the controller of drone {drone}", time_us)
             held, _ = sanitized(command, self._limits)
             self.command[:, drone] = held
+            planned = getattr(self._memories[drone], "prediction", None)
+            if planned is not None:
+                self.prediction[drone] = planned
 
 
 def _command_and_memory(answer: Any, memory: Any, size: int) -> tuple[Any, Any]:

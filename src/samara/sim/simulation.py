@@ -13,15 +13,16 @@ import numpy as np
 
 from samara.algebra import UP, ZERO, Vec3
 from samara.arrays import flatten, unflatten
+from samara.control.named import instants_ahead
 from samara.conventions import MOTOR_CHANNELS, ActuatorCommand
 from samara.physics.multirotor import Environment, State, at_rest
 from samara.plan.reference import Reference
 from samara.random import normals
 from samara.sim.batteries import battery_status, with_cells
 from samara.sim.bus import AutopilotCommand, Bus, DroneBus, Faults
-from samara.sim.events import Event, When
+from samara.sim.events import Action, At, Event, When
 from samara.sim.group import REFERENCE_FIELDS, Group, Key, sensors_rows
-from samara.sim.pilot import REFERENCE
+from samara.sim.pilot import NO_PLAN, REFERENCE
 from samara.sim.plant import environment_of
 from samara.sim.recorder import LogLine
 from samara.sim.scenario import Scenario
@@ -33,6 +34,7 @@ from samara.sim.wind import Sum, WindSource
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 
 SCENARIO, WIND, SENSOR, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
+AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so long at a time
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
 LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
 CRASH_SPEED, CRASH_TILT = 3.0, math.radians(60.0)  # [m/s], [rad]: touching the ground faster, or leaning further
@@ -101,6 +103,15 @@ class Simulation:
         self._to(instant)
         return True
 
+    def act(self, action: Action, name: str = "") -> None:
+        """An action from outside, at the instant the simulation stands at: applied and logged as an event's is"""
+        event = Event(At(self.time_us), action, name)
+        after = event.action(self.setting, self.bus())
+        self._say("info", event.name)
+        if after is not self.setting:
+            self._apply(after)
+            self._record_environment()  # the plant goes on from here under it, and so must a replay
+
     def _to(self, instant: Instant) -> None:
         now, due = instant
         if now > self.time_us:
@@ -119,7 +130,7 @@ class Simulation:
             self._estimate()
         if due & AUTOPILOT:
             for group, tables in zip(self.groups, self._tables, strict=True):
-                group.control(self._asked(group, "autopilot"), now)
+                group.control(self._asked(group, "autopilot"), now, self.asked_ahead(group))
                 if self.scenario.strict:
                     self._look_for_nonsense(group)
                 tables["command"].add(now, group.plant.command)
@@ -214,19 +225,17 @@ class Simulation:
                 draws = group.noise[tick - group.first_noise]
             group.update_estimate(draws, self._estimate_dt if self.time_us else 0.0)
 
-    def _plan(self, group: Group, axis: str, tick: int) -> np.ndarray:
-        """What each drone's task asks at the ticks of an axis in the next second: (ticks, fields, drones)."""
-        period = self.periods[axis]
-        ticks = np.arange(tick, tick + BLOCK_US // period + 1, dtype=np.int64)
-        asked = np.empty((len(ticks), len(REFERENCE_FIELDS), len(group.drones)))
+    def _plan(self, group: Group, times_us: np.ndarray) -> np.ndarray:
+        """What each drone's task asks at some times: (times, fields, drones)."""
+        asked = np.empty((len(times_us), len(REFERENCE_FIELDS), len(group.drones)))
         shared: dict[Any, np.ndarray] = {}  # tasks of one shape that began together differ by where they are
         for lane, index in enumerate(group.drones):
             task, since_us = self.setting.drones[index].task, self.setting.drones[index].since_us
             key = (id(task.reference), since_us)
             if key not in shared:
-                own = flatten(task.reference((ticks * period - since_us) / MICROSECONDS))
+                own = flatten(task.reference((times_us - since_us) / MICROSECONDS))
                 shared[key] = np.stack(
-                    [np.broadcast_to(np.asarray(leaf, dtype=float), ticks.shape) for leaf in own], axis=1
+                    [np.broadcast_to(np.asarray(leaf, dtype=float), times_us.shape) for leaf in own], axis=1
                 )
             asked[:, :, lane] = shared[key]
         asked[:, :3] += np.array([self.setting.drones[index].task.shift_W for index in group.drones]).T
@@ -234,10 +243,26 @@ class Simulation:
 
     def _asked(self, group: Group, axis: str) -> np.ndarray:
         """What the drones are asked at this tick of an axis: (fields, drones)."""
-        tick = int(self.time_us // self.periods[axis])
+        period = self.periods[axis]
+        tick = int(self.time_us // period)
         first, block = group.plans.get(axis, (0, NOTHING))
         if not 0 <= tick - first < len(block):
-            first, block = group.plans[axis] = tick, self._plan(group, axis, tick)
+            ticks = np.arange(tick, tick + BLOCK_US // period + 1, dtype=np.int64)
+            first, block = group.plans[axis] = tick, self._plan(group, ticks * period)
+        own: np.ndarray = block[tick - first]
+        return own
+
+    def asked_ahead(self, group: Group) -> np.ndarray:
+        """What the drones are asked at the instants their pilot looks ahead to: (instants, fields, drones)."""
+        if not group.pilot.look_ahead.size:
+            return NO_PLAN
+        period, later_us = self.periods["autopilot"], np.round(MICROSECONDS * group.pilot.look_ahead)
+        tick = int(self.time_us // period)
+        first, block = group.plans.get("ahead", (0, NOTHING))
+        if not 0 <= tick - first < len(block):
+            ticks = np.arange(tick, tick + AHEAD_US // period + 1, dtype=np.int64)
+            asked = self._plan(group, np.add.outer(ticks * period, later_us).ravel())
+            first, block = group.plans["ahead"] = tick, asked.reshape(len(ticks), len(later_us), *asked.shape[1:])
         own: np.ndarray = block[tick - first]
         return own
 
@@ -252,6 +277,8 @@ class Simulation:
             tables["reference"].add(now, self._asked(group, "log"))
             if group.estimate is not state:
                 tables["estimate"].add(now, group.estimate[:BODY])
+            if "plan" in tables:
+                tables["plan"].add(now, group.pilot.prediction.reshape(len(group.drones), -1).T)
         if now - self._flushed_us >= BLOCK_US:
             self.flush()
 
@@ -266,6 +293,9 @@ class Simulation:
             "estimate": (BODY, "log"),
             "environment": (len(group.plant.environment) + len(LOAD_FIELDS), "wind"),
         }
+        ahead = {instants_ahead(self.scenario.drones[index].controller) for index in group.drones}
+        if ahead == {len(group.pilot.look_ahead)} != {0}:  # what it was not to be recorded with is not recorded
+            sizes["plan"] = (3 * len(group.pilot.look_ahead), "log")
         sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
         return {name: Rows(fields, n, BLOCK_US // self.periods[axis] + 2) for name, (fields, axis) in sizes.items()}
 
@@ -369,7 +399,8 @@ class Simulation:
                 group.plant.state[:, lane] = flatten(states[index])
             group.start_estimate()
             self._arm_and_break(group)
-            group.reference[:] = self._plan(group, "autopilot", -(-self.time_us // self.periods["autopilot"]))[0]
+            period = self.periods["autopilot"]
+            group.reference[:] = self._plan(group, np.array([-(-self.time_us // period) * period]))[0]
             maps = [self.scenario.drones[index].motor_map for index in group.drones]
             if any(maps):
                 straight = tuple(range(len(group.plant.command)))

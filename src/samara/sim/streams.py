@@ -4,6 +4,7 @@ import numpy as np
 
 from samara.algebra import IDENTITY, ZERO
 from samara.arrays import leaf_names
+from samara.control.named import instants_ahead
 from samara.physics.multirotor import State, at_rest
 from samara.sim.group import REFERENCE_FIELDS
 from samara.sim.plant import environment_of
@@ -81,6 +82,9 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         "estimate": ESTIMATE_FIELDS,
         "environment": (*leaf_names(environment_of(drone.vehicle)), *LOAD_FIELDS),
     }
+    planned = instants_ahead(drone.controller)
+    if planned:
+        fields["plan"] = tuple(f"p_W[{k}].{axis}" for k in range(planned) for axis in "xyz")
     streams = {
         name: Stream(
             f"/{drone.name}/{name}", own, tuple(unit_of(field) for field in own), f"samara.{name.capitalize()}"

@@ -30,14 +30,14 @@ def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None
             for entry in own:
                 colour = COLOURS[names.index(entry.controller) % len(COLOURS)]
                 above.plot(entry.run.position[:, 0], entry.run.position[:, 1], color=colour, linewidth=1.2)
-                label = f"{entry.controller} {100.0 * entry.rmse:.1f} cm"
+                label = f"{entry.controller} {1e3 * entry.rmse:.3g} mm"
                 errors.semilogy(
-                    entry.run.time - SETTLE, 100.0 * np.maximum(entry.run.error, 1e-4), color=colour, label=label
+                    entry.run.time - SETTLE, 1e3 * np.maximum(entry.run.error, 1e-6), color=colour, label=label
                 )
             above.set_aspect("equal", adjustable="datalim")
             above.set(xlabel="x east [m]", ylabel="y north [m]")
             above.set_title(f"From above, wind {wind:g} m/s from the west")
-            errors.set(xlabel="time [s]", ylabel="error [cm]")
+            errors.set(xlabel="time [s]", ylabel="error [mm]")
             errors.set_title("Position error, and its RMS")
             errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
             errors.set_xlim(0.0, None)

@@ -1,0 +1,53 @@
+"""What pushes the vehicle beside its own equations: wind above all, and whatever else the model does not know.
+
+    d ← d + (1 − e^{−dt/τ}) ((v − v₋)/dt − ½ (a₋ + a) − d)
+
+The mean acceleration between two calls, less what the equations of motion say of the two states, rotors as they turn: d is the
+rest, smoothed over τ. It is added to the prediction, so that a steady push leaves no offset.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+from samara.algebra import ZERO, Vec3
+from samara.backends.machine import Code
+from samara.ops import clamp
+from samara.physics.multirotor import Command, State, Vehicle, derivative
+from samara.quantity import Scalar
+from samara.trim import hover
+
+
+class Observed(NamedTuple):
+    """The push d [m/s²], and the velocity and modelled acceleration of the call before."""
+
+    push_W: Vec3
+    v_W: Vec3
+    a_W: Vec3
+
+
+NOTHING = Observed(ZERO, ZERO, ZERO)
+
+
+def observed(before: Observed, state: State, command: Command, vehicle: Vehicle, share: Scalar, dt: Scalar) -> Observed:
+    """d ← d + share ((v − v₋)/dt − ½ (a₋ + a) − d), each component within ±g"""
+    a_W, g = derivative(state, command, vehicle).v_W, vehicle["gravity"].acceleration
+    left_over = (state.v_W - before.v_W) / dt - (before.a_W + a_W) * 0.5
+    push_W = before.push_W + (left_over - before.push_W) * share
+    return Observed(Vec3(*(clamp(each, -g, g) for each in push_W)), state.v_W, a_W)
+
+
+def share_of(period: float, smoothing: float) -> float:
+    """1 − e^{−dt/τ}"""
+    return -math.expm1(-period / smoothing)
+
+
+@lru_cache(maxsize=16)
+def observer_code(vehicle: Vehicle) -> Code:
+    """carry: what was observed; held: state, command, share, dt"""
+    state, command = hover(vehicle)
+    return Code(
+        lambda own, held: observed(own, held[0], held[1], vehicle, held[2], held[3]),
+        NOTHING,
+        (state, command, 0.0, 1.0),
+    )
