@@ -58,6 +58,8 @@ def test_pages_have_python_to_run():
         "docs/scenarios.md",
         "docs/recording.md",
         "docs/control.md",
+        "docs/controllers.md",
+        "docs/ilqr.md",
         "docs/planning.md",
         "docs/validation.md",
     ):

@@ -16,7 +16,7 @@ import numpy as np
 from samara.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, quat_log, rotate_inverse
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import Gains, gains_for
-from samara.control.geometric import USUAL_LIMITS, FlightLimits, limited_error, require_sense, turning_along
+from samara.control.geometric import USUAL_LIMITS, FlightLimits, drag_ahead, limited_error, require_sense, turning_along
 from samara.ops import maximum
 from samara.physics.body import required_torque
 from samara.physics.effect import Wrench
@@ -65,7 +65,9 @@ class Lqr:
 
     def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
         weight = vehicle["gravity"].acceleration
-        pull_W = Vec3(0.0, 0.0, weight) + (reference.a_W if self.along else ZERO)
+        pull_W = Vec3(0.0, 0.0, weight)
+        if self.along:
+            pull_W = pull_W + reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
         flown = reference if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
         R_WD = attitude_along(pull_W, reference.yaw)
         near = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.pace, self.limits)

@@ -15,6 +15,7 @@ from samara.control.geometric import (
     USUAL_LIMITS,
     FlightLimits,
     deviation,
+    drag_ahead,
     lift_along,
     limited_error,
     limited_pull,
@@ -127,11 +128,15 @@ def velocity_loop(
     allocation: Allocation,
     period: float,
 ) -> tuple[Vec3, Vec3]:
-    """f/m = g e₃ + a_d + k_v e_v + b,  e_v = v_d − k_p e_p − v,  b ← b + k_i e_v dt within ±g, held while f is cut  [m/s²]"""
+    """f/m = g e₃ + a_d − d(v_d)/m + k_v e_v + b,  e_v = v_d − k_p e_p − v  [m/s²]
+
+    d(v_d) is the drag at the velocity asked for; b ← b + k_i e_v dt within ±g, held while f is cut.
+    """
     g = vehicle["gravity"].acceleration
     near = limited_error(state.p_W - reference.p_W, vehicle, allocation, Gains(gains.velocity * 0.5, ZERO), limits)
     e_v = reference.v_W - near * gains.position - state.v_W
-    wanted_W = reference.a_W + e_v * gains.velocity + balance_W + Vec3(0.0, 0.0, g)
+    carried_W = reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
+    wanted_W = carried_W + e_v * gains.velocity + balance_W + Vec3(0.0, 0.0, g)
     pull_W = limited_pull(wanted_W, vehicle, allocation, limits)
     cut = norm(wanted_W - pull_W) > STRAIN * g
     step = e_v * (gains.velocity_integral * period)
