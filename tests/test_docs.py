@@ -62,6 +62,8 @@ def test_pages_have_python_to_run():
         "docs/ilqr.md",
         "docs/planning.md",
         "docs/validation.md",
+        "docs/sensors.md",
+        "docs/estimators.md",
     ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name
 

@@ -192,8 +192,8 @@ def test_a_slip_in_the_file_is_one_sentence(change, sentence):
             "mine.toml: drones[0].motor_map = [0, 1, 2, 2]: expected each of 0 to 3",
         ),
         (
-            'vehicle = "iris"\nestimator = "ekf"',
-            "mine.toml: drones[0].estimator.kind = 'ekf': expected one of truth, noisy",
+            'vehicle = "iris"\nestimator = "oracle"',
+            "mine.toml: drones[0].estimator.kind = 'oracle': expected one of truth, noisy",
         ),
         (
             'vehicle = "iris"\nestimator = { kind = "delayed", delay = 0.005 }',

@@ -41,3 +41,9 @@ def air_pressure(
 def air_density(altitude: Altitude) -> Scalar:
     """ρ = p / (R T)  [kg/m³]"""
     return air_pressure(altitude) / (GAS_CONSTANT * air_temperature(altitude))
+
+
+def pressure_altitude(pressure: Pressure) -> Scalar:
+    """h = (T₀/L) (1 − (p/p₀)^(LR/g)): `air_pressure` the other way, to 11 km  [m]"""
+    ratio = power(pressure / SEA_LEVEL_PRESSURE, LAPSE_RATE * GAS_CONSTANT / STANDARD_GRAVITY)
+    return SEA_LEVEL_TEMPERATURE / LAPSE_RATE * (1.0 - ratio)

@@ -1,1 +1,12 @@
-"""Sensors: what a drone can know of itself, as records of one function each."""
+"""Sensors: what a drone can know of itself, as records of one function each.
+
+from samara.sensors import part
+
+imu = part("bmi088").sensor(r_B=(0.02, 0.0, 0.01))
+"""
+
+from samara.sensors.earth import Place, place
+from samara.sensors.loader import Part, PartError, part, part_names
+from samara.sensors.sensor import Mounting, Sensor
+
+__all__ = ["Mounting", "Part", "PartError", "Place", "Sensor", "part", "part_names", "place"]

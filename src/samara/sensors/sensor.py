@@ -5,27 +5,46 @@
 
     Sensor("altimeter", ("height",), ("m",), height, normals_needed=1)
 
-A simulation asks it at the sensor axis and records what it says.
+A simulation asks it at the sensor axis and records what it says. One that remembers (a bias that drifts, a phase that turns)
+has `initial`, and its function takes two more arguments and gives two results:
+
+    values, memory = measure(state, command, vehicle, environment, normals, memory, dt)
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from samara.algebra import rotate_inverse
+from samara.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
+from samara.arrays import leaf_names
 from samara.physics.atmosphere import air_pressure
 from samara.physics.multirotor import Command, Environment, State, Vehicle, wrench_breakdown
 from samara.quantity import Scalar
 
-Measure = Callable[[State, Command, Vehicle, Environment, Sequence[Scalar]], Sequence[Scalar]]
+Measure = Callable[..., Any]
+
+
+class Mounting(NamedTuple):
+    """Where a sensor sits, from the centre of mass [m], and how it is turned: q_BS takes its axes into the body's."""
+
+    r_B: Vec3 = ZERO
+    q_BS: Quat = IDENTITY
+
+
+AT_CENTRE = Mounting()
 
 
 @dataclass(frozen=True)
 class Sensor:
     """`measure(state, command, vehicle, environment, normals)` gives one number for each field
 
-    `normals_needed` standard normals are drawn for each drone and tick. A `traced` function uses only `samara.ops` and is
-    compiled; any other is called in Python.
+    `normals_needed` standard normals are drawn for each drone and sample. A `traced` function uses only `samara.ops` and is
+    compiled; any other is called in Python. With `initial(vehicle, normals)`, which gets `start_normals` of them once,
+    `measure` takes (…, normals, memory, dt) and gives (values, memory); dt is the time between samples [s].
+
+    It samples at `rate` [Hz], which divides the sensor axis (0: at each of its ticks), and is heard `delay` [s] later. A field
+    called `valid` that is 0 says that there was no sample. `kind`, `reading` (a named tuple of zeros in the shape of the
+    values) and `about` (the numbers it was made of) are for the estimators that use it.
     """
 
     name: str
@@ -34,23 +53,50 @@ class Sensor:
     measure: Measure
     normals_needed: int = 0
     traced: bool = False
+    initial: Callable[[Vehicle, Sequence[Scalar]], Any] | None = None
+    start_normals: int = 0
+    rate: float = 0.0
+    delay: float = 0.0
+    kind: str = ""
+    reading: Any = ()
+    about: Any = ()
 
     def __post_init__(self) -> None:
         if len(self.fields) != len(self.units) or not self.fields:
             raise ValueError(
                 f"sensor {self.name!r} has {len(self.fields)} fields and {len(self.units)} units; expected one unit for each"
             )
+        for what, value, unit in (("rate", self.rate, "Hz"), ("delay", self.delay, "s")):
+            if not 0.0 <= value < 1e6:
+                raise ValueError(
+                    f"sensor {self.name!r} has a {what} of {value!r} {unit}; expected a finite number that is not negative"
+                )
+
+
+def reading_sensor(kind: str, reading: Any, units: tuple[str, ...], measure: Measure, **more: Any) -> Sensor:
+    """A traced sensor whose fields are those of its reading, and whose name is its kind unless told"""
+    name = more.pop("name", "") or kind
+    fields = tuple(leaf_names(reading))
+    return Sensor(name, fields, units, measure, traced=True, kind=kind, reading=reading, **more)
+
+
+def specific_force(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Vec3:
+    """f_B = (Σ forces without the weight) / m, at the centre of mass: 0 in free fall, g upwards at rest  [m/s²]"""
+    felt = [part for name, part in wrench_breakdown(state, command, vehicle, environment).items() if name != "gravity"]
+    f_B, f_W = felt[0].f_B, felt[0].f_W
+    for part in felt[1:]:
+        f_B, f_W = f_B + part.f_B, f_W + part.f_W
+    return (f_B + rotate_inverse(state.q_WB, f_W)) / vehicle.mass
+
+
+# Without error ------------------------------------------------------------------------------------------------------
 
 
 def _imu(
     state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Any
 ) -> tuple[Scalar, ...]:
     """a = (Σ f − m g)/m in body axes, the specific force; ω: without error, at the centre of mass  [m/s², rad/s]"""
-    felt = [part for name, part in wrench_breakdown(state, command, vehicle, environment).items() if name != "gravity"]
-    f_B, f_W = felt[0].f_B, felt[0].f_W
-    for part in felt[1:]:
-        f_B, f_W = f_B + part.f_B, f_W + part.f_W
-    return (*((f_B + rotate_inverse(state.q_WB, f_W)) / vehicle.mass), *state.omega_B)
+    return (*specific_force(state, command, vehicle, environment), *state.omega_B)
 
 
 def _barometer(

@@ -1,0 +1,94 @@
+"""The barometer: the standard atmosphere at its height, with drift, noise, and what the moving air adds."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+from samara.algebra import dot, rotate
+from samara.physics.atmosphere import air_pressure
+from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.propulsion import rotor_loads
+from samara.quantity import Quantity, Scalar
+from samara.random import gauss_markov
+from samara.sensors.earth import HOME, Place
+from samara.sensors.error import quantised
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+
+
+class BarometerPart(NamedTuple):
+    """A barometer. The drift is a Gauss–Markov process: sensor and weather together; the two pressure coefficients are parts
+    of the dynamic pressure of the airspeed, and of the rotors' own wind, that leak into the housing."""
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.5)]
+    noise: Annotated[float, Quantity("Pa", 0.0, 100.0)]
+    drift: Annotated[float, Quantity("Pa", 0.0, 1000.0)]
+    drift_time: Annotated[float, Quantity("s", 1.0, 1e5)]
+    resolution: Annotated[float, Quantity("Pa", 0.0, 10.0)]
+    airspeed_pressure: Annotated[float, Quantity("1", -2.0, 2.0)]
+    rotor_pressure: Annotated[float, Quantity("1", -2.0, 2.0)]
+
+
+class BarometerReading(NamedTuple):
+    """The static pressure  [Pa]"""
+
+    pressure: Scalar
+
+
+class BarometerModel(NamedTuple):
+    """What a barometer was made of, and how high the world's origin is."""
+
+    part: BarometerPart
+    mounting: Mounting
+    altitude: float
+
+
+def rotor_dynamic_pressure(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
+    """½ ρ v_i² = T / 4A: the wind a rotor makes, by momentum theory, over all discs whose radius is known  [Pa]"""
+    thrust: Scalar = 0.0
+    area: Scalar = 0.0
+    for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
+        if rotor.radius > 0.0:
+            thrust, area = thrust + load.thrust, area + math.pi * rotor.radius * rotor.radius
+    return thrust / (4.0 * area) if area else 0.0
+
+
+@lru_cache(maxsize=256)
+def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
+    """A barometer of these numbers, over a place on Earth"""
+    altitude = where.origin.altitude
+
+    def measure(
+        state: State,
+        command: Command,
+        vehicle: Vehicle,
+        environment: Environment,
+        normals: Sequence[Scalar],
+        memory: tuple[Scalar],
+        dt: Scalar,
+    ) -> tuple[BarometerReading, tuple[Scalar]]:
+        """y = Q(p_ISA(h₀ + z) + c_a ½ρ|v_air|² + c_r T/4A + d + σ n)  [Pa]"""
+        drift = gauss_markov(memory[0], normals[1], dt, sigma=part.drift, tau=part.drift_time)
+        height = state.p_W.z + rotate(state.q_WB, mounting.r_B).z
+        pressure = air_pressure(altitude + height) + drift + part.noise * normals[0]
+        if part.airspeed_pressure:
+            wind = environment.wind_W - state.v_W
+            pressure = pressure + part.airspeed_pressure * 0.5 * environment.air_density * dot(wind, wind)
+        if part.rotor_pressure:
+            pressure = pressure + part.rotor_pressure * rotor_dynamic_pressure(state, vehicle, environment)
+        return BarometerReading(quantised(pressure, part.resolution)), (drift,)
+
+    return reading_sensor(
+        "barometer",
+        BarometerReading(0.0),
+        ("Pa",),
+        measure,
+        name=name,
+        normals_needed=2,
+        initial=lambda vehicle, normals: (part.drift * normals[0],),
+        start_normals=1,
+        rate=part.rate,
+        delay=part.delay,
+        about=BarometerModel(part, mounting, altitude),
+    )

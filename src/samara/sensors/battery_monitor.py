@@ -1,0 +1,96 @@
+"""The battery monitor: voltage and current of the bus, as an analogue front end sees them."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+from samara.conventions import bus_current_a
+from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.propulsion import supply_voltage
+from samara.quantity import Quantity, Scalar
+from samara.sensors.error import quantised
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+
+
+class BatteryMonitorPart(NamedTuple):
+    """A monitor: gain errors and the current's offset are standard deviations from one part to the next."""
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.5)]
+    voltage_gain: Annotated[float, Quantity("1", 0.0, 1.0)]
+    voltage_noise: Annotated[float, Quantity("V", 0.0, 10.0)]
+    voltage_resolution: Annotated[float, Quantity("V", 0.0, 1.0)]
+    current_gain: Annotated[float, Quantity("1", 0.0, 1.0)]
+    current_offset: Annotated[float, Quantity("A", 0.0, 10.0)]
+    current_noise: Annotated[float, Quantity("A", 0.0, 10.0)]
+    current_resolution: Annotated[float, Quantity("A", 0.0, 1.0)]
+
+
+class BatteryReading(NamedTuple):
+    """Bus voltage [V] and the motors' current [A], positive while it discharges."""
+
+    voltage: Scalar
+    current: Scalar
+
+
+class BatteryErrors(NamedTuple):
+    """Gains and offset of one part."""
+
+    voltage_gain: Scalar
+    current_gain: Scalar
+    current_offset: Scalar
+
+
+class BatteryMonitorModel(NamedTuple):
+    """What a monitor was made of."""
+
+    part: BatteryMonitorPart
+    mounting: Mounting
+
+
+@lru_cache(maxsize=256)
+def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
+    """A monitor of these numbers; a vehicle without a battery has nothing to tell it"""
+
+    def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> BatteryErrors:
+        if not vehicle.has("battery"):
+            raise ValueError(f"vehicle {vehicle.name!r} has no battery to monitor; expected one with a battery")
+        return BatteryErrors(
+            1.0 + part.voltage_gain * normals[0],
+            1.0 + part.current_gain * normals[1],
+            part.current_offset * normals[2],
+        )
+
+    def measure(
+        state: State,
+        command: Command,
+        vehicle: Vehicle,
+        environment: Environment,
+        normals: Sequence[Scalar],
+        memory: BatteryErrors,
+        dt: Scalar,
+    ) -> tuple[BatteryReading, BatteryErrors]:
+        """V' = Q(g_V V + σ_V n),  I' = Q(g_I I + o + σ_I n)  [V, A]"""
+        voltage = memory.voltage_gain * supply_voltage(state, command, vehicle, environment)
+        current = memory.current_gain * bus_current_a(state, command, vehicle, environment) + memory.current_offset
+        return (
+            BatteryReading(
+                quantised(voltage + part.voltage_noise * normals[0], part.voltage_resolution),
+                quantised(current + part.current_noise * normals[1], part.current_resolution),
+            ),
+            memory,
+        )
+
+    return reading_sensor(
+        "battery_monitor",
+        BatteryReading(0.0, 0.0),
+        ("V", "A"),
+        measure,
+        name=name,
+        normals_needed=2,
+        initial=initial,
+        start_normals=3,
+        rate=part.rate,
+        delay=part.delay,
+        about=BatteryMonitorModel(part, mounting),
+    )

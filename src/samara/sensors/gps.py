@@ -1,0 +1,102 @@
+"""The GPS receiver: latitude, longitude, altitude and velocity of its antenna, late, and with errors that wander."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+from samara.algebra import ZERO, Vec3, cross, rotate, scale
+from samara.frames import Geodetic, geodetic_from_enu
+from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.quantity import Quantity, Scalar
+from samara.random import gauss_markov
+from samara.sensors.earth import HOME, Place
+from samara.sensors.error import heard, held_where_lost, vector
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+
+
+class GpsPart(NamedTuple):
+    """A GPS receiver: white noise of each fix, and a Gauss–Markov wander that they share, both along each axis."""
+
+    rate: Annotated[float, Quantity("Hz", 0.1, 100.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 1.0)]
+    horizontal_noise: Annotated[float, Quantity("m", 0.0, 100.0)]
+    vertical_noise: Annotated[float, Quantity("m", 0.0, 100.0)]
+    horizontal_wander: Annotated[float, Quantity("m", 0.0, 100.0)]
+    vertical_wander: Annotated[float, Quantity("m", 0.0, 100.0)]
+    wander_time: Annotated[float, Quantity("s", 1.0, 1e5)]
+    velocity_noise: Annotated[float, Quantity("m/s", 0.0, 10.0)]
+    lost: Annotated[float, Quantity("1", 0.0, 1.0)] = 0.0
+    outages: Annotated[tuple[tuple[float, float], ...], Quantity("s", 0.0, 1e6)] = ()
+
+
+class GpsReading(NamedTuple):
+    """A fix: WGS-84 [rad, m], velocity east, north, up [m/s]; `valid` is 0 without one."""
+
+    place: Geodetic
+    v_W: Vec3
+    valid: Scalar
+
+
+class GpsMemory(NamedTuple):
+    """The wander [m], the last fix, and how many there were."""
+
+    wander: Vec3
+    last: GpsReading
+    count: Scalar
+
+
+class GpsModel(NamedTuple):
+    """What a receiver was made of, and where the world's origin is."""
+
+    part: GpsPart
+    mounting: Mounting
+    origin: Geodetic
+
+
+def axes_of(horizontal: float, vertical: float) -> Vec3:
+    """(h, h, v)"""
+    return Vec3(horizontal, horizontal, vertical)
+
+
+@lru_cache(maxsize=256)
+def gps(part: GpsPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
+    """A GPS receiver of these numbers, at a place on Earth"""
+    nothing = GpsReading(where.origin, ZERO, 0.0)
+    sigma = axes_of(part.horizontal_wander, part.vertical_wander)
+
+    def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> GpsMemory:
+        return GpsMemory(scale(vector(normals, 0), sigma), nothing, 0.0)
+
+    def measure(
+        state: State,
+        command: Command,
+        vehicle: Vehicle,
+        environment: Environment,
+        normals: Sequence[Scalar],
+        memory: GpsMemory,
+        dt: Scalar,
+    ) -> tuple[GpsReading, GpsMemory]:
+        """p + R r + w + σ n on the ellipsoid,  v + R (ω × r) + σ_v n;  w' by Gauss and Markov"""
+        drives = zip(memory.wander, vector(normals, 0), sigma, strict=True)
+        wander = Vec3(*(gauss_markov(w, n, dt, sigma=s, tau=part.wander_time) for w, n, s in drives))
+        white = scale(vector(normals, 3), axes_of(part.horizontal_noise, part.vertical_noise))
+        p_W = state.p_W + rotate(state.q_WB, mounting.r_B) + wander + white
+        v_W = state.v_W + rotate(state.q_WB, cross(state.omega_B, mounting.r_B))
+        fix = GpsReading(geodetic_from_enu(p_W, where.origin), v_W + vector(normals, 6) * part.velocity_noise, 1.0)
+        valid = heard(normals[9], memory.count * dt, lost=part.lost, outages=part.outages)
+        said = held_where_lost(valid, fix, memory.last)
+        return said, GpsMemory(wander, said, memory.count + 1.0)
+
+    return reading_sensor(
+        "gps",
+        nothing,
+        ("rad", "rad", "m") + ("m/s",) * 3 + ("1",),
+        measure,
+        name=name,
+        normals_needed=10,
+        initial=initial,
+        start_normals=3,
+        rate=part.rate,
+        delay=part.delay,
+        about=GpsModel(part, mounting, where.origin),
+    )

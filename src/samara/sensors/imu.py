@@ -1,0 +1,193 @@
+"""The inertial measurement unit: specific force and angular velocity where it sits, with all that MEMS do to them.
+
+White noise is given by its density N (σ = N/√dt of a sample), the slow wander of the bias by the bias instability B of the
+data sheet. Flicker noise has no state-space model; a first-order Gauss–Markov process has, and its Allan deviation has a
+broad peak where flicker noise has its floor. The drift is that process, with the peak put at the floor: 0.664 B.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+
+from samara.algebra import EAST, ZERO, Vec3, cross, direction, rotate_inverse, scale
+from samara.ops import cos, sin, sqrt, wrap_angle
+from samara.physics.multirotor import Command, Environment, State, Vehicle, derivative
+from samara.quantity import Quantity, Scalar
+from samara.sensors.error import drift_sigma, quantised, saturated, vector, wandered
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor, specific_force
+
+
+class Gyroscope(NamedTuple):
+    """Numbers of a gyroscope; turn-on bias, scale and misalignment are standard deviations from one part to the next."""
+
+    noise_density: Annotated[Vec3, Quantity("rad/s/sqrt(Hz)", 0.0, 1.0)]
+    bias_instability: Annotated[float, Quantity("rad/s", 0.0, 1.0)]
+    bias_time: Annotated[float, Quantity("s", 1.0, 1e5)]
+    turn_on_bias: Annotated[float, Quantity("rad/s", 0.0, 1.0)]
+    scale: Annotated[float, Quantity("1", 0.0, 0.1)]
+    misalignment: Annotated[float, Quantity("rad", 0.0, 0.1)]
+    full_scale: Annotated[float, Quantity("rad/s", 1.0, 100.0)]
+    resolution: Annotated[float, Quantity("rad/s", 0.0, 0.1)]
+
+
+class Accelerometer(NamedTuple):
+    """Numbers of an accelerometer, as of a gyroscope."""
+
+    noise_density: Annotated[Vec3, Quantity("m/s^2/sqrt(Hz)", 0.0, 1.0)]
+    bias_instability: Annotated[float, Quantity("m/s^2", 0.0, 1.0)]
+    bias_time: Annotated[float, Quantity("s", 1.0, 1e5)]
+    turn_on_bias: Annotated[float, Quantity("m/s^2", 0.0, 1.0)]
+    scale: Annotated[float, Quantity("1", 0.0, 0.1)]
+    misalignment: Annotated[float, Quantity("rad", 0.0, 0.1)]
+    full_scale: Annotated[float, Quantity("m/s^2", 1.0, 1000.0)]
+    resolution: Annotated[float, Quantity("m/s^2", 0.0, 0.1)]
+
+
+class ImuPart(NamedTuple):
+    """An IMU. `residual` is what calibration leaves of turn-on bias, scale and misalignment; `imbalance` is the mass times
+    eccentricity of each rotor, which shakes it."""
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 8000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.1)]
+    residual: Annotated[float, Quantity("1", 0.0, 1.0)]
+    imbalance: Annotated[float, Quantity("kg m", 0.0, 1e-3)]
+    gyroscope: Gyroscope
+    accelerometer: Accelerometer
+
+
+class ImuReading(NamedTuple):
+    """What it says, in its own axes: those of the body unless it is mounted otherwise  [m/s², rad/s]"""
+
+    specific_force_B: Vec3
+    omega_B: Vec3
+
+
+class TriadMemory(NamedTuple):
+    """The errors of three axes: fixed at turn-on, and drifting."""
+
+    bias: Vec3
+    drift: Vec3
+    scale: Vec3
+    misalignment: Vec3
+
+
+class ImuMemory(NamedTuple):
+    """Both triads, and how far each rotor has turned [rad]."""
+
+    gyroscope: TriadMemory
+    accelerometer: TriadMemory
+    phases: tuple[Scalar, ...]
+
+
+class ImuModel(NamedTuple):
+    """What an IMU was made of."""
+
+    part: ImuPart
+    mounting: Mounting
+
+
+def triad_at_turn_on(normals: Sequence[Scalar], triad: Gyroscope | Accelerometer, residual: Scalar) -> TriadMemory:
+    """Twelve normals: bias, drift, scale, misalignment of one part"""
+    return TriadMemory(
+        vector(normals, 0) * (triad.turn_on_bias * residual),
+        vector(normals, 3) * drift_sigma(triad.bias_instability),
+        vector(normals, 6) * (triad.scale * residual),
+        vector(normals, 9) * (triad.misalignment * residual),
+    )
+
+
+def triad_reading(
+    true: Vec3,
+    normals: Sequence[Scalar],
+    memory: TriadMemory,
+    dt: Scalar,
+    triad: Gyroscope | Accelerometer,
+) -> tuple[Vec3, TriadMemory]:
+    """y = Q(clamp((1 + S) x + m × x + b + d + N/√dt n)),  d' by Gauss and Markov; six normals"""
+    drift = wandered(
+        memory.drift, vector(normals, 3), dt, sigma=drift_sigma(triad.bias_instability), tau=triad.bias_time
+    )
+    shown = true + scale(memory.scale, true) + cross(memory.misalignment, true)
+    noise = scale(triad.noise_density, vector(normals, 0)) / sqrt(dt)
+    told = quantised(saturated(shown + memory.bias + drift + noise, triad.full_scale), triad.resolution)
+    return told, memory._replace(drift=drift)
+
+
+def specific_force_at(r_B: Vec3, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Vec3:
+    """f(r) = f(0) + ω̇ × r + ω × (ω × r), with ω̇ from the equation of motion  [m/s²]"""
+    centre = specific_force(state, command, vehicle, environment)
+    if r_B == ZERO:
+        return centre
+    alpha_B = derivative(state, command, vehicle, environment).omega_B
+    return centre + cross(alpha_B, r_B) + cross(state.omega_B, cross(state.omega_B, r_B))
+
+
+def vibration(phases: tuple[Scalar, ...], state: State, vehicle: Vehicle, imbalance: float) -> Vec3:
+    """a = Σ (U Ω²/m)(e₁ cos φ + e₂ sin φ): each rotor's imbalance U turns with it, in its plane  [m/s²]"""
+    total = ZERO
+    for phase, speed, rotor in zip(phases, state.rotor_speed, vehicle.rotors, strict=True):
+        across = direction(cross(rotor.axis_B, EAST))
+        along = cross(across, rotor.axis_B)
+        turning = along * cos(phase) + across * (sin(phase) * rotor.spin)
+        total = total + turning * (imbalance * speed * speed / vehicle.mass)
+    return total
+
+
+@lru_cache(maxsize=256)
+def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
+    """An IMU of these numbers, at its place"""
+
+    def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> ImuMemory:
+        return ImuMemory(
+            triad_at_turn_on(normals[:12], part.gyroscope, part.residual),
+            triad_at_turn_on(normals[12:], part.accelerometer, part.residual),
+            tuple(0.0 for _ in vehicle.rotors) if part.imbalance > 0.0 else (),
+        )
+
+    def measure(
+        state: State,
+        command: Command,
+        vehicle: Vehicle,
+        environment: Environment,
+        normals: Sequence[Scalar],
+        memory: ImuMemory,
+        dt: Scalar,
+    ) -> tuple[ImuReading, ImuMemory]:
+        f_B = specific_force_at(mounting.r_B, state, command, vehicle, environment)
+        phases = memory.phases
+        if phases:
+            phases = tuple(
+                wrap_angle(phase + speed * dt) for phase, speed in zip(phases, state.rotor_speed, strict=True)
+            )
+            f_B = f_B + vibration(phases, state, vehicle, part.imbalance)
+        omega, gyroscope = triad_reading(
+            rotate_inverse(mounting.q_BS, state.omega_B), normals[:6], memory.gyroscope, dt, part.gyroscope
+        )
+        force, accelerometer = triad_reading(
+            rotate_inverse(mounting.q_BS, f_B), normals[6:], memory.accelerometer, dt, part.accelerometer
+        )
+        return ImuReading(force, omega), ImuMemory(gyroscope, accelerometer, phases)
+
+    return reading_sensor(
+        "imu",
+        ImuReading(ZERO, ZERO),
+        ("m/s^2",) * 3 + ("rad/s",) * 3,
+        measure,
+        name=name,
+        normals_needed=12,
+        initial=initial,
+        start_normals=24,
+        rate=part.rate,
+        delay=part.delay,
+        about=ImuModel(part, mounting),
+    )
+
+
+def perfect(part: ImuPart) -> ImuPart:
+    """The part without any error: only its rate is left"""
+
+    def of(triad: Any) -> Any:
+        nothing = dict.fromkeys(("bias_instability", "turn_on_bias", "scale", "misalignment", "resolution"), 0.0)
+        return triad._replace(noise_density=ZERO, full_scale=1e9, **nothing)
+
+    return part._replace(gyroscope=of(part.gyroscope), accelerometer=of(part.accelerometer), imbalance=0.0, delay=0.0)

@@ -1,0 +1,91 @@
+"""The magnetometer: the Earth's field in its axes, bent by the vehicle's iron."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+from samara.algebra import ZERO, Mat3, Vec3, rotate_inverse
+from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.quantity import Quantity, Scalar
+from samara.sensors.earth import HOME, Place, magnetic_field
+from samara.sensors.error import quantised, saturated, vector
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+
+
+class MagnetometerPart(NamedTuple):
+    """A magnetometer. Hard and soft iron are standard deviations from one vehicle to the next, `residual` what calibration
+    leaves of them."""
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.1)]
+    noise: Annotated[float, Quantity("T", 0.0, 1e-4)]
+    hard_iron: Annotated[float, Quantity("T", 0.0, 1e-3)]
+    soft_iron: Annotated[float, Quantity("1", 0.0, 1.0)]
+    residual: Annotated[float, Quantity("1", 0.0, 1.0)]
+    full_scale: Annotated[float, Quantity("T", 1e-5, 1e-2)]
+    resolution: Annotated[float, Quantity("T", 0.0, 1e-5)]
+
+
+class MagnetometerReading(NamedTuple):
+    """The field in the sensor's axes  [T]"""
+
+    field_B: Vec3
+
+
+class Iron(NamedTuple):
+    """b_S of the hard iron [T] and A of the soft: y = A x + b."""
+
+    hard: Vec3
+    soft: Mat3
+
+
+class MagnetometerModel(NamedTuple):
+    """What a magnetometer was made of, and the field it is in."""
+
+    part: MagnetometerPart
+    mounting: Mounting
+    field_W: Vec3
+
+
+def iron(normals: Sequence[Scalar], part: MagnetometerPart) -> Iron:
+    """b = σ_b n,  A = 1 + σ_A N, symmetric: what nine normals and calibration leave"""
+    s = part.soft_iron * part.residual
+    xx, yy, zz, xy, xz, yz = (s * n for n in normals[3:9])
+    return Iron(
+        vector(normals, 0) * (part.hard_iron * part.residual),
+        Mat3(1.0 + xx, xy, xz, xy, 1.0 + yy, yz, xz, yz, 1.0 + zz),
+    )
+
+
+@lru_cache(maxsize=256)
+def magnetometer(part: MagnetometerPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
+    """A magnetometer of these numbers, at a place on Earth"""
+    field_W = magnetic_field(where)
+
+    def measure(
+        state: State,
+        command: Command,
+        vehicle: Vehicle,
+        environment: Environment,
+        normals: Sequence[Scalar],
+        memory: Iron,
+        dt: Scalar,
+    ) -> tuple[MagnetometerReading, Iron]:
+        """y = Q(clamp(A R_SBᵀ R_WBᵀ B_W + b + σ n))  [T]"""
+        true = rotate_inverse(mounting.q_BS, rotate_inverse(state.q_WB, field_W))
+        told = memory.soft @ true + memory.hard + vector(normals, 0) * part.noise
+        return MagnetometerReading(quantised(saturated(told, part.full_scale), part.resolution)), memory
+
+    return reading_sensor(
+        "magnetometer",
+        MagnetometerReading(ZERO),
+        ("T",) * 3,
+        measure,
+        name=name,
+        normals_needed=3,
+        initial=lambda vehicle, normals: iron(normals, part),
+        start_normals=9,
+        rate=part.rate,
+        delay=part.delay,
+        about=MagnetometerModel(part, mounting, field_W),
+    )

@@ -1,0 +1,83 @@
+"""Motion capture: the pose of a marker body, in the cameras' own frame."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+from samara.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, quat_exp, rotate, rotate_inverse
+from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.quantity import Quantity, Scalar
+from samara.sensors.error import heard, held_where_lost, vector
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+
+
+class MotionCapturePart(NamedTuple):
+    """Cameras: noise of each pose, what is lost, and their frame M in the world: p_W = p_WM + R(q_WM) p_M."""
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.5)]
+    position_noise: Annotated[float, Quantity("m", 0.0, 1.0)]
+    attitude_noise: Annotated[float, Quantity("rad", 0.0, 1.0)]
+    lost: Annotated[float, Quantity("1", 0.0, 1.0)] = 0.0
+    outages: Annotated[tuple[tuple[float, float], ...], Quantity("s", 0.0, 1e6)] = ()
+    p_WM: Annotated[Vec3, Quantity("m", -1e3, 1e3)] = ZERO
+    q_WM: Annotated[Quat, Quantity("1", -1.0, 1.0)] = IDENTITY
+
+
+class PoseReading(NamedTuple):
+    """The pose of the marker body in the cameras' frame [m, 1]; `valid` is 0 when they lost it."""
+
+    p_M: Vec3
+    q_MB: Quat
+    valid: Scalar
+
+
+class PoseMemory(NamedTuple):
+    """The last pose, and how many there were."""
+
+    last: PoseReading
+    count: Scalar
+
+
+class PoseModel(NamedTuple):
+    """What a motion capture system was made of."""
+
+    part: MotionCapturePart
+    mounting: Mounting
+
+
+@lru_cache(maxsize=256)
+def motion_capture(part: MotionCapturePart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
+    """Cameras of these numbers; the marker body sits at its mounting and is turned with it"""
+    nothing = PoseReading(ZERO, IDENTITY, 0.0)
+
+    def measure(
+        state: State,
+        command: Command,
+        vehicle: Vehicle,
+        environment: Environment,
+        normals: Sequence[Scalar],
+        memory: PoseMemory,
+        dt: Scalar,
+    ) -> tuple[PoseReading, PoseMemory]:
+        """p_M = R(q_WM)ᵀ (p + R r − p_WM) + σ n,  q = q_WM* ⊗ q_WB ⊗ q_BS ⊗ exp(σ n)"""
+        p_W = state.p_W + rotate(state.q_WB, mounting.r_B)
+        p_M = rotate_inverse(part.q_WM, p_W - part.p_WM) + vector(normals, 0) * part.position_noise
+        turn = quat_exp(vector(normals, 3) * part.attitude_noise)
+        pose = PoseReading(p_M, conjugate(part.q_WM) * state.q_WB * mounting.q_BS * turn, 1.0)
+        valid = heard(normals[6], memory.count * dt, lost=part.lost, outages=part.outages)
+        said = held_where_lost(valid, pose, memory.last)
+        return said, PoseMemory(said, memory.count + 1.0)
+
+    return reading_sensor(
+        "motion_capture",
+        nothing,
+        ("m",) * 3 + ("1",) * 5,
+        measure,
+        name=name,
+        normals_needed=7,
+        initial=lambda vehicle, normals: PoseMemory(nothing, 0.0),
+        rate=part.rate,
+        delay=part.delay,
+        about=PoseModel(part, mounting),
+    )

@@ -1,0 +1,96 @@
+"""The optical flow sensor: how far the picture has turned about the lens' two axes since the last reading.
+
+The lens looks along its x axis, y and z are across. A point in the middle of the picture at distance s moves with the
+angular velocity of the line of sight relative to the lens: what the lens turns, and what it moves over s.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+from samara.algebra import Vec3, cross, rotate_inverse
+from samara.ops import clamp, logical_and, where
+from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.quantity import Quantity, Scalar
+from samara.sensors.range_finder import distance_along, ray_of
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+
+
+class OpticalFlowPart(NamedTuple):
+    """A flow sensor: noise of each reading, the largest flow it follows, and where it is in focus."""
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.5)]
+    noise: Annotated[float, Quantity("rad", 0.0, 1.0)]
+    fastest: Annotated[float, Quantity("rad/s", 0.1, 100.0)]
+    nearest: Annotated[float, Quantity("m", 0.0, 10.0)]
+    farthest: Annotated[float, Quantity("m", 0.1, 1000.0)]
+
+
+class FlowReading(NamedTuple):
+    """Angles turned through since the last reading, right-handed about the sensor's y and z axes [rad]; the time that took
+    [s]; 0 when it sees nothing."""
+
+    about_y: Scalar
+    about_z: Scalar
+    duration: Scalar
+    valid: Scalar
+
+
+class FlowModel(NamedTuple):
+    """What a flow sensor was made of."""
+
+    part: OpticalFlowPart
+    mounting: Mounting
+
+
+def flow_rate(state: State, mounting: Mounting, environment: Environment) -> tuple[Scalar, Scalar, Scalar]:
+    """(ω_y − v_z/s, ω_z + v_y/s, s): with v and ω of the lens in its own axes, s the distance along x  [rad/s, m]
+
+    Turning right-handed about y, and moving against z, both carry the picture the same way.
+    """
+    distance = distance_along(ray_of(state, mounting), environment)
+    v_B = rotate_inverse(state.q_WB, state.v_W) + cross(state.omega_B, mounting.r_B)
+    v_S: Vec3 = rotate_inverse(mounting.q_BS, v_B)
+    omega_S = rotate_inverse(mounting.q_BS, state.omega_B)
+    s = where(distance > 1e-3, distance, 1e-3)
+    return omega_S.y - v_S.z / s, omega_S.z + v_S.y / s, distance
+
+
+@lru_cache(maxsize=256)
+def optical_flow(part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
+    """A flow sensor of these numbers; its x axis is where it looks"""
+
+    def measure(
+        state: State,
+        command: Command,
+        vehicle: Vehicle,
+        environment: Environment,
+        normals: Sequence[Scalar],
+        memory: tuple[Scalar, Scalar],
+        dt: Scalar,
+    ) -> tuple[FlowReading, tuple[Scalar, Scalar]]:
+        """θ = ½ (ω_last + ω_now) dt + σ n: the flow over the period, by trapezium"""
+        y, z, distance = flow_rate(state, mounting, environment)
+        seen = logical_and(distance >= part.nearest, distance <= part.farthest)
+        rates = tuple(clamp(rate, -part.fastest, part.fastest) for rate in (y, z))
+        angles = [
+            0.5 * (last + now) * dt + part.noise * n
+            for last, now, n in zip(memory, rates, (normals[0], normals[1]), strict=True)
+        ]
+        valid = where(seen, 1.0, 0.0)
+        told = [where(seen, angle, 0.0) for angle in angles]
+        return FlowReading(told[0], told[1], dt, valid), (rates[0], rates[1])
+
+    return reading_sensor(
+        "optical_flow",
+        FlowReading(0.0, 0.0, 0.0, 0.0),
+        ("rad", "rad", "s", "1"),
+        measure,
+        name=name,
+        normals_needed=2,
+        initial=lambda vehicle, normals: (0.0, 0.0),
+        rate=part.rate,
+        delay=part.delay,
+        about=FlowModel(part, mounting),
+    )

@@ -1,0 +1,93 @@
+"""The range finder: how far the nearest surface is along its own x axis."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+from samara.algebra import EAST, Vec3, dot, rotate
+from samara.ops import equal, logical_and, logical_or, where
+from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.quantity import Quantity, Scalar
+from samara.sensors.error import quantised
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+
+NEVER = 1e9  # [m], to a surface that is not met
+
+
+class RangeFinderPart(NamedTuple):
+    """A range finder: the deviation of a reading is noise + noise_growth · distance."""
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.5)]
+    nearest: Annotated[float, Quantity("m", 0.0, 10.0)]
+    farthest: Annotated[float, Quantity("m", 0.1, 1000.0)]
+    noise: Annotated[float, Quantity("m", 0.0, 10.0)]
+    noise_growth: Annotated[float, Quantity("1", 0.0, 1.0)]
+    resolution: Annotated[float, Quantity("m", 0.0, 1.0)]
+
+
+class RangeReading(NamedTuple):
+    """The distance [m], and 1 when it is within what the part can see; else 0, and the distance is its end."""
+
+    distance: Scalar
+    valid: Scalar
+
+
+class Ray(NamedTuple):
+    """A half line: from a point along a unit vector."""
+
+    p_W: Vec3
+    direction_W: Vec3
+
+
+class RangeModel(NamedTuple):
+    """What a range finder was made of."""
+
+    part: RangeFinderPart
+    mounting: Mounting
+
+
+def ray_of(state: State, mounting: Mounting) -> Ray:
+    """From where the sensor is, along its x axis"""
+    axis_B = rotate(mounting.q_BS, EAST)
+    return Ray(state.p_W + rotate(state.q_WB, mounting.r_B), rotate(state.q_WB, axis_B))
+
+
+def distance_along(ray: Ray, environment: Environment) -> Scalar:
+    """s = (p₀ − p)·n / d·n where the ray meets the ground's plane ahead, else 1e9  [m]"""
+    ground = environment.ground
+    across = dot(ray.direction_W, ground.normal_W)
+    along = dot(ground.point_W - ray.p_W, ground.normal_W)
+    s = along / where(equal(across, 0.0), 1.0, across)
+    return where(logical_or(equal(across, 0.0), s < 0.0), NEVER, s)
+
+
+@lru_cache(maxsize=256)
+def range_finder(part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
+    """A range finder of these numbers; its x axis is where it looks"""
+
+    def measure(
+        state: State,
+        command: Command,
+        vehicle: Vehicle,
+        environment: Environment,
+        normals: Sequence[Scalar],
+    ) -> RangeReading:
+        """y = Q(s + (σ₀ + σ₁ s) n) for s within its limits"""
+        true = distance_along(ray_of(state, mounting), environment)
+        valid = where(logical_and(true >= part.nearest, true <= part.farthest), 1.0, 0.0)
+        end = where(true < part.nearest, part.nearest, part.farthest)
+        told = quantised(true + (part.noise + part.noise_growth * true) * normals[0], part.resolution)
+        return RangeReading(where(valid > 0.5, told, end), valid)
+
+    return reading_sensor(
+        "range_finder",
+        RangeReading(0.0, 0.0),
+        ("m", "1"),
+        measure,
+        name=name,
+        normals_needed=1,
+        rate=part.rate,
+        delay=part.delay,
+        about=RangeModel(part, mounting),
+    )

@@ -1,0 +1,628 @@
+"""Sensors: what they say is the truth at their place, with the errors their data sheets name and no others."""
+
+import math
+from dataclasses import replace
+
+import casadi
+import numpy as np
+import pytest
+
+import samara
+from samara.algebra import UP, Vec3, conjugate, quat_exp, quat_from_euler, quat_log, rotate
+from samara.arrays import flatten, unflatten
+from samara.frames import earth_from_geodetic, enu_from_geodetic
+from samara.physics.atmosphere import air_pressure
+from samara.physics.contact import Ground
+from samara.physics.multirotor import CALM, at_rest, derivative
+from samara.random import normals
+from samara.sensors import allan, part, part_names, place
+from samara.sensors.earth import HOME, magnetic_field
+from samara.sensors.error import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised
+from samara.sensors.imu import perfect
+from samara.sensors.loader import PartError, parse_part
+from samara.sensors.range_finder import Ray, distance_along
+from samara.sensors.sensor import IMU, Sensor
+from samara.sim.measuring import Measuring
+from samara.sim.plant import Plant
+from samara.trim import hover
+
+IRIS = samara.vehicle("iris")
+MANY = 40_000
+FOUR = 4.0 / math.sqrt(2.0 * MANY)  # four standard errors of a standard deviation, relative
+DOWN = quat_from_euler(0.0, math.pi / 2, 0.0)  # turns the sensor's x axis to the body's −z
+
+
+def flying(seed=0):
+    """A state in full motion, rotors turning."""
+    rng = np.random.default_rng(seed)
+    state, command = hover(IRIS)
+    v, w, p = (Vec3(*rng.uniform(-2.0, 2.0, 3).tolist()) for _ in range(3))
+    q = quat_from_euler(*rng.uniform(-0.5, 0.5, 3).tolist())
+    return state._replace(p_W=p + UP * 6.0, v_W=v, omega_B=w, q_WB=q), tuple(u * 1.1 for u in command)
+
+
+def told(sensor, state=None, command=None, *, environment=CALM, draws=None, memory=None, dt=None, vehicle=IRIS):
+    """One reading, without noise unless draws are given."""
+    at_hover, trim = hover(vehicle)
+    draws = draws if draws is not None else (0.0,) * sensor.normals_needed
+    given = (state or at_hover, command or trim, vehicle, environment, draws)
+    if sensor.initial is None:
+        return sensor.measure(*given)
+    if memory is None:
+        memory = sensor.initial(vehicle, (0.0,) * sensor.start_normals)
+    return sensor.measure(*given, memory, dt or 1.0 / sensor.rate)[0]
+
+
+def drawn(sensor, **more):
+    """40 000 readings of as many drones, each with a part of its own."""
+    n = np.arange(MANY)
+    start = normals(7, "start", n, 0, sensor.start_normals).T
+    memory = sensor.initial(IRIS, start) if sensor.initial else None
+    return told(sensor, draws=normals(7, "sample", n, 0, sensor.normals_needed).T, memory=memory, **more)
+
+
+def spread(samples):
+    return float(np.std(samples))
+
+
+def quiet(name, **more):
+    """A part whose random numbers are all 0."""
+    own = part(name)
+    kinds = ("noise", "wander", "drift", "gain", "offset", "iron", "resolution")
+    nothing = {key: 0.0 for key in own.numbers._fields if key.endswith(kinds)}
+    return own._replace(numbers=own.numbers._replace(**nothing, **more))
+
+
+# Inertial -----------------------------------------------------------------------------------------------------------
+
+
+def test_at_rest_an_accelerometer_reads_g_upwards_and_in_free_fall_nothing():
+    imu = perfect_imu()
+    g = IRIS["gravity"].acceleration
+    assert flatten(told(imu)) == pytest.approx([0.0, 0.0, g, 0.0, 0.0, 0.0], abs=1e-9)
+    falling = IRIS.without_effect("drag")
+    still = at_rest(falling, Vec3(0.0, 0.0, 50.0))
+    assert flatten(told(imu, still, (0.0,) * 4, vehicle=falling)) == pytest.approx([0.0] * 6, abs=1e-12)
+
+
+def perfect_imu(**mounting):
+    own = part("bmi088")
+    return own._replace(numbers=perfect(own.numbers)).sensor(**mounting)
+
+
+def test_at_a_lever_arm_in_steady_spin_it_reads_the_centripetal_acceleration():
+    """ω² r towards the axis, wherever it sits; free of any force the centre itself reads 0."""
+    free = IRIS.without_effect("drag", "damping", "gravity", "contact")
+    omega, r = 3.0, Vec3(0.3, -0.4, 0.1)
+    spinning = at_rest(free)._replace(omega_B=Vec3(0.0, 0.0, omega))
+    reading = told(perfect_imu(r_B=r), spinning, (0.0,) * 4, vehicle=free)
+    assert tuple(reading.specific_force_B) == pytest.approx((-(omega**2) * r.x, -(omega**2) * r.y, 0.0), abs=1e-12)
+
+
+def test_at_a_lever_arm_it_reads_the_second_derivative_of_its_own_path():
+    """Another road: the sensor's position along the motion, differentiated twice, less gravity, turned into the body."""
+    state, command = flying()
+    r, h = Vec3(0.11, -0.07, 0.05), 1e-4
+    reading = told(perfect_imu(r_B=r), state, command)
+    rate = derivative(state, command, IRIS)
+
+    def at(t):
+        p = np.array(state.p_W) + t * np.array(state.v_W) + 0.5 * t * t * np.array(rate.v_W)
+        turn = quat_exp(state.omega_B * t + rate.omega_B * (0.5 * t * t))
+        return p + np.array(rotate(state.q_WB * turn, r))
+
+    acceleration = (at(h) - 2.0 * at(0.0) + at(-h)) / h**2
+    g = np.array([0.0, 0.0, -IRIS["gravity"].acceleration])
+    expected = rotate(conjugate(state.q_WB), Vec3(*(acceleration - g)))
+    assert tuple(reading.specific_force_B) == pytest.approx(tuple(expected), abs=1e-5)
+
+
+def test_an_imu_that_is_turned_says_the_same_in_its_own_axes():
+    state, command = flying()
+    q_BS = quat_from_euler(0.2, -0.4, 2.0)
+    straight, turned = told(perfect_imu(), state, command), told(perfect_imu(q_BS=q_BS), state, command)
+    for own, other in zip(straight, turned, strict=True):
+        assert tuple(rotate(q_BS, other)) == pytest.approx(tuple(own), abs=1e-12)
+
+
+def test_the_noise_of_a_sample_is_the_density_over_the_root_of_its_time():
+    """σ = N/√dt, at two rates; no axis borrows from another."""
+    own = part("bmi088", residual=0.0, gyroscope={"bias_instability": 0.0}, accelerometer={"bias_instability": 0.0})
+    for dt in (0.004, 0.001):
+        reading = drawn(own.sensor(), dt=dt)
+        for triad, samples in (
+            (own.numbers.accelerometer, reading.specific_force_B),
+            (own.numbers.gyroscope, reading.omega_B),
+        ):
+            for density, axis in zip(triad.noise_density, samples, strict=True):
+                steps = triad.resolution / math.sqrt(12.0)
+                assert spread(axis) == pytest.approx(math.hypot(density / math.sqrt(dt), steps), rel=FOUR)
+    everything = np.stack(flatten(reading))
+    assert np.abs(np.corrcoef(everything) - np.eye(6)).max() < 4.5 / math.sqrt(MANY)
+
+
+def test_turn_on_bias_scale_and_misalignment_differ_from_part_to_part():
+    """b, S f and m × f at f = (0, 0, g): the spread of the z axis is √(b² + S²g²), of the others √(b² + m²g²)."""
+    still = {"noise_density": 0.0, "bias_instability": 0.0, "resolution": 0.0}
+    own = part("bmi088", residual=1.0, accelerometer=still, gyroscope=still)
+    f = drawn(own.sensor()).specific_force_B
+    a, g = own.numbers.accelerometer, IRIS["gravity"].acceleration
+    across, along = math.hypot(a.turn_on_bias, a.misalignment * g), math.hypot(a.turn_on_bias, a.scale * g)
+    assert [spread(axis) for axis in f] == pytest.approx([across, across, along], rel=FOUR)
+
+
+def test_readings_saturate_and_come_in_steps():
+    own = part("bmi088", residual=0.0)
+    fast = hover(IRIS)[0]._replace(omega_B=Vec3(50.0, -50.0, 1.0))
+    full = own.numbers.gyroscope.full_scale
+    omega = told(own.sensor(), fast).omega_B
+    step = own.numbers.gyroscope.resolution
+    assert (omega.x, omega.y) == pytest.approx((full, -full), abs=step)
+    assert omega.z == step * round(1.0 / step)
+    assert quantised(0.26, 0.1) == pytest.approx(0.3)
+    assert quantised(-0.26, 0.1) == pytest.approx(-0.3)
+
+
+def test_an_unbalanced_rotor_shakes_at_its_speed_with_its_force():
+    """|a| = U Ω²/m in the rotors' plane; sampled finely, the spectrum's line is at Ω."""
+    own = part("bmi088", imbalance=1e-6)
+    sensor = own._replace(numbers=perfect(own.numbers)._replace(imbalance=1e-6)).sensor()
+    state, command = hover(IRIS)
+    one = state._replace(rotor_speed=(state.rotor_speed[0], 0.0, 0.0, 0.0))
+    dt, memory, readings = 4e-4, sensor.initial(IRIS, (0.0,) * 24), []
+    calm = told(sensor, one, command, dt=dt, memory=memory._replace(phases=())).specific_force_B
+    for _ in range(512):
+        reading, memory = sensor.measure(one, command, IRIS, CALM, (0.0,) * 12, memory, dt)
+        readings.append(reading.specific_force_B - calm)
+    shake = np.array(readings)
+    speed = state.rotor_speed[0]
+    assert np.hypot(shake[:, 0], shake[:, 1]) == pytest.approx(np.full(512, 1e-6 * speed**2 / IRIS.mass), rel=1e-9)
+    assert np.abs(shake[:, 2]).max() < 1e-12
+    line = np.abs(np.fft.rfft(shake[:, 0] * np.hanning(512))).argmax() * 2.0 * math.pi / (512 * dt)
+    assert line == pytest.approx(speed, abs=2.0 * math.pi / (512 * dt))
+
+
+# Allan --------------------------------------------------------------------------------------------------------------
+
+
+def allan_deviation(samples, dt, m):
+    """The overlapping estimate, along the first axis: σ²(τ) = ⟨(θ(t+2τ) − 2θ(t+τ) + θ(t))²⟩ / 2τ², θ = ∫ y dt, τ = m dt"""
+    theta = np.concatenate([np.zeros((1, *samples.shape[1:])), np.cumsum(samples, axis=0) * dt])
+    second = theta[2 * m :] - 2.0 * theta[m:-m] + theta[: -2 * m]
+    return np.sqrt((second**2).mean(axis=0) / (2.0 * (m * dt) ** 2))
+
+
+@pytest.fixture(scope="module")
+def hour():
+    """What 200 BMI088 say in an hour on the bench, once a second: (3600, 3, 200) of gyroscope and accelerometer."""
+    still, drones, rate = {"resolution": 0.0}, 200, 1.0
+    sensor = part("bmi088", rate=rate, gyroscope=still, accelerometer=still).sensor()
+    plant = Plant(IRIS, n=drones)
+    state, command = hover(IRIS)
+    plant.state[:] = np.array(flatten(state))[:, None]
+    plant.command[:] = np.array(command)[:, None]
+    measuring = Measuring(sensor, IRIS, np.arange(drones), seed=5, axis_us=round(1e6 / rate))
+    rows = np.empty((int(3600 * rate), 6, drones))
+    for tick in range(len(rows)):
+        measuring.update(plant, tick)
+        rows[tick] = measuring.said
+    return {"gyroscope": rows[:, 3:], "accelerometer": rows[:, :3]}
+
+
+def test_the_constants_of_the_drift_are_those_of_its_allan_deviation():
+    """Of a Gauss–Markov process: σ_A²(τ) = (2 T/τ)(1 − (T/2τ)(3 − 4e^{−τ/T} + e^{−2τ/T})); flicker noise: √(2 ln 2/π)"""
+
+    def deviation(x):
+        return np.sqrt(2.0 / x * (1.0 - (3.0 - 4.0 * np.exp(-x) + np.exp(-2.0 * x)) / (2.0 * x)))
+
+    x = np.linspace(1.0, 3.0, 200_001)
+    assert deviation(x).max() == pytest.approx(ALLAN_PEAK, abs=1e-4)
+    assert x[deviation(x).argmax()] == pytest.approx(ALLAN_PEAK_AT, abs=1e-3)
+    assert pytest.approx(math.sqrt(2.0 * math.log(2.0) / math.pi), abs=1e-4) == ALLAN_FLOOR
+
+
+def test_the_allan_deviation_one_can_ask_for_is_that_of_a_straight_sum(hour):
+    """Means of non-overlapping halves differ by √2 σ(τ): exact where nothing overlaps, τ half of the time"""
+    y = hour["gyroscope"][:, 0, 0]
+    found = allan.allan_deviation(y, 1.0, [1.0, 1800.0])
+    assert found[1] == pytest.approx(abs(y[:1800].mean() - y[1800:].mean()) / math.sqrt(2.0), rel=1e-9)
+    assert found[0] == pytest.approx(allan_deviation(y, 1.0, 1), rel=1e-9)
+    with pytest.raises(ValueError, match="an averaging time is 2000 s; expected one from 1 s to 1800 s"):
+        allan.allan_deviation(y, 1.0, [2000.0])
+
+
+@pytest.mark.parametrize("kind", ["gyroscope", "accelerometer"])
+def test_the_allan_deviation_at_one_second_is_the_data_sheets_noise_density(hour, kind):
+    """Within 5 % for every single part: an hour has 3600 pairs, good to 1.4 %; and within 0.5 % for all together."""
+    triad = getattr(part("bmi088").numbers, kind)
+    found = allan_deviation(hour[kind], 1.0, 1)
+    for own, density in zip(found, triad.noise_density, strict=True):
+        assert own == pytest.approx(np.full(200, density), rel=0.05)
+        assert math.sqrt((own**2).mean()) == pytest.approx(density, rel=0.005)
+
+
+@pytest.mark.parametrize("kind", ["gyroscope", "accelerometer"])
+def test_the_allan_deviation_at_the_bias_floor_is_the_data_sheets_bias_instability(hour, kind):
+    """√((0.664 B)² + N²/τ) within 5 % where the drift peaks, τ = 1.893 T.
+
+    An hour holds 2.5 such times of the gyroscope: one part's figure is good to 40 % only. 200 parts of three axes give 1.7 %,
+    so that 5 % is three standard errors; of the accelerometer, with 25 such times, ten.
+    """
+    triad = getattr(part("bmi088").numbers, kind)
+    m = round(ALLAN_PEAK_AT * triad.bias_time)
+    found = math.sqrt((allan_deviation(hour[kind], 1.0, m) ** 2).mean())
+    noise = sum(density**2 for density in triad.noise_density) / 3.0 / m
+    floor = math.sqrt(2.0 * math.log(2.0) / math.pi) * triad.bias_instability
+    assert found == pytest.approx(math.hypot(floor, math.sqrt(noise)), rel=0.05)
+    assert math.sqrt(found**2 - noise) == pytest.approx(floor, rel=0.05)  # the drift's own share
+
+
+# On Earth -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("year", "height", "latitude", "longitude", "field"),
+    [
+        (2020.0, 0.0, 80.0, 0.0, (6570.4, -146.3, 54606.0)),
+        (2020.0, 0.0, 0.0, 120.0, (39624.3, 109.9, -10932.5)),
+        (2020.0, 0.0, -80.0, -120.0, (5940.6, 15772.1, -52480.8)),
+    ],
+)
+def test_the_magnetic_field_is_the_world_magnetic_models(year, height, latitude, longitude, field):
+    """The test values published with WMM2020: north, east, down [nT]"""
+    found = magnetic_field(place(latitude, longitude, height, year))
+    assert (found.y * 1e9, found.x * 1e9, -found.z * 1e9) == pytest.approx(field, abs=0.06)
+
+
+def test_a_year_without_a_model_and_a_place_that_is_none_are_refused():
+    with pytest.raises(ValueError, match="the magnetic field of the year 2040 is not known"):
+        magnetic_field(place(0.0, 0.0, 0.0, 2040.0))
+    with pytest.raises(ValueError, match=r"latitude_deg is 91.0; expected a number within \[-90, 90\]"):
+        place(91.0, 0.0)
+
+
+def test_a_magnetometer_reads_the_field_turned_into_its_axes():
+    q, q_BS = quat_from_euler(0.3, 0.2, 1.0), quat_from_euler(0.0, 0.0, 0.7)
+    reading = told(quiet("bmm150").sensor(q_BS=q_BS), hover(IRIS)[0]._replace(q_WB=q))
+    assert tuple(rotate(q * q_BS, reading.field_B)) == pytest.approx(tuple(magnetic_field(HOME)), abs=1e-18)
+
+
+def test_iron_and_noise_spread_the_magnetometer_as_told():
+    """Each axis: hard iron and noise, and soft iron times the components of the field."""
+    own = part("bmm150", residual=1.0)
+    numbers, B = own.numbers, magnetic_field(HOME)
+    steps = numbers.resolution / math.sqrt(12.0)
+    others = math.hypot(numbers.noise, numbers.hard_iron, steps, numbers.soft_iron * math.hypot(*B))
+    for axis in drawn(own.sensor()).field_B:
+        assert spread(axis) == pytest.approx(others, rel=FOUR)
+
+
+def test_a_barometer_reads_the_standard_atmosphere_where_it_sits():
+    state = hover(IRIS, Vec3(0.0, 0.0, 30.0))[0]
+    reading = told(quiet("bmp388").sensor(r_B=(0.0, 0.0, 2.0)), state)
+    assert reading.pressure == pytest.approx(air_pressure(HOME.origin.altitude + 32.0), rel=1e-14)
+
+
+def test_the_barometer_has_white_noise_and_a_drift_that_forgets():
+    own = part("bmp388", resolution=0.0)
+    sensor, numbers = own.sensor(), own.numbers
+    start = sensor.initial(IRIS, normals(1, "a", np.arange(MANY), 0, 1).T)
+    state, command = hover(IRIS)
+    later = (0.0 * start[0],)
+    nothing = (np.zeros(MANY), normals(1, "b", np.arange(MANY), 0, 1)[:, 0])
+    _, later = sensor.measure(state, command, IRIS, CALM, nothing, start, numbers.drift_time)
+    assert spread(start[0]) == pytest.approx(numbers.drift, rel=FOUR)
+    assert spread(later[0]) == pytest.approx(numbers.drift, rel=FOUR)
+    assert np.corrcoef(start[0], later[0])[0, 1] == pytest.approx(math.exp(-1.0), abs=4.0 / math.sqrt(MANY))
+    assert spread(drawn(sensor).pressure) == pytest.approx(math.hypot(numbers.noise, numbers.drift), rel=FOUR)
+
+
+def test_moving_air_leaks_into_a_barometer():
+    """c ½ρV² of the airspeed, and c T/4A of the rotors: hovering, T = m g over four discs"""
+    state = hover(IRIS)[0]._replace(v_W=Vec3(6.0, 0.0, 0.0))
+    calm = told(quiet("bmp388").sensor(), state).pressure
+    windy = told(quiet("bmp388", airspeed_pressure=0.4).sensor(), state).pressure
+    assert windy - calm == pytest.approx(0.4 * 0.5 * CALM.air_density * 36.0, rel=1e-6)
+    hovering = [told(quiet("bmp388", rotor_pressure=c).sensor()).pressure for c in (0.0, -0.5)]
+    discs = 4.0 * math.pi * IRIS.rotors[0].radius ** 2
+    weight = IRIS.mass * IRIS["gravity"].acceleration
+    assert hovering[1] - hovering[0] == pytest.approx(-0.5 * weight / (4.0 * discs), rel=1e-6)
+
+
+def test_a_gps_fix_is_the_antennas_place_on_the_ellipsoid():
+    """Back through the Earth-centred frame, by the difference of two long vectors: to a micrometre, their rounding"""
+    state, command = flying()
+    r = Vec3(0.1, 0.05, 0.2)
+    reading = told(quiet("neo-m9n").sensor(r_B=r), state, command)
+    antenna = state.p_W + rotate(state.q_WB, r)
+    assert tuple(enu_from_geodetic(reading.place, HOME.origin)) == pytest.approx(tuple(antenna), abs=1e-8)
+    long = np.array(earth_from_geodetic(reading.place)) - np.array(earth_from_geodetic(HOME.origin))
+    assert np.linalg.norm(long) == pytest.approx(np.linalg.norm(antenna), abs=1e-8)
+    h = 1e-6
+    ahead = state.p_W + state.v_W * h + rotate(state.q_WB * quat_exp(state.omega_B * h), r)
+    assert tuple(reading.v_W) == pytest.approx(tuple((ahead - antenna) / h), abs=1e-4)
+
+
+def test_the_errors_of_a_fix_are_noise_and_wander():
+    own = part("neo-m9n")
+    reading, numbers = drawn(own.sensor()), own.numbers
+    error = enu_from_geodetic(reading.place, HOME.origin)
+    across = math.hypot(numbers.horizontal_noise, numbers.horizontal_wander)
+    along = math.hypot(numbers.vertical_noise, numbers.vertical_wander)
+    assert [spread(axis) for axis in error] == pytest.approx([across, across, along], rel=FOUR)
+    assert [spread(axis) for axis in reading.v_W] == pytest.approx([numbers.velocity_noise] * 3, rel=FOUR)
+
+
+def test_fixes_are_lost_as_often_as_told_and_in_an_outage_always():
+    reading = drawn(part("neo-m9n", lost=0.2).sensor())
+    assert reading.valid.mean() == pytest.approx(0.8, abs=4.0 * math.sqrt(0.16 / MANY))
+    sensor = part("neo-m9n", outages=[[1.0, 2.5]]).sensor()
+    memory, valid = sensor.initial(IRIS, (0.0,) * 3), []
+    for _ in range(40):
+        fix, memory = sensor.measure(*hover(IRIS), IRIS, CALM, (0.0,) * 10, memory, 0.1)
+        valid.append(fix.valid)
+    lost = [k for k, own in enumerate(valid) if own == 0.0]
+    assert lost == list(range(10, 25))
+
+
+# Looking down -------------------------------------------------------------------------------------------------------
+
+
+def test_a_range_finder_measures_where_its_ray_meets_the_plane():
+    """Another road: p + s d = c + a t₁ + b t₂ as three equations for s, a, b"""
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        normal, d, p, c = rng.normal(size=(4, 3))
+        normal, d = normal / np.linalg.norm(normal), d / np.linalg.norm(d)
+        t1 = np.cross(normal, [1.0, 2.0, 3.0])
+        s, *_ = np.linalg.solve(np.stack([d, -t1, -np.cross(normal, t1)], axis=1), c - p)
+        ground = Ground(Vec3(*c.tolist()), Vec3(*normal.tolist()))
+        found = distance_along(Ray(Vec3(*p.tolist()), Vec3(*d.tolist())), CALM._replace(ground=ground))
+        assert found == pytest.approx(s if s >= 0.0 else 1e9, rel=1e-9)
+
+
+def test_a_leaning_range_finder_reads_the_slanted_distance_and_says_when_it_cannot():
+    sensor = quiet("vl53l1x", noise_growth=0.0).sensor(q_BS=DOWN)
+    above = hover(IRIS, Vec3(0.0, 0.0, 2.0))[0]
+    leaning = above._replace(q_WB=quat_from_euler(0.4, 0.0, 0.0))
+    assert tuple(told(sensor, above)) == pytest.approx((2.0, 1.0), abs=1e-12)
+    assert tuple(told(sensor, leaning)) == pytest.approx((2.0 / math.cos(0.4), 1.0), rel=1e-12)
+    assert tuple(told(sensor, hover(IRIS, Vec3(0.0, 0.0, 5.0))[0])) == (4.0, 0.0)
+    assert tuple(told(sensor, above._replace(q_WB=quat_from_euler(math.pi, 0.0, 0.0)))) == (4.0, 0.0)
+    assert tuple(told(sensor, above._replace(p_W=Vec3(0.0, 0.0, 0.01)))) == (0.04, 0.0)
+
+
+def test_the_noise_of_a_range_grows_with_it():
+    own = part("vl53l1x", resolution=0.0)
+    for height in (0.5, 3.0):
+        distance = drawn(own.sensor(q_BS=DOWN), state=hover(IRIS, Vec3(0.0, 0.0, height))[0]).distance
+        expected = own.numbers.noise + own.numbers.noise_growth * height
+        assert spread(distance) == pytest.approx(expected, rel=FOUR)
+
+
+def test_optical_flow_is_how_a_point_of_the_ground_moves_in_the_picture():
+    """Another road: the ground point in the middle of the picture, seen from the lens a moment later"""
+    r, dt = Vec3(0.05, -0.02, -0.03), 1e-6
+    sensor = part("pmw3901", noise=0.0).sensor(r_B=r, q_BS=DOWN)
+    state, command = flying()
+    own = sensor.initial(IRIS, ())
+    _, own = sensor.measure(state, command, IRIS, CALM, (0.0, 0.0), own, dt)
+    reading, _ = sensor.measure(state, command, IRIS, CALM, (0.0, 0.0), own, dt)
+    lens = state.p_W + rotate(state.q_WB, r)
+    looking = rotate(state.q_WB * DOWN, Vec3(1.0, 0.0, 0.0))
+    point = lens + looking * (-lens.z / looking.z)
+    q_after = state.q_WB * quat_exp(state.omega_B * dt)
+    lens_after = state.p_W + state.v_W * dt + rotate(q_after, r)
+    seen = rotate(conjugate(q_after * DOWN), point - lens_after)
+    about_y, about_z = math.atan2(seen.z, seen.x), -math.atan2(seen.y, seen.x)
+    assert (reading.about_y, reading.about_z) == pytest.approx((about_y, about_z), rel=1e-4)
+    assert reading.valid == 1.0
+
+
+def test_flow_over_the_ground_is_speed_over_height_times_the_period():
+    sensor = part("pmw3901", noise=0.0).sensor(q_BS=DOWN)
+    state = hover(IRIS, Vec3(0.0, 0.0, 4.0))[0]._replace(v_W=Vec3(0.0, 2.0, 0.0))
+    reading = told(sensor, state, memory=(0.0, 0.5))
+    assert reading.about_z == pytest.approx(
+        0.5 / 50.0
+    )  # body y is the lens' y: right-handed about its z, which is forward
+    assert reading.about_y == pytest.approx(0.0, abs=1e-12)
+    assert told(sensor, state._replace(p_W=Vec3(0.0, 0.0, 31.0))).valid == 0.0
+    noisy = drawn(part("pmw3901").sensor(q_BS=DOWN), state=state)
+    assert spread(noisy.about_y) == pytest.approx(part("pmw3901").numbers.noise, rel=FOUR)
+
+
+# Cameras and batteries ----------------------------------------------------------------------------------------------
+
+
+def test_motion_capture_tells_the_pose_in_its_own_frame():
+    state, command = flying()
+    q_WM, p_WM, r = quat_from_euler(0.1, 0.2, 0.3), Vec3(1.0, 2.0, 3.0), Vec3(0.0, 0.0, 0.04)
+    own = quiet("vicon", q_WM=q_WM, p_WM=p_WM)
+    reading = told(own.sensor(r_B=r), state, command)
+    marker = state.p_W + rotate(state.q_WB, r)
+    assert tuple(p_WM + rotate(q_WM, reading.p_M)) == pytest.approx(tuple(marker), abs=1e-12)
+    assert tuple(quat_log(conjugate(state.q_WB) * q_WM * reading.q_MB)) == pytest.approx((0.0,) * 3, abs=1e-12)
+
+
+def test_the_noise_of_a_pose_is_as_told():
+    own = part("vicon")
+    reading = drawn(own.sensor())
+    turn = quat_log(reading.q_MB)
+    assert [spread(axis) for axis in reading.p_M] == pytest.approx([own.numbers.position_noise] * 3, rel=FOUR)
+    assert [spread(axis) for axis in turn] == pytest.approx([own.numbers.attitude_noise] * 3, rel=FOUR)
+
+
+def test_a_battery_monitor_reads_a_bus_that_obeys_kirchhoff():
+    """V = OCV − R I of the pack: the two readings without error agree"""
+    reading = told(quiet("power-module").sensor())
+    pack = IRIS["battery"][0]
+    assert reading.current > 1.0
+    assert reading.voltage == pytest.approx(pack.table_voltage[-1] - pack.resistance * reading.current, rel=1e-9)
+
+
+def test_gain_offset_and_noise_of_the_battery_monitor_are_as_told():
+    own = part("power-module", voltage_resolution=0.0, current_resolution=0.0)
+    true, reading, numbers = told(quiet("power-module").sensor()), drawn(own.sensor()), own.numbers
+    expected = math.hypot(numbers.voltage_gain * true.voltage, numbers.voltage_noise)
+    assert spread(reading.voltage) == pytest.approx(expected, rel=FOUR)
+    expected = math.hypot(numbers.current_gain * true.current, numbers.current_offset, numbers.current_noise)
+    assert spread(reading.current) == pytest.approx(expected, rel=FOUR)
+
+
+def test_a_vehicle_without_a_battery_has_nothing_to_monitor():
+    with pytest.raises(ValueError, match="vehicle 'crazyflie' has no battery to monitor"):
+        told(part("power-module").sensor(), vehicle=samara.vehicle("crazyflie"))
+
+
+# In time ------------------------------------------------------------------------------------------------------------
+
+
+def ticking():
+    """A plant whose x is the tick it is at."""
+    plant = Plant(IRIS, n=2)
+    plant.state[:] = np.array(flatten(at_rest(IRIS)))[:, None]
+    return plant
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(("rate", "delay"), [(250.0, 0.0), (250.0, 0.012), (50.0, 0.1), (25.0, 0.004), (10.0, 0.0)])
+def test_a_sensor_is_sampled_at_its_rate_and_heard_exactly_its_delay_later(traced, rate, delay):
+    x = Sensor("x", ("x",), ("m",), lambda s, *_: (s.p_W.x,), rate=rate, delay=delay, traced=traced)
+    plant, every, late = ticking(), round(250.0 / rate), round(delay * 250.0)
+    measuring = Measuring(x, IRIS, np.arange(2), axis_us=4000)
+    heard = {}
+    for tick in range(200):
+        plant.state[0] = float(tick)
+        if measuring.update(plant, tick):
+            heard[tick] = measuring.said[0].tolist()
+            assert measuring.fresh.tolist() == [1.0, 1.0]
+            measuring.fresh[:] = 0.0
+        assert measuring.fresh.tolist() == [0.0, 0.0]
+    assert heard == {k: [float(k - late)] * 2 for k in range(late, 200, 1) if (k - late) % every == 0}
+
+
+def test_a_rate_that_does_not_divide_the_axis_and_a_delay_between_its_ticks_are_refused():
+    x = Sensor("x", ("x",), ("m",), lambda s, *_: (s.p_W.x,), rate=100.0)
+    with pytest.raises(
+        ValueError, match="sensor 'x' samples at 100 Hz, which does not divide the sensor axis of 250 Hz"
+    ):
+        Measuring(x, IRIS, np.arange(1), axis_us=4000)
+    late = replace(x, rate=0.0, delay=0.005)
+    with pytest.raises(
+        ValueError, match=r"expected a multiple of the sensor axis' 0.004 s: the nearest are 0.004 s and"
+    ):
+        Measuring(late, IRIS, np.arange(1), axis_us=4000)
+    with pytest.raises(ValueError, match=r"sensor 'x' has a rate of -1.0 Hz"):
+        replace(x, rate=-1.0)
+
+
+def hundred_readings(names, drones, seed):
+    sensors = [part(name).sensor() for name in names]
+    plant = Plant(IRIS, n=len(drones))
+    state, command = flying()
+    plant.state[:], plant.command[:] = np.array(flatten(state))[:, None], np.array(command)[:, None]
+    own = [Measuring(sensor, IRIS, np.array(drones), seed=seed, axis_us=4000) for sensor in sensors]
+    rows = []
+    for tick in range(100):
+        for measuring in own:
+            measuring.update(plant, tick)
+        rows.append(np.concatenate([measuring.said for measuring in own]))
+    return np.array(rows)
+
+
+def test_a_batch_is_its_drones_and_a_seed_is_its_samples():
+    """Bit for bit: nine drones at once are those nine alone; the same seed is the same, another is another."""
+    names = ("bmi088", "neo-m9n", "bmp388", "bmm150")
+    together = hundred_readings(names, range(9), 4)
+    for drone in (0, 5, 8):
+        assert np.array_equal(hundred_readings(names, [drone], 4)[:, :, 0], together[:, :, drone])
+    assert np.array_equal(hundred_readings(names, range(9), 4), together)
+    assert not np.array_equal(hundred_readings(names, range(9), 5), together)
+
+
+@pytest.mark.parametrize("name", part_names())
+def test_every_part_is_the_same_function_of_floats_arrays_and_symbols(name):
+    sensor = part(name).sensor(r_B=(0.02, -0.01, 0.03), q_BS=DOWN)
+    state, command = flying()
+    draws = normals(2, "x", 0, 0, sensor.normals_needed).tolist()
+    memory = sensor.initial(IRIS, normals(2, "y", 0, 0, sensor.start_normals).tolist()) if sensor.initial else ()
+    given = (state, command, tuple(draws), memory, 0.02)
+
+    def call(state, command, draws, memory, dt):
+        if sensor.initial is None:
+            return sensor.measure(state, command, IRIS, CALM, draws)
+        return sensor.measure(state, command, IRIS, CALM, draws, memory, dt)
+
+    by_float = np.array(flatten(call(*given)), dtype=float)
+    leaves = [np.full(3, leaf) for leaf in flatten(given)]
+    by_array = np.stack(np.broadcast_arrays(*flatten(call(*unflatten(given, iter(leaves)))), np.zeros(3))[:-1])
+    x = casadi.SX.sym("x", len(leaves))
+    traced = flatten(call(*unflatten(given, iter(x[i] for i in range(len(leaves))))))
+    by_symbol = np.array(casadi.Function("f", [x], [casadi.vertcat(*traced)])(flatten(given)))[:, 0]
+    assert by_array == pytest.approx(np.repeat(by_float[:, None], 3, axis=1), rel=1e-12, abs=1e-12)
+    assert by_symbol == pytest.approx(by_float, rel=1e-12, abs=1e-12)
+
+
+# Parts --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", part_names())
+def test_every_number_of_a_part_says_where_it_is_from(name):
+    own = part(name)
+    given = [key for key, source in own.sources if source.startswith(("data sheet", "assumed"))]
+    assert len(given) == len(own.sources) >= 5
+    assert own.sensor() is part(name).sensor()  # drones with equal sensors are computed together
+
+
+BAROMETER = """kind = "barometer"
+rate = { value = 50, unit = "Hz", source = "s" }
+delay = { value = 5, unit = "ms", source = "s" }
+noise = { value = 0.02, unit = "hPa", source = "s" }
+drift = { value = 0, unit = "Pa", source = "s" }
+drift_time = { value = 10, unit = "s", source = "s" }
+resolution = { value = 0, unit = "Pa", source = "s" }
+airspeed_pressure = { value = 0, unit = "1", source = "s" }
+rotor_pressure = { value = 0, unit = "1", source = "s" }
+"""
+
+
+def test_a_part_of_ones_own_is_a_file(tmp_path):
+    (tmp_path / "mine.toml").write_text(BAROMETER)
+    own = part(tmp_path / "mine.toml", drift=3.0)
+    assert (own.name, own.numbers.noise, own.numbers.delay, own.numbers.drift) == ("mine", 2.0, 0.005, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ('kind = "barometer"', 'kind = "sonar"', "x.toml: kind = 'sonar': expected one of imu,"),
+        ("noise =", "nose =", "x.toml: nose: expected only rate, delay, noise"),
+        ('0.02, unit = "hPa"', '0.02, unit = "bar"', "x.toml: noise has the unit 'bar': expected 'Pa' or 'hPa'"),
+        ("value = 10,", "value = -10,", "x.toml: drift_time = -10: expected a positive number"),
+        ("value = 10,", "value = nan,", "x.toml: drift_time = nan: expected a finite number"),
+        ('{ value = 50, unit = "Hz", source = "s" }', "50", "x.toml: rate = 50: expected { value, unit, source }"),
+        ("drift_time = {", "#", "x.toml: drift_time is missing"),
+        ('kind = "barometer"', 'schema = 2\nkind = "barometer"', "x.toml: schema = 2: expected 1"),
+        ("kind", "kind =", "x.toml: is not TOML"),
+    ],
+)
+def test_a_bad_part_gets_one_sentence(before, after, sentence):
+    assert before in BAROMETER
+    with pytest.raises(PartError) as caught:
+        parse_part(BAROMETER.replace(before, after, 1), "x.toml")
+    assert str(caught.value).startswith(sentence)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_part_that_is_not_there_and_a_number_it_does_not_have_are_refused():
+    with pytest.raises(PartError, match=r"no part 'bmi999'; expected a .toml file or one of bmi088,"):
+        part("bmi999")
+    with pytest.raises(PartError, match=r"bmi088.gyroscope: there is no 'nose'; expected one of noise_density,"):
+        part("bmi088", gyroscope={"nose": 1.0})
+
+
+def test_a_drift_of_zero_instability_is_none_and_the_ideal_imu_is_unchanged():
+    assert drift_sigma(0.0) == 0.0
+    state, command = flying()
+    assert IMU.measure(state, command, IRIS, CALM, ()) == pytest.approx(flatten(told(perfect_imu(), state, command)))
