@@ -5,7 +5,7 @@ STAMP := .venv/installed
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install fly test check bench verify clean
+.PHONY: help install fly test check bench gallery verify clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ bench/.venv/installed: bench/peers.txt
 	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv
 	bench/.venv/bin/python -m pip install --quiet --requirement bench/peers.txt
 	@touch $@
+
+gallery: install ## draw every picture of the documentation again
+	$(BIN)/python -m samara.view.gallery docs/images
 
 verify: check ## the long tests, lint and types
 	$(PYTEST) -m long

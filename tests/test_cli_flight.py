@@ -30,10 +30,11 @@ def test_fly_leaves_recording_picture_and_report(flown):
     """At 3 s of `hover` it has not landed: what the scenario expects is not true, and the status says so."""
     folder, status = flown
     assert status == 1
-    assert sorted(path.name for path in folder.iterdir()) == ["run.mcap", "run.md", "run.png"]
-    report = (folder / "run.md").read_text(encoding="utf-8")
-    assert "✗ landed at the end" in report
-    assert "✓ no crash" in report
+    assert sorted(path.name for path in folder.iterdir()) == ["report.html", "run.mcap", "run.png"]
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    assert '<span class="bad">✗ </span>landed at the end' in report
+    assert '<span class="good">✓ </span>no crash' in report
+    assert "samara fly hover --set duration=3" in report
     assert "samara replay run.mcap" in report
     assert (folder / "run.png").read_bytes().startswith(b"\x89PNG")
     assert load_run(folder / "run.mcap").time[-1] == 3.0
@@ -53,7 +54,9 @@ def test_fly_says_what_was_expected_and_ends_with_0_when_it_is_true(monkeypatch,
 def test_two_runs_into_one_folder_keep_both(monkeypatch, capsys, tmp_path):
     for _ in range(2):
         call(monkeypatch, capsys, "fly", "hover", "--set", "duration=0.2", "--out", str(tmp_path))
-    assert {"run.mcap", "run-2.mcap", "run.png", "run-2.png"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"run.mcap", "run-2.mcap", "run.png", "run-2.png", "report.html", "report-2.html"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
     assert load_run(tmp_path / "run.mcap").time[-1] == load_run(tmp_path / "run-2.mcap").time[-1] == 0.2
 
 

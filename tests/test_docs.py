@@ -57,6 +57,7 @@ def test_pages_have_python_to_run():
         "docs/trajectories.md",
         "docs/scenarios.md",
         "docs/recording.md",
+        "docs/plots.md",
         "docs/control.md",
         "docs/controllers.md",
         "docs/ilqr.md",

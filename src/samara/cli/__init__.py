@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from samara.cli import compare, demo, export, flight, plan, validate, vehicles
+from samara.cli import compare, demo, export, flight, look, plan, validate, vehicles, view
 
 INTERRUPTED = 130
 
@@ -49,6 +49,8 @@ def options(
 
 app.command("vehicles")(vehicles.list_vehicles)
 flight.add_to(app)
+look.add_to(app)
+app.command("view")(view.view)
 app.command("compare")(compare.compare)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)

@@ -60,3 +60,27 @@ def export_parquet(
 
     for path in write(read_recording(run), out or run.with_suffix("")):
         typer.echo(str(path))
+
+
+@app.command("foxglove-layout")
+def export_foxglove_layout(
+    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording unless told.")] = None,
+) -> None:
+    """Write a layout for Foxglove: the drones in space, plots of position, attitude and motors by the run's topics."""
+    from samara.sim.recording import read_recording
+    from samara.view.foxglove_layout import write_layout
+
+    typer.echo(str(write_layout(read_recording(run), out or run.with_suffix(".layout.json"))))
+
+
+@app.command("rerun")
+def export_rerun(
+    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording unless told.")] = None,
+) -> None:
+    """Write a recording for Rerun: moving drones, paths, every number over time."""
+    from samara.sim.run import load_run
+    from samara.view.rerun_file import write_rerun
+
+    typer.echo(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))

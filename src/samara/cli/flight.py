@@ -1,6 +1,7 @@
 """`samara fly` and what goes with it: scenarios, check, replay, diff, info."""
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from samara.cli.screen import console
+from samara.cli.view import Browser, Port, Speed, watched
 
 if TYPE_CHECKING:
     from samara.sim.run import Run
@@ -36,14 +38,26 @@ def fly(
         Path | None,
         typer.Option("--out", help="The folder for recording, picture and report; out/<scenario> unless told."),
     ] = None,
+    autopilot: Annotated[
+        str | None, typer.Option("--autopilot", help="Let a real autopilot fly: px4, ardupilot or betaflight.")
+    ] = None,
+    binary: Annotated[Path | None, typer.Option("--binary", help="The autopilot's program, started here.")] = None,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Wait for an autopilot that is started elsewhere.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--view", help="Show the flight in the browser, by the clock.")] = False,
+    speed: Speed = 1.0,
+    port: Port = 8080,
+    browser: Browser = True,
 ) -> None:
     """Fly a scenario. Leaves a recording, a picture and a report; fails when what the scenario expects does not come true."""
     from samara.sim.fly import fly as fly_it
     from samara.sim.run import judge
     from samara.sim.scenario_file import load_scenario, setting
-    from samara.view.run import draw_run, write_report
+    from samara.view.report import Flown, write_report
+    from samara.view.run import draw_run
 
-    changes = dict(setting(text) for text in settings or [])
+    changes = {**_flown_by(autopilot, binary, connect), **dict(setting(text) for text in settings or [])}
     if vehicle is not None:
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
     own = load_scenario(scenario, changes)
@@ -53,7 +67,10 @@ def fly(
     clock = Clock()
     with _progress(f"flying {own.name}", own.duration, clock) as progress:
         try:
-            run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress)
+            if watch:
+                run = watched(own, path, speed, port, browser, progress)
+            else:
+                run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress, tell=_said)
         except KeyboardInterrupt:
             screen.print(f"stopped; {path} holds what was flown")
             raise typer.Exit(INTERRUPTED) from None
@@ -64,15 +81,43 @@ def fly(
     for each in judged:
         mark = "[green]✓[/green]" if each.true else "[red]✗[/red]"
         screen.print(f"{mark} expected: {each.text}", highlight=False)
-    picture, report = (path.with_suffix(ending) for ending in (".png", ".md"))
-    draw_run(run, picture)
-    write_report(run, judged, report, picture.name, path.name)
+    picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
+    with screen.status("drawing"):
+        draw_run(run, picture)
+        write_report([Flown(str(path), run, _typed(scenario, settings, vehicle))], report, judged, picture)
     screen.print(f"recording {path}\npicture   {picture}\nreport    {report}", highlight=False)
     if run.problem:
         screen.print(f"samara: {run.problem}", markup=False)
         raise typer.Exit(FAILED)
     if not all(each.true for each in judged):
         raise typer.Exit(FAILED)
+
+
+def _said(sentence: str) -> None:
+    console().print(sentence, markup=False, highlight=False)
+
+
+def _flown_by(autopilot: str | None, binary: Path | None, connect: bool) -> dict[str, Any]:
+    """The setting that lets an autopilot fly: started from its program, or waited for."""
+    if autopilot is None:
+        if binary is not None or connect:
+            raise ValueError("--binary and --connect say where an autopilot is; expected --autopilot with them")
+        return {}
+    from samara.link.autopilot import USUAL_RATE
+    from samara.link.process import usual_binary
+
+    if autopilot not in USUAL_RATE:
+        raise ValueError(f"--autopilot {autopilot!r}: expected one of {', '.join(USUAL_RATE)}")
+    if binary is not None and connect:
+        raise ValueError("--binary starts an autopilot and --connect waits for one; expected one of them")
+    started = "" if connect else str(binary.resolve()) if binary is not None else usual_binary(autopilot)
+    return {"drones.autopilot": {"kind": autopilot, "binary": started}}
+
+
+def _typed(scenario: str, settings: list[str] | None, vehicle: str | None) -> str:
+    """The command that flies this again."""
+    changes = [word for text in settings or [] for word in ("--set", text)]
+    return shlex.join(["samara", "fly", scenario, *changes, *(("--vehicle", vehicle) if vehicle else ())])
 
 
 def _claimed(folder: Path) -> Path:

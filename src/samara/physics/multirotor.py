@@ -137,6 +137,11 @@ class Vehicle:
         replaced = (*vehicle.structure.replaced, *all_changes)
         return replace(vehicle, structure=replace(vehicle.structure, replaced=replaced))
 
+    def _repr_html_(self) -> str:
+        from samara.view.notebook import vehicle_html
+
+        return vehicle_html(self)
+
 
 def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
     head, _, rest = path.partition(".")

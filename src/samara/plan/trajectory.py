@@ -87,6 +87,11 @@ class Trajectory:
         marks = tuple(mark._replace(p_W=mark.p_W + shift_W) for mark in self.waypoints)
         return replace(self, shift_W=self.shift_W + shift_W, waypoints=marks)
 
+    def _repr_html_(self) -> str:
+        from samara.view.notebook import trajectory_html
+
+        return trajectory_html(self)
+
 
 # From place to place ------------------------------------------------------------------------------------------------
 

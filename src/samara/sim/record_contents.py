@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
 from foxglove_schemas_protobuf.Log_pb2 import Log
 from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
+from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
 from mcap.records import Channel, Schema
 from mcap.well_known import MessageEncoding, SchemaEncoding
 
 from samara.sim.record_format import (
     LOG_TOPIC,
+    SCENE_TOPIC,
     TRANSFORM_TOPIC,
     RecordingError,
     Stream,
@@ -38,15 +40,16 @@ class Track(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The streams by topic, the number of the log's channel, and the records that describe all channels."""
+    """The streams by topic, the numbers of the log's channel and the scene's (0: none), and the records of all channels."""
 
     tracks: dict[str, Track]
     log: int
+    scene: int
     schemas: list[Schema]
     channels: list[Channel]
 
 
-def contents_of(streams: Sequence[Stream]) -> Contents:
+def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
     """Schemas and channels numbered from 1 as they come; streams of one kind with the same fields share a schema."""
     tracks: dict[str, Track] = {}
     schemas: dict[tuple[str, tuple[str, ...]], Schema] = {}
@@ -85,9 +88,10 @@ def contents_of(streams: Sequence[Stream]) -> Contents:
             if track.posed:
                 own = add_channel(track.posed.topic, poses, {})
                 tracks[topic] = track._replace(drawn=(pose_layout(own), transform_layout(shared, track.posed.frame)))
+    drawn = add_channel(SCENE_TOPIC, add_schema("foxglove.SceneUpdate", published=SceneUpdate), {}) if scene else 0
     families: dict[Any, int] = {}
     for topic, track in tracks.items():
         columns = tuple(track.posed.columns.tolist()) if track.posed else ()
         alike = (track.layout.places, columns, *(layout.places for layout in track.drawn))
         tracks[topic] = track._replace(family=families.setdefault(alike, len(families)))
-    return Contents(tracks, log, list(schemas.values()), list(channels.values()))
+    return Contents(tracks, log, drawn, list(schemas.values()), list(channels.values()))

@@ -13,6 +13,7 @@ ABOUT = "samara.recording"  # the metadata record that makes an MCAP file a reco
 OWN = "samara"  # the metadata record with what the caller gave
 LOG_TOPIC = "/log"
 TRANSFORM_TOPIC = "/tf"
+SCENE_TOPIC = "/scene"
 LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
 MOST_FIELDS = 10_000  # protobuf keeps field numbers from 19 000 for itself
 
@@ -46,7 +47,7 @@ def require_stream(stream: Stream) -> None:
     """RecordingError naming what a stream lacks: a topic, a kind, names once each, and as many units."""
     if not TOPIC.fullmatch(stream.topic):
         raise RecordingError(f"topic {stream.topic!r}: expected parts of letters and digits, as in '/drone0/state'")
-    if stream.topic in (LOG_TOPIC, TRANSFORM_TOPIC):
+    if stream.topic in (LOG_TOPIC, TRANSFORM_TOPIC, SCENE_TOPIC):
         raise RecordingError(f"topic {stream.topic!r}: expected another name; the recorder writes this one itself")
     if not KIND.fullmatch(stream.kind):
         raise RecordingError(f"{stream.topic}: kind {stream.kind!r}: expected a dotted name, as in 'samara.State'")

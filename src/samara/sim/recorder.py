@@ -66,7 +66,9 @@ class Recorder:
         *,
         overwrite: bool = False,
         compression: str = "",
+        scene: bytes = b"",
     ) -> None:
+        """`scene` is a foxglove.SceneUpdate that says how the drones look: the first message of the first chunk."""
         self.path = Path(path)
         self.problem = ""
         if not overwrite and (self.path.exists() or self.path.is_symlink()):
@@ -76,7 +78,8 @@ class Recorder:
         for what, entries in (("metadata", metadata or {}), ("attachment", attachments or {})):
             _require_named(what, entries, str if what == "metadata" else bytes)
         self._compression = compression
-        self._contents = contents_of(streams)
+        self._contents = contents_of(streams, bool(scene))
+        self._scene = scene
         self._tracks = self._contents.tracks
         about = {"format": str(FORMAT), "samara": __version__, "metadata_crc32": checksum(metadata or {})}
         self._opened = opening(
@@ -185,6 +188,13 @@ class Recorder:
         said = [
             Piece([log], times_of(np.array([each.time_us])), len(own)) for each, own in zip(logs, lines, strict=True)
         ]
+        if lines:
+            sent[log] = number + len(lines)
+        if self._scene and self._written.chunks == 0:
+            shown = message_record(self._contents.scene, 0, 0, 0, self._scene)
+            lines.append(shown)
+            said.append(Piece([self._contents.scene], times_of(np.array([0])), len(shown)))
+            sent[self._contents.scene] = 1
         memory = self._laid_out(batches, chunk_size([*pieces, *said]))
         at = ROOM
         for (layouts, times, rows), piece in zip(batches, pieces, strict=True):
@@ -197,7 +207,6 @@ class Recorder:
         if lines:
             records = np.frombuffer(b"".join(lines), np.uint8)
             memory[at : at + len(records)] = records
-            sent[log] = number + len(lines)
         return memory, [*pieces, *said]
 
     def _laid_out(self, batches: Sequence[Batch], size: int) -> Array:

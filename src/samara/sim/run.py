@@ -174,7 +174,10 @@ class Run:
             for track in self.tracks
             for name, table in track.tables.items()
         ]
-        with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite) as recorder:
+        from samara.view.foxglove_scene import scene_message
+
+        scene = scene_message({track.name: track.vehicle for track in self.tracks})
+        with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite, scene=scene) as recorder:
             for second in range(int(self.tracks[0].time[-1]) + 2):
                 recorder.write(*self._second(second))
             if recorder.problem:
@@ -192,11 +195,22 @@ class Run:
                     blocks[f"/{track.name}/{name}"] = table.times_us[first:last], table.rows[first:last]
         return blocks, [line for line in self.logs if low <= line.time_us < high]
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Position, attitude, motors and path; to a PNG when given a path, else as a Matplotlib figure"""
+    def plot(self, what: str | Path | None = None, path: str | Path | None = None) -> Any:
+        """The page of first sight, or one subject such as "attitude"; a file (.png, .svg, .pdf) when given a path
+
+        `plot("run.png")` is the page as a file. Without a path the answer is a Matplotlib figure.
+        """
+        from samara.view.plots import FORMATS, draw, require_subject
         from samara.view.run import draw_run
 
-        return draw_run(self, path)
+        if what is None or str(what).lower().endswith(tuple(f".{kind}" for kind in FORMATS)):
+            return draw_run(self, path if what is None else what)
+        return draw(self, require_subject(str(what)), path)
+
+    def _repr_html_(self) -> str:
+        from samara.view.notebook import run_html
+
+        return run_html(self)
 
 
 def judge(run: Run, expect: Expect) -> list[Judged]:

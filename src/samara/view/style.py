@@ -10,6 +10,8 @@ from cycler import cycler
 INK, GRID, PAPER = "#22313f", "#d9dee3", "#ffffff"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#332288")
 """Okabe and Ito's colours, in the order x, y, z and rotor 0, 1, 2, …"""
+DASHES = (0, (2, 2))
+"""The line of what was asked."""
 
 _SETTINGS: dict[str, Any] = {
     "figure.facecolor": PAPER,
@@ -37,6 +39,11 @@ _SETTINGS: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "savefig.dpi": 130,
 }
+
+
+def plain(text: str) -> str:
+    """Text as Matplotlib draws it letter by letter: a dollar begins no formula."""
+    return text.replace("$", r"\$")
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, 
         panels = []
         for place, (name, (p, speed)) in enumerate(drawn.items(), start=1):
             axes = figure.add_subplot(rows, columns, place, projection="3d")
-            _draw(axes, p, scale.to_rgba(speed), trajectories[name])
+            draw_trajectory(axes, p, scale.to_rgba(speed), trajectories[name])
             duration = trajectories[name].duration
             lasts = f"{duration:.1f} s" if math.isfinite(duration) else "endless"
             axes.text2D(0.02, 0.93, name, fontsize=11, fontweight="bold", transform=axes.transAxes)
@@ -75,7 +75,8 @@ def _flown(trajectory: Trajectory) -> tuple[Any, Any]:
     return np.stack(reference.p_W, axis=1), np.linalg.norm(np.stack(reference.v_W, axis=1), axis=1)
 
 
-def _draw(axes: Any, p: Any, colours: Any, trajectory: Trajectory) -> None:
+def draw_trajectory(axes: Any, p: Any, colours: Any, trajectory: Trajectory) -> None:
+    """Positions (n, 3) in their colours over their shadow, with the waypoints of the trajectory"""
     from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
 
     ground = np.zeros(len(p))

@@ -1,0 +1,38 @@
+"""Model-predictive control: iLQR plans two seconds ahead, around a ball that stands in the way."""
+
+# %%
+import matplotlib
+import numpy as np
+
+import samara
+from samara.control import ILQR
+from samara.sim.plant import Plant, place, state_of
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+vehicle = samara.vehicle("crazyflie")
+ball, radius, target = (1.0, 0.05, 1.0), 0.35, (2.0, 0.0, 1.0)
+ilqr = ILQR(vehicle, mpcHorizon=40, refFollow=1.0, obstacles=[(ball, radius)])
+
+# %% One iteration for every command, 100 times a second; the motors and their lag at 1 kHz
+plant, memory, path = Plant(vehicle), ilqr.initial_memory, []
+place(plant, 0, samara.hover(vehicle)[0])
+for k in range(500):
+    state = state_of(plant, 0)
+    path.append(state.p_W)
+    plant.command[:, 0], memory = ilqr(state, target, vehicle, memory)
+    plant.advance(10_000 * k, 10_000 * (k + 1))
+
+# %%
+path = np.array(path)
+nearest = np.linalg.norm(path - ball, axis=1).min()
+print(
+    f"{nearest:.3f} m from the middle of the ball of {radius} m; {np.linalg.norm(path[-1] - target):.3f} m from the target"
+)
+assert nearest > 0.9 * radius and np.linalg.norm(path[-1] - target) < 0.1
+figure, axes = plt.subplots()
+axes.add_patch(plt.Circle(ball[:2], radius, alpha=0.3))
+axes.plot(path[:, 0], path[:, 1])
+axes.set(aspect="equal", xlabel="x [m]", ylabel="y [m]", title="From above")
+figure.savefig("obstacle.png")

@@ -1,0 +1,98 @@
+"""`samara plot`, `samara report`, `samara render`: recordings to look at."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samara.cli.screen import console
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds these commands to the command line"""
+    for command in (plot, report, render):
+        app.command()(command)
+
+
+def plot(
+    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
+    what: Annotated[
+        str,
+        typer.Option(
+            "--what",
+            help="position, velocity, attitude, rates, motors, wind, battery, estimate, spectra, path, top; "
+            "with commas between them. All there is unless told.",
+        ),
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording unless told.")
+    ] = None,
+) -> None:
+    """Draw a recording, one PNG for each subject."""
+    from samara.sim.run import load_run
+    from samara.view.plots import draw_all
+
+    wanted = [own.strip() for own in what.split(",") if own.strip()]
+    for path in draw_all(load_run(run), out or run.with_suffix(""), wanted):
+        typer.echo(str(path))
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Recordings: one is told in full, several are compared.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The page; beside one recording, or report.html, unless told.")
+    ] = None,
+) -> None:
+    """Write a page about a recording, or about several side by side: one HTML file, pictures inside."""
+    from rich.progress import Progress
+
+    from samara.view.report import report_files
+
+    path = out or (runs[0].with_suffix(".html") if len(runs) == 1 else Path("report.html"))
+    with Progress(console=console(), transient=True) as bar:
+        task = bar.add_task("drawing", total=None)
+        report_files(runs, path, lambda done, total: bar.update(task, completed=done, total=total))
+    typer.echo(str(path))
+
+
+def render(
+    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A film, .mp4 or .gif, or a picture, .png.")] = Path(
+        "flight.gif"
+    ),
+    fps: Annotated[float, typer.Option("--fps", help="Frames a second.")] = 30.0,
+    size: Annotated[str, typer.Option("--size", help="Width and height in pixels.")] = "960x720",
+    speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast as the clock.")] = 1.0,
+    camera: Annotated[
+        str | None,
+        typer.Option("--camera", help="chase, fixed, top or onboard; chase, for a picture or many drones fixed."),
+    ] = None,
+    drone: Annotated[str, typer.Option("--drone", help="Whom to follow; the first unless told.")] = "",
+    start: Annotated[float, typer.Option("--start", help="From this second of the flight.")] = 0.0,
+    stop: Annotated[float | None, typer.Option("--stop", help="To this second; to the end unless told.")] = None,
+) -> None:
+    """Film a recording without a display: lines, discs and numbers."""
+    import math
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from samara.sim.run import load_run
+    from samara.view.render import Film
+    from samara.view.render import render as film_it
+
+    own = load_run(run)
+    kind = camera or ("fixed" if len(own.tracks) > 1 or out.suffix.lower() == ".png" else "chase")
+    film = Film(fps, pixels(size), speed, kind, drone, start, math.inf if stop is None else stop)
+    columns = (TextColumn("rendering"), BarColumn(), TextColumn("{task.completed:.0f} frames"), TimeRemainingColumn())
+    with Progress(*columns, console=console(), transient=True) as bar:
+        task = bar.add_task("rendering", total=None)
+        path = film_it(own, out, film, lambda done, total: bar.update(task, completed=done, total=total))
+    typer.echo(str(path))
+
+
+def pixels(text: str) -> tuple[int, int]:
+    """'960x720' as two whole numbers"""
+    width, cross, height = text.lower().partition("x")
+    if not (cross and width.isdecimal() and height.isdecimal()):
+        raise ValueError(f"--size {text!r}: expected width and height in pixels, such as 960x720")
+    return int(width), int(height)

@@ -1,0 +1,88 @@
+"""How drones look in Foxglove's 3D panel: their parts as one foxglove.SceneUpdate, each in the frame that moves with it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from foxglove_schemas_protobuf.Color_pb2 import Color
+from foxglove_schemas_protobuf.CubePrimitive_pb2 import CubePrimitive
+from foxglove_schemas_protobuf.CylinderPrimitive_pb2 import CylinderPrimitive
+from foxglove_schemas_protobuf.Pose_pb2 import Pose
+from foxglove_schemas_protobuf.Quaternion_pb2 import Quaternion
+from foxglove_schemas_protobuf.SceneEntity_pb2 import SceneEntity
+from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
+from foxglove_schemas_protobuf.Vector3_pb2 import Vector3
+from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
+
+from samara.algebra import IDENTITY, UP, Quat, Vec3, cross, direction, dot, norm, normalize
+from samara.physics.multirotor import Vehicle
+from samara.view.shape import Box, Disc, Rod, parts_of, reach_of
+
+DISC_ALPHA = 0.4
+THIN = 0.01  # of the reach: how thick a propeller's disc is
+
+
+def scene_message(vehicles: Mapping[str, Vehicle]) -> bytes:
+    """One entity for each drone in the frame of its name, for ever"""
+    entities = [scene_entity(name, vehicle) for name, vehicle in vehicles.items()]
+    return SceneUpdate(entities=entities).SerializeToString(deterministic=True)
+
+
+def scene_entity(name: str, vehicle: Vehicle) -> Any:
+    """Rods and discs as cylinders, the body as a cube"""
+    parts, reach = parts_of(vehicle), reach_of(vehicle)
+    return SceneEntity(
+        timestamp=Timestamp(seconds=0),
+        frame_id=name,
+        id=f"{name} {vehicle.name}",
+        frame_locked=True,
+        cylinders=[_cylinder(part, reach) for part in parts if not isinstance(part, Box)],
+        cubes=[
+            CubePrimitive(
+                pose=_pose(part.centre_B, IDENTITY), size=_vector(part.size_B), color=_colour(part.colour, 1.0)
+            )
+            for part in parts
+            if isinstance(part, Box)
+        ],
+    )
+
+
+def _cylinder(part: Rod | Disc, reach: float) -> Any:
+    if isinstance(part, Rod):
+        along = part.end_B - part.start_B
+        centre, axis, radius, length, alpha = part.start_B + along * 0.5, along, part.radius, float(norm(along)), 1.0
+    else:
+        centre, axis, radius, length, alpha = part.centre_B, part.axis_B, part.radius, THIN * reach, DISC_ALPHA
+    size = Vec3(2.0 * radius, 2.0 * radius, length)
+    return CylinderPrimitive(
+        pose=_pose(centre, from_up_to(axis)),
+        size=_vector(size),
+        bottom_scale=1.0,
+        top_scale=1.0,
+        color=_colour(part.colour, alpha),
+    )
+
+
+def from_up_to(axis: Vec3) -> Quat:
+    """q ∝ (1 + z·a, z × a), the shortest turn that takes z to a; half a turn about x where a is −z, none where a is 0"""
+    if float(norm(axis)) == 0.0:
+        return IDENTITY
+    a = direction(axis)
+    w = 1.0 + dot(UP, a)
+    if w < 1e-9:
+        return Quat(0.0, 1.0, 0.0, 0.0)
+    u = cross(UP, a)
+    return normalize(Quat(w, u.x, u.y, u.z))
+
+
+def _pose(centre: Vec3, q: Quat) -> Any:
+    turn = Quaternion(x=float(q.x), y=float(q.y), z=float(q.z), w=float(q.w))
+    return Pose(position=_vector(centre), orientation=turn)
+
+
+def _vector(v: Vec3) -> Any:
+    return Vector3(x=float(v.x), y=float(v.y), z=float(v.z))
+
+
+def _colour(text: str, alpha: float) -> Any:
+    red, green, blue = (int(text[k : k + 2], 16) / 255.0 for k in (1, 3, 5))
+    return Color(r=red, g=green, b=blue, a=alpha)

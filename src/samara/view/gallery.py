@@ -1,0 +1,138 @@
+"""Every picture of the documentation, drawn again: `python -m samara.view.gallery docs/images [names …]`, or `make gallery`.
+
+One of them, `validation`, is of real flights that do not come with Samara: `SAMARA_FLIGHTS` names their folder.
+"""
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from samara.files import written_whole
+
+FLIGHTS = "SAMARA_FLIGHTS"
+WAY = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as docs/planning.md lists it
+FACING_DEG = (0, 0, 90, 180, 180, 270)
+CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
+LARGEST_GIF = 2_500_000  # [bytes] that a reader of the README downloads
+
+
+def conventions(folder: Path) -> None:
+    """frames.png, angles.png, numbering-quad.png, numbering-hexa-octo.png"""
+    from samara.view.conventions import draw_conventions
+
+    draw_conventions(folder)
+
+
+def trajectories(folder: Path) -> None:
+    """trajectories.png: one of each kind"""
+    from samara.view.trajectories import KINDS, draw_trajectories
+
+    draw_trajectories(KINDS, folder / "trajectories.png")
+
+
+def plan(folder: Path) -> None:
+    """plan.png: the fastest way of docs/planning.md"""
+    from samara import vehicle
+    from samara.plan.limits import Limits, fastest
+    from samara.view.plan import draw_plan
+
+    craft, limits = vehicle("iris"), Limits(0.9, math.radians(60.0), math.radians(573.0))
+    yaw = tuple(math.radians(own) for own in FACING_DEG)
+    draw_plan(fastest(WAY, craft, limits=limits, yaw=yaw).trajectory, craft, limits, folder / "plan.png")
+
+
+def controllers(folder: Path) -> None:
+    """controllers.png: all controllers in three winds"""
+    from samara import vehicle
+    from samara.sim.contest import contest
+    from samara.view.contest import draw_contest
+
+    entries = contest(vehicle("iris"), CONTROLLERS, winds=(0.0, 4.0, 8.0))
+    draw_contest(entries, folder / "controllers.png", "figure8 at 2 m/s, iris")
+
+
+def validation(folder: Path) -> None:
+    """validation.png: models against real flights"""
+    from samara.identify.validation import validate
+    from samara.view.validation import draw_validation
+
+    flights = os.environ.get(FLIGHTS)
+    if not flights:
+        print(f"         {FLIGHTS} is not set: validation.png stays as it is")
+        return
+    draw_validation(validate(Path(flights)), folder / "validation.png")
+
+
+def flight(folder: Path) -> None:
+    """flight.png: the page of first sight of `samara fly`"""
+    from samara.sim.fly import fly
+    from samara.view.run import draw_run
+
+    draw_run(fly("waypoints"), folder / "flight.png")
+
+
+def film(folder: Path) -> None:
+    """flight.gif: nine seconds of the race, followed; and render.png, the figure of eight from the side"""
+    from samara.sim.fly import fly
+    from samara.view.render import Film, render
+
+    path = render(fly("race"), folder / "flight.gif", Film(12.5, (480, 320), 1.0, "chase", start=3.0, stop=12.0))
+    if path.stat().st_size > LARGEST_GIF:
+        raise ValueError(f"{path}: has {path.stat().st_size} bytes; expected at most {LARGEST_GIF}")
+    render(fly("figure8"), folder / "render.png", Film(size=(960, 560), camera="fixed"))
+
+
+def plots(folder: Path) -> None:
+    """plots-attitude.png, plots-battery.png, plots-swarm.png, plots-top.png"""
+    from samara.sim.fly import fly
+    from samara.view.plots import draw
+
+    draw(fly("battery_sag"), "battery", folder / "plots-battery.png")
+    draw(fly("swarm"), "position", folder / "plots-swarm.png")
+    draw(fly("figure8"), "attitude", folder / "plots-attitude.png")
+    draw(fly("race"), "top", folder / "plots-top.png")
+
+
+def vehicles(folder: Path) -> None:
+    """vehicles.svg: how the vehicles show themselves in a notebook"""
+    from samara import vehicle, vehicle_names
+    from samara.view.notebook import vehicle_svg
+    from samara.view.page import Html, element
+
+    size, gap, columns = 170.0, 26.0, 4
+    shapes = []
+    for k, name in enumerate(vehicle_names()):
+        x, y = size * (k % columns), (size + gap) * (k // columns)
+        own = vehicle_svg(vehicle(name), size)
+        shapes.append(Html(f'<g transform="translate({x:g} {y + gap:g})">{own}</g>'))
+        label = {"x": f"{x + 0.5 * size:g}", "y": f"{y + 18.0:g}", "text_anchor": "middle", "font_size": 13}
+        shapes.append(element("text", name, **label, font_family="sans-serif", fill="#66727d"))
+    rows = math.ceil(len(vehicle_names()) / columns)
+    box = f"0 0 {columns * size:g} {rows * (size + gap):g}"
+    with written_whole(folder / "vehicles.svg") as temporary:
+        drawn = element("svg", shapes, xmlns="http://www.w3.org/2000/svg", viewBox=box)
+        temporary.write_text(drawn + "\n", encoding="utf-8")
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    own.__name__: own
+    for own in (conventions, trajectories, plan, controllers, validation, flight, film, plots, vehicles)
+}
+
+
+def draw_gallery(folder: str | Path, names: Sequence[str] = ()) -> None:
+    """All pictures, or those named, into a folder; what each is and how long it took is printed"""
+    for name in names:
+        if name not in PICTURES:
+            raise ValueError(f"no picture {name!r}; expected some of {', '.join(PICTURES)}")
+    for name in names or PICTURES:
+        before = time.perf_counter()
+        PICTURES[name](Path(folder))
+        print(f"{time.perf_counter() - before:6.1f} s {name}: {PICTURES[name].__doc__}", flush=True)
+
+
+if __name__ == "__main__":
+    draw_gallery(sys.argv[1] if len(sys.argv) > 1 else "docs/images", sys.argv[2:])

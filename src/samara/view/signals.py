@@ -1,0 +1,329 @@
+"""What there is to see of a flight: curves with names, units and limits. No drawing here; `plots` draws them.
+
+Each subject is a function of one drone's track that gives its signals, or none where the recording does not hold them.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
+from samara.arrays import unflatten
+from samara.conventions import bus_current_a
+from samara.physics.actuator import Lag
+from samara.physics.multirotor import Command, Environment, State, Vehicle, at_rest
+from samara.physics.propulsion import supply_voltage
+from samara.plan.flatness import flat_motion
+from samara.plan.reference import Reference
+from samara.sim.batteries import with_cells
+from samara.sim.pilot import command_limits
+from samara.sim.plant import environment_of
+from samara.sim.run import Track
+
+Array = np.ndarray[Any, Any]
+
+ASKED_POINTS = 300  # where the attitude that the reference asks for is computed: more than a picture shows
+SPINNING = 4.0 * math.pi  # [rad]: a yaw that turns further is drawn within ±180°
+SIGMAS = 3.0
+WELCH_WINDOW = 1024  # rows
+SHORTEST_SPECTRUM = 16  # rows
+SILENT = 1e-15  # less has no logarithm worth drawing
+AXES = ("x east", "y north", "z up")
+BODY_AXES = ("x forward", "y left", "z up")
+
+
+class Limits(NamedTuple):
+    """The least and the most a motor can do."""
+
+    low: float
+    high: float
+
+
+class Signal(NamedTuple):
+    """Curves over one time axis: values (m, k) with k names; dashed what was asked, lines at the limits, a band around 0."""
+
+    title: str
+    unit: str
+    names: tuple[str, ...]
+    time: Array
+    values: Array
+    asked: tuple[Array, Array] | None = None
+    limits: Limits | None = None
+    band: Array | None = None
+    alike: bool = False
+
+    def components(self) -> list["Signal"]:
+        """One signal for each curve; of many curves of one kind, such as rotors, the highest and the lowest."""
+        if self.alike and len(self.names) > 1:
+            ends = {"highest": np.max, "lowest": np.min}
+            return [
+                self._replace(title=f"{self.title}, {name}", names=(name,), values=of(self.values, axis=1)[:, None])
+                for name, of in ends.items()
+            ]
+        return [
+            self._replace(
+                title=self.title if len(self.names) == 1 else f"{self.title}, {name}",
+                names=(name,),
+                values=self.values[:, k : k + 1],
+                asked=None if self.asked is None else (self.asked[0], self.asked[1][:, k : k + 1]),
+                band=None if self.band is None else self.band[:, k : k + 1],
+            )
+            for k, name in enumerate(self.names)
+        ]
+
+
+def position(track: Track) -> list[Signal]:
+    """p_W with its reference, and the distance between them"""
+    asked = (track.time, track.reference_position)
+    return [
+        Signal("Position", "m", AXES, track.time, track.position, asked),
+        Signal("Position error", "m", ("distance",), track.time, track.error[:, None]),
+    ]
+
+
+def velocity(track: Track) -> list[Signal]:
+    """v_W with its reference, and the speed"""
+    speed = np.linalg.norm(track.velocity, axis=1)
+    return [
+        Signal("Velocity", "m/s", AXES, track.time, track.velocity, (track.time, track.tables["reference"]["v_W"])),
+        Signal("Speed", "m/s", ("speed",), track.time, speed[:, None]),
+    ]
+
+
+def attitude(track: Track) -> list[Signal]:
+    """Roll, pitch, yaw, dashed what the reference asks of this vehicle in this wind; and the tilt"""
+    flown, tilt = flown_attitude(track)
+    found = asked_attitude(track)
+    if found is None:
+        return [flown, tilt]
+    rows, wanted = found
+    if _spins(track):
+        return [flown._replace(asked=(track.time[rows], np.degrees(_with_gaps(wanted)))), tilt]
+    turns = 360.0 * np.round((flown.values[rows] - np.degrees(wanted)) / 360.0)
+    return [flown._replace(asked=(track.time[rows], np.degrees(wanted) + turns)), tilt]
+
+
+def flown_attitude(track: Track) -> list[Signal]:
+    """Roll, pitch, yaw and tilt alone: what is asked takes long to find, and is not drawn of many drones"""
+    angles = np.unwrap(track.euler, axis=0)
+    if _spins(track):
+        angles[:, 2] = _with_gaps(track.euler[:, 2])
+    return [
+        Signal("Attitude", "°", ("roll", "pitch", "yaw"), track.time, np.degrees(angles)),
+        Signal("Tilt", "°", ("tilt",), track.time, np.degrees(track.tilt)[:, None]),
+    ]
+
+
+def _spins(track: Track) -> bool:
+    return bool(np.ptp(np.unwrap(track.euler[:, 2])) > SPINNING)
+
+
+def _with_gaps(angles: Array) -> Array:
+    """Not a number where an angle jumps by half a turn or more, so that no line is drawn across."""
+    shown = angles.copy()
+    shown[1:][np.abs(np.diff(angles, axis=0)) > math.pi] = np.nan
+    return shown
+
+
+def rates(track: Track) -> list[Signal]:
+    """ω_B"""
+    return [Signal("Rates", "°/s", BODY_AXES, track.time, np.degrees(track.angular_velocity))]
+
+
+def motors(track: Track) -> list[Signal]:
+    """Rotor speeds and commands with the limits of the motors; thrust and torques of a body driven by a wrench"""
+    if not track.vehicle.rotors:
+        torque = Signal("Torque", "N m", BODY_AXES, track.command_time, track.command[:, 1:])
+        return [Signal("Thrust", "N", ("thrust",), track.command_time, track.command[:, :1]), torque]
+    names = tuple(f"{k} {'ccw' if rotor.spin > 0 else 'cw'}" for k, rotor in enumerate(track.vehicle.rotors))
+    kind = track.vehicle.structure.actuation.name
+    unit, what = ("rad/s", "Commanded speed") if kind == "speed" else ("1", f"Command ({kind})")
+    own = limits_of(track.vehicle)
+    return [
+        Signal(
+            "Rotor speed", "rad/s", names, track.time, track.rotor_speed, None, speed_limits(track.vehicle), None, True
+        ),
+        Signal(what, unit, names, track.command_time, track.command, None, own, None, True),
+    ]
+
+
+def wind(track: Track) -> list[Signal]:
+    """wind_W, where there is any"""
+    return [Signal("Wind", "m/s", AXES, track.time, track.wind)] if track.wind.any() else []
+
+
+def battery(track: Track) -> list[Signal]:
+    """Charge, bus voltage and current of a vehicle that has a battery"""
+    supplied = supply(track)
+    if supplied is None:
+        return []
+    signals = [
+        Signal("Voltage", "V", ("bus",), track.time, supplied.voltage[:, None]),
+        Signal("Current", "A", ("all motors",), track.time, supplied.current[:, None]),
+    ]
+    if track.charge is not None:
+        signals.insert(0, Signal("Charge", "%", ("first battery",), track.time, 100.0 * track.charge[:, None]))
+    return signals
+
+
+def estimate(track: Track) -> list[Signal]:
+    """Estimate − truth of position, velocity and attitude, with ±3σ where a stream `covariance` tells the variances
+
+    The variances are taken from fields of the same names: p_W.x [m²], v_W.x [m²/s²], and theta_B.x [rad²] for the attitude.
+    """
+    if "estimate" not in track.tables:
+        return []
+    told, true = track.tables["estimate"], track.tables["state"]
+    rows = _held(true.times_us, told.times_us)
+    turn = quat_log(conjugate(Quat(*true["q_WB"][rows].T)) * Quat(*told["q_WB"].T))
+    theta = np.degrees(np.stack(np.broadcast_arrays(*turn), axis=1))
+    bands = [
+        _band(track, field, scale) for field, scale in (("p_W", 1.0), ("v_W", 1.0), ("theta_B", math.degrees(1.0)))
+    ]
+    of = "error of the estimate"
+    return [
+        Signal(f"Position {of}", "m", AXES, told.time, told["p_W"] - true["p_W"][rows], band=bands[0]),
+        Signal(f"Velocity {of}", "m/s", AXES, told.time, told["v_W"] - true["v_W"][rows], band=bands[1]),
+        Signal(f"Attitude {of}", "°", BODY_AXES, told.time, theta, band=bands[2]),
+    ]
+
+
+def _band(track: Track, field: str, scale: float = 1.0) -> Array | None:
+    """±3σ at the times of the estimate."""
+    table = track.tables.get("covariance")
+    if table is None or f"{field}.x" not in table.fields:
+        return None
+    rows = _held(table.times_us, track.tables["estimate"].times_us)
+    return SIGMAS * scale * np.sqrt(np.maximum(table[field][rows], 0.0))
+
+
+def spectra(track: Track) -> list[Signal]:
+    """√S(f) of angular velocity and commands, Welch's mean over windows: what shakes, and how fast; `time` is f [Hz]"""
+    named = [*rates(track), *motors(track)[-1:]]
+    return [signal for own in named for signal in _spectrum(own)]
+
+
+def _spectrum(signal: Signal) -> list[Signal]:
+    from scipy.signal import welch  # type: ignore[import-untyped]
+
+    count = len(signal.time)
+    if count < SHORTEST_SPECTRUM or not signal.time[-1] > signal.time[0]:
+        return []
+    even = np.linspace(signal.time[0], signal.time[-1], count)
+    values = np.stack([np.interp(even, signal.time, own) for own in signal.values.T])
+    rate = (count - 1) / (signal.time[-1] - signal.time[0])
+    frequency, density = welch(values, fs=rate, nperseg=min(count, WELCH_WINDOW))
+    unit = f"{signal.unit}/√Hz" if signal.unit != "1" else "1/√Hz"
+    shown = np.maximum(np.sqrt(density[:, 1:].T), SILENT)
+    return [Signal(f"Spectrum of {signal.title.lower()}", unit, signal.names, frequency[1:], shown, alike=signal.alike)]
+
+
+SUBJECTS: dict[str, Callable[[Track], list[Signal]]] = {
+    "position": position,
+    "velocity": velocity,
+    "attitude": attitude,
+    "rates": rates,
+    "motors": motors,
+    "wind": wind,
+    "battery": battery,
+    "estimate": estimate,
+    "spectra": spectra,
+}
+"""Subjects that are curves: over time, and the last over frequency."""
+
+ROUGHLY: dict[str, Callable[[Track], list[Signal]]] = {**SUBJECTS, "attitude": flown_attitude}
+"""The same for many drones, without what takes long and would not be seen."""
+
+RECORDED: dict[str, Callable[[Track], bool]] = {
+    "wind": lambda track: bool(track.wind.any()),
+    "battery": lambda track: track.vehicle.has("battery"),
+    "estimate": lambda track: "estimate" in track.tables,
+    "spectra": lambda track: len(track.time) >= SHORTEST_SPECTRUM,
+}
+"""Whether there is something to show; of the subjects not named here there always is."""
+
+
+# What is computed from a recording --------------------------------------------------------------------------------------
+
+
+class Supply(NamedTuple):
+    """Bus voltage [V] and the current of all motors [A] at every logged time."""
+
+    voltage: Array
+    current: Array
+
+
+def limits_of(vehicle: Vehicle) -> Limits | None:
+    """The least and the most a command can ask; None where it has no limit"""
+    own = command_limits(vehicle)
+    return Limits(*own) if own else speed_limits(vehicle) if vehicle.structure.actuation.name == "speed" else None
+
+
+def speed_limits(vehicle: Vehicle) -> Limits | None:
+    """The slowest and the fastest a motor with a lag can turn  [rad/s]; a DC motor's depends on its load and supply"""
+    own = [rotor.motor for rotor in vehicle.rotors if isinstance(rotor.motor, Lag)]
+    return Limits(min(motor.speed_min for motor in own), max(motor.speed_max for motor in own)) if own else None
+
+
+def supply(track: Track) -> Supply | None:
+    """V and I from the recorded states, commands and faults, by the equations that flew them; None without a battery"""
+    if not track.vehicle.has("battery"):
+        return None
+    table, surroundings = track.tables["state"], track.tables["environment"]
+    held = _held(surroundings.times_us, table.times_us)
+    left = surroundings["cells_left"][held] if "cells_left" in surroundings.fields else np.ones(len(held))
+    found = Supply(np.empty(len(held)), np.empty(len(held)))
+    for cells in np.unique(left):
+        rows = np.flatnonzero(left == cells)
+        own = with_cells(track.vehicle, float(cells))
+        now = (state_at(track, rows), command_at(track, rows), own, environment_at(track, rows))
+        found.voltage[rows] = supply_voltage(*now)
+        found.current[rows] = bus_current_a(*now)
+    return found
+
+
+def asked_attitude(track: Track) -> tuple[Array, Array] | None:
+    """Rows of the track, and the roll, pitch, yaw (rows, 3) [rad] with which it would follow its reference exactly
+
+    None where the vehicle is not flat: position and yaw do not tell its attitude.
+    """
+    table = track.tables["reference"]
+    rows = np.unique(np.linspace(0, len(table.times_us) - 1, min(len(table.times_us), ASKED_POINTS)).astype(int))
+    fields = {
+        name: Vec3(*table[name][rows].T) if f"{name}.x" in table.fields else table[name][rows]
+        for name in Reference._fields
+    }
+    try:
+        calm = environment_at(track, rows)._replace(motor_power=())
+        asked = flat_motion(Reference(**fields), track.vehicle, calm).state.q_WB
+    except ValueError:
+        return None
+    angles = np.stack(euler_from_quat(asked), axis=1)
+    return (rows, angles) if np.isfinite(angles).all() else None
+
+
+def state_at(track: Track, rows: Array) -> State:
+    """The states of some rows, as arrays"""
+    own: State = unflatten(at_rest(track.vehicle), iter(track.tables["state"].rows[rows].T))
+    return own
+
+
+def command_at(track: Track, rows: Array) -> Command:
+    """The commands held at some rows of the state"""
+    table = track.tables["command"]
+    return tuple(table.rows[_held(table.times_us, track.tables["state"].times_us[rows])].T)
+
+
+def environment_at(track: Track, rows: Array) -> Environment:
+    """The surroundings held at some rows of the state"""
+    table = track.tables["environment"]
+    held = _held(table.times_us, track.tables["state"].times_us[rows])
+    own: Environment = unflatten(environment_of(track.vehicle), iter(table.rows[held].T))
+    return own
+
+
+def _held(times_us: Array, now_us: Array) -> Array:
+    """For each time the last row that is not after it."""
+    return np.maximum(np.searchsorted(times_us, now_us, side="right") - 1, 0)
