@@ -58,6 +58,7 @@ def test_pages_have_python_to_run():
         "docs/scenarios.md",
         "docs/recording.md",
         "docs/plots.md",
+        "docs/viewer.md",
         "docs/control.md",
         "docs/controllers.md",
         "docs/ilqr.md",

@@ -57,6 +57,8 @@ def fly(
     from samara.view.report import Flown, write_report
     from samara.view.run import draw_run
 
+    if speed != 1.0 and not watch:
+        raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
     changes = {**_flown_by(autopilot, binary, connect), **dict(setting(text) for text in settings or [])}
     if vehicle is not None:
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
@@ -104,14 +106,15 @@ def _flown_by(autopilot: str | None, binary: Path | None, connect: bool) -> dict
             raise ValueError("--binary and --connect say where an autopilot is; expected --autopilot with them")
         return {}
     from samara.link.autopilot import USUAL_RATE
-    from samara.link.process import usual_binary
+    from samara.link.process import require_binary, usual_binary
 
     if autopilot not in USUAL_RATE:
         raise ValueError(f"--autopilot {autopilot!r}: expected one of {', '.join(USUAL_RATE)}")
     if binary is not None and connect:
         raise ValueError("--binary starts an autopilot and --connect waits for one; expected one of them")
-    started = "" if connect else str(binary.resolve()) if binary is not None else usual_binary(autopilot)
-    return {"drones.autopilot": {"kind": autopilot, "binary": started}}
+    started = "" if connect else str(binary) if binary is not None else usual_binary(autopilot)
+    path = str(require_binary(started, autopilot)) if started else ""
+    return {"drones.autopilot": {"kind": autopilot, "binary": path}}
 
 
 def _typed(scenario: str, settings: list[str] | None, vehicle: str | None) -> str:

@@ -7,6 +7,7 @@ next instant under what they left: command, wind and faults are held, and change
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from samara.algebra import UP, ZERO, Vec3
 from samara.arrays import flatten, unflatten
 from samara.control.named import instants_ahead
 from samara.conventions import MOTOR_CHANNELS, ActuatorCommand
+from samara.link.autopilot import AutopilotLostError, open_link, task_orders
 from samara.physics.multirotor import Environment, State, at_rest
 from samara.plan.reference import Reference
 from samara.random import normals
 from samara.sim.batteries import battery_status, with_cells
 from samara.sim.bus import AutopilotCommand, Bus, DroneBus, Faults
 from samara.sim.events import Action, At, Event, When
-from samara.sim.group import REFERENCE_FIELDS, Group, Key, sensors_rows
+from samara.sim.group import REFERENCE_FIELDS, Group, Key, Linked, sensors_rows
+from samara.sim.measuring import FAULTS
 from samara.sim.pilot import NO_PLAN, REFERENCE
 from samara.sim.plant import environment_of
 from samara.sim.recorder import LogLine
@@ -47,8 +50,11 @@ Sink = Callable[[Mapping[str, Block], list[LogLine]], None]
 class Simulation:
     """A scenario being flown. `run()` flies it to the end; `advance()` to the next instant."""
 
-    def __init__(self, scenario: Scenario, sink: Sink | None = None) -> None:
-        self.scenario, self._sink = scenario, sink
+    def __init__(
+        self, scenario: Scenario, sink: Sink | None = None, tell: Callable[[str], None] = lambda sentence: None
+    ) -> None:
+        """`sink` gets what is recorded; `tell` what autopilots have to say, at once: that one is waited for, or lost."""
+        self.scenario, self._sink, self._tell = scenario, sink, tell
         self.periods = scenario.rates.periods()
         self.timeline = timeline_of(scenario)
         self._instants: Iterator[Instant] = self.timeline.instants()
@@ -76,6 +82,8 @@ class Simulation:
         self._flushed_us = 0
         level = scenario.environment.ground.normal_W == UP
         self._ground = scenario.environment.ground.point_W.z if level else math.inf
+        self.ended = ""
+        self._linked = self._links()
         self.groups: list[Group] = []
         self._group({index: initial_state(own) for index, own in enumerate(scenario.drones)})
         self._tables: list[dict[str, Rows]] = [self._empty_tables(group) for group in self.groups]
@@ -91,14 +99,18 @@ class Simulation:
                 shown = instant.time_us // BLOCK_US
                 progress(instant.time_us / MICROSECONDS, total)
             self._to(instant)
+            if self.ended:
+                break
         self.flush()
-        progress(total, total)
+        self.close()
+        progress(self.time_us / MICROSECONDS if self.ended else total, total)
 
     def advance(self) -> bool:
         """To the next instant and through its stages; False when there is none left"""
         instant = next(self._instants, None)
-        if instant is None:
+        if instant is None or self.ended:
             self.flush()
+            self.close()
             return False
         self._to(instant)
         return True
@@ -130,7 +142,11 @@ class Simulation:
             self._estimate()
         if due & AUTOPILOT:
             for group, tables in zip(self.groups, self._tables, strict=True):
-                group.control(self._asked(group, "autopilot"), now, self.asked_ahead(group))
+                try:
+                    group.control(self._asked(group, "autopilot"), now, self.asked_ahead(group))
+                except AutopilotLostError as lost:
+                    self.ended = f"the flight ended at {now / MICROSECONDS:.3f} s: {lost}"
+                    self._say("error", self.ended)
                 if self.scenario.strict:
                     self._look_for_nonsense(group)
                 tables["command"].add(now, group.plant.command)
@@ -170,6 +186,8 @@ class Simulation:
         for group in self.groups:
             self._arm_and_break(group)
         for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
+            for order in new.orders[len(old.orders) :] if index in self._linked else ():
+                self._linked[index].link.obey(order)
             if (old.task, old.since_us) != (new.task, new.since_us):
                 group = self.groups[self._place_of[index][0]]
                 group.plans.clear()
@@ -205,10 +223,8 @@ class Simulation:
         tick = int(self.time_us // self.periods["sensor"])
         for group, tables in zip(self.groups, self._tables, strict=True):
             for own in group.measuring:
-                needed, source = own.sensor.normals_needed, f"sensor {own.sensor.name}"
-                drawn = normals(self.scenario.seed, source, group.indices, tick, needed)
-                own.measure(group.plant, drawn.T)
-                tables[own.sensor.name].add(self.time_us, own.said)
+                if own.update(group.plant, tick):
+                    tables[own.sensor.name].add(self.time_us, own.said)
 
     def _estimate(self) -> None:
         tick = self.time_us // self.periods["estimator"]
@@ -277,6 +293,8 @@ class Simulation:
             tables["reference"].add(now, self._asked(group, "log"))
             if group.estimate is not state:
                 tables["estimate"].add(now, group.estimate[:BODY])
+            if "covariance" in tables and group.fusing:
+                tables["covariance"].add(now, group.fusing.variances)
             if "plan" in tables:
                 tables["plan"].add(now, group.pilot.prediction.reshape(len(group.drones), -1).T)
         if now - self._flushed_us >= BLOCK_US:
@@ -296,6 +314,8 @@ class Simulation:
         ahead = {instants_ahead(self.scenario.drones[index].controller) for index in group.drones}
         if ahead == {len(group.pilot.look_ahead)} != {0}:  # what it was not to be recorded with is not recorded
             sizes["plan"] = (3 * len(group.pilot.look_ahead), "log")
+        if group.fusing and len(group.fusing.variances):
+            sizes["covariance"] = (len(group.fusing.variances), "log")
         sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
         return {name: Rows(fields, n, BLOCK_US // self.periods[axis] + 2) for name, (fields, axis) in sizes.items()}
 
@@ -320,6 +340,35 @@ class Simulation:
             for table in tables.values():
                 table.count = 0
         self._flushed_us = self.time_us
+
+    # Autopilots ------------------------------------------------------------------------------------------------------
+
+    def _links(self) -> dict[int, Linked]:
+        """A link for each drone that an autopilot flies."""
+        linked: dict[int, Linked] = {}
+        for index, drone in enumerate(self.scenario.drones):
+            if drone.autopilot is not None:
+                who = drone.name if len(self.scenario.drones) > 1 else ""
+                try:
+                    link = open_link(drone.autopilot, drone.vehicle, partial(self._heard, who))
+                except BaseException:
+                    for other in linked.values():
+                        other.link.close()
+                    raise
+                linked[index] = Linked(link, drone.autopilot.hover)
+                for order in task_orders(drone.task):
+                    link.obey(order)
+        return linked
+
+    def _heard(self, who: str, level: str, sentence: str) -> None:
+        said = f"{who}: {sentence}" if who else sentence
+        self._say(level, said)
+        self._tell(said)
+
+    def close(self) -> None:
+        """Ends the links to autopilots, and those that were started here; the flight cannot go on"""
+        for own in self._linked.values():
+            own.link.close()
 
     def _say(self, level: str, message: str) -> None:
         self.logs.append(LogLine(self.time_us, level, self.scenario.name, message))
@@ -378,7 +427,8 @@ class Simulation:
     def _key(self, index: int) -> Key:
         drone, own = self.scenario.drones[index], self.setting.drones[index]
         vehicle = with_payload(with_cells(drone.vehicle, own.faults.cells_left), own.payload)
-        return Key(vehicle, drone.controller, own.faults.healthy, drone.estimator, drone.sensors)
+        controller = self._linked.get(index, drone.controller)
+        return Key(vehicle, controller, own.faults.healthy, drone.estimator, drone.sensors)
 
     def _group(self, states: Mapping[int, State]) -> None:
         self._key_of = [self._key(index) for index in range(len(self.scenario.drones))]
@@ -386,7 +436,15 @@ class Simulation:
         for index, key in enumerate(self._key_of):
             by_key.setdefault(key, []).append(index)
         self.groups = [
-            Group(key, tuple(drones), self.scenario.integrator, self.periods["physics"], self.periods["autopilot"])
+            Group(
+                key,
+                tuple(drones),
+                self.scenario.integrator,
+                self.periods["physics"],
+                self.periods["autopilot"],
+                seed=self.scenario.seed,
+                sensor_us=self.periods["sensor"],
+            )
             for key, drones in by_key.items()
         ]
         self._place_of = {
@@ -409,7 +467,7 @@ class Simulation:
     def _regroup(self) -> None:
         """An event made a drone another vehicle: everything is put together again, the motion goes on."""
         self.flush()
-        states, commands = {}, {}
+        states, commands, known = {}, {}, {}
         for group in self.groups:
             for lane, index in enumerate(group.drones):
                 own = unflatten(at_rest(group.key.vehicle), iter(group.plant.state[:, lane].tolist()))
@@ -418,16 +476,19 @@ class Simulation:
                 shift = centre_shift(bare, payloads[1]) - centre_shift(bare, payloads[0])
                 states[index] = with_centre_moved(own, shift)
                 commands[index] = group.plant.command[:, lane].copy()
+                known[index] = group.known_of(lane)
         self._group(states)
         for group in self.groups:
             for lane, index in enumerate(group.drones):
                 group.plant.command[:, lane] = commands[index]
+                group.take_over(lane, known[index])
         self._tables = [self._empty_tables(group) for group in self.groups]
 
     def _arm_and_break(self, group: Group) -> None:
         """Writes arming and faults into the group's arrays."""
         settings = [self.setting.drones[index] for index in group.drones]
-        group.armed[:] = [float(own.armed) for own in settings]
+        linked = isinstance(group.key.controller, Linked)  # an autopilot arms itself, when it is told to
+        group.armed[:] = [float(own.armed or linked) for own in settings]
         group.all_armed = bool(group.armed.all())
         power = group.plant.row("motor_power[0]") if group.key.vehicle.rotors else 0
         connected = group.plant.row("battery_connected")
@@ -436,11 +497,11 @@ class Simulation:
             group.plant.environment[connected, lane] = float(own.faults.battery_connected)
             if group.key.vehicle.rotors:
                 group.plant.environment[power:, lane] = own.faults.motor_power
-            rows = (
-                list(range(len(group.plant.fields)))
-                if own.faults.estimator_frozen
-                else sensors_rows(own.faults.sensors)
-            )
+            for measuring in group.measuring:
+                measuring.silent[lane] = bool(FAULTS.get(measuring.sensor.kind, frozenset()) & own.faults.sensors)
+            rows = [] if group.fusing else sensors_rows(own.faults.sensors)
+            if own.faults.estimator_frozen:
+                rows = list(range(len(group.plant.fields)))
             if rows:
                 group.frozen_rows.append((lane, rows))
             self._payload_of[group.drones[lane]] = own.payload

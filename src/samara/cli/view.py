@@ -1,0 +1,107 @@
+"""`samara view`: a flight in the browser, as it happens or recorded."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from samara.cli.screen import console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from samara.sim.run import Run
+    from samara.sim.scenario import Scenario
+    from samara.view.web.live import Live
+    from samara.view.web.replay import Replay
+
+RECORDING = ".mcap"
+
+Speed = Annotated[float, typer.Option("--speed", help="Simulated seconds in one of the clock's; 1 is real time.")]
+Port = Annotated[int, typer.Option("--port", help="Where the page is served, on this machine only; 0 is any free one.")]
+Browser = Annotated[
+    bool, typer.Option("--browser/--no-browser", help="Open the system's browser, where there is a screen.")
+]
+
+
+def view(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A scenario to fly, shipped or a .toml file; or recordings, run.mcap, to see side by side."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change the scenario: key=value, such as drones.vehicle=iris.")
+    ] = None,
+    speed: Speed = 1.0,
+    port: Port = 8080,
+    browser: Browser = True,
+) -> None:
+    """Show a flight in the browser: fly a scenario there, or play recordings. Ctrl-C ends it; nothing is recorded."""
+    names = what or ["waypoints"]
+    recorded = [name for name in names if name.endswith(RECORDING)]
+    if recorded and len(recorded) < len(names):
+        raise ValueError(f"{', '.join(names)}: expected recordings (.mcap) or one scenario, not both")
+    if not recorded and len(names) > 1:
+        raise ValueError(f"{', '.join(names)}: expected one scenario; only recordings are shown side by side")
+    if recorded and settings:
+        raise ValueError(f"--set {settings[0]}: a recording was flown already; expected a scenario with it")
+    shown = _replay(names, port, speed) if recorded else _live(names[0], settings or [], port, speed)
+    try:
+        announce(shown.page.address, browser)
+        shown.run()
+    except KeyboardInterrupt:
+        console().print("the page is closed")
+    finally:
+        shown.take_down()
+
+
+def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
+    from samara.sim.scenario_file import load_scenario, setting
+
+    require_viser()
+    from samara.view.web.live import Live, endless
+
+    return Live(endless(load_scenario(name, dict(setting(text) for text in settings))), port=port, speed=speed)
+
+
+def _replay(names: list[str], port: int, speed: float) -> "Replay":
+    require_viser()
+    from samara.view.web.replay import Replay, load_runs
+
+    runs, called = load_runs([Path(name) for name in names])
+    return Replay(runs, called, port=port, speed=speed)
+
+
+def require_viser() -> None:
+    """ValueError, in one sentence, where viser is not installed"""
+    try:
+        import samara.view.web  # noqa: F401
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+
+
+def announce(address: str, browser: bool) -> None:
+    """Says where the page is, and opens a browser on it when wanted and possible"""
+    from samara.view.web.page import show_in_browser
+
+    opened = browser and show_in_browser(address)
+    console().print(f"{address}{'' if opened else '   (open it in a browser)'}", highlight=False, markup=False)
+
+
+def watched(
+    scenario: "Scenario",
+    out: Path,
+    speed: float,
+    port: int,
+    browser: bool,
+    progress: "Callable[[float, float], None]",
+) -> "Run":
+    """The flight of `samara fly --view`: recorded as any other, and shown while it happens"""
+    require_viser()
+    from samara.view.web.live import fly_watched
+
+    return fly_watched(
+        scenario, out, port=port, speed=speed, opened=lambda address: announce(address, browser), progress=progress
+    )

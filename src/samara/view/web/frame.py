@@ -1,0 +1,319 @@
+"""One moment as it is drawn: arrays over all drones, and one of them close up; of a simulation, or of recorded runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.algebra import Quat, Vec3, normalize
+from samara.arrays import unflatten
+from samara.physics.multirotor import Environment, State, Vehicle, at_rest
+from samara.physics.propulsion import rotor_loads
+from samara.sensors.sensor import Sensor
+from samara.sim.batteries import battery_status
+from samara.sim.bus import BatteryStatus
+from samara.sim.fly import controller_name
+from samara.sim.group import Group
+from samara.sim.plant import environment_of
+from samara.sim.run import Run, Track
+from samara.sim.scenario import Scenario
+from samara.sim.setting import Setting
+from samara.sim.simulation import Simulation
+from samara.sim.timeline import MICROSECONDS
+
+Array = np.ndarray[Any, Any]
+
+
+class Close(NamedTuple):
+    """One drone close up: what its gauges show. Numbers as the simulation holds them; `batteries()` asks the physics."""
+
+    name: str
+    vehicle: Vehicle
+    state: tuple[float, ...]
+    command: tuple[float, ...]
+    environment: tuple[float, ...]
+    reference_W: Vec3
+    task: str
+    controller: str
+    landed: bool
+    crashed: bool
+    measurements: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]]
+
+    def full_state(self) -> State:
+        """The state as a record"""
+        own: State = unflatten(at_rest(self.vehicle), iter(self.state))
+        return own
+
+    def surroundings(self) -> Environment:
+        """What it flies in"""
+        own: Environment = unflatten(environment_of(self.vehicle), iter(self.environment))
+        return own
+
+    def batteries(self) -> tuple[BatteryStatus, ...]:
+        """Charge, voltage and current of each of its batteries"""
+        return battery_status(self.full_state(), self.command, self.vehicle, self.surroundings())
+
+
+class Frame(NamedTuple):
+    """Everything that moves, at one time. Arrays have drones first; rotors a drone has not are 0."""
+
+    time: float
+    p_W: Array
+    q_WB: Array
+    rotor_speed: Array
+    thrust: Array
+    reference_W: Array
+    wind_W: Array
+    estimate: tuple[Array, Array] | None = None
+    plan_W: Array | None = None
+    close: Close | None = None
+    close_index: int = 0
+
+
+def most_rotors(vehicles: Sequence[Vehicle]) -> int:
+    """The largest number of rotors on one of them"""
+    return max((len(vehicle.rotors) for vehicle in vehicles), default=0)
+
+
+# Of a simulation ----------------------------------------------------------------------------------------------------
+
+
+class Lanes(NamedTuple):
+    """Drones that are computed together, as they are: copies of their arrays, components first."""
+
+    indices: Array
+    vehicle: Vehicle
+    state: Array
+    estimate: Array | None
+    reference: Array
+    command: Array
+    environment: Array
+    prediction: Array | None
+    measuring: tuple[tuple[Sensor, Array], ...]
+
+
+class Snapshot(NamedTuple):
+    """What is taken from a running simulation: copies, made in a few microseconds, which another thread may look at later."""
+
+    time: float
+    scenario: Scenario
+    setting: Setting
+    wind_W: Vec3
+    landed: Array
+    crashed: Array
+    lanes: tuple[Lanes, ...]
+
+
+def snapshot_of(simulation: Simulation) -> Snapshot:
+    """The simulation as it stands"""
+    return Snapshot(
+        simulation.time_us / MICROSECONDS,
+        simulation.scenario,
+        simulation.setting,
+        simulation.wind_W,
+        simulation.landed.copy(),
+        simulation.crashed.copy(),
+        tuple(_lanes(group) for group in simulation.groups),
+    )
+
+
+def _lanes(group: Group) -> Lanes:
+    planned = getattr(group.pilot, "prediction", None)
+    return Lanes(
+        group.indices,
+        group.key.vehicle,
+        group.plant.state.copy(),
+        group.estimate.copy() if group.estimate is not group.plant.state else None,
+        group.reference.copy(),
+        group.plant.command.copy(),
+        group.plant.environment.copy(),
+        planned.copy() if planned is not None and planned.size else None,
+        tuple((each.sensor, each.said.copy()) for each in group.measuring),
+    )
+
+
+def positions_of(simulation: Simulation) -> Array:
+    """p of every drone, (n, 3)  [m]"""
+    p_W = np.empty((len(simulation.scenario.drones), 3))
+    for group in simulation.groups:
+        p_W[group.indices] = group.plant.state[:3].T
+    return p_W
+
+
+def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
+    """The snapshot as it is drawn; `chosen` is the drone to see close up"""
+    n = len(snapshot.scenario.drones)
+    rotors = most_rotors([drone.vehicle for drone in snapshot.scenario.drones])
+    p_W, q_WB, reference_W = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3))
+    speed, thrust = np.zeros((n, rotors)), np.zeros((n, rotors))
+    p_estimate, q_estimate = np.empty((n, 3)), np.empty((n, 4))
+    plans: list[tuple[Array, Array]] = []
+    close = None
+    for lanes in snapshot.lanes:
+        at, state, own = lanes.indices, lanes.state, len(lanes.vehicle.rotors)
+        p_W[at], q_WB[at], reference_W[at] = state[:3].T, state[6:10].T, lanes.reference[:3].T
+        speed[at, :own] = state[13 : 13 + own].T
+        if own:
+            thrust[at, :own] = _thrusts(state, lanes.environment, lanes.vehicle)
+        known = state if lanes.estimate is None else lanes.estimate
+        p_estimate[at], q_estimate[at] = known[:3].T, known[6:10].T
+        if lanes.prediction is not None:
+            plans.append((at, lanes.prediction))
+        lane = np.flatnonzero(at == chosen)
+        if len(lane):
+            close = _close(snapshot, lanes, int(lane[0]), chosen)
+    return Frame(
+        snapshot.time,
+        p_W,
+        q_WB,
+        speed,
+        thrust,
+        reference_W,
+        np.array(snapshot.wind_W, dtype=float),
+        (p_estimate, q_estimate) if any(lanes.estimate is not None for lanes in snapshot.lanes) else None,
+        _together(plans, n),
+        close,
+        chosen,
+    )
+
+
+def _thrusts(state: Array, environment: Array, vehicle: Vehicle) -> Array:
+    """Of every rotor of every drone, (drones, rotors)  [N]"""
+    moving: State = unflatten(at_rest(vehicle), iter(state))
+    around: Environment = unflatten(environment_of(vehicle), iter(environment))
+    return np.stack([load.thrust for load in rotor_loads(moving, vehicle, around)], axis=1)
+
+
+def _together(plans: list[tuple[Array, Array]], n: int) -> Array | None:
+    """Plans of some drones, as long as the longest; the others' are not drawn: NaN."""
+    if not plans:
+        return None
+    longest = max(planned.shape[1] for _, planned in plans)
+    whole = np.full((n, longest, 3), np.nan)
+    for at, planned in plans:
+        whole[at, : planned.shape[1]] = planned
+    return whole
+
+
+def _close(snapshot: Snapshot, lanes: Lanes, lane: int, index: int) -> Close:
+    drone = snapshot.scenario.drones[index]
+    return Close(
+        drone.name,
+        lanes.vehicle,
+        tuple(lanes.state[:, lane].tolist()),
+        tuple(lanes.command[:, lane].tolist()),
+        tuple(lanes.environment[:, lane].tolist()),
+        Vec3(*lanes.reference[:3, lane].tolist()),
+        snapshot.setting.drones[index].task.name,
+        controller_name(drone),
+        bool(snapshot.landed[index]),
+        bool(snapshot.crashed[index]),
+        {sensor.name: (sensor.fields, sensor.units, tuple(said[:, lane].tolist())) for sensor, said in lanes.measuring},
+    )
+
+
+# Of recorded runs ---------------------------------------------------------------------------------------------------
+
+
+def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
+    """All drones of all runs at a time [s], between two logged rows in proportion; before its first and after its last row
+    a drone stands still"""
+    tracks = [track for run in runs for track in run.tracks]
+    rotors = most_rotors([track.vehicle for track in tracks])
+    n = len(tracks)
+    p_W, q_WB, reference_W, thrust = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.zeros((n, rotors))
+    speed = np.zeros((n, rotors))
+    p_estimate, q_estimate, estimated = np.empty((n, 3)), np.empty((n, 4)), False
+    plans: list[tuple[Array, Array]] = []
+    for k, track in enumerate(tracks):
+        row, share = _row(track.tables["state"].times_us, time)
+        rows = track.tables["state"].rows
+        here = _between(rows, row, share)
+        own = len(track.vehicle.rotors)
+        p_W[k], q_WB[k], speed[k, :own] = here[:3], here[6:10], here[13 : 13 + own]
+        if own:
+            around = np.array(_held(track, "environment", time), dtype=float)[:, None]
+            thrust[k, :own] = _thrusts(here[:, None], around[: len(_environment_fields(track))], track.vehicle)[0]
+        reference_W[k] = _at(track, "reference", time)[:3] if "reference" in track.tables else p_W[k]
+        p_estimate[k], q_estimate[k] = p_W[k], q_WB[k]
+        if "estimate" in track.tables and len(track.tables["estimate"].times_us):
+            known = _at(track, "estimate", time)
+            p_estimate[k], q_estimate[k], estimated = known[:3], known[6:10], True
+        if "plan" in track.tables and len(track.tables["plan"].times_us):
+            plans.append((np.array([k]), np.array(_held(track, "plan", time)).reshape(1, -1, 3)))
+    first = tracks[chosen]
+    return Frame(
+        time,
+        p_W,
+        q_WB,
+        speed,
+        thrust,
+        reference_W,
+        np.array(_held(first, "environment", time)[:3], dtype=float) if "environment" in first.tables else np.zeros(3),
+        (p_estimate, q_estimate) if estimated else None,
+        _together(plans, n),
+        _recorded_close(first, time),
+        chosen,
+    )
+
+
+def _row(times_us: Array, time: float) -> tuple[int, float]:
+    """The row at or before a time, and how far it is on the way to the next, from 0 to 1."""
+    now = time * MICROSECONDS
+    row = int(np.clip(np.searchsorted(times_us, now, side="right") - 1, 0, len(times_us) - 1))
+    if row == len(times_us) - 1:
+        return row, 0.0
+    return row, float(np.clip((now - times_us[row]) / (times_us[row + 1] - times_us[row]), 0.0, 1.0))
+
+
+def _between(rows: Array, row: int, share: float) -> Array:
+    """A state between two: in proportion, the attitude the shorter way round and of length 1."""
+    if share == 0.0:
+        return rows[row]
+    before, after = rows[row], rows[row + 1].copy()
+    if before[6:10] @ after[6:10] < 0.0:
+        after[6:10] *= -1.0
+    here: Array = before + share * (after - before)
+    here[6:10] = normalize(Quat(*here[6:10].tolist()))
+    return here
+
+
+def _at(track: Track, name: str, time: float) -> Array:
+    table = track.tables[name]
+    row, share = _row(table.times_us, time)
+    if name == "estimate":
+        return _between(table.rows, row, share)
+    own: Array = table.rows[row] if share == 0.0 else table.rows[row] + share * (table.rows[row + 1] - table.rows[row])
+    return own
+
+
+def _held(track: Track, name: str, time: float) -> tuple[float, ...]:
+    table = track.tables[name]
+    return tuple(table.rows[_row(table.times_us, time)[0]].tolist())
+
+
+def _environment_fields(track: Track) -> list[str]:
+    return [f for f in track.tables["environment"].fields if not f.startswith(("payload", "cells_left"))]
+
+
+def _recorded_close(track: Track, time: float) -> Close:
+    row, share = _row(track.tables["state"].times_us, time)
+    environment = _held(track, "environment", time)[: len(_environment_fields(track))]
+    known = ("state", "command", "reference", "estimate", "environment", "plan")
+    return Close(
+        track.name,
+        track.vehicle,
+        tuple(_between(track.tables["state"].rows, row, share).tolist()),
+        _held(track, "command", time),
+        environment,
+        Vec3(*_at(track, "reference", time)[:3].tolist()),
+        "",
+        track.controller,
+        False,
+        False,
+        {
+            name: (table.fields, table.units, _held(track, name, time))
+            for name, table in track.tables.items()
+            if name not in known and len(table.times_us)
+        },
+    )

@@ -1,0 +1,451 @@
+"""A simulation that runs by the clock while it is watched, and does what its visitors ask between two instants.
+
+Three threads: this one advances the simulation and takes snapshots of it, the drawer's turns them into messages, the server's
+sends them and leaves the visitors' wishes in a queue. Without a visitor nothing is drawn.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.control.named import CONTROLLERS
+from samara.frames import wind_enu_from_direction
+from samara.sim.events import (
+    Action,
+    fail_motor,
+    go_to,
+    gust,
+    land,
+    restore_motor,
+    return_home,
+    wind_step,
+)
+from samara.sim.fly import about, all_streams, attachments
+from samara.sim.recorder import LogLine, Recorder
+from samara.sim.run import Run, load_run
+from samara.sim.scenario import Scenario
+from samara.sim.setting import Setting
+from samara.sim.simulation import Simulation, Sink
+from samara.sim.streams import Block
+from samara.sim.timeline import MICROSECONDS
+from samara.view.foxglove_scene import scene_message
+from samara.view.style import COLOURS
+from samara.view.web.drawer import Drawer
+from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, positions_of, snapshot_of
+from samara.view.web.gauges import log_html, status_html
+from samara.view.web.page import Page
+from samara.view.web.requests import Request
+from samara.view.web.scene import FEW, Figure
+from samara.view.web.server import PORT
+from samara.view.web.trail import Trail
+
+FRAMES = 30.0  # [1/s] of the wall's clock
+NAP = 4e-3  # [s]
+IDLE = 2e-2  # [s]
+LATE = 0.25  # [s] behind the clock: given up, and shown
+STEP_US = 10_000
+SPEEDS = {"0.1×": 0.1, "0.25×": 0.25, "0.5×": 0.5, "1×": 1.0, "2×": 2.0, "5×": 5.0, "10×": 10.0, "no limit": math.inf}
+ENDLESS = 3600.0  # [s] a watched scenario may go on
+TRAIL_EVERY = 0.2  # [s] of the wall's clock
+REFERENCE_POINTS = 401
+GUST_SECONDS = 2.0
+
+Progress = Callable[[float, float], None]
+
+
+class Shown(NamedTuple):
+    """What the drawer is handed."""
+
+    snapshot: Snapshot
+    trail: Array | None
+    logs: tuple[LogLine, ...]
+    words: str
+    refused: str
+    fresh: bool
+
+
+class Live:
+    """A scenario being flown for an audience. `run()` returns when it is closed, or with `until_end` when it is over."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        port: int = PORT,
+        speed: float = 1.0,
+        record: Sink | None = None,
+        restartable: bool = True,
+    ) -> None:
+        if not speed > 0.0:
+            raise ValueError(f"the speed is {speed!r}; expected a number above 0: 1 is real time")
+        self.scenario, self.speed, self.paused, self.ended = scenario, float(speed), False, False
+        self._record, self._restartable, self._closed = record, restartable, False
+        self.logs: deque[LogLine] = deque(maxlen=100)
+        self._refused = ""
+        self._trail = Trail(len(scenario.drones))
+        self._trail_shown, self._frame_due = 0.0, 0.0
+        self._way: Setting | None = None
+        self.factor = 0.0
+        self._pace = deque([(0.0, 0.0)], maxlen=FRAMES_OF_PACE)
+        self.simulation = self._begun(scenario)
+        self.page = Page(_figures(scenario), f"samara · {scenario.name}", port=port, ground=_ground(scenario))
+        try:
+            self._add_controls()
+            self.page.scene.add_obstacles(getattr(scenario, "obstacles", ()))
+            self._drawer = Drawer(self._draw, self.page.is_ready)
+            self._drawer.hand(self._shown(fresh=True))
+        except BaseException:
+            self.page.close()
+            raise
+
+    def close(self) -> None:
+        """Ends `run()` from another thread, or after it takes the page down"""
+        self._closed = True
+        self.page.requests.put("close")
+
+    def take_down(self) -> None:
+        """Closes drawer and page, and what the simulation started"""
+        self._drawer.close()
+        self.page.close()
+        self.simulation.close()
+
+    def _begun(self, scenario: Scenario) -> Simulation:
+        def sink(blocks: Mapping[str, Block], lines: list[LogLine]) -> None:
+            self.logs.extend(lines)
+            if self._record is not None:
+                self._record(blocks, lines)
+
+        return Simulation(scenario, sink)
+
+    # The simulation's thread -----------------------------------------------------------------------------------------
+
+    def run(self, *, until_end: bool = False, progress: Progress = lambda now, total: None) -> None:
+        """By the clock, until it is closed or, when wanted, over"""
+        self._anchor()
+        shown = -1
+        while not self._closed:
+            for request in self.page.requests.take():
+                self._serve(request)
+            if self.paused or self.ended:
+                if self.ended and until_end:
+                    break
+                self._publish()
+                self.page.requests.wait(IDLE)
+                self._anchor()
+                continue
+            self._advance()
+            self._publish()
+            if self.simulation.time_us // MICROSECONDS != shown:
+                shown = self.simulation.time_us // MICROSECONDS
+                progress(float(shown), self.scenario.duration)
+            if self._due_us() <= self.simulation.time_us:
+                time.sleep(NAP)
+        self.simulation.flush()
+        self._publish(force=True)
+
+    def _anchor(self) -> None:
+        """From here on the clock counts."""
+        self._wall, self._from_us = time.perf_counter(), self.simulation.time_us
+
+    def _due_us(self) -> float:
+        return self._from_us + (time.perf_counter() - self._wall) * self.speed * MICROSECONDS
+
+    def _advance(self) -> None:
+        """To where the clock is, but for no longer than a picture takes: then wishes are looked at again."""
+        simulation, until = self.simulation, time.perf_counter() + 1.0 / FRAMES
+        due = self._due_us()
+        while simulation.time_us < due:
+            if not simulation.advance():
+                self.ended = self.page.changed = True
+                break
+            now = simulation.time_us / MICROSECONDS
+            if self._trail.is_due(now):
+                self._trail.add(now, positions_of(simulation))
+            if time.perf_counter() > until:
+                break
+        if due - simulation.time_us > LATE * self.speed * MICROSECONDS:
+            self._anchor()
+
+    def _publish(self, force: bool = False) -> None:
+        """Hands the drawer a snapshot, thirty times a second, where somebody looks and something is new."""
+        now = time.perf_counter()
+        if now < self._frame_due and not force:
+            return
+        self._frame_due = max(self._frame_due + 1.0 / FRAMES, now)
+        if not self.page.clients and not force:
+            return
+        fresh = self.page.take_change() or force
+        if fresh or not (self.paused or self.ended):
+            self._drawer.hand(self._shown(fresh))
+
+    def _shown(self, fresh: bool) -> Shown:
+        """What is to be seen now; all of it when `fresh`."""
+        now, simulated = time.perf_counter(), self.simulation.time_us / MICROSECONDS
+        trail = None
+        if fresh or now - self._trail_shown > TRAIL_EVERY:
+            trail, self._trail_shown = self._trail.points(), now
+        self._pace.append((now, simulated))
+        since = now - self._pace[0][0]
+        self.factor = (simulated - self._pace[0][1]) / since if since > 0.0 else 0.0
+        words = "over" if self.ended else "paused" if self.paused else f"{max(self.factor, 0.0):.2f}× real time"
+        return Shown(
+            snapshot_of(self.simulation), trail, (*self.logs, *self.simulation.logs), words, self._refused, fresh
+        )
+
+    def _serve(self, request: Request) -> None:
+        """One wish; what cannot be is said on the page."""
+        kind, value = request
+        self.page.changed, self._refused = True, ""
+        try:
+            if kind in ("play", "pause"):
+                self.paused = kind == "pause"
+            elif kind == "step":
+                self.paused = True
+                self._step()
+            elif kind == "speed":
+                self.speed = value
+                self._anchor()
+            elif kind == "restart":
+                self._restart(value)
+            elif kind == "act":
+                self.simulation.act(value)
+        except (ValueError, FloatingPointError, KeyError) as error:
+            self._refused = str(error)
+
+    def _step(self) -> None:
+        until = (self.simulation.time_us // STEP_US + 1) * STEP_US
+        while self.simulation.time_us < until and not self.ended:
+            self.ended = not self.simulation.advance()
+
+    def _restart(self, controller: str | None) -> None:
+        if not self._restartable:
+            raise ValueError("a flight that is recorded goes on to its end")
+        scenario = self.scenario
+        if controller is not None:
+            scenario = replace(scenario, drones=tuple(replace(own, controller=controller) for own in scenario.drones))
+        begun = self._begun(scenario)
+        self.simulation.close()
+        self.simulation, self.scenario, self.ended = begun, scenario, False
+        self.logs.clear()
+        self._trail.clear()
+        self._pace.clear()
+        self._pace.append((time.perf_counter(), 0.0))
+        self._anchor()
+
+    # The drawer's thread ---------------------------------------------------------------------------------------------
+
+    def _draw(self, shown: Shown) -> None:
+        snapshot, page = shown.snapshot, self.page
+        frame = frame_of(snapshot, page.chosen)
+        with page.server.atomic():
+            if shown.trail is not None:
+                page.scene.draw_paths(np.concatenate([shown.trail, frame.p_W[None]]))
+            if self._way is None or _tasks(self._way) != _tasks(snapshot.setting):
+                self._way = snapshot.setting
+                tasks = [own.task for own in snapshot.setting.drones]
+                page.scene.draw_references([_sampled(task, self.scenario.duration, len(tasks)) for task in tasks])
+                page.scene.mark_way(tasks)
+            page.draw(frame, time.perf_counter(), shown.fresh)
+            total = self.scenario.duration if not self._restartable else math.inf
+            self._status.content = status_html(self.scenario.description, snapshot.time, total, shown.words)
+            self._log.content = log_html(shown.logs, shown.refused)
+
+    # The server's thread: what is asked is only noted ----------------------------------------------------------------
+
+    def _add_controls(self) -> None:
+        gui, wishes = self.page.server.gui, self.page.requests
+        self._status = gui.add_html("")
+        with gui.add_folder("Time"):
+            buttons = {"Play": "play", "Pause": "pause", "Step 10 ms": "step"}
+            if self._restartable:
+                buttons["Restart"] = "restart"
+            self._press(gui.add_button_group("clock", tuple(buttons)), buttons)
+            names = [name for name, own in SPEEDS.items() if own == self.speed] or [f"{self.speed:g}×"]
+            speeds = SPEEDS | {names[0]: self.speed}
+            speed = gui.add_dropdown("speed", tuple(speeds), initial_value=names[0])
+
+        @speed.on_update
+        async def _(event: Any) -> None:
+            if event.target.value in speeds:
+                wishes.put("speed", speeds[event.target.value])
+
+        self.page.add_camera()
+        self.page.add_instruments()
+        with gui.add_folder("Log"):
+            self._log = gui.add_html("")
+        self._add_flying()
+        self._add_disturbances()
+        self.page.add_parts()
+
+    def _press(self, buttons: Any, wishes: Mapping[str, str]) -> None:
+        async def pressed(event: Any) -> None:
+            if event.target.value in wishes:
+                self.page.requests.put(wishes[event.target.value])
+
+        buttons.on_click(pressed)
+
+    def _act(self, buttons: Any, actions: Mapping[str, Callable[[], Action]]) -> None:
+        async def pressed(event: Any) -> None:
+            if event.target.value in actions:
+                self._wish(actions[event.target.value])
+
+        buttons.on_click(pressed)
+
+    def _wish(self, action: Callable[[], Action]) -> None:
+        """Notes an action; one that cannot even be made is refused when it is served."""
+        try:
+            made = action()
+        except ValueError as error:
+            made = _refusal(str(error))
+        self.page.requests.put("act", made)
+
+    @property
+    def _whom(self) -> str:
+        return self.scenario.drones[self.page.chosen].name
+
+    def _add_flying(self) -> None:
+        gui, scene = self.page.server.gui, self.page.scene
+        start = max(float(drone.task.at(0.0).p_W.z) for drone in self.scenario.drones)
+        highest = 30.0 if scene.cell == 1.0 else 5.0
+        with gui.add_folder("Fly"):
+            click = gui.add_checkbox("click the ground to go there", True)
+            height = gui.add_slider("height [m]", 0.0, highest, 0.1, min(max(round(start, 1), 0.1 * highest), highest))
+            pace = gui.add_slider("speed [m/s]", 0.1, 10.0, 0.1, 2.0 if scene.cell == 1.0 else 0.5)
+            tasks = gui.add_button_group("task", ("Land", "Return home"))
+            known = self.scenario.drones[0].controller
+            names = tuple(dict.fromkeys(([known] if isinstance(known, str) else ["own"]) + list(CONTROLLERS)))
+            chooser = gui.add_dropdown(
+                "controller", names, visible=self._restartable, hint="Another one starts the flight again."
+            )
+        self._act(
+            tasks,
+            {
+                "Land": lambda: land(drone=self._whom),
+                "Return home": lambda: return_home(speed=_within(pace.value, 0.1, 10.0), drone=self._whom),
+            },
+        )
+
+        @chooser.on_update
+        async def _(event: Any) -> None:
+            if event.target.value in CONTROLLERS:
+                self.page.requests.put("restart", event.target.value)
+
+        async def clicked(event: Any) -> None:
+            if not click.value or event.ray_origin is None or event.ray_direction is None:
+                return
+            hit = scene.on_ground(event.ray_origin, event.ray_direction)
+            if hit is not None:
+                x, y, z = round(hit.x, 2), round(hit.y, 2), round(_within(height.value, 0.0, highest) + scene.ground, 2)
+                self._wish(lambda: go_to((x, y, z), speed=_within(pace.value, 0.1, 10.0), drone=self._whom))
+
+        on_click: Any = self.page.server.scene.on_click()
+        on_click(clicked)
+
+    def _add_disturbances(self) -> None:
+        gui = self.page.server.gui
+        rotors = most_rotors([drone.vehicle for drone in self.scenario.drones])
+        with gui.add_folder("Disturb", expand_by_default=False):
+            strength = gui.add_slider("wind [m/s]", 0.0, 20.0, 0.5, 4.0)
+            angle = gui.add_slider("wind from [°]", 0, 359, 1, 270, hint="0 is from the north, 90 from the east.")
+            blow = gui.add_button_group("wind", ("Blow", "Gust 2 s", "Calm"))
+            which = gui.add_dropdown("motor", [str(k) for k in range(max(rotors, 1))], visible=rotors > 0)
+            health = gui.add_button_group("motor is", ("Failed", "Restored"), visible=rotors > 0)
+
+        def wind() -> Any:
+            return wind_enu_from_direction(
+                _within(strength.value, 0.0, 20.0), math.radians(_within(angle.value, 0, 359))
+            )
+
+        winds = {
+            "Blow": lambda: wind_step(wind()),
+            "Gust 2 s": lambda: gust(wind(), GUST_SECONDS),
+            "Calm": lambda: wind_step((0.0, 0.0, 0.0)),
+        }
+        self._act(blow, winds)
+        self._act(
+            health,
+            {
+                "Failed": lambda: fail_motor(int(which.value), drone=self._whom),
+                "Restored": lambda: restore_motor(int(which.value), drone=self._whom),
+            },
+        )
+
+
+FRAMES_OF_PACE = 30  # pictures over which the pace is measured
+
+
+def _figures(scenario: Scenario) -> list[Figure]:
+    few = len(scenario.drones) <= FEW
+    return [
+        Figure(drone.name, drone.vehicle, COLOURS[k % len(COLOURS)] if few else COLOURS[0])
+        for k, drone in enumerate(scenario.drones)
+    ]
+
+
+def _ground(scenario: Scenario) -> float:
+    return float(scenario.environment.ground.point_W.z)
+
+
+def _tasks(setting: Setting) -> list[tuple[int, int]]:
+    return [(id(own.task), own.since_us) for own in setting.drones]
+
+
+def _sampled(task: Any, duration: float, drones: int) -> Array:
+    """Where a task goes, (points, 3)  [m]"""
+    points = REFERENCE_POINTS if drones <= FEW else 2 + 4000 // drones
+    times = np.linspace(0.0, min(task.duration, duration), points)
+    return np.stack(task.at(times).p_W, axis=1)
+
+
+def _within(value: Any, low: float, high: float) -> float:
+    """What a slider may say, whatever a browser sent"""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no number")
+    return min(max(number, low), high)
+
+
+def _refusal(sentence: str) -> Action:
+    def action(setting: Setting, bus: Any) -> Setting:
+        raise ValueError(sentence)
+
+    return action
+
+
+def endless(scenario: Scenario) -> Scenario:
+    """The scenario, going on after its end for as long as anybody will watch"""
+    return replace(scenario, duration=max(scenario.duration, ENDLESS))
+
+
+def fly_watched(
+    scenario: Scenario,
+    out: str | Path,
+    *,
+    port: int = PORT,
+    speed: float = 1.0,
+    opened: Callable[[str], None] = lambda address: None,
+    progress: Progress = lambda now, total: None,
+) -> Run:
+    """Flies a scenario to its end by the clock, recorded to a file and shown on a page; what visitors do is recorded with it"""
+    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones})
+    streams = all_streams(scenario)
+    with Recorder(out, streams, about(scenario), attachments(scenario), overwrite=True, scene=scene) as recorder:
+        live = Live(scenario, port=port, speed=speed, record=recorder.write, restartable=False)
+        try:
+            opened(live.page.address)
+            live.run(until_end=True, progress=progress)
+            ending = "landed" if all(live.simulation.landed) else "in the air"
+            recorder.write({}, [LogLine(live.simulation.time_us, "info", scenario.name, ending)])
+        except BaseException:
+            live.simulation.flush()
+            raise
+        finally:
+            live.take_down()
+    run = load_run(out)
+    return replace(run, problem=recorder.problem or live.simulation.ended or run.problem)

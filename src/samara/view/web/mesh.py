@@ -1,0 +1,148 @@
+"""Parts of a vehicle as triangles: one model (GLB) for its frame, one for its body axes, and the blades of a propeller."""
+
+from typing import Any
+
+import numpy as np
+import trimesh
+from trimesh.visual.material import PBRMaterial
+
+from samara.algebra import Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
+from samara.physics.multirotor import Vehicle
+from samara.view.shape import Box, Disc, Part, Rod, axes_length, parts_of
+from samara.view.style import COLOURS
+
+Array = np.ndarray[Any, Any]
+
+DISC_OPACITY = 0.28
+ARC = np.linspace(0.0, np.radians(285.0), 28)  # the arrow on a propeller disc that tells which way it turns
+AXES = (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), Vec3(0.0, 0.0, 1.0))
+
+
+def rgb(colour: str) -> tuple[int, int, int]:
+    """'#rrggbb' as three numbers from 0 to 255"""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def linear(colour: str) -> tuple[int, int, int]:
+    """'#rrggbb' in proportion to light: how models, batches and lines of several colours are told theirs"""
+    red, green, blue = (round(255 * _decoded(part / 255)) for part in rgb(colour))
+    return red, green, blue
+
+
+def _decoded(encoded: float) -> float:
+    """IEC 61966-2-1, from sRGB to light"""
+    return encoded / 12.92 if encoded <= 0.04045 else float(((encoded + 0.055) / 1.055) ** 2.4)
+
+
+def turn_to(axis: Vec3) -> Quat:
+    """The shortest turn that brings z to a unit vector"""
+    z = Vec3(0.0, 0.0, 1.0)
+    about = cross(z, axis)
+    size = float(norm(about))
+    if size < 1e-9:
+        return Quat(1.0, 0.0, 0.0, 0.0) if axis.z > 0.0 else Quat(0.0, 1.0, 0.0, 0.0)
+    return quat_from_axis_angle(about * (1.0 / size), float(np.arctan2(size, float(dot(z, axis)))))
+
+
+def frame_model(vehicle: Vehicle, colour: str | None = None, opacity: float = 1.0) -> bytes:
+    """The vehicle without its blades; body and arms in a colour of their own, all of it translucent for a ghost"""
+    alike: dict[tuple[str, float], list[Any]] = {}
+    for part in parts_of(vehicle):
+        own = colour if colour and part.name.startswith(("body", "hub")) else part.colour
+        for mesh, share in _meshes(part):
+            alike.setdefault((own if opacity == 1.0 or not colour else colour, share * opacity), []).append(mesh)
+    return _glb(alike)
+
+
+def axes_model(length: float, colours: tuple[str, ...] = COLOURS[:3]) -> bytes:
+    """x, y and z as arrows, in the colours that curves of them have"""
+    return _glb({(colour, 1.0): _arrow(axis, length) for axis, colour in zip(AXES, colours, strict=True)})
+
+
+def body_axes_model(vehicle: Vehicle) -> bytes:
+    """Forward, left, up"""
+    return axes_model(axes_length(vehicle))
+
+
+def blades() -> tuple[Array, Array]:
+    """Two blades of radius 1 about z, twisted a little so that light shows them turning: vertices and faces"""
+    wide, twist = 0.11, 0.035
+    one = np.array([[0.0, -0.04, 0.0], [0.35, -wide, -twist], [1.0, -0.05, 0.0], [1.0, 0.05, 0.0], [0.35, wide, twist]])
+    one = np.vstack([one, [[0.0, 0.04, 0.0]]])
+    other = one * np.array([-1.0, -1.0, 1.0])
+    fan = np.array([[0, 1, 4], [0, 4, 5], [1, 2, 3], [1, 3, 4]])
+    return np.vstack([one, other]), np.vstack([fan, fan + len(one)])
+
+
+def _meshes(part: Part) -> list[tuple[Any, float]]:
+    if isinstance(part, Rod):
+        start, end = np.array(part.start_B, dtype=float), np.array(part.end_B, dtype=float)
+        return [(trimesh.creation.cylinder(part.radius, segment=(start, end), sections=8), 1.0)]
+    if isinstance(part, Box):
+        box = trimesh.creation.box(np.array(part.size_B, dtype=float))
+        box.apply_translation(np.array(part.centre_B, dtype=float))
+        return [(box, 1.0)]
+    return _disc(part)
+
+
+def _disc(part: Disc) -> list[tuple[Any, float]]:
+    plate = trimesh.creation.cylinder(part.radius, height=0.01 * part.radius, sections=32)
+    arrow = _arc_arrow(part.radius, part.spin)
+    for mesh in (plate, arrow):
+        mesh.apply_transform(_pose(turn_to(part.axis_B), part.centre_B))
+    return [(plate, DISC_OPACITY), (arrow, 1.0)]
+
+
+def _arc_arrow(radius: float, spin: int) -> Any:
+    """A curved arrow that lies on the disc and points the way the propeller turns: thin on both faces, seen from both."""
+    angles = spin * ARC
+    inner, outer, height = 0.86 * radius, 0.95 * radius, 0.02 * radius
+    rim = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    vertices = np.vstack([inner * rim, outer * rim])
+    count = len(angles)
+    faces = [face for k in range(count - 1) for face in ([k, count + k, count + k + 1], [k, count + k + 1, k + 1])]
+    end, ahead = rim[-1], spin * np.array([-rim[-1][1], rim[-1][0]])
+    head = np.array([0.76 * radius * end, 1.05 * radius * end, 0.905 * radius * end + 0.3 * radius * ahead])
+    faces.append([2 * count, 2 * count + 1, 2 * count + 2])
+    flat = np.vstack([vertices, head])
+    solid = np.column_stack([flat, np.full(len(flat), height)])
+    both = faces + [face[::-1] for face in faces]
+    return trimesh.Trimesh(solid, both, process=False)
+
+
+def _arrow(axis: Vec3, length: float) -> list[Any]:
+    thick = 0.014 * length
+    shaft = trimesh.creation.cylinder(thick, segment=(np.zeros(3), 0.86 * length * np.array(axis)), sections=8)
+    head = trimesh.creation.cone(2.6 * thick, 0.14 * length, sections=10)
+    head.apply_transform(_pose(turn_to(axis), axis * (0.86 * length)))
+    return [shaft, head]
+
+
+def _pose(q: Quat, p: Vec3) -> Array:
+    pose = np.eye(4)
+    pose[:3, :3] = np.array(matrix_from_quat(q), dtype=float).reshape(3, 3)
+    pose[:3, 3] = np.array(p, dtype=float)
+    return pose
+
+
+def _glb(alike: dict[tuple[str, float], list[Any]]) -> bytes:
+    """One mesh for each colour and opacity: a browser draws as many at once as there are drones."""
+    scene: Any = trimesh.Scene()
+    for (colour, opacity), meshes in alike.items():
+        _add(scene, trimesh.util.concatenate(meshes), colour, opacity)
+    return bytes(scene.export(file_type="glb"))
+
+
+def _add(scene: Any, mesh: Any, colour: str, opacity: float) -> None:
+    see_through = opacity < 1.0
+    pbr: Any = PBRMaterial
+    material = pbr(
+        baseColorFactor=(*linear(colour), round(255 * opacity)),
+        metallicFactor=0.0,
+        roughnessFactor=0.75,
+        doubleSided=see_through,
+        alphaMode="BLEND" if see_through else "OPAQUE",
+    )
+    textured: Any = trimesh.visual.TextureVisuals
+    mesh.visual = textured(material=material)
+    scene.add_geometry(mesh)

@@ -1,0 +1,197 @@
+"""The page itself: a server, the scene, what every page has beside it (camera, instruments), and who looks at it."""
+
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from os import environ
+from sys import platform
+from typing import Any
+
+import numpy as np
+import viser
+
+from samara.view.style import COLOURS
+from samara.view.web.frame import Frame
+from samara.view.web.gauges import gauges
+from samara.view.web.mesh import rgb
+from samara.view.web.pulse import Pulse
+from samara.view.web.requests import Requests
+from samara.view.web.scene import FIELD_OF_VIEW, Figure, Scene
+from samara.view.web.server import PORT, address_of, close_server, open_server
+
+MODES = ("follow", "onboard", "free")
+GAUGES_EVERY = 0.15  # [s] of the wall's clock: faster nobody reads
+PARTS = {
+    "path": "path flown",
+    "reference": "reference",
+    "thrust": "thrust arrows",
+    "axes": "body axes",
+    "estimate": "estimate (ghost)",
+    "names": "names",
+}
+
+
+class Page:
+    """A page about some drones. Wishes of its visitors end in `requests`; `clients` counts who looks at it."""
+
+    def __init__(self, figures: Sequence[Figure], title: str, *, port: int = PORT, ground: float = 0.0) -> None:
+        self.server = open_server(port, title)
+        self.requests = Requests()
+        self.clients = 0
+        self.chosen = 0
+        self.mode = MODES[0]
+        self.changed = True  # something other than the flight asks for a new picture
+        self._counting, self._pulses = threading.Lock(), dict[int, Pulse]()
+        self._looked: tuple[str, int] | None = None
+        self._gauged = 0.0
+        self.server.gui.configure_theme(
+            control_width="medium", show_logo=False, show_share_button=False, brand_color=rgb(COLOURS[0])
+        )
+        self.scene = Scene(self.server, figures, ground=ground)
+        self._count_clients()
+
+    @property
+    def address(self) -> str:
+        """What to type into a browser"""
+        return address_of(self.server)
+
+    def close(self) -> None:
+        """Takes the page down"""
+        close_server(self.server)
+
+    def _count_clients(self) -> None:
+        @self.server.on_client_connect
+        async def _(client: viser.ClientHandle) -> None:
+            with self._counting:
+                self._pulses[client.client_id] = Pulse(client)
+                self.clients = len(self._pulses)
+            self.changed = True
+
+        @self.server.on_client_disconnect
+        async def _(client: viser.ClientHandle) -> None:
+            with self._counting:
+                gone = self._pulses.pop(client.client_id, None)
+                self.clients = len(self._pulses)
+            if gone is not None:
+                gone.end()
+
+    def _looking(self) -> list[Pulse]:
+        with self._counting:
+            return list(self._pulses.values())
+
+    def is_ready(self) -> bool:
+        """Whether a browser wants the next picture: one that is slow does not hold up the others"""
+        looking = self._looking()
+        return not looking or not all(pulse.is_behind for pulse in looking)
+
+    # Beside the scene ------------------------------------------------------------------------------------------------
+
+    def add_camera(self) -> None:
+        """Which drone is looked at, and from where"""
+        gui, names = self.server.gui, _distinct([figure.name for figure in self.scene.figures])
+        with gui.add_folder("Camera"):
+            whom = gui.add_dropdown("drone", names, visible=len(names) > 1)
+            mode = gui.add_button_group("camera", MODES)
+
+        @whom.on_update
+        async def _(event: Any) -> None:
+            if event.target.value in names:
+                self.chosen, self.changed = names.index(event.target.value), True
+
+        @mode.on_click
+        async def _(event: Any) -> None:
+            if event.target.value in MODES:
+                self.mode, self.changed = event.target.value, True
+
+    def add_instruments(self) -> None:
+        """What the drone's gauges show"""
+        with self.server.gui.add_folder("Instruments"):
+            self.instruments = self.server.gui.add_html("")
+
+    def add_parts(self) -> None:
+        """What is drawn, and what its colours mean"""
+        gui, several = self.server.gui, len(self.scene.figures) > 1
+        with gui.add_folder("Show", expand_by_default=False):
+            boxes = {
+                part: gui.add_checkbox(words, self.scene.shown[part])
+                for part, words in PARTS.items()
+                if part != "names" or several
+            }
+            cell = self.scene.cell
+            gui.add_markdown(
+                f"Grid {cell:g} m, thicker {5 * cell:g} m. Propellers: **blue** turn counter-clockwise, **orange** clockwise, "
+                "as the curved arrow on each shows; the blades are shown slower than they turn. "
+                "Body axes: blue forward, orange left, green up."
+            )
+
+        for part, box in boxes.items():
+            box.on_update(self._shower(part))
+
+    def _shower(self, part: str) -> Callable[[Any], Any]:
+        async def show(event: Any) -> None:
+            self.scene.shown[part] = bool(event.target.value)
+            self.requests.put("show")
+            self.changed = True
+
+        return show
+
+    # Drawing ---------------------------------------------------------------------------------------------------------
+
+    def take_change(self) -> bool:
+        """Whether something other than the flight asks for a new picture; from now on that one has been made"""
+        changed, self.changed = self.changed, False
+        return changed
+
+    def draw(self, frame: Frame, now: float, fresh: bool = False) -> None:
+        """The frame, seen as chosen, and its instruments, which wait for their time unless `fresh`"""
+        self.scene.show_parts()
+        self.scene.look(self.mode, frame, self.chosen)
+        self.scene.show(frame)
+        self._aim(frame)
+        if frame.close is not None and (fresh or now - self._gauged > GAUGES_EVERY):
+            self._gauged = now
+            self.instruments.content = gauges(frame.close)
+        for pulse in self._looking():
+            pulse.sent()
+
+    def _aim(self, frame: Frame) -> None:
+        """Puts the cameras where a newly chosen view begins; after that they are their owners'."""
+        if self._looked == (self.mode, self.chosen):
+            return
+        first, before = self._looked is None, self._looked
+        self._looked = self.mode, self.chosen
+        position, target = self.scene.camera(self.mode, frame, self.chosen)
+        self._begin_with(position, target)
+        if first or before is None:
+            return
+        for client in self.server.get_clients().values():
+            camera = client.camera
+            if self.mode == "free" and before[0] == "follow":  # stay where one is
+                moved = frame.p_W[before[1]]
+                camera.position, camera.look_at = camera.position + moved, camera.look_at + moved
+                continue
+            if self.mode == before[0] == "follow":
+                continue
+            camera.position, camera.look_at = np.array(position, dtype=float), np.array(target, dtype=float)
+
+    def _begin_with(self, position: Any, target: Any) -> None:
+        start = self.server.initial_camera
+        start.fov, start.position, start.look_at = FIELD_OF_VIEW, tuple(position), tuple(target)
+        start.near, start.far = 0.02 * self.scene.reach, 4000.0 * self.scene.cell
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that come again"""
+    seen: dict[str, int] = {}
+    told = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        told.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return told
+
+
+def show_in_browser(address: str) -> bool:
+    """Opens the system's browser where there is a screen to open it on; tells whether it tried"""
+    if platform.startswith("linux") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        return False
+    return webbrowser.open(address)

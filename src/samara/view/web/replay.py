@@ -1,0 +1,211 @@
+"""Recorded flights on a timeline, one or several at once, each in its colour."""
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.sim.recorder import LogLine
+from samara.sim.run import Run, Track, load_run
+from samara.view.style import COLOURS
+from samara.view.web.drawer import Drawer
+from samara.view.web.frame import Array, frame_at
+from samara.view.web.gauges import log_html, status_html
+from samara.view.web.page import Page
+from samara.view.web.requests import Request
+from samara.view.web.scene import FEW, Figure
+from samara.view.web.server import PORT
+
+FRAMES = 30.0  # [1/s] of the wall's clock
+IDLE = 2e-2  # [s]
+SPEEDS = {"0.1×": 0.1, "0.25×": 0.25, "0.5×": 0.5, "1×": 1.0, "2×": 2.0, "5×": 5.0, "10×": 10.0}
+POINTS = 24_000  # of all paths together
+SLIDER_EVERY = 0.1  # [s] of the wall's clock
+SLIDER_STEP = 0.01  # [s]
+
+
+class Shown(NamedTuple):
+    """What the drawer is handed."""
+
+    time: float
+    words: str
+    fresh: bool
+
+
+class Replay:
+    """Runs to be looked at again. `run()` plays until it is closed."""
+
+    def __init__(self, runs: Sequence[Run], names: Sequence[str] = (), *, port: int = PORT, speed: float = 1.0) -> None:
+        if not runs:
+            raise ValueError("there is no run to show; expected at least one")
+        if not 0.0 < speed < math.inf:
+            raise ValueError(f"the speed is {speed!r}; expected a finite number above 0: 1 is real time")
+        self.runs, self.speed, self.time, self.playing = tuple(runs), float(speed), 0.0, True
+        self.tracks = [track for run in runs for track in run.tracks]
+        self.end = max(float(track.time[-1]) for track in self.tracks)
+        self._closed, self._frame_due, self._slider_due, self._drawn_static = False, 0.0, 0.0, False
+        figures = _figures(runs, list(names) or _run_names(runs))
+        title = " and ".join(dict.fromkeys(run.scenario for run in runs))
+        self._title = "; ".join(dict.fromkeys(run.metadata.get("description", "") or run.scenario for run in runs))
+        self.page = Page(figures, f"samara · {title}", port=port)
+        try:
+            self._add_controls()
+            self._drawer = Drawer(self._draw, self.page.is_ready)
+            self._drawer.hand(self._shown(fresh=True))
+        except BaseException:
+            self.page.close()
+            raise
+
+    def close(self) -> None:
+        """Ends `run()` from another thread"""
+        self._closed = True
+        self.page.requests.put("close")
+
+    def take_down(self) -> None:
+        """Closes drawer and page"""
+        self._drawer.close()
+        self.page.close()
+
+    def run(self) -> None:
+        """Plays by the clock until it is closed; at the end it stands"""
+        before = time.perf_counter()
+        while not self._closed:
+            for request in self.page.requests.take():
+                self._serve(request)
+            now = time.perf_counter()
+            if self.playing and self.page.clients:
+                self.time = min(self.time + (now - before) * self.speed, self.end)
+                if self.time >= self.end:
+                    self.playing, self.page.changed = False, True
+            before = now
+            self._publish(now)
+            self.page.requests.wait(max(self._frame_due - time.perf_counter(), 1e-3) if self.playing else IDLE)
+
+    def _serve(self, request: Request) -> None:
+        kind, value = request
+        self.page.changed = True
+        if kind == "play":
+            self.time = 0.0 if self.time >= self.end else self.time
+            self.playing = True
+        elif kind == "pause":
+            self.playing = False
+        elif kind == "begin":
+            self.time = 0.0
+        elif kind == "speed":
+            self.speed = value
+        elif kind == "seek":
+            self.time, self.playing = min(max(value, 0.0), self.end), False
+
+    def _publish(self, now: float) -> None:
+        if now < self._frame_due or not self.page.clients:
+            return
+        self._frame_due = max(self._frame_due + 1.0 / FRAMES, now)
+        fresh = self.page.take_change()
+        if fresh or self.playing:
+            self._drawer.hand(self._shown(fresh))
+
+    def _shown(self, fresh: bool) -> Shown:
+        words = f"playing {self.speed:g}×" if self.playing else "at the end" if self.time >= self.end else "paused"
+        return Shown(self.time, words, fresh)
+
+    # The drawer's thread ---------------------------------------------------------------------------------------------
+
+    def _draw(self, shown: Shown) -> None:
+        frame, page, now = frame_at(self.runs, shown.time, self.page.chosen), self.page, time.perf_counter()
+        with page.server.atomic():
+            if not self._drawn_static:
+                page.scene.draw_runs([_thinned(track.position, len(self.tracks)) for track in self.tracks])
+                asked = [track for track in self.tracks if "reference" in track.tables]
+                page.scene.draw_references([_thinned(track.reference_position, len(asked)) for track in asked])
+                self._drawn_static = True
+            page.draw(frame, now, shown.fresh)
+            self._status.content = status_html(self._title, shown.time, self.end, shown.words)
+            if shown.fresh or now > self._slider_due:
+                self._slider_due = now + SLIDER_EVERY
+                slider: Any = self._slider
+                slider.value = round(shown.time, 2)
+                self._log.content = log_html(self._said(shown.time))
+
+    def _said(self, now: float) -> list[LogLine]:
+        """What had been logged by then, in all runs"""
+        lines = [line for run in self.runs for line in run.logs if line.time_us <= now * 1e6]
+        return sorted(lines, key=lambda line: line.time_us)
+
+    # The server's thread ---------------------------------------------------------------------------------------------
+
+    def _add_controls(self) -> None:
+        gui, wishes = self.page.server.gui, self.page.requests
+        self._status = gui.add_html("")
+        with gui.add_folder("Time"):
+            times = sorted({round(line.time_us / 1e6, 2) for run in self.runs for line in run.logs[:-1]})
+            marks = tuple(at for at in times if 0.0 < at < self.end)[:12]
+            self._slider = gui.add_slider(
+                "time [s]", 0.0, max(round(self.end, 2), SLIDER_STEP), SLIDER_STEP, 0.0, marks=marks or None
+            )
+            buttons = gui.add_button_group("clock", ("Play", "Pause", "To the start"))
+            name = next((name for name, own in SPEEDS.items() if own == self.speed), f"{self.speed:g}×")
+            speeds = SPEEDS | {name: self.speed}
+            pace = gui.add_dropdown("speed", tuple(speeds), initial_value=name)
+        meaning = {"Play": "play", "Pause": "pause", "To the start": "begin"}
+
+        @self._slider.on_update
+        async def _(event: Any) -> None:
+            if event.client is not None and math.isfinite(event.target.value):  # not the page's own hand
+                wishes.put("seek", float(event.target.value))
+
+        @buttons.on_click
+        async def _(event: Any) -> None:
+            if event.target.value in meaning:
+                wishes.put(meaning[event.target.value])
+
+        @pace.on_update
+        async def _(event: Any) -> None:
+            if event.target.value in speeds:
+                wishes.put("speed", speeds[event.target.value])
+
+        self.page.add_camera()
+        self.page.add_instruments()
+        with gui.add_folder("Log"):
+            self._log = gui.add_html("")
+        self.page.add_parts()
+
+
+def _figures(runs: Sequence[Run], names: Sequence[str]) -> list[Figure]:
+    """Of one run the drones have colours of their own, of several each run has one."""
+    several, figures = len(runs) > 1, []
+    for k, (run, name) in enumerate(zip(runs, names, strict=True)):
+        for j, track in enumerate(run.tracks):
+            colour = (
+                COLOURS[k % len(COLOURS)] if several else COLOURS[j % len(COLOURS) if len(run.tracks) <= FEW else 0]
+            )
+            figures.append(Figure(_called(track, name, several, len(run.tracks)), track.vehicle, colour))
+    return figures
+
+
+def _called(track: Track, run: str, several: bool, drones: int) -> str:
+    return track.name if not several else run if drones == 1 else f"{run}: {track.name}"
+
+
+def _run_names(runs: Sequence[Run]) -> list[str]:
+    """What tells the runs apart: their scenarios, or with one scenario their controllers and numbers"""
+    return [f"{k + 1}: {run.scenario}, {run.tracks[0].controller}" for k, run in enumerate(runs)]
+
+
+def _thinned(places: Array, drones: int) -> Array:
+    """A path in a bounded number of points, its ends kept"""
+    most = max(POINTS // max(drones, 1), 60)
+    if len(places) <= most:
+        return places
+    return places[np.linspace(0, len(places) - 1, most).round().astype(int)]
+
+
+def load_runs(paths: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
+    """The runs of some files, and a name for each: the file's, with its folder where files have the same"""
+    files = [Path(path) for path in paths]
+    names = [file.stem for file in files]
+    if len(set(names)) < len(names):
+        names = [f"{file.resolve().parent.name}/{file.stem}" for file in files]
+    return [load_run(file) for file in files], names

@@ -1,0 +1,427 @@
+"""What is seen: the vehicles as their files describe them, paths, arrows, ground. Few messages for any number of drones.
+
+The camera is the browser's own and nobody moves it. To follow a drone the world is moved instead, so that the drone stays where
+the camera looks; to look out of a drone the world is turned about it. What stands still in the world hangs from one node,
+`/world`; what moves is put where the moved world has it, so that the drone that is followed does not tremble.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import trimesh
+import viser
+
+from samara.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, norm, quat_from_axis_angle, rotate, rotate_inverse
+from samara.physics.multirotor import Vehicle
+from samara.plan.trajectory import Trajectory
+from samara.view.shape import CLOCKWISE, COUNTER_CLOCKWISE, propeller_radius, reach_of, thrust_arrow
+from samara.view.style import COLOURS, GRID, INK
+from samara.view.web.frame import Array, Frame
+from samara.view.web.mesh import axes_model, blades, body_axes_model, frame_model, linear, rgb, turn_to
+
+FEW = 8  # so many drones have colours, names and thrust arrows of their own
+GHOST, PLAN, WIND = COLOURS[3], COLOURS[2], COLOURS[0]
+GHOST_OPACITY = 0.35
+SLOWED = (
+    9.0  # [rad/s] a propeller's blades are seen to turn when it carries its share of the weight; truly it is hundreds
+)
+LONGEST_FRAME = 0.05  # [s] of turning between two pictures
+SHORTEST_ARROW = 1e-4  # [m]
+UP = Vec3(0.0, 0.0, 1.0)
+VIEW = (-3.6, -3.4, 1.9)  # where a camera stands, in reaches from the drone
+FIELD_OF_VIEW = math.radians(40.0)
+SKY, SUN = 1.4, 1.7  # together about π, with which a colour is seen as it is given
+SPAN_SHARE = 1.25  # how far off a camera stands that sees all, in spans
+
+
+class Figure(NamedTuple):
+    """One drone to be drawn: its name, its vehicle, and the colour of its body and path."""
+
+    name: str
+    vehicle: Vehicle
+    colour: str
+
+
+class Kind(NamedTuple):
+    """Drones that look alike, drawn together."""
+
+    vehicle: Vehicle
+    drones: Array
+    frame: Any
+    axes: Any
+    blades: Any
+    ghost: Any
+    hubs: tuple[Vec3, ...]
+    turns: tuple[Quat, ...]
+    spins: Array
+    usual_speed: Array
+
+
+class Scene:
+    """The nodes of a page's scene, and how they follow a frame."""
+
+    def __init__(self, server: viser.ViserServer, figures: Sequence[Figure], *, ground: float = 0.0) -> None:
+        self.server, self.figures = server, tuple(figures)
+        self.few = len(figures) <= FEW
+        self.reach = max(reach_of(figure.vehicle) for figure in figures)
+        self.ground = ground
+        self.world_p, self.world_q = ZERO, IDENTITY
+        self._turned = np.zeros((len(figures), max(len(figure.vehicle.rotors) for figure in figures)))
+        self._last_time = 0.0
+        scene = server.scene
+        scene.world_axes.visible = False
+        scene.configure_default_lights(enabled=False)
+        scene.configure_environment_map(None)
+        scene.add_light_ambient("/sky", intensity=SKY)
+        scene.add_light_directional("/sun", intensity=SUN, position=(-2.0, -3.0, 6.0))
+        self.world = scene.add_frame("/world", show_axes=False)
+        self._add_ground()
+        self.kinds = [self._kind(k, *own) for k, own in enumerate(_alike(figures))]
+        thick = 0.02 * self.reach
+        sizes: Any = {"shaft_radius": thick, "head_radius": 2.6 * thick, "head_length": 6.0 * thick}
+        nothing = np.zeros((1, 2, 3), dtype=np.float32)
+        self.thrust = scene.add_arrows("/thrust", nothing, linear(INK), visible=self.few, **sizes)
+        wider: Any = {name: 2.0 * size for name, size in sizes.items()}
+        self.wind = scene.add_arrows("/wind", nothing, linear(WIND), visible=False, **wider)
+        self.wind_label = scene.add_label("/wind label", "wind", visible=False)
+        lines: dict[str, Any] = {"thickness_units": "screen"}
+        self.path = scene.add_line_segments(
+            "/world/path", nothing, linear(COLOURS[0]), thickness=2.5 if self.few else 1.0, **lines
+        )
+        self.reference = scene.add_line_segments("/world/reference", nothing, rgb(INK), thickness=1.5, **lines)
+        self.plan = scene.add_line_segments("/plan", nothing, rgb(PLAN), thickness=4.0, visible=False, **lines)
+        ball = trimesh.creation.icosphere(subdivisions=2, radius=0.12 * self.reach)
+        places = np.zeros((len(figures), 3))
+        self.asked = scene.add_batched_meshes_simple(
+            "/asked",
+            ball.vertices,
+            ball.faces,
+            np.tile([1.0, 0.0, 0.0, 0.0], (len(figures), 1)),
+            places,
+            batched_colors=np.array(linear(INK), dtype=np.uint8),
+            opacity=0.55,
+        )
+        self.names = [
+            scene.add_label(f"/name {k}", figure.name, anchor="bottom-center", visible=len(figures) > 1)
+            for k, figure in enumerate(figures if self.few else ())
+        ]
+        self.shown = {
+            "path": True,
+            "reference": True,
+            "thrust": self.few,
+            "axes": self.few,
+            "estimate": True,
+            "names": True,
+        }
+        self._marks: list[Any] = []
+        self.show_parts()
+
+    # What stands still -----------------------------------------------------------------------------------------------
+
+    def _add_ground(self) -> None:
+        scene, cell = self.server.scene, self.cell
+        grid = scene.add_grid(
+            "/world/grid",
+            width=240.0 * cell,
+            height=240.0 * cell,
+            cell_size=cell,
+            section_size=5.0 * cell,
+            cell_color=rgb(GRID),
+            section_color=(178, 188, 198),
+            cell_thickness=0.8,
+            section_thickness=1.2,
+            fade_distance=150.0 * cell,
+            position=(0.0, 0.0, self.ground - 0.002 * cell),
+        )
+        del grid
+        length = cell if self.few else 1.0
+        scene.add_glb("/world/axes", axes_model(length), position=(0.0, 0.0, self.ground))
+        for text, tip in (("x east", (1.0, 0.0, 0.0)), ("y north", (0.0, 1.0, 0.0)), ("z up", (0.0, 0.0, 1.0))):
+            place = np.array(tip) * length * 1.08 + np.array([0.0, 0.0, self.ground])
+            scene.add_label(f"/world/axes {text}", f"{text}, {length:g} m", position=place, font_screen_scale=0.8)
+
+    @property
+    def cell(self) -> float:
+        """The side of a square of the grid on the ground  [m]"""
+        return 1.0 if self.reach > 0.1 else 0.2
+
+    def _kind(self, k: int, vehicle: Vehicle, colour: str, drones: list[int]) -> Kind:
+        scene, n, rotors = self.server.scene, len(drones), vehicle.rotors
+        still = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1))
+        vertices, faces = blades()
+        radii = [propeller_radius(vehicle, i) for i in range(len(rotors))]
+        spinning = None
+        if rotors:
+            spinning = scene.add_batched_meshes_simple(
+                f"/blades {k}",
+                vertices,
+                faces,
+                np.tile([1.0, 0.0, 0.0, 0.0], (n * len(rotors), 1)),
+                np.zeros((n * len(rotors), 3)),
+                batched_scales=np.tile(radii, n),
+                batched_colors=np.tile([linear(_blade_colour(rotor.spin)) for rotor in rotors], (n, 1)).astype(
+                    np.uint8
+                ),
+                side="double",
+                lod="off",
+            )
+        poses: Any = {"batched_wxyzs": still, "batched_positions": np.zeros((n, 3)), "lod": "off", "cast_shadow": False}
+        frame = scene.add_batched_glb(f"/drones {k}", frame_model(vehicle, colour), **poses)
+        axes = scene.add_batched_glb(f"/body axes {k}", body_axes_model(vehicle), **poses)
+        ghost_model = frame_model(vehicle, GHOST, GHOST_OPACITY)
+        ghost = scene.add_batched_glb(f"/estimate {k}", ghost_model, visible=False, **poses)
+        share = float(vehicle.mass) / max(len(rotors), 1)
+        usual = [math.sqrt(9.81 * share / rotor.k_thrust) for rotor in rotors]
+        above = 0.07 * reach_of(vehicle)
+        return Kind(
+            vehicle,
+            np.array(drones),
+            frame,
+            axes,
+            spinning,
+            ghost,
+            tuple(rotor.r_B + rotor.axis_B * above for rotor in rotors),
+            tuple(turn_to(rotor.axis_B) for rotor in rotors),
+            np.array([rotor.spin for rotor in rotors]),
+            np.array(usual),
+        )
+
+    def mark_way(self, tasks: Sequence[Trajectory]) -> None:
+        """Rings to fly through and balls to stop at, where the tasks name places"""
+        for node in self._marks:
+            node.remove()
+        self._marks = []
+        if not self.few:
+            return
+        size = 2.2 * self.reach
+        ring = trimesh.creation.torus(size, 0.045 * size, major_sections=48, minor_sections=10)
+        for k, (task, figure) in enumerate(zip(tasks, self.figures, strict=True)):
+            gates = [_gate(task, mark.time, mark.p_W) for mark in task.waypoints[:200]]
+            passed = [(place, turn) for place, turn in gates if turn is not None]
+            stops = [place for place, turn in gates if turn is None]
+            colour = linear(COLOURS[4] if len(self.figures) == 1 else figure.colour)
+            if passed:
+                places, turns = (np.array(part, dtype=float) for part in zip(*passed, strict=True))
+                self._marks.append(self._batch(f"/world/gates {k}", ring, turns, places, colour))
+            if stops:
+                ball = trimesh.creation.icosphere(subdivisions=2, radius=0.22 * self.reach)
+                still = np.tile([1.0, 0.0, 0.0, 0.0], (len(stops), 1))
+                self._marks.append(self._batch(f"/world/stops {k}", ball, still, np.array(stops, dtype=float), colour))
+
+    def add_obstacles(self, obstacles: Sequence[Any]) -> None:
+        """A sphere for each thing that has a centre and a radius"""
+        for k, each in enumerate(obstacles):
+            centre = getattr(each, "centre_W", getattr(each, "p_W", None))
+            if centre is not None and hasattr(each, "radius"):
+                self.server.scene.add_icosphere(
+                    f"/world/obstacle {k}", radius=float(each.radius), color=rgb(COLOURS[6]), position=tuple(centre)
+                )
+
+    def _batch(self, name: str, mesh: Any, turns: Array, places: Array, colour: tuple[int, int, int]) -> Any:
+        return self.server.scene.add_batched_meshes_simple(
+            name,
+            mesh.vertices,
+            mesh.faces,
+            turns,
+            places,
+            batched_colors=np.array(colour, dtype=np.uint8),
+            opacity=0.8,
+            lod="off",
+        )
+
+    # What moves ------------------------------------------------------------------------------------------------------
+
+    def show(self, frame: Frame) -> None:
+        """Everything to its place in the frame, as the world has been moved by `look`"""
+        frame = self._moved(frame)
+        dt = min(abs(frame.time - self._last_time), LONGEST_FRAME)
+        self._last_time = frame.time
+        arrows = [self._place(kind, frame, dt) for kind in self.kinds]
+        if self.shown["thrust"] and arrows:
+            points = np.concatenate(arrows)
+            if len(points):
+                self.thrust.points = points
+        self.asked.batched_positions = frame.reference_W
+        for k, (label, place, figure) in enumerate(zip(self.names, frame.p_W, self.figures, strict=False)):
+            height = (1.0 + 0.35 * k) * reach_of(
+                figure.vehicle
+            )  # names of drones that fly as one are read all the same
+            label.position = place + self._turn(np.array([[0.0, 0.0, height]]))[0]
+        self._show_plan(frame)
+        self._show_wind(frame)
+
+    def _turn(self, vectors: Array) -> Array:
+        """(…, 3) turned as the world is"""
+        return np.stack(rotate(self.world_q, Vec3(*np.moveaxis(vectors, -1, 0))), axis=-1)
+
+    def _moved(self, frame: Frame) -> Frame:
+        """The frame where the moved world has it."""
+        shift = np.array(self.world_p, dtype=float)
+
+        def attitudes(q: Array) -> Array:
+            return np.stack(self.world_q * Quat(*q.T), axis=1)
+
+        return frame._replace(
+            p_W=self._turn(frame.p_W) + shift,
+            q_WB=attitudes(frame.q_WB),
+            reference_W=self._turn(frame.reference_W) + shift,
+            wind_W=self._turn(frame.wind_W),
+            estimate=None
+            if frame.estimate is None
+            else (self._turn(frame.estimate[0]) + shift, attitudes(frame.estimate[1])),
+            plan_W=None if frame.plan_W is None else self._turn(frame.plan_W) + shift,
+        )
+
+    def _place(self, kind: Kind, frame: Frame, dt: float) -> Array:
+        """One kind's drones, their blades and ghosts; gives their thrust arrows, (arrows, 2, 3)."""
+        at, rotors = kind.drones, len(kind.hubs)
+        p, q = frame.p_W[at], frame.q_WB[at]
+        kind.frame.batched_positions, kind.frame.batched_wxyzs = p, q
+        if self.shown["axes"]:
+            kind.axes.batched_positions, kind.axes.batched_wxyzs = p, q
+        ghostly = frame.estimate is not None and self.shown["estimate"]
+        kind.ghost.visible = ghostly
+        if ghostly and frame.estimate is not None:
+            kind.ghost.batched_positions, kind.ghost.batched_wxyzs = frame.estimate[0][at], frame.estimate[1][at]
+        if not rotors:
+            return np.empty((0, 2, 3))
+        speed = frame.rotor_speed[at][:, :rotors]
+        self._turned[np.ix_(at, np.arange(rotors))] += kind.spins * speed / kind.usual_speed * (SLOWED * dt)
+        q_WB, p_W = Quat(*q.T), Vec3(*p.T)
+        places, turns = np.empty((len(at), rotors, 3)), np.empty((len(at), rotors, 4))
+        arrows = np.empty((len(at), rotors, 2, 3))
+        for i in range(rotors):
+            turning = kind.turns[i] * quat_from_axis_angle(UP, self._turned[at, i])
+            places[:, i] = np.stack(p_W + rotate(q_WB, kind.hubs[i]), axis=1)
+            turns[:, i] = np.stack(q_WB * turning, axis=1)
+            if self.shown["thrust"]:
+                ends = thrust_arrow(kind.vehicle, i, np.maximum(frame.thrust[at, i], SHORTEST_ARROW))
+                for end in range(2):
+                    arrows[:, i, end] = np.stack(p_W + rotate(q_WB, ends[end]), axis=1)
+        kind.blades.batched_positions = places.reshape(-1, 3)
+        kind.blades.batched_wxyzs = turns.reshape(-1, 4)
+        return arrows.reshape(-1, 2, 3)
+
+    def _show_plan(self, frame: Frame) -> None:
+        segments = [] if frame.plan_W is None else [_segments(way) for way in frame.plan_W if np.isfinite(way).all()]
+        self.plan.visible = bool(segments)
+        if segments:
+            self.plan.points = np.concatenate(segments)
+
+    def _show_wind(self, frame: Frame) -> None:
+        speed = float(np.linalg.norm(frame.wind_W))
+        self.wind.visible = self.wind_label.visible = speed > 0.01
+        if speed > 0.01:
+            middle = frame.p_W[frame.close_index] if self.few else frame.p_W.mean(axis=0)
+            along = frame.wind_W * (self.reach / speed)
+            tip = middle + self._turn(np.array([[0.0, 0.0, 1.2 * self.reach]]))[0] - 0.3 * along
+            start = tip - along * min(0.35 * speed, 3.0)
+            self.wind.points = np.stack([start, tip])[None]
+            self.wind_label.text, self.wind_label.position = f"wind {speed:.1f} m/s", start
+
+    def draw_paths(self, points: Array) -> None:
+        """What was flown, (points, n, 3)"""
+        self.path.points, self.path.colors = self._lines(np.moveaxis(points, 1, 0))
+
+    def draw_references(self, ways: Sequence[Array]) -> None:
+        """What is asked, one (points, 3) for each drone, dashed"""
+        dashes = [_segments(way)[::2] for way in ways if len(way) > 1]
+        drawn: Any = np.concatenate(dashes) if dashes else np.zeros((1, 2, 3))
+        self.reference.points = drawn
+
+    def draw_runs(self, ways: Sequence[Array]) -> None:
+        """Whole flights, one (points, 3) for each drone"""
+        self.path.points, self.path.colors = self._lines(ways)
+
+    def _lines(self, ways: Any) -> tuple[Array, Array]:
+        parts = [
+            (_segments(way), linear(figure.colour))
+            for way, figure in zip(ways, self.figures, strict=True)
+            if len(way) > 1
+        ]
+        if not parts:
+            return np.zeros((1, 2, 3), dtype=np.float32), np.zeros((1, 2, 3), dtype=np.uint8)
+        colours = [np.tile(np.array(colour, dtype=np.uint8), (len(part), 2, 1)) for part, colour in parts]
+        return np.concatenate([part for part, _ in parts]), np.concatenate(colours)
+
+    def show_parts(self) -> None:
+        """Hides and shows what `shown` says"""
+        self.path.visible, self.reference.visible = self.shown["path"], self.shown["reference"]
+        self.asked.visible, self.thrust.visible = self.shown["reference"], self.shown["thrust"]
+        for kind in self.kinds:
+            kind.axes.visible = self.shown["axes"]
+        for label in self.names:
+            label.visible = self.shown["names"] and len(self.figures) > 1
+
+    # From where it is seen -------------------------------------------------------------------------------------------
+
+    def look(self, mode: str, frame: Frame, chosen: int) -> None:
+        """Moves the world so that the camera follows the chosen drone, rides on it, or stands free"""
+        p, q = Vec3(*frame.p_W[chosen].tolist()), Quat(*frame.q_WB[chosen].tolist())
+        if mode == "follow":
+            self.world_p, self.world_q = -p, IDENTITY
+        elif mode == "onboard":
+            self.world_q = conjugate(q)
+            self.world_p = -(rotate(self.world_q, p) + self.eye(chosen))
+        else:
+            self.world_p, self.world_q = ZERO, IDENTITY
+        self.world.position = np.array(self.world_p, dtype=float)
+        self.world.wxyz = np.array(self.world_q, dtype=float)
+
+    def eye(self, chosen: int) -> Vec3:
+        """Where the camera on board sits, in body axes  [m]"""
+        reach = reach_of(self.figures[chosen].vehicle)
+        return Vec3(-1.1 * reach, 0.0, 0.75 * reach)
+
+    def camera(self, mode: str, frame: Frame, chosen: int) -> tuple[Vec3, Vec3]:
+        """Where a camera begins and what it looks at, as it sees the scene"""
+        if mode == "onboard":
+            return ZERO, Vec3(1.0, 0.0, -0.12) * reach_of(self.figures[chosen].vehicle)
+        if mode == "follow":
+            reach = reach_of(self.figures[chosen].vehicle)
+            if not self.few:  # in a swarm, so far off that the neighbours are seen
+                apart = np.linalg.norm(frame.p_W - frame.p_W[chosen], axis=1)
+                reach = max(reach, min(0.3 * float(np.partition(apart, 1)[1]), 20.0 * reach))
+            return Vec3(*VIEW) * reach, ZERO
+        low, high = frame.p_W.min(axis=0), frame.p_W.max(axis=0)
+        middle = 0.5 * (low + high)
+        span = max(float(np.linalg.norm(high - low)), 8.0 * self.reach)
+        away = np.array(VIEW) / np.linalg.norm(VIEW) * span * SPAN_SHARE
+        return Vec3(*(middle + away).tolist()), Vec3(*middle.tolist())
+
+    def on_ground(self, origin: Sequence[float], ray: Sequence[float]) -> Vec3 | None:
+        """Where a ray as the camera sees it meets the ground, in world axes; None where it does not  [m]"""
+        o = rotate_inverse(self.world_q, Vec3(*origin) - self.world_p)
+        d = rotate_inverse(self.world_q, Vec3(*ray))
+        if not float(norm(d)) > 0.0 or d.z > -1e-6:
+            return None
+        far = (self.ground - o.z) / d.z
+        hit = o + d * far
+        return hit if far > 0.0 and math.hypot(hit.x - o.x, hit.y - o.y) < 1000.0 * self.cell else None
+
+
+def _alike(figures: Sequence[Figure]) -> list[tuple[Vehicle, str, list[int]]]:
+    kinds: dict[tuple[Vehicle, str], list[int]] = {}
+    for k, figure in enumerate(figures):
+        kinds.setdefault((figure.vehicle, figure.colour), []).append(k)
+    return [(*key, drones) for key, drones in kinds.items()]
+
+
+def _blade_colour(spin: float) -> str:
+    """Darker than the disc below them, so that they are seen on it."""
+    colour = rgb(COUNTER_CLOCKWISE if spin > 0 else CLOCKWISE)
+    return "#" + "".join(f"{int(0.6 * part):02x}" for part in colour)
+
+
+def _segments(way: Array) -> Array:
+    """(points, 3) → (points − 1, 2, 3)"""
+    return np.stack([way[:-1], way[1:]], axis=1)
+
+
+def _gate(task: Trajectory, time: float, p_W: Vec3) -> tuple[Vec3, Quat | None]:
+    """A place, and the turn of a ring across the way flown there; None where it is a stop."""
+    v = Vec3(*(float(x) for x in task.at(max(time, 0.0)).v_W))
+    speed = float(norm(v))
+    return p_W, turn_to(v * (1.0 / speed)) if speed > 0.3 else None
