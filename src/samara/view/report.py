@@ -18,6 +18,7 @@ from samara.files import write_text
 from samara.sim.compare import distances, first_difference
 from samara.sim.record_format import LEVELS
 from samara.sim.run import Judged, Run, Track, judge, load_run
+from samara.sim.scenario import Scenario
 from samara.view.measures import measures, saturation
 from samara.view.notebook import vehicle_numbers, vehicle_svg
 from samara.view.page import Html, element, image, page, picture, table
@@ -186,15 +187,19 @@ def _expected(judged: Sequence[Judged]) -> list[Html]:
 
 def expectations(run: Run) -> list[Judged]:
     """What the scenario inside the recording expects, judged; none where it is not inside or cannot be read again"""
+    scenario = scenario_inside(run)
+    return judge(run, scenario.expect) if scenario else []
+
+
+def scenario_inside(run: Run) -> Scenario | None:
+    """The scenario a recording carries; None where there is none, or where it names files that are not here"""
     from samara.sim.scenario_file import parse_scenario
 
     text, settings = scenario_text(run)
-    if not text:
-        return []
     try:
-        return judge(run, parse_scenario(text, "scenario.toml", settings).expect)
+        return parse_scenario(text, "scenario.toml", settings) if text else None
     except (ValueError, OSError):
-        return []
+        return None
 
 
 def scenario_text(run: Run) -> tuple[str, dict[str, Any]]:

@@ -26,15 +26,14 @@ from samara.sim.events import (
     return_home,
     wind_step,
 )
-from samara.sim.fly import about, all_streams, attachments
-from samara.sim.recorder import LogLine, Recorder
-from samara.sim.run import Run, load_run
+from samara.sim.fly import ending, recorded, recorder_of
+from samara.sim.recorder import LogLine
+from samara.sim.run import Run
 from samara.sim.scenario import Scenario
 from samara.sim.setting import Setting
 from samara.sim.simulation import Simulation, Sink
 from samara.sim.streams import Block
 from samara.sim.timeline import MICROSECONDS
-from samara.view.foxglove_scene import scene_message
 from samara.view.style import COLOURS
 from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, positions_of, snapshot_of
@@ -433,19 +432,15 @@ def fly_watched(
     progress: Progress = lambda now, total: None,
 ) -> Run:
     """Flies a scenario to its end by the clock, recorded to a file and shown on a page; what visitors do is recorded with it"""
-    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones})
-    streams = all_streams(scenario)
-    with Recorder(out, streams, about(scenario), attachments(scenario), overwrite=True, scene=scene) as recorder:
+    with recorder_of(scenario, out, overwrite=True) as recorder:
         live = Live(scenario, port=port, speed=speed, record=recorder.write, restartable=False)
         try:
             opened(live.page.address)
             live.run(until_end=True, progress=progress)
-            ending = "landed" if all(live.simulation.landed) else "in the air"
-            recorder.write({}, [LogLine(live.simulation.time_us, "info", scenario.name, ending)])
+            recorder.write({}, [ending(live.simulation)])
         except BaseException:
             live.simulation.flush()
             raise
         finally:
             live.take_down()
-    run = load_run(out)
-    return replace(run, problem=recorder.problem or live.simulation.ended or run.problem)
+    return recorded(recorder, live.simulation)

@@ -3,13 +3,17 @@
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.algebra import ZERO
+from samara.plan.trajectory import Trajectory, hover
 from samara.sim.recorder import LogLine
 from samara.sim.run import Run, Track, load_run
+from samara.view.report import scenario_inside
 from samara.view.style import COLOURS
 from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, frame_at
@@ -25,6 +29,7 @@ SPEEDS = {"0.1×": 0.1, "0.25×": 0.25, "0.5×": 0.5, "1×": 1.0, "2×": 2.0, "5
 POINTS = 24_000  # of all paths together
 SLIDER_EVERY = 0.1  # [s] of the wall's clock
 SLIDER_STEP = 0.01  # [s]
+NOTHING_ASKED = replace(hover(ZERO), waypoints=())
 
 
 class Shown(NamedTuple):
@@ -120,6 +125,7 @@ class Replay:
                 page.scene.draw_runs([_thinned(track.position, len(self.tracks)) for track in self.tracks])
                 asked = [track for track in self.tracks if "reference" in track.tables]
                 page.scene.draw_references([_thinned(track.reference_position, len(asked)) for track in asked])
+                page.scene.mark_way(_tasks(self.runs))
                 self._drawn_static = True
             page.draw(frame, now, shown.fresh)
             self._status.content = status_html(self._title, shown.time, self.end, shown.words)
@@ -171,6 +177,16 @@ class Replay:
         with gui.add_folder("Log"):
             self._log = gui.add_html("")
         self.page.add_parts()
+
+
+def _tasks(runs: Sequence[Run]) -> list[Trajectory]:
+    """What each drone was asked to do at first, where the recording carries its scenario"""
+    tasks: list[Trajectory] = []
+    for run in runs:
+        scenario = scenario_inside(run)
+        known = {drone.name: drone.task for drone in scenario.drones} if scenario else {}
+        tasks += [known.get(track.name, NOTHING_ASKED) for track in run.tracks]
+    return tasks
 
 
 def _figures(runs: Sequence[Run], names: Sequence[str]) -> list[Figure]:
