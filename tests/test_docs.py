@@ -65,6 +65,7 @@ def test_pages_have_python_to_run():
         "docs/planning.md",
         "docs/validation.md",
         "docs/sensors.md",
+        "docs/rotor.md",
         "docs/estimators.md",
     ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from samara.cli import compare, demo, export, flight, look, plan, validate, vehicles, view
+from samara.cli import compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
 
 INTERRUPTED = 130
 
@@ -54,5 +54,6 @@ app.command("view")(view.view)
 app.command("compare")(compare.compare)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
+app.command("rotor")(rotor.rotor)
 app.add_typer(export.app, name="export")
 app.add_typer(demo.app, name="demo")

@@ -1,0 +1,121 @@
+"""`samara rotor`: what a propeller does, from the shape of its blades."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from samara.cli.screen import console
+
+if TYPE_CHECKING:
+    from samara.rotor.blade import Blade, Measurement
+    from samara.rotor.comparison import Errors
+
+ALL = "all"
+
+
+def rotor(
+    name: Annotated[str, typer.Argument(help="A shipped blade, a .toml file, or with --data a UIUC name or `all`.")],
+    rpm: Annotated[float, typer.Option("--rpm", help="Rotor speed [revolutions per minute].")] = 5000.0,
+    data: Annotated[Path | None, typer.Option("--data", help="A folder with the UIUC tables.")] = None,
+    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a picture.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; out/NAME.png unless told.")] = None,
+) -> None:
+    """Print thrust, power and efficiency of a propeller by blade element momentum theory, beside what was measured."""
+    from samara.rotor.blade import BladeError, blade, read_uiuc
+
+    screen = console()
+    if name == ALL:
+        if data is None:
+            raise BladeError("name is 'all' and no folder is given; expected --data FOLDER with the UIUC tables")
+        from samara.rotor.comparison import compare_all, medians
+
+        with screen.status("comparing"):
+            errors = compare_all(read_uiuc(data))
+        screen.print(_comparison(errors))
+        thrust, power = medians(errors)
+        screen.print(f"median error of all points: CT {100 * thrust:.1f} %, CP {100 * power:.1f} %", highlight=False)
+        return
+    if data is None:
+        shape, measured = blade(name)
+    else:
+        known = read_uiuc(data)
+        if name not in known:
+            raise BladeError(f"no propeller {name!r} in {data}; expected one of {', '.join(sorted(known))}")
+        shape, measured = known[name]
+    if not 0.0 < rpm < 1e6:
+        raise ValueError(f"rpm is {rpm}; expected a positive number")
+    screen.print(_coefficients(shape, measured, rpm))
+    screen.print(_constants(shape, rpm), highlight=False)
+    if plot or out is not None:
+        from samara.view.rotor import draw_rotors
+
+        picture = out if out is not None else Path("out") / f"{shape.name.replace(' ', '_')}.png"
+        draw_rotors([(shape, measured)], picture, rpm)
+        screen.print(f"picture {picture}", highlight=False)
+
+
+def _coefficients(shape: "Blade", measured: "Measurement | None", rpm: float) -> Any:
+    """J, CT, CP and efficiency up to zero thrust; the measured run nearest to this speed beside them."""
+    import numpy as np
+    from rich import box
+    from rich.table import Table
+
+    from samara.rotor.bem import rotor_coefficients
+
+    J = np.arange(0.0, 1.6, 0.1)
+    model = rotor_coefficients(shape, J, rpm)
+    ended = np.flatnonzero(model.thrust < 0.0)
+    count = int(ended[0]) if ended.size else len(J)
+    table = Table(box=box.SIMPLE_HEAD, title=f"{shape.name} at {rpm:.0f} rpm", title_justify="left")
+    for heading in ("J", "CT", "CP", "efficiency", *(("CT measured", "CP measured") if measured is not None else ())):
+        table.add_column(heading, justify="right")
+    for k in range(count):
+        row = [f"{J[k]:.1f}", f"{model.thrust[k]:.4f}", f"{model.power[k]:.4f}"]
+        row.append(f"{100.0 * J[k] * model.thrust[k] / model.power[k]:.0f} %")
+        if measured is not None:
+            row += _near(measured, float(J[k]), rpm)
+        table.add_row(*row)
+    return table
+
+
+def _near(measured: "Measurement", advance: float, rpm: float) -> list[str]:
+    """The measured point within 0.03 of J at the speed nearest to this one, or nothing."""
+    import numpy as np
+
+    close = np.flatnonzero(np.abs(measured.advance - advance) < 0.03)
+    if not close.size:
+        return ["", ""]
+    best = close[
+        np.argmin(np.abs(measured.rpm[close] - rpm) / 500.0 + np.abs(measured.advance[close] - advance) / 0.03)
+    ]
+    return [f"{measured.thrust[best]:.4f}", f"{measured.power[best]:.4f}"]
+
+
+def _constants(shape: "Blade", rpm: float) -> str:
+    from math import pi, sqrt
+
+    from samara.rotor.fit import fit_rotor, rotor_constants
+
+    fit = fit_rotor(shape, rpm)
+    k_thrust, k_torque = rotor_constants(fit, shape.radius)
+    merit = sqrt(2.0 / pi) * fit.thrust[0] ** 1.5 / fit.power[0]
+    return (
+        f"{shape.blades} blades, radius {shape.radius:.4g} m, solidity {shape.solidity:.3f}; standing: "
+        f"k_thrust {k_thrust:.4g} N s^2/rad^2, k_torque {k_torque:.4g} N m s^2/rad^2, figure of merit {merit:.2f}"
+    )
+
+
+def _comparison(errors: list["Errors"]) -> Any:
+    import numpy as np
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title="median error below 70 % of the zero-thrust J", title_justify="left")
+    table.add_column("propeller")
+    for heading in ("points", "J at T = 0", "CT", "CP"):
+        table.add_column(heading, justify="right")
+    for each in sorted(errors, key=lambda own: own.name):
+        thrust, power = (100.0 * float(np.median(np.abs(x))) for x in (each.thrust, each.power))
+        table.add_row(each.name, str(len(each.thrust)), f"{each.zero_thrust:.3f}", f"{thrust:.1f} %", f"{power:.1f} %")
+    return table

@@ -1,0 +1,158 @@
+"""What moving air does to the rotors of a vehicle, as effects: rotor_air, rotor_drag and flapping. All are off unless named."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from samara.algebra import ZERO, Vec3, cross, dot
+from samara.physics.effect import Effect, Wrench, add_wrenches
+from samara.physics.flapping import Flapping, disc_tilt, flapping_force, hub_moment
+from samara.physics.inflow import hover_induced
+from samara.physics.rotor import SEA_LEVEL_DENSITY, RotorLoad, density_ratio, rotor_load, rotor_wrench
+from samara.physics.rotor_air import (
+    HarmonicInflow,
+    HubFlow,
+    RotorAir,
+    UniformInflow,
+    air_load,
+    balanced_inflow,
+    disc_axes,
+    drag_of_rotor,
+    gradient_rate,
+    hub_flow,
+    in_plane_force,
+    inflow_gradient,
+    inflow_rate,
+)
+from samara.quantity import Scalar
+
+if TYPE_CHECKING:
+    from samara.physics.multirotor import Environment, State, Vehicle
+
+
+class _RotorFlow(NamedTuple):
+    """One rotor as its effects see it: how its hub moves, what it induces, and what that gains towards the tip."""
+
+    flow: HubFlow
+    induced: Scalar
+    gradient_B: Vec3
+
+
+def _flows(state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[HubFlow, ...]:
+    winds = getattr(environment, "hub_wind_W", ()) or (environment.wind_W,) * len(vehicle.rotors)
+    return tuple(
+        hub_flow(state.q_WB, state.v_W, state.omega_B, wind_W, rotor)
+        for wind_W, rotor in zip(winds, vehicle.rotors, strict=True)
+    )
+
+
+def _inflows(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[Scalar, ...]:
+    if own:
+        return tuple(each.induced for each in own)
+    air: RotorAir = vehicle["rotor_air"]
+    return tuple(
+        balanced_inflow(speed, flow, rotor, air, environment.air_density)
+        for speed, flow, rotor in zip(
+            state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True
+        )
+    )
+
+
+def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    """What moving air adds to the rotors' own thrust and torque, and their in-plane forces."""
+    if vehicle.structure.inflow is not None:
+        raise ValueError(f"vehicle {vehicle.name!r} has an inflow model and rotor_air: expected one of them")
+    air: RotorAir = vehicle["rotor_air"]
+    density = environment.air_density
+    total = Wrench()
+    flows, inflows = _flows(state, vehicle, environment), _inflows(own, state, vehicle, environment)
+    for speed, induced, flow, rotor in zip(state.rotor_speed, inflows, flows, vehicle.rotors, strict=True):
+        load = air_load(speed, induced, flow, rotor, air, density)
+        known = rotor_load(speed, rotor, density_ratio(density))
+        total = add_wrenches(
+            total, rotor_wrench(RotorLoad(load.thrust - known.thrust, load.torque - known.torque), rotor)
+        )
+        f_B = in_plane_force(speed, induced, flow, rotor, air, density)
+        total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
+    return total
+
+
+def _hover_inflow(vehicle: "Vehicle") -> tuple[Scalar, ...]:
+    """v_h of every rotor under an equal part of the weight, if it has any: a vehicle that starts in hover starts settled."""
+    gravity = vehicle["gravity"].acceleration if vehicle.has("gravity") else 0.0
+    share = vehicle.mass * gravity / len(vehicle.rotors)
+    return tuple(hover_induced(share, SEA_LEVEL_DENSITY, rotor.radius) for rotor in vehicle.rotors)
+
+
+def _uniform_start(vehicle: "Vehicle") -> tuple[UniformInflow, ...]:
+    return tuple(UniformInflow(v) for v in _hover_inflow(vehicle))
+
+
+def _harmonic_start(vehicle: "Vehicle") -> tuple[HarmonicInflow, ...]:
+    return tuple(HarmonicInflow(v, 0.0, 0.0) for v in _hover_inflow(vehicle))
+
+
+def _uniform_rates(
+    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> tuple[UniformInflow, ...]:
+    air: RotorAir = vehicle["rotor_air"]
+    return tuple(
+        UniformInflow(inflow_rate(speed, each.induced, flow, rotor, air, environment.air_density))
+        for each, speed, flow, rotor in zip(
+            own, state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True
+        )
+    )
+
+
+def _harmonic_rates(
+    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> tuple[HarmonicInflow, ...]:
+    air: RotorAir = vehicle["rotor_air"]
+    rates = []
+    for each, speed, flow, rotor in zip(
+        own, state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True
+    ):
+        rate_B = gradient_rate(speed, each, state.omega_B, flow, rotor, air, environment.air_density)
+        first_B, second_B = disc_axes(rotor.axis_B)
+        uniform = inflow_rate(speed, each.induced, flow, rotor, air, environment.air_density)
+        rates.append(HarmonicInflow(uniform, dot(rate_B, first_B), dot(rate_B, second_B)))
+    return tuple(rates)
+
+
+def _rotor_drag(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    total = Wrench()
+    for speed, flow, rotor in zip(state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True):
+        f_B = drag_of_rotor(speed, flow, vehicle["rotor_drag"])
+        total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
+    return total
+
+
+def _rotor_flows(state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[_RotorFlow, ...]:
+    """Every rotor's flow, from the states of rotor_air where it has some, else from the balance."""
+    own = state.effects[vehicle.index("rotor_air")]
+    flows, inflows = _flows(state, vehicle, environment), _inflows(own, state, vehicle, environment)
+    harmonic = bool(own) and isinstance(own[0], HarmonicInflow)
+    slopes = tuple(inflow_gradient(own[i], rotor) if harmonic else ZERO for i, rotor in enumerate(vehicle.rotors))
+    return tuple(_RotorFlow(*each) for each in zip(flows, inflows, slopes, strict=True))
+
+
+def _flapping(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    air: RotorAir = vehicle["rotor_air"]
+    blades: Flapping = vehicle["flapping"]
+    density = environment.air_density
+    total = Wrench()
+    for speed, seen, rotor in zip(
+        state.rotor_speed, _rotor_flows(state, vehicle, environment), vehicle.rotors, strict=True
+    ):
+        tilt_B = disc_tilt(
+            speed, seen.induced, seen.gradient_B, state.omega_B, seen.flow, rotor, air, density, blades=blades
+        )
+        f_B = flapping_force(speed, seen.induced, tilt_B, seen.flow, rotor, air, density)
+        tau_B = cross(rotor.r_B, f_B) + hub_moment(speed, tilt_B, rotor, blades=blades)
+        total = add_wrenches(total, Wrench(f_B, tau_B))
+    return total
+
+
+MOMENTUM_AIR = Effect("rotor_air", wrench=_wrench)
+DYNAMIC_AIR = Effect("rotor_air", initial=_uniform_start, derivative=_uniform_rates, wrench=_wrench)
+DYNAMIC_AIR_3 = Effect("rotor_air", initial=_harmonic_start, derivative=_harmonic_rates, wrench=_wrench)
+ROTOR_DRAG = Effect("rotor_drag", wrench=_rotor_drag)
+FLAPPING = Effect("flapping", wrench=_flapping)

@@ -1,0 +1,1 @@
+"""Rotors from the shape of their blades: geometry, airfoil, blade element momentum theory, and a fit to fly with."""
