@@ -66,6 +66,8 @@ def test_pages_have_python_to_run():
         "docs/validation.md",
         "docs/sensors.md",
         "docs/rotor.md",
+        "docs/wind.md",
+        "docs/neighbours.md",
         "docs/estimators.md",
     ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name

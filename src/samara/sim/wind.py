@@ -9,12 +9,19 @@ A source is a frozen record of numbers with three things to ask of it:
 `from_direction` takes that. `time` is in seconds (µs / 1e6, so that a step at 0.3 s is met at 300 000 µs), `dt` the time
 since the last sample; with dt = ∞ the first sample of a random source is drawn from its stationary distribution, with
 dt = 0 it is the mean. Numbers and normals may be arrays: then the wind is that of a batch.
+
+Where the wind depends on the place, or on how fast a drone flies through it, a source has also
+
+    wind_W, memory = wind.sample_at(time, dt, normals, memory, p_W, v_W)
+
+with position and velocity of one drone, or of all as arrays, each with normals and memory of its own. `sample` then is the
+wind of a drone that hovers at one place. `wind_at` asks either kind, and `is_local` tells which it is.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -38,6 +45,32 @@ class WindSource(Protocol):
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
         """The wind in world axes [m/s] at a time [s], dt [s] after the last sample, and the memory for the next."""
+
+
+@runtime_checkable
+class LocalWindSource(WindSource, Protocol):
+    """A source whose wind is not the same for all drones."""
+
+    def sample_at(
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Any]:
+        """The wind [m/s] at a place p_W [m], for a drone that flies at v_W [m/s]."""
+
+
+def is_local(source: WindSource) -> bool:
+    """Whether drones at other places and speeds meet another wind"""
+    if isinstance(source, Sum):
+        return any(is_local(own) for own in source.sources)
+    return isinstance(source, LocalWindSource)
+
+
+def wind_at(
+    source: WindSource, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
+) -> tuple[Vec3, Any]:
+    """The wind of any source where a drone is, and the memory for its next sample"""
+    if isinstance(source, LocalWindSource):
+        return source.sample_at(time, dt, normals, memory, p_W, v_W)
+    return source.sample(time, dt, normals, memory)
 
 
 @dataclass(frozen=True)
@@ -197,9 +230,18 @@ class Sum:
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
         """w = Σ wᵢ"""
+        return self._added(normals, memory, lambda source, drawn, own: source.sample(time, dt, drawn, own))
+
+    def sample_at(
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Any]:
+        """w = Σ wᵢ, each where the drone is"""
+        return self._added(normals, memory, lambda source, drawn, own: wind_at(source, time, dt, drawn, own, p_W, v_W))
+
+    def _added(self, normals: Sequence[Scalar], memory: Any, asked: Any) -> tuple[Vec3, Any]:
         total, memories, used = ZERO, [], 0
         for source, own in zip(self.sources, memory, strict=True):
-            wind_W, kept = source.sample(time, dt, normals[used : used + source.normals_needed], own)
+            wind_W, kept = asked(source, normals[used : used + source.normals_needed], own)
             total, used = total + wind_W, used + source.normals_needed
             memories.append(kept)
         return total, tuple(memories)

@@ -1,0 +1,184 @@
+"""Wind that was measured or computed elsewhere: a field on a grid, and a log to blow again.
+
+Files: `Field` reads an `.npz` with arrays x (nx), y (ny), z (nz) [m] and wind (nx, ny, nz, 3) [m/s], or a `.csv` with the
+columns x, y, z, wind_x, wind_y, wind_z and one row for every corner; `Replay` a `.csv` with time, wind_x, wind_y, wind_z.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from samara.algebra import ZERO, Vec3
+from samara.quantity import Scalar
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """w(p), linear along x, y and z between the corners of a grid; outside it as at its edge
+
+    `sample`, for all drones alike, is the wind at the grid's middle.
+    """
+
+    x: Array
+    y: Array
+    z: Array
+    wind_W: Array
+    normals_needed: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        for name in "xyz":
+            axis = np.asarray(getattr(self, name), dtype=float)
+            if axis.ndim != 1 or not len(axis) or not np.isfinite(axis).all() or not (np.diff(axis) > 0.0).all():
+                raise ValueError(f"Field.{name} is {axis.tolist()}; expected finite numbers that increase")
+            object.__setattr__(self, name, axis)
+        wind, wanted = np.asarray(self.wind_W, dtype=float), (len(self.x), len(self.y), len(self.z), 3)
+        if wind.shape != wanted:
+            raise ValueError(f"Field.wind_W has shape {wind.shape}; expected {wanted}")
+        _require_finite("Field.wind_W", wind)
+        object.__setattr__(self, "wind_W", wind)
+
+    @staticmethod
+    def from_file(path: str | Path) -> "Field":
+        """From an `.npz` or a `.csv`"""
+        path = Path(path)
+        if path.suffix == ".npz":
+            with np.load(path) as arrays:
+                missing = [name for name in ("x", "y", "z", "wind") if name not in arrays]
+                if missing:
+                    raise ValueError(f"{path}: {missing[0]} is missing; expected arrays x, y, z and wind")
+                return _named(path, lambda: Field(arrays["x"], arrays["y"], arrays["z"], arrays["wind"]))
+        rows = _read(path, ("x", "y", "z", "wind_x", "wind_y", "wind_z"))
+        axes = [np.unique(rows[:, i]) for i in range(3)]
+        at = tuple(np.searchsorted(axis, rows[:, i]) for i, axis in enumerate(axes))
+        wind = np.full((*(len(axis) for axis in axes), 3), np.nan)
+        wind[at] = rows[:, 3:]
+        corners = int(np.prod(wind.shape[:3]))
+        if len(rows) != corners or np.isnan(wind).any():
+            sizes = " × ".join(str(len(axis)) for axis in axes)
+            raise ValueError(f"{path}: {len(rows)} rows; expected one for each of the {sizes} corners of the grid")
+        return Field(axes[0], axes[1], axes[2], wind)
+
+    def initial(self) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+        """The wind at the grid's middle"""
+        middle = Vec3(*(0.5 * float(axis[0] + axis[-1]) for axis in (self.x, self.y, self.z)))
+        return self.sample_at(time, dt, normals, memory, middle, ZERO)
+
+    def sample_at(
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Any]:
+        """Σ over the eight corners around p of their wind, weighted by how near they are along each axis"""
+        numbers = _library(*p_W)
+        grid = numbers.asarray(self.wind_W)
+        places = [_place(p, axis, numbers) for p, axis in zip(p_W, (self.x, self.y, self.z), strict=True)]
+        total: Any = 0.0
+        for corner in np.ndindex(2, 2, 2):
+            at = tuple(low + side * more for (low, more, _), side in zip(places, corner, strict=True))
+            weight = 1.0
+            for (_, _, share), side in zip(places, corner, strict=True):
+                weight = weight * (share if side else 1.0 - share)
+            total = total + weight * numbers.moveaxis(grid[at], -1, 0)
+        return Vec3(*(_plain(total[i]) for i in range(3))), memory
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """w(t) from a log: held since the last entry, or along straight lines between them; before and after, its ends"""
+
+    times: Array
+    wind_W: Array
+    linear: bool = False
+    normals_needed: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        times, wind = np.asarray(self.times, dtype=float), np.asarray(self.wind_W, dtype=float)
+        if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or not (np.diff(times) > 0.0).all():
+            raise ValueError("Replay.times do not increase; expected finite times [s], each after the one before")
+        if wind.shape != (len(times), 3):
+            raise ValueError(f"Replay.wind_W has shape {wind.shape}; expected {(len(times), 3)}")
+        _require_finite("Replay.wind_W", wind)
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "wind_W", wind)
+
+    @staticmethod
+    def from_file(path: str | Path, *, linear: bool = False) -> "Replay":
+        """From a `.csv`"""
+        path = Path(path)
+        rows = _read(path, ("time", "wind_x", "wind_y", "wind_z"))
+        return _named(path, lambda: Replay(rows[:, 0], rows[:, 1:], linear))
+
+    def initial(self) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+        """The wind of that time"""
+        numbers = _library(time)
+        times, wind = numbers.asarray(self.times), numbers.asarray(self.wind_W)
+        if self.linear:
+            return Vec3(*(_plain(numbers.interp(time, times, wind[:, i])) for i in range(3))), memory
+        at = numbers.clip(numbers.searchsorted(times, time, side="right") - 1, 0, len(self.times) - 1)
+        unknown = time * 0.0  # a time that is no number gives no wind that is one
+        return Vec3(*(_plain(wind[at, i] + unknown) for i in range(3))), memory
+
+
+def _library(*values: Any) -> Any:
+    """jax.numpy where one of them is JAX's, else NumPy: tables are looked up in arrays"""
+    if any(type(value).__module__.partition(".")[0] in ("jax", "jaxlib") for value in values):
+        import jax.numpy
+
+        return jax.numpy
+    return np
+
+
+def _place(p: Any, axis: Array, numbers: Any) -> tuple[Any, int, Any]:
+    """The corner before p, 1 where there is one after it, and how far p is between the two; NaN stays NaN"""
+    if len(axis) == 1:
+        return numbers.zeros(numbers.shape(p), dtype=int), 0, p * 0.0
+    knots = numbers.asarray(axis)
+    low = numbers.clip(numbers.searchsorted(knots, p, side="right") - 1, 0, len(axis) - 2)
+    return low, 1, numbers.clip((p - knots[low]) / (knots[low + 1] - knots[low]), 0.0, 1.0)
+
+
+def _plain(x: Any) -> Any:
+    return float(x) if isinstance(x, (np.generic, np.ndarray)) and np.ndim(x) == 0 else x
+
+
+def _require_finite(name: str, wind: Array) -> None:
+    if not np.isfinite(wind).all():
+        at = tuple(int(i) for i in np.argwhere(~np.isfinite(wind))[0])
+        raise ValueError(f"{name}{list(at)} is {wind[at]}; expected a finite number")
+
+
+def _named(path: Path, made: Any) -> Any:
+    try:
+        return made()
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> Array:
+    """The named columns of a CSV file, as numbers"""
+    with path.open(newline="", encoding="utf-8") as file:
+        table = csv.DictReader(file)
+        for column in columns:
+            if column not in (table.fieldnames or ()):
+                raise ValueError(f"{path}: column {column!r} is missing; expected {', '.join(columns)}")
+        rows = []
+        for line in table:
+            try:
+                rows.append([float(line[column]) for column in columns])
+            except (TypeError, ValueError):
+                raise ValueError(f"{path}: line {table.line_num} is {list(line.values())}; expected numbers") from None
+    if not rows:
+        raise ValueError(f"{path}: no rows; expected {', '.join(columns)}")
+    return np.array(rows)
