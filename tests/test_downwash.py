@@ -287,7 +287,7 @@ def test_two_real_crazyflies_above_each_other(shared_folder, record_property):
         own = least_squares(residual, [0.11, 1.2], args=(keep,))
         left_out.append(residual(own.x, ~keep))
     found = rms(force), rms(residual([0.113, 1.17])), rms(fitted.fun), rms(np.concatenate(left_out))
-    record_property("rmse_g", found)
+    record_property("rmse_g", str(found))
     print("none, textbook, fitted, left out:", [round(x, 3) for x in found], fitted.x)
     assert found[0] > 3.5
     assert found[1] < 1.0
