@@ -56,11 +56,17 @@ def excess(a: np.ndarray, b: np.ndarray, limit: np.ndarray) -> float:
     return float((np.abs(a - b) / limit).max())
 
 
+SLOWEST = "iris"
+
+
 def every_case() -> Iterator[Any]:
     for function in public_functions():
         for vehicle_name in structures(function):
             name = f"{function.__module__[7:]}.{function.__name__}"
-            yield pytest.param(function, vehicle_name, id=f"{name}-{vehicle_name}" if vehicle_name else name)
+            marks = [pytest.mark.long] if vehicle_name == SLOWEST else []  # ten seconds each
+            yield pytest.param(
+                function, vehicle_name, id=f"{name}-{vehicle_name}" if vehicle_name else name, marks=marks
+            )
 
 
 @pytest.mark.parametrize(("function", "vehicle_name"), every_case())

@@ -64,6 +64,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel, repository):
     assert wheel.name.startswith(f"samara-{samara.__version__}-")
 
 
+@pytest.mark.long
 def test_the_installed_wheel_works_without_this_tree(elsewhere):
     """Core dependencies are enough: the command lists the vehicles, the package flies; no JAX, no SymPy are there.
 
