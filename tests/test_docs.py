@@ -65,6 +65,7 @@ def test_pages_have_python_to_run():
         "docs/planning.md",
         "docs/validation.md",
         "docs/sensors.md",
+        "docs/autopilots.md",
         "docs/rotor.md",
         "docs/wind.md",
         "docs/neighbours.md",

@@ -157,12 +157,12 @@ def _on(drone: str, change: Change, name: str) -> Action:
 
 def arm(drone: str = "") -> Action:
     """The motors may turn"""
-    return _on(drone, lambda own, bus, now: own._replace(armed=True), "arm")
+    return _on(drone, lambda own, bus, now: own._replace(armed=True).ordered("arm"), "arm")
 
 
 def disarm(drone: str = "") -> Action:
     """Every motor's command is 0"""
-    return _on(drone, lambda own, bus, now: own._replace(armed=False), "disarm")
+    return _on(drone, lambda own, bus, now: own._replace(armed=False).ordered("disarm"), "disarm")
 
 
 def follow(trajectory: Trajectory, drone: str = "", speed: float = SPEED) -> Action:
@@ -187,7 +187,24 @@ def go_to(p_W: Any, speed: float = SPEED, drone: str = "") -> Action:
     """From the reference of now, in its motion, to rest at a place"""
     target = Vec3(*(float(x) for x in p_W))
     name = f"go to ({target.x:g}, {target.y:g}, {target.z:g})"
-    return _on(drone, lambda own, bus, now: own._replace(task=_from_here(bus, target, speed), since_us=now), name)
+
+    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+        return own._replace(task=_from_here(bus, target, speed), since_us=now).ordered("go_to", target, speed)
+
+    return _on(drone, change, name)
+
+
+def take_off(height: float, speed: float = SPEED, drone: str = "") -> Action:
+    """Armed, and straight up to a height above the world's origin  [m]"""
+    if not 0.0 < height < 10_000.0:
+        raise ValueError(f"take off: the height is {height!r} m; expected a number above 0")
+
+    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+        target = bus.reference.p_W._replace(z=float(height))
+        risen = own._replace(task=_from_here(bus, target, speed), since_us=now, armed=True)
+        return risen.ordered("take_off", target, speed)
+
+    return _on(drone, change, f"take off to {height:g} m")
 
 
 def return_home(height: float = 0.0, speed: float = SPEED, drone: str = "") -> Action:
@@ -195,7 +212,7 @@ def return_home(height: float = 0.0, speed: float = SPEED, drone: str = "") -> A
 
     def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
         target = Vec3(own.home_W.x, own.home_W.y, height or bus.reference.p_W.z)
-        return own._replace(task=_from_here(bus, target, speed), since_us=now)
+        return own._replace(task=_from_here(bus, target, speed), since_us=now).ordered("go_to", target, speed)
 
     return _on(drone, change, "return")
 
@@ -204,6 +221,7 @@ def land(speed: float = LANDING_SPEED, drone: str = "") -> Action:
     """To rest, then straight down to below the ground, so that it stands there with little thrust"""
 
     def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+        own = own.ordered("land")
         first = stop(bus.reference)
         above, bottom = first.waypoints[-1].p_W, bus.environment.ground.point_W.z - BELOW_GROUND
         if bottom >= above.z:

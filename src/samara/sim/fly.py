@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.link.autopilot import Autopilot
 from samara.sim.recorder import LogLine, Recorder, Stream
 from samara.sim.recording import Table
 from samara.sim.run import Run, Track, load_run
@@ -36,12 +37,15 @@ def fly(
     overwrite: bool = False,
     realtime: bool = False,
     progress: Progress = lambda now, total: None,
+    autopilot: Autopilot | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
     `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
-    of the clock.
+    of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
+    it flies.
     """
     own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
     if isinstance(scenario, Scenario) and settings:
@@ -50,15 +54,32 @@ def fly(
         )
     if controller is not None:
         own = replace(own, drones=tuple(replace(drone, controller=controller) for drone in own.drones))
+    if autopilot is not None:
+        from samara.link.prepare import flown_by
+
+        own = flown_by(own, autopilot)
     if out is None:
-        return _in_memory(own, realtime, progress)
-    recorder = Recorder(out, all_streams(own), about(own), attachments(own), overwrite=overwrite)
-    with recorder:
-        simulation = Simulation(own, recorder.write)
+        return _in_memory(own, realtime, progress, tell)
+    with recorder_of(own, out, overwrite=overwrite) as recorder:
+        simulation = Simulation(own, recorder.write, tell)
         _to_the_end(simulation, realtime, progress)
-        recorder.write({}, [LogLine(simulation.time_us, "info", own.name, _ending(simulation))])
-    run = load_run(out)
-    return replace(run, problem=recorder.problem or run.problem)
+        recorder.write({}, [ending(simulation)])
+    return recorded(recorder, simulation)
+
+
+def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Recorder:
+    """What writes a flight of this scenario to a file while it is flown"""
+    from samara.view.foxglove_scene import scene_message
+
+    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones})
+    streams = all_streams(scenario)
+    return Recorder(out, streams, about(scenario), attachments(scenario), overwrite=overwrite, scene=scene)
+
+
+def recorded(recorder: Recorder, simulation: Simulation) -> Run:
+    """The run as its file has it, with what went wrong on the way"""
+    run = load_run(recorder.path)
+    return replace(run, problem=recorder.problem or simulation.ended or run.problem)
 
 
 def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress) -> None:
@@ -70,6 +91,7 @@ def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress) -> N
             simulation.run(progress)
     except BaseException:
         simulation.flush()
+        simulation.close()
         raise
 
 
@@ -84,11 +106,13 @@ def _by_the_clock(simulation: Simulation, progress: Progress) -> None:
     progress(total, total)
 
 
-def _ending(simulation: Simulation) -> str:
-    return "landed" if all(simulation.landed) else "in the air"
+def ending(simulation: Simulation) -> LogLine:
+    """The last word of a flight"""
+    words = "landed" if all(simulation.landed) else "in the air"
+    return LogLine(simulation.time_us, "info", simulation.scenario.name, words)
 
 
-def _in_memory(scenario: Scenario, realtime: bool, progress: Progress) -> Run:
+def _in_memory(scenario: Scenario, realtime: bool, progress: Progress, tell: Callable[[str], None]) -> Run:
     kept: dict[str, list[Block]] = {stream.topic: [] for stream in all_streams(scenario)}
     logs: list[LogLine] = []
 
@@ -97,9 +121,9 @@ def _in_memory(scenario: Scenario, realtime: bool, progress: Progress) -> Run:
             kept[topic].append(block)
         logs.extend(lines)
 
-    simulation = Simulation(scenario, sink)
+    simulation = Simulation(scenario, sink, tell)
     _to_the_end(simulation, realtime, progress)
-    logs.append(LogLine(simulation.time_us, "info", scenario.name, _ending(simulation)))
+    logs.append(ending(simulation))
     tracks = []
     for drone in scenario.drones:
         tables = {
@@ -108,7 +132,7 @@ def _in_memory(scenario: Scenario, realtime: bool, progress: Progress) -> Run:
             if kept.get(stream.topic)
         }
         tracks.append(Track(drone.name, drone.vehicle, controller_name(drone), tables))
-    return Run(scenario.name, tuple(tracks), tuple(logs), about(scenario), attachments(scenario))
+    return Run(scenario.name, tuple(tracks), tuple(logs), about(scenario), attachments(scenario), simulation.ended)
 
 
 def _table(stream: Stream, blocks: list[Block]) -> Table:
@@ -118,6 +142,8 @@ def _table(stream: Stream, blocks: list[Block]) -> Table:
 
 def controller_name(drone: Drone) -> str:
     """What a drone's controller is called: its name, or that of the function"""
+    if drone.autopilot is not None:
+        return drone.autopilot.kind
     own = drone.controller
     return own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__.lower())
 

@@ -1,5 +1,6 @@
 """Drones that are computed together, in the lanes of one batch: plant, estimator, pilot, and the arrays between them."""
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -9,11 +10,14 @@ from samara.algebra import norm
 from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.machine import Code
 from samara.control.named import Named, controller_named
+from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import Vehicle, at_rest
 from samara.sensors.sensor import Sensor
-from samara.sim.pilot import NO_PLAN, REFERENCE, CompiledPilot, PythonPilot, checked_controller
-from samara.sim.plant import CODES, Plant, empty_command, environment_of
+from samara.sim.fusing import BODY, Fusing
+from samara.sim.measuring import Measuring
+from samara.sim.pilot import NO_PLAN, REFERENCE, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
+from samara.sim.plant import CODES, Plant
 from samara.sim.timeline import MICROSECONDS
 
 CLEAR = 0.05  # [m]
@@ -35,26 +39,43 @@ def sensors_rows(failed: frozenset[str]) -> list[int]:
     return sorted(rows)
 
 
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """In place of a controller: the autopilot that flies this one drone, and its output at hover."""
+
+    link: Any
+    hover_output: float
+
+
 class Key(NamedTuple):
     """What drones must share to be computed together."""
 
     vehicle: Vehicle
     controller: Any
     healthy: tuple[bool, ...]
-    estimator: Estimator
+    estimator: Estimator | Fusion
     sensors: tuple[Sensor, ...] = ()
 
 
 class Group:
     """Drones that are computed together, in the lanes of one batch: plant, estimator, pilot, and their arrays."""
 
-    def __init__(self, key: Key, drones: tuple[int, ...], integrator: str, physics_us: int, autopilot_us: int) -> None:
+    def __init__(
+        self,
+        key: Key,
+        drones: tuple[int, ...],
+        integrator: str,
+        physics_us: int,
+        autopilot_us: int,
+        *,
+        seed: int = 0,
+        sensor_us: int = 10_000,
+    ) -> None:
         self.key, self.drones, n = key, drones, len(drones)
         self.indices = np.array(drones)
         feet = key.vehicle["contact"].points_B if key.vehicle.has("contact") else ()
         self.reach = max((norm(point) for point in feet), default=0.0) + CLEAR  # above level ground it touches nothing
         self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us)
-        self.pilot = _pilot(key, n, autopilot_us / MICROSECONDS)
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))
         self.plans: dict[str, tuple[int, np.ndarray]] = {}  # by axis: the first tick, and what is asked from then on
         self.first_noise = 0
@@ -65,22 +86,48 @@ class Group:
         self.seen_insane = 0.0
         self._estimator: Any = None
         self.noise = np.zeros((0, 0, n))
-        self.measuring = [Measuring(sensor, key.vehicle, n) for sensor in key.sensors]
+        self.measuring = [
+            Measuring(sensor, key.vehicle, self.indices, seed=seed, axis_us=sensor_us) for sensor in key.sensors
+        ]
+        self.pilot: CompiledPilot | PythonPilot | LinkedPilot
+        if isinstance(key.controller, Linked):
+            self.pilot = LinkedPilot(key.controller.link, self.plant, self.measuring, key.controller.hover_output)
+        else:
+            self.pilot = _pilot(key, n, autopilot_us / MICROSECONDS)
         self.estimate = self.plant.state
-        if key.estimator is not TRUTH:
+        self.fusing: Fusing | None = None
+        if isinstance(key.estimator, Fusion):
+            self.fusing = Fusing(key.estimator, self.measuring, self.indices, seed=seed)
+            self.estimate = self.plant.state.copy()
+        elif key.estimator is not TRUTH:
             self._estimator = _estimator_code(key.estimator, key.vehicle).machine(n)
             self.estimate = self._estimator.carry[: len(self.plant.fields)]
 
     def start_estimate(self) -> None:
         """The first estimate is the truth, and so is every memory of it."""
-        if self._estimator is None:
-            return
-        for lane in range(len(self.drones)):
+        for lane in range(len(self.drones) if self._estimator or self.fusing else 0):
             state = unflatten(at_rest(self.key.vehicle), iter(self.plant.state[:, lane].tolist()))
-            self._estimator.carry[:, lane] = flatten((state, self.key.estimator.initial(state)))
+            if self.fusing:
+                self.fusing.start(lane, state)
+            elif isinstance(self.key.estimator, Estimator):
+                self._estimator.carry[:, lane] = flatten((state, self.key.estimator.initial(state)))
+        self._listen()
+
+    def _listen(self) -> None:
+        """The motion as the sensors tell it; rotor speeds and batteries as motor controllers report them, without error."""
+        if self.fusing:
+            self.estimate[:BODY] = self.fusing.estimate
+            self.estimate[BODY:] = self.plant.state[BODY:]
 
     def update_estimate(self, draws: np.ndarray | None, dt: float) -> None:
         machine, size = self._estimator, len(self.plant.fields)
+        if self.fusing:
+            kept = {lane: self.estimate[:, lane].copy() for lane, _ in self.frozen_rows}
+            self.fusing.update(dt)
+            self._listen()
+            for lane, column in kept.items():
+                self.estimate[:, lane] = column
+            return
         if machine is None:
             return
         before = self.estimate.copy() if self.frozen_rows else None
@@ -91,6 +138,19 @@ class Group:
         machine.run()
         for lane, rows in self.frozen_rows:
             self.estimate[rows, lane] = before[rows, lane]  # type: ignore[index]
+
+    def known_of(self, lane: int) -> Any:
+        """What sensors, and an estimator that listens to them, know of one drone"""
+        told = [own.heard_by(lane) for own in self.measuring]
+        return told, self.fusing.known[:, lane].copy() if self.fusing else None
+
+    def take_over(self, lane: int, known: Any) -> None:
+        """Goes on with what another group knew of this drone"""
+        for own, heard in zip(self.measuring, known[0], strict=True):
+            own.take(lane, heard)
+        if self.fusing:
+            self.fusing.known[:, lane] = known[1]
+            self._listen()
 
     def control(self, asked: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         self.reference[:] = asked
@@ -111,50 +171,6 @@ def _pilot(key: Key, n: int, period: float) -> CompiledPilot | PythonPilot:
     if hasattr(named.call, "look_ahead"):
         return PythonPilot(named.call, key.vehicle, named.memory, n=n)
     return CompiledPilot(_pilot_code(named, key.vehicle), key.vehicle, n=n)
-
-
-class Measuring:
-    """A sensor on n drones: `said` (fields, n) is what it said last."""
-
-    def __init__(self, sensor: Sensor, vehicle: Vehicle, n: int) -> None:
-        self.sensor, self._vehicle = sensor, vehicle
-        self._machine = _sensor_code(sensor, vehicle).machine(n) if sensor.traced else None
-        self.said = self._machine.carry if self._machine else np.zeros((len(sensor.fields), n))
-
-    def measure(self, plant: Plant, draws: np.ndarray) -> None:
-        """said ← measure(state, command, environment, draws (normals, n))"""
-        if self._machine:
-            np.concatenate([plant.state, plant.command, plant.environment, draws], out=self._machine.held)
-            self._machine.run()
-            return
-        templates = at_rest(self._vehicle), environment_of(self._vehicle)
-        for lane in range(plant.n):
-            state, environment = (
-                unflatten(template, iter(rows[:, lane].tolist()))
-                for template, rows in zip(templates, (plant.state, plant.environment), strict=True)
-            )
-            command = tuple(plant.command[:, lane].tolist())
-            numbers = self.sensor.measure(state, command, self._vehicle, environment, draws[:, lane].tolist())
-            if np.ndim(numbers) != 1 or len(numbers) != len(self.sensor.fields):
-                raise ValueError(
-                    f"sensor {self.sensor.name!r} said {numbers!r}; expected {len(self.sensor.fields)} numbers: "
-                    f"{', '.join(self.sensor.fields)}"
-                )
-            self.said[:, lane] = numbers
-
-
-@lru_cache(maxsize=CODES)
-def _sensor_code(sensor: Sensor, vehicle: Vehicle) -> Code:
-    return Code(
-        lambda own, held: tuple(sensor.measure(held[0], held[1], vehicle, held[2], held[3])),
-        tuple(0.0 for _ in sensor.fields),
-        (
-            at_rest(vehicle),
-            empty_command(vehicle),
-            environment_of(vehicle),
-            tuple(0.0 for _ in range(sensor.normals_needed)),
-        ),
-    )
 
 
 @lru_cache(maxsize=CODES)

@@ -1,10 +1,11 @@
-"""Who gives the commands: a controller compiled for n drones, or a function of one's own, called for each.
+"""Who gives the commands: a controller compiled for n drones, a function of one's own, called for each, or an autopilot.
 
-Both take what the autopilot knows (the estimate) and what it is asked (the reference), and leave a checked command.
+The first two take what the autopilot knows (the estimate) and what it is asked (the reference); a real autopilot takes what the
+sensors said. All leave a checked command.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +16,13 @@ from samara.ops import clamp, logical_and, where
 from samara.physics.multirotor import State, Vehicle, at_rest
 from samara.plan.reference import Reference
 from samara.sim.bus import UNIT_RANGE, require_command, sanitized
-from samara.sim.plant import empty_command
+from samara.sim.plant import Plant, empty_command
+
+if TYPE_CHECKING:
+    from samara.link.autopilot import Link
 
 REFERENCE = Reference(ZERO)
+BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
 LARGEST = 1e12  # in size; beyond it a command is no number
 
 
@@ -100,6 +105,29 @@ class PythonPilot:
             planned = getattr(self._memories[drone], "prediction", None)
             if planned is not None:
                 self.prediction[drone] = planned
+
+
+class LinkedPilot:
+    """An autopilot at the other end of a link, in lockstep: it gets the sensors of this instant, its answer is waited for."""
+
+    look_ahead = NOWHERE
+    prediction = NO_PLAN
+
+    def __init__(self, link: "Link", plant: Plant, measuring: Sequence[Any], hover_output: float) -> None:
+        from samara.link.readings import Senses
+        from samara.link.thrust import outputs_code
+
+        self._link, self._plant, self._senses = link, plant, Senses(measuring)
+        self._machine = outputs_code(plant.vehicle, hover_output).machine()
+        self.command = self._machine.carry
+        self.insane = np.zeros(1)
+
+    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
+        """command ← the vehicle's, for the thrusts the autopilot asks of its rotors"""
+        p_v_q_omega = self._plant.state[:BODY, 0].tolist()
+        readings = self._senses.read(time_us, p_v_q_omega, reference[:, 0].tolist())
+        self._machine.held[:, 0] = self._link.exchange(readings)
+        self._machine.run()
 
 
 def _command_and_memory(answer: Any, memory: Any, size: int) -> tuple[Any, Any]:

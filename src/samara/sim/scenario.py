@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samara.algebra import ZERO, Vec3
+from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
+from samara.link.autopilot import Autopilot
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.sensors.sensor import Sensor
@@ -19,7 +21,7 @@ class Drone:
     """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.
 
     It starts at rest on its feet at `start_W`, or hovering there when `airborne`. A controller is a name, or a function
-    controller(state, reference, vehicle, memory) → command, or (command, memory).
+    controller(state, reference, vehicle, memory) → command, or (command, memory). An `autopilot` flies it in the place of both.
     """
 
     name: str
@@ -30,9 +32,10 @@ class Drone:
     airborne: bool = False
     armed: bool = True
     controller: str | Callable[..., Any] = "geometric"
-    estimator: Estimator = TRUTH
+    estimator: Estimator | Fusion = TRUTH
     motor_map: tuple[int, ...] = ()
     sensors: tuple[Sensor, ...] = ()
+    autopilot: Autopilot | None = None
 
 
 @dataclass(frozen=True)

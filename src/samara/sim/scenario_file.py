@@ -8,26 +8,35 @@ key that ends in `_deg` is the angle without that ending, in degrees.
 import math
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import resources
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from samara.algebra import Vec3, norm
+from samara.algebra import Vec3, norm, quat_from_euler
 from samara.control.named import CONTROLLERS
+from samara.estimate.complementary import Gains, complementary
+from samara.estimate.ekf import ekf
+from samara.estimate.fusion import Fusion, Start
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
+from samara.link.autopilot import Autopilot
+from samara.link.prepare import prepared
 from samara.physics.atmosphere import air_density
 from samara.physics.contact import Ground
-from samara.physics.multirotor import CALM, Environment
+from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
+from samara.sensors import earth
+from samara.sensors.earth import HOME, Place
+from samara.sensors.loader import part, part_names
 from samara.sensors.sensor import SENSORS, Sensor
 from samara.sim import events, wind
 from samara.sim.events import Event
+from samara.sim.measuring import sampling
 from samara.sim.plant import INTEGRATORS
 from samara.sim.scenario import Drone, Expect, Scenario
-from samara.sim.timeline import Rates
+from samara.sim.timeline import MICROSECONDS, Rates, microseconds
 from samara.sim.wind import NoWind, WindSource
 from samara.vehicles.loader import vehicle
 
@@ -60,6 +69,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     for own in (
         events.arm,
         events.disarm,
+        events.take_off,
         events.go_to,
         events.return_home,
         events.land,
@@ -127,8 +137,11 @@ def parse_scenario(
     seed = file.whole("seed", 0, low=0, high=2**63 - 1)
     integrator = file.text("integrator", "rk4", INTEGRATORS)
     strict = file.flag("strict", False)
+    with_axis = isinstance(document.get("rates"), dict) and "sensor" in document["rates"]
     rates = _rates(file)
-    drones = _drones(file, rates, folder)
+    environment, where = _environment(file)
+    drones = _drones(file, rates, folder, where)
+    rates = _sensor_axis(file, rates, drones, with_axis)
     happening = tuple(_event(table, drones) for table in file.tables("events"))
     scenario = Scenario(
         name,
@@ -137,7 +150,7 @@ def parse_scenario(
         seed,
         rates,
         _wind(file),
-        _environment(file),
+        environment,
         happening,
         integrator,
         strict,
@@ -146,7 +159,10 @@ def parse_scenario(
         _text_with(text, settings),
     )
     file.finish()
-    return scenario
+    try:
+        return prepared(scenario, where)
+    except ValueError as error:
+        raise ScenarioError(f"{origin}: {error}") from None
 
 
 def _text_with(text: str, settings: Mapping[str, Any] | None) -> str:
@@ -298,13 +314,37 @@ def _rates(file: _Table) -> Rates:
     return rates
 
 
-def _environment(file: _Table) -> Environment:
+def _sensor_axis(file: _Table, rates: Rates, drones: tuple[Drone, ...], given: bool) -> Rates:
+    """The sensor axis of the file, which every sensor must fit, or the slowest they all fit into."""
+    sensors = {sensor for drone in drones for sensor in drone.sensors}
+    timed = [sensor for sensor in sensors if sensor.rate]
+    try:
+        if timed and not given:
+            spans = [round(MICROSECONDS / sensor.rate) for sensor in timed]
+            spans += [microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}") for sensor in timed]
+            rates = replace(rates, sensor=MICROSECONDS / math.gcd(*spans))
+        for sensor in sensors:
+            sampling(sensor, rates.periods()["sensor"])
+    except ValueError as error:
+        raise ScenarioError(f"{file.origin}: {error}") from None
+    return rates
+
+
+def _environment(file: _Table) -> tuple[Environment, Place]:
     table = file.table("environment")
     if table is None:
-        return CALM
-    density = CALM.air_density
+        return CALM, HOME
+    density, where = CALM.air_density, HOME
+    degrees = {key: math.degrees(getattr(HOME.origin, key)) for key in ("latitude", "longitude")}
+    degrees = {key: table.number(f"{key}_deg", own) for key, own in degrees.items()}
+    altitude, year = HOME.origin.altitude, table.number("year", HOME.year)
     if table.has("altitude"):
-        density = air_density(table.number("altitude", above=-1000.0, upto=20000.0))
+        altitude = table.number("altitude", above=-1000.0, upto=20000.0)
+        density = air_density(altitude)
+    try:
+        where = earth.place(degrees["latitude"], degrees["longitude"], altitude, year)
+    except ValueError as error:
+        raise ScenarioError(f"{file.origin}: environment: {error}") from None
     if table.has("air_density"):
         density = table.number("air_density", above=0.0, upto=10.0)
     ground = Ground()
@@ -316,7 +356,7 @@ def _environment(file: _Table) -> Environment:
     if table.has("ground_height"):
         ground = ground._replace(point_W=Vec3(0.0, 0.0, table.number("ground_height")))
     table.finish()
-    return CALM._replace(air_density=density, ground=ground)
+    return CALM._replace(air_density=density, ground=ground), where
 
 
 def _wind(file: _Table) -> WindSource:
@@ -338,10 +378,10 @@ def _wind(file: _Table) -> WindSource:
     return sources[0] if len(sources) == 1 else wind.Sum(tuple(sources))
 
 
-def _drones(file: _Table, rates: Rates, folder: Path | None) -> tuple[Drone, ...]:
+def _drones(file: _Table, rates: Rates, folder: Path | None, where: Place) -> tuple[Drone, ...]:
     drones: list[Drone] = []
     for table in file.tables("drones"):
-        drones += _copies(table, rates, folder, len(drones))
+        drones += _copies(table, rates, folder, where, len(drones))
     if not drones:
         raise ScenarioError(f"{file.origin}: drones is missing: expected one [[drones]] at least")
     names = [own.name for own in drones]
@@ -351,7 +391,7 @@ def _drones(file: _Table, rates: Rates, folder: Path | None) -> tuple[Drone, ...
     return tuple(drones)
 
 
-def _copies(table: _Table, rates: Rates, folder: Path | None, before: int) -> list[Drone]:
+def _copies(table: _Table, rates: Rates, folder: Path | None, where: Place, before: int) -> list[Drone]:
     """One drone, or `count` of them in rows of `columns`, `spacing` apart, each with its tasks moved along."""
     name = table.text("name", f"drone{before}")
     if not name or not all(letter.isalnum() or letter in "_-" for letter in name):
@@ -360,9 +400,10 @@ def _copies(table: _Table, rates: Rates, folder: Path | None, before: int) -> li
     start, yaw = table.vector("start", (0.0, 0.0, 0.0)), math.radians(table.number("yaw_deg", 0.0))
     controller = table.text("controller", "geometric", tuple(CONTROLLERS))
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
-    estimator = _estimator(table, rates)
+    sensors = _sensors(table, folder, where)
+    autopilot = _autopilot(table)
+    estimator = _estimator(table, rates, sensors, own_vehicle)
     motor_map = _motor_map(table, len(own_vehicle.rotors))
-    sensors = _sensors(table)
     count = table.whole("count", 1, low=1, high=MOST_DRONES)
     columns = table.whole("columns", count, low=1, high=MOST_DRONES)
     spacing = table.vector("spacing", (1.0, 1.0, 0.0))
@@ -384,6 +425,7 @@ def _copies(table: _Table, rates: Rates, folder: Path | None, before: int) -> li
                 estimator,
                 motor_map,
                 sensors,
+                autopilot,
             )
         )
     return made
@@ -398,6 +440,20 @@ def _vehicle(table: _Table, folder: Path | None) -> Any:
         raise ScenarioError(f"{table.origin}: {table.name('vehicle')} = {name!r}: {error}") from None
 
 
+def _autopilot(table: _Table) -> Autopilot | None:
+    """The autopilot that flies it: its kind, or a table of kind, binary, rate, on_loss and so on."""
+    if not table.has("autopilot"):
+        return None
+    if isinstance(table.entries["autopilot"], str):
+        table.entries["autopilot"] = {"kind": table.entries["autopilot"]}
+    own = table.table("autopilot")
+    assert own is not None
+    numbers = own.table("parameters")
+    given = {} if numbers is None else {key: numbers.number(key) for key in list(numbers.entries)}
+    made: Autopilot = own.call(Autopilot, parameters=tuple(given.items()))
+    return made
+
+
 def _motor_map(table: _Table, rotors: int) -> tuple[int, ...]:
     if not table.has("motor_map"):
         return ()
@@ -407,21 +463,53 @@ def _motor_map(table: _Table, rotors: int) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _sensors(table: _Table) -> tuple[Sensor, ...]:
-    names = table.take("sensors", []) if table.has("sensors") else []
-    if not isinstance(names, list) or not all(name in SENSORS for name in names) or len(set(names)) != len(names):
-        raise table.error("sensors", names, f"a list of names among {', '.join(SENSORS)}, each once")
-    return tuple(SENSORS[name] for name in names)
+def _sensors(table: _Table, folder: Path | None, where: Place) -> tuple[Sensor, ...]:
+    entries = table.take("sensors", []) if table.has("sensors") else []
+    if not isinstance(entries, list) or not all(isinstance(entry, (str, dict)) for entry in entries):
+        raise table.error("sensors", entries, "a list of names, or of tables with a part")
+    sensors = [_sensor(table, k, entries, folder, where) for k in range(len(entries))]
+    names = [sensor.name for sensor in sensors]
+    for name in names:
+        if names.count(name) > 1:
+            raise table.error("sensors", entries, f"a name of its own for each; two are called {name!r}")
+    return tuple(sensors)
 
 
-def _estimator(table: _Table, rates: Rates) -> Estimator:
+def _sensor(table: _Table, k: int, entries: list[Any], folder: Path | None, where: Place) -> Sensor:
+    """One without error by its name, or a part as it is, or a table of a part, its mounting, and other numbers for it."""
+    entry = entries[k]
+    own = _Table({"part": entry} if isinstance(entry, str) else entry, table.origin, f"{table.name('sensors')}[{k}]")
+    kind = own.text("part")
+    if kind in SENSORS and not own.entries:
+        return SENSORS[kind]
+    if kind not in part_names() and not kind.endswith(".toml"):
+        known = ", ".join((*SENSORS, *part_names()))
+        raise table.error("sensors", entries, f"a list of names among {known}, or of .toml files, each once")
+    name, r_B = own.text("name", ""), own.vector("r_B", (0.0, 0.0, 0.0))
+    angles = own.vector("rotation_deg", (0.0, 0.0, 0.0))
+    q_BS = quat_from_euler(*(math.radians(angle) for angle in angles))
+    beside = folder / kind if folder is not None and kind.endswith(".toml") else kind
+    try:
+        return part(beside, **own.entries).sensor(r_B=r_B, q_BS=q_BS, where=where, name=name)
+    except ValueError as error:
+        raise ScenarioError(f"{table.origin}: {own.path}: {error}") from None
+
+
+def _estimator(table: _Table, rates: Rates, sensors: tuple[Sensor, ...], drone: Vehicle) -> Estimator | Fusion:
+    """The one that is named; without a name the Kalman filter where the sensors allow it, else the truth."""
     if not table.has("estimator"):
-        return TRUTH
+        kinds = {sensor.kind for sensor in sensors}
+        if "imu" not in kinds or not kinds & {"gps", "motion_capture"}:
+            return TRUTH
+        table.entries["estimator"] = "ekf"
     if isinstance(table.entries["estimator"], str):
         table.entries["estimator"] = {"kind": table.entries["estimator"]}
     own = table.table("estimator")
     assert own is not None
-    kind = own.text("kind", choices=("truth", "noisy", "delayed"))
+    kind = own.text("kind", choices=("truth", "noisy", "delayed", "ekf", "complementary"))
+    period = rates.periods()["estimator"] / MICROSECONDS
+    if kind in ("ekf", "complementary"):
+        return _fusion(own, kind, sensors, period, drone["gravity"].acceleration)
     if kind == "truth":
         own.finish()
         return TRUTH
@@ -433,11 +521,30 @@ def _estimator(table: _Table, rates: Rates) -> Estimator:
     own.finish()
     if not delay:
         return source
-    period = rates.periods()["estimator"] / 1e6
     try:
         return delayed_estimator(delay, period, source)
     except ValueError as error:
         raise ScenarioError(f"{table.origin}: {table.name('estimator')}: {error}") from None
+
+
+def _fusion(own: _Table, kind: str, sensors: tuple[Sensor, ...], period: float, gravity: float) -> Fusion:
+    """`start` is how well the beginning is known; the complementary filter's gains may be given too."""
+    beginning = own.table("start")
+    start = Start()
+    if beginning is not None:
+        start = Start(**{key: beginning.number(key, above=0.0) for key in Start._fields if beginning.has(key)})
+        beginning.finish()
+    try:
+        if kind == "ekf":
+            own.finish()
+            return ekf(sensors, period, gravity, start)
+        gains = {key: own.number(key, above=0.0) for key in Gains._fields if own.has(key)}
+        own.finish()
+        return complementary(sensors, period, gravity, start, Gains(**gains))
+    except ScenarioError:
+        raise
+    except ValueError as error:
+        raise ScenarioError(f"{own.origin}: {own.path}: {error}") from None
 
 
 def _tasks(tables: list[_Table], start: Vec3, yaw: float) -> Trajectory:

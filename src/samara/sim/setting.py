@@ -8,8 +8,20 @@ from samara.sim.bus import Faults
 from samara.vehicles.payload import Payload
 
 
+class Order(NamedTuple):
+    """What an autopilot that flies a drone is asked: arm, disarm, take_off, go_to, reach or land.
+
+    A place in the world [m], and a speed [m/s; 0: its own]. To reach a place is to be there before anything else is asked.
+    """
+
+    kind: str
+    p_W: Vec3 = ZERO
+    speed: float = 0.0
+
+
 class DroneSetting(NamedTuple):
-    """What one drone is to do, and what is wrong with it. `since_us` is when its task began."""
+    """What one drone is to do, and what is wrong with it. `since_us` is when its task began; `orders` are all its autopilot
+    was asked so far."""
 
     task: Trajectory
     since_us: int = 0
@@ -17,6 +29,11 @@ class DroneSetting(NamedTuple):
     faults: Faults = Faults()
     payload: Payload = Payload()
     home_W: Vec3 = ZERO
+    orders: tuple[Order, ...] = ()
+
+    def ordered(self, kind: str, p_W: Vec3 = ZERO, speed: float = 0.0) -> "DroneSetting":
+        """The setting with one order more"""
+        return self._replace(orders=(*self.orders, Order(kind, p_W, speed)))
 
 
 class Setting(NamedTuple):

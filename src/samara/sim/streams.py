@@ -5,6 +5,7 @@ import numpy as np
 from samara.algebra import IDENTITY, ZERO
 from samara.arrays import leaf_names
 from samara.control.named import instants_ahead
+from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
 from samara.physics.multirotor import State, at_rest
 from samara.sim.group import REFERENCE_FIELDS
 from samara.sim.plant import environment_of
@@ -91,6 +92,10 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         )
         for name, own in fields.items()
     }
+    if isinstance(drone.estimator, Fusion) and drone.estimator.knows_variances:
+        own = tuple(leaf_names(Variances()))
+        units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in own)
+        streams["covariance"] = Stream(f"/{drone.name}/covariance", own, units, "samara.Covariance")
     for sensor in drone.sensors:
         if sensor.name in streams:
             raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")

@@ -1,0 +1,237 @@
+"""ArduPilot in lockstep: its JSON backend over UDP, one line of state for one packet of servo outputs.
+
+ArduPilot sends to 9002 + 10 × instance and blocks until it gets a valid line back. The same frame count again asks for the last
+line once more; a smaller one means that it began anew. It makes GPS, barometer and compass of the true state itself.
+"""
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from samara.conventions import HOME
+from samara.frames import frd_from_flu
+from samara.link.autopilot import Autopilot, Say, Watch
+from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
+from samara.link.process import Process, require_binary, shell_line
+from samara.link.readings import Readings, outside
+from samara.link.thrust import hover_output
+from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
+from samara.physics.multirotor import Vehicle
+from samara.sim.setting import Order
+
+PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760
+PACKETS = {18458: struct.Struct("<HHI16H"), 29569: struct.Struct("<HHI32H")}
+"""By magic number: magic, frame rate wished, frame count, pulse widths in µs."""
+IDLE, FULL = 1000, 2000  # [µs]
+FRAME_CLASS = {"quad_x": 1, "hexa_x": 2, "octo_x": 3}
+DIGITS = 9
+CROSSED = 0.05  # [s]: asked again so soon, the question was sent before the answer came
+
+
+class Servos(NamedTuple):
+    """What ArduPilot sent: the frame rate it wishes [Hz], its frame number, and its pulse widths [µs]."""
+
+    rate: int
+    frame: int
+    pulses: tuple[int, ...]
+
+
+def parse_servos(packet: bytes) -> Servos | None:
+    """A servo packet of 16 or 32 outputs; None for anything else"""
+    if len(packet) < 2:
+        return None
+    layout = PACKETS.get(packet[0] | packet[1] << 8)
+    if layout is None or len(packet) != layout.size:
+        return None
+    _, rate, frame, *pulses = layout.unpack(packet)
+    return Servos(rate, frame, tuple(pulses))
+
+
+def output(pulse: int) -> float:
+    """(µs − 1000) / 1000, within 0 … 1; 0 µs, before it is up, is 0"""
+    return min(max((pulse - IDLE) / (FULL - IDLE), 0.0), 1.0)
+
+
+def state_line(readings: Readings, time_s: float, home_height: float = 0.0) -> bytes:
+    """One JSON line that begins and ends with a newline: FRD body, NED world, position from home"""
+    own, _ = outside(readings.state, readings.origin)
+    north, east, down = own.p_W
+    gyro, force = frd_from_flu(readings.omega_B), frd_from_flu(readings.specific_force_B)
+    text = (
+        f'\n{{"timestamp":{time_s!r},"imu":{{"gyro":{_list(gyro)},"accel_body":{_list(force)}}},'
+        f'"position":{_list((north, east, down + home_height))},"quaternion":{_list(own.q_WB)},'
+        f'"velocity":{_list(own.v_W)}}}\n'
+    )
+    return text.encode()
+
+
+def _list(numbers: Sequence[float]) -> str:
+    return f"[{','.join([repr(round(x, DIGITS) + 0.0) for x in numbers])}]"  # no −0
+
+
+class ArduPilot:
+    """The link to one ArduCopter."""
+
+    title = "ArduPilot"
+
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
+        self._autopilot, self._say = autopilot, say
+        self._order = rotor_of_output(vehicle, "ardupilot")
+        self._period = 1.0 / autopilot.sensor_rate
+        address = (autopilot.host, PORT + PORTS_APART * autopilot.instance)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(address)
+        except OSError as error:
+            self._socket.close()
+            raise ValueError(
+                f"UDP {address[0]}:{address[1]} cannot be used ({error.strerror}): is another flight there?"
+            ) from None
+        self._where = f"on UDP {address[0]}:{address[1]}"
+        parameters = {**ardupilot_parameters(vehicle, autopilot.hover), **dict(autopilot.parameters)}
+        process = None
+        if autopilot.binary:
+            binary = require_binary(autopilot.binary, "ArduCopter's SITL, bin/arducopter")
+            words = "".join(f"{name} {value:.9g}\n" for name, value in parameters.items())
+            # while it waits for a line only SIGKILL ends it
+            process = Process(
+                ardupilot_command(str(binary), autopilot.instance), files={"samara.parm": words.encode()}, polite=False
+            )
+        how = shell_line(ardupilot_command("arducopter", autopilot.instance), {})
+        listed = ", ".join(f"{name} {value:.9g}" for name, value in parameters.items())
+        self._watch = Watch(autopilot, self.title, process, f"{how} (samara.parm: {listed})", say)
+        wire = Wire((autopilot.host, MAVLINK_PORT + PORTS_APART * autopilot.instance), stream=True)
+        self._wire, self._ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say)
+        self._peer: tuple[str, int] | None = None
+        self._frame, self._last_line = -1, b""
+        self._line_at = 0.0
+        self._home: float | None = None
+        self._outputs = [0.0] * len(self._order)
+        self._silent_since = time.monotonic()
+        self._nonsense_told = False
+        self.sent = self.answered = self.resent = self.restarts = 0
+        self.own_seconds = self.waited_seconds = 0.0
+
+    # The interface ---------------------------------------------------------------------------------------------------
+
+    def exchange(self, readings: Readings) -> Sequence[float]:
+        """A line of state out, the servos it makes of it in"""
+        begun = time.perf_counter()
+        self._ground.look(readings.time_us, readings.origin, readings.state.p_W)
+        if self._home is None:
+            self._home = readings.state.p_W.z
+        line = state_line(readings, readings.time_us / 1e6 + self._period, self._home)
+        self.own_seconds += time.perf_counter() - begun
+        if self._peer is None:
+            self._connect(readings.time_us)
+        self._send(line)
+        sent = time.perf_counter()
+        self._wait(readings.time_us, line)
+        self.waited_seconds += time.perf_counter() - sent
+        return self._outputs
+
+    def obey(self, order: Order) -> None:
+        """Over MAVLink, as a ground station"""
+        self._ground.obey(order)
+
+    def close(self) -> None:
+        """Ends it all"""
+        self._socket.close()
+        self._ground.close()
+        self._watch.close()
+
+    # The wire --------------------------------------------------------------------------------------------------------
+
+    def _connect(self, time_us: int) -> None:
+        def arrived(seconds: float) -> bool:
+            self._wire.connect()  # it may wait for a ground station before it says a word
+            return self._heard(seconds) is not None
+
+        self._watch.until(arrived, self._where)
+        self._ground.reset()
+        self._silent_since = time.monotonic()
+
+    def _send(self, line: bytes) -> None:
+        self._last_line, self._line_at = line, time.monotonic()
+        if self._peer is not None:
+            try:
+                self._socket.sendto(line, self._peer)
+            except OSError:
+                return  # nobody is there just now; the silence will tell
+        self.sent += 1
+
+    def _wait(self, time_us: int, line: bytes) -> None:
+        """The packet that follows; until then the same one asks for the line again"""
+        while True:
+            servos = self._heard(0.1)
+            if servos is not None:
+                return
+            ended = self._watch.process.ended if self._watch.process is not None else ""
+            silent = time.monotonic() - self._silent_since > self._autopilot.patience
+            if ended or silent:
+                self._peer, self._outputs = None, [0.0] * len(self._order)
+                what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
+                self._watch.lost(f"{what} at {time_us / 1e6:.3f} s")
+                self._connect(time_us)
+                self._send(line)
+
+    def _heard(self, seconds: float) -> Servos | None:
+        """A new packet of servos, if one comes so soon; what is none, and what is asked again, is dealt with here"""
+        if not select.select([self._socket], [], [], seconds)[0]:
+            return None
+        try:
+            packet, peer = self._socket.recvfrom(4096)
+        except OSError:
+            return None
+        servos = parse_servos(packet)
+        if servos is None:
+            if not self._nonsense_told:
+                self._nonsense_told = True
+                self._say(
+                    "warning", f"a packet of {len(packet)} bytes {self._where} is no servo output; it was skipped"
+                )
+            return None
+        if self._peer is not None and peer != self._peer and servos.frame > self._frame > 0:
+            self._say("warning", f"a second autopilot speaks {self._where} and is not listened to")
+            return None
+        if servos.frame == self._frame and peer == self._peer:
+            if time.monotonic() - self._line_at > CROSSED:
+                self.resent += 1
+                self._line_at = time.monotonic()
+                self._socket.sendto(self._last_line, peer)
+            return None
+        self._silent_since = time.monotonic()
+        if servos.frame < self._frame:
+            self.restarts += 1
+            self._say("warning", f"{self.title} began anew: its frame count went from {self._frame} to {servos.frame}")
+            self._ground.reset()
+        self._peer, self._frame = peer, servos.frame
+        self.answered += 1
+        self._outputs = outputs_by_rotor([output(pulse) for pulse in servos.pulses], self._order)
+        return servos
+
+
+def ardupilot_command(binary: str, instance: int) -> list[str]:
+    """arducopter for the JSON backend, with parameters of its own"""
+    home = f"{HOME.lat_deg},{HOME.lon_deg},{HOME.alt_msl_m:g},0"
+    return [
+        binary,
+        *("--model", "JSON:127.0.0.1", "-I", str(instance), "--home", home, "--wipe"),
+        *("--defaults", "samara.parm", "--serial0", "tcp:0", "--speedup", "100"),  # 1 would hold it to the clock
+    ]
+
+
+def ardupilot_parameters(vehicle: Vehicle, hover: float) -> dict[str, float]:
+    """What ArduPilot must know: its frame, that thrust is linear in its outputs, and where it hovers"""
+    return {
+        "FRAME_CLASS": FRAME_CLASS[FRAMES[len(vehicle.rotors)]],
+        "FRAME_TYPE": 1,
+        "MOT_THST_EXPO": 0,
+        "MOT_THST_HOVER": round(hover_output(vehicle, hover), 3),
+        "MOT_SPIN_ARM": 0,
+        "MOT_SPIN_MIN": 0,
+        "MOT_SPIN_MAX": 1,
+    }

@@ -1,0 +1,177 @@
+"""An autopilot that flies a drone: which one, how it is reached, and what happens when it is lost.
+
+    link = open_link(Autopilot("px4", binary="build/px4_sitl_default/bin/px4"), vehicle, say=print)
+    outputs = link.exchange(readings)          # of each rotor of the vehicle, 0 … 1, thrust linear in it
+
+Every link is of this one shape; what differs is on the wire.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from samara.algebra import Vec3, norm
+from samara.link.process import Process
+from samara.link.readings import Readings
+from samara.physics.multirotor import Vehicle
+from samara.plan.trajectory import Trajectory
+from samara.sim.setting import Order
+
+Say = Callable[[str, str], None]
+"""say(level, sentence)"""
+
+LOOPBACK = "127.0.0.1"
+AT_ONCE = 0.2  # [s]: how long a wait goes on before it looks around
+MOST_RESTARTS = 3
+
+
+def task_orders(task: Trajectory) -> list[Order]:
+    """A task's places as orders: up to the first, then from one to the next. One without places is not for an autopilot."""
+    places = [Vec3(*(float(x) for x in own.p_W)) for own in task.waypoints]
+    ahead = [place for here, place in pairwise(places) if norm(place - here) > 1e-6]
+    if not ahead:
+        return []
+    first, *rest = ahead
+    beside = math.hypot(first.x - places[0].x, first.y - places[0].y) > 1e-6
+    return [Order("take_off", places[0]._replace(z=first.z)), *(Order("reach", p) for p in ([first] * beside + rest))]
+
+
+class AutopilotLostError(Exception):
+    """The flight cannot go on without its autopilot; the message is one sentence."""
+
+
+class Link(Protocol):
+    """What every autopilot's link does."""
+
+    title: str
+
+    def exchange(self, readings: Readings) -> Sequence[float]:
+        """Hands it what the sensors said, waits for its answer: the output of each rotor, 0 … 1"""
+
+    def obey(self, order: Order) -> None:
+        """Asks it for something, as a ground station or a pilot's sticks do"""
+
+    def close(self) -> None:
+        """Ends the connection, and the process when it was started here"""
+
+
+@dataclass(frozen=True)
+class Autopilot:
+    """Which autopilot: px4, ardupilot or betaflight. It is started from `binary`, or waited for when that is empty.
+
+    `rate` [Hz] is how often it gets sensors (0: its usual one). `on_loss` says what happens when it dies or hangs: "end" ends
+    the flight, "wait" holds it until the autopilot is back. `patience` [s, by the clock] is how long it may be silent, `wait`
+    how long its first word is waited for. `hover` is its output at hover. `convention` is Betaflight's: "4.6" or "2026.12".
+    With `sticks` PX4 gets radio channels too. `parameters` are its own, (name, value), set when it is started here.
+    """
+
+    kind: str = "px4"
+    binary: str = ""
+    instance: int = 0
+    rate: float = 0.0
+    on_loss: str = "end"
+    host: str = LOOPBACK
+    hover: float = 0.5
+    patience: float = 10.0
+    wait: float = 120.0
+    convention: str = "4.6"
+    sticks: bool = False
+    parameters: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        _one_of("kind", self.kind, tuple(USUAL_RATE))
+        _one_of("on_loss", self.on_loss, ("end", "wait"))
+        _one_of("convention", self.convention, ("4.6", "2026.12"))
+        for name in ("patience", "wait"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(f"autopilot.{name} is {getattr(self, name)!r}; expected a positive number of seconds")
+        if not 0 <= self.instance < 100:
+            raise ValueError(f"autopilot.instance is {self.instance!r}; expected a whole number from 0 to 99")
+        if not 0.0 < self.hover < 1.0:
+            raise ValueError(f"autopilot.hover is {self.hover!r}; expected a number between 0 and 1")
+        low, high = RATES[self.kind]
+        if self.rate and not low <= self.rate <= high:
+            raise ValueError(f"autopilot.rate is {self.rate:g} Hz; expected {low:g} to {high:g} for {self.kind}")
+
+    @property
+    def sensor_rate(self) -> float:
+        """How often it gets sensors  [Hz]"""
+        return self.rate or USUAL_RATE[self.kind]
+
+
+USUAL_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0}
+RATES = {"px4": (50.0, 4000.0), "ardupilot": (720.0, 4000.0), "betaflight": (200.0, 4000.0)}
+"""ArduPilot refuses to arm below 720 Hz."""
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"autopilot.{name} is {value!r}; expected one of {', '.join(choices)}")
+
+
+def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say) -> Link:
+    """The link to an autopilot, which may not be there yet: it is waited for at the first exchange"""
+    if autopilot.kind == "px4":
+        from samara.link.px4 import Px4
+
+        return Px4(autopilot, vehicle, say)
+    if autopilot.kind == "ardupilot":
+        from samara.link.ardupilot import ArduPilot
+
+        return ArduPilot(autopilot, vehicle, say)
+    from samara.link.betaflight import Betaflight
+
+    return Betaflight(autopilot, vehicle, say)
+
+
+class Watch:
+    """Who waits for an autopilot, says so, starts its process anew, and gives up when the scenario says so."""
+
+    def __init__(self, autopilot: Autopilot, title: str, process: Process | None, how_to_start: str, say: Say) -> None:
+        self._autopilot, self.title, self.process, self.say = autopilot, title, process, say
+        self._how_to_start, self._restarts = how_to_start, 0
+        if process is not None:
+            process.start()
+
+    def until(self, arrived: Callable[[float], bool], what: str) -> None:
+        """Waits until arrived(seconds) is true, which waits itself so long; says what for and how to start it"""
+        begun, told = time.monotonic(), False
+        limit = self._autopilot.wait
+        while not arrived(AT_ONCE):
+            self.alive()
+            waited = time.monotonic() - begun
+            if not told and (self.process is None or waited > 5.0):
+                start = "" if self.process is not None else f"; start it with: {self._how_to_start}"
+                self.say("info", f"waiting for {self.title} {what}{start}")
+                told = True
+            if waited > limit:
+                words = f"; its last words: {' / '.join(self.process.last_words())}" if self.process else ""
+                raise AutopilotLostError(f"{self.title} did not come {what} within {limit:g} s{words}")
+
+    def alive(self) -> None:
+        """Starts the process anew when it has ended, or gives up"""
+        ended = self.process.ended if self.process is not None else ""
+        if ended:
+            self.lost(ended)
+
+    def lost(self, sentence: str) -> None:
+        """The autopilot is gone: ends the flight, or says so and gets ready for its return"""
+        if self._autopilot.on_loss == "end":
+            raise AutopilotLostError(sentence)
+        if self.process is not None:
+            ended = self.process.ended
+            self._restarts += 1
+            if self._restarts > MOST_RESTARTS:
+                raise AutopilotLostError(f"{ended or sentence}; it was started {MOST_RESTARTS} times anew")
+            self.say("warning", f"{sentence}; it is started anew")
+            self.process.start()
+            return
+        self.say("warning", f"{sentence}; the flight stands still until it is back")
+
+    def close(self) -> None:
+        """Ends the process and removes its folder"""
+        if self.process is not None:
+            self.process.close()

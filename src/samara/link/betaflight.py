@@ -1,0 +1,322 @@
+"""Betaflight over UDP, by the clock: a packet of state and one of radio channels out, four motors in.
+
+Betaflight's simulator runs free: between packets its clock goes on at the last ratio of simulated to real time. So packets are
+sent evenly in real time, however fast the plant could be. It knows no place and takes no orders: a pilot's sticks fly it.
+"""
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from samara.algebra import Quat, Vec3
+from samara.frames import frd_from_flu
+from samara.link.autopilot import Autopilot, Say, Watch
+from samara.link.process import Process, require_binary, shell_line
+from samara.link.readings import Readings, outside
+from samara.link.sticks import Sticks
+from samara.link.wiring import outputs_by_rotor, rotor_of_output
+from samara.physics.multirotor import Vehicle
+from samara.sim.setting import Order
+
+RAW_PORT, MOTORS_PORT, STATE_PORT, RADIO_PORT, CLI_PORT = 9001, 9002, 9003, 9004, 5761
+MOTORS, RAW = struct.Struct("<4f"), struct.Struct("<Hxx16f")
+STATE, RADIO = struct.Struct("<18d"), struct.Struct("<d16H")
+MOTOR_COUNT = 4
+RAD_TO_DEG = 57.29577951308232
+MISSED_AFTER = 0.25  # [s], by the clock
+FIRST_ANSWERS, STUCK_AFTER = 50, 4.0  # before it is flown; [s]
+BOOT_WAIT, BOOT_REST = 10.0, 0.6  # [s]
+EVEN = 0.1  # of a period: less than this is made up for
+SPIN = 2e-4  # [s]: a shorter wait is not handed to the system
+SETTINGS = (
+    "aux 0 0 0 1700 2100 0 0",  # arm on AUX1
+    "aux 1 1 1 1700 2100 0 0",  # angle mode on AUX2
+    "set small_angle = 180",
+    "set gyro_calib_noise_limit = 0",
+    "set runaway_takeoff_prevention = OFF",
+    "feature -GPS",
+    # sticks that are linear: 60° and 200 °/s at their ends
+    "set rates_type = ACTUAL",
+    *(
+        f"set {axis}_{name} = {value}"
+        for axis, rate in (("roll", 67), ("pitch", 67), ("yaw", 20))
+        for name, value in (("rc_rate", rate), ("srate", rate), ("expo", 0))
+    ),
+    "set angle_limit = 60",
+)
+PROMPT = b"\n# "
+HALF_TURN_X = Quat(0.0, 1.0, 0.0, 0.0)
+
+
+class Convention(NamedTuple):
+    """What differs between versions: the name of the motors' order, and the signs of gyro (FRD) and accelerometer."""
+
+    system: str
+    gyro: Vec3
+    accelerometer: Vec3
+    quaternion_flu: bool
+
+
+CONVENTIONS = {
+    "4.6": Convention("ardupilot", Vec3(1.0, 1.0, 1.0), Vec3(-1.0, 1.0, 1.0), False),
+    "2026.12": Convention("betaflight", Vec3(1.0, 1.0, -1.0), Vec3(-1.0, 1.0, 1.0), True),
+}
+"""4.6 and 2025.12 send FR, RL, FL, RR, as ArduPilot counts; 2026.12 sends RR, FR, RL, FL."""
+
+
+def parse_motors(packet: bytes) -> tuple[float, ...] | None:
+    """Four outputs within 0 … 1; None for anything else"""
+    if len(packet) != MOTORS.size:
+        return None
+    values = MOTORS.unpack(packet)
+    return values if all(-1e-6 <= u <= 1.0 + 1e-6 for u in values) else None  # NaN is not within
+
+
+def parse_raw(packet: bytes) -> tuple[int, tuple[float, ...]] | None:
+    """How many motors there are, and sixteen pulses [µs]; None for anything else"""
+    if len(packet) != RAW.size:
+        return None
+    count, *pulses = RAW.unpack(packet)
+    return (count, tuple(pulses)) if count <= 16 else None
+
+
+def state_packet(readings: Readings, time_s: float, convention: Convention) -> bytes:
+    """t, gyro [rad/s], accelerometer [m/s²], quaternion, velocity ENU, longitude, latitude [°], altitude [m], pressure [Pa]"""
+    own, place = outside(readings.state, readings.origin)
+    gyro, force = frd_from_flu(readings.omega_B), frd_from_flu(readings.specific_force_B)
+    q = HALF_TURN_X * readings.state.q_WB * HALF_TURN_X if convention.quaternion_flu else own.q_WB
+    return STATE.pack(
+        time_s,
+        *(s * x for s, x in zip(convention.gyro, gyro, strict=True)),
+        *(s * x for s, x in zip(convention.accelerometer, force, strict=True)),
+        *q,
+        *readings.state.v_W,
+        place.longitude * RAD_TO_DEG,
+        place.latitude * RAD_TO_DEG,
+        place.altitude,
+        readings.pressure if readings.pressure is not None else 0.0,
+    )
+
+
+class Betaflight:
+    """The link to the one Betaflight there can be: its ports are fixed."""
+
+    title = "Betaflight"
+
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
+        if autopilot.instance:
+            raise ValueError("Betaflight's ports are fixed: only one can fly at a time; expected instance 0")
+        self._autopilot, self._say, self._convention = autopilot, say, CONVENTIONS[autopilot.convention]
+        self._order = rotor_of_output(vehicle, self._convention.system)
+        if len(self._order) != MOTOR_COUNT:
+            raise ValueError(
+                f"vehicle {vehicle.name!r} has {len(self._order)} rotors; Betaflight's simulator has 4 motors"
+            )
+        self._period = 1.0 / autopilot.sensor_rate
+        self._motors = _bound(autopilot.host, MOTORS_PORT)
+        try:
+            self._raw = _bound(autopilot.host, RAW_PORT)
+        except ValueError:
+            self._motors.close()
+            raise
+        self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        process, command = None, ["betaflight_SITL.elf", autopilot.host]
+        if autopilot.binary:
+            command[0] = str(require_binary(autopilot.binary, "Betaflight's SITL"))
+            process = Process(command)
+        how = f"{shell_line(command, {})} (with, in its CLI on TCP {CLI_PORT}: {'; '.join(SETTINGS)}; save)"
+        self._watch = Watch(autopilot, self.title, process, how, say)
+        if process is not None:
+            self._configure(process)
+        self.sticks = Sticks(vehicle, autopilot.hover)
+        self._outputs, self._pressure = [0.0] * MOTOR_COUNT, 101325.0
+        self._sent_at, self._packets = 0.0, 0
+        self._heard_at = time.monotonic()
+        self._known = self._nonsense_told = False
+        self.sent = self.answered = self.missed = self.late = 0
+        self.own_seconds = self.waited_seconds = self.worst_lateness = 0.0
+
+    def _configure(self, process: Process) -> None:
+        """Its settings, through its command line; it ends when it has saved them, and is started again"""
+        deadline = time.monotonic() + 20.0
+        try:
+            with _cli(self._autopilot.host, deadline, process) as cli:
+                _ask(cli, b"#")  # nothing may follow it
+                for line in (*SETTINGS, "save"):
+                    _ask(cli, line.encode() + b"\n")
+        except OSError as error:
+            process.close()
+            self.close_sockets()
+            raise ValueError(f"Betaflight's command line on TCP {CLI_PORT} cannot be used ({error})") from None
+        while not process.ended and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.start()
+
+    # The interface ---------------------------------------------------------------------------------------------------
+
+    def exchange(self, readings: Readings) -> Sequence[float]:
+        """State and sticks out, when the clock says so; four motors in"""
+        if not self._known:
+            self._meet(readings)
+        self._send(readings)
+        sent = time.perf_counter()
+        if not self._heard(MISSED_AFTER):
+            self.missed += 1
+            self._silent(readings.time_us)
+        self.waited_seconds += time.perf_counter() - sent
+        return self._outputs
+
+    def obey(self, order: Order) -> None:
+        """By the switches: to arm and disarm; where to fly the sticks know from the reference"""
+        if order.kind in ("arm", "take_off"):
+            self.sticks.armed = True
+        elif order.kind == "disarm":
+            self.sticks.armed = False
+
+    def close(self) -> None:
+        """Ends it all"""
+        self.close_sockets()
+        self._watch.close()
+
+    def close_sockets(self) -> None:
+        """The ports are free again"""
+        for own in (self._motors, self._raw, self._out):
+            own.close()
+
+    # The wire --------------------------------------------------------------------------------------------------------
+
+    def _meet(self, readings: Readings) -> None:
+        """Packets of a drone that stands still, evenly, until it has answered some
+
+        One that was started here is given time to boot first: a packet in its first half second stops its clock. Where it is
+        silent all the same it is started again.
+        """
+        process = self._watch.process
+        since, before = self._booted(process), self.answered
+
+        def arrived(seconds: float) -> bool:
+            nonlocal since
+            until = time.monotonic() + seconds
+            while time.monotonic() < until and self.answered - before < FIRST_ANSWERS:
+                self._send(readings)
+                self._heard(self._period)
+            there = self.answered - before >= FIRST_ANSWERS
+            if not there and process is not None and time.monotonic() - since > STUCK_AFTER:
+                process.start()
+                since = self._booted(process)
+            return there
+
+        self._watch.until(arrived, f"on UDP {self._autopilot.host}:{MOTORS_PORT}")
+        self._known = True
+
+    def _booted(self, process: Process | None) -> float:
+        """When it had booted: its command line is open"""
+        if process is not None:
+            with suppress(OSError):
+                _cli(self._autopilot.host, time.monotonic() + BOOT_WAIT, process).close()
+            time.sleep(BOOT_REST)
+        return time.monotonic()
+
+    def _send(self, readings: Readings) -> None:
+        due = self._sent_at + self._period
+        while (left := due - time.perf_counter()) > 0.0:
+            if left > SPIN:
+                time.sleep(left - SPIN)
+        begun = time.perf_counter()
+        self.worst_lateness = max(self.worst_lateness, begun - due if self._sent_at else 0.0)
+        # one that comes late moves all that follow: two close together would make its clock run ahead
+        self._sent_at = due if begun - due < EVEN * self._period else begun
+        if readings.pressure is not None:
+            self._pressure = readings.pressure
+        # its clock is the ratio of two packets: their times go on evenly, also while it is waited for
+        self._packets += 1
+        time_s = self._packets * self._period
+        state = state_packet(readings._replace(pressure=self._pressure), time_s, self._convention)
+        radio = RADIO.pack(time_s, *self.sticks.channels(readings, any(self._outputs)))
+        while self._heard(0.0):
+            self.late += 1
+        self.own_seconds += time.perf_counter() - begun
+        try:
+            self._out.sendto(radio, (self._autopilot.host, RADIO_PORT))
+            self._out.sendto(state, (self._autopilot.host, STATE_PORT))
+        except OSError:
+            return  # nobody is there just now; the silence will tell
+        self.sent += 1
+
+    def _heard(self, seconds: float) -> bool:
+        """Whether a packet of motors came so soon"""
+        ready = select.select([self._motors, self._raw], [], [], seconds)[0]
+        if self._raw in ready:
+            _received(self._raw)  # the same in µs, for airframes with more than four
+            if self._motors not in ready:
+                return self._heard(seconds) if seconds else False
+        if self._motors not in ready:
+            return False
+        values = parse_motors(_received(self._motors))
+        if values is None:
+            if not self._nonsense_told:
+                self._nonsense_told = True
+                self._say("warning", f"a packet on UDP {MOTORS_PORT} is no motor output; it was skipped")
+            return False
+        self._heard_at = time.monotonic()
+        self.answered += 1
+        self._outputs = outputs_by_rotor([min(max(u, 0.0), 1.0) for u in values], self._order)
+        return True
+
+    def _silent(self, time_us: int) -> None:
+        ended = self._watch.process.ended if self._watch.process is not None else ""
+        if not ended and time.monotonic() - self._heard_at < self._autopilot.patience:
+            return
+        self._outputs, self._known = [0.0] * MOTOR_COUNT, False
+        what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
+        self._watch.lost(f"{what} at {time_us / 1e6:.3f} s")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        own.bind((host, port))
+    except OSError as error:
+        own.close()
+        raise ValueError(f"UDP {host}:{port} cannot be used ({error.strerror}): is another flight there?") from None
+    return own
+
+
+def _received(own: socket.socket) -> bytes:
+    try:
+        return own.recv(4096)
+    except OSError:
+        return b""
+
+
+def _cli(host: str, deadline: float, process: Process) -> socket.socket:
+    while True:
+        try:
+            cli = socket.create_connection((host, CLI_PORT), timeout=2.0)
+            # closed with a reset: a port that lingers on its side would be closed to the next Betaflight for a minute
+            cli.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            return cli
+        except OSError:
+            if time.monotonic() > deadline or process.ended:
+                raise
+            time.sleep(0.1)
+
+
+def _ask(cli: socket.socket, words: bytes) -> bytes:
+    """Says something to its command line, and hears what it says up to its next prompt"""
+    heard = b""
+    cli.settimeout(5.0)
+    cli.sendall(words)
+    try:
+        while len(heard) < 1 << 16 and not heard.endswith(PROMPT):
+            data = cli.recv(4096)
+            if not data:
+                break
+            heard += data
+    except (TimeoutError, ConnectionResetError):
+        return heard
+    return heard

