@@ -63,6 +63,8 @@ def test_px4_flies_the_mission_and_answers_every_packet(rate, links):
 
 @pytest.mark.long
 def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
+    binary("SAMARA_PX4")  # or skipped, before anything is started
+
     def kill():
         time.sleep(4.0)
         links[0]._watch.process._running.send_signal(signal.SIGKILL)
@@ -76,6 +78,7 @@ def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
 @pytest.mark.long
 def test_px4_is_killed_on_the_ground_started_anew_and_flies(links):
     """With `on_loss = "wait"` the process is started again, within seconds, and the flight goes on."""
+    binary("SAMARA_PX4")
 
     def kill():
         while not links or not getattr(links[0], "booted", False):

@@ -31,10 +31,8 @@ IMU, MAGNETOMETER, BAROMETER = 0x3F, 0x1C0, 0x1A00  # fields_updated; a group ne
 ARMED = 128
 SET_MESSAGE_INTERVAL = 511
 HERE_AND_THERE = 250  # steps from one look for a second client to the next
-FIRST_PATIENCE, SECOND_PATIENCE = (
-    0.5,
-    0.02,
-)  # [s], by the clock: for one answer, before and after it is known to miss some
+FIRST_PATIENCE = 0.5  # [s], by the clock, for one answer
+SECOND_PATIENCE = 0.02  # [s], from one that is known to miss some
 GAUSS, HECTOPASCAL = 1e-4, 100.0
 TEMPERATURE = 20.0  # [°C], of the sensors
 EPH, EPV, SATELLITES, FIX_3D = 30, 40, 10, 3  # cm, cm
