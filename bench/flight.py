@@ -37,13 +37,17 @@ def fastest(scenario: Any, seconds: float, out: Path | None) -> float:
 
 def flights() -> list[dict[str, Any]]:
     """The rows of the bench."""
-    single = samara.load_scenario("waypoints", {"duration": SECONDS, "drones.vehicle": "crazyflie"})
+    crazyflie = {"duration": SECONDS, "drones.vehicle": "crazyflie"}
+    single, predictive = (
+        samara.load_scenario("waypoints", crazyflie | {"drones.controller": name}) for name in ("geometric", "ilqr")
+    )
     hundred = samara.load_scenario("swarm", {"duration": SWARM_SECONDS, "drones.count": 100, "drones.columns": 10})
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run.mcap"
         for name, scenario, seconds in (
             ("one Crazyflie", single, SECONDS),
+            ("one Crazyflie with iLQR", predictive, SECONDS),
             ("100 in one world", hundred, SWARM_SECONDS),
         ):
             factor(scenario, seconds, None)  # compiled once

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samara.algebra import ZERO
-from samara.arrays import flatten, unflatten
+from samara.arrays import flatten
 from samara.backends.machine import Code
+from samara.backends.packing import unpacker
 from samara.ops import clamp, logical_and, where
 from samara.physics.multirotor import State, Vehicle, at_rest
 from samara.plan.reference import Reference
@@ -87,16 +88,16 @@ class PythonPilot:
         self._memories = [memory] * n
         self.command = np.zeros((len(empty_command(vehicle)), n))
         self.insane = np.zeros(n)
-        self._template = at_rest(vehicle)
+        self._state_of, self._reference_of = unpacker(at_rest(vehicle)), unpacker(REFERENCE)
         self.look_ahead = np.asarray(getattr(controller, "look_ahead", NOWHERE), dtype=float)
         self.prediction = np.full((n, len(self.look_ahead), 3), np.nan) if len(self.look_ahead) else NO_PLAN
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """The same, drone by drone; `ahead` (m, fields, n) for one that looks ahead"""
         for drone, memory in enumerate(self._memories):
-            state: State = unflatten(self._template, iter(estimate[:, drone].tolist()))
+            state: State = self._state_of(estimate[:, drone].tolist())
             asked = ahead[:, :, drone].T if ahead.size else reference[:, drone].tolist()
-            wanted: Reference = unflatten(REFERENCE, iter(asked))
+            wanted: Reference = self._reference_of(asked)
             answer = self._controller(state, wanted, self._vehicle, memory)
             command, self._memories[drone] = _command_and_memory(answer, memory, len(self.command))
             require_command(command, None, f"the controller of drone {drone}", time_us)
