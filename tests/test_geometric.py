@@ -443,3 +443,16 @@ def test_four_less_one_spin_and_sink_but_stay_numbers(name):
     assert all(np.isfinite(leaf).all() for leaf in flatten(flight.states))
     assert np.abs(flight.states.omega_B.z).max() > 3.0
     assert flight.final.p_W.z < -0.5
+
+
+@pytest.mark.parametrize("name", ["crazyflie", "crazyflie_measured", "iris"])
+def test_on_a_straight_way_thrust_carries_weight_and_drag(name):
+    """At the velocity asked for and without error, m f + d(v) = m g e₃: nothing is left to accelerate with."""
+    vehicle, v_W = samara.vehicle(name), Vec3(1.3, -0.7, 0.4)
+    state = samara.hover(vehicle)[0]._replace(v_W=v_W, q_WB=quat_from_euler(0.1, 0.2, -0.4))
+    pull_W = wanted_pull(Vec3(0.0, 0.0, 0.0), state, Reference(state.p_W, v_W), vehicle, gains_for(vehicle))
+    drag = samara.wrench_breakdown(state, samara.hover(vehicle)[1], vehicle)["drag"]
+    drag_W = np.array(drag.f_W) + np.array(matrix_from_quat(state.q_WB) @ drag.f_B)
+    weight = vehicle.mass * vehicle["gravity"].acceleration
+    assert np.linalg.norm(drag_W) > 0.0
+    assert vehicle.mass * np.array(pull_W) + drag_W == pytest.approx(np.array([0.0, 0.0, weight]), abs=1e-14)
