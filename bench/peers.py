@@ -54,12 +54,42 @@ def rotorpy(steps: int) -> float:
     return steps / best(run)
 
 
+def rotorpy_batched(drones: int, steps: int) -> float:
+    """Steps per second of its batched multirotor with all its aerodynamics, RK4, in a steady wind."""
+    import torch
+    from rotorpy.vehicles.crazyflie_params import quad_params
+    from rotorpy.vehicles.multirotor import BatchedMultirotor, BatchedMultirotorParams
+
+    device = torch.device("cpu")
+    start = {
+        "x": torch.zeros(drones, 3).double(),
+        "v": torch.zeros(drones, 3).double(),
+        "q": torch.tensor([0.0, 0.0, 0.0, 1.0]).repeat(drones, 1).double(),
+        "w": torch.zeros(drones, 3).double(),
+        "wind": torch.tensor([3.0, 0.0, 0.0]).repeat(drones, 1).double(),
+        "rotor_speeds": torch.full((drones, 4), 1788.5).double(),
+    }
+    params = BatchedMultirotorParams([quad_params] * drones, drones, device)
+    vehicle = BatchedMultirotor(params, drones, start, device, control_abstraction="cmd_motor_speeds", integrator="rk4")
+    command = {"cmd_motor_speeds": torch.full((drones, 4), 1788.5).double()}
+
+    def run() -> None:
+        state = start
+        for _ in range(steps):
+            state = vehicle.step(state, command, 1e-3)
+
+    run()
+    return drones * steps / best(run, 5)
+
+
 def main() -> None:
     found: dict[str, object] = {}
     for name, measure in (
         ("crazyflow_1", lambda: crazyflow(1, 300)),
         ("crazyflow_16384", lambda: crazyflow(16384, 10)),
         ("rotorpy_1", lambda: rotorpy(60)),
+        ("rotorpy_batched_1024", lambda: rotorpy_batched(1024, 10)),
+        ("rotorpy_batched_16384", lambda: rotorpy_batched(16384, 3)),
     ):
         try:
             found[name] = measure()

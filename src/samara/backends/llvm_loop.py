@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
-from samara.backends.llvm_kernel import INDEX, _Emitter, _optimised, host
+from samara.backends.llvm_kernel import INDEX, _Emitter, _optimised, align_stack, host
 from samara.backends.program import Program
 
 
@@ -64,8 +64,7 @@ def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = 
     element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
     table_type = element.as_pointer().as_pointer()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [table_type, INDEX]), "run")
-    function.attributes.alignstack = 64  # else every vector that is kept on the stack straddles two cache lines
-    function.attributes.add("nounwind")  # llvmlite leaves the line above out when there is nothing else to say
+    align_stack(function)
     table, steps = function.args
     names = tuple(
         dict.fromkeys(

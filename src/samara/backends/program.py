@@ -92,6 +92,14 @@ def _single_assignment(traced: casadi.Function) -> Program:
             instruction = Instruction("constant", constant=float(traced.instruction_constant(k)))
         elif operation == casadi.OP_INPUT:
             instruction = Instruction("input", place=(of[0], of[1]))
+        elif operation == casadi.OP_FABS:  # CasADi's own: it makes √(x²) of nothing else
+            x, zero = held[of[0]], len(instructions)
+            instructions += [
+                Instruction("constant"),
+                Instruction("less", (x, zero)),
+                Instruction("negate", (x,)),
+            ]
+            instruction = Instruction("select", (zero + 1, zero + 2, x))
         elif operation in OPERATIONS:
             instruction = _selection(Instruction(OPERATIONS[operation], tuple(held[i] for i in of)), instructions)
         else:

@@ -7,11 +7,11 @@ steady solution (the vortex ring); there the flow is Johnson's polynomial, joine
 import math
 from typing import Annotated, NamedTuple, TypeAlias
 
-from samara.ops import absolute, maximum, minimum, safe_divide, safe_norm, safe_sqrt, where
+from samara.ops import absolute, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sqrt, where
 from samara.physics.rotor import Radius
 from samara.quantity import AirDensity, Quantity, Scalar
 
-NEWTON_STEPS = 6  # leaves 1e-13 of the momentum balance (tests/test_inflow.py)
+HALLEY_STEPS = 3  # leaves 1e-13 of the momentum balance (tests/test_inflow.py)
 
 RING_CENTRE, RING_HALF_WIDTH = -1.55, 0.55  # of V_c/v_h; its extent in V_e/v_h is 1
 """The vortex ring, V_c from −2.1 to −1: a tenth past −2, where the windmill's branch begins with infinite slope."""
@@ -62,23 +62,23 @@ def induced_ratio(climb: ClimbRatio, edge: EdgeRatio) -> Scalar:
 
 
 def _momentum(climb: Scalar, edge: Scalar) -> _Momentum:
-    """Newton on f = ν V − 1, V = √(μ² + (x + ν)²), and the slopes of its root.
+    """Halley's steps on f = ν² (μ² + (x + ν)²) − 1, which takes no root, and the slopes of its zero.
 
     Left of the ring from below, to the smallest of up to three roots (the windmill's); else from above, to the only one.
     """
-    axial_root = safe_norm(0.5 * climb, 1.0) - 0.5 * climb
-    above = minimum(axial_root, 1.0 / maximum(safe_norm(edge, maximum(climb, 0.0)), 0.5))
-    below = 1.0 / maximum(safe_norm(climb, edge), 1.0)
+    axial_root = sqrt(1.0 + 0.25 * climb * climb) - 0.5 * climb
+    upwards = maximum(climb, 0.0)
+    above = minimum(axial_root, 1.0 / sqrt(maximum(edge * edge + upwards * upwards, 0.25)))
+    below = 1.0 / sqrt(maximum(climb * climb + edge * edge, 1.0))
     value = where(climb < RING_CENTRE, below, above)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(HALLEY_STEPS):
         through = climb + value
-        speed = safe_norm(edge, through)
-        slope = speed + safe_divide(value * through, speed)
-        value = value - (value * speed - 1.0) / slope
+        square, lean = edge * edge + through * through, value * through
+        excess, slope = value * value * square - 1.0, value * (square + lean)
+        value = value - 2.0 * excess * slope / (4.0 * slope * slope - excess * (square + 4.0 * lean + value * value))
     through = climb + value
-    speed = safe_norm(edge, through)
-    slope = speed + value * through / speed
-    return _Momentum(value, -value * through / (speed * slope), -value * edge / (speed * slope))
+    slope = edge * edge + through * (through + value)
+    return _Momentum(value, -value * through / slope, -value * edge / slope)
 
 
 def _johnson(climb: Scalar, edge: Scalar) -> _Momentum:
