@@ -5,6 +5,7 @@ through Dryden turbulence of its own, drawn at 100 Hz and held through ten RK4 s
 it: the normals, the wind, the steps.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -34,14 +35,16 @@ FULL = PLAIN.with_effect(DYNAMIC_AIR, AIR).with_effect(FLAPPING, BLADES).with_ef
 FULL_3 = PLAIN.with_effect(DYNAMIC_AIR_3, AIR).with_effect(FLAPPING, BLADES).with_effect(GROUND_EFFECT, NEAR)
 
 
-def flight(vehicle: Vehicle) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
+def flight(
+    vehicle: Vehicle, advance: Callable[..., Any] = rk4
+) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
     """One RK4 step in a wind that is held"""
     state, command = samara.hover(vehicle)
 
     def step(own: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
         command, wind_W = held
         environment = CALM._replace(wind_W=Vec3(*wind_W))
-        return rk4(lambda x: derivative(x, command, vehicle, environment), own, DT), ()
+        return advance(lambda x: derivative(x, command, vehicle, environment), own, DT), ()
 
     return step, Templates(state, (command, (0.0, 0.0, 0.0)), ())
 
@@ -84,6 +87,48 @@ def batch(vehicle: Vehicle, n: int = 16384, dtype: str = "float32", ticks: int =
 
     run()
     return best(run, 8) / (n * ticks * PER_WIND)
+
+
+def gpu_batch(vehicle: Vehicle, n: int, launch: Any, ticks: int = 20, repeats: int = 5) -> dict[str, float]:
+    """The same on JAX's first device, float32: steps per second, seconds to compile, and whether the flight stays finite"""
+    import jax
+    import jax.numpy as jnp
+
+    from samara.backends.jax_scan import flat_body
+    from samara.backends.pallas import kernel_function
+    from samara.backends.rolled import rk4_in_kernel
+
+    simulated = jax.default_backend() == "cpu"
+    (flying, flown), (blowing, blown) = flight(vehicle, rk4_in_kernel), wind()
+    fly = kernel_function(flying, flown, dtype="float32", fast=True, launch=launch, interpret=simulated)
+    blow = kernel_function(blowing, blown, dtype="float32", fast=True, interpret=simulated)
+    command = [jnp.float32(u) for u in flatten(flown.held[0])]
+
+    def tick(carried: Any, key: Any) -> tuple[Any, None]:
+        own, air = carried
+        drawn = jax.random.normal(key, (1, DRYDEN.normals_needed, n), jnp.float32)
+        air, _ = blow(air, list(own[:6]), drawn, 1, 1)
+        own, _ = fly(own, [*command, *air[-3:]], None, PER_WIND, PER_WIND)
+        return (own, air), None
+
+    @jax.jit
+    def run(own: Any, air: Any) -> Any:
+        return jax.lax.scan(tick, (own, air), jax.random.split(jax.random.key(1), ticks))[0]
+
+    start = [jnp.asarray(filled(tree, n, "float32")) for tree in (flown.carry, blown.carry)]
+    before = time.perf_counter()
+    end, _ = jax.block_until_ready(run(*start))
+    first = time.perf_counter() - before
+    seconds = best(lambda: jax.block_until_ready(run(*start)), repeats)
+    count = flat_body(flying, flown, "float32", True).work
+    return {
+        "steps_per_second": n * ticks * PER_WIND / seconds,
+        "compile_seconds": first - seconds,
+        "operations": count.operations,
+        "instructions": count.instructions,
+        "finite": float(np.isfinite(np.asarray(end)).all()),
+        "spread_m": float(np.asarray(end)[:3].std(axis=1).max()),
+    }
 
 
 if __name__ == "__main__":

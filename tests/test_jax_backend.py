@@ -99,12 +99,12 @@ class Flight(NamedTuple):
     inputs: np.ndarray
 
 
-def open_loop(vehicle: samara.Vehicle, n: int, steps: int) -> Flight:
+def open_loop(vehicle: samara.Vehicle, n: int, steps: int, advance: Any = rk4) -> Flight:
     """Tumbling drones of different mass under commands that change at every step."""
 
     def body(state: Any, held: Any, command: Any) -> tuple[Any, Any]:
         heavier = vehicle.replace(mass=held[0])
-        advanced = rk4(lambda s: derivative(s, command, heavier), state, DT)
+        advanced = advance(lambda s: derivative(s, command, heavier), state, DT)
         return advanced, (advanced.p_W, advanced.omega_B)
 
     state, command = samara.hover(vehicle)

@@ -25,8 +25,13 @@ from test_jax_backend import (
 import samara
 from samara import ops
 from samara.arrays import flatten
+from samara.backends.jax_scan import flat_body
 from samara.backends.pallas import Launch, compile_scan_pallas, kernel_function
-from samara.backends.scan import Templates
+from samara.backends.rolled import rk4_in_kernel, rk4_rolled
+from samara.backends.scan import Templates, compile_scan_python
+from samara.integrate import rk4
+from samara.physics.rotor_air import RotorAir
+from samara.physics.rotor_effects import DYNAMIC_AIR
 
 in_interpreter = partial(compile_scan_pallas, interpret=True)
 ONE_KERNEL = "__gpu$xla.gpu.triton"
@@ -69,6 +74,64 @@ def test_a_flight_is_that_of_the_python_loop(dtype, bound):
 def test_the_controller_flies_inside_the_kernel():
     """Lee's controller at every step, its commands recorded: those of the Python loop."""
     check_flight(in_interpreter, closed_loop(plain_crazyflie(), 3, 4), 2, "float64", 1e-14)
+
+
+# A long step is a loop over its stages -----------------------------------------------------------------------------
+
+
+def orbit(advance: Any) -> Any:
+    """A planet around its sun, and a clock whose rate is a plain number"""
+
+    def rate(x: Any) -> Any:
+        away = ops.sqrt(x[0] * x[0] + x[1] * x[1])
+        return x[2], x[3], -x[0] / (away * away * away), -x[1] / (away * away * away), 1.0
+
+    return lambda x, held, inputs: (advance(rate, x, held[0]), ())
+
+
+def test_a_rolled_step_is_the_written_out_one():
+    """Runge and Kutta's four stages, in a loop and in a row: the same to the last roundings, and the planet comes round."""
+    start = np.array([[1.0], [0.0], [0.0], [1.0], [0.0]])
+    templates, steps = Templates((1.0, 0.0, 0.0, 1.0, 0.0), (0.1,), ()), 200
+    dt = [np.array(2.0 * np.pi / steps)]
+    ends = [
+        np.asarray(in_interpreter(orbit(advance), templates, dtype="float64")(start, dt, None, steps, steps)[0])
+        for advance in (rk4, rk4_rolled)
+    ]
+    assert np.abs(ends[0] - ends[1]).max() < 1e-14
+    assert np.abs(ends[1][:4] - start[:4]).max() < 1e-6
+    assert ends[1][4, 0] == pytest.approx(2.0 * np.pi, rel=1e-14)
+
+
+def airy_crazyflie() -> samara.Vehicle:
+    return plain_crazyflie().replace({"rotors.radius": 0.0231}).with_effect(DYNAMIC_AIR, RotorAir(solidity=0.14))
+
+
+def length(flight: Flight) -> tuple[int, int]:
+    """How many equations a kernel's step is written in, and how many operations it takes"""
+    flat = flat_body(flight.body, flight.templates, "float32")
+    leaves = [[jnp.zeros(1, "float32")] * len(flatten(part)) for part in flight.templates]
+    return len(list(steps_inside(jax.make_jaxpr(flat.step)(*leaves).jaxpr))), flat.work.operations
+
+
+def test_long_stages_become_a_loop_and_short_ones_do_not():
+    """With dynamic inflow the same work in a third of the equations; a plain step stays as it was, to the equation."""
+    (rolled, work), (written, same_work) = (
+        length(open_loop(airy_crazyflie(), 1, 1, advance)) for advance in (rk4_in_kernel, rk4)
+    )
+    assert rolled < 0.4 * written
+    assert work == pytest.approx(same_work, rel=0.05)
+    assert length(open_loop(plain_crazyflie(), 1, 1, rk4_in_kernel)) == length(open_loop(plain_crazyflie(), 1, 1))
+
+
+def test_a_flight_in_a_loop_over_stages_is_that_of_the_python_loop():
+    flight = open_loop(airy_crazyflie(), 3, 4)
+    in_kernel = open_loop(airy_crazyflie(), 3, 4, rk4_in_kernel)
+    end, outputs = in_interpreter(in_kernel.body, in_kernel.templates, dtype="float64")(*in_kernel[2:], 4, 2)
+    expected = compile_scan_python(flight.body, flight.templates, dtype="float64")(*flight[2:], 4, 2)
+    assert np.allclose(end, expected[0], rtol=1e-14, atol=1e-14)
+    assert np.allclose(outputs, expected[1], rtol=1e-14, atol=1e-14)
+    assert lowered_for_cuda(in_kernel, 2).count(ONE_KERNEL) == 1
 
 
 # What a GPU would get -------------------------------------------------------------------------------------------------

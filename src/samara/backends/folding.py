@@ -269,13 +269,19 @@ _MOVES = frozenset({"broadcast_in_dim", "convert_element_type", "reshape", "sque
 
 
 def count_operations(jaxpr: Any) -> OperationCount:
-    """Of a straight-line jaxpr; moves, and signs that ride along with an operand, are not counted"""
-    working = [step for step in needed_steps(jaxpr) if step.primitive.name not in _MOVES]
-    uses = Counter(id(x) for step in needed_steps(jaxpr) for x in step.invars) + Counter(map(id, jaxpr.outvars))
+    """Of a jaxpr, loops as often as they run; moves, and signs that ride along with an operand, are not counted"""
+    steps = needed_steps(jaxpr)
+    loops = [(step.params["length"], step.params["jaxpr"].jaxpr) for step in steps if step.primitive.name == "scan"]
+    working = [step for step in steps if step.primitive.name not in _MOVES | {"scan"}]
+    uses = Counter(id(x) for step in steps for x in step.invars) + Counter(map(id, jaxpr.outvars))
     lone = {id(step.outvars[0]) for step in working if step.primitive.name == "mul" and uses[id(step.outvars[0])] == 1}
     sums = [step for step in working if step.primitive.name in ("add", "sub")]
     fused = sum(any(id(x) in lone for x in step.invars) for step in sums)
-    return OperationCount(len(working), len(working) - fused)
+    inside = [(times, count_operations(body)) for times, body in loops]
+    return OperationCount(
+        len(working) + sum(times * own.operations for times, own in inside),
+        len(working) - fused + sum(times * own.instructions for times, own in inside),
+    )
 
 
 def needed_steps(jaxpr: Any) -> list[Any]:
