@@ -39,6 +39,7 @@ bench/.venv/installed: bench/peers.txt
 
 gallery: install ## draw every picture of the documentation again
 	$(BIN)/python -m samara.view.gallery docs/images
+	$(BIN)/python -m samara.view.models docs/models.md
 
 verify: check ## the long tests, lint and types
 	$(PYTEST) -m long

@@ -17,22 +17,30 @@ from samara.algebra import Vec3
 from samara.arrays import flatten
 from samara.backends.scan import Templates
 from samara.integrate import rk4
-from samara.physics.flapping import Flapping
-from samara.physics.ground_effect import GROUND_EFFECT, GroundEffect, opposite_rotors
 from samara.physics.multirotor import CALM, Vehicle, derivative
-from samara.physics.rotor_air import RotorAir
-from samara.physics.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, FLAPPING
 from samara.sim.wind_turbulence import Dryden
+from samara.vehicles.build import switched
 
 DT = 1e-3
 PER_WIND = 10  # physics steps to each of the wind
 DRYDEN = Dryden(Vec3(5.0, 0.0, 0.0))
-PLAIN = samara.vehicle("crazyflie").without_effect("contact", "damping").replace({"rotors.radius": 0.0231})
-AIR, BLADES = RotorAir(solidity=0.14), Flapping(blades=2.0, blade_inertia=2e-9, hinge_offset=0.1)
-NEAR = GroundEffect(body_distance=opposite_rotors(PLAIN))
-
-FULL = PLAIN.with_effect(DYNAMIC_AIR, AIR).with_effect(FLAPPING, BLADES).with_effect(GROUND_EFFECT, NEAR)
-FULL_3 = PLAIN.with_effect(DYNAMIC_AIR_3, AIR).with_effect(FLAPPING, BLADES).with_effect(GROUND_EFFECT, NEAR)
+PLAIN = samara.vehicle("crazyflie").without_effect("contact", "damping")
+BLADES = {"blades": 2.0, "blade_inertia": 2e-9, "hinge_offset": 0.1}
+FULL = switched(PLAIN, {"rotor_air": {"model": "dynamic"}, "flapping": BLADES, "ground_effect": True})
+FULL_3 = switched(PLAIN, {"rotor_air": {"model": "dynamic_3"}, "flapping": BLADES, "ground_effect": True})
+EFFECTS: dict[str, dict[str, Any]] = {
+    "rotor drag": {"rotor_drag": {"coefficient": 1e-6}},
+    "ground effect": {"ground_effect": True},
+    "ceiling effect": {"ceiling_effect": {"point_W": Vec3(0.0, 0.0, 3.0)}},
+    "inflow, one state": {"rotor_air": {"model": "dynamic"}},
+    "inflow, three states": {"rotor_air": {"model": "dynamic_3"}},
+    "inflow in balance": {"rotor_air": {"model": "momentum"}},
+    "inflow, one state, and flapping": {"rotor_air": {"model": "dynamic"}, "flapping": BLADES},
+    "inflow, one state, and propwash": {"rotor_air": {"model": "dynamic"}, "propwash": True},
+    "imbalance": {"imbalance": True},
+    "arms that bend and twist": {"arms": {"frequency": 60.0}},
+    "slung load": {"slung_load": {"mass": 0.005, "length": 0.5}},
+}
 
 
 def flight(
@@ -89,6 +97,64 @@ def batch(vehicle: Vehicle, n: int = 16384, dtype: str = "float32", ticks: int =
     return best(run, 8) / (n * ticks * PER_WIND)
 
 
+def costs(n: int = 16384) -> list[dict[str, Any]]:
+    """What each effect adds: instructions of one derivative, and nanoseconds of an RK4 step in a batch, float32"""
+    from samara.backends.llvm import compile_scan_llvm
+
+    rows = []
+    vehicles = {"plain": PLAIN} | {name: switched(PLAIN, effects) for name, effects in EFFECTS.items()}
+    vehicles |= {"ground contact": samara.vehicle("crazyflie").without_effect("damping"), "all of the air": FULL}
+    for name, vehicle in vehicles.items():
+        step, templates = flight(vehicle)
+        run = compile_scan_llvm(step, templates, dtype="float32", fast=True)
+        state, steps = filled(templates.carry, n, "float32"), 10
+        command = [np.float32(u) for u in flatten(templates.held[0])]
+
+        def call(run: Any = run, state: Any = state, command: Any = command) -> None:
+            run(state.copy(), [*command, 1.0, 0.0, 0.0], None, 10, 10)
+
+        call()
+        ns = 1e9 * best(call, 8) / (n * steps)
+        rows.append(
+            {
+                "row": name,
+                "instructions": _instructions(vehicle),
+                "ns": ns,
+                "times": ns / rows[0]["ns"] if rows else 1.0,
+            }
+        )
+    return rows
+
+
+def _instructions(vehicle: Vehicle) -> int:
+    from samara.backends.program import program_of
+
+    state, command = samara.hover(vehicle)
+    return len(
+        program_of(
+            lambda s, u, w: (derivative(s, u, vehicle, CALM._replace(wind_W=w)),), state, command, CALM.wind_W
+        ).instructions
+    )
+
+
+def rows() -> list[dict[str, Any]]:
+    """Full aerodynamics in a batch, in Dryden turbulence"""
+    found = []
+    for name, vehicle in (("full aerodynamics", FULL), ("full aerodynamics, 3 inflow states", FULL_3)):
+        seconds = batch(vehicle)
+        found.append(
+            {
+                "row": f"{name}, Dryden wind, batch 16384 float32 fast",
+                "steps_per_s": 1.0 / seconds,
+                "us_per_step": 1e6 * seconds,
+                "n": 16384,
+                "dtype": "float32",
+                "effects": [e.name for e in vehicle.structure.effects],
+            }
+        )
+    return found
+
+
 def gpu_batch(vehicle: Vehicle, n: int, launch: Any, ticks: int = 20, repeats: int = 5) -> dict[str, float]:
     """The same on JAX's first device, float32: steps per second, seconds to compile, and whether the flight stays finite"""
     import jax
@@ -129,8 +195,3 @@ def gpu_batch(vehicle: Vehicle, n: int, launch: Any, ticks: int = 20, repeats: i
         "finite": float(np.isfinite(np.asarray(end)).all()),
         "spread_m": float(np.asarray(end)[:3].std(axis=1).max()),
     }
-
-
-if __name__ == "__main__":
-    for name, vehicle in (("plain", PLAIN), ("full", FULL), ("full 3", FULL_3)):
-        print(name, 1e-6 / batch(vehicle), "M/s")

@@ -23,6 +23,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from aero import FULL as FULL_AIR
+from aero import FULL_3, gpu_batch
 
 import samara
 from samara.algebra import Vec3, diagonal
@@ -270,6 +272,25 @@ def main() -> None:
         }
         document["rows"].append(about | result)
         print(line(row, result), f" [{time.perf_counter() - began:.0f} s]", flush=True)
+        if options.out:
+            write(options.out, document)
+    print(
+        "full aerodynamics: dynamic inflow, H-force, flapping, drag, ground effect, Dryden wind of its own for every drone"
+    )
+    for name, vehicle in (("one inflow state a rotor", FULL_AIR), ("three inflow states a rotor", FULL_3)):
+        if options.only and options.only not in f"full aerodynamics, {name}":
+            continue
+        result = gpu_batch(vehicle, options.drones, Launch())
+        lanes, _ = limits_of(device)
+        share = result["steps_per_second"] * result["instructions"] / lanes if lanes else None
+        effects = [effect.name for effect in vehicle.structure.effects]
+        about = {"name": f"full aerodynamics, {name}", "backend": "pallas", "fast": True, "effects": effects}
+        document["rows"].append(about | result | {"fraction": share})
+        print(
+            f"{name:38s} {result['steps_per_second'] / 1e9:.2f} G/s, {result['instructions']:.0f} instructions, "
+            f"{100 * share if share else 0:.0f} % of the arithmetic limit, compiled in {result['compile_seconds']:.1f} s",
+            flush=True,
+        )
         if options.out:
             write(options.out, document)
 

@@ -1,8 +1,9 @@
 """Samara and its peers on this CPU, in one run: a table, ratios, and bench/results/cpu.json.
 
 The bench model is document 000's Crazyflie with thrust, reaction torque, first-order lag, linear drag and diagonal inertia,
-RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides). Peers live in
-bench/.venv (crazyflow 0.4, rotorpy, crocoddyl); without it their rows are left out and said so.
+RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides); `aero.py` says
+what full aerodynamics are. Peers live in bench/.venv (crazyflow 0.4, rotorpy with PyTorch, crocoddyl); without it their rows
+are left out and said so.
 """
 
 import json
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from aero import costs
+from aero import rows as aero_rows
 from flight import flights
 from ilqr import rows as ilqr_rows
 from rich.console import Console
@@ -167,6 +170,13 @@ def ratios(rows: list[dict[str, Any]], peer: dict[str, Any]) -> list[dict[str, A
         ("single rollout, fast, against Crazyflow", "single rollout float32 fast, bench", "crazyflow_1", 40, 80),
         ("single rollout, strict, against RotorPy", "single rollout float64 strict, bench", "rotorpy_1", 10_000, None),
         ("single rollout, fast, against RotorPy", "single rollout float64 fast, bench", "rotorpy_1", 10_000, None),
+        (
+            "full aerodynamics, batch 16384, against RotorPy's batch",
+            "full aerodynamics, Dryden wind, batch 16384 float32 fast",
+            "rotorpy_batched_16384",
+            200,
+            None,
+        ),
     )
     return [
         {"row": name, "ratio": speed[ours] / peer[theirs], "must": must, "aim": aim}
@@ -192,11 +202,14 @@ def main() -> None:
         lambda: batches(BENCH, "bench", (1, 16, 256, 4096, 16384, 65536)),
         lambda: batches(FULL, "default effects", (16384,)),
         closed_loop,
+        aero_rows,
         lambda: jacobians(BENCH, "bench"),
         lambda: jacobians(FULL, "default effects"),
         latencies,
     ]
     rows = [own for part in track(parts, "measuring", console=console) for own in part()]
+    with console.status("measuring effects"):
+        effects = costs()
     with console.status("flying scenarios"):
         flown = flights()
     with console.status("solving"):
@@ -216,6 +229,12 @@ def main() -> None:
             f"{compiling:.2f}" if compiling is not None else "",
         )
     console.print(table)
+    each = Table(title="what an effect costs: one derivative, and an RK4 step of a Crazyflie among 16384, float32")
+    for heading in ("on", "instructions", "ns/step", "× plain"):
+        each.add_column(heading, justify="left" if heading == "on" else "right")
+    for own in effects:
+        each.add_row(own["row"], str(own["instructions"]), f"{own['ns']:.1f}", f"{own['times']:.1f}")
+    console.print(each)
     in_flight = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz")
     for heading in ("row", "× real time", "not recorded", "recording costs"):
         in_flight.add_column(heading, justify="left" if heading == "row" else "right")
@@ -259,6 +278,7 @@ def main() -> None:
         "machine": hardware(),
         "instructions": {"bench": instructions(BENCH), "default effects": instructions(FULL)},
         "rows": rows,
+        "effects": effects,
         "flights": flown,
         "ilqr": solved,
         "peers": peer,

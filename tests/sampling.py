@@ -179,7 +179,8 @@ def _vehicle_argument(hint: Any, craft: Vehicle, draw: Draw, where: str) -> Any:
         return tuple(draw.number(0.0, 1.0) for _ in range(len(craft.rotors) or 4))
     if hint is Environment:
         powers = tuple(draw.number(0.0, 1.0) for _ in craft.rotors)
-        return sample(Environment, draw, where)._replace(motor_power=powers)
+        winds = tuple(Vec3(*(draw.number(-10.0, 10.0) for _ in range(3))) for _ in craft.rotors)
+        return sample(Environment, draw, where)._replace(hub_wind_W=winds, motor_power=powers)
     return sample(hint, draw, where)
 
 

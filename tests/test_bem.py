@@ -412,9 +412,10 @@ def test_a_vehicle_with_fitted_rotors_hovers_as_before_and_drags_in_flight():
     vehicle = plain.with_effect(FITTED_ROTORS, fit)
     state, command = samara.hover(vehicle)
     assert np.abs(flatten(samara.wrench_breakdown(state, command, vehicle)["rotor_fit"])).max() < 1e-12
-    moving = samara.wrench_breakdown(state._replace(v_W=Vec3(3.0, 0.0, 0.0)), command, vehicle)["rotor_fit"]
-    assert moving.f_B.x < 0.0 < moving.f_B.z
-    assert moving.f_B.y == pytest.approx(0.0, abs=1e-12)
+    parts = samara.wrench_breakdown(state._replace(v_W=Vec3(3.0, 0.0, 0.0)), command, vehicle)
+    assert parts["rotor_fit"].f_B.x < 0.0
+    assert parts["rotor_fit"].f_B.y == pytest.approx(0.0, abs=1e-12)
+    assert parts["rotors"].f_B.z > vehicle.mass * vehicle["gravity"].acceleration
 
 
 # Files -------------------------------------------------------------------------------------------------------------

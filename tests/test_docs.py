@@ -69,6 +69,8 @@ def test_pages_have_python_to_run():
         "docs/rotor.md",
         "docs/wind.md",
         "docs/neighbours.md",
+        "docs/models.md",
+        "docs/structure.md",
         "docs/estimators.md",
     ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name

@@ -11,6 +11,7 @@ import samara
 from samara.algebra import UP, Vec3, conjugate, quat_exp, quat_from_euler, quat_log, rotate
 from samara.arrays import flatten, unflatten
 from samara.frames import earth_from_geodetic, enu_from_geodetic
+from samara.obstacles import Ray, distance_along
 from samara.physics.atmosphere import air_pressure
 from samara.physics.contact import Ground
 from samara.physics.multirotor import CALM, at_rest, derivative
@@ -20,7 +21,6 @@ from samara.sensors.earth import HOME, magnetic_field
 from samara.sensors.error import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised
 from samara.sensors.imu import perfect
 from samara.sensors.loader import PartError, parse_part
-from samara.sensors.range_finder import Ray, distance_along
 from samara.sensors.sensor import IMU, Sensor
 from samara.sim.measuring import Measuring
 from samara.sim.plant import Plant
@@ -377,8 +377,9 @@ def test_a_range_finder_measures_where_its_ray_meets_the_plane():
         t1 = np.cross(normal, [1.0, 2.0, 3.0])
         s, *_ = np.linalg.solve(np.stack([d, -t1, -np.cross(normal, t1)], axis=1), c - p)
         ground = Ground(Vec3(*c.tolist()), Vec3(*normal.tolist()))
-        found = distance_along(Ray(Vec3(*p.tolist()), Vec3(*d.tolist())), CALM._replace(ground=ground))
-        assert found == pytest.approx(s if s >= 0.0 else 1e9, rel=1e-9)
+        found = distance_along(Ray(Vec3(*p.tolist()), Vec3(*d.tolist())), ground)
+        above = np.dot(p - c, normal) > 0.0
+        assert found == pytest.approx((s if s >= 0.0 else 1e9) if above else 0.0, rel=1e-9)
 
 
 def test_a_leaning_range_finder_reads_the_slanted_distance_and_says_when_it_cannot():

@@ -156,10 +156,14 @@ def test_rays_by_the_textbook():
     assert nearest_along(Ray(Vec3(0.0, 0.0, 3.0), Vec3(0.0, 0.0, -1.0)), list(CONVEX.values())) < 3.0
 
 
-def test_a_ray_from_a_range_finder_is_a_ray():
-    from samara.sensors.range_finder import Ray as SensorRay
+def test_a_range_finder_looks_along_such_a_ray():
+    from samara.sensors.range_finder import ray_of
+    from samara.sensors.sensor import Mounting
 
-    assert distance_along(SensorRay(Vec3(0.0, 0.0, 2.0), Vec3(0.0, 0.0, -1.0)), Ground()) == 2.0
+    ray = ray_of(
+        at_rest(samara.vehicle("iris"), Vec3(0.0, 0.0, 2.0)), Mounting(q_BS=quat_from_euler(0.0, math.pi / 2, 0.0))
+    )
+    assert isinstance(ray, Ray) and distance_along(ray, Ground()) == pytest.approx(2.0, rel=1e-15)
 
 
 @pytest.mark.parametrize("name", CONVEX)

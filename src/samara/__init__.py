@@ -16,7 +16,7 @@ from samara.physics.multirotor import (
 )
 from samara.simulate import step
 from samara.trim import hover, thrust_to_weight
-from samara.vehicles.build import build_vehicle
+from samara.vehicles.build import build_vehicle, switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle, vehicle_names
 from samara.vehicles.writer import save_vehicle
@@ -58,6 +58,7 @@ __all__ = [
     "scan",
     "scenario_names",
     "step",
+    "switch_on",
     "thrust_to_weight",
     "vehicle",
     "vehicle_names",

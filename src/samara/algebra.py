@@ -239,6 +239,16 @@ def diagonal(a: Vector) -> Mat3:
     return Mat3(a.x, 0.0, 0.0, 0.0, a.y, 0.0, 0.0, 0.0, a.z)
 
 
+def skew(a: Vector) -> Mat3:
+    """[a]×: [a]× b = a × b"""
+    return Mat3(0.0, -a.z, a.y, a.z, 0.0, -a.x, -a.y, a.x, 0.0)
+
+
+def outer(a: Vector, b: Vector) -> Mat3:
+    """a bᵀ: (a bᵀ) c = a (b · c)"""
+    return Mat3(*(x * y for x in a for y in b))
+
+
 def determinant(m: Matrix) -> Scalar:
     """det M = r₀ · (r₁ × r₂)"""
     r0, r1, r2 = m.rows

@@ -10,15 +10,18 @@ what moves straight is a convex function of time, and Newton's method reaches it
 that is how nothing tunnels, at any speed.
 """
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 
 from samara.algebra import Vec3, dot, norm
-from samara.ops import absolute, logical_and, logical_or, minimum, where
+from samara.ops import absolute, logical_and, logical_or, minimum, piecewise_linear, safe_norm, where
 from samara.physics.contact import Ground
 from samara.physics.solids import (
     Box,
@@ -34,14 +37,19 @@ from samara.physics.solids import (
 from samara.quantity import Scalar
 
 NEVER = 1e9  # [s] or [m]: to what is not met
-_NEWTON = 24  # steps; a sphere that is all but missed takes the most
+NEWTON = 24  # steps; a sphere that is all but missed takes the most, and a plane one
 _MARCH = 400  # steps over a height map
+_FAR = 1e4  # radii: seen from so far even a rim that all but faces a solid has a nearest point
 _PARALLEL = 1e-9  # of the speed: what approaches slower than that does not approach
 
 
 @dataclass(frozen=True, eq=False)
 class HeightMap:
-    """z = h(x, y): ground by its heights at the corners of a grid, between them bilinear, outside as at the edge"""
+    """z = h(x, y): ground by its heights at the corners of a grid, between them bilinear, outside as at the edge
+
+    Places may be floats, NumPy or JAX arrays (the cell is looked up), or CasADi and SymPy symbols: then every cell of the map
+    becomes part of the expression, which is for small maps.
+    """
 
     x: Any
     y: Any
@@ -63,19 +71,57 @@ class HeightMap:
             raise ValueError(f"HeightMap.z{list(at)} is {heights[at]}; expected a finite number")
         object.__setattr__(self, "z", heights)
 
-    @staticmethod
-    def from_file(path: str | Path) -> "HeightMap":
-        """From an `.npz` with arrays x, y and z (nx, ny)  [m]"""
-        with np.load(path) as arrays:
-            missing = [name for name in "xyz" if name not in arrays]
-            if missing:
-                raise ValueError(f"{path}: {missing[0]} is missing; expected arrays x, y and z")
-            try:
-                return HeightMap(arrays["x"], arrays["y"], arrays["z"])
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}") from None
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HeightMap) and self._bytes() == other._bytes()
 
-    @property
+    def __hash__(self) -> int:
+        return hash(self._bytes())
+
+    def _bytes(self) -> tuple[bytes, ...]:
+        return self.x.tobytes(), self.y.tobytes(), self.z.tobytes()
+
+    @staticmethod
+    def from_grid(rows: Any, spacing: float, origin: Sequence[float] = (0.0, 0.0)) -> "HeightMap":
+        """From heights z[i][j] at x = x₀ + i·spacing, y = y₀ + j·spacing  [m]"""
+        heights = np.asarray(rows, dtype=float)
+        if heights.ndim != 2:
+            raise ValueError(f"HeightMap has heights of shape {heights.shape}; expected rows of equal length")
+        if not spacing > 0.0:
+            raise ValueError(f"HeightMap has a spacing of {spacing!r} m; expected a number above 0")
+        x, y = (start + spacing * np.arange(n) for start, n in zip(origin, heights.shape, strict=True))
+        return HeightMap(x, y, heights)
+
+    @staticmethod
+    def from_file(
+        path: str | Path, spacing: float | None = None, origin: Sequence[float] = (0.0, 0.0), data: bytes = b""
+    ) -> "HeightMap":
+        """From an `.npz` with arrays x, y and z (nx, ny), or with a spacing from an `.npy` or `.csv` of heights  [m]
+
+        `data` is what the file holds, where it has been read already.
+        """
+        ending = Path(path).suffix.lower()
+        if ending not in (".npz", ".npy", ".csv"):
+            raise ValueError(f"{path}: is no height map; expected .npz, .npy or .csv")
+        if ending != ".npz" and spacing is None:
+            raise ValueError(f"{path}: has heights and no places; expected a spacing [m] with it")
+        if ending == ".npz" and spacing is not None:
+            raise ValueError(f"{path}: has its own x and y; expected no spacing with it")
+        try:
+            source = io.BytesIO(data or Path(path).read_bytes())
+            if ending != ".npz":
+                rows = np.load(source) if ending == ".npy" else np.loadtxt(source, delimiter=",", ndmin=2)
+                return HeightMap.from_grid(rows, float(spacing or 0.0), origin)
+            with np.load(source) as arrays:
+                missing = [name for name in "xyz" if name not in arrays]
+                if missing:
+                    raise ValueError(f"{missing[0]} is missing; expected arrays x, y and z")
+                return HeightMap(arrays["x"], arrays["y"], arrays["z"])
+        except (OSError, EOFError, BadZipFile) as error:
+            raise ValueError(f"{path}: cannot be read ({error}); expected a height map") from None
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    @cached_property
     def steepest(self) -> float:
         """No slope is larger"""
         along_x = np.abs(np.diff(self.z, axis=0) / np.diff(self.x)[:, None]).max()
@@ -84,20 +130,52 @@ class HeightMap:
 
     def below(self, p_W: Vec3) -> Ground:
         """The plane that touches the map under a point"""
-        x, y = np.asarray(p_W.x, dtype=float), np.asarray(p_W.y, dtype=float)
-        i = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, len(self.x) - 2)
-        j = np.clip(np.searchsorted(self.y, y, side="right") - 1, 0, len(self.y) - 2)
-        dx, dy = self.x[i + 1] - self.x[i], self.y[j + 1] - self.y[j]
-        s, t = np.clip((x - self.x[i]) / dx, 0.0, 1.0), np.clip((y - self.y[j]) / dy, 0.0, 1.0)
-        z00, z10, z01, z11 = self.z[i, j], self.z[i + 1, j], self.z[i, j + 1], self.z[i + 1, j + 1]
+        library = _library(p_W)
+        looked_up = self._unrolled(p_W) if library is None else self._looked_up(p_W, library)
+        height, slope_x, slope_y = looked_up
+        size = safe_norm(1.0, slope_x, slope_y)
+        return Ground(Vec3(p_W.x, p_W.y, height), Vec3(-slope_x / size, -slope_y / size, 1.0 / size))
+
+    def _looked_up(self, p_W: Vec3, library: Any) -> tuple[Any, Any, Any]:
+        """h, ∂h/∂x, ∂h/∂y from the four corners around, on NumPy or JAX."""
+        xs, ys, zs = (library.asarray(own) for own in (self.x, self.y, self.z))
+        x, y = library.asarray(p_W.x, dtype=float), library.asarray(p_W.y, dtype=float)
+        i = library.clip(library.searchsorted(xs, x, side="right") - 1, 0, len(self.x) - 2)
+        j = library.clip(library.searchsorted(ys, y, side="right") - 1, 0, len(self.y) - 2)
+        dx, dy = xs[i + 1] - xs[i], ys[j + 1] - ys[j]
+        s, t = library.clip((x - xs[i]) / dx, 0.0, 1.0), library.clip((y - ys[j]) / dy, 0.0, 1.0)
+        z00, z10, z01, z11 = zs[i, j], zs[i + 1, j], zs[i, j + 1], zs[i + 1, j + 1]
         height = z00 * (1 - s) * (1 - t) + z10 * s * (1 - t) + z01 * (1 - s) * t + z11 * s * t
-        inside_x = (x >= self.x[0]) & (x <= self.x[-1])
-        inside_y = (y >= self.y[0]) & (y <= self.y[-1])
-        slope_x = np.where(inside_x, ((z10 - z00) * (1 - t) + (z11 - z01) * t) / dx, 0.0)
-        slope_y = np.where(inside_y, ((z01 - z00) * (1 - s) + (z11 - z10) * s) / dy, 0.0)
-        size = np.sqrt(1.0 + slope_x**2 + slope_y**2)
-        normal = (_plain(-slope_x / size), _plain(-slope_y / size), _plain(1.0 / size))
-        return Ground(Vec3(p_W.x, p_W.y, _plain(height)), Vec3(*normal))
+        inside_x, inside_y = (x >= xs[0]) & (x <= xs[-1]), (y >= ys[0]) & (y <= ys[-1])
+        slope_x = library.where(inside_x, ((z10 - z00) * (1 - t) + (z11 - z01) * t) / dx, 0.0)
+        slope_y = library.where(inside_y, ((z01 - z00) * (1 - s) + (z11 - z10) * s) / dy, 0.0)
+        return (_plain(height), _plain(slope_x), _plain(slope_y)) if library is np else (height, slope_x, slope_y)
+
+    def _unrolled(self, p_W: Vec3) -> tuple[Any, Any, Any]:
+        """The same without an index: y through every row, then x through what the rows gave."""
+        xs, ys, rows = self.x.tolist(), self.y.tolist(), self.z.tolist()
+        heights = [piecewise_linear(p_W.y, ys, row) for row in rows]
+        slopes = [_slope(p_W.y, ys, row) for row in rows]
+        return piecewise_linear(p_W.x, xs, heights), _slope(p_W.x, xs, heights), piecewise_linear(p_W.x, xs, slopes)
+
+
+def _slope(x: Any, knots: Sequence[float], values: Sequence[Any]) -> Any:
+    """The slope of `piecewise_linear`, 0 outside; at a knot that of the piece after it, at the last of the one before."""
+    slope: Any = 0.0
+    for k, (x0, x1, y0, y1) in enumerate(zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True)):
+        until = x <= x1 if k == len(knots) - 2 else x < x1
+        slope = slope + where(logical_and(x >= x0, until), 1.0, 0.0) * ((y1 - y0) / (x1 - x0))
+    return slope
+
+
+def _library(p_W: Vec3) -> Any:
+    """NumPy or JAX's, or None for symbols."""
+    kinds = {type(leaf).__module__.partition(".")[0] for leaf in p_W}
+    if kinds & {"jax", "jaxlib"}:
+        import jax.numpy
+
+        return jax.numpy
+    return np if kinds <= {"builtins", "numpy"} else None
 
 
 Solid: TypeAlias = Ground | Sphere | Capsule | Box | HeightMap
@@ -126,6 +204,13 @@ def distance_to(solid: Solid, p_W: Vec3) -> Scalar:
     return touch(solid, p_W).distance
 
 
+def at_least(solid: Solid, p_W: Vec3) -> Scalar:
+    """No point of a solid is nearer than this: its distance, and of a map (z − h)/√(1 + steepest²)  [m]"""
+    if isinstance(solid, HeightMap):
+        return (p_W.z - solid.below(p_W).point_W.z) / (1.0 + solid.steepest**2) ** 0.5
+    return distance_to(solid, p_W)
+
+
 def plane_below(solid: Ground | HeightMap, p_W: Vec3) -> Ground:
     """The plane a drone stands on or hovers over, for `Environment.ground`"""
     return solid.below(p_W) if isinstance(solid, HeightMap) else solid
@@ -144,15 +229,23 @@ def nearest_along(ray: Any, solids: Sequence[Solid]) -> Scalar:
     return nearest
 
 
-def time_to_reach(solid: Solid, p_W: Vec3, v_W: Vec3, clearance: Scalar = 0.0) -> Scalar:
-    """t with d(p + v t) = clearance, the first; 0 if it is that near, 1e9 if it never is  [s]"""
+def time_to_reach(solid: Solid, p_W: Vec3, v_W: Vec3, clearance: Scalar = 0.0, until: float = NEVER) -> Scalar:
+    """t with d(p + v t) = clearance, the first; 0 if it is that near, 1e9 if it never is  [s]
+
+    Over a map nobody has to look further than `until`.
+    """
     if isinstance(solid, HeightMap):
-        return _march(solid, p_W, v_W, clearance)
-    return _first_zero(lambda place: touch(solid, place), p_W, v_W, clearance)
+        return _march(solid, p_W, v_W, clearance, until)
+    steps = 1 if isinstance(solid, Ground) else NEWTON
+    return _first_zero(lambda place: touch(solid, place), p_W, v_W, clearance, steps)
 
 
 def disc_touch(solid: Solid, center_W: Vec3, axis_W: Vec3, radius: Scalar) -> tuple[Touch, Vec3]:
-    """Distance, normal and the nearest point of a disc (a propeller): back and forth between nearest points of both"""
+    """Distance, normal and the nearest point of a disc (a propeller): back and forth between nearest points of both
+
+    Where they intersect that ends at a point of both, and where they are all but parallel it takes long: the point of the rim
+    that lies furthest against the normal is tried too.
+    """
     own = touch(solid, center_W)
     point_W = disc_point(
         center_W, axis_W, center_W - own.normal_W * (2.0 * radius + absolute(own.distance)), radius=radius
@@ -160,7 +253,13 @@ def disc_touch(solid: Solid, center_W: Vec3, axis_W: Vec3, radius: Scalar) -> tu
     for _ in range(8):
         own = touch(solid, point_W)
         point_W = disc_point(center_W, axis_W, point_W - own.normal_W * own.distance, radius=radius)
-    return touch(solid, point_W), point_W
+    own = touch(solid, point_W)
+    deepest_W = disc_point(center_W, axis_W, center_W - own.normal_W * (_FAR * radius), radius=radius)
+    deeper = touch(solid, deepest_W)
+    further = deeper.distance < own.distance
+    normal_W = Vec3(*(where(further, a, b) for a, b in zip(deeper.normal_W, own.normal_W, strict=True)))
+    nearest_W = Vec3(*(where(further, a, b) for a, b in zip(deepest_W, point_W, strict=True)))
+    return Touch(where(further, deeper.distance, own.distance), normal_W), nearest_W
 
 
 def disc_time_to_reach(solid: Solid, center_W: Vec3, v_W: Vec3, axis_W: Vec3, radius: Scalar) -> Scalar:
@@ -168,38 +267,63 @@ def disc_time_to_reach(solid: Solid, center_W: Vec3, v_W: Vec3, axis_W: Vec3, ra
     return _first_zero(lambda place: disc_touch(solid, place, axis_W, radius)[0], center_W, v_W, 0.0)
 
 
-def _first_zero(near: Callable[[Vec3], Touch], p_W: Vec3, v_W: Vec3, clearance: Scalar) -> Scalar:
+def _first_zero(near: Callable[[Vec3], Touch], p_W: Vec3, v_W: Vec3, clearance: Scalar, steps: int = NEWTON) -> Scalar:
     """Newton from t = 0 on a convex function: always short of its first zero, or past its minimum, and then there is none"""
-    speed = norm(v_W)
     time: Scalar = 0.0
     missed: Any = False
-    for _ in range(_NEWTON):
-        own = near(p_W + v_W * time)
-        gap, closing = own.distance - clearance, -dot(v_W, own.normal_W)
-        apart, approaching = gap > 0.0, closing > _PARALLEL * speed
-        missed = logical_or(missed, logical_and(apart, closing <= _PARALLEL * speed))
-        met = where(gap <= 0.0, 0.0, gap)  # a gap that is no number stays none
-        step = where(logical_and(apart, approaching), gap / where(approaching, closing, 1.0), met)
-        time = where(missed, time, time + step)
+    for _ in range(steps):
+        before = time
+        time, missed = nearer(near, time, missed, p_W, v_W, clearance)
+        if missed is True or (isinstance(time, float) and time == before):  # one drone alone need not wait for others
+            break
     return where(missed, NEVER, minimum(time, NEVER))
 
 
-def _march(ground: HeightMap, p_W: Vec3, v_W: Vec3, clearance: Scalar) -> Scalar:
+def nearer(
+    near: Callable[[Vec3], Touch], time: Scalar, missed: Any, p_W: Vec3, v_W: Vec3, clearance: Scalar
+) -> tuple[Scalar, Any]:
+    """t + (d − clearance)/(−v·n), Newton's step towards a touch; missed, as soon as it leads away"""
+    speed, own = norm(v_W), near(p_W + v_W * time)
+    gap, closing = own.distance - clearance, -dot(v_W, own.normal_W)
+    apart, approaching = gap > 0.0, closing > _PARALLEL * speed
+    missed = logical_or(missed, logical_and(apart, closing <= _PARALLEL * speed))
+    met = where(gap <= 0.0, 0.0, gap)  # a gap that is no number stays none
+    step = where(logical_and(apart, approaching), gap / where(approaching, closing, 1.0), met)
+    return where(missed, time, time + step), missed
+
+
+def _march(ground: HeightMap, p_W: Vec3, v_W: Vec3, clearance: Scalar, until: float) -> Scalar:
     """Steps that the steepest slope cannot catch up with; the gap is measured straight down"""
+    library = _library(Vec3(p_W.x + v_W.x, p_W.y + v_W.y, p_W.z + v_W.z))
+    if library is None:
+        raise TypeError(
+            "a ray over a height map takes as many steps as it needs; expected numbers, NumPy or JAX arrays"
+        )
     slope = ground.steepest
-    reserve = clearance * np.sqrt(1.0 + slope * slope)
-    fastest = absolute(v_W.z) + slope * np.hypot(v_W.x, v_W.y)
+    reserve = clearance * (1.0 + slope * slope) ** 0.5
+    fastest = absolute(v_W.z) + slope * safe_norm(v_W.x, v_W.y)
     moving = fastest > 0.0
-    time: Any = np.zeros(np.broadcast_shapes(*(np.shape(x) for x in (*p_W, *v_W))))
+    start = library.zeros(library.broadcast_shapes(*(library.shape(x) for x in (*p_W, *v_W))))
 
     def gap(at: Any) -> Any:
         place = p_W + v_W * at
         return place.z - ground.below(place).point_W.z - reserve
 
-    for _ in range(_MARCH):
-        step = np.where(moving, np.maximum(gap(time), 0.0) / np.where(moving, fastest, 1.0), 0.0)
-        time = np.minimum(time + step, NEVER)
-    return _plain(np.where(gap(time) > 1e-3, NEVER, time))
+    def further(_: int, at: Any) -> Any:
+        step = library.maximum(gap(at), 0.0) / library.where(moving, fastest, 1.0)
+        return library.minimum(at + library.where(moving, step, 0.0), NEVER)
+
+    if library is not np:
+        import jax
+
+        at: Any = jax.lax.fori_loop(0, _MARCH, further, start)
+        return library.where(gap(at) > 1e-3, NEVER, at)
+    at = start
+    for k in range(_MARCH):
+        before, at = at, further(k, at)
+        if ((at - before <= 1e-12 * (1.0 + at)) | (at > until)).all():
+            break
+    return _plain(np.where(gap(at) > 1e-3, NEVER, at))
 
 
 def _plain(x: Any) -> Any:

@@ -1,18 +1,29 @@
 """Balance: the rotor speeds and the command that hold a vehicle still in the air."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from samara.algebra import Vec3
-from samara.physics.actuator import ActuatorState
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, wrench_breakdown
 from samara.physics.rotor import RotorLoad, density_ratio, rotor_wrench
 
+Array: TypeAlias = np.ndarray[Any, Any]
+
 _HELD = 1e-6  # a rotor speed is held when it changes by less than this, of itself, in a second
+_BALANCED = 1e-12  # of the weight: what may remain
+_UNBALANCED = 1e-9  # of the weight: more than this is no trim
+_ROUNDS = 20  # of Newton's method; three or four do
+_FAST = 0.01  # of the error left by a round: then the next needs no new slopes
+_STEP = 1e-4  # of a rotor's share of the weight, for its slopes
+_NOT_BALANCED = (
+    "imbalance",
+    "arms",
+)  # nothing on average; and bent arms lean unequal rotors by less than 1e-3 of the weight
+_RANK = 1e-6  # of the largest slope: what is smaller is rounding in a direction that changes nothing
 
 
-def effectiveness(vehicle: Vehicle) -> np.ndarray[Any, Any]:
+def effectiveness(vehicle: Vehicle) -> Array:
     """B (6 × n): force and torque on the body of one newton of thrust from each rotor, (f_B, τ_B) = B T"""
     columns = []
     for rotor in vehicle.rotors:
@@ -22,15 +33,15 @@ def effectiveness(vehicle: Vehicle) -> np.ndarray[Any, Any]:
 
 
 def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment = CALM) -> tuple[State, Command]:
-    """B T = −(all other forces and torques), level, at rest: the exact trim, with the smallest Σ T² of all
+    """Σ (forces, torques) = 0, level, at rest, all effects settled: the exact trim, with the smallest Σ Ω⁴ of all
 
-    Rotor speeds are Ωᵢ = √(Tᵢ / (kF ρ/ρ₀)); the command is the one that keeps them. In wind it is the trim of a vehicle
-    that can push sideways; one that cannot, or whose motors cannot keep those speeds, is refused.
+    Where thrust is kF Ω² that is the smallest Σ T². The command is the one that keeps the rotor speeds. In wind it is the trim
+    of a vehicle that can push sideways; one that cannot, or whose motors cannot keep those speeds, is refused.
     """
     state = _balanced(vehicle, p_W, environment)
     actuation = vehicle.structure.actuation
     command = actuation.steady_command(state, vehicle, environment)
-    state = _settle_actuators(state, command, vehicle)
+    state = _settled(state, command, vehicle, environment)
     accelerations = actuation.rotor_acceleration(state, command, vehicle, environment)
     for i, (acceleration, speed) in enumerate(zip(accelerations, state.rotor_speed, strict=True)):
         if abs(acceleration) > _HELD * speed:
@@ -42,24 +53,75 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
 
 
 def _balanced(vehicle: Vehicle, p_W: Any, environment: Environment) -> State:
+    """Newton on all that acts as a function of every rotor's kF Ω², the effects settled at each; B is its first slope."""
+    for name in _NOT_BALANCED:
+        if vehicle.has(name):
+            state, at = _balanced(vehicle.without_effect(name), p_W, environment), vehicle.index(name)
+            own = vehicle.structure.effects[at].initial(vehicle)
+            return state._replace(effects=(*state.effects[:at], own, *state.effects[at:]))
     state = at_rest(vehicle, Vec3(*(float(x) for x in p_W)))
     if not vehicle.rotors:
         return state
-    parts = wrench_breakdown(state, tuple(0.0 for _ in vehicle.rotors), vehicle, environment)
-    rest = [part for name, part in parts.items() if name not in ("rotors", "rotor_momentum")]
-    needed = -np.array([[*(part.f_B + part.f_W), *part.tau_B] for part in rest], dtype=float).sum(axis=0)
-    allocation = effectiveness(vehicle)
-    thrust = np.linalg.lstsq(allocation, needed, rcond=None)[0]
-    residual = float(np.abs(allocation @ thrust - needed).max())
-    if residual > 1e-9 * float(np.abs(needed).max()):
-        raise ValueError(f"vehicle {vehicle.name!r} cannot hover level: {residual:.3g} N or N·m remain unbalanced")
-    if float(thrust.min()) < 0.0:
-        raise ValueError(f"vehicle {vehicle.name!r} cannot hover: rotor {int(thrust.argmin())} would have to pull")
+    thrust: Array = np.zeros(len(vehicle.rotors))
+    left = _left(thrust, state, vehicle, environment)
+    weight, error = float(np.abs(left).max()), np.inf
+    slopes = effectiveness(vehicle)
+    for _ in range(_ROUNDS):
+        ahead = np.linalg.lstsq(slopes, slopes @ thrust - left, rcond=_RANK)[0]
+        if float(ahead.min()) < 0.0:
+            _require_level(float(np.abs(slopes @ (ahead - thrust) + left).max()), weight, vehicle)
+            raise ValueError(f"vehicle {vehicle.name!r} cannot hover: rotor {int(ahead.argmin())} would have to pull")
+        left_ahead = _left(ahead, state, vehicle, environment)
+        before, error_ahead = error, float(np.abs(left_ahead).max())
+        if not error_ahead < before:
+            break
+        thrust, left, error = ahead, left_ahead, error_ahead
+        if error <= _BALANCED * weight:
+            break
+        if not error < _FAST * before < np.inf:
+            slopes = _slopes(thrust, left, state, vehicle, environment)
+    _require_level(error, weight, vehicle)
+    return _turning(thrust, state, vehicle, environment)
+
+
+def _require_level(error: float, weight: float, vehicle: Vehicle) -> None:
+    if not error <= _UNBALANCED * weight:
+        raise ValueError(f"vehicle {vehicle.name!r} cannot hover level: {error:.3g} N or N·m remain unbalanced")
+
+
+def _turning(thrust: Array, state: State, vehicle: Vehicle, environment: Environment) -> State:
+    """The state with Ωᵢ = √(Tᵢ / (kF ρ/ρ₀)) and its effects at rest there"""
     ratio = density_ratio(environment.air_density)
     speeds = tuple(
         float(np.sqrt(newton / (rotor.k_thrust * ratio))) for newton, rotor in zip(thrust, vehicle.rotors, strict=True)
     )
-    return state._replace(rotor_speed=speeds)
+    state = state._replace(rotor_speed=speeds)
+    command = vehicle.structure.actuation.steady_command(state, vehicle, environment)
+    return _settled(state, command, vehicle, environment)
+
+
+def _left(thrust: Array, state: State, vehicle: Vehicle, environment: Environment) -> Array:
+    """(f, τ): what remains of all forces and torques, at rotor speeds that do not change"""
+    state = _turning(thrust, state, vehicle, environment)
+    command = vehicle.structure.actuation.steady_command(state, vehicle, environment)
+    parts = wrench_breakdown(state, command, vehicle, environment)
+    rest = [part for name, part in parts.items() if name != "rotor_momentum"]
+    return np.array([[*(part.f_B + part.f_W), *part.tau_B] for part in rest], dtype=float).sum(axis=0)
+
+
+def _slopes(thrust: Array, left: Array, state: State, vehicle: Vehicle, environment: Environment) -> Array:
+    """d(f, τ)/dT by differences"""
+    step = _STEP * float(thrust.mean())
+    ahead = [_left(thrust + step * unit, state, vehicle, environment) for unit in np.eye(len(thrust))]
+    return np.array([(other - left) / step for other in ahead]).T
+
+
+def _settled(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> State:
+    """The state with every effect's own state at rest, one after the other"""
+    for at, effect in enumerate(vehicle.structure.effects):
+        own = effect.settled(state.effects[at], state, command, vehicle, environment)
+        state = state._replace(effects=(*state.effects[:at], own, *state.effects[at + 1 :]))
+    return state
 
 
 def thrust_to_weight(vehicle: Vehicle) -> float:
@@ -81,15 +143,9 @@ def thrust_to_weight(vehicle: Vehicle) -> float:
 
 def _within_limits(state: State, factor: float, vehicle: Vehicle) -> bool:
     faster = state._replace(rotor_speed=tuple(factor * speed for speed in state.rotor_speed))
-    command = vehicle.structure.actuation.steady_command(faster, vehicle, CALM)
-    if vehicle.structure.actuation.name == "speed":
+    actuation = vehicle.structure.actuation
+    faster = _settled(faster, actuation.steady_command(faster, vehicle, CALM), vehicle, CALM)
+    command = actuation.steady_command(faster, vehicle, CALM)
+    if actuation.name == "speed":
         return all(u <= rotor.motor.speed_max for u, rotor in zip(command, vehicle.rotors, strict=True))
     return all(u <= 1.0 for u in command)
-
-
-def _settle_actuators(state: State, command: Command, vehicle: Vehicle) -> State:
-    if not vehicle.has("actuator"):
-        return state
-    at = vehicle.index("actuator")
-    settled = tuple(ActuatorState(u, 0.0) for u in command)
-    return state._replace(effects=(*state.effects[:at], settled, *state.effects[at + 1 :]))

@@ -16,12 +16,21 @@ from samara.backends.packing import packer, unpacker
 from samara.backends.parameters import parameter, with_parameters
 from samara.backends.scan import Run, Templates, compile_scan_python
 from samara.integrate import euler, rk4, semi_implicit
+from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.plan.reference import Reference
 
 BACKENDS = ("auto", "python", "numpy", "llvm", "jax", "pallas")
 INTEGRATORS: dict[str, Callable[..., Any]] = {"euler": euler, "semi_implicit": semi_implicit, "rk4": rk4}
 DTYPES = ("float64", "float32")
+
+
+class _Shape(NamedTuple):
+    """What of an environment makes a difference to the code: how many hubs have a wind, pushes act, motors have a power."""
+
+    hub_wind_W: int = 0
+    pushes: int = 0
+    motor_power: int = 0
 
 
 class Rollout(NamedTuple):
@@ -151,7 +160,7 @@ class Simulator:
         for row, leaf in zip(rows, leaves, strict=True):
             row[:] = leaf
         self._check_held(held, n, environment)
-        after, _ = self._stepper(_powers(environment))(rows, held, None, steps)
+        after, _ = self._stepper(_shape(environment))(rows, held, None, steps)
         self._check_finite(after)
         return self._unpack(after)
 
@@ -162,13 +171,13 @@ class Simulator:
             self._name_the_bad(held, "held input", self._held_names(environment))
         numbers: Sequence[float]
         if self.backend == "llvm":
-            alone = self._alone(_powers(environment))
+            alone = self._alone(_shape(environment))
             buffer = bytearray(alone.pack_state(*leaves))
             alone.advance(alone.view.from_buffer(buffer), alone.pack_held(*held), steps)
             numbers = alone.unpack_state(buffer)
         else:
             column = np.array(leaves, dtype=self.dtype).reshape(-1, 1)
-            after, _ = self._stepper(_powers(environment))(column, held, None, steps)
+            after, _ = self._stepper(_shape(environment))(column, held, None, steps)
             numbers = np.asarray(after).ravel().tolist()
         if not math.isfinite(sum(numbers)):
             self._name_the_bad(numbers, "state", self._names)
@@ -185,7 +194,7 @@ class Simulator:
     ) -> None:
         """The same on a flat array of shape (components,) or (components, N), in place, without packing or checks"""
         if buffer.ndim == 1 and self.backend == "llvm":
-            alone = self._alone(_powers(environment))
+            alone = self._alone(_shape(environment))
             known, view = self._compiled.get("last buffer", _NO_BUFFER)
             if known is not buffer:  # making a view takes as long as the step: the last one is kept
                 if (
@@ -205,7 +214,7 @@ class Simulator:
         rows = buffer if buffer.ndim == 2 else buffer.reshape(-1, 1)
         if buffer.dtype != self.dtype or len(rows) != len(self._names) or not buffer.flags.c_contiguous:
             raise self._wrong_buffer(buffer)
-        run = self._stepper(_powers(environment))
+        run = self._stepper(_shape(environment))
         after, _ = run(rows, self._held(command, dt, environment, vehicle), None, steps)
         if after is not rows:
             rows[:] = np.asarray(after)
@@ -246,7 +255,7 @@ class Simulator:
         rows = np.empty((len(leaves), n or 1), dtype=self.dtype)
         for row, leaf in zip(rows, leaves, strict=True):
             row[:] = leaf
-        after, recorded = self._roller(_powers(environment))(rows, held, inputs, len(inputs), record_every)
+        after, recorded = self._roller(_shape(environment))(rows, held, inputs, len(inputs), record_every)
         after, recorded = np.asarray(after), np.asarray(recorded)
         self._check_finite(after[: len(self._names)])
         return self._rollout(after, recorded, dt, record_every, n)
@@ -271,12 +280,12 @@ class Simulator:
         """A = ∂x'/∂x, B = ∂x'/∂u of one step, exact; with `tangent` in 12 + rotors + effects dimensions, attitude as a
         rotation vector in body axes: δq = exp(δθ), q = q₀ ⊗ δq"""
         environment = environment or CALM
-        powers = len(environment.motor_power)
-        key = f"linearize {tangent} {powers}"
+        shape = _shape(environment) or _Shape()
+        key = "linearize", tangent, shape
         if key not in self._compiled:
             from samara.backends.linearize import linearizer
 
-            held = _template(powers)
+            held = _template(shape)
             self._compiled[key] = linearizer(self.vehicle, self.integrator, tangent, self.dtype, held)
         return self._compiled[key](state, tuple(command), dt, environment)
 
@@ -324,62 +333,67 @@ class Simulator:
         return names + [name for path in self.vary for name in leaf_names(parameter(self.vehicle, path), path)]
 
     @cached_property
-    def _compiled(self) -> dict[str, Any]:
+    def _compiled(self) -> dict[Any, Any]:
         return {}
 
-    def _stepper(self, powers: int | None) -> Run:
-        key = f"step {powers}"
+    def _stepper(self, shape: _Shape | None) -> Run:
+        key = "step", shape
         if key not in self._compiled:
-            self._compiled[key] = self._compile_step(powers)
+            self._compiled[key] = self._compile_step(shape)
         return self._compiled[key]
 
-    def _alone(self, powers: int | None) -> Any:
+    def _alone(self, shape: _Shape | None) -> Any:
         """One drone's own machine code, without a batch around it."""
-        key = "alone calm" if powers is None else f"alone {powers}"
+        key = "alone", shape
         alone = self._compiled.get(key)
         if alone is None:
             from samara.backends.llvm import compile_alone_llvm
 
-            alone = compile_alone_llvm(*self._step_body(powers), dtype=self.dtype, fast=self.fast)
+            alone = compile_alone_llvm(*self._step_body(shape), dtype=self.dtype, fast=self.fast)
             self._compiled[key] = alone
         return alone
 
-    def _roller(self, powers: int | None) -> Run:
-        key = f"roll {powers}"
+    def _roller(self, shape: _Shape | None) -> Run:
+        key = "roll", shape
         if key not in self._compiled:
-            self._compiled[key] = (
-                self._compile_closed_loop(powers) if self.controller else self._compile_rollout(powers)
-            )
+            self._compiled[key] = self._compile_closed_loop(shape) if self.controller else self._compile_rollout(shape)
         return self._compiled[key]
 
     def _advance(self, state: State, command: Command, held: Any) -> State:
         dt, environment, varied = held
         vehicle = with_parameters(self.vehicle, self.vary, varied)
-        advance = INTEGRATORS[self.integrator]
-        return advance(lambda s: derivative(s, command, vehicle, environment or CALM), state, dt)
+        return self._integrate(lambda s: derivative(s, command, vehicle, environment or CALM), state, dt)
 
-    def _held_template(self, powers: int | None) -> tuple[Any, ...]:
-        return (1e-3, () if powers is None else _template(powers), self._varied(None))
+    @cached_property
+    def _integrate(self) -> Callable[..., Any]:
+        if self.backend == "pallas" and self.integrator == "rk4":
+            from samara.backends.rolled import rk4_in_kernel
 
-    def _step_body(self, powers: int | None) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
+            return rk4_in_kernel
+        return INTEGRATORS[self.integrator]
+
+    def _held_template(self, shape: _Shape | None) -> tuple[Any, ...]:
+        return (1e-3, () if shape is None else _template(shape), self._varied(None))
+
+    def _step_body(self, shape: _Shape | None) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
         def body(state: State, held: Any, inputs: Any) -> tuple[State, Any]:
             command, rest = held
             return self._advance(state, command, rest), ()
 
-        return body, Templates(self._template, (self._command, self._held_template(powers)), ())
+        return body, Templates(self._template, (self._command, self._held_template(shape)), ())
 
-    def _compile_step(self, powers: int | None) -> Run:
-        return _scan_compiler(self.backend)(*self._step_body(powers), dtype=self.dtype, fast=self.fast)
+    def _compile_step(self, shape: _Shape | None) -> Run:
+        return _scan_compiler(self.backend)(*self._step_body(shape), dtype=self.dtype, fast=self.fast)
 
-    def _compile_rollout(self, powers: int | None) -> Run:
+    def _compile_rollout(self, shape: _Shape | None) -> Run:
         def body(state: State, held: Any, command: Any) -> tuple[State, Any]:
             after = self._advance(state, command, held)
             return after, after
 
-        templates = Templates(self._template, self._held_template(powers), self._command)
+        templates = Templates(self._template, self._held_template(shape), self._command)
         return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
 
-    def _compile_closed_loop(self, powers: int | None) -> Run:
+    def _compile_closed_loop(self, shape: _Shape | None) -> Run:
         control = self.controller
         assert control is not None
 
@@ -391,7 +405,7 @@ class Simulator:
             return (after, memory), (after, command)
 
         carry = (self._template, self.initial_memory)
-        templates = Templates(carry, self._held_template(powers), _REFERENCE)
+        templates = Templates(carry, self._held_template(shape), _REFERENCE)
         return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
 
     # What is refused ------------------------------------------------------------------------------------------------
@@ -427,13 +441,18 @@ _PLAIN = {float, int}
 _NO_BUFFER = (None, None)
 
 
-def _powers(environment: Environment | None) -> int | None:
-    """What of an environment makes a difference to the code: whether there is one, and how many motors have a power."""
-    return None if environment is None else len(environment.motor_power)
+def _shape(environment: Environment | None) -> _Shape | None:
+    if environment is None:
+        return None
+    return _Shape(len(environment.hub_wind_W), len(environment.pushes), len(environment.motor_power))
 
 
-def _template(powers: int) -> Environment:
-    return CALM._replace(motor_power=(1.0,) * powers)
+def _template(shape: _Shape) -> Environment:
+    return CALM._replace(
+        hub_wind_W=(ZERO,) * shape.hub_wind_W,
+        pushes=(Wrench(),) * shape.pushes,
+        motor_power=(1.0,) * shape.motor_power,
+    )
 
 
 def _batch(leaves: list[Any], held: list[Any]) -> int | None:

@@ -1,7 +1,8 @@
 """The body that iLQR predicts: the vehicle's own equations of motion, driven by a wrench or by a thrust at each rotor.
 
-Mass, inertia, gravity, drag and damping are the vehicle's; rotors and motors answer at once, and there is no ground. A state is
-(p_W, v_W, q_WB, ω_B); near it, 12 numbers (δp, δv, δθ, δω) with δθ in body axes say where another is.
+Mass, inertia, gravity, drag and damping are the vehicle's; rotors and motors answer at once, and there is no ground and no
+other air than drag's (`samara.vehicles.effects.NOT_PLANNED` is left out). A state is (p_W, v_W, q_WB, ω_B); near it, 12 numbers
+(δp, δv, δθ, δω) with δθ in body axes say where another is.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle
 from samara.physics.propulsion import COMMANDED_WRENCH, WRENCH
 from samara.physics.rotor import RotorLoad, rotor_wrench
 from samara.trim import effectiveness, hover
+from samara.vehicles.effects import NOT_PLANNED
 
 INTEGRATORS: dict[str, Tableau] = {"rk4": RK4, "euler": EULER}
 INPUTS = ("wrench", "rotors")
@@ -26,7 +28,7 @@ STATE, TANGENT = 13, 12  # numbers of a state, and of a small difference between
 
 LEAST_LIFT = 0.2  # of g: the least that a wanted thrust points up with
 
-_NOT_PREDICTED = frozenset({"rotors", "rotor_momentum", "contact", "actuator", "battery", "commanded_wrench"})
+_NOT_PREDICTED = NOT_PLANNED | {"rotors", "rotor_momentum", "contact", "actuator", "battery", "commanded_wrench", "body"}
 
 
 class Tangent(NamedTuple):

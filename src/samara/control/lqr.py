@@ -26,12 +26,13 @@ from samara.plan.flatness import attitude_along
 from samara.plan.reference import Reference
 from samara.quantity import Scalar
 from samara.trim import effectiveness, hover
+from samara.vehicles.effects import NOT_PLANNED
 
 Array = np.ndarray[Any, Any]
 Rows = tuple[tuple[float, ...], ...]
 
 _RIGID = 12  # δp, δv, δθ, δω
-_OWN_STATES = ("contact", "actuator")  # effects that hover does not feel, or that are left out of the design
+_LEFT_OUT = ("contact", "actuator", *NOT_PLANNED)  # effects that hover does not feel, or that are no part of the design
 
 
 class Design(NamedTuple):
@@ -170,7 +171,7 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
 
     from samara.backends.simulator import compile
 
-    free = vehicle.without_effect(*(name for name in _OWN_STATES if vehicle.has(name)))
+    free = vehicle.without_effect(*(name for name in _LEFT_OUT if vehicle.has(name)))
     trim, command = hover(free)
     a, b = compile(free, backend="llvm").linearize(trim, command, period, tangent=True)
     size = _RIGID + len(free.rotors)

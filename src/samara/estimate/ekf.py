@@ -29,6 +29,7 @@ from samara.algebra import (
     quat_log,
     rotate,
     rotate_inverse,
+    skew,
 )
 from samara.estimate.covariance import diagonal_matrix, packed, propagated, unpacked, updated
 from samara.estimate.fusion import STANDING, Estimate, Fusion, Sample, Start, Variances, inertial, of_kind
@@ -93,11 +94,6 @@ class Moment(NamedTuple):
     omega_B: Vec3
     f_B: Vec3
     ago: float
-
-
-def skew(a: Vec3) -> Mat3:
-    """[a]×: [a]× b = a × b"""
-    return Mat3(0.0, -a.z, a.y, a.z, 0.0, -a.x, -a.y, a.x, 0.0)
 
 
 def block(first: int, rows: Sequence[Scalar]) -> dict[int, Scalar]:

@@ -13,9 +13,10 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.algebra import Attitude, Vec3, cross, direction, dot, norm, rotate, rotate_inverse
 from samara.ops import clamp, exp, safe_divide, safe_sqrt
-from samara.physics.effect import Wrench
+from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import Environment, State, Vehicle
 from samara.physics.propulsion import rotor_loads
+from samara.physics.pushed import PUSHED
 from samara.quantity import AirDensity, Quantity, Scalar, Unit
 
 Place: TypeAlias = Annotated[Vec3, Quantity("m", -3.0, 3.0)]
@@ -118,3 +119,7 @@ def downwash_wrench(exposed: Exposed, jet: Jet, vehicle: Vehicle, downwash: Down
         push_W = disc_force(flux_W, axis_W, radius=rotor.radius, downwash=downwash)
         f_W, tau_W = f_W + push_W, tau_W + cross(r_W, push_W)
     return Wrench(tau_B=rotate_inverse(exposed.q_WB, tau_W), f_W=f_W)
+
+
+DOWNWASH = Effect("downwash", wrench=PUSHED.wrench)
+"""What others press on a drone with: their sum is in `environment.pushes`, its own numbers are a `Downwash`."""

@@ -44,6 +44,10 @@ def _no_rate(own: Any, state: Any, command: Any, vehicle: Any, environment: Any)
     return ()
 
 
+def _as_it_is(own: Any, state: Any, command: Any, vehicle: Any, environment: Any) -> Any:
+    return own
+
+
 def _no_wrench(own: Any, state: Any, command: Any, vehicle: Any, environment: Any) -> Wrench:
     return Wrench()
 
@@ -54,12 +58,16 @@ class Effect:
 
     `initial(vehicle)` gives its state, a named tuple or (); `derivative(own, state, command, vehicle, environment)` the
     rate of that state in the same shape; `wrench(own, state, command, vehicle, environment)` what it does to the body.
+    `settled`, of the same arguments, is where its state comes to rest while all others are held. An effect that knows better
+    than kF and kM what the air does to the rotors has `loads(own, state, vehicle, environment)`, a load for each.
     """
 
     name: str
     initial: Callable[[Any], Any] = _no_state
     derivative: Callable[[Any, Any, Any, Any, Any], Any] = _no_rate
     wrench: Callable[[Any, Any, Any, Any, Any], Wrench] = _no_wrench
+    settled: Callable[[Any, Any, Any, Any, Any], Any] = _as_it_is
+    loads: Callable[[Any, Any, Any, Any], tuple[Any, ...]] | None = None
 
 
 @dataclass(frozen=True)

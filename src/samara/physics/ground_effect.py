@@ -11,7 +11,7 @@ The surface is the plane `environment.ground`; over a height map it is the plane
 
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from samara.algebra import Vec3, dot, norm, rotate
+from samara.algebra import Vec3, dot, norm, rotate, rotate_inverse
 from samara.ops import logical_and, maximum, minimum, power, safe_divide, sqrt, where
 from samara.physics.contact import Ground
 from samara.physics.effect import Effect, Wrench, add_wrenches
@@ -52,8 +52,8 @@ def image_inflow(arm_W: Place, height: Height, axis_W: Axis, normal_W: Axis, *, 
     rotor's own image it is (R/4h)². A rotor that blows away from the surface feels none of it.
     """
     away = arm_W + normal_W * (2.0 * height)
-    distance = norm(away)
-    return 0.25 * radius * radius * maximum(dot(away, axis_W), 0.0) * safe_divide(1.0, distance * distance * distance)
+    square = dot(away, away)
+    return 0.25 * radius * radius * maximum(dot(away, axis_W), 0.0) / (square * sqrt(square))
 
 
 def fountain_inflow(height: Height, *, radius: Radius, ground_effect: GroundEffect) -> Scalar:
@@ -112,15 +112,17 @@ def _scaled(ratio: Scalar, load: RotorLoad) -> RotorLoad:
 
 def _over_ground(own: Any, state: State, command: Any, vehicle: Vehicle, environment: Environment) -> Wrench:
     ground, parameters = environment.ground, vehicle["ground_effect"]
-    hubs, loads = _hubs(state, vehicle), rotor_loads(state, vehicle, environment)
-    heights = [maximum(height_above(p_W, ground=ground), 0.25 * radius) for p_W, _, radius in hubs]
+    normal_B = rotate_inverse(state.q_WB, ground.normal_W)  # in body axes the rotors' places are constants of a trace
+    above = height_above(state.p_W, ground=ground)
+    heights = [maximum(above + dot(rotor.r_B, normal_B), 0.25 * rotor.radius) for rotor in vehicle.rotors]
     total = Wrench()
-    for (p_W, axis_W, _), load, rotor in zip(hubs, loads, vehicle.rotors, strict=True):
-        upright = maximum(dot(axis_W, ground.normal_W), 0.0)
+    for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
+        upright = maximum(dot(rotor.axis_B, normal_B), 0.0)
         inflow: Scalar = 0.0
-        for (q_W, _, radius), height in zip(hubs, heights, strict=True):
-            inflow = inflow + image_inflow(p_W - q_W, height, axis_W, ground.normal_W, radius=radius)
-            inflow = inflow + upright * fountain_inflow(height, radius=radius, ground_effect=parameters)
+        for other, height in zip(vehicle.rotors, heights, strict=True):
+            arm_B = rotor.r_B - other.r_B
+            inflow = inflow + image_inflow(arm_B, height, rotor.axis_B, normal_B, radius=other.radius)
+            inflow = inflow + upright * fountain_inflow(height, radius=other.radius, ground_effect=parameters)
         total = add_wrenches(total, rotor_wrench(_scaled(thrust_ratio(inflow), load), rotor))
     return total
 

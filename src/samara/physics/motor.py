@@ -63,7 +63,7 @@ class BusLoad(NamedTuple):
 
 
 def bus_load(duty: Duty, voltage: Voltage, speed: RotorSpeed, motor: DcMotor) -> BusLoad:
-    """I_bus = d I / η  (η d I when charging),   dI_bus/dV = d² / (R η), or 0 where the current is limited  [A, A/V]
+    """I_bus = d I / η,  dI_bus/dV = d² / (R η), or 0 where the current is limited; η for 1/η when charging  [A, A/V]
 
     The controller turns voltage down and current up by the duty, and keeps its share of the power.
     """

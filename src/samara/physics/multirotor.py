@@ -49,16 +49,19 @@ class State(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """What one physics step holds constant: air, ground, supply, and what is left of each motor.
+    """What one physics step holds constant: air, ground, supply, what presses from outside, and what is left of each motor.
 
-    `motor_power` is the fraction of its commanded speed or duty that each motor obeys: 0 is a failed motor, and () are
-    healthy ones.
+    `hub_wind_W` is the wind at each rotor's hub, and () is `wind_W` at all of them; `pushes` act on vehicles with an effect
+    that feels them, such as `PUSHED`. `motor_power` is the fraction of its commanded speed or duty that each motor obeys: 0
+    is a failed motor, and () are healthy ones.
     """
 
     wind_W: Annotated[Vec3, Quantity("m/s", -10.0, 10.0)] = ZERO
     air_density: AirDensity = SEA_LEVEL_DENSITY
     ground: Ground = Ground()
     battery_connected: Annotated[Scalar, Quantity("1", 0.0, 1.0)] = 1.0
+    hub_wind_W: tuple[Annotated[Vec3, Quantity("m/s", -10.0, 10.0)], ...] = ()
+    pushes: tuple[Wrench, ...] = ()
     motor_power: tuple[Annotated[Scalar, Quantity("1", 0.0, 1.0)], ...] = ()
 
 

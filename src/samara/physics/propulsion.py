@@ -52,7 +52,10 @@ from samara.quantity import Duty, Ratio, RotorSpeed, Scalar
 
 
 def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
-    """Tᵢ, Qᵢ of every rotor, at the density and inflow it meets  [N, N·m]"""
+    """Tᵢ, Qᵢ of every rotor, at the density and inflow it meets, or as the effect has them that knows better  [N, N·m]"""
+    for at, effect in enumerate(vehicle.structure.effects):
+        if effect.loads is not None:
+            return effect.loads(state.effects[at], state, vehicle, environment)
     ratio = density_ratio(environment.air_density)
     factors: list[Scalar] = [ratio] * len(vehicle.rotors)
     if vehicle.structure.inflow is not None:
@@ -330,9 +333,17 @@ def _actuator_rates(
     return tuple(second_order_rate(each, target, actuator) for each, target in zip(own, command, strict=True))
 
 
+def _actuators_there(
+    own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> tuple[ActuatorState, ...]:
+    return tuple(ActuatorState(target, 0.0) for target in command)
+
+
 ROTORS = Effect("rotors", wrench=_rotor_wrenches)
 ROTOR_MOMENTUM = Effect("rotor_momentum", wrench=_rotor_momentum)
 COMMANDED_WRENCH = Effect("commanded_wrench", wrench=_commanded)
 IDEAL_BATTERY = Effect("battery")
 THEVENIN_BATTERY = Effect("battery", initial=_full_batteries, derivative=_battery_rates)
-SECOND_ORDER_ACTUATOR = Effect("actuator", initial=_actuators_at_zero, derivative=_actuator_rates)
+SECOND_ORDER_ACTUATOR = Effect(
+    "actuator", initial=_actuators_at_zero, derivative=_actuator_rates, settled=_actuators_there
+)

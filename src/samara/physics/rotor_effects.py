@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from samara.algebra import ZERO, Vec3, cross, dot
+from samara.ops import safe_divide
 from samara.physics.effect import Effect, Wrench, add_wrenches
 from samara.physics.flapping import Flapping, disc_tilt, flapping_force, hub_moment
 from samara.physics.inflow import hover_induced
-from samara.physics.rotor import SEA_LEVEL_DENSITY, RotorLoad, density_ratio, rotor_load, rotor_wrench
+from samara.physics.rotor import SEA_LEVEL_DENSITY, RotorLoad
 from samara.physics.rotor_air import (
     HarmonicInflow,
     HubFlow,
@@ -27,6 +28,8 @@ from samara.quantity import Scalar
 if TYPE_CHECKING:
     from samara.physics.multirotor import Environment, State, Vehicle
 
+_BESIDE = 1e-4  # [m/s]: how far from a settled inflow its rate is asked for again
+
 
 class _RotorFlow(NamedTuple):
     """One rotor as its effects see it: how its hub moves, what it induces, and what that gains towards the tip."""
@@ -37,7 +40,7 @@ class _RotorFlow(NamedTuple):
 
 
 def _flows(state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[HubFlow, ...]:
-    winds = getattr(environment, "hub_wind_W", ()) or (environment.wind_W,) * len(vehicle.rotors)
+    winds = environment.hub_wind_W or (environment.wind_W,) * len(vehicle.rotors)
     return tuple(
         hub_flow(state.q_WB, state.v_W, state.omega_B, wind_W, rotor)
         for wind_W, rotor in zip(winds, vehicle.rotors, strict=True)
@@ -56,21 +59,25 @@ def _inflows(own: Any, state: "State", vehicle: "Vehicle", environment: "Environ
     )
 
 
+def _loads(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+    """Thrust and torque of every rotor in the air that it meets: these are the rotors' own, which drive and motor feel."""
+    air: RotorAir = vehicle["rotor_air"]
+    flows, inflows = _flows(state, vehicle, environment), _inflows(own, state, vehicle, environment)
+    return tuple(
+        air_load(speed, induced, flow, rotor, air, environment.air_density)
+        for speed, induced, flow, rotor in zip(state.rotor_speed, inflows, flows, vehicle.rotors, strict=True)
+    )
+
+
 def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    """What moving air adds to the rotors' own thrust and torque, and their in-plane forces."""
+    """The in-plane forces of the rotors; their thrust and torque are with the rotors."""
     if vehicle.structure.inflow is not None:
         raise ValueError(f"vehicle {vehicle.name!r} has an inflow model and rotor_air: expected one of them")
     air: RotorAir = vehicle["rotor_air"]
-    density = environment.air_density
     total = Wrench()
     flows, inflows = _flows(state, vehicle, environment), _inflows(own, state, vehicle, environment)
     for speed, induced, flow, rotor in zip(state.rotor_speed, inflows, flows, vehicle.rotors, strict=True):
-        load = air_load(speed, induced, flow, rotor, air, density)
-        known = rotor_load(speed, rotor, density_ratio(density))
-        total = add_wrenches(
-            total, rotor_wrench(RotorLoad(load.thrust - known.thrust, load.torque - known.torque), rotor)
-        )
-        f_B = in_plane_force(speed, induced, flow, rotor, air, density)
+        f_B = in_plane_force(speed, induced, flow, rotor, air, environment.air_density)
         total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
     return total
 
@@ -117,6 +124,38 @@ def _harmonic_rates(
     return tuple(rates)
 
 
+def _uniform_settled(
+    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> tuple[UniformInflow, ...]:
+    """Momentum theory's inflow, and from there one step of the secant: the balance leaves 1e-9 m/s, the secant nothing."""
+    near = tuple(UniformInflow(v) for v in _inflows((), state, vehicle, environment))
+    beside = tuple(UniformInflow(each.induced + _BESIDE) for each in near)
+    rates = _uniform_rates(near, state, command, vehicle, environment)
+    rates_beside = _uniform_rates(beside, state, command, vehicle, environment)
+    return tuple(
+        UniformInflow(each.induced + _BESIDE * safe_divide(rate.induced, rate.induced - other.induced))
+        for each, rate, other in zip(near, rates, rates_beside, strict=True)
+    )
+
+
+def _harmonic_settled(
+    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> tuple[HarmonicInflow, ...]:
+    """The slope's rate is linear in it, ġ = b − k g, so two rates tell where it rests: g = b/k."""
+    uniform = _uniform_settled(own, state, command, vehicle, environment)
+    level = tuple(HarmonicInflow(each.induced, 0.0, 0.0) for each in uniform)
+    leaning = tuple(each._replace(first=1.0, second=1.0) for each in level)
+    rates = _harmonic_rates(level, state, command, vehicle, environment)
+    rates_leaning = _harmonic_rates(leaning, state, command, vehicle, environment)
+    return tuple(
+        each._replace(
+            first=safe_divide(rate.first, rate.first - other.first),
+            second=safe_divide(rate.second, rate.second - other.second),
+        )
+        for each, rate, other in zip(level, rates, rates_leaning, strict=True)
+    )
+
+
 def _rotor_drag(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
     total = Wrench()
     for speed, flow, rotor in zip(state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True):
@@ -151,8 +190,22 @@ def _flapping(own: Any, state: "State", command: Any, vehicle: "Vehicle", enviro
     return total
 
 
-MOMENTUM_AIR = Effect("rotor_air", wrench=_wrench)
-DYNAMIC_AIR = Effect("rotor_air", initial=_uniform_start, derivative=_uniform_rates, wrench=_wrench)
-DYNAMIC_AIR_3 = Effect("rotor_air", initial=_harmonic_start, derivative=_harmonic_rates, wrench=_wrench)
+MOMENTUM_AIR = Effect("rotor_air", wrench=_wrench, loads=_loads)
+DYNAMIC_AIR = Effect(
+    "rotor_air",
+    initial=_uniform_start,
+    derivative=_uniform_rates,
+    wrench=_wrench,
+    settled=_uniform_settled,
+    loads=_loads,
+)
+DYNAMIC_AIR_3 = Effect(
+    "rotor_air",
+    initial=_harmonic_start,
+    derivative=_harmonic_rates,
+    wrench=_wrench,
+    settled=_harmonic_settled,
+    loads=_loads,
+)
 ROTOR_DRAG = Effect("rotor_drag", wrench=_rotor_drag)
 FLAPPING = Effect("flapping", wrench=_flapping)

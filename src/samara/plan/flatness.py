@@ -26,6 +26,7 @@ from samara.plan.series import Series, from_derivatives, of_time
 from samara.plan.trajectory import Trajectory
 from samara.quantity import Scalar
 from samara.trim import effectiveness
+from samara.vehicles.effects import NOT_PLANNED
 
 LAG_ORDER = 5
 ORDER = 12
@@ -35,7 +36,7 @@ SWEEPS = 16  # of the attitude in its own drag: each brings it as much closer as
 INFLOW_SWEEPS = 8  # of a rotor's speed in its own inflow, which is a weak function of it
 
 _OF_ROTORS = ("rotors", "rotor_momentum", "commanded_wrench")
-_SILENT = ("battery", "contact")  # pushes nothing, or nothing in the air
+_SILENT = ("battery", "contact", "body", *NOT_PLANNED)  # pushes nothing, nothing in the air, or what no plan knows
 
 
 class FlatOutput(NamedTuple):
@@ -86,7 +87,8 @@ def flat_to_state(
 
     Simulated from this state under this command, open loop, it flies the trajectory. From a `flat_output` all is exact; a
     `Reference` ends at the snap, so from it the command leaves out what motor lag makes of the crackle. Effects with a state
-    of their own start as the vehicle has them. What asks a rotor to pull, or is not finite, is refused.
+    of their own start as the vehicle has them. Left out are what the air does to moving rotors, surfaces near by, other
+    drones and loads (`samara.vehicles.effects.NOT_PLANNED`). What asks a rotor to pull, or is not finite, is refused.
     """
     motion = flat_motion(flat, vehicle, environment)
     _require_flyable(motion, vehicle)

@@ -14,7 +14,7 @@ import numpy as np
 from samara.algebra import Vec3, cross
 from samara.ops import absolute, clamp, safe_divide, safe_norm
 from samara.physics.effect import Effect, Wrench, add_wrenches
-from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad, density_ratio, rotor_load, rotor_wrench
+from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad
 from samara.physics.rotor_air import HubFlow, hub_flow
 from samara.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.rotor.airfoil import SMALL_PROPELLER, Airfoil
@@ -118,19 +118,31 @@ def rotor_constants(fit: RotorFit, radius: float) -> tuple[float, float]:
     return k_thrust, SEA_LEVEL_DENSITY * fit.power[0] * diameter**5 / (8.0 * math.pi**3)
 
 
-def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    """What the fit says beyond T = kF Ω² and Q = kM Ω², and the in-plane forces."""
+def _fitted(state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[FittedLoad, ...]:
     fit: RotorFit = vehicle["rotor_fit"]
-    density = environment.air_density
+    winds = environment.hub_wind_W or (environment.wind_W,) * len(vehicle.rotors)
+    return tuple(
+        fitted_load(
+            speed,
+            hub_flow(state.q_WB, state.v_W, state.omega_B, wind_W, rotor),
+            rotor,
+            fit,
+            environment.air_density,
+        )
+        for speed, wind_W, rotor in zip(state.rotor_speed, winds, vehicle.rotors, strict=True)
+    )
+
+
+def _loads(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+    return tuple(fitted.load for fitted in _fitted(state, vehicle, environment))
+
+
+def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    """The in-plane forces; thrust and torque of the fit are the rotors' own."""
     total = Wrench()
-    for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True):
-        flow = hub_flow(state.q_WB, state.v_W, state.omega_B, environment.wind_W, rotor)
-        fitted = fitted_load(speed, flow, rotor, fit, density)
-        known = rotor_load(speed, rotor, density_ratio(density))
-        more = RotorLoad(fitted.load.thrust - known.thrust, fitted.load.torque - known.torque)
-        total = add_wrenches(total, rotor_wrench(more, rotor))
+    for fitted, rotor in zip(_fitted(state, vehicle, environment), vehicle.rotors, strict=True):
         total = add_wrenches(total, Wrench(fitted.f_B, cross(rotor.r_B, fitted.f_B)))
     return total
 
 
-FITTED_ROTORS = Effect("rotor_fit", wrench=_wrench)
+FITTED_ROTORS = Effect("rotor_fit", wrench=_wrench, loads=_loads)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
-from samara.algebra import EAST, ZERO, Vec3, cross, direction, rotate_inverse, scale
-from samara.ops import cos, sin, sqrt, wrap_angle
+from samara.algebra import ZERO, Vec3, cross, rotate_inverse, scale
+from samara.ops import sqrt, wrap_angle
+from samara.physics.imbalance import unbalance_force
 from samara.physics.multirotor import Command, Environment, State, Vehicle, derivative
 from samara.quantity import Quantity, Scalar
 from samara.sensors.error import drift_sigma, quantised, saturated, vector, wandered
@@ -45,7 +46,7 @@ class Accelerometer(NamedTuple):
 
 class ImuPart(NamedTuple):
     """An IMU. `residual` is what calibration leaves of turn-on bias, scale and misalignment; `imbalance` is the mass times
-    eccentricity of each rotor, which shakes it."""
+    eccentricity of each rotor, which shakes it alone; a vehicle with the effect `imbalance` is shaken as a whole instead."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 8000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.1)]
@@ -123,13 +124,10 @@ def specific_force_at(r_B: Vec3, state: State, command: Command, vehicle: Vehicl
 
 
 def vibration(phases: tuple[Scalar, ...], state: State, vehicle: Vehicle, imbalance: float) -> Vec3:
-    """a = Σ (U Ω²/m)(e₁ cos φ + e₂ sin φ): each rotor's imbalance U turns with it, in its plane  [m/s²]"""
+    """a = Σ U Ω² (e₁ cos φ + s e₂ sin φ)/m: each rotor's imbalance U turns with it, in its plane  [m/s²]"""
     total = ZERO
     for phase, speed, rotor in zip(phases, state.rotor_speed, vehicle.rotors, strict=True):
-        across = direction(cross(rotor.axis_B, EAST))
-        along = cross(across, rotor.axis_B)
-        turning = along * cos(phase) + across * (sin(phase) * rotor.spin)
-        total = total + turning * (imbalance * speed * speed / vehicle.mass)
+        total = total + unbalance_force(phase, speed, imbalance, rotor) / vehicle.mass
     return total
 
 
@@ -138,10 +136,11 @@ def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor
     """An IMU of these numbers, at its place"""
 
     def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> ImuMemory:
+        shaken_here = part.imbalance > 0.0 and not vehicle.has("imbalance")
         return ImuMemory(
             triad_at_turn_on(normals[:12], part.gyroscope, part.residual),
             triad_at_turn_on(normals[12:], part.accelerometer, part.residual),
-            tuple(0.0 for _ in vehicle.rotors) if part.imbalance > 0.0 else (),
+            tuple(0.0 for _ in vehicle.rotors) if shaken_here else (),
         )
 
     def measure(

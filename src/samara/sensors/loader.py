@@ -21,8 +21,8 @@ from samara.sensors.gps import GpsPart, gps
 from samara.sensors.imu import ImuPart, imu
 from samara.sensors.magnetometer import MagnetometerPart, magnetometer
 from samara.sensors.motion_capture import MotionCapturePart, motion_capture
-from samara.sensors.optical_flow import OpticalFlowPart, optical_flow
-from samara.sensors.range_finder import RangeFinderPart, range_finder
+from samara.sensors.optical_flow import FlowModel, OpticalFlowPart, optical_flow
+from samara.sensors.range_finder import RangeFinderPart, RangeModel, Sees, range_finder
 from samara.sensors.sensor import Mounting, Sensor
 
 SCHEMA = 1
@@ -73,6 +73,14 @@ class Part(NamedTuple):
         make, mounting = KINDS[self.kind][1], Mounting(Vec3(*r_B), Quat(*q_BS))
         own = {"where": where} if self.kind in ON_EARTH else {}
         return make(self.numbers, mounting, name=name, **own)
+
+
+def seeing(sensor: Sensor, sees: Sees) -> Sensor:
+    """The sensor among other things to see; one that looks at nothing stays as it is"""
+    if not isinstance(sensor.about, (RangeModel, FlowModel)):
+        return sensor
+    again: Sensor = KINDS[sensor.kind][1](sensor.about.part, sensor.about.mounting, name=sensor.name, sees=sees)
+    return again
 
 
 def part_names() -> list[str]:

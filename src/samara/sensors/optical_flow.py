@@ -12,7 +12,7 @@ from samara.algebra import Vec3, cross, rotate_inverse
 from samara.ops import clamp, logical_and, where
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.quantity import Quantity, Scalar
-from samara.sensors.range_finder import distance_along, ray_of
+from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, traceable
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 
 
@@ -42,14 +42,17 @@ class FlowModel(NamedTuple):
 
     part: OpticalFlowPart
     mounting: Mounting
+    sees: Sees = ONLY_GROUND
 
 
-def flow_rate(state: State, mounting: Mounting, environment: Environment) -> tuple[Scalar, Scalar, Scalar]:
+def flow_rate(
+    state: State, mounting: Mounting, environment: Environment, sees: Sees = ONLY_GROUND
+) -> tuple[Scalar, Scalar, Scalar]:
     """(ω_y − v_z/s, ω_z + v_y/s, s): with v and ω of the lens in its own axes, s the distance along x  [rad/s, m]
 
     Turning right-handed about y, and moving against z, both carry the picture the same way.
     """
-    distance = distance_along(ray_of(state, mounting), environment)
+    distance = distance_seen(state, mounting, environment, sees)
     v_B = rotate_inverse(state.q_WB, state.v_W) + cross(state.omega_B, mounting.r_B)
     v_S: Vec3 = rotate_inverse(mounting.q_BS, v_B)
     omega_S = rotate_inverse(mounting.q_BS, state.omega_B)
@@ -58,7 +61,9 @@ def flow_rate(state: State, mounting: Mounting, environment: Environment) -> tup
 
 
 @lru_cache(maxsize=256)
-def optical_flow(part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
+def optical_flow(
+    part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: str = "", sees: Sees = ONLY_GROUND
+) -> Sensor:
     """A flow sensor of these numbers; its x axis is where it looks"""
 
     def measure(
@@ -71,7 +76,7 @@ def optical_flow(part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: st
         dt: Scalar,
     ) -> tuple[FlowReading, tuple[Scalar, Scalar]]:
         """θ = ½ (ω_last + ω_now) dt + σ n: the flow over the period, by trapezium"""
-        y, z, distance = flow_rate(state, mounting, environment)
+        y, z, distance = flow_rate(state, mounting, environment, sees)
         seen = logical_and(distance >= part.nearest, distance <= part.farthest)
         rates = tuple(clamp(rate, -part.fastest, part.fastest) for rate in (y, z))
         angles = [
@@ -92,5 +97,6 @@ def optical_flow(part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: st
         initial=lambda vehicle, normals: (0.0, 0.0),
         rate=part.rate,
         delay=part.delay,
-        about=FlowModel(part, mounting),
+        about=FlowModel(part, mounting, sees),
+        traced=traceable(sees),
     )

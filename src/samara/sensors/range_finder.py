@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
-from samara.algebra import EAST, Vec3, dot, rotate
-from samara.ops import equal, logical_and, logical_or, where
+from samara.algebra import EAST, rotate
+from samara.obstacles import HeightMap, Ray, Solid, nearest_along
+from samara.ops import logical_and, where
+from samara.physics.contact import Ground
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.quantity import Quantity, Scalar
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
-
-NEVER = 1e9  # [m], to a surface that is not met
 
 
 class RangeFinderPart(NamedTuple):
@@ -33,11 +33,14 @@ class RangeReading(NamedTuple):
     valid: Scalar
 
 
-class Ray(NamedTuple):
-    """A half line: from a point along a unit vector."""
+class Sees(NamedTuple):
+    """What a ray may meet: solids, and the ground; None is the plane that is below the drone."""
 
-    p_W: Vec3
-    direction_W: Vec3
+    solids: tuple[Solid, ...] = ()
+    ground: Ground | None = None
+
+
+ONLY_GROUND = Sees()
 
 
 class RangeModel(NamedTuple):
@@ -45,6 +48,7 @@ class RangeModel(NamedTuple):
 
     part: RangeFinderPart
     mounting: Mounting
+    sees: Sees = ONLY_GROUND
 
 
 def ray_of(state: State, mounting: Mounting) -> Ray:
@@ -53,17 +57,21 @@ def ray_of(state: State, mounting: Mounting) -> Ray:
     return Ray(state.p_W + rotate(state.q_WB, mounting.r_B), rotate(state.q_WB, axis_B))
 
 
-def distance_along(ray: Ray, environment: Environment) -> Scalar:
-    """s = (p₀ − p)·n / d·n where the ray meets the ground's plane ahead, else 1e9  [m]"""
-    ground = environment.ground
-    across = dot(ray.direction_W, ground.normal_W)
-    along = dot(ground.point_W - ray.p_W, ground.normal_W)
-    s = along / where(equal(across, 0.0), 1.0, across)
-    return where(logical_or(equal(across, 0.0), s < 0.0), NEVER, s)
+def distance_seen(state: State, mounting: Mounting, environment: Environment, sees: Sees = ONLY_GROUND) -> Scalar:
+    """min of `distance_along` over the ground and the solids: 0 from inside one, 1e9 where none is met  [m]"""
+    ground = environment.ground if sees.ground is None else sees.ground
+    return nearest_along(ray_of(state, mounting), (ground, *sees.solids))
+
+
+def traceable(sees: Sees) -> bool:
+    """Whether a ray can be compiled: over a height map it takes as many steps as it needs"""
+    return not any(isinstance(solid, HeightMap) for solid in sees.solids)
 
 
 @lru_cache(maxsize=256)
-def range_finder(part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
+def range_finder(
+    part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "", sees: Sees = ONLY_GROUND
+) -> Sensor:
     """A range finder of these numbers; its x axis is where it looks"""
 
     def measure(
@@ -74,7 +82,7 @@ def range_finder(part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: st
         normals: Sequence[Scalar],
     ) -> RangeReading:
         """y = Q(s + (σ₀ + σ₁ s) n) for s within its limits"""
-        true = distance_along(ray_of(state, mounting), environment)
+        true = distance_seen(state, mounting, environment, sees)
         valid = where(logical_and(true >= part.nearest, true <= part.farthest), 1.0, 0.0)
         end = where(true < part.nearest, part.nearest, part.farthest)
         told = quantised(true + (part.noise + part.noise_growth * true) * normals[0], part.resolution)
@@ -89,5 +97,6 @@ def range_finder(part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: st
         normals_needed=1,
         rate=part.rate,
         delay=part.delay,
-        about=RangeModel(part, mounting),
+        about=RangeModel(part, mounting, sees),
+        traced=traceable(sees),
     )

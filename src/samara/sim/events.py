@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from samara.algebra import UP, Vec3, euler_from_quat, norm, rotate
+from samara.physics.slung_load import LoadState
 from samara.plan import trajectory as plan
 from samara.plan.trajectory import Trajectory
 from samara.plan.transfer import stop, transfer
@@ -102,6 +103,7 @@ QUANTITIES: dict[str, Callable[[Bus, DroneBus], float]] = {
     "voltage": lambda bus, drone: min((battery.voltage for battery in drone.batteries), default=math.inf),
     "error": lambda bus, drone: norm(drone.state.p_W - drone.reference.p_W),
     "landed": lambda bus, drone: float(drone.landed),
+    "crashed": lambda bus, drone: float(drone.crashed),
 }
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
@@ -340,6 +342,17 @@ def add_payload(mass: float, r_B: Any = (0.0, 0.0, 0.0), drone: str = "") -> Act
     if not 0.0 <= payload.mass < math.inf:
         raise ValueError(f"add payload: mass is {mass} kg; expected a finite number that is not negative")
     return _on(drone, lambda own, bus, now: own._replace(payload=payload), f"payload {payload.mass:g} kg")
+
+
+def release_load(drone: str = "") -> Action:
+    """The cable is let go: the load flies on by itself"""
+
+    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+        if not any(isinstance(effect, LoadState) for effect in bus.state.effects):
+            raise ValueError(f"release load: {bus.name} has none on a cable; expected a vehicle with slung_load")
+        return own._replace(cable_holds=False)
+
+    return _on(drone, change, "release load")
 
 
 def event_time_us(event: Event, physics_us: int) -> int | None:

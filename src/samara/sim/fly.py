@@ -21,6 +21,7 @@ from samara.sim.simulation import Simulation
 from samara.sim.start import timeline_of
 from samara.sim.streams import Block, streams_of
 from samara.sim.timeline import MICROSECONDS
+from samara.sim.world import WORLD_FILE, world_json
 from samara.vehicles.check import VehicleError
 from samara.vehicles.writer import vehicle_toml
 
@@ -71,7 +72,7 @@ def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Reco
     """What writes a flight of this scenario to a file while it is flown"""
     from samara.view.foxglove_scene import scene_message
 
-    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones})
+    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world)
     streams = all_streams(scenario)
     return Recorder(out, streams, about(scenario), attachments(scenario), overwrite=overwrite, scene=scene)
 
@@ -187,8 +188,10 @@ def about(scenario: Scenario) -> dict[str, str]:
 
 
 def attachments(scenario: Scenario) -> dict[str, bytes]:
-    """The files inside a recording: the scenario's text, and each drone's vehicle"""
-    files = {"scenario.toml": scenario.text.encode()} if scenario.text else {}
+    """The files inside a recording: the scenario's text and the tables it names, and each drone's vehicle"""
+    files = {**scenario.files, "scenario.toml": scenario.text.encode()} if scenario.text else {}
+    if not scenario.world.empty:
+        files[WORLD_FILE] = world_json(scenario.world).encode()
     texts: dict[int, bytes] = {}
     for drone in scenario.drones:
         if id(drone.vehicle) not in texts:

@@ -14,6 +14,7 @@ from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.machine import Code
 from samara.integrate import DORMAND_PRINCE, embedded_step, rk4, step_factor
 from samara.physics.contact import contact_point
+from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.sim.timeline import MICROSECONDS, plant_steps
 
@@ -22,6 +23,9 @@ CONTACT_RESOLUTION = 1e-6  # [s]
 SMALLEST_STEP = (
     1e-8  # [s]: what asks for less is a jump of the force, as where a foot begins to slip, and is stepped over
 )
+FELT_AT_HUBS = ("rotor_air", "rotor_drag", "rotor_fit", "flapping")  # the effects that read an environment's `hub_wind_W`
+PUSHES = ("pushed", "downwash")  # those that read its `pushes`
+FIRST_STEP = 1e-4  # [s]
 RTOL, ATOL = 1e-8, 1e-10
 CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and flying it again none
 
@@ -32,8 +36,16 @@ def empty_command(vehicle: Vehicle) -> Command:
 
 
 def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environment:
-    """The environment with a power of 1 for each motor, ready to be changed"""
-    return environment._replace(motor_power=tuple(1.0 for _ in vehicle.rotors))
+    """The environment with a power of 1 for each motor, ready to be changed
+
+    A vehicle whose rotors feel the wind at their hubs has one for each, and one that can be pushed has a push of 0.
+    """
+    local = any(vehicle.has(effect) for effect in FELT_AT_HUBS)
+    return environment._replace(
+        hub_wind_W=tuple(environment.wind_W for _ in vehicle.rotors) if local else (),
+        pushes=(Wrench(),) if any(vehicle.has(effect) for effect in PUSHES) else (),
+        motor_power=tuple(1.0 for _ in vehicle.rotors),
+    )
 
 
 def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Any, ...]:
@@ -90,6 +102,7 @@ class Plant:
         self.fields = tuple(leaf_names(state))
         self.environment_fields = tuple(leaf_names(environment))
         self.contact_times_us: list[float] = []
+        self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose
         if integrator == "rk4":
             self._machine = _fixed_code(vehicle).machine(n)
             self.state, held = self._machine.carry, self._machine.held
@@ -97,7 +110,6 @@ class Plant:
             self._trial = _trial_code(vehicle).machine()
             self.state = np.repeat(np.array(flatten(state), dtype=float)[:, None], n, axis=1)
             held = np.repeat(self._trial.held[len(self.state) :], n, axis=1)
-            self._next_step = [1e-4] * n
         commands = len(empty_command(vehicle))
         self.command = held[:commands]
         self.environment = held[commands : commands + len(self.environment_fields)]
@@ -126,6 +138,17 @@ class Plant:
             self._hold(dt_us)
             self._machine.run(steps)
 
+    def fly(self, start_us: int, duration: float) -> None:
+        """One step of any length  [s]: a physics step, or what is left of one after a blow"""
+        if self.integrator == "rk45":
+            for drone in range(self.n):
+                self.pace[drone] = FIRST_STEP  # as if it began here: what was flown before must not matter
+                self._adapt(drone, start_us, duration)
+            return
+        self._dt[:] = duration
+        self._held_us = 0
+        self._machine.run()
+
     def _hold(self, dt_us: int) -> None:
         self._dt[:] = dt_us / MICROSECONDS
         self._held_us = dt_us
@@ -149,7 +172,7 @@ class Plant:
         machine, size = self._trial, len(self.fields)
         machine.held[:size, 0] = self.state[:, drone]
         machine.held[size:-1, 0] = np.concatenate([self.command[:, drone], self.environment[:, drone]])
-        time, h = 0.0, self._next_step[drone]
+        time, h = 0.0, self.pace[drone]
         touching = self._touching(machine.held[:size])
         while time < duration:
             last = h >= duration - time
@@ -169,7 +192,7 @@ class Plant:
             machine.held[:size] = machine.carry[:size]
             time = duration if last else time + tried
             h = max(tried * factor, h if last else 0.0) if factor >= 1.0 else tried * factor
-        self._next_step[drone] = h
+        self.pace[drone] = h
         self.state[:, drone] = machine.held[:size, 0]
 
     def _try(self, h: float) -> float:

@@ -1,6 +1,7 @@
 """Replay: the recorded commands, wind and faults once more on the plant, or on another one.
 
-On the same machine the states come out bit for bit: the same steps between the same instants, from the same numbers.
+On the same machine the states come out bit for bit: the same steps between the same instants, from the same numbers. Blows are
+dealt again too: where there are solids, or drones that hit each other, all fly together among what the recording carries.
 """
 
 import json
@@ -10,15 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from samara.arrays import flatten, unflatten
-from samara.physics.multirotor import Vehicle, at_rest
+from samara.algebra import Vec3
+from samara.arrays import flatten, leaf_names, unflatten
+from samara.physics.multirotor import CALM, Vehicle, at_rest
 from samara.sim.batteries import with_cells
+from samara.sim.colliding import Colliding
 from samara.sim.plant import Plant, environment_of
 from samara.sim.recording import RecordingError, Table
 from samara.sim.run import Run, Track, load_run
-from samara.sim.streams import LOAD_FIELDS
+from samara.sim.streams import CABLE_FIELD, LOAD_FIELDS
 from samara.sim.timeline import MICROSECONDS, Rates, Timeline, timeline
+from samara.sim.world import World, world_inside
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
+from samara.vehicles.slung_load import cut
 
 Progress = Callable[[float, float], None]
 
@@ -35,17 +40,20 @@ def replay(
     The vehicle must have as many rotors; the states of effects it has and the recording has not start as they do at rest.
     """
     own = run if isinstance(run, Run) else load_run(run)
-    plan = timeline_from(own.metadata)
-    tracks = []
-    for k, track in enumerate(own.tracks):
-        states = _flown_again(
-            track,
-            vehicle or track.vehicle,
-            integrator or own.metadata["integrator"],
-            plan,
-            lambda time, total, k=k: progress((k * total + time) / len(own.tracks), total),  # type: ignore[misc]
-        )
-        tracks.append(Track(track.name, vehicle or track.vehicle, track.controller, {**track.tables, "state": states}))
+    plan, world = timeline_from(own.metadata), world_inside(own.attachments)
+    vehicles = [vehicle or track.vehicle for track in own.tracks]
+    flown = [
+        _Again(track, bare, integrator or own.metadata["integrator"], dict(plan.periods)["physics"])
+        for track, bare in zip(own.tracks, vehicles, strict=True)
+    ]
+    alone = not world.solids and not world.collisions
+    for k, drones in enumerate([[each] for each in flown] if alone else [flown]):
+        share = len(drones) / len(flown)
+        _fly(drones, plan, world, lambda time, total, k=k, share=share: progress(share * (k * total + time), total))  # type: ignore[misc]
+    tracks = [
+        Track(track.name, bare, track.controller, {**track.tables, "state": each.states})
+        for track, bare, each in zip(own.tracks, vehicles, flown, strict=True)
+    ]
     return Run(own.scenario, tuple(tracks), own.logs, own.metadata, own.attachments, own.problem)
 
 
@@ -60,47 +68,85 @@ def timeline_from(metadata: Mapping[str, str]) -> Timeline:
         ) from None
 
 
-def _flown_again(track: Track, bare: Vehicle, integrator: str, plan: Timeline, progress: Progress) -> Table:
-    recorded, commands, environment = (track.tables[name] for name in ("state", "command", "environment"))
-    if commands.rows.shape[1] != (len(bare.rotors) or 4):
-        raise ValueError(
-            f"vehicle {bare.name!r} has {len(bare.rotors)} rotors; {track.name} was recorded with {commands.rows.shape[1]}"
-        )
-    physics_us = dict(plan.periods)["physics"]
-    last_us = int(recorded.times_us[-1])
-    fields = tuple(_names(bare))
-    rows = np.empty((len(recorded.times_us), len(fields)))
-    load = environment.fields.index(LOAD_FIELDS[0])
-    next_command = next_environment = next_row = 0
-    payload, cells, now = Payload(), 1.0, 0
-    plant = Plant(bare, integrator=integrator, physics_us=physics_us)
-    plant.state[:, 0] = _first_state(recorded, bare, fields)
+def _fly(drones: "list[_Again]", plan: Timeline, world: World, progress: Progress) -> None:
+    """Through the instants of a recording, together where they can touch something or each other."""
+    now, last_us, colliding = 0, max(each.last_us for each in drones), None
     for instant in plan.instants():
         if instant.time_us > last_us:
             break
         if instant.time_us > now:
-            plant.advance(now, instant.time_us)
+            if world.solids or world.collisions:
+                plants = [each.plant for each in drones]
+                if colliding is None or any(a is not b for a, b in zip(plants, colliding.plants, strict=True)):
+                    colliding = Colliding(world, plants, [[k] for k in range(len(plants))])
+                colliding.advance(now, instant.time_us)
+            else:
+                for each in drones:
+                    each.plant.advance(now, instant.time_us)
             now = instant.time_us
-        while next_environment < len(environment.times_us) and environment.times_us[next_environment] <= now:
-            row = environment.rows[next_environment]
-            carried = Payload(float(row[load]), type(payload.r_B)(*row[load + 1 : load + 4].tolist()))
-            if (carried, float(row[load + 4])) != (payload, cells):
-                plant = _changed(plant, bare, payload, carried, float(row[load + 4]))
-                payload, cells = carried, float(row[load + 4])
-            plant.environment[:, 0] = row[:load] if len(plant.environment) == load else _environment(bare, row)
-            next_environment += 1
-        while next_command < len(commands.times_us) and commands.times_us[next_command] <= now:
-            plant.command[:, 0] = commands.rows[next_command]
-            next_command += 1
-        if recorded.times_us[next_row] == now:
-            rows[next_row] = plant.state[:, 0]
-            next_row += 1
-            if now % MICROSECONDS == 0:
-                progress(now / MICROSECONDS, last_us / MICROSECONDS)
-            if next_row == len(rows):
-                break
-    units = dict(zip(recorded.fields, recorded.units, strict=True))
-    return Table(fields, tuple(units.get(name, "1") for name in fields), recorded.kind, recorded.times_us, rows)
+        for each in drones:
+            each.hear(now)
+        if now % MICROSECONDS == 0:
+            progress(now / MICROSECONDS, last_us / MICROSECONDS)
+
+
+class _Again:
+    """One drone's recorded inputs on a plant of its own, and the states it comes to."""
+
+    def __init__(self, track: Track, bare: Vehicle, integrator: str, physics_us: int) -> None:
+        self.bare = bare
+        self._recorded, self._commands, self._environment = (
+            track.tables[name] for name in ("state", "command", "environment")
+        )
+        given = self._commands.rows.shape[1]
+        if given != (len(bare.rotors) or 4):
+            raise ValueError(
+                f"vehicle {bare.name!r} has {len(bare.rotors)} rotors; {track.name} was recorded with {given}"
+            )
+        self.last_us = int(self._recorded.times_us[-1])
+        self._fields = tuple(_names(bare))
+        self._rows = np.empty((len(self._recorded.times_us), len(self._fields)))
+        names = self._environment.fields
+        self._load = names.index(LOAD_FIELDS[0])
+        self._cable = names.index(CABLE_FIELD) if CABLE_FIELD in names and bare.has("slung_load") else 0
+        self._next_command = self._next_environment = self._next_row = 0
+        self._payload, self._cells, self._holds = Payload(), 1.0, True
+        self.plant = Plant(bare, integrator=integrator, physics_us=physics_us)
+        self.plant.state[:, 0] = _first_state(self._recorded, bare, self._fields)
+
+    def hear(self, now: int) -> None:
+        """Takes what was recorded until now, and notes the state where one was logged"""
+        environment, commands = self._environment, self._commands
+        while (
+            self._next_environment < len(environment.times_us) and environment.times_us[self._next_environment] <= now
+        ):
+            self._surround(environment.rows[self._next_environment])
+            self._next_environment += 1
+        while self._next_command < len(commands.times_us) and commands.times_us[self._next_command] <= now:
+            self.plant.command[:, 0] = commands.rows[self._next_command]
+            self._next_command += 1
+        if self._next_row < len(self._rows) and self._recorded.times_us[self._next_row] == now:
+            self._rows[self._next_row] = self.plant.state[:, 0]
+            self._next_row += 1
+
+    def _surround(self, row: np.ndarray[Any, Any]) -> None:
+        load = self._load
+        carried = Payload(float(row[load]), Vec3(*row[load + 1 : load + 4].tolist()))
+        cells, held = float(row[load + 4]), bool(row[self._cable]) if self._cable else True
+        if (carried, cells, held) != (self._payload, self._cells, self._holds):
+            self.plant = _changed(self.plant, self.bare if held else cut(self.bare), self._payload, carried, cells)
+            self._payload, self._cells, self._holds = carried, cells, held
+        names = self._environment.fields
+        alike = self.plant.environment_fields == names[:load]
+        self.plant.environment[:, 0] = row[:load] if alike else _environment(self.bare, names, row)
+
+    @property
+    def states(self) -> Table:
+        """The states it came to, in the place of the recorded ones"""
+        recorded = self._recorded
+        units = dict(zip(recorded.fields, recorded.units, strict=True))
+        told = tuple(units.get(name, "1") for name in self._fields)
+        return Table(self._fields, told, recorded.kind, recorded.times_us, self._rows)
 
 
 def _names(vehicle: Vehicle) -> tuple[str, ...]:
@@ -118,11 +164,13 @@ def _first_state(recorded: Table, vehicle: Vehicle, fields: tuple[str, ...]) -> 
     )
 
 
-def _environment(vehicle: Vehicle, row: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    fresh = np.array(flatten(environment_of(vehicle)), dtype=float)
-    size = min(len(fresh), len(row) - len(LOAD_FIELDS))
-    fresh[:size] = row[:size]
-    return fresh
+def _environment(vehicle: Vehicle, fields: tuple[str, ...], row: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What another vehicle feels of a recorded environment, by the names of its numbers"""
+    known = dict(zip(fields, row.tolist(), strict=True))
+    wind_W = Vec3(*(known[f"wind_W.{axis}"] for axis in "xyz"))
+    fresh = environment_of(vehicle, CALM._replace(wind_W=wind_W))
+    pairs = zip(leaf_names(fresh), flatten(fresh), strict=True)
+    return np.array([known.get(name, own) for name, own in pairs], dtype=float)
 
 
 def _changed(plant: Plant, bare: Vehicle, before: Payload, after: Payload, cells: float) -> Plant:
@@ -134,4 +182,5 @@ def _changed(plant: Plant, bare: Vehicle, before: Payload, after: Payload, cells
     )
     other.state[:, 0] = flatten(moved)
     other.command[:] = plant.command
+    other.pace[:] = plant.pace
     return other

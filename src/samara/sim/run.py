@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.algebra import Quat, euler_from_quat
-from samara.physics.multirotor import Vehicle
+from samara.arrays import unflatten
+from samara.physics.multirotor import Vehicle, at_rest
 from samara.sim.recorder import LogLine, Recorder, Stream
 from samara.sim.recording import Recording, RecordingError, Table, read_recording
 from samara.sim.scenario import Expect
+from samara.sim.world import world_inside
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.slung_load import cable_ends
 
 Array = np.ndarray[Any, Any]
 
@@ -85,6 +88,18 @@ class Track:
         table = self.tables["environment"]
         held = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
         return table["wind_W"][held]
+
+    @cached_property
+    def cable(self) -> Array:
+        """The hook and the load on a cable, (m, 2, 3)  [m]; once it was let go both are the load; without one (0, 2, 3)"""
+        if not self.vehicle.has("slung_load"):
+            return np.empty((0, 2, 3))
+        holds, table = np.full(len(self.time), True), self.tables["environment"]
+        if "cable_holds" in table.fields:
+            at = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
+            holds = table["cable_holds"][at] > 0.5
+        state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
+        return np.moveaxis(np.array(cable_ends(state, self.vehicle, holds)), 2, 0)
 
     @cached_property
     def tilt(self) -> Array:
@@ -176,7 +191,7 @@ class Run:
         ]
         from samara.view.foxglove_scene import scene_message
 
-        scene = scene_message({track.name: track.vehicle for track in self.tracks})
+        scene = scene_message({track.name: track.vehicle for track in self.tracks}, world_inside(self.attachments))
         with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite, scene=scene) as recorder:
             for second in range(int(self.tracks[0].time[-1]) + 2):
                 recorder.write(*self._second(second))

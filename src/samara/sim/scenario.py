@@ -1,6 +1,6 @@
 """A scenario: who flies what, where, in which air, and what happens meanwhile. Frozen; `scenario_file` reads it from TOML."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from samara.sensors.sensor import Sensor
 from samara.sim.events import Event
 from samara.sim.timeline import Rates
 from samara.sim.wind import NoWind, WindSource
+from samara.sim.world import World
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Expect:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Drones in one world for so many seconds. `text` is the file it was read from."""
+    """Drones in one world for so many seconds. With `wind_at_hubs` a wind that depends on the place blows on every rotor as it
+    is there. `text` is the file it was read from, `files` the tables it names."""
 
     name: str
     drones: tuple[Drone, ...]
@@ -68,4 +70,7 @@ class Scenario:
     strict: bool = False
     expect: Expect = field(default_factory=Expect)
     description: str = ""
+    world: World = field(default_factory=World)
+    wind_at_hubs: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict, compare=False)
     text: str = field(default="", compare=False)

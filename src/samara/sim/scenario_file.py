@@ -22,8 +22,11 @@ from samara.estimate.fusion import Fusion, Start
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
 from samara.link.autopilot import Autopilot
 from samara.link.prepare import prepared
+from samara.obstacles import HeightMap, Solid, distance_to
 from samara.physics.atmosphere import air_density
 from samara.physics.contact import Ground
+from samara.physics.downwash import Downwash
+from samara.physics.impact import Material
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
@@ -31,13 +34,19 @@ from samara.sensors import earth
 from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import part, part_names
 from samara.sensors.sensor import SENSORS, Sensor
-from samara.sim import events, wind
+from samara.sim import events, wind, world
 from samara.sim.events import Event
 from samara.sim.measuring import sampling
-from samara.sim.plant import INTEGRATORS
+from samara.sim.plant import FELT_AT_HUBS, INTEGRATORS
 from samara.sim.scenario import Drone, Expect, Scenario
 from samara.sim.timeline import MICROSECONDS, Rates, microseconds
-from samara.sim.wind import NoWind, WindSource
+from samara.sim.wind import NoWind, WindSource, is_local
+from samara.sim.wind_shear import LogLaw, PowerLaw
+from samara.sim.wind_table import Field, Replay
+from samara.sim.wind_turbulence import Dryden, VonKarman
+from samara.sim.world import Placed, World
+from samara.vehicles.build import switch_on, switched
+from samara.vehicles.effects import OPTIONS
 from samara.vehicles.loader import vehicle
 
 SCHEMA = 1
@@ -63,6 +72,19 @@ WINDS: dict[str, Callable[..., WindSource]] = {
     "step": wind.Step,
     "gust": wind.Gust,
     "turbulence": wind.OrnsteinUhlenbeck,
+    "dryden": Dryden,
+    "von_karman": VonKarman,
+    "power_law": PowerLaw,
+    "log_law": LogLaw,
+    "field": Field.from_bytes,
+    "replay": Replay.from_bytes,
+}
+SOLIDS: dict[str, Callable[..., Solid]] = {
+    "plane": world.plane,
+    "sphere": world.sphere,
+    "capsule": world.capsule,
+    "box": world.box,
+    "height_map": world.height_map,
 }
 ACTIONS: dict[str, Callable[..., Any]] = {
     own.__name__: own
@@ -86,6 +108,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
         events.freeze_estimator,
         events.unfreeze_estimator,
         events.add_payload,
+        events.release_load,
     )
 }
 
@@ -119,9 +142,16 @@ def load_scenario(name_or_path: str | Path, settings: Mapping[str, Any] | None =
 
 
 def parse_scenario(
-    text: str, origin: str, settings: Mapping[str, Any] | None = None, folder: Path | None = None
+    text: str,
+    origin: str,
+    settings: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> Scenario:
-    """A scenario from the text of a file; `origin` is what errors call it, `folder` where its own vehicles are"""
+    """A scenario from the text of a file; `origin` is what errors call it, `folder` where its own vehicles and tables are
+
+    `files` are tables that are not in the folder, by the name they have in the text: those of a recording.
+    """
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -140,7 +170,9 @@ def parse_scenario(
     with_axis = isinstance(document.get("rates"), dict) and "sensor" in document["rates"]
     rates = _rates(file)
     environment, where = _environment(file)
-    drones = _drones(file, rates, folder, where)
+    drones = _with_downwash(file, _drones(file, rates, folder, where))
+    beside = _Beside(folder, files or {})
+    blowing, at_hubs = _wind(file, beside, environment, drones)
     rates = _sensor_axis(file, rates, drones, with_axis)
     happening = tuple(_event(table, drones) for table in file.tables("events"))
     scenario = Scenario(
@@ -149,14 +181,17 @@ def parse_scenario(
         duration,
         seed,
         rates,
-        _wind(file),
+        blowing,
         environment,
         happening,
         integrator,
         strict,
         _expect(file, drones),
         description,
-        _text_with(text, settings),
+        world=_world(file, beside, environment, drones),
+        wind_at_hubs=at_hubs,
+        files=beside.read,
+        text=_text_with(text, settings),
     )
     file.finish()
     try:
@@ -359,23 +394,157 @@ def _environment(file: _Table) -> tuple[Environment, Place]:
     return CALM._replace(air_density=density, ground=ground), where
 
 
-def _wind(file: _Table) -> WindSource:
+class _Beside:
+    """The files beside a scenario, and what was read of them."""
+
+    def __init__(self, folder: Path | None, files: Mapping[str, bytes]) -> None:
+        self.folder, self.files = folder, files
+        self.read: dict[str, bytes] = {}
+
+    def bytes_of(self, table: _Table, key: str) -> tuple[bytes, str]:
+        """What the file that a key names holds, and its name"""
+        name = table.text(key)
+        try:
+            data = self.files[name] if name in self.files else ((self.folder or Path()) / name).read_bytes()
+        except OSError as error:
+            raise table.error(key, name, f"a file beside the scenario ({error.strerror})") from None
+        self.read[name] = data
+        return data, name
+
+
+def _world(file: _Table, beside: _Beside, environment: Environment, drones: tuple[Drone, ...]) -> World:
+    """What stands about, and whether drones hit each other"""
+    solids = [_placed(table, beside, k) for k, table in enumerate(file.tables("solids"))]
+    names = [own.name for own in solids]
+    for name in names:
+        if names.count(name) > 1:
+            raise ScenarioError(f"{file.origin}: two solids are called {name!r}; expected a name for each")
+    terrain, ground = None, file.table("ground")
+    if ground is not None:
+        if ground.has("height_map"):
+            ground.entries["file"] = ground.take("height_map")
+        terrain = _height_map(ground, beside)
+        if environment.ground != CALM.ground:
+            raise ScenarioError(
+                f"{file.origin}: ground is a height map; expected no ground_height or ground_normal with it"
+            )
+    strike = file.text("propeller_strike", "report", world.STRIKES)
+    if isinstance(file.entries.get("collisions"), dict):
+        between, collisions = file.table("collisions"), True
+        assert between is not None
+        material = _material(between)
+        between.finish()
+    else:
+        collisions, material = file.flag("collisions", False), Material()
+    made = World(tuple(solids), terrain, collisions, strike, material)
+    for drone in drones:
+        for own in solids:
+            if distance_to(own.solid, drone.start_W) < -1e-6:
+                raise ScenarioError(f"{file.origin}: {drone.name} starts inside {own}; expected it outside")
+        if terrain is not None and drone.start_W.z < (height := terrain.below(drone.start_W).point_W.z) - 1e-6:
+            raise ScenarioError(
+                f"{file.origin}: {drone.name} starts at a height of {drone.start_W.z:g} m, below the ground; "
+                f"expected {math.ceil(1e3 * height) / 1e3:g} m or more there"
+            )
+    return made
+
+
+def _placed(table: _Table, beside: _Beside, k: int) -> Placed:
+    name, kind = table.text("name", str(k)), table.text("kind", choices=tuple(SOLIDS))
+    material = _material(table)
+    if kind == "height_map":
+        return Placed(name, _height_map(table, beside), material)
+    given = {"rotation_deg": table.vector("rotation_deg", (0.0, 0.0, 0.0))} if kind == "box" else {}
+    return Placed(name, table.call(SOLIDS[kind], **given), material)
+
+
+def _material(table: _Table) -> Material:
+    numbers = {key: table.number(key) for key in Material._fields if table.has(key)}
+    for key, most in (("restitution", 1.0), ("friction", math.inf)):
+        if not 0.0 <= numbers.get(key, 0.0) <= most:
+            raise table.error(
+                key, numbers[key], "a number from 0 to 1" if most == 1.0 else "a number that is not negative"
+            )
+    return Material(**numbers)
+
+
+def _height_map(table: _Table, beside: _Beside) -> HeightMap:
+    given: dict[str, Any] = {}
+    if table.has("file"):
+        given["data"], given["file"] = beside.bytes_of(table, "file")
+    made: HeightMap = table.call(world.height_map, **given)
+    return made
+
+
+def _wind(
+    file: _Table, beside: _Beside, environment: Environment, drones: tuple[Drone, ...]
+) -> tuple[WindSource, bool]:
+    """The wind, and whether rotors feel it at their hubs"""
     if not file.has("wind"):
-        return NoWind()
+        return NoWind(), False
     if isinstance(file.entries["wind"], dict):
         file.entries["wind"] = [file.entries["wind"]]
-    sources = []
+    sources, at_hubs = [], False
     for table in file.tables("wind"):
-        kind = table.text("kind", choices=tuple(WINDS))
-        if table.has("from_deg"):
-            speed, direction = table.number("speed", above=0.0), math.radians(table.number("from_deg"))
-            maker: Any = getattr(WINDS[kind], "from_direction", None)
-            if maker is None:
-                raise table.error("from_deg", math.degrees(direction), "no direction: there is no wind")
-            sources.append(table.call(maker, speed=speed, direction_from=direction))
-        else:
-            sources.append(table.call(WINDS[kind]))
-    return sources[0] if len(sources) == 1 else wind.Sum(tuple(sources))
+        wanted = table.flag("at_hubs", False)
+        source = _wind_source(table, beside, environment)
+        if wanted and not is_local(source):
+            raise table.error("at_hubs", wanted, "a wind that depends on the place, as power_law, log_law or field do")
+        if wanted and not any(own.vehicle.has(effect) for own in drones for effect in FELT_AT_HUBS):
+            raise table.error("at_hubs", wanted, f"a drone that feels it, by {' or '.join(FELT_AT_HUBS)}")
+        sources.append(source)
+        at_hubs |= wanted
+    return (sources[0] if len(sources) == 1 else wind.Sum(tuple(sources))), at_hubs
+
+
+def _wind_source(table: _Table, beside: _Beside, environment: Environment) -> WindSource:
+    kind = table.text("kind", choices=tuple(WINDS))
+    maker: Any = WINDS[kind]
+    given: dict[str, Any] = {}
+    if kind in ("field", "replay"):
+        given["data"], given["name"] = beside.bytes_of(table, "file")
+    if "ground" in signature(maker).parameters and "ground" not in table.entries:
+        given["ground"] = environment.ground.point_W.z
+    if kind in ("dryden", "von_karman"):
+        given["height"] = 10.0  # of none: every drone is at its own
+        if isinstance(table.entries.get("mean"), dict):
+            inner = table.table("mean")
+            assert inner is not None
+            given["mean"] = _wind_source(inner, beside, environment)
+        elif table.has("mean"):
+            given["mean"] = table.vector("mean")
+    if "mean" not in given and table.has("from_deg"):
+        speed, direction = table.number("speed", above=0.0), math.radians(table.number("from_deg"))
+        maker = getattr(maker, "from_direction", None)
+        if maker is None:
+            expected = "no direction: there is no wind" if kind == "none" else f"no direction: {kind} has its own"
+            raise table.error("from_deg", math.degrees(direction), expected)
+        given |= {"speed": speed, "direction_from": direction}
+    source: WindSource = table.call(maker, **given)
+    return source
+
+
+def _with_downwash(file: _Table, drones: tuple[Drone, ...]) -> tuple[Drone, ...]:
+    """The drones that have rotors, each felt by the others and feeling them, when the file says so"""
+    if not file.has("downwash"):
+        return drones
+    if isinstance(file.entries["downwash"], bool):
+        if not file.take("downwash"):
+            return drones
+        file.entries["downwash"] = {}
+    table = file.table("downwash")
+    assert table is not None
+    numbers = {key: table.number(key) for key in Downwash._fields if table.has(key)}
+    table.finish()
+    made: dict[int, Vehicle] = {}
+    for own in drones:
+        if own.vehicle.rotors and id(own.vehicle) not in made:
+            given = {**own.vehicle["downwash"]._asdict(), **numbers} if own.vehicle.has("downwash") else numbers
+            try:
+                made[id(own.vehicle)] = switch_on(own.vehicle, "downwash", **given)
+            except ValueError as error:
+                raise ScenarioError(f"{file.origin}: downwash: {error}") from None
+    return tuple(replace(own, vehicle=made.get(id(own.vehicle), own.vehicle)) for own in drones)
 
 
 def _drones(file: _Table, rates: Rates, folder: Path | None, where: Place) -> tuple[Drone, ...]:
@@ -435,9 +604,26 @@ def _vehicle(table: _Table, folder: Path | None) -> Any:
     name = table.text("vehicle")
     beside = folder / name if folder is not None and name.endswith(".toml") else Path(name)
     try:
-        return vehicle(beside if name.endswith(".toml") else name)
+        own = vehicle(beside if name.endswith(".toml") else name)
     except ValueError as error:
         raise ScenarioError(f"{table.origin}: {table.name('vehicle')} = {name!r}: {error}") from None
+    return _with_effects(table, own, folder) if table.has("effects") else own
+
+
+def _with_effects(table: _Table, own: Vehicle, folder: Path | None) -> Vehicle:
+    """The vehicle with effects by their names, or by a table of them: true, false, or numbers in SI units"""
+    wanted = table.take("effects")
+    if isinstance(wanted, list) and all(isinstance(name, str) for name in wanted):
+        wanted = dict.fromkeys(wanted, True)
+    if not isinstance(wanted, dict):
+        raise table.error("effects", wanted, f"a list of names among {', '.join(OPTIONS)}, or a table of them")
+    for numbers in wanted.values():
+        if isinstance(numbers, dict) and folder is not None and str(numbers.get("blade", "")).endswith(".toml"):
+            numbers["blade"] = str(folder / numbers["blade"])
+    try:
+        return switched(own, wanted)
+    except ValueError as error:
+        raise ScenarioError(f"{table.origin}: {table.name('effects')}: {error}") from None
 
 
 def _autopilot(table: _Table) -> Autopilot | None:

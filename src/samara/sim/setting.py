@@ -28,6 +28,7 @@ class DroneSetting(NamedTuple):
     armed: bool = True
     faults: Faults = Faults()
     payload: Payload = Payload()
+    cable_holds: bool = True
     home_W: Vec3 = ZERO
     orders: tuple[Order, ...] = ()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.algebra import UP, ZERO, Vec3
+from samara.algebra import UP, Vec3
 from samara.arrays import flatten, unflatten
 from samara.control.named import instants_ahead
 from samara.conventions import MOTOR_CHANNELS, ActuatorCommand
@@ -20,27 +20,37 @@ from samara.link.autopilot import AutopilotLostError, open_link, task_orders
 from samara.physics.multirotor import Environment, State, at_rest
 from samara.plan.reference import Reference
 from samara.random import normals
+from samara.sensors.loader import seeing
+from samara.sensors.range_finder import Sees
 from samara.sim.batteries import battery_status, with_cells
+from samara.sim.blowing import memory_of, wind_at_hub, wind_on
 from samara.sim.bus import AutopilotCommand, Bus, DroneBus, Faults
-from samara.sim.events import Action, At, Event, When
+from samara.sim.colliding import Colliding, Strike
+from samara.sim.events import Action, At, Event, When, disarm, fail_motor
 from samara.sim.group import REFERENCE_FIELDS, Group, Key, Linked, sensors_rows
 from samara.sim.measuring import FAULTS
 from samara.sim.pilot import NO_PLAN, REFERENCE
 from samara.sim.plant import environment_of
+from samara.sim.propwash import gusts_on, stirs
+from samara.sim.pushing import Flown, downwash_on
 from samara.sim.recorder import LogLine
 from samara.sim.scenario import Scenario
 from samara.sim.setting import DroneSetting, Setting
 from samara.sim.start import initial_state, timed_events, timeline_of
-from samara.sim.streams import BODY, LOAD_FIELDS, Block, Rows
+from samara.sim.streams import BODY, Block, Rows, load_fields
 from samara.sim.timeline import MICROSECONDS, STAGES, Instant
-from samara.sim.wind import Sum, WindSource
+from samara.sim.underfoot import Underfoot
+from samara.sim.wind import Sum, WindSource, is_local
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
+from samara.vehicles.slung_load import cut
 
 SCENARIO, WIND, SENSOR, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
 AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so long at a time
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
 LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
 CRASH_SPEED, CRASH_TILT = 3.0, math.radians(60.0)  # [m/s], [rad]: touching the ground faster, or leaning further
+QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
+HUB_WIND, PUSH_FORCE, PUSH_TORQUE = "hub_wind_W[0].x", "pushes[0].f_W.x", "pushes[0].tau_B.x"  # first rows of each
 
 NOTHING = np.empty((0, 0, 0))
 
@@ -68,7 +78,11 @@ class Simulation:
             ),
             scenario.wind,
         )
-        self.wind_W, self._wind_memory, self._wind_is_new = ZERO, scenario.wind.initial(), True
+        self._wind_memory, self._wind_is_new = scenario.wind.initial(), True
+        drones, rotors = len(scenario.drones), max(len(own.vehicle.rotors) for own in scenario.drones)
+        self._winds, self._hub_winds = np.zeros((3, drones)), np.zeros((3 * rotors, drones))
+        self._pushes = np.zeros((6, drones))  # f_W, then τ_B
+        self._wake, self._wake_memory = np.zeros_like(self._hub_winds), np.zeros((rotors, drones))
         self._payload_of = [Payload() for _ in scenario.drones]
         self.landed = np.array([not own.airborne for own in scenario.drones])
         self.crashed = np.zeros(len(scenario.drones), dtype=bool)
@@ -81,11 +95,18 @@ class Simulation:
         self._estimate_dt = self.periods["estimator"] / MICROSECONDS
         self._flushed_us = 0
         level = scenario.environment.ground.normal_W == UP
-        self._ground = scenario.environment.ground.point_W.z if level else math.inf
+        world = scenario.world
+        flat = level and not world.solids and world.terrain is None
+        self._ground = scenario.environment.ground.point_W.z if flat else math.inf
+        self._underfoot = (
+            Underfoot(world, scenario.environment.ground) if world.solids or world.terrain is not None else None
+        )
+        self._colliding: Colliding | None = None
+        self._struck_us: dict[tuple[int, str, int, int], int] = {}
         self.ended = ""
         self._linked = self._links()
         self.groups: list[Group] = []
-        self._group({index: initial_state(own) for index, own in enumerate(scenario.drones)})
+        self._group({index: initial_state(own, scenario.environment) for index, own in enumerate(scenario.drones)})
         self._tables: list[dict[str, Rows]] = [self._empty_tables(group) for group in self.groups]
         self._changed = True
 
@@ -127,15 +148,19 @@ class Simulation:
     def _to(self, instant: Instant) -> None:
         now, due = instant
         if now > self.time_us:
-            for group in self.groups:
-                group.plant.advance(self.time_us, now)
+            strikes = self._fly(now)
             self.time_us = now
+            if strikes:
+                self._hurt(strikes)
         if due & SCENARIO:
             self._watch_ground()
         if (self._timed and self._timed[-1][0] <= now) or (due & SCENARIO and self._conditional):
             self._happen(bool(due & SCENARIO))
         if due & WIND:
+            self._feel_ground()
             self._blow()
+            self._stir()
+            self._press()
         if due & SENSOR and self._sensing:
             self._measure()
         if due & ESTIMATOR:
@@ -154,6 +179,14 @@ class Simulation:
             self._record_environment()
         if due & LOG:
             self._log()
+
+    def _fly(self, until_us: int) -> list[Strike]:
+        """The plants to another instant; with solids or other drones to touch, and what they struck."""
+        if self._colliding is not None:
+            return self._colliding.advance(self.time_us, until_us)
+        for group in self.groups:
+            group.plant.advance(self.time_us, until_us)
+        return []
 
     # The stages ------------------------------------------------------------------------------------------------------
 
@@ -202,22 +235,79 @@ class Simulation:
 
     def _blow(self) -> None:
         period = self.periods["wind"]
-        source, tick = self.setting.wind, self.time_us // period
-        needed = source.normals_needed
-        draws = normals(self.scenario.seed, "wind", 0, int(tick), needed).tolist() if needed else ()
-        wind, self._wind_memory = source.sample(
-            self.time_us / MICROSECONDS,
-            math.inf if self._wind_is_new else period / MICROSECONDS,
-            tuple(draws),
-            self._wind_memory,
-        )
+        source, tick, time = self.setting.wind, int(self.time_us // period), self.time_us / MICROSECONDS
+        dt = math.inf if self._wind_is_new else period / MICROSECONDS
+        if is_local(source):
+            moving, seed = self._moving(), self.scenario.seed
+            winds, self._wind_memory = wind_on(source, time, dt, self._wind_memory, moving, seed=seed, tick=tick)
+        else:
+            needed = source.normals_needed
+            draws = normals(self.scenario.seed, "wind", 0, tick, needed).tolist() if needed else ()
+            wind, self._wind_memory = source.sample(time, dt, tuple(draws), self._wind_memory)
+            winds = np.repeat(np.array(wind, dtype=float)[:, None], len(self.scenario.drones), axis=1)
         self._wind_is_new = False
-        wind = Vec3(*(float(x) for x in wind + self.setting.wind_disturbance_W))
-        if wind != self.wind_W:
-            self.wind_W = wind
+        disturbance = np.array(self.setting.wind_disturbance_W)[:, None]
+        winds = winds + disturbance
+        hub_winds = np.tile(winds, (len(self._hub_winds) // 3, 1))
+        if self.scenario.wind_at_hubs and is_local(source):
+            for group in [own for own in self.groups if HUB_WIND in own.plant.environment_fields]:
+                at, memory = group.indices, memory_of(self._wind_memory, group.indices)
+                for k, rotor in enumerate(group.key.vehicle.rotors):
+                    here = wind_at_hub(source, time, memory, group.plant.state, rotor)
+                    hub_winds[3 * k : 3 * k + 3, at] = here + disturbance
+        if not (np.array_equal(winds, self._winds) and np.array_equal(hub_winds, self._hub_winds)):
+            self._winds, self._hub_winds = winds, hub_winds
             for group in self.groups:
-                group.plant.environment[:3] = np.array(wind)[:, None]
+                self._surround(group)
             self._changed = True
+
+    def _stir(self) -> None:
+        """What each rotor's own wake adds to the wind at its hub, held until the next tick of the wind."""
+        for group in [own for own in self.groups if stirs(own.key.vehicle)]:
+            vehicle, plant, at, rotors = group.key.vehicle, group.plant, group.indices, len(group.key.vehicle.rotors)
+            tick, dt = int(self.time_us // self.periods["wind"]), self.periods["wind"] / MICROSECONDS
+            memory, seed = self._wake_memory[:rotors, at], self.scenario.seed
+            gusts, self._wake_memory[:rotors, at] = gusts_on(
+                vehicle, plant.state, plant.environment, memory, dt, seed=seed, drones=at, tick=tick
+            )
+            if not np.array_equal(gusts, self._wake[: 3 * rotors, at]):
+                self._wake[: 3 * rotors, at] = gusts
+                self._surround(group)
+                self._changed = True
+
+    def _press(self) -> None:
+        """The downwash of all on all who have it, held until the next tick of the wind."""
+        pressing = [group for group in self.groups if group.key.vehicle.has("downwash")]
+        if not pressing:
+            return
+        flown = []
+        for group in pressing:
+            around: Environment = unflatten(environment_of(group.key.vehicle), iter(group.plant.environment))
+            flown.append(Flown(group.key.vehicle, group.indices, group.plant.state, around))
+        for group, pushed in zip(pressing, downwash_on(flown), strict=True):
+            if not np.array_equal(pushed, self._pushes[:, group.indices]):
+                self._pushes[:, group.indices] = pushed
+                self._surround(group)
+                self._changed = True
+
+    def _moving(self) -> np.ndarray:
+        """p_W and v_W of all drones, (6, n)."""
+        moving = np.empty((6, len(self.scenario.drones)))
+        for group in self.groups:
+            moving[:, group.indices] = group.plant.state[:6]
+        return moving
+
+    def _surround(self, group: Group) -> None:
+        """Writes wind and pushes into the group's arrays."""
+        environment, at = group.plant.environment, group.indices
+        environment[:3] = self._winds[:, at]
+        if HUB_WIND in group.plant.environment_fields:
+            first, rows = group.plant.row(HUB_WIND), 3 * len(group.key.vehicle.rotors)
+            environment[first : first + rows] = self._hub_winds[:rows, at] + self._wake[:rows, at]
+        if PUSH_FORCE in group.plant.environment_fields:
+            force, torque = group.plant.row(PUSH_FORCE), group.plant.row(PUSH_TORQUE)
+            environment[force : force + 3] = self._pushes[:3, at]
+            environment[torque : torque + 3] = self._pushes[3:, at]
 
     def _measure(self) -> None:
         tick = int(self.time_us // self.periods["sensor"])
@@ -309,7 +399,7 @@ class Simulation:
             "command": (len(group.plant.command), "autopilot"),
             "reference": (len(REFERENCE_FIELDS), "log"),
             "estimate": (BODY, "log"),
-            "environment": (len(group.plant.environment) + len(LOAD_FIELDS), "wind"),
+            "environment": (len(group.plant.environment) + len(load_fields(group.key.vehicle)), "wind"),
         }
         ahead = {instants_ahead(self.scenario.drones[index].controller) for index in group.drones}
         if ahead == {len(group.pilot.look_ahead)} != {0}:  # what it was not to be recorded with is not recorded
@@ -322,7 +412,13 @@ class Simulation:
     def _record_environment(self) -> None:
         for group, tables in zip(self.groups, self._tables, strict=True):
             drones = [self.setting.drones[index] for index in group.drones]
-            load = np.array([[own.payload.mass, *own.payload.r_B, own.faults.cells_left] for own in drones]).T
+            has = load_fields(group.key.vehicle)
+            load = np.array(
+                [
+                    [own.payload.mass, *own.payload.r_B, own.faults.cells_left, own.cable_holds][: len(has)]
+                    for own in drones
+                ]
+            ).T
             tables["environment"].add(self.time_us, group.plant.environment, load)
         self._changed = False
 
@@ -422,13 +518,56 @@ class Simulation:
             self.landed[drones] = touching & (speed < LANDED_SPEED) & (rate < LANDED_RATE)
             self._touched[drones] = touching
 
+    def _feel_ground(self) -> None:
+        """The plane under each drone, where it is not the same everywhere."""
+        if self._underfoot is not None:
+            for group in self.groups:
+                if self._underfoot.update(group.plant):
+                    self._changed = True
+
+    def _hurt(self, strikes: list[Strike]) -> None:
+        """Says who struck what; a hard touch, and that of a propeller, is a crash, and may break the propeller."""
+        world, after = self.scenario.world, self.setting
+        for strike in strikes:
+            index, other = strike.drone, strike.other
+            touch = (index, strike.part.name, strike.solid, other)
+            before, self._struck_us[touch] = self._struck_us.get(touch, -QUIET_US), self.time_us
+            if self.time_us - before < QUIET_US:
+                continue
+            name = self.scenario.drones[index].name
+            what = self.scenario.drones[other].name if other >= 0 else str(world.solids[strike.solid])
+            words = f"{strike.part.name} struck {what} at {strike.speed:.1f} m/s"
+            self._say("warning", f"{name}: {words}")
+            propeller = strike.part.axis_B is not None
+            for hurt in (index, other) if propeller or strike.speed > CRASH_SPEED else ():
+                if hurt >= 0 and not self.crashed[hurt]:
+                    how = words if hurt == index else f"struck by {name}'s {strike.part.name} at {strike.speed:.1f} m/s"
+                    self._say("warning", f"{self.scenario.drones[hurt].name} crashed: {how}")
+                    self.crashed[hurt] = True
+            if propeller and world.propeller_strike == "break":
+                left = sum(power > 0.0 for power in after.drones[index].faults.motor_power)
+                broken = fail_motor(int(strike.part.name.split()[-1]), name) if left > 1 else disarm(name)
+                after = broken(after, self.bus())  # with its last propeller gone nobody steers it
+        if after is not self.setting:
+            self._apply(after)
+
     # Groups ----------------------------------------------------------------------------------------------------------
 
     def _key(self, index: int) -> Key:
         drone, own = self.scenario.drones[index], self.setting.drones[index]
-        vehicle = with_payload(with_cells(drone.vehicle, own.faults.cells_left), own.payload)
+        whole = drone.vehicle if own.cable_holds else cut(drone.vehicle)
+        vehicle = with_payload(with_cells(whole, own.faults.cells_left), own.payload)
         controller = self._linked.get(index, drone.controller)
-        return Key(vehicle, controller, own.faults.healthy, drone.estimator, drone.sensors)
+        sensors = drone.sensors
+        if self.scenario.world.solids:
+            sensors = tuple(seeing(sensor, self._sees) for sensor in sensors)
+        return Key(vehicle, controller, own.faults.healthy, drone.estimator, sensors)
+
+    @property
+    def _sees(self) -> Sees:
+        """What a ray meets: the solids, and the ground's plane, or of a height map the plane below the drone."""
+        world, ground = self.scenario.world, self.scenario.environment.ground
+        return Sees(tuple(own.solid for own in world.solids), ground if world.terrain is None else None)
 
     def _group(self, states: Mapping[int, State]) -> None:
         self._key_of = [self._key(index) for index in range(len(self.scenario.drones))]
@@ -451,8 +590,9 @@ class Simulation:
             index: (at, lane) for at, group in enumerate(self.groups) for lane, index in enumerate(group.drones)
         }
         for group in self.groups:
-            environment = environment_of(group.key.vehicle, self.scenario.environment._replace(wind_W=self.wind_W))
+            environment = environment_of(group.key.vehicle, self.scenario.environment)
             group.plant.environment[:] = np.array(flatten(environment), dtype=float)[:, None]
+            self._surround(group)
             for lane, index in enumerate(group.drones):
                 group.plant.state[:, lane] = flatten(states[index])
             group.start_estimate()
@@ -463,11 +603,16 @@ class Simulation:
             if any(maps):
                 straight = tuple(range(len(group.plant.command)))
                 group.channels = np.array([np.argsort(own or straight) for own in maps]).T
+        self._feel_ground()
+        if self.scenario.world.solids or self.scenario.world.collisions:
+            self._colliding = Colliding(
+                self.scenario.world, [group.plant for group in self.groups], [group.drones for group in self.groups]
+            )
 
     def _regroup(self) -> None:
         """An event made a drone another vehicle: everything is put together again, the motion goes on."""
         self.flush()
-        states, commands, known = {}, {}, {}
+        states, commands, known, paces = {}, {}, {}, {}
         for group in self.groups:
             for lane, index in enumerate(group.drones):
                 own = unflatten(at_rest(group.key.vehicle), iter(group.plant.state[:, lane].tolist()))
@@ -476,11 +621,11 @@ class Simulation:
                 shift = centre_shift(bare, payloads[1]) - centre_shift(bare, payloads[0])
                 states[index] = with_centre_moved(own, shift)
                 commands[index] = group.plant.command[:, lane].copy()
-                known[index] = group.known_of(lane)
+                known[index], paces[index] = group.known_of(lane), group.plant.pace[lane]
         self._group(states)
         for group in self.groups:
             for lane, index in enumerate(group.drones):
-                group.plant.command[:, lane] = commands[index]
+                group.plant.command[:, lane], group.plant.pace[lane] = commands[index], paces[index]
                 group.take_over(lane, known[index])
         self._tables = [self._empty_tables(group) for group in self.groups]
 
@@ -505,6 +650,11 @@ class Simulation:
             if rows:
                 group.frozen_rows.append((lane, rows))
             self._payload_of[group.drones[lane]] = own.payload
+
+    @property
+    def wind_W(self) -> Vec3:
+        """The wind; where it depends on the place, that on the first drone"""
+        return Vec3(*self._winds[:, 0].tolist())
 
     # The bus ---------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What a scenario begins with: its instants, and the state each drone starts in."""
 
 from samara.algebra import Vec3, quat_from_euler
-from samara.physics.multirotor import State, Vehicle, at_rest
+from samara.physics.multirotor import CALM, Environment, State, Vehicle, at_rest
 from samara.sim.events import Event, event_time_us
 from samara.sim.scenario import Drone, Scenario
 from samara.sim.timeline import Timeline, timeline
@@ -27,9 +27,15 @@ def clearance(vehicle: Vehicle) -> float:
     return -min((point.z for point in vehicle["contact"].points_B), default=0.0) if vehicle.has("contact") else 0.0
 
 
-def initial_state(drone: Drone) -> State:
-    """At rest on its feet, or hovering, at its start"""
+def initial_state(drone: Drone, environment: Environment = CALM) -> State:
+    """At rest on its feet, or hovering, at its start; what hangs from it hangs at rest, or lies on the ground below"""
     attitude = quat_from_euler(0.0, 0.0, drone.yaw)
     if drone.airborne:
-        return hover(drone.vehicle, drone.start_W)[0]._replace(q_WB=attitude)
-    return at_rest(drone.vehicle, drone.start_W + Vec3(0.0, 0.0, clearance(drone.vehicle)), attitude)
+        state = hover(drone.vehicle, drone.start_W)[0]._replace(q_WB=attitude)
+    else:
+        state = at_rest(drone.vehicle, drone.start_W + Vec3(0.0, 0.0, clearance(drone.vehicle)), attitude)
+    if not drone.vehicle.has("slung_load"):
+        return state
+    at = drone.vehicle.index("slung_load")
+    rest = drone.vehicle.structure.effects[at].settled(state.effects[at], state, (), drone.vehicle, environment)
+    return state._replace(effects=(*state.effects[:at], rest, *state.effects[at + 1 :]))

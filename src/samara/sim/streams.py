@@ -6,7 +6,7 @@ from samara.algebra import IDENTITY, ZERO
 from samara.arrays import leaf_names
 from samara.control.named import instants_ahead
 from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
-from samara.physics.multirotor import State, at_rest
+from samara.physics.multirotor import State, Vehicle, at_rest
 from samara.sim.group import REFERENCE_FIELDS
 from samara.sim.plant import environment_of
 from samara.sim.recorder import Stream
@@ -43,6 +43,7 @@ class Rows:
 BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
 ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
 LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
+CABLE_FIELD = "cable_holds"
 UNITS = {
     "p_W": "m",
     "v_W": "m/s",
@@ -58,6 +59,7 @@ UNITS |= {
     "yaw": "rad",
     "yaw_rate": "rad/s",
     "wind_W": "m/s",
+    "hub_wind_W": "m/s",
     "air_density": "kg/m^3",
     "ground": "m",
     "payload": "kg",
@@ -68,9 +70,16 @@ def unit_of(field: str) -> str:
     """The unit of a recorded field, where its name tells"""
     if field.startswith("payload.r_B"):
         return "m"
+    if field.startswith("pushes"):
+        return "N m" if ".tau_B" in field else "N"
     if field.startswith("ground.normal"):
         return "1"
     return UNITS.get(field.partition(".")[0].partition("[")[0], "1")
+
+
+def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
+    """What is recorded of a vehicle's load with the environment: where it has a cable, whether that holds"""
+    return (*LOAD_FIELDS, CABLE_FIELD) if vehicle.has("slung_load") else LOAD_FIELDS
 
 
 def streams_of(drone: Drone) -> dict[str, Stream]:
@@ -81,7 +90,7 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         "command": tuple(commands),
         "reference": REFERENCE_FIELDS,
         "estimate": ESTIMATE_FIELDS,
-        "environment": (*leaf_names(environment_of(drone.vehicle)), *LOAD_FIELDS),
+        "environment": (*leaf_names(environment_of(drone.vehicle)), *load_fields(drone.vehicle)),
     }
     planned = instants_ahead(drone.controller)
     if planned:

@@ -5,6 +5,7 @@ columns x, y, z, wind_x, wind_y, wind_z and one row for every corner; `Replay` a
 """
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 from samara.algebra import ZERO, Vec3
 from samara.quantity import Scalar
+from samara.sim.wind import _keep_vector
 
 Array = np.ndarray[Any, Any]
 
@@ -22,16 +24,20 @@ Array = np.ndarray[Any, Any]
 class Field:
     """w(p), linear along x, y and z between the corners of a grid; outside it as at its edge
 
-    `sample`, for all drones alike, is the wind at the grid's middle.
+    A field that is carried is w(p − c t): a frozen pattern that drifts with the mean wind c = `carried_W` [m/s], and comes
+    again and again along the axes it is carried along; its last plane there should be its first. `sample`, for all drones
+    alike, is the wind at the grid's middle.
     """
 
     x: Array
     y: Array
     z: Array
     wind_W: Array
+    carried_W: Vec3 = ZERO
     normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
+        _keep_vector(self, "carried_W")
         for name in "xyz":
             axis = np.asarray(getattr(self, name), dtype=float)
             if axis.ndim != 1 or not len(axis) or not np.isfinite(axis).all() or not (np.diff(axis) > 0.0).all():
@@ -44,16 +50,17 @@ class Field:
         object.__setattr__(self, "wind_W", wind)
 
     @staticmethod
-    def from_file(path: str | Path) -> "Field":
+    def from_file(path: str | Path, *, carried_W: Vec3 = ZERO) -> "Field":
         """From an `.npz` or a `.csv`"""
-        path = Path(path)
-        if path.suffix == ".npz":
-            with np.load(path) as arrays:
-                missing = [name for name in ("x", "y", "z", "wind") if name not in arrays]
-                if missing:
-                    raise ValueError(f"{path}: {missing[0]} is missing; expected arrays x, y, z and wind")
-                return _named(path, lambda: Field(arrays["x"], arrays["y"], arrays["z"], arrays["wind"]))
-        rows = _read(path, ("x", "y", "z", "wind_x", "wind_y", "wind_z"))
+        return Field.from_bytes(Path(path).read_bytes(), str(path), carried_W=carried_W)
+
+    @staticmethod
+    def from_bytes(data: bytes, name: str, *, carried_W: Vec3 = ZERO) -> "Field":
+        """From what an `.npz` or a `.csv` holds; its name tells which it is"""
+        if name.endswith(".npz"):
+            x, y, z, winds = _arrays(data, name, ("x", "y", "z", "wind"))
+            return _named(name, lambda: Field(x, y, z, winds, carried_W))
+        rows = _read(data, name, ("x", "y", "z", "wind_x", "wind_y", "wind_z"))
         axes = [np.unique(rows[:, i]) for i in range(3)]
         at = tuple(np.searchsorted(axis, rows[:, i]) for i, axis in enumerate(axes))
         wind = np.full((*(len(axis) for axis in axes), 3), np.nan)
@@ -61,8 +68,8 @@ class Field:
         corners = int(np.prod(wind.shape[:3]))
         if len(rows) != corners or np.isnan(wind).any():
             sizes = " × ".join(str(len(axis)) for axis in axes)
-            raise ValueError(f"{path}: {len(rows)} rows; expected one for each of the {sizes} corners of the grid")
-        return Field(axes[0], axes[1], axes[2], wind)
+            raise ValueError(f"{name}: {len(rows)} rows; expected one for each of the {sizes} corners of the grid")
+        return _named(name, lambda: Field(axes[0], axes[1], axes[2], wind, carried_W))
 
     def initial(self) -> tuple[()]:
         """Nothing to remember."""
@@ -77,9 +84,10 @@ class Field:
         self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
     ) -> tuple[Vec3, Any]:
         """Σ over the eight corners around p of their wind, weighted by how near they are along each axis"""
-        numbers = _library(*p_W)
+        numbers = _library(time, *p_W)
         grid = numbers.asarray(self.wind_W)
-        places = [_place(p, axis, numbers) for p, axis in zip(p_W, (self.x, self.y, self.z), strict=True)]
+        ways = zip(p_W, (self.x, self.y, self.z), self.carried_W, strict=True)
+        places = [_place(_brought_back(p, axis, c * time, numbers) if c else p, axis, numbers) for p, axis, c in ways]
         total: Any = 0.0
         for corner in np.ndindex(2, 2, 2):
             at = tuple(low + side * more for (low, more, _), side in zip(places, corner, strict=True))
@@ -112,9 +120,13 @@ class Replay:
     @staticmethod
     def from_file(path: str | Path, *, linear: bool = False) -> "Replay":
         """From a `.csv`"""
-        path = Path(path)
-        rows = _read(path, ("time", "wind_x", "wind_y", "wind_z"))
-        return _named(path, lambda: Replay(rows[:, 0], rows[:, 1:], linear))
+        return Replay.from_bytes(Path(path).read_bytes(), str(path), linear=linear)
+
+    @staticmethod
+    def from_bytes(data: bytes, name: str, *, linear: bool = False) -> "Replay":
+        """From what a `.csv` of that name holds"""
+        rows = _read(data, name, ("time", "wind_x", "wind_y", "wind_z"))
+        return _named(name, lambda: Replay(rows[:, 0], rows[:, 1:], linear))
 
     def initial(self) -> tuple[()]:
         """Nothing to remember."""
@@ -149,6 +161,11 @@ def _place(p: Any, axis: Array, numbers: Any) -> tuple[Any, int, Any]:
     return low, 1, numbers.clip((p - knots[low]) / (knots[low + 1] - knots[low]), 0.0, 1.0)
 
 
+def _brought_back(p: Any, axis: Array, way: Any, numbers: Any) -> Any:
+    """p − c t, within the grid that repeats"""
+    return axis[0] + numbers.mod(p - way - axis[0], axis[-1] - axis[0]) if len(axis) > 1 else p
+
+
 def _plain(x: Any) -> Any:
     return float(x) if isinstance(x, (np.generic, np.ndarray)) and np.ndim(x) == 0 else x
 
@@ -159,26 +176,41 @@ def _require_finite(name: str, wind: Array) -> None:
         raise ValueError(f"{name}{list(at)} is {wind[at]}; expected a finite number")
 
 
-def _named(path: Path, made: Any) -> Any:
+def _named(name: str, made: Any) -> Any:
     try:
         return made()
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
 
 
-def _read(path: Path, columns: tuple[str, ...]) -> Array:
+def _arrays(data: bytes, name: str, wanted: tuple[str, ...]) -> list[Array]:
+    """The named arrays of an NPZ file"""
+    try:
+        with np.load(io.BytesIO(data)) as arrays:
+            missing = [key for key in wanted if key not in arrays]
+            if not missing:
+                return [np.asarray(arrays[key], dtype=float) for key in wanted]
+    except Exception:  # NumPy, zipfile and zlib each have their own words for a file that is none of theirs
+        raise ValueError(f"{name}: cannot be read; expected a NumPy .npz file of numbers") from None
+    raise ValueError(f"{name}: {missing[0]} is missing; expected arrays {', '.join(wanted[:-1])} and {wanted[-1]}")
+
+
+def _read(data: bytes, name: str, columns: tuple[str, ...]) -> Array:
     """The named columns of a CSV file, as numbers"""
-    with path.open(newline="", encoding="utf-8") as file:
-        table = csv.DictReader(file)
-        for column in columns:
-            if column not in (table.fieldnames or ()):
-                raise ValueError(f"{path}: column {column!r} is missing; expected {', '.join(columns)}")
-        rows = []
-        for line in table:
-            try:
-                rows.append([float(line[column]) for column in columns])
-            except (TypeError, ValueError):
-                raise ValueError(f"{path}: line {table.line_num} is {list(line.values())}; expected numbers") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: is no text; expected a .csv with {', '.join(columns)}") from None
+    table = csv.DictReader(io.StringIO(text, newline=""))
+    for column in columns:
+        if column not in (table.fieldnames or ()):
+            raise ValueError(f"{name}: column {column!r} is missing; expected {', '.join(columns)}")
+    rows = []
+    for line in table:
+        try:
+            rows.append([float(line[column]) for column in columns])
+        except (TypeError, ValueError):
+            raise ValueError(f"{name}: line {table.line_num} is {list(line.values())}; expected numbers") from None
     if not rows:
-        raise ValueError(f"{path}: no rows; expected {', '.join(columns)}")
+        raise ValueError(f"{name}: no rows; expected {', '.join(columns)}")
     return np.array(rows)

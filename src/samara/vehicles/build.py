@@ -1,11 +1,12 @@
 """A vehicle put together from records: which effects it has, and in which order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from samara.algebra import Mat3, Vec3, diagonal
 from samara.arrays import flatten, unflatten
-from samara.physics import drag as drag_effects
 from samara.physics import gravity as gravity_effects
 from samara.physics import propulsion
 from samara.physics.actuator import SecondOrder
@@ -18,26 +19,42 @@ from samara.physics.multirotor import Structure, Vehicle
 from samara.physics.rotor import Rotor, inflow_factor, inflow_factor_signed
 from samara.quantity import Scalar
 from samara.vehicles.check import (
+    Field,
     VehicleError,
     check_battery,
     check_body,
     check_contact,
+    check_numbers,
+    check_options,
     check_points,
     check_record,
     check_rotors,
+    check_vehicle,
+    fields_of,
 )
+from samara.vehicles.effects import OPTIONS, Option
 from samara.vehicles.ground import derived_surface
 
 ACTUATIONS: dict[str, Actuation] = {
     own.name: own for own in (propulsion.NORMALIZED, propulsion.SPEED, propulsion.DUTY, propulsion.WRENCH)
 }
 GRAVITIES: dict[str, Effect] = {"uniform": gravity_effects.UNIFORM, "spherical": gravity_effects.SPHERICAL}
-DRAG_AXES: dict[str, Effect] = {"world": drag_effects.WORLD_AXES, "body": drag_effects.BODY_AXES}
 INFLOWS: dict[str, Callable[[Scalar, Scalar, Scalar], Scalar]] = {
     "squared": inflow_factor,
     "signed": inflow_factor_signed,
 }
 STANDARD_GRAVITY = 9.80665
+_ORDER = (
+    "gravity",
+    "rotors",
+    "commanded_wrench",
+    "rotor_momentum",
+    "drag",
+    "damping",
+    "contact",
+    "actuator",
+    "battery",
+)
 
 
 def build_vehicle(
@@ -61,10 +78,13 @@ def build_vehicle(
     contact_damping: float | None = None,
     description: str = "",
     sources: Sequence[tuple[str, str]] = (),
+    **options: Any,
 ) -> Vehicle:
     """A checked vehicle from its records; SI units, body axes forward-left-up. What is not given is off.
 
-    Inertia is the diagonal or a full `Mat3`. Without a contact stiffness it follows from mass, inertia and points.
+    Inertia is the diagonal or a full `Mat3`. Without a contact stiffness it follows from mass, inertia and points. `options`
+    are the effects of `samara.vehicles.effects.OPTIONS` by name, each a record, a dict of some of its fields, or True, and
+    `<name>_model` where it has several: `ground_effect=True, rotor_air=RotorAir(0.1), rotor_air_model="momentum"`.
     """
     if len(inertia) not in (3, 9):
         raise VehicleError(f"{name}: body.inertia has {len(inertia)} numbers: expected 3 (diagonal) or 9 (rows)")
@@ -73,25 +93,18 @@ def build_vehicle(
     for field, value, known in (
         ("actuation", actuation, tuple(ACTUATIONS)),
         ("gravity.model", gravity_model, tuple(GRAVITIES)),
-        ("drag.axes", drag_axes, tuple(DRAG_AXES)),
         ("inflow.model", inflow, tuple(INFLOWS)),
     ):
         if value is not None and value not in known:
             raise VehicleError(f"{name}: {field} = {value!r}: expected one of {', '.join(known)}")
     check_rotors(name, actuation, rotors, battery, inflow)
-    for field, record in (("gravity", Gravity(gravity)), ("drag", drag), ("damping", damping), ("actuator", actuator)):
-        if record is not None:
-            check_record(f"{name}: {field}", record)
+    check_record(f"{name}: gravity", Gravity(gravity))
     check_battery(name, battery)
 
     effects: list[tuple[Effect, Any]] = [(GRAVITIES[gravity_model], Gravity(gravity))]
     effects.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
     if any(rotor.inertia > 0.0 for rotor in rotors):
         effects.append((propulsion.ROTOR_MOMENTUM, ()))
-    if drag is not None:
-        effects.append((DRAG_AXES[drag_axes], drag))
-    if damping is not None:
-        effects.append((drag_effects.ANGULAR, damping))
     if contact_points:
         points = tuple(Vec3(*point) for point in contact_points)
         check_points(name, points)
@@ -102,8 +115,6 @@ def build_vehicle(
             surface = surface._replace(damping=contact_damping)
         check_contact(name, mass, inertia_B, points, surface)
         effects.append((COMPLIANT, Contact(points, surface)))
-    if actuator is not None:
-        effects.append((propulsion.SECOND_ORDER_ACTUATOR, actuator))
     if isinstance(battery, Ideal):
         effects.append((propulsion.IDEAL_BATTERY, battery))
     elif battery:
@@ -117,4 +128,101 @@ def build_vehicle(
         sources=tuple(sources),
     )
     numbers = (mass, inertia_B, tuple(rotors), tuple(own for _, own in effects))
-    return Vehicle(structure, *unflatten(numbers, (float(number) for number in flatten(numbers))))
+    vehicle = Vehicle(structure, *unflatten(numbers, (float(number) for number in flatten(numbers))))
+    options |= {"drag": drag, "drag_axes": drag_axes, "damping": damping, "actuator": actuator}
+    vehicle = _with_options(vehicle, {key: value for key, value in options.items() if value is not None})
+    check_options(name, vehicle)
+    return vehicle
+
+
+def switch_on(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
+    """The vehicle with an effect of `samara.vehicles.effects.OPTIONS`: `switch_on(iris, "ground_effect", body_lift=2.0)`
+
+    What is not given follows from the vehicle or is the usual; of several models it is the first unless one is named:
+    `switch_on(iris, "rotor_air", model="momentum")`. What has its own inflow takes the place of an inflow model.
+    """
+    return switched(vehicle, {effect: numbers})
+
+
+def switched(vehicle: Vehicle, effects: Mapping[str, Any]) -> Vehicle:
+    """The vehicle with several effects at once, as `switch_on` has them: by name the numbers of each, True, or False for off"""
+    given: dict[str, Any] = {}
+    for name, numbers in effects.items():
+        if name not in OPTIONS:
+            raise VehicleError(f"{vehicle.name}: effect {name!r}: expected one of {', '.join(OPTIONS)}")
+        if numbers is False:
+            vehicle = vehicle.without_effect(name) if vehicle.has(name) else vehicle
+            continue
+        if not (numbers is True or isinstance(numbers, Mapping)):
+            raise VehicleError(f"{vehicle.name}: {name} = {numbers!r}: expected true, false or a table of numbers")
+        own, key = {} if numbers is True else dict(numbers), OPTIONS[name].key
+        if key in own and len(OPTIONS[name].models) > 1:
+            given[f"{name}_{key}"] = own.pop(key)
+        given[name] = own
+        if not OPTIONS[name].inflow:
+            vehicle = replace(vehicle, structure=replace(vehicle.structure, inflow=None))
+    return check_vehicle(_with_options(vehicle, given))
+
+
+def _with_options(vehicle: Vehicle, given: Mapping[str, Any]) -> Vehicle:
+    """The vehicle with the effects that are given by name, in the order of files."""
+    known = [key for name, option in OPTIONS.items() for key in (name, f"{name}_{option.key}")]
+    for key in given:
+        if key not in known:
+            raise VehicleError(f"{vehicle.name}: {key} = {given[key]!r}: expected one of {', '.join(OPTIONS)}")
+    for name, option in OPTIONS.items():
+        where = f"{vehicle.name}: {name}"
+        model = given.get(f"{name}_{option.key}", next(iter(option.models)))
+        if model not in option.models:
+            raise VehicleError(f"{where}.{option.key} = {model!r}: expected one of {', '.join(option.models)}")
+        if name in given:
+            vehicle = vehicle.with_effect(option.models[model], _record(where, option, given[name], vehicle))
+    return _in_order(vehicle)
+
+
+def _record(where: str, option: Option, given: Any, vehicle: Vehicle) -> Any:
+    """The record of an effect: as given, or completed from a dict of some of its fields, or from nothing."""
+    if given is True or isinstance(given, Mapping):
+        values = _checked(where, option, {} if given is True else given)
+        try:
+            values = dict(option.complete(vehicle, values))
+        except ValueError as error:
+            raise VehicleError(f"{where}: {error}") from None
+        for key, own in fields_of(option.record).items():
+            if key not in values and key not in option.record._field_defaults:
+                wanted = {1: "a number", 3: "3 numbers", 0: "a list of numbers"}[own.numbers]
+                raise VehicleError(f"{where}.{key} is missing: expected {wanted}")
+        given = option.record(**values)
+    if not isinstance(given, option.record):
+        raise VehicleError(f"{where} = {given!r}: expected a {option.record.__name__}")
+    check_record(where, given)
+    return unflatten(given, (float(number) for number in flatten(given)))
+
+
+def _checked(where: str, option: Option, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, each a field of the record or a key that the option has besides, with its lists as tuples."""
+    known = {key: Field(1, own) for key, own in option.numbers.items()} | fields_of(option.record)
+    values = {}
+    for key, value in given.items():
+        if key not in known and key not in option.texts:
+            listed = ", ".join((*option.texts, *known))
+            raise VehicleError(f"{where}.{key} = {value!r}: expected only the keys {listed}")
+        values[key] = tuple(value) if isinstance(value, list) else value
+        if key in option.texts:
+            if not isinstance(value, (str, Path)):
+                raise VehicleError(f"{where}.{key} = {value!r}: expected a text")
+        else:
+            one_for_all = known[key].numbers == 0 and isinstance(value, (int, float))
+            check_numbers(f"{where}.{key}", values[key], known[key].quantity, 1 if one_for_all else known[key].numbers)
+            if known[key].numbers == 3:
+                values[key] = Vec3(*values[key])
+    return values
+
+
+def _in_order(vehicle: Vehicle) -> Vehicle:
+    """The vehicle with its effects in the order in which a file gives them; those of one's own come last."""
+    places = [*_ORDER, *(name for name in OPTIONS if name not in _ORDER)]
+    pairs = list(zip(vehicle.structure.effects, vehicle.parameters, strict=True))
+    pairs.sort(key=lambda pair: places.index(pair[0].name) if pair[0].name in places else len(places))
+    effects, numbers = zip(*pairs, strict=True)
+    return replace(vehicle, structure=replace(vehicle.structure, effects=effects), parameters=numbers)

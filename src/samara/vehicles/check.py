@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from samara.algebra import Mat3, Vec3
 from samara.arrays import flatten
-from samara.physics.actuator import Lag, SecondOrder
+from samara.physics.actuator import Lag
 from samara.physics.battery import Ideal, Thevenin
 from samara.physics.contact import Contact, Surface
-from samara.physics.drag import Damping, Drag
 from samara.physics.gravity import Gravity
 from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Vehicle
 from samara.physics.rotor import Rotor
-from samara.quantity import LARGEST, Quantity, expected
+from samara.quantity import LARGEST, Quantity, Unit, expected
+from samara.vehicles.effects import OPTIONS, models_of
 from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
 
 SMALLEST_MASS = 1e-6  # [kg]: a mosquito; below it a file has its unit wrong
@@ -36,14 +36,25 @@ def check_vehicle(vehicle: Vehicle, name: str | None = None) -> Vehicle:
     check_rotors(name, vehicle.structure.actuation.name, vehicle.rotors, battery, inflow)
     check_battery(name, battery)
     for effect, numbers in zip(vehicle.structure.effects, vehicle.parameters, strict=True):
-        if isinstance(numbers, (Gravity, Drag, Damping, SecondOrder)):
+        if isinstance(numbers, Gravity):
             check_record(f"{name}: {effect.name}", numbers)
         elif isinstance(numbers, Contact):
             check_contact(name, vehicle.mass, vehicle.inertia_B, numbers.points_B, numbers.surface)
         for value in flatten(numbers):
             if isinstance(value, float) and not math.isfinite(value):
                 raise VehicleError(f"{name}: {effect.name} has the value {value}: expected finite numbers")
+    check_options(name, vehicle)
     return vehicle
+
+
+def check_options(name: str, vehicle: Vehicle) -> None:
+    """Every effect of `OPTIONS` that the vehicle has: its numbers, then what it asks of the whole vehicle."""
+    present = [effect for effect in vehicle.structure.effects if effect in models_of(effect.name)]
+    for effect in present:
+        check_record(f"{name}: {effect.name}", vehicle[effect.name])
+    for effect in present:
+        if wrong := OPTIONS[effect.name].check(vehicle):
+            raise VehicleError(f"{name}: {wrong}")
 
 
 def check_body(name: str, mass: float, inertia_B: Mat3) -> None:
@@ -113,12 +124,36 @@ def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: An
         raise VehicleError(f"{name}: battery is missing; actuation 'duty' needs its voltage")
 
 
+class Field(NamedTuple):
+    """How a record's field is written: 1 number, 3, or (0) any number of them; a direction has length 1."""
+
+    numbers: int
+    quantity: Any
+    is_direction: bool = False
+
+
+def fields_of(kind: type[Any]) -> dict[str, Field]:
+    """The fields of a record as their annotations declare them."""
+    found = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if get_origin(hint) is tuple:
+            found[name] = Field(0, get_args(get_args(hint)[0])[1])
+            continue
+        base, quantity = get_args(hint)[:2]
+        if isinstance(quantity, Unit):
+            found[name] = Field(3, Quantity("1", -1.0, 1.0), True)
+        else:
+            found[name] = Field(3 if base is Vec3 else 0 if get_origin(base) is tuple else 1, quantity)
+    return found
+
+
 def check_record(where: str, record: Any) -> None:
     """Every number of a record finite and of the sign its annotation declares."""
-    for field, hint in get_type_hints(type(record), include_extras=True).items():
-        base, quantity = get_args(hint)[:2]
-        value = getattr(record, field)
-        check_numbers(f"{where}.{field}", value, quantity, 3 if base is Vec3 else 0 if get_origin(base) is tuple else 1)
+    for name, own in fields_of(type(record)).items():
+        value = getattr(record, name)
+        check_numbers(f"{where}.{name}", value, own.quantity, own.numbers)
+        if own.is_direction and abs(math.hypot(*value) - 1.0) > 1e-9:
+            raise VehicleError(f"{where}.{name} = {tuple(value)}: expected a unit vector")
 
 
 def check_numbers(where: str, value: Any, quantity: Any, count: int) -> None:

@@ -5,6 +5,7 @@ and K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]. Its modes λ = eig(M⁻¹K) deci
 """
 
 import cmath
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def derived_surface(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], fr
 
 
 def largest_stable_step(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], surface: Surface) -> float:
-    """The largest dt with |1 + z + z²/2 + z³/6 + z⁴/24| ≤ 1 for z = s dt, over the roots of s² + cλ s + kλ = 0  [s]
+    """The largest step that RK4 is stable with, over the roots of s² + cλ s + kλ = 0  [s]
 
     and over s = −k/c, with which a grip that slides or has left the ground relaxes.
     """
@@ -44,18 +45,26 @@ def largest_stable_step(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]
         return 0.0
     roots = [complex(-surface.stiffness / surface.damping)]
     for mode in standing_modes(mass, inertia_B, points_B):
-        b, c = surface.damping * float(mode), surface.stiffness * float(mode)
-        if c <= 0.0:
-            continue
-        shift = cmath.sqrt(b * b - 4.0 * c)
-        roots += [(-b + shift) / 2.0, (-b - shift) / 2.0]
-    low, high = 0.0, min(3.0 / abs(root) for root in roots if root != 0.0)
-    for _ in range(60):
+        if mode > 0.0:
+            roots += oscillation(surface.stiffness * float(mode), surface.damping * float(mode))
+    return stable_step(roots)
+
+
+def oscillation(stiffness: float, damping: float) -> list[complex]:
+    """The roots of s² + c s + k = 0  [1/s]"""
+    shift = cmath.sqrt(damping * damping - 4.0 * stiffness)
+    return [(-damping + shift) / 2.0, (-damping - shift) / 2.0]
+
+
+def stable_step(roots: Sequence[complex]) -> float:
+    """The largest dt with |1 + z + z²/2 + z³/6 + z⁴/24| ≤ 1 for z = s dt, over the roots s that are given  [s]"""
+    low, high = 0.0, min((3.0 / abs(root) for root in roots if root != 0.0), default=cmath.inf)
+    for _ in range(60 if high < cmath.inf else 0):
         middle = 0.5 * (low + high)
         low, high = (
             (middle, high) if all(_rk4_growth(root * middle) <= 1.0 + 1e-12 for root in roots) else (low, middle)
         )
-    return low
+    return low if high < cmath.inf else high
 
 
 def _rk4_growth(z: complex) -> float:

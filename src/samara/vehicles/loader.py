@@ -7,22 +7,24 @@ record it becomes: `[drag]` from `Drag`, `[motor]` from `Lag` or `DcMotor`, and 
 import math
 import tomllib
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from samara.algebra import Vec3, quat_from_axis_angle, rotate
-from samara.physics.actuator import Lag, SecondOrder
+from samara.physics.actuator import Lag
 from samara.physics.battery import Ideal, Thevenin
 from samara.physics.contact import Surface
-from samara.physics.drag import Damping, Drag
 from samara.physics.gravity import Gravity
 from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Vehicle
 from samara.physics.rotor import Rotor
 from samara.quantity import Quantity, expected
 from samara.vehicles.build import ACTUATIONS, build_vehicle
-from samara.vehicles.check import VehicleError, check_vehicle
+from samara.vehicles.check import VehicleError, check_vehicle, fields_of
+from samara.vehicles.effects import OPTIONS
+from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1
 MOTORS: dict[str, type[Any]] = {"lag": Lag, "dc": DcMotor}
@@ -33,6 +35,7 @@ CONVERSIONS: dict[tuple[str, str], Callable[[float], float]] = {
     ("rpm/V", "N m/A"): lambda kv: 60.0 / (2.0 * math.pi * kv),
 }
 _SPINS = {"ccw": 1, "cw": -1}
+_MANY = 16  # keys that one sentence lists; of more, those most like the one that was found come first
 _LENGTH = Quantity("m", -1.0, 1.0)
 _ANGLE = Quantity("rad", -math.pi, math.pi)
 
@@ -52,7 +55,7 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise VehicleError(f"{path}: cannot be read ({error}); expected a vehicle file") from None
-        loaded = parse_vehicle(text, path.name)
+        loaded = parse_vehicle(text, path.name, path.parent)
     elif str(name_or_path) in vehicle_names():
         entry = resources.files("samara.vehicles").joinpath(f"{name_or_path}.toml")
         loaded = parse_vehicle(entry.read_text(encoding="utf-8"), f"{name_or_path}.toml")
@@ -68,8 +71,8 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
         raise VehicleError(error.args[0]) from None
 
 
-def parse_vehicle(text: str, origin: str) -> Vehicle:
-    """A vehicle from the text of a file; `origin` is what errors call it."""
+def parse_vehicle(text: str, origin: str, folder: Path | None = None) -> Vehicle:
+    """A vehicle from the text of a file; `origin` is what errors call it, `folder` where the files are that it names."""
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # tomllib's own, and Python's on endless digits or brackets
@@ -87,20 +90,22 @@ def parse_vehicle(text: str, origin: str) -> Vehicle:
     description = file.text("description", default="")
     body = file.table("body")
     options: dict[str, Any] = {"mass": body.number("mass", Quantity("kg", 1e-3, 1e3)), "inertia": _inertia(body)}
+    if "radius" in body:
+        options["body"] = body.fields(OPTIONS["body"].record)
     body.finish()
-    options |= _gravity(file) | _drag(file) | _contact(file)
-    if damping := file.table("damping", optional=True):
-        options["damping"] = damping.record(Damping)
+    options |= _gravity(file) | _contact(file) | _options(file, folder)
     if inflow := file.table("inflow", optional=True):
         options["inflow"] = inflow.text("model")
         inflow.finish()
-    if actuator := file.table("actuator", optional=True):
-        options["actuator"] = actuator.record(SecondOrder)
     options["battery"] = _battery(file)
     options["rotors"] = _rotors(file)
+    carried = _payload(file)
     file.finish()
     try:
-        return build_vehicle(name, actuation=actuation, description=description, sources=tuple(file.sources), **options)
+        built = build_vehicle(
+            name, actuation=actuation, description=description, sources=tuple(file.sources), **options
+        )
+        return check_vehicle(with_payload(built, carried)) if carried.mass else built
     except VehicleError as error:
         raise VehicleError(str(error).replace(f"{name}:", f"{origin}:", 1)) from None
 
@@ -152,7 +157,10 @@ class _Table:
 
     def finish(self) -> None:
         for key, value in self.entries.items():
-            raise self.error(key, f"= {_shown(value)}: expected only the keys {', '.join(self.asked)} here")
+            near = get_close_matches(key, self.asked, 3) if len(self.asked) > _MANY else []
+            known = [*near, *(each for each in self.asked if each not in near)]
+            listed = ", ".join(known if len(known) <= _MANY else [*known[:_MANY], "..."])
+            raise self.error(key, f"= {_shown(value)}: expected only the keys {listed} here")
 
     def quantity(self, key: str, unit: str) -> tuple[Any, str]:
         """The bare value of a `{ value, unit, source }` and the unit it is given in: the one asked for or a convertible one."""
@@ -193,18 +201,18 @@ class _Table:
         self.finish()
         return kind(**values)
 
-    def fields(self, kind: type[Any]) -> dict[str, Any]:
+    def fields(self, kind: type[Any], lacking: bool = False) -> dict[str, Any]:
+        """The fields of a record that the table has; the others must have defaults, unless some may be lacking."""
         values: dict[str, Any] = {}
-        for field, hint in get_type_hints(kind, include_extras=True).items():
-            if field not in self and field in kind._field_defaults:
+        for key, own in fields_of(kind).items():
+            if key not in self and (lacking or key in kind._field_defaults):
                 continue
-            base, quantity = get_args(hint)[:2]
-            if base is Vec3:
-                values[field] = self.vector(field, quantity)
-            elif get_origin(base) is tuple:
-                values[field] = self.numbers(field, quantity)
+            if own.numbers == 3:
+                values[key] = self.vector(key, own.quantity)
+            elif own.numbers == 0:
+                values[key] = self.numbers(key, own.quantity)
             else:
-                values[field] = self.number(field, quantity)
+                values[key] = self.number(key, own.quantity)
         return values
 
 
@@ -234,12 +242,24 @@ def _gravity(file: _Table) -> dict[str, Any]:
     return {"gravity": table.record(Gravity).acceleration, "gravity_model": model}
 
 
-def _drag(file: _Table) -> dict[str, Any]:
-    table = file.table("drag", optional=True)
-    if not table:
-        return {}
-    axes = table.text("axes")
-    return {"drag": table.record(Drag), "drag_axes": axes}
+def _options(file: _Table, folder: Path | None) -> dict[str, Any]:
+    """What `build_vehicle` is told of every optional table that the file has; where there are several models it says which."""
+    found: dict[str, Any] = {}
+    for name, option in OPTIONS.items():
+        table = file.table(name, optional=True) if name != "body" else None
+        if not table:
+            continue
+        if len(option.models) > 1:
+            found[f"{name}_{option.key}"] = table.text(option.key)
+        given: dict[str, Any] = {}
+        for key in option.texts:
+            if key in table:
+                text = table.text(key)
+                given[key] = folder / text if folder is not None and text.endswith(".toml") else text
+        given |= {key: table.number(key, own) for key, own in option.numbers.items() if key in table}
+        found[name] = given | table.fields(option.record, option.completes)
+        table.finish()
+    return found
 
 
 def _contact(file: _Table) -> dict[str, Any]:
@@ -259,6 +279,18 @@ def _contact(file: _Table) -> dict[str, Any]:
             options[f"contact_{key}"] = table.number(key, get_args(hints[key])[1])
     table.finish()
     return options
+
+
+def _payload(file: _Table) -> Payload:
+    """A point mass that the vehicle carries, at its place from the centre of mass of the bare one."""
+    table = file.table("payload", optional=True)
+    if not table:
+        return Payload()
+    carried = Payload(
+        table.number("mass", Quantity("kg", 0.0, 1e3)), table.vector("position", Quantity("m", -1.0, 1.0))
+    )
+    table.finish()
+    return carried
 
 
 def _battery(file: _Table) -> Any:

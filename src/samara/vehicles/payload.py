@@ -28,7 +28,7 @@ def centre_shift(vehicle: Vehicle, payload: Payload) -> Vec3:
 
 
 def with_payload(vehicle: Vehicle, payload: Payload) -> Vehicle:
-    """m' = m + m_p;  J' = J + m (d·d I − d dᵀ) + m_p (s·s I − s sᵀ), s = r − d;  rotors and contact points at r − d"""
+    """m' = m + m_p;  J' = J + m (d·d I − d dᵀ) + m_p (s·s I − s sᵀ), s = r − d;  rotors, feet and hook at r − d"""
     if not payload.mass:
         return vehicle
     if payload.mass < 0.0:
@@ -42,6 +42,8 @@ def with_payload(vehicle: Vehicle, payload: Payload) -> Vehicle:
     )
     if loaded.has("contact"):
         loaded = loaded.replace({"contact.points_B": tuple(point - d for point in vehicle["contact"].points_B)})
+    if loaded.has("slung_load"):
+        loaded = loaded.replace({"slung_load.attachment_B": vehicle["slung_load"].attachment_B - d})
     return loaded
 
 

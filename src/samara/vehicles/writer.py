@@ -1,36 +1,33 @@
 """From a vehicle to a TOML file that `samara.vehicle` reads back to the same numbers."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samara.files import write_text
 from samara.physics.battery import Ideal
 from samara.physics.contact import COMPLIANT
-from samara.physics.drag import ANGULAR
 from samara.physics.multirotor import Vehicle
 from samara.physics.propulsion import (
     COMMANDED_WRENCH,
     IDEAL_BATTERY,
     ROTOR_MOMENTUM,
     ROTORS,
-    SECOND_ORDER_ACTUATOR,
     THEVENIN_BATTERY,
 )
 from samara.physics.rotor import Rotor
-from samara.vehicles.build import DRAG_AXES, GRAVITIES, INFLOWS
-from samara.vehicles.check import VehicleError, check_vehicle
+from samara.vehicles.build import GRAVITIES, INFLOWS
+from samara.vehicles.check import VehicleError, check_vehicle, fields_of
+from samara.vehicles.effects import OPTIONS, models_of
 from samara.vehicles.loader import BATTERIES, MOTORS, SCHEMA, parse_vehicle
 
 _WRITTEN = (
     *GRAVITIES.values(),
-    *DRAG_AXES.values(),
-    ANGULAR,
     COMPLIANT,
     ROTORS,
     ROTOR_MOMENTUM,
     COMMANDED_WRENCH,
-    SECOND_ORDER_ACTUATOR,
     IDEAL_BATTERY,
     THEVENIN_BATTERY,
 )
@@ -54,7 +51,7 @@ def save_vehicle(vehicle: Vehicle, path: str | Path) -> None:
 def vehicle_toml(vehicle: Vehicle) -> str:
     """The text of a vehicle's file, or a `VehicleError` if reading it would not give the same vehicle."""
     for effect in vehicle.structure.effects:
-        if effect not in _WRITTEN:
+        if effect not in (*_WRITTEN, *models_of(effect.name)):
             raise VehicleError(
                 f"{vehicle.name}: effect {effect.name!r} is Python code; expected effects a file can name"
             )
@@ -78,10 +75,9 @@ def _toml(vehicle: Vehicle) -> str:
         return f"{key} = {{ value = {_value(value)}, unit = {_text(unit)}, source = {_text(source)} }}"
 
     def record(path: str, numbers: Any, shared: str = "") -> list[str]:
-        hints = get_type_hints(type(numbers), include_extras=True)
         return [
-            line(f"{path}.{field}", value, get_args(hints[field])[1].unit, f"{shared}.{field}")
-            for field, value in numbers._asdict().items()
+            line(f"{path}.{field}", getattr(numbers, field), own.quantity.unit, f"{shared}.{field}")
+            for field, own in fields_of(type(numbers)).items()
         ]
 
     lines = [
@@ -93,15 +89,18 @@ def _toml(vehicle: Vehicle) -> str:
         lines.append(f"description = {_text(vehicle.structure.description)}")
     rows = [list(row) for row in vehicle.inertia_B.rows]
     lines += ["", "[body]", line("body.mass", vehicle.mass, "kg"), line("body.inertia", rows, "kg m^2")]
-    for name in ("gravity", "drag", "damping", "actuator"):
-        if not vehicle.has(name):
+    if vehicle.has("body"):
+        lines += record("body", vehicle["body"])
+    if vehicle.has("gravity"):
+        model = _key(GRAVITIES, vehicle.structure.effects[vehicle.index("gravity")])
+        lines += ["", "[gravity]", f"model = {_text(model)}", *record("gravity", vehicle["gravity"])]
+    for name, option in OPTIONS.items():
+        if name == "body" or not vehicle.has(name):
             continue
-        effect = vehicle.structure.effects[vehicle.index(name)]
         lines += ["", f"[{name}]"]
-        if name == "gravity":
-            lines.append(f"model = {_text(_key(GRAVITIES, effect))}")
-        if name == "drag":
-            lines.append(f"axes = {_text(_key(DRAG_AXES, effect))}")
+        if len(option.models) > 1:
+            model = _key(option.models, vehicle.structure.effects[vehicle.index(name)])
+            lines.append(f"{option.key} = {_text(model)}")
         lines += record(name, vehicle[name])
     if vehicle.structure.inflow is not None:
         lines += ["", "[inflow]", f"model = {_text(_key(INFLOWS, vehicle.structure.inflow))}"]
@@ -129,7 +128,7 @@ def _sources_still_true(vehicle: Vehicle) -> dict[str, str]:
     sources = dict(vehicle.structure.sources)
     for path in vehicle.structure.replaced:
         head, *fields = path.split(".")
-        tables = ("rotor", "motor") if head == "rotors" else (head,) if vehicle.has(head) else ("body",)
+        tables = ("rotor.", "rotors[", "motor.") if head == "rotors" else (head,) if vehicle.has(head) else ("body",)
         keys = [key for field in fields or [head] for key in _KEYS_OF_FIELDS.get(field, (field,))]
         for name in list(sources):
             if name.startswith(tables) and (path == "rotors" or name.rpartition(".")[2] in keys):
@@ -150,7 +149,7 @@ def _rotor(path: str, rotor: Rotor, line: Any) -> list[str]:
     ]
 
 
-def _key(known: dict[str, Any], value: Any) -> str:
+def _key(known: Mapping[str, Any], value: Any) -> str:
     for key, each in known.items():
         if each is value:
             return key

@@ -6,24 +6,32 @@ from typing import Any
 from foxglove_schemas_protobuf.Color_pb2 import Color
 from foxglove_schemas_protobuf.CubePrimitive_pb2 import CubePrimitive
 from foxglove_schemas_protobuf.CylinderPrimitive_pb2 import CylinderPrimitive
+from foxglove_schemas_protobuf.Point3_pb2 import Point3
 from foxglove_schemas_protobuf.Pose_pb2 import Pose
 from foxglove_schemas_protobuf.Quaternion_pb2 import Quaternion
 from foxglove_schemas_protobuf.SceneEntity_pb2 import SceneEntity
 from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
+from foxglove_schemas_protobuf.TriangleListPrimitive_pb2 import TriangleListPrimitive
 from foxglove_schemas_protobuf.Vector3_pb2 import Vector3
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 
-from samara.algebra import IDENTITY, UP, Quat, Vec3, cross, direction, dot, norm, normalize
+from samara.algebra import IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, dot, norm, normalize
+from samara.obstacles import Solid
 from samara.physics.multirotor import Vehicle
+from samara.sim.record_foxglove import WORLD
+from samara.sim.world import World
 from samara.view.shape import Box, Disc, Rod, parts_of, reach_of
+from samara.view.solids import drawn, triangles_of
 
 DISC_ALPHA = 0.4
+EMPTY = World()
 THIN = 0.01  # of the reach: how thick a propeller's disc is
 
 
-def scene_message(vehicles: Mapping[str, Vehicle]) -> bytes:
-    """One entity for each drone in the frame of its name, for ever"""
+def scene_message(vehicles: Mapping[str, Vehicle], world: World = EMPTY) -> bytes:
+    """One entity for each drone in the frame of its name, and one for each solid in the world's, for ever"""
     entities = [scene_entity(name, vehicle) for name, vehicle in vehicles.items()]
+    entities += [solid_entity(name, solid, colour) for name, solid, colour in drawn(world)]
     return SceneUpdate(entities=entities).SerializeToString(deterministic=True)
 
 
@@ -42,6 +50,24 @@ def scene_entity(name: str, vehicle: Vehicle) -> Any:
             )
             for part in parts
             if isinstance(part, Box)
+        ],
+    )
+
+
+def solid_entity(name: str, solid: Solid, colour: str) -> Any:
+    """A solid as triangles"""
+    vertices, triangles = triangles_of(solid, span=40.0)
+    return SceneEntity(
+        timestamp=Timestamp(seconds=0),
+        frame_id=WORLD,
+        id=f"solid {name}",
+        triangles=[
+            TriangleListPrimitive(
+                pose=_pose(ZERO, IDENTITY),
+                points=[Point3(x=x, y=y, z=z) for x, y, z in vertices.tolist()],
+                indices=triangles.ravel().tolist(),
+                color=_colour(colour, 1.0),
+            )
         ],
     )
 

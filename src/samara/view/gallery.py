@@ -1,22 +1,34 @@
 """Every picture of the documentation, drawn again: `python -m samara.view.gallery docs/images [names …]`, or `make gallery`.
 
-One of them, `validation`, is of real flights that do not come with Samara: `SAMARA_FLIGHTS` names their folder.
+Some show measurements that do not come with Samara. `SAMARA_FLIGHTS` names the folder of NanoBench's flights (`validation`),
+`SAMARA_INTERACTION` that of Neural-Swarm2's tables (`neighbours`), `SAMARA_PROPELLERS` that of the UIUC's propellers (`rotor`).
 """
 
 import math
 import os
+import re
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from samara.files import written_whole
 
-FLIGHTS = "SAMARA_FLIGHTS"
+FLIGHTS, INTERACTION, PROPELLERS = "SAMARA_FLIGHTS", "SAMARA_INTERACTION", "SAMARA_PROPELLERS"
 WAY = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as docs/planning.md lists it
 FACING_DEG = (0, 0, 90, 180, 180, 270)
 CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
 LARGEST_GIF = 2_500_000  # [bytes] that a reader of the README downloads
+
+
+def _outside(variable: str, pictures: str) -> str:
+    """The folder that a variable names, or "" and a word about it"""
+    folder = os.environ.get(variable, "")
+    if not folder:
+        print(f"         {variable} is not set: {pictures} as it is", flush=True)
+    return folder
 
 
 def conventions(folder: Path) -> None:
@@ -59,11 +71,8 @@ def validation(folder: Path) -> None:
     from samara.identify.validation import validate
     from samara.view.validation import draw_validation
 
-    flights = os.environ.get(FLIGHTS)
-    if not flights:
-        print(f"         {FLIGHTS} is not set: validation.png stays as it is")
-        return
-    draw_validation(validate(Path(flights)), folder / "validation.png")
+    if flights := _outside(FLIGHTS, "validation.png stays"):
+        draw_validation(validate(Path(flights)), folder / "validation.png")
 
 
 def flight(folder: Path) -> None:
@@ -96,6 +105,72 @@ def plots(folder: Path) -> None:
     draw(fly("race"), "top", folder / "plots-top.png")
 
 
+def wind(folder: Path) -> None:
+    """wind.png: spectra of turbulence, gusts, and the mean wind over height"""
+    from samara.view.wind import draw_wind
+
+    draw_wind(folder / "wind.png")
+
+
+def neighbours(folder: Path) -> None:
+    """stack.png, and beside what was measured ground_effect.png and downwash.png"""
+    from samara.sim.fly import fly
+    from samara.view.neighbours import draw_downwash, draw_ground_effect, draw_stack
+
+    draw_stack(fly("stack"), folder / "stack.png")
+    if tables := _outside(INTERACTION, "ground_effect.png and downwash.png stay"):
+        draw_ground_effect(Path(tables), folder / "ground_effect.png")
+        draw_downwash(Path(tables), folder / "downwash.png")
+
+
+def rotor(folder: Path) -> None:
+    """rotor_inflow.png, and beside what was measured rotor_bem.png"""
+    from samara.rotor.blade import read_uiuc
+    from samara.view.rotor import SHOWN, draw_inflow, draw_rotors
+
+    draw_inflow(folder / "rotor_inflow.png")
+    if measured := _outside(PROPELLERS, "rotor_bem.png stays"):
+        propellers = read_uiuc(measured)
+        draw_rotors([propellers[name] for name in SHOWN], folder / "rotor_bem.png")
+
+
+def structure(folder: Path) -> None:
+    """structure.png, slung_load.png, propwash.png: arms that shake, a load on its cable, descents into the own wake"""
+    from samara.sim.fly import fly
+    from samara.view.propwash import draw_propwash
+    from samara.view.slung_load import draw_slung_load
+    from samara.view.structure import draw_structure
+
+    draw_structure(folder / "structure.png")
+    draw_slung_load(fly("slung_load"), folder / "slung_load.png")
+    draw_propwash(folder / "propwash.png")
+
+
+def estimators(folder: Path) -> None:
+    """estimators-ekf.png: what the Kalman filter of `sensors` gets wrong, and what it believes"""
+    from samara.sim.fly import fly
+    from samara.view.plots import draw
+
+    draw(fly("sensors"), "estimate", folder / "estimators-ekf.png")
+
+
+def sensors(folder: Path) -> None:
+    """sensors-allan.png: by the very lines of docs/sensors.md"""
+    page = (folder.parent / "sensors.md").read_text(encoding="utf-8")
+    here, names = Path.cwd(), {"__name__": "sensors"}
+    with tempfile.TemporaryDirectory() as drawn:
+        os.chdir(drawn)
+        try:
+            for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+                exec(block, names)
+                if Path("allan.png").exists():
+                    break
+        finally:
+            os.chdir(here)
+        with written_whole(folder / "sensors-allan.png") as unfinished:
+            shutil.copyfile(Path(drawn) / "allan.png", unfinished)
+
+
 def vehicles(folder: Path) -> None:
     """vehicles.svg: how the vehicles show themselves in a notebook"""
     from samara import vehicle, vehicle_names
@@ -119,7 +194,23 @@ def vehicles(folder: Path) -> None:
 
 PICTURES: dict[str, Callable[[Path], None]] = {
     own.__name__: own
-    for own in (conventions, trajectories, plan, controllers, validation, flight, film, plots, vehicles)
+    for own in (
+        conventions,
+        trajectories,
+        plan,
+        controllers,
+        validation,
+        flight,
+        film,
+        plots,
+        wind,
+        neighbours,
+        rotor,
+        structure,
+        estimators,
+        sensors,
+        vehicles,
+    )
 }
 
 

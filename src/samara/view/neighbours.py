@@ -16,8 +16,9 @@ from samara.files import written_whole
 from samara.physics.downwash import Downwash, Exposed, Jet, air_speed, downwash_wrench, jet_flux
 from samara.physics.ground_effect import GroundEffect, cheeseman_bennett, fountain_inflow, image_inflow, thrust_ratio
 from samara.physics.multirotor import Vehicle
+from samara.sim.run import Run
 from samara.vehicles.loader import vehicle
-from samara.view.style import COLOURS, INK, samara_style
+from samara.view.style import COLOURS, DASHES, INK, samara_style
 
 GRAM = 9.80665e-3  # [N]
 WEIGHT, RADIUS, LEGS = 32.0, 0.0231, 0.03  # of the Crazyflies that were flown: grams, and metres
@@ -79,6 +80,25 @@ def draw_downwash(folder: Path, path: str | Path) -> None:
         )
         _jet(jet_axes, figure)
         _forces(force_axes, _table(folder / "downwash_cf21_pair.csv"))
+        _save(figure, path, plt)
+
+
+def draw_stack(run: Run, path: str | Path) -> None:
+    """Drones above each other: their heights, dashed what was asked, and the part of its weight that each is pressed with"""
+    with samara_style() as plt:
+        figure, (heights, forces) = plt.subplots(1, 2, figsize=(10.4, 4.0), layout="constrained", sharex=True)
+        for k, track in reversed(list(enumerate(run.tracks))):
+            table = track.tables["environment"]
+            weight = track.vehicle.mass * track.vehicle["gravity"].acceleration
+            heights.plot(track.time, track.position[:, 2], color=COLOURS[k], label=track.name)
+            asked = track.reference_position[:, 2]
+            heights.plot(track.time, asked, color=COLOURS[k], linestyle=DASHES, linewidth=1.0)
+            pressed = -100.0 * table["pushes[0].f_W.z"] / weight
+            forces.step(table.time, pressed, where="post", color=COLOURS[k], label=track.name)
+        heights.set(title="Height, dashed what was asked", xlabel="time [s]", ylabel="height [m]")
+        forces.set(title="Pressed down by the others", xlabel="time [s]", ylabel="force [% of its weight]")
+        heights.set_xlim(0.0, float(run.tracks[0].time[-1]))
+        heights.legend(loc="center right")
         _save(figure, path, plt)
 
 

@@ -12,8 +12,11 @@ import numpy as np
 
 from samara.algebra import Quat, Vec3, rotate
 from samara.files import written_whole
+from samara.obstacles import HeightMap
 from samara.sim.run import Run, Track
+from samara.sim.world import World, world_inside
 from samara.view.signals import RECORDED, ROUGHLY, SUBJECTS, Signal
+from samara.view.solids import CONTOUR, drawn, outline
 from samara.view.style import COLOURS, DASHES, INK, plain, samara_style
 
 PICTURES = ("path", "top")
@@ -76,7 +79,7 @@ def require_subject(what: str) -> str:
 
 def draw(run: Run, what: str, path: str | Path | None = None) -> Any:
     """One subject of a run, to a file when given a path (.png, .svg, .pdf), else as a Matplotlib figure"""
-    figure = figure_of(what, flights_of(run), marks_of(run), run.scenario)
+    figure = figure_of(what, flights_of(run), marks_of(run), run.scenario, world=world_inside(run.attachments))
     if figure is None:
         raise ValueError(
             f"{run.scenario}: nothing was recorded of {what!r}; there is {', '.join(available(flights_of(run)))}"
@@ -102,7 +105,12 @@ def save(figure: Any, path: str | Path) -> Path:
 
 
 def figure_of(
-    what: str, flights: Sequence[Flight], marks: Sequence[Mark] = (), title: str = "", width: float = WIDTH
+    what: str,
+    flights: Sequence[Flight],
+    marks: Sequence[Mark] = (),
+    title: str = "",
+    width: float = WIDTH,
+    world: World | None = None,
 ) -> Any:
     """The figure of one subject, so wide [in]; None where the flights have nothing to show of it"""
     require_subject(what)
@@ -112,7 +120,7 @@ def figure_of(
             draw_paths(figure.add_axes((0.02, 0.03, 0.9, 0.88), projection="3d"), flights)
         elif what == "top":
             figure = plt.figure(figsize=(width, 0.66 * width))
-            draw_top(figure.add_axes((LEFT / width, 0.09, 1.0 - (LEFT + 1.35) / width, 0.8)), flights)
+            draw_top(figure.add_axes((LEFT / width, 0.09, 1.0 - (LEFT + 1.35) / width, 0.8)), flights, world)
         else:
             panels = panels_of(what, flights)
             if not panels:
@@ -336,7 +344,7 @@ def _draw_frames(axes: Any, track: Track, size: float) -> None:
         axes.add_collection(Line3DCollection(lines, colors=COLOURS[k], linewidths=1.3))
 
 
-def draw_top(axes: Any, flights: Sequence[Flight]) -> None:
+def draw_top(axes: Any, flights: Sequence[Flight], world: World | None = None) -> None:
     """From above, north up: paths with the reference, where they begin and end, which way the nose points, and the wind"""
     few = len(flights) <= FEW
     points = np.concatenate([track.position[:, :2] for _, track in flights])
@@ -362,12 +370,26 @@ def draw_top(axes: Any, flights: Sequence[Flight]) -> None:
     axes.plot([], [], "o", color=INK, markerfacecolor="white", label="start")
     axes.plot([], [], "s", color=INK, markersize=5, label="end")
     _draw_mean_wind(axes, flights[0].track)
+    if world is not None:
+        _draw_solids(axes, world)
     axes.set(
         xlabel="x east [m]", ylabel="y north [m]", title="From above, arrows along the nose" if few else "From above"
     )
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.08 if size > 1.0 else 0.4)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _draw_solids(axes: Any, world: World) -> None:
+    """Solids as they are from above, with their names; of a height map the lines of equal height"""
+    for name, solid, colour in drawn(world):
+        if isinstance(solid, HeightMap):
+            lines = axes.contour(solid.x, solid.y, solid.z.T, levels=6, colors=CONTOUR, linewidths=0.8, zorder=1)
+            axes.clabel(lines, fontsize=6, fmt="%.1f m")
+        elif (shape := outline(solid)) is not None:
+            axes.fill(*shape.T, facecolor=colour, edgecolor=INK, linewidth=0.6, alpha=0.6, zorder=1.5)
+            if len(world.solids) <= FEW:
+                axes.annotate(plain(name), shape.mean(axis=0), fontsize=7, ha="center", va="center", zorder=5)
 
 
 def _draw_mean_wind(axes: Any, track: Track) -> None:

@@ -19,9 +19,11 @@ from samara.algebra import Quat, Vec3, rotate
 from samara.files import written_whole
 from samara.physics.multirotor import Vehicle
 from samara.sim.run import Run, Track
+from samara.sim.world import World, world_inside
 from samara.view.camera import Camera, area_seen, in_camera, lines_seen, look_at, looking, on_picture
-from samara.view.shape import Box, Disc, Rod, parts_of, reach_of
+from samara.view.shape import LOAD, Box, Disc, Rod, load_radius, parts_of, reach_of
 from samara.view.signals import limits_of
+from samara.view.solids import drawn, faces_of
 from samara.view.style import COLOURS, INK
 
 Array = np.ndarray[Any, Any]
@@ -32,6 +34,7 @@ ENDINGS = (".mp4", ".gif", ".png")
 SKY, GROUND, FINE, COARSE, SHADOW = "#f4f8fc", "#e9eef2", "#d3dce4", "#b4c0cb", "#22313f"
 FIELD_DEG = {"chase": 42.0, "fixed": 34.0, "top": 34.0, "onboard": 80.0}
 SEEN_REACHES = 9.0  # how far behind a drone the chasing camera is, in reaches of the drone
+HUNG_SHARE = 0.45  # of a cable's length that counts as reach, so that what hangs from it is seen
 SMOOTH = 0.6  # [s] over which the chasing camera averages the way it follows
 EDGE = 24  # corners of a propeller's disc
 STROBES, STROBED = 14, 3  # times at which a drone is drawn in a picture, and how many drones are drawn so
@@ -188,6 +191,9 @@ def _swatch(colour: str, size: tuple[int, int]) -> Array:
 # What is seen -----------------------------------------------------------------------------------------------------------
 
 
+NO_CABLE = np.empty((0, 2, 3))
+
+
 class Pose(NamedTuple):
     """A drone at one instant."""
 
@@ -198,6 +204,7 @@ class Pose(NamedTuple):
     command: Array
     wind_W: Array
     error: float
+    cable_W: Array = NO_CABLE
 
 
 class Way(NamedTuple):
@@ -212,11 +219,17 @@ class Way(NamedTuple):
     wind: Array
     command_time: Array
     command: Array
+    cable: Array
 
 
 def way_of(track: Track) -> Way:
     """The arrays of the same names"""
     return Way(*(np.ascontiguousarray(getattr(track, name)) for name in Way._fields))
+
+
+def places_of(way: Way) -> Array:
+    """Where a drone and what hangs from it have been, (n, 3)"""
+    return np.concatenate([way.position, way.cable[:, 1]])
 
 
 def pose_at(track: Way, time: float) -> Pose:
@@ -240,6 +253,7 @@ def pose_at(track: Way, time: float) -> Pose:
         track.command[held],
         track.wind[row],
         float(np.linalg.norm(between(track.position) - between(track.reference_position))),
+        between(track.cable) if len(track.cable) else track.cable,
     )
 
 
@@ -251,6 +265,8 @@ class Model(NamedTuple):
     boxes: tuple[Box, ...]
     points_B: Array
     reach: float
+    load: float = 0.0
+    cable: float = 0.0
 
     def rods_of(self, values: Array) -> Array:
         """What belongs to the ends of the rods, (rods, 2, …)"""
@@ -290,7 +306,13 @@ def model_of(vehicle: Vehicle) -> Model:
         + [corners_of(own) for own in boxes]
     )
     return Model(
-        rods, discs, boxes, np.array([point for own in points for point in own], dtype=float), reach_of(vehicle)
+        rods,
+        discs,
+        boxes,
+        np.array([point for own in points for point in own], dtype=float),
+        reach_of(vehicle),
+        load_radius(vehicle) if vehicle.has("slung_load") else 0.0,
+        vehicle["slung_load"].length if vehicle.has("slung_load") else 0.0,
     )
 
 
@@ -339,13 +361,14 @@ class Stage:
         for track in run.tracks:
             models.setdefault(id(track.vehicle), model_of(track.vehicle))
         self.models = [models[id(track.vehicle)] for track in run.tracks]
-        points = np.concatenate([track.position for track in run.tracks])
+        points = np.concatenate([places_of(way) for way in self.ways])
         self.low, self.high = points.min(axis=0), points.max(axis=0)
         self.ground = float(run.tracks[self.followed].tables["environment"]["ground.point_W"][0, 2])
         self.away = self._away() if film.camera in ("fixed", "top") else 0.0
         self.scale = self._visible_scale()
         self._renderer: Any = RendererAgg(*film.size, 72.0)  # type: ignore[no-untyped-call]
         self._pen = Pen(self._renderer, film.size)
+        self._solids = _Solids(world_inside(run.attachments), self.low, self.high)
         self._heading = _smooth_heading(run.tracks[self.followed])
         self._labels = Labels(film.size)
 
@@ -371,7 +394,7 @@ class Stage:
         if kind == "chase":
             angle = float(np.interp(time, self.ways[self.followed].time, self._heading))
             along = np.array([math.cos(angle), math.sin(angle), 0.0])
-            back = SEEN_REACHES * reach
+            back = SEEN_REACHES * max(reach, HUNG_SHARE * self.models[self.followed].cable)
             eye = here.p_W - back * along + np.array([0.0, 0.0, 0.42 * back])
             eye[2] = max(eye[2], self.ground + 0.25 * reach)
             return look_at(eye, here.p_W + 0.8 * reach * along, size, field)
@@ -383,7 +406,7 @@ class Stage:
         """The least distance from which all of the flight is within the picture, and not under its labels  [m]"""
         along = np.array([0.0, 0.0, 1.0]) if self.film.camera == "top" else _from_side()
         middle, room = 0.5 * (self.low + self.high), 2.0 * max(own.reach for own in self.models)
-        corners = np.concatenate([way.position[:: max(1, len(way.time) // 200)] for way in self.ways])
+        corners = np.concatenate([places_of(way)[:: max(1, len(way.time) // 200)] for way in self.ways])
         low, high = room, 4.0 * room + 40.0 * float(np.linalg.norm(self.high - self.low))
         for _ in range(40):
             trial = 0.5 * (low + high)
@@ -400,6 +423,7 @@ class Stage:
         camera = self.camera(time)
         self._renderer.clear()
         self._draw_ground(camera)
+        self._solids.draw(camera, self._pen)
         seen: list[Seen] = []
         for moment in (*earlier, time):
             for k, (model, way) in enumerate(zip(self.models, self.ways, strict=True)):
@@ -409,7 +433,7 @@ class Stage:
         self._draw_ways(camera, time)
         before = [own for own in seen if own.depths.min() > CLOSEST]
         small = [own for own in before if own.size < SIMPLE]
-        self._draw_small(small)
+        self._draw_small(camera, small)
         for own in sorted((own for own in before if own.size >= SIMPLE), key=lambda own: -float(own.depths.mean())):
             self._draw_drone(camera, own)
         here = pose_at(self.ways[self.followed], time)
@@ -472,7 +496,7 @@ class Stage:
                 pieces = lines_seen(camera, points[:-1], points[1:])
                 self._pen.lines(pieces, COLOURS[k % len(COLOURS)], 2.2 if few else 1.2, 0.9 if few else 0.6)
 
-    def _draw_small(self, seen: Sequence["Seen"]) -> None:
+    def _draw_small(self, camera: Camera, seen: Sequence["Seen"]) -> None:
         """Drones so far off that no one sees which of their parts is nearer: all of one colour at once."""
         rods: dict[str, list[Array]] = {}
         discs: dict[str, list[Array]] = {}
@@ -481,6 +505,9 @@ class Stage:
                 rods.setdefault(rod.colour, []).append(pixels)
             for disc, pixels in zip(own.model.discs, own.model.discs_of(own.pixels), strict=True):
                 discs.setdefault(disc.colour, []).append(pixels)
+        for own in seen:
+            if len(own.pose.cable_W):
+                self._hung(camera, own)[1]()
         for colour, lines in rods.items():
             self._pen.lines(np.stack(lines), colour, 1.6)
         for colour, edges in discs.items():
@@ -501,8 +528,26 @@ class Stage:
         for box, places, pixels in corners:
             depth = in_camera(camera, places)[:, 2]
             tasks.append((float(depth.mean()), self._draw_box, (places, pixels, camera, box)))
+        if len(own.pose.cable_W):
+            tasks.append((*self._hung(camera, own), ()))
         for _, task, arguments in sorted(tasks, key=lambda each: -each[0]):
             task(*arguments)
+
+    def _hung(self, camera: Camera, own: "Seen") -> tuple[float, Callable[[], None]]:
+        """How far off the load on its cable is, and what draws it; as much larger than life as the drone."""
+        ends_W = own.pose.p_W + self.scale * (own.pose.cable_W - own.pose.p_W)
+        inside = in_camera(camera, ends_W)
+        ends, depth = on_picture(camera, inside), float(inside[1, 2])
+        turn = np.linspace(0.0, 2.0 * math.pi, EDGE, endpoint=False)
+        size = self.scale * own.model.load * camera.focal / max(depth, CLOSEST)
+        ball = ends[1] + size * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+
+        def draw() -> None:
+            if inside[:, 2].min() > CLOSEST:
+                self._pen.lines(ends[None], INK, 1.3)
+                self._pen.fill(ball, LOAD)
+
+        return float(inside[:, 2].mean()), draw
 
     def _draw_disc(self, edge: Array, disc: Disc, turns: float) -> None:
         self._pen.fill(edge, disc.colour, 0.35)
@@ -519,6 +564,30 @@ class Stage:
             if normal @ (corners[at[0]] - camera.eye_W) < 0.0:
                 light = 0.75 + 0.45 * float(normal @ _LIGHT) / max(float(np.linalg.norm(normal)), 1e-12)
                 self._pen.fill(pixels[at], np.clip(colour * light + 0.12 * max(light - 0.75, 0.0), 0.0, 1.0))
+
+
+class _Solids:
+    """What stands in the world: faces with their colours, the farthest drawn first."""
+
+    def __init__(self, world: World, low: Array, high: Array) -> None:
+        middle, span = 0.5 * (low + high), 3.0 * float(np.linalg.norm(high - low)) + 4.0
+        own = [(face, colour) for _, solid, colour in drawn(world) for face in faces_of(solid, middle, span)]
+        self._faces = [face for face, _ in own]
+        self._colours = [np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0 for _, colour in own]
+        self._middles = np.array([face.mean(axis=0) for face in self._faces]).reshape(-1, 3)
+
+    def draw(self, camera: Camera, pen: "Pen") -> None:
+        """Those faces that turn towards the camera, shaded by the light"""
+        for k in np.argsort(-in_camera(camera, self._middles)[:, 2]) if self._faces else ():
+            face = self._faces[k]
+            normal = np.cross(face[1] - face[0], face[-1] - face[0]) + np.cross(face[2] - face[1], face[0] - face[1])
+            size = float(np.linalg.norm(normal))
+            if size == 0.0 or normal @ (face[0] - camera.eye_W) >= 0.0:
+                continue
+            light = 0.8 + 0.3 * float(normal @ _LIGHT) / size
+            corners = area_seen(camera, face.tolist())
+            if len(corners) > 2:
+                pen.fill(corners, np.clip(self._colours[k] * light, 0.0, 1.0))
 
 
 def _from_side() -> Array:

@@ -19,6 +19,7 @@ from samara.sim.compare import distances, first_difference
 from samara.sim.record_format import LEVELS
 from samara.sim.run import Judged, Run, Track, judge, load_run
 from samara.sim.scenario import Scenario
+from samara.sim.world import world_inside
 from samara.view.measures import measures, saturation
 from samara.view.notebook import vehicle_numbers, vehicle_svg
 from samara.view.page import Html, element, image, page, picture, table
@@ -80,7 +81,7 @@ def _of_one(flown: Flown, judged: Sequence[Judged] | None, picture_file: str | P
     drawn = []
     for k, what in enumerate(SUBJECTS):
         progress(k, len(SUBJECTS))
-        figure = figure_of(what, flights, marks, width=PLOT)
+        figure = figure_of(what, flights, marks, width=PLOT, world=world_inside(run.attachments))
         if figure is not None:
             drawn.append(element("figure", picture(figure, f"{what} of {run.scenario}", dpi=DOTS)))
     progress(len(SUBJECTS), len(SUBJECTS))
@@ -197,7 +198,7 @@ def scenario_inside(run: Run) -> Scenario | None:
 
     text, settings = scenario_text(run)
     try:
-        return parse_scenario(text, "scenario.toml", settings) if text else None
+        return parse_scenario(text, "scenario.toml", settings, files=run.attachments) if text else None
     except (ValueError, OSError):
         return None
 

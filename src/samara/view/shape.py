@@ -18,10 +18,12 @@ from samara.view.style import COLOURS, INK
 COUNTER_CLOCKWISE, CLOCKWISE = COLOURS[5], COLOURS[4]  # light blue and orange: no axis has them
 NOSE = COLOURS[1]
 PALE = "#8a97a3"
+LOAD = COLOURS[2]
 
 PROPELLER_SHARE = 0.46  # of the distance to the nearest other hub, where the file gives no radius
 BARE_ARM_SHARE = 0.5  # of the arm, for a rotor that has no neighbour
 SMALLEST_REACH = 0.02  # [m]
+WATER = 1000.0  # [kg/m^3]
 AXES_SHARE = 1.1  # of the reach
 UNDER_HUB = 0.15  # of the reach: a foot that close below a hub hangs from it
 
@@ -119,6 +121,11 @@ def _hip(vehicle: Vehicle, foot: Vec3, reach: float) -> Vec3:
         if math.hypot(below.x, below.y) < UNDER_HUB * reach and below.z > 0.0:
             return rotor.r_B
     return Vec3(0.35 * foot.x, 0.35 * foot.y, 0.0)
+
+
+def load_radius(vehicle: Vehicle) -> float:
+    """That of a ball of water as heavy as its load on a cable  [m]"""
+    return float((3.0 * vehicle["slung_load"].mass / (4.0 * math.pi * WATER)) ** (1.0 / 3.0))
 
 
 def thrust_arrow(vehicle: Vehicle, rotor: int, thrust: Scalar) -> tuple[Vec3, Vec3]:

@@ -19,7 +19,9 @@ from samara.sim.run import Run, Track
 from samara.sim.scenario import Scenario
 from samara.sim.setting import Setting
 from samara.sim.simulation import Simulation
+from samara.sim.streams import CABLE_FIELD
 from samara.sim.timeline import MICROSECONDS
+from samara.vehicles.slung_load import cable_ends
 
 Array = np.ndarray[Any, Any]
 
@@ -68,6 +70,7 @@ class Frame(NamedTuple):
     plan_W: Array | None = None
     close: Close | None = None
     close_index: int = 0
+    cables_W: Array | None = None
 
 
 def most_rotors(vehicles: Sequence[Vehicle]) -> int:
@@ -98,7 +101,6 @@ class Snapshot(NamedTuple):
     time: float
     scenario: Scenario
     setting: Setting
-    wind_W: Vec3
     landed: Array
     crashed: Array
     lanes: tuple[Lanes, ...]
@@ -110,7 +112,6 @@ def snapshot_of(simulation: Simulation) -> Snapshot:
         simulation.time_us / MICROSECONDS,
         simulation.scenario,
         simulation.setting,
-        simulation.wind_W,
         simulation.landed.copy(),
         simulation.crashed.copy(),
         tuple(_lanes(group) for group in simulation.groups),
@@ -144,14 +145,16 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
     """The snapshot as it is drawn; `chosen` is the drone to see close up"""
     n = len(snapshot.scenario.drones)
     rotors = most_rotors([drone.vehicle for drone in snapshot.scenario.drones])
-    p_W, q_WB, reference_W = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3))
+    p_W, q_WB, reference_W, wind_W = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.empty((n, 3))
     speed, thrust = np.zeros((n, rotors)), np.zeros((n, rotors))
     p_estimate, q_estimate = np.empty((n, 3)), np.empty((n, 4))
     plans: list[tuple[Array, Array]] = []
+    cables = np.full((n, 2, 3), np.nan)
     close = None
     for lanes in snapshot.lanes:
         at, state, own = lanes.indices, lanes.state, len(lanes.vehicle.rotors)
         p_W[at], q_WB[at], reference_W[at] = state[:3].T, state[6:10].T, lanes.reference[:3].T
+        wind_W[at] = lanes.environment[:3].T
         speed[at, :own] = state[13 : 13 + own].T
         if own:
             thrust[at, :own] = _thrusts(state, lanes.environment, lanes.vehicle)
@@ -159,6 +162,8 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
         p_estimate[at], q_estimate[at] = known[:3].T, known[6:10].T
         if lanes.prediction is not None:
             plans.append((at, lanes.prediction))
+        if lanes.vehicle.has("slung_load"):
+            cables[at] = _cables(state, lanes.vehicle, lanes.vehicle["slung_load"].stiffness > 0.0)
         lane = np.flatnonzero(at == chosen)
         if len(lane):
             close = _close(snapshot, lanes, int(lane[0]), chosen)
@@ -169,11 +174,12 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
         speed,
         thrust,
         reference_W,
-        np.array(snapshot.wind_W, dtype=float),
+        wind_W,
         (p_estimate, q_estimate) if any(lanes.estimate is not None for lanes in snapshot.lanes) else None,
         _together(plans, n),
         close,
         chosen,
+        cables,
     )
 
 
@@ -182,6 +188,12 @@ def _thrusts(state: Array, environment: Array, vehicle: Vehicle) -> Array:
     moving: State = unflatten(at_rest(vehicle), iter(state))
     around: Environment = unflatten(environment_of(vehicle), iter(environment))
     return np.stack([load.thrust for load in rotor_loads(moving, vehicle, around)], axis=1)
+
+
+def _cables(state: Array, vehicle: Vehicle, holds: bool) -> Array:
+    """From the hook to the load of every drone, (drones, 2, 3)  [m]"""
+    moving: State = unflatten(at_rest(vehicle), iter(state))
+    return np.moveaxis(np.array(cable_ends(moving, vehicle, holds)), 2, 0)
 
 
 def _together(plans: list[tuple[Array, Array]], n: int) -> Array | None:
@@ -222,9 +234,10 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
     rotors = most_rotors([track.vehicle for track in tracks])
     n = len(tracks)
     p_W, q_WB, reference_W, thrust = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.zeros((n, rotors))
-    speed = np.zeros((n, rotors))
+    speed, wind_W = np.zeros((n, rotors)), np.zeros((n, 3))
     p_estimate, q_estimate, estimated = np.empty((n, 3)), np.empty((n, 4)), False
     plans: list[tuple[Array, Array]] = []
+    cables = np.full((n, 2, 3), np.nan)
     for k, track in enumerate(tracks):
         row, share = _row(track.tables["state"].times_us, time)
         rows = track.tables["state"].rows
@@ -234,6 +247,10 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
         if own:
             around = np.array(_held(track, "environment", time), dtype=float)[:, None]
             thrust[k, :own] = _thrusts(here[:, None], around[: len(_environment_fields(track))], track.vehicle)[0]
+        if "environment" in track.tables:
+            wind_W[k] = _held(track, "environment", time)[:3]
+        if track.vehicle.has("slung_load"):
+            cables[k] = _cables(here[:, None], track.vehicle, _cable_holds(track, time))[0]
         reference_W[k] = _at(track, "reference", time)[:3] if "reference" in track.tables else p_W[k]
         p_estimate[k], q_estimate[k] = p_W[k], q_WB[k]
         if "estimate" in track.tables and len(track.tables["estimate"].times_us):
@@ -249,11 +266,12 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
         speed,
         thrust,
         reference_W,
-        np.array(_held(first, "environment", time)[:3], dtype=float) if "environment" in first.tables else np.zeros(3),
+        wind_W,
         (p_estimate, q_estimate) if estimated else None,
         _together(plans, n),
         _recorded_close(first, time),
         chosen,
+        cables,
     )
 
 
@@ -292,8 +310,13 @@ def _held(track: Track, name: str, time: float) -> tuple[float, ...]:
     return tuple(table.rows[_row(table.times_us, time)[0]].tolist())
 
 
+def _cable_holds(track: Track, time: float) -> bool:
+    fields = track.tables["environment"].fields
+    return CABLE_FIELD not in fields or _held(track, "environment", time)[fields.index(CABLE_FIELD)] > 0.5
+
+
 def _environment_fields(track: Track) -> list[str]:
-    return [f for f in track.tables["environment"].fields if not f.startswith(("payload", "cells_left"))]
+    return [f for f in track.tables["environment"].fields if not f.startswith(("payload", "cells_left", CABLE_FIELD))]
 
 
 def _recorded_close(track: Track, time: float) -> Close:

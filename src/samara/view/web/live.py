@@ -96,7 +96,7 @@ class Live:
         self.page = Page(_figures(scenario), f"samara · {scenario.name}", port=port, ground=_ground(scenario))
         try:
             self._add_controls()
-            self.page.scene.add_obstacles(getattr(scenario, "obstacles", ()))
+            self.page.scene.add_solids(scenario.world)
             self._drawer = Drawer(self._draw, self.page.is_ready)
             self._drawer.hand(self._shown(fresh=True))
         except BaseException:

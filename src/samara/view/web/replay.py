@@ -13,6 +13,7 @@ from samara.algebra import ZERO
 from samara.plan.trajectory import Trajectory, hover
 from samara.sim.recorder import LogLine
 from samara.sim.run import Run, Track, load_run
+from samara.sim.world import world_inside
 from samara.view.report import scenario_inside
 from samara.view.style import COLOURS
 from samara.view.web.drawer import Drawer
@@ -126,6 +127,7 @@ class Replay:
                 asked = [track for track in self.tracks if "reference" in track.tables]
                 page.scene.draw_references([_thinned(track.reference_position, len(asked)) for track in asked])
                 page.scene.mark_way(_tasks(self.runs))
+                page.scene.add_solids(world_inside(self.runs[0].attachments))
                 self._drawn_static = True
             page.draw(frame, now, shown.fresh)
             self._status.content = status_html(self._title, shown.time, self.end, shown.words)

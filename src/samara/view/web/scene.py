@@ -14,9 +14,20 @@ import trimesh
 import viser
 
 from samara.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, norm, quat_from_axis_angle, rotate, rotate_inverse
+from samara.physics.contact import Ground
 from samara.physics.multirotor import Vehicle
 from samara.plan.trajectory import Trajectory
-from samara.view.shape import CLOCKWISE, COUNTER_CLOCKWISE, propeller_radius, reach_of, thrust_arrow
+from samara.sim.world import World
+from samara.view.shape import (
+    CLOCKWISE,
+    COUNTER_CLOCKWISE,
+    LOAD,
+    load_radius,
+    propeller_radius,
+    reach_of,
+    thrust_arrow,
+)
+from samara.view.solids import drawn, triangles_of
 from samara.view.style import COLOURS, GRID, INK
 from samara.view.web.frame import Array, Frame
 from samara.view.web.mesh import axes_model, blades, body_axes_model, frame_model, linear, rgb, turn_to
@@ -30,6 +41,7 @@ SLOWED = (
 LONGEST_FRAME = 0.05  # [s] of turning between two pictures
 SHORTEST_ARROW = 1e-4  # [m]
 UP = Vec3(0.0, 0.0, 1.0)
+HUNG_SHARE = 0.45  # of a cable's length that counts as reach, so that what hangs from it is seen
 VIEW = (-3.6, -3.4, 1.9)  # where a camera stands, in reaches from the drone
 FIELD_OF_VIEW = math.radians(40.0)
 SKY, SUN = 1.4, 1.7  # together about π, with which a colour is seen as it is given
@@ -103,6 +115,18 @@ class Scene:
             batched_colors=np.array(linear(INK), dtype=np.uint8),
             opacity=0.55,
         )
+        self._hung = np.array([k for k, figure in enumerate(figures) if figure.vehicle.has("slung_load")], dtype=int)
+        if len(self._hung):
+            self.cables = scene.add_line_segments("/cables", nothing, linear(INK), thickness=2.0, **lines)
+            self.loads = scene.add_batched_meshes_simple(
+                "/loads",
+                *_ball(),
+                np.tile([1.0, 0.0, 0.0, 0.0], (len(self._hung), 1)),
+                np.zeros((len(self._hung), 3)),
+                batched_scales=np.array([load_radius(figures[k].vehicle) for k in self._hung]),
+                batched_colors=np.array(linear(LOAD), dtype=np.uint8),
+                lod="off",
+            )
         self.names = [
             scene.add_label(f"/name {k}", figure.name, anchor="bottom-center", visible=len(figures) > 1)
             for k, figure in enumerate(figures if self.few else ())
@@ -210,14 +234,19 @@ class Scene:
                 still = np.tile([1.0, 0.0, 0.0, 0.0], (len(stops), 1))
                 self._marks.append(self._batch(f"/world/stops {k}", ball, still, np.array(stops, dtype=float), colour))
 
-    def add_obstacles(self, obstacles: Sequence[Any]) -> None:
-        """A sphere for each thing that has a centre and a radius"""
-        for k, each in enumerate(obstacles):
-            centre = getattr(each, "centre_W", getattr(each, "p_W", None))
-            if centre is not None and hasattr(each, "radius"):
-                self.server.scene.add_icosphere(
-                    f"/world/obstacle {k}", radius=float(each.radius), color=rgb(COLOURS[6]), position=tuple(centre)
-                )
+    def add_solids(self, world: World) -> None:
+        """What stands in the world: once, for it does not move"""
+        for name, solid, colour in drawn(world):
+            vertices, faces = triangles_of(solid, (0.0, 0.0, self.ground), 40.0 * self.cell)
+            self.server.scene.add_mesh_simple(
+                f"/world/solid {name}",
+                vertices,
+                faces,
+                color=rgb(colour),
+                flat_shading=True,
+                side="double",
+                opacity=0.5 if isinstance(solid, Ground) else None,
+            )
 
     def _batch(self, name: str, mesh: Any, turns: Array, places: Array, colour: tuple[int, int, int]) -> Any:
         return self.server.scene.add_batched_meshes_simple(
@@ -249,6 +278,9 @@ class Scene:
                 figure.vehicle
             )  # names of drones that fly as one are read all the same
             label.position = place + self._turn(np.array([[0.0, 0.0, height]]))[0]
+        if len(self._hung) and frame.cables_W is not None:
+            self.cables.points = frame.cables_W[self._hung]
+            self.loads.batched_positions = frame.cables_W[self._hung, 1]
         self._show_plan(frame)
         self._show_wind(frame)
 
@@ -272,6 +304,7 @@ class Scene:
             if frame.estimate is None
             else (self._turn(frame.estimate[0]) + shift, attitudes(frame.estimate[1])),
             plan_W=None if frame.plan_W is None else self._turn(frame.plan_W) + shift,
+            cables_W=None if frame.cables_W is None else self._turn(frame.cables_W) + shift,
         )
 
     def _place(self, kind: Kind, frame: Frame, dt: float) -> Array:
@@ -311,15 +344,23 @@ class Scene:
             self.plan.points = np.concatenate(segments)
 
     def _show_wind(self, frame: Frame) -> None:
-        speed = float(np.linalg.norm(frame.wind_W))
-        self.wind.visible = self.wind_label.visible = speed > 0.01
-        if speed > 0.01:
-            middle = frame.p_W[frame.close_index] if self.few else frame.p_W.mean(axis=0)
-            along = frame.wind_W * (self.reach / speed)
-            tip = middle + self._turn(np.array([[0.0, 0.0, 1.2 * self.reach]]))[0] - 0.3 * along
-            start = tip - along * min(0.35 * speed, 3.0)
-            self.wind.points = np.stack([start, tip])[None]
-            self.wind_label.text, self.wind_label.position = f"wind {speed:.1f} m/s", start
+        """An arrow above the drone that is looked at, or above each of a few where they feel different winds"""
+        told = frame.wind_W[frame.close_index] if self.few else frame.wind_W.mean(axis=0)
+        speed = float(np.linalg.norm(told))
+        each = self.few and bool(np.ptp(frame.wind_W, axis=0).max() > 0.01)
+        winds = frame.wind_W if each else told[None]
+        places = frame.p_W if each else frame.p_W[[frame.close_index]] if self.few else frame.p_W.mean(axis=0)[None]
+        strong = np.linalg.norm(winds, axis=1) > 0.01
+        self.wind.visible, self.wind_label.visible = bool(strong.any()), speed > 0.01
+        if strong.any():
+            speeds = np.linalg.norm(winds[strong], axis=1)[:, None]
+            along = winds[strong] * (self.reach / speeds)
+            tips = places[strong] + self._turn(np.array([[0.0, 0.0, 1.2 * self.reach]])) - 0.3 * along
+            starts = tips - along * np.minimum(0.35 * speeds, 3.0)
+            self.wind.points = np.stack([starts, tips], axis=1)
+            shown = int(np.sum(strong[: frame.close_index])) if each else 0
+            if self.wind_label.visible:
+                self.wind_label.text, self.wind_label.position = f"wind {speed:.1f} m/s", starts[shown]
 
     def draw_paths(self, points: Array) -> None:
         """What was flown, (points, n, 3)"""
@@ -380,7 +421,9 @@ class Scene:
         if mode == "onboard":
             return ZERO, Vec3(1.0, 0.0, -0.12) * reach_of(self.figures[chosen].vehicle)
         if mode == "follow":
-            reach = reach_of(self.figures[chosen].vehicle)
+            vehicle = self.figures[chosen].vehicle
+            hung = vehicle["slung_load"].length if vehicle.has("slung_load") else 0.0
+            reach = max(reach_of(vehicle), HUNG_SHARE * hung)
             if not self.few:  # in a swarm, so far off that the neighbours are seen
                 apart = np.linalg.norm(frame.p_W - frame.p_W[chosen], axis=1)
                 reach = max(reach, min(0.3 * float(np.partition(apart, 1)[1]), 20.0 * reach))
@@ -407,6 +450,12 @@ def _alike(figures: Sequence[Figure]) -> list[tuple[Vehicle, str, list[int]]]:
     for k, figure in enumerate(figures):
         kinds.setdefault((figure.vehicle, figure.colour), []).append(k)
     return [(*key, drones) for key, drones in kinds.items()]
+
+
+def _ball() -> tuple[Array, Array]:
+    """A ball of radius 1: vertices and faces."""
+    ball = trimesh.creation.icosphere(subdivisions=2, radius=1.0)
+    return ball.vertices, ball.faces
 
 
 def _blade_colour(spin: float) -> str:

@@ -1,0 +1,316 @@
+"""What a vehicle may have switched on: every optional table of a vehicle file, its record, and the effects it stands for.
+
+Another effect is one more entry at the end of `OPTIONS`. Loader, builder, check, writer and scenario files walk through it.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from samara.physics import drag as drag_effects
+from samara.physics.actuator import SecondOrder
+from samara.physics.arms import ARMS, Arms
+from samara.physics.downwash import DOWNWASH, Downwash
+from samara.physics.drag import Damping, Drag
+from samara.physics.effect import Effect
+from samara.physics.flapping import Flapping
+from samara.physics.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceiling, GroundEffect, opposite_rotors
+from samara.physics.imbalance import IMBALANCE, Imbalance
+from samara.physics.inflow import hover_induced
+from samara.physics.multirotor import Vehicle
+from samara.physics.propulsion import SECOND_ORDER_ACTUATOR
+from samara.physics.propwash import PROPWASH, Propwash
+from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor
+from samara.physics.rotor_air import RotorAir, RotorDrag, blade_numbers
+from samara.physics.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR, ROTOR_DRAG
+from samara.physics.slung_load import SLUNG_LOAD, SlungLoad
+from samara.quantity import Quantity
+from samara.rotor.blade import blade, blade_names
+from samara.rotor.fit import FITTED_ROTORS, TERMS, RotorFit, fit_rotor, rotor_constants
+from samara.trim import hover
+from samara.vehicles.arms import FREQUENCY, arms_numbers, check_arms
+from samara.vehicles.hull import BODY, Hull
+from samara.vehicles.slung_load import check_load, load_numbers
+
+TYPICAL_SOLIDITY = 0.08  # two blades with a mean chord of R/8, as most propellers of 5 to 15 inch have
+HIGHEST_PITCH = 0.6  # [rad]: steeper blades have stalled, and their lift is no longer a straight line
+_TYPICAL_PITCH = 0.5  # [rad]
+_ALIKE = 0.4  # of ln kF: thrusts that a controller may take for each other
+SHAKING_SHARE = 0.01  # of the thrust at any speed: a propeller that was balanced by hand
+
+
+def _as_given(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    return given
+
+
+def _fine(vehicle: Vehicle) -> str | None:
+    return None
+
+
+class Option(NamedTuple):
+    """One optional table. `models` are the effects it may mean, by the text of `key`, or one alone under "".
+
+    `complete(vehicle, given)` makes the record's fields of what was given, and knows what follows from the vehicle without
+    this effect. `check(vehicle)` is one sentence about what cannot be, or None. `texts` and `numbers` are further keys that
+    only `complete` understands. What is not `planned` is left out by planners and predictions. `inflow` tells whether the
+    effect may stand beside an inflow model.
+    """
+
+    record: type[Any]
+    models: Mapping[str, Effect]
+    key: str = "model"
+    complete: Callable[[Vehicle, Mapping[str, Any]], Mapping[str, Any]] = _as_given
+    check: Callable[[Vehicle], str | None] = _fine
+    texts: tuple[str, ...] = ()
+    numbers: Mapping[str, Quantity] = {}
+    planned: bool = True
+    inflow: bool = True
+
+    @property
+    def completes(self) -> bool:
+        """Whether a field without a default may be left to `complete`."""
+        return self.complete is not _as_given
+
+
+def needs_discs(effect: str) -> Callable[[Vehicle], str | None]:
+    """A check that there are rotors, and each has a radius."""
+
+    def check(vehicle: Vehicle) -> str | None:
+        if not vehicle.rotors:
+            return f"{effect} is on and rotors has 0 entries: expected at least one"
+        for i, rotor in enumerate(vehicle.rotors):
+            if not rotor.radius > 0.0:
+                return f"rotors[{i}].radius = {rotor.radius} m: expected a positive number, {effect} needs it"
+        return None
+
+    return check
+
+
+def _beside(vehicle: Vehicle, effect: str, *others: str) -> str | None:
+    """The sentence about another effect that says the same differently."""
+    found = [other for other in others if vehicle.has(other)]
+    if vehicle.structure.inflow is not None and not OPTIONS[effect].inflow:
+        found.append("inflow")
+    if not found:
+        return None
+    return f"{effect} is on beside {found[0]}: expected one of them, both say what moving air does to the rotors"
+
+
+# A rotor's air -----------------------------------------------------------------------------------------------------
+
+
+def _hover_inflow(rotor: Rotor) -> float:
+    """λ_h = v_h/(ΩR), at T = kF Ω²"""
+    return float(hover_induced(rotor.k_thrust, SEA_LEVEL_DENSITY, rotor.radius) / rotor.radius)
+
+
+def typical_solidity(vehicle: Vehicle, lift_slope: float = 5.7) -> float:
+    """σ of the shipped blade of this radius, else 0.08; or as much more as keeps the pitch 3 (2 C_T/σa + λ_h/2) at 0.5 rad"""
+    shipped = [shape for shape, _ in map(blade, blade_names())]
+    found = [TYPICAL_SOLIDITY] * (not vehicle.rotors)
+    for rotor in vehicle.rotors:
+        alike = [shape.solidity for shape in shipped if abs(shape.radius - rotor.radius) < 0.02 * rotor.radius]
+        found.append(alike[0] if alike else TYPICAL_SOLIDITY)
+        least = 1.5 * _hover_inflow(rotor) if rotor.radius > 0.0 else math.inf
+        if least < _TYPICAL_PITCH:
+            turned = blade_numbers(rotor, RotorAir(1.0, lift_slope)).pitch - least
+            found.append(turned / (_TYPICAL_PITCH - least))
+    return max(found)
+
+
+def _air_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The solidity of the blade that is named, or a typical one"""
+    rest = {key: value for key, value in given.items() if key != "blade"}
+    if "solidity" in rest:
+        return rest
+    if "blade" in given:
+        return {"solidity": blade(given["blade"])[0].solidity, **rest}
+    return {"solidity": typical_solidity(vehicle, **rest), **rest}
+
+
+def _check_air(vehicle: Vehicle) -> str | None:
+    found = needs_discs("rotor_air")(vehicle) or _beside(vehicle, "rotor_air", "rotor_drag", "rotor_fit")
+    if found:
+        return found
+    air: RotorAir = vehicle["rotor_air"]
+    for i, rotor in enumerate(vehicle.rotors):
+        numbers = blade_numbers(rotor, air)
+        if numbers.profile < 0.0:
+            least = rotor.k_thrust * rotor.radius * _hover_inflow(rotor)
+            return (
+                f"rotors[{i}].k_torque = {rotor.k_torque:.6g} N m s^2/rad^2: expected at least {least:.6g}, what lifting "
+                f"with its k_thrust costs a disc of radius {rotor.radius:g} m; rotor_air needs it"
+            )
+        if not numbers.pitch <= HIGHEST_PITCH:
+            return (
+                f"rotor_air.solidity = {air.solidity:.6g}: expected blades that lift with a pitch of at most "
+                f"{HIGHEST_PITCH:g} rad; k_thrust and radius of rotors[{i}] ask these for {numbers.pitch:.3g} rad"
+            )
+    return None
+
+
+def _check_drag(vehicle: Vehicle) -> str | None:
+    return needs_discs("rotor_drag")(vehicle) or _beside(vehicle, "rotor_drag", "rotor_air", "rotor_fit")
+
+
+def _flap_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Two blades, and for each its part of the rotor's inertia where that is known"""
+    blades, inertia = given.get("blades", 2.0), min((rotor.inertia for rotor in vehicle.rotors), default=0.0)
+    known = {"blade_inertia": inertia / blades} if inertia > 0.0 and blades else {}
+    return {"blades": blades, **known, **given}
+
+
+def _check_flapping(vehicle: Vehicle) -> str | None:
+    if not vehicle.has("rotor_air"):
+        return "flapping is on and rotor_air is not: expected both, the disc leans in the air that rotor_air knows"
+    if not vehicle["flapping"].hinge_offset < 1.0:
+        return f"flapping.hinge_offset = {vehicle['flapping'].hinge_offset}: expected a part of the radius, below 1"
+    return None
+
+
+def _fit_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The polynomials of the blade that is named, at the mean rotor speed of hover unless another is given"""
+    if "blade" not in given:
+        return given
+    if wrong := needs_discs("rotor_fit")(vehicle):
+        raise ValueError(wrong)
+    if "speed" in given:
+        speed = given["speed"]
+    else:
+        speeds = hover(vehicle)[0].rotor_speed
+        speed = sum(speeds) / len(speeds)
+    return fit_rotor(blade(given["blade"])[0], speed * 30.0 / math.pi, given.get("largest"))._asdict()
+
+
+def _check_fit(vehicle: Vehicle) -> str | None:
+    found = needs_discs("rotor_fit")(vehicle) or _beside(vehicle, "rotor_fit", "rotor_air", "rotor_drag")
+    if found:
+        return found
+    fit: RotorFit = vehicle["rotor_fit"]
+    for field in ("thrust", "power", "in_plane"):
+        if len(getattr(fit, field)) != len(TERMS):
+            return f"rotor_fit.{field} has {len(getattr(fit, field))} numbers: expected {len(TERMS)}, one for each term"
+    if not (fit.thrust[0] > 0.0 and fit.power[0] > 0.0):
+        return f"rotor_fit.thrust begins with {fit.thrust[0]}, power with {fit.power[0]}: expected a rotor that lifts"
+    for i, rotor in enumerate(vehicle.rotors):
+        k_thrust, k_torque = rotor_constants(fit, rotor.radius)
+        if not abs(math.log(k_thrust / rotor.k_thrust)) <= _ALIKE:
+            return (
+                f"rotors[{i}].k_thrust = {rotor.k_thrust:.6g} N s^2/rad^2: expected about {k_thrust:.6g} (and k_torque "
+                f"{k_torque:.6g}), which rotor_fit has at rest; controllers go by k_thrust"
+            )
+    return None
+
+
+# Surfaces near by --------------------------------------------------------------------------------------------------
+
+
+def _ground_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """b is the distance between opposite rotors unless told"""
+    apart = opposite_rotors(vehicle)
+    return {**({"body_distance": apart} if apart > 0.0 else {}), **given}
+
+
+# The rotors' own wake ----------------------------------------------------------------------------------------------
+
+
+def _wash_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An arm of width R/6 under half of every disc, R/4 below it, with a plate's C_D = 1.17, unless told"""
+    radii = [rotor.radius for rotor in vehicle.rotors]
+    usual = (
+        {"drag_area": 1.17 * sum(r * r for r in radii) / 6.0, "distance": sum(radii) / len(radii) / 4.0}
+        if radii
+        else {}
+    )
+    return {**usual, **given}
+
+
+def _check_wash(vehicle: Vehicle) -> str | None:
+    felt = any(vehicle.has(effect) for effect in ("rotor_air", "rotor_fit"))
+    if vehicle["propwash"].gusts > 0.0 and not felt:
+        return (
+            f"propwash.gusts = {vehicle['propwash'].gusts:g} and rotor_air is off: expected rotor_air, through which "
+            "rotors feel gusts, or gusts = 0"
+        )
+    return needs_discs("propwash")(vehicle)
+
+
+# Arms and rotors that shake ----------------------------------------------------------------------------------------
+
+
+def _imbalance_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One number stands for all rotors; without any, each pulls sideways with 1 % of its thrust"""
+    unbalance = given.get("unbalance", tuple(SHAKING_SHARE * rotor.k_thrust for rotor in vehicle.rotors))
+    if isinstance(unbalance, (int, float)):
+        unbalance = (unbalance,) * len(vehicle.rotors)
+    return {**given, "unbalance": unbalance}
+
+
+def _check_imbalance(vehicle: Vehicle) -> str | None:
+    shaken, count = vehicle["imbalance"], len(vehicle.rotors)
+    if not count:
+        return "imbalance is on and rotors has 0 entries: expected at least one"
+    if len(shaken.unbalance) != count:
+        return f"imbalance.unbalance has {len(shaken.unbalance)} numbers: expected {count}, one for each rotor"
+    if not shaken.ripple < 1.0:
+        return f"imbalance.ripple = {shaken.ripple}: expected a part of the thrust, below 1"
+    return None
+
+
+OPTIONS: dict[str, Option] = {
+    "body": Option(Hull, {"": BODY}),
+    "drag": Option(Drag, {"world": drag_effects.WORLD_AXES, "body": drag_effects.BODY_AXES}, key="axes"),
+    "damping": Option(Damping, {"": drag_effects.ANGULAR}),
+    "actuator": Option(SecondOrder, {"": SECOND_ORDER_ACTUATOR}),
+    "rotor_air": Option(
+        RotorAir,
+        {"dynamic": DYNAMIC_AIR, "dynamic_3": DYNAMIC_AIR_3, "momentum": MOMENTUM_AIR},
+        complete=_air_numbers,
+        check=_check_air,
+        texts=("blade",),
+        planned=False,
+        inflow=False,
+    ),
+    "rotor_drag": Option(RotorDrag, {"": ROTOR_DRAG}, check=_check_drag, planned=False),
+    "rotor_fit": Option(
+        RotorFit,
+        {"": FITTED_ROTORS},
+        complete=_fit_numbers,
+        check=_check_fit,
+        texts=("blade",),
+        numbers={"speed": Quantity("rad/s", 1.0, 3000.0)},
+        planned=False,
+        inflow=False,
+    ),
+    "flapping": Option(Flapping, {"": FLAPPING}, complete=_flap_numbers, check=_check_flapping, planned=False),
+    "ground_effect": Option(
+        GroundEffect,
+        {"": GROUND_EFFECT},
+        complete=_ground_numbers,
+        check=needs_discs("ground_effect"),
+        planned=False,
+    ),
+    "ceiling_effect": Option(Ceiling, {"": CEILING_EFFECT}, check=needs_discs("ceiling_effect"), planned=False),
+    "downwash": Option(Downwash, {"": DOWNWASH}, check=needs_discs("downwash"), planned=False),
+    "propwash": Option(Propwash, {"": PROPWASH}, complete=_wash_numbers, check=_check_wash, planned=False),
+    "slung_load": Option(SlungLoad, {"": SLUNG_LOAD}, complete=load_numbers, check=check_load, planned=False),
+    "arms": Option(
+        Arms,
+        {"": ARMS},
+        complete=arms_numbers,
+        check=check_arms,
+        numbers={"frequency": FREQUENCY},
+        planned=False,
+    ),
+    "imbalance": Option(Imbalance, {"": IMBALANCE}, complete=_imbalance_numbers, check=_check_imbalance, planned=False),
+}
+"""By the name of the table, which is the name of the effect, in the order in which a vehicle has them."""
+
+
+def models_of(name: str) -> tuple[Effect, ...]:
+    """The effects that a table of this name may mean; none where there is no such table"""
+    return tuple(OPTIONS[name].models.values()) if name in OPTIONS else ()
+
+
+NOT_PLANNED = frozenset({"pushed", *(name for name, option in OPTIONS.items() if not option.planned)})
+"""Effects that planners and predictions leave out: they depend on rotor speeds, on states of their own, or on others."""

@@ -1,0 +1,21 @@
+"""The body as others may hit it: a ball about its centre of mass. It pushes nothing; `samara.sim.impacts` asks for it."""
+
+from typing import Annotated, NamedTuple
+
+from samara.physics.effect import Effect
+from samara.physics.multirotor import Vehicle
+from samara.quantity import Quantity, Scalar
+
+
+class Hull(NamedTuple):
+    """How far the body reaches from its centre of mass, without arms and rotors."""
+
+    radius: Annotated[Scalar, Quantity("m", 0.0, 1.0)]
+
+
+BODY = Effect("body")
+
+
+def body_radius(vehicle: Vehicle) -> Scalar:
+    """The radius of the vehicle's body; 0 unless its file says one  [m]"""
+    return vehicle["body"].radius if vehicle.has("body") else 0.0

@@ -1,0 +1,319 @@
+"""Downwash in flight: what the lower of two needs more, who presses on whom, and flights of it that can be flown again."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import samara
+from samara.algebra import Quat, Vec3, quat_from_euler, rotate
+from samara.arrays import flatten, unflatten
+from samara.control.named import CONTROLLERS
+from samara.neighbours import sum_over_others
+from samara.physics.downwash import DOWNWASH, Downwash, Exposed, downwash_wrench, jet_of
+from samara.physics.effect import Wrench
+from samara.physics.multirotor import CALM, Environment, at_rest, derivative
+from samara.physics.pushed import PUSHED, pushed_wrench
+from samara.plan import trajectory
+from samara.sim import events
+from samara.sim.events import Event, at
+from samara.sim.fly import fingerprint, fly
+from samara.sim.pushing import Flown, downwash_on
+from samara.sim.replay import replay
+from samara.sim.run import load_run
+from samara.sim.scenario import Drone, Scenario
+from samara.sim.scenario_file import ScenarioError, parse_scenario
+from samara.sim.simulation import Simulation
+from samara.sim.timeline import Rates
+
+APART = 0.5
+PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))
+
+
+def drafty(vehicle="crazyflie"):
+    return samara.switch_on(samara.vehicle(vehicle), "downwash")
+
+
+def above_each_other(places=PLACES[:2], *, vehicle=None, duration=1.0, happening=(), **more):
+    own = drafty() if vehicle is None else vehicle
+    drones = [
+        Drone(
+            f"d{k}", own, trajectory.hover(Vec3(*p)), Vec3(*p), airborne=True, controller=more.get("controller", "pid")
+        )
+        for k, p in enumerate(places)
+    ]
+    return Scenario("stack", tuple(drones), duration, events=tuple(happening), rates=Rates(log=50.0))
+
+
+def thrust_of(track):
+    """Σ kF Ω²  [N]"""
+    return sum(rotor.k_thrust * track.rotor_speed[:, k] ** 2 for k, rotor in enumerate(track.vehicle.rotors))
+
+
+def pushes(track, what="f_W"):
+    """f_W [N] or τ_B [N·m] of what others press with, at every logged time, (m, 3)"""
+    table = track.tables["environment"]
+    held = np.searchsorted(table.times_us, track.tables["state"].times_us, side="right") - 1
+    return np.stack([table[f"pushes[0].{what}.{axis}"] for axis in "xyz"], axis=1)[held]
+
+
+# A push ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_push_moves_a_body_as_newton_and_euler_say():
+    """Δv̇ = (f_W + R f_B)/m, Δω̇ = J⁻¹ τ, two pushes as their sum; a vehicle without the effect feels none."""
+    vehicle = samara.vehicle("iris").with_effect(PUSHED)
+    q_WB = quat_from_euler(0.3, -0.2, 1.0)
+    state, command = at_rest(vehicle, Vec3(0.0, 0.0, 5.0), q_WB), (0.3,) * 4
+    f_B, tau_B, f_W = Vec3(1.0, -2.0, 0.5), Vec3(0.02, 0.01, -0.03), Vec3(0.4, 0.2, -3.0)
+    both = Environment(pushes=(Wrench(f_B, tau_B), Wrench(f_W=f_W)))
+    calm, moved = derivative(state, command, vehicle), derivative(state, command, vehicle, both)
+    gained = np.array(moved.v_W) - np.array(calm.v_W)
+    assert gained * vehicle.mass == pytest.approx(np.array(rotate(q_WB, f_B)) + np.array(f_W), rel=1e-12)
+    inertia = np.array(vehicle.inertia_B).reshape(3, 3)
+    turned = np.array(moved.omega_B) - np.array(calm.omega_B)
+    assert inertia @ turned == pytest.approx(np.array(tau_B), rel=1e-12)
+    assert flatten(derivative(state, command, vehicle, CALM)) == flatten(calm)
+    bare = samara.vehicle("iris")
+    bare_state = at_rest(bare, Vec3(0.0, 0.0, 5.0), q_WB)
+    assert derivative(bare_state, command, bare, both) == derivative(bare_state, command, bare)
+    assert pushed_wrench(()) == Wrench()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_compiled_code_takes_pushes_too(backend):
+    vehicle = drafty("iris")
+    state, command = samara.hover(vehicle)
+    pushed = Environment(pushes=(Wrench(f_W=Vec3(0.0, 1.0, -2.0)), Wrench(tau_B=Vec3(0.01, 0.0, 0.0))))
+    fast = samara.compile(vehicle, backend=backend).step(state, command, 1e-3, environment=pushed)
+    slow = samara.step(state, command, vehicle, dt=1e-3, environment=pushed)
+    assert flatten(fast) == pytest.approx(flatten(slow), rel=1e-12, abs=1e-15)
+    assert fast.v_W.y > 0.0 and fast.omega_B.x > 0.0
+
+
+# One below another -----------------------------------------------------------------------------------------------------
+
+
+def test_the_lower_one_lifts_what_the_jet_presses_with():
+    """ΣT = mg + 4 · ½ C_D πR² (2mg/πb²) e^{−2r²/b²},  b² = (2R)² + (k s)²: the formula by hand, where the lower one settles."""
+    run = fly(above_each_other(duration=12.0, controller="geometric"))
+    lower, upper = run.tracks
+    rotor, weight = lower.vehicle.rotors[0], lower.vehicle.mass * lower.vehicle["gravity"].acceleration
+    s = upper.position[-1, 2] - lower.position[-1, 2]
+    b2 = (2 * rotor.radius) ** 2 + (0.113 * s) ** 2
+    r2 = rotor.r_B.x**2 + rotor.r_B.y**2
+    pressed = 4 * 0.5 * 1.17 * rotor.radius**2 * 2 * weight / b2 * math.exp(-2 * r2 / b2)
+    assert s > APART + 0.05  # this controller has no integral: it sinks until its error lifts
+    assert thrust_of(upper)[-1] == pytest.approx(weight, rel=1e-9)
+    assert -pushes(lower)[-1, 2] == pytest.approx(pressed, rel=1e-4)
+    assert thrust_of(lower)[-1] == pytest.approx(weight + pressed, rel=1e-3)
+    assert 0.1 < pressed / weight < 0.5
+
+
+def test_pushes_are_those_of_the_recorded_states():
+    """Every tick, from the logged states by the physics' own functions, drone by drone."""
+    run = fly(above_each_other(PLACES))
+    for i, track in enumerate(run.tracks):
+        for row in (0, 20, 50):
+            states = [
+                unflatten(at_rest(own.vehicle), iter(own.tables["state"].rows[row].tolist())) for own in run.tracks
+            ]
+            exposed = Exposed(states[i].p_W, states[i].q_WB)
+            felt = [
+                downwash_wrench(exposed, jet_of(other, track.vehicle, CALM), track.vehicle, Downwash())
+                for j, other in enumerate(states)
+                if j != i
+            ]
+            expected = np.sum([list(own.f_W) for own in felt], axis=0)
+            assert pushes(track)[row] == pytest.approx(expected, rel=1e-11, abs=1e-16)
+            turning = np.sum([list(own.tau_B) for own in felt], axis=0)
+            assert pushes(track, "tau_B")[row] == pytest.approx(turning, rel=1e-9, abs=1e-17)
+    assert np.abs(pushes(run.tracks[0], "tau_B")).max() > 1e-5  # the third is not quite above them
+
+
+def test_alone_or_on_top_nothing_changes():
+    """The upper one flies bit for bit as if downwash were off, and so does one who is alone."""
+    with_it, without = (
+        fly(above_each_other(vehicle=own)) for own in (drafty(), samara.vehicle("crazyflie"))
+    )  # fmt: skip
+    assert np.array_equal(with_it["d1"].position, without["d1"].position)
+    assert not np.array_equal(with_it["d0"].position, without["d0"].position)
+    alone = fly(above_each_other(PLACES[:1]))
+    assert np.array_equal(alone.position, without["d0"].position)
+
+
+def test_rotors_that_stand_still_press_on_nobody():
+    scenario = above_each_other(vehicle=drafty("iris"), duration=0.1)
+    lower, upper = scenario.drones
+    resting = replace(upper, airborne=False, armed=False)
+    run = fly(replace(scenario, drones=(lower, resting)))
+    assert np.array_equal(pushes(run.tracks[0]), np.zeros((6, 3)))
+
+
+def test_another_order_of_drones_is_the_same_flight():
+    run = fly(above_each_other(PLACES))
+    turned = fly(above_each_other([PLACES[k] for k in (2, 0, 1)]))
+    for before, after in ((0, 1), (1, 2), (2, 0)):
+        ours, theirs = (own.tables["state"].rows for own in (run.tracks[before], turned.tracks[after]))
+        assert theirs == pytest.approx(ours, rel=1e-9, abs=1e-11)
+
+
+def test_another_vehicle_is_pressed_too_and_one_without_it_is_not():
+    """An Iris above a Crazyflie of another group; the third drone has downwash off, feels nothing and blows at nobody."""
+    places = ((0.0, 0.0, 1.0), (0.0, 0.0, 3.0), (0.0, 0.0, 2.0))
+    mixed = [drafty(), drafty("iris"), samara.vehicle("crazyflie")]
+    scenario = above_each_other(places, duration=0.1)
+    drones = tuple(replace(own, vehicle=vehicle) for own, vehicle in zip(scenario.drones, mixed, strict=True))
+    run = fly(replace(scenario, drones=drones))
+    assert pushes(run.tracks[0])[0, 2] < -0.01
+    assert not pushes(run.tracks[1]).any()
+    assert "pushes[0].f_W.x" not in run.tracks[2].tables["environment"].fields
+    pair = fly(replace(scenario, drones=drones[:2]))
+    assert np.array_equal(pair.tracks[0].position, run.tracks[0].position)
+
+
+def test_a_push_is_held_through_a_regrouping():
+    """A payload between two ticks of the wind makes another group: the environment recorded there keeps its push."""
+    loaded = Event(at(0.105), events.add_payload(0.002, drone="d1"))
+    table = fly(above_each_other(duration=0.2, happening=[loaded])).tracks[0].tables["environment"]
+    row = table.times_us.tolist().index(105_000)
+    assert table["pushes[0].f_W.z"][row] == table["pushes[0].f_W.z"][row - 1] < 0.0
+
+
+# Many -------------------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_that_are_left_out_do_not_matter():
+    """Three hundred drones in a box, tilted as they please: the near pairs' sum against that of all pairs."""
+    vehicle, n, rng = drafty(), 300, np.random.default_rng(1)
+    state = np.repeat(np.array(flatten(samara.hover(vehicle)[0]))[:, None], n, axis=1)
+    state[:3] = rng.uniform(-1.5, 1.5, (3, n))
+    state[6:10] = rng.normal(size=(4, n)) + np.array([[3.0], [0.0], [0.0], [0.0]])
+    state[6:10] /= np.linalg.norm(state[6:10], axis=0)
+    felt = downwash_on([Flown(vehicle, np.arange(n), state, CALM)])[0]
+    moving = unflatten(at_rest(vehicle), iter(state))
+    jets = jet_of(moving, vehicle, CALM)
+    everyone = sum_over_others(
+        lambda mine, jet: downwash_wrench(mine, jet, vehicle, Downwash()), Exposed(moving.p_W, Quat(*state[6:10])), jets
+    )
+    whole = np.stack([*everyone.f_W, *everyone.tau_B])
+    assert (np.abs(whole) > 0.0).mean() > 0.9
+    for ours, theirs in zip(felt, whole, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-11, abs=1e-14 * np.abs(whole[:3]).max())
+
+
+@pytest.mark.long
+def test_a_thousand_fly_with_it():
+    """Ten layers of a hundred: all stay in the air, the top layer feels nothing, those below are pressed."""
+    places = [(0.6 * (k % 10), 0.6 * (k // 10 % 10), 2.0 + 0.8 * (k // 100)) for k in range(1000)]
+    run = fly(above_each_other(places, duration=1.0))
+    felt = np.array([pushes(track)[-1, 2] for track in run.tracks]).reshape(10, 100)
+    assert not run.crashed and (felt[:9] < 0.0).all()
+    assert np.abs(felt[9]).max() < 1e-6 * np.abs(felt[8]).min()
+
+
+@pytest.mark.parametrize("controller", [name for name in CONTROLLERS if name != "ilqr"])
+def test_every_controller_flies_in_it(controller):
+    run = fly(above_each_other(duration=2.0, controller=controller))
+    assert not run.crashed and run.tracks[0].error.max() < 0.35
+
+
+@pytest.mark.long
+def test_ilqr_flies_in_it():
+    run = fly(above_each_other(duration=2.0, controller="ilqr"))
+    assert not run.crashed and run.tracks[0].error.max() < 0.35
+
+
+# Flown again ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "rk45"])
+def test_a_replay_needs_no_neighbours(tmp_path, integrator):
+    """Pushes are recorded with the environment: from the file each drone flies again bit for bit."""
+    scenario = replace(above_each_other(PLACES, duration=0.5), integrator=integrator)
+    run = fly(scenario, out=tmp_path / "run.mcap")
+    again = load_run(tmp_path / "run.mcap")
+    assert again.tracks[0].vehicle == drafty()
+    assert fingerprint(replay(again)) == fingerprint(run) == fingerprint(fly(scenario))
+
+
+def test_a_vehicle_without_it_replays_the_rest(tmp_path):
+    """The motors' powers lie behind the pushes in a recording; another vehicle takes each number by its name."""
+    failing = Event(at(0.3), events.fail_motor(1, drone="d0"))
+    run = fly(above_each_other(duration=0.4, happening=[failing]))
+    bare = samara.vehicle("crazyflie")
+    other = replay(run, vehicle=bare).tracks[0].tables["state"]["rotor_speed"][-1]
+    assert other[1] < 0.1 * other[0]
+    on_top = replay(run, vehicle=bare).tracks[1]
+    assert np.array_equal(on_top.position, run.tracks[1].position)
+
+
+# From a file ------------------------------------------------------------------------------------------------------------
+
+TWO = """
+name = "two"
+duration = 0.1
+{0}
+[[drones]]
+vehicle = "crazyflie"
+start = [0, 0, 1]
+airborne = true
+count = 2
+spacing = [0, 0, 0.5]
+[[drones]]
+name = "block"
+vehicle = "rigid_body_quadrotor"
+start = [0, 0, 5]
+airborne = true
+{1}
+"""
+
+
+def vehicles(top="", bottom=""):
+    return [own.vehicle for own in parse_scenario(TWO.format(top, bottom), "two.toml").drones]
+
+
+def test_a_file_switches_it_on_for_all_that_have_rotors():
+    assert not any(own.has("downwash") for own in vehicles()) and not vehicles("downwash = false")[0].has("downwash")
+    first, second, block = vehicles("downwash = true")
+    assert first is second and first == drafty() and DOWNWASH in first.structure.effects
+    assert block.has("downwash") == bool(block.rotors)
+    given = vehicles(bottom="[downwash]\nspread = 0.2\nbody_area = 0.01")[0]["downwash"]
+    assert given == Downwash(spread=0.2, body_area=0.01)
+
+
+@pytest.mark.parametrize(
+    ("top", "bottom", "sentence"),
+    [
+        ("downwash = 'yes'", "", "downwash = 'yes': expected a table"),
+        ("", "[downwash]\nwidth = 1.0", "downwash.width = 1.0: expected only the keys spread, drag, body_area here"),
+        ("", "[downwash]\nspread = -0.1", "downwash: crazyflie: downwash.spread = -0.1"),
+        ("", "[downwash]\ndrag = 'much'", "downwash.drag = 'much': expected a number"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(top, bottom, sentence):
+    with pytest.raises(ScenarioError) as refused:
+        vehicles(top, bottom)
+    assert sentence in str(refused.value) and "\n" not in str(refused.value)
+    assert str(refused.value).startswith("two.toml: ")
+
+
+def test_rotors_without_a_radius_are_refused(tmp_path):
+    bare = samara.vehicle("crazyflie").replace({"rotors.radius": 0.0})
+    samara.save_vehicle(bare, tmp_path / "bare.toml")
+    text = TWO.format("downwash = true", "").replace('"crazyflie"', '"bare.toml"')
+    with pytest.raises(ScenarioError, match=r"two.toml: downwash: .*radius = 0.0 m: expected a positive number"):
+        parse_scenario(text, "two.toml", folder=tmp_path)
+
+
+def test_no_downwash_costs_nothing(monkeypatch):
+    """Nobody has it: nobody is asked."""
+
+    def asked(*_):
+        raise AssertionError("downwash_on was called")
+
+    monkeypatch.setattr("samara.sim.simulation.downwash_on", asked)
+    simulation = Simulation(above_each_other(vehicle=samara.vehicle("crazyflie"), duration=0.1))
+    simulation.run()
+    assert simulation.bus().drones[0].environment.pushes == ()
