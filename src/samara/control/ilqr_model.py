@@ -28,7 +28,15 @@ STATE, TANGENT = 13, 12  # numbers of a state, and of a small difference between
 
 LEAST_LIFT = 0.2  # of g: the least that a wanted thrust points up with
 
-_NOT_PREDICTED = NOT_PLANNED | {"rotors", "rotor_momentum", "contact", "actuator", "battery", "commanded_wrench", "body"}
+_NOT_PREDICTED = NOT_PLANNED | {
+    "rotors",
+    "rotor_momentum",
+    "contact",
+    "actuator",
+    "battery",
+    "commanded_wrench",
+    "body",
+}
 
 
 class Tangent(NamedTuple):

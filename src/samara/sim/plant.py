@@ -23,7 +23,12 @@ CONTACT_RESOLUTION = 1e-6  # [s]
 SMALLEST_STEP = (
     1e-8  # [s]: what asks for less is a jump of the force, as where a foot begins to slip, and is stepped over
 )
-FELT_AT_HUBS = ("rotor_air", "rotor_drag", "rotor_fit", "flapping")  # the effects that read an environment's `hub_wind_W`
+FELT_AT_HUBS = (
+    "rotor_air",
+    "rotor_drag",
+    "rotor_fit",
+    "flapping",
+)  # the effects that read an environment's `hub_wind_W`
 PUSHES = ("pushed", "downwash")  # those that read its `pushes`
 FIRST_STEP = 1e-4  # [s]
 RTOL, ATOL = 1e-8, 1e-10

@@ -113,11 +113,13 @@ def wind(folder: Path) -> None:
 
 
 def neighbours(folder: Path) -> None:
-    """stack.png, and beside what was measured ground_effect.png and downwash.png"""
+    """stack.png, obstacle_course.png, and beside what was measured ground_effect.png and downwash.png"""
     from samara.sim.fly import fly
     from samara.view.neighbours import draw_downwash, draw_ground_effect, draw_stack
+    from samara.view.render import Film, render
 
     draw_stack(fly("stack"), folder / "stack.png")
+    render(fly("obstacle_course"), folder / "obstacle_course.png", Film(camera="fixed"))
     if tables := _outside(INTERACTION, "ground_effect.png and downwash.png stay"):
         draw_ground_effect(Path(tables), folder / "ground_effect.png")
         draw_downwash(Path(tables), folder / "downwash.png")
