@@ -4,17 +4,23 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # JAX reads these when it is first imported: comparisons to 1e-12 need doubles, and no test needs a GPU.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+REQUIRE_ALL = os.environ.get("SAMARA_REQUIRE_ALL", "0") not in ("", "0")
+
+# No test is about time. Examples are new at every run, but in continuous integration: there a change is judged, not the dice.
+settings.register_profile("samara", deadline=None, derandomize=REQUIRE_ALL)
+settings.load_profile("samara")
 
 
 def do_without(what: str) -> None:
     """Skip the test for want of a tool or file; with SAMARA_REQUIRE_ALL set, as in continuous integration, fail it."""
-    if os.environ.get("SAMARA_REQUIRE_ALL", "0") not in ("", "0"):
+    if REQUIRE_ALL:
         pytest.fail(f"{what}, and SAMARA_REQUIRE_ALL is set", pytrace=False)
     pytest.skip(what)
 
