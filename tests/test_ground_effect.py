@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 import samara
-from samara.algebra import IDENTITY, Quat, Vec3, normalize, quat_from_euler, rotate
+from samara.algebra import IDENTITY, Quat, Vec3, direction, normalize, quat_from_euler, rotate
 from samara.arrays import flatten
 from samara.physics.contact import Ground
 from samara.physics.ground_effect import (
@@ -106,6 +106,25 @@ def test_a_tilted_drone_is_levelled_by_the_ground():
     assert rolled.tau_B.x < -1e-7
     inverted = ratio(vehicle, 0.06, quat_from_euler(math.pi, 0.0, 0.0))[1]
     assert list(inverted.f_B) == pytest.approx([0.0] * 3, abs=1e-15)
+
+
+def test_rolled_over_a_slope_every_rotor_counts_by_the_height_of_its_own_hub():
+    """Σ (R²/4)(r·a)/|r|³ from every image to every hub, by places in the world, beside what the effect says in body axes"""
+    vehicle, q_WB = crazyflie(body_lift=0.0), quat_from_euler(0.3, -0.2, 0.7)
+    ground = Ground(Vec3(1.0, -2.0, 0.5), direction(Vec3(0.1, -0.2, 1.0)))
+    center = ground.point_W + ground.normal_W * 0.07
+    hubs = [np.array(center + rotate(q_WB, rotor.r_B)) for rotor in vehicle.rotors]
+    point, normal, axis = (np.array(x) for x in (ground.point_W, ground.normal_W, rotate(q_WB, Vec3(0.0, 0.0, 1.0))))
+    thrust = samara.hover(vehicle.without_effect("ground_effect"))[0].rotor_speed[0] ** 2 * vehicle.rotors[0].k_thrust
+    gains = []
+    for hub in hubs:
+        away = [hub - (other - 2.0 * np.dot(other - point, normal) * normal) for other in hubs]
+        blown = sum(RADIUS**2 / 4.0 * max(r @ axis, 0.0) / np.linalg.norm(r) ** 3 for r in away)
+        gains.append(thrust * (1.0 / (1.0 - blown) - 1.0))
+    felt = ratio(vehicle, 0.07, q_WB, ground)[1]
+    assert felt.f_B.z == pytest.approx(sum(gains), rel=1e-12)
+    levers = [np.cross(rotor.r_B, (0.0, 0.0, gain)) for rotor, gain in zip(vehicle.rotors, gains, strict=True)]
+    assert list(felt.tau_B) == pytest.approx(list(sum(levers)), rel=1e-11, abs=1e-18)
 
 
 def test_it_fades_and_stays_finite():

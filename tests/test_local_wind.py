@@ -136,6 +136,15 @@ def test_from_one_wind_for_all_to_one_for_each_and_back():
     assert winds[:, 5:10] == pytest.approx(5.0 * power_law(heights, at=10.0, exponent=1 / 7), rel=1e-13)
 
 
+def test_what_disturbs_the_wind_is_added_to_it():
+    """w = 2 + 3 from the instant an action says so, for a wind of all and for one by place"""
+    happening = [Event(at(0.2), lambda setting, bus: setting._replace(wind_disturbance_W=Vec3(3.0, 0.0, -1.0)))]
+    for wind in (Constant(Vec3(2.0, 0.0, 0.0)), PowerLaw(Vec3(2.0, 0.0, 0.0), exponent=0.0)):
+        for track in fly(flock(wind, happening=happening)).tracks:
+            assert track.wind[5].tolist() == [2.0, 0.0, 0.0]
+            assert track.wind[-1].tolist() == [5.0, 0.0, -1.0]
+
+
 # At the hubs ---------------------------------------------------------------------------------------------------------
 
 
