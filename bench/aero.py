@@ -24,7 +24,7 @@ from samara.vehicles.build import switched
 DT = 1e-3
 PER_WIND = 10  # physics steps to each of the wind
 DRYDEN = Dryden(Vec3(5.0, 0.0, 0.0))
-PLAIN = samara.vehicle("crazyflie").without_effect("contact", "damping")
+PLAIN = samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
 BLADES = {"blades": 2.0, "blade_inertia": 2e-9, "hinge_offset": 0.1}
 FULL = switched(PLAIN, {"rotor_air": {"model": "dynamic"}, "flapping": BLADES, "ground_effect": True})
 FULL_3 = switched(PLAIN, {"rotor_air": {"model": "dynamic_3"}, "flapping": BLADES, "ground_effect": True})
@@ -103,7 +103,7 @@ def costs(n: int = 16384) -> list[dict[str, Any]]:
 
     rows = []
     vehicles = {"plain": PLAIN} | {name: switched(PLAIN, effects) for name, effects in EFFECTS.items()}
-    vehicles |= {"ground contact": samara.vehicle("crazyflie").without_effect("damping"), "all of the air": FULL}
+    vehicles |= {"ground contact": samara.vehicle("crazyflie_documented").without_effect("damping"), "all of the air": FULL}
     for name, vehicle in vehicles.items():
         step, templates = flight(vehicle)
         run = compile_scan_llvm(step, templates, dtype="float32", fast=True)

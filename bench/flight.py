@@ -37,7 +37,7 @@ def fastest(scenario: Any, seconds: float, out: Path | None) -> float:
 
 def flights() -> list[dict[str, Any]]:
     """The rows of the bench."""
-    crazyflie = {"duration": SECONDS, "drones.vehicle": "crazyflie"}
+    crazyflie = {"duration": SECONDS, "drones.vehicle": "crazyflie_documented"}
     single, predictive = (
         samara.load_scenario("waypoints", crazyflie | {"drones.controller": name}) for name in ("geometric", "ilqr")
     )

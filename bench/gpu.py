@@ -46,7 +46,7 @@ DEVICES = {  # float32 lanes × boost clock [1/s], and memory [B/s], by the make
     "A100": (108 * 64 * 1.41e9, 1.555e12),
     "4090": (128 * 128 * 2.52e9, 1.008e12),
 }
-FULL = samara.vehicle("crazyflie")
+FULL = samara.vehicle("crazyflie_documented")
 PLAIN = FULL.without_effect("contact", "damping")
 
 

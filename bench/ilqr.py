@@ -35,7 +35,7 @@ def alone() -> list[dict[str, Any]]:
     import samara
     from samara.control.ilqr import ILQR
 
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     state, _ = samara.hover(vehicle)
     target = (1.0, 0.3, 1.5)
     begun = time.perf_counter()
@@ -71,7 +71,7 @@ def batches(count: int = 4096) -> list[dict[str, Any]]:
     import samara
     from samara.control.ilqr import ILQR
 
-    ilqr = ILQR(samara.vehicle("crazyflie"))
+    ilqr = ILQR(samara.vehicle("crazyflie_documented"))
     states, targets = some_problems(count)
     found = []
     for dtype in ("float32", "float64"):
@@ -107,7 +107,7 @@ def against_crocoddyl() -> list[dict[str, Any]]:
     import samara
     from samara.control.ilqr import ILQR
 
-    vehicle = samara.vehicle("crazyflie").without_effect("drag", "damping")
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     state, _ = samara.hover(vehicle)
     target, weights = (1.0, 0.0, 1.5), {"wThrust": 300.0, "wTorque": 0.0, "wSmooth": 0.0}
     found = []
@@ -285,7 +285,7 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
     from samara.control.ilqr_model import DOCUMENTED_LIMITS, model_of
     from samara.control.ilqr_reference import Shaping
 
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     model = model_of(vehicle, dt=DT, limits=DOCUMENTED_LIMITS)
     held = Held(Weights(wTorque=5.3e5), model.hover_input, *model.limits, (), -1.0)
     sizes = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)

@@ -38,7 +38,7 @@ from samara.plan.reference import Reference
 
 HERE = Path(__file__).parent
 DT = 1e-3
-FULL = samara.vehicle("crazyflie")
+FULL = samara.vehicle("crazyflie_documented")
 BENCH = FULL.without_effect("contact", "damping")
 
 
@@ -141,7 +141,7 @@ def latencies() -> list[dict[str, Any]]:
     """A fresh interpreter: importing Samara, and the first compiled step."""
     importing = "import time; t = time.perf_counter(); import samara; print(time.perf_counter() - t)"
     stepping = (
-        "import time; t = time.perf_counter(); import samara; v = samara.vehicle('crazyflie'); s, u = samara.hover(v);"
+        "import time; t = time.perf_counter(); import samara; v = samara.vehicle('crazyflie_documented'); s, u = samara.hover(v);"
         "samara.compile(v, backend='llvm').step(s, u, 1e-3); print(time.perf_counter() - t)"
     )
     rows = []

@@ -107,7 +107,7 @@ def test_commands_stay_within_what_a_command_can_be(name):
 
 def test_a_lag_is_limited_by_its_speeds():
     """T = kF Ω² at both ends of the Crazyflie's motors: 2.592 mN and 0.18 N"""
-    for low, high in thrust_limits(samara.vehicle("crazyflie")):
+    for low, high in thrust_limits(samara.vehicle("crazyflie_documented")):
         assert low == pytest.approx(2.88e-8 * 300.0**2, rel=1e-15)
         assert high == pytest.approx(2.88e-8 * 2500.0**2, rel=1e-15)
 
@@ -123,7 +123,7 @@ def test_a_dc_motor_is_limited_by_its_battery():
 
 def test_the_iris_at_full_duty_ends_at_its_limit():
     """Sag, friction, no-load current and all: the motors run up from rest under full duty, and stay where the limit says."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     state, _ = samara.hover(vehicle)
     speeds = np.array(state.rotor_speed)
     for _ in range(1000):
@@ -297,7 +297,7 @@ def test_an_octorotor_with_a_dead_rotor_still_gives_any_small_wrench_exactly():
         assert np.abs((got - wanted) / scales(vehicle)[:, None]).max() <= 1e-12
 
 
-@pytest.mark.parametrize("name", ["iris", "hexarotor_tilted"])
+@pytest.mark.parametrize("name", ["iris_documented", "hexarotor_tilted"])
 def test_whatever_is_left_is_used_within_its_limits(name):
     """Any set of rotors, down to one alone: finite thrusts, within the limits."""
     vehicle = samara.vehicle(name)
@@ -322,9 +322,9 @@ def test_a_body_driven_by_a_wrench_gets_the_wrench():
 @pytest.mark.parametrize("healthy", [(True,) * 3, (False,) * 4, True])
 def test_health_is_told_rotor_by_rotor(healthy):
     with pytest.raises(
-        ValueError, match=r"healthy = .*: expected True or False for each of the 4 rotors of vehicle 'iris'"
+        ValueError, match=r"healthy = .*: expected True or False for each of the 4 rotors of vehicle 'iris_documented'"
     ):
-        allocation_for(samara.vehicle("iris"), healthy)
+        allocation_for(samara.vehicle("iris_documented"), healthy)
 
 
 @pytest.mark.parametrize("at", range(4))
@@ -335,7 +335,7 @@ def test_what_is_no_number_is_not_made_one(at):
         assert np.isnan(given(wanted, allocation_for(samara.vehicle(name)))).any()
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "iris", "hexarotor_x"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented", "hexarotor_x"])
 def test_it_traces_with_finite_gradients(name):
     """The same thrusts by floats, CasADi and JAX and the same slopes, which are finite also where limits meet."""
     vehicle = samara.vehicle(name)

@@ -115,7 +115,7 @@ def shipped(request, export) -> Exported:
 
 @pytest.fixture
 def iris(export) -> Exported:
-    return export("iris")
+    return export("iris_documented")
 
 
 def places(vehicle: Vehicle) -> list[tuple[State, tuple, Any]]:
@@ -203,7 +203,7 @@ def test_the_linearization_is_the_limit_of_differences(shipped):
     x[3:13] += rng.uniform(-0.4, 0.4, 10)
     x[6:10] /= np.linalg.norm(x[6:10])
     x[13 : 13 + len(shipped.vehicle.rotors)] *= rng.uniform(0.95, 1.05, len(shipped.vehicle.rotors))
-    if shipped.vehicle.name == "iris":
+    if shipped.vehicle.name == "iris_documented":
         x[-2] = 0.43  # half empty, between two entries of the table
     u *= rng.uniform(0.97, 1.03, len(u))
     both = np.concatenate([x, u])
@@ -232,7 +232,7 @@ def test_where_one_flies_makes_no_difference(shipped):
 @pytest.mark.long
 def test_an_optimizing_compiler_changes_nothing(tmp_path):
     """-O2 may use what the language leaves undefined; there is nothing of the kind."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     (tmp_path / "fast").mkdir()
     plain, fast = exported(vehicle, tmp_path, "-O0"), exported(vehicle, tmp_path / "fast", "-O2")
     for state, command, environment in places(vehicle):
@@ -312,7 +312,7 @@ def test_a_number_that_is_not_finite_spreads(iris):
 
 def test_a_vehicle_that_cannot_hover_is_exported_without_it(tmp_path):
     """Off balance, it still has rates."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     ahead = tuple(rotor._replace(r_B=rotor.r_B + Vec3(0.5, 0.0, 0.0)) for rotor in iris.rotors)
     sources = c_sources(iris.replace(rotors=ahead).without_effect("contact"))
     assert "_hover(" not in sources.header + sources.source
@@ -477,7 +477,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(monkeypatch, capsys, tmp_p
     taken = tmp_path / "taken"
     taken.write_text("mine")
     for folder in (taken, taken / "below"):
-        status, out, err = call(monkeypatch, capsys, "export", "c", "--vehicle", "crazyflie", "-o", str(folder))
+        status, out, err = call(monkeypatch, capsys, "export", "c", "--vehicle", "crazyflie_documented", "-o", str(folder))
         assert (status, out) == (2, "")
         assert err.startswith(f"samara: {folder}: cannot be written to (")
         assert err.count("\n") == 1

@@ -77,15 +77,15 @@ def test_the_table_fits_the_terminal(columns, monkeypatch, capsys):
 
 def test_a_file_of_ones_own_is_listed(monkeypatch, capsys, tmp_path):
     """Square brackets are text, not markup; different rotors show the slowest and the fastest."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     leaning = tuple(r._replace(r_B=r.r_B._replace(x=r.r_B.x + 0.03)) for r in iris.rotors)
-    samara.save_vehicle(samara.vehicle("iris", rotors=leaning), tmp_path / "mine.toml")
-    text = (tmp_path / "mine.toml").read_text().replace('name = "iris"', 'name = "iris[red]"')
+    samara.save_vehicle(samara.vehicle("iris_documented", rotors=leaning), tmp_path / "mine.toml")
+    text = (tmp_path / "mine.toml").read_text().replace('name = "iris_documented"', 'name = "iris[red]"')
     (tmp_path / "mine.toml").write_text(text)
     status, out, err = call(monkeypatch, capsys, "vehicles", str(tmp_path / "mine.toml"))
     assert (status, err) == (0, "")
     assert "iris[red]" in out
-    assert "crazyflie" not in out
+    assert "crazyflie_documented" not in out
     slow, fast = (float(speed) for speed in re.findall(r"\b\d{3}\.\d\b", out))
     assert slow < samara.hover(iris)[0].rotor_speed[0] < fast
 
@@ -107,7 +107,7 @@ def test_bad_input_is_one_sentence_and_status_two(arguments, complaint, monkeypa
 def test_a_broken_file_prints_no_half_table(monkeypatch, capsys, tmp_path):
     """All files are read before the first line is printed."""
     (tmp_path / "bad.toml").write_text("schema = 2\n")
-    status, out, err = call(monkeypatch, capsys, "vehicles", "iris", str(tmp_path / "bad.toml"))
+    status, out, err = call(monkeypatch, capsys, "vehicles", "iris_documented", str(tmp_path / "bad.toml"))
     assert (status, out) == (2, "")
     assert err == "samara: bad.toml: schema = 2: this Samara reads up to 1; a newer one wrote it\n"
 

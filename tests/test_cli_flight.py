@@ -69,7 +69,7 @@ def test_replay_and_diff(flown, monkeypatch, capsys, tmp_path):
         0,
         "the same, bit for bit\n",
     )
-    status, out, _ = call(monkeypatch, capsys, "replay", recording, "--plant", "crazyflie_measured")
+    status, out, _ = call(monkeypatch, capsys, "replay", recording, "--plant", "crazyflie")
     assert status == 0
     assert "drone: position" in out and "m RMS" in out
 
@@ -106,7 +106,7 @@ def test_scenarios_and_check(monkeypatch, capsys, tmp_path):
     status, out, _ = call(monkeypatch, capsys, "check", "waypoints", "swarm")
     assert status == 0
     assert out.splitlines()[1] == "swarm: scenario swarm, 20 drones, 0 events, 20 s"
-    (tmp_path / "bad.toml").write_text('duration = "long"\n[[drones]]\nvehicle = "iris"\n')
+    (tmp_path / "bad.toml").write_text('duration = "long"\n[[drones]]\nvehicle = "iris_documented"\n')
     status, out, err = call(monkeypatch, capsys, "check", str(tmp_path / "bad.toml"))
     assert (status, out) == (2, "")
     assert err == "samara: bad.toml: duration = 'long': expected a number above 0 and up to 86400\n"

@@ -11,8 +11,8 @@ from samara.integrate import rk4
 from samara.physics.multirotor import Environment, State, derivative
 from samara.plan.reference import Reference
 
-BENCH = samara.vehicle("crazyflie").without_effect("contact", "damping")
-FULL = samara.vehicle("iris")
+BENCH = samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
+FULL = samara.vehicle("iris_documented")
 
 
 def scattered(vehicle, n: int, seed: int = 0) -> State:
@@ -181,7 +181,7 @@ def test_step_into_works_in_place():
     assert (many == expected).all()
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "iris", "rigid_body_quadrotor"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented", "rigid_body_quadrotor"])
 def test_the_jacobian_is_exact(name):
     """∂x'/∂x and ∂x'/∂u of the real step, by JAX-free central differences in steps that balance rounding and curvature."""
     vehicle = samara.vehicle(name)
@@ -260,7 +260,7 @@ def test_wrong_shapes_and_numbers_get_one_sentence():
     sim = samara.compile(BENCH, backend="llvm")
     state, command = samara.hover(BENCH)
     batch = scattered(BENCH, 5)
-    with pytest.raises(ValueError, match="command has 3 numbers; vehicle 'crazyflie'"):
+    with pytest.raises(ValueError, match="command has 3 numbers; vehicle 'crazyflie_documented'"):
         sim.step(state, command[:3], 1e-3)
     with pytest.raises(ValueError, match=r"command\[2\] is nan"):
         sim.step(state, (0.5, 0.5, float("nan"), 0.5), 1e-3)
@@ -292,7 +292,7 @@ def test_the_effects_that_are_off_are_not_in_the_code():
         body = program_of(lambda s, u: (rk4(lambda x: derivative(x, u, vehicle), s, 1e-3),), state, command)
         return len(body.instructions)
 
-    assert size(BENCH) < 0.4 * size(samara.vehicle("crazyflie"))
+    assert size(BENCH) < 0.4 * size(samara.vehicle("crazyflie_documented"))
     assert leaf_names(samara.hover(BENCH)[0])[-1] == "rotor_speed[3]"
 
 

@@ -103,7 +103,7 @@ def test_a_vehicle_in_wind_at_half_its_friction_limit_does_not_creep(name, secon
     assert moves_when_left_alone(vehicle, seconds, environment, quat_from_euler(0.0, 0.0, 0.0)) < 1e-13
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "hexarotor_x"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "hexarotor_x"])
 def test_the_friction_limit_is_where_the_wind_begins_to_push_the_vehicle_along(name):
     """At 0.9 times the limit friction balances the drag and all forces cancel; at 1.1 times the vehicle is off."""
     vehicle = samara.vehicle(name)
@@ -353,10 +353,10 @@ def test_a_grip_in_the_air_fades_and_stays_a_number_of_normal_size():
 
 def test_document_003_stiffness_is_refused_on_a_crazyflie():
     """k 5000 N/m, c 600 N s/m per point are for 1.5 kg; on 28 g they need dt ≤ 9.78 µs, and the error says so."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     with pytest.raises(samara.VehicleError, match=r"contact\.stiffness = 5000 N/m.*dt <= .* s") as refused:
         samara.build_vehicle(
-            "crazyflie",
+            "crazyflie_documented",
             mass=0.028,
             inertia=(1.4e-5, 1.4e-5, 2.17e-5),
             actuation="wrench",

@@ -10,7 +10,7 @@ from samara.sim.contest import contest, require_thrust
 
 @pytest.fixture(scope="module")
 def entries():
-    return contest(samara.vehicle("iris"), ("geometric", "pid"), trajectory_name="circle", winds=(0.0, 4.0))
+    return contest(samara.vehicle("iris_documented"), ("geometric", "pid"), trajectory_name="circle", winds=(0.0, 4.0))
 
 
 def test_everyone_flies_the_same(entries):
@@ -37,9 +37,9 @@ def test_integral_action_leaves_no_offset_in_the_wind(entries):
 def test_more_wind_than_thrust_is_refused():
     """Document 000's drag of 0.1 N s/m at 10 m/s is 1 N, more than four rotors of 0.18 N give."""
     with pytest.raises(ValueError, match=r"at 2 m/s against a wind of 8 m/s needs 1\.04 N; its rotors give 0\.72 N"):
-        require_thrust(samara.vehicle("crazyflie"), 8.0, 2.0)
+        require_thrust(samara.vehicle("crazyflie_documented"), 8.0, 2.0)
     with pytest.raises(ValueError, match="no trajectory 'spiral'; expected one of figure8, "):
-        contest(samara.vehicle("iris"), ("geometric",), trajectory_name="spiral")
+        contest(samara.vehicle("iris_documented"), ("geometric",), trajectory_name="spiral")
 
 
 def test_samara_compare(monkeypatch, capsys, tmp_path):

@@ -26,7 +26,7 @@ from samara.plan.reference import Reference
 from samara.plan.trajectory import figure8, lissajous
 
 NAMES = tuple(name for name in CONTROLLERS if name != "ilqr")  # which is not traced: see test_ilqr.py
-KINDS = ("crazyflie", "hakoniwa", "hexarotor_tilted", "rigid_body_quadrotor")  # lag, DC motor, tilted rotors, wrench
+KINDS = ("crazyflie_documented", "hakoniwa", "hexarotor_tilted", "rigid_body_quadrotor")  # lag, DC motor, tilted rotors, wrench
 PERIOD = 4e-3
 ORIGIN = Reference(ZERO)
 
@@ -108,7 +108,7 @@ def test_traced_it_gives_the_same_command(name, kind):
 def test_jax_gives_the_same_command(name):
     """And what JAX makes of it; the others are made of the same functions."""
     jax = pytest.importorskip("jax")
-    vehicle, controller = in_air("crazyflie"), built(name, "crazyflie")
+    vehicle, controller = in_air("crazyflie_documented"), built(name, "crazyflie_documented")
     state = at(vehicle)._replace(
         p_W=Vec3(0.3, -0.2, 0.1), q_WB=quat_from_euler(0.2, -0.1, 0.4), omega_B=Vec3(0.4, -0.5, 0.6)
     )
@@ -128,7 +128,7 @@ def test_a_scenario_flies_it_by_name(name):
 
 def test_a_scenario_tells_a_controller_how_often_it_is_called():
     """By name at 125 Hz it flies as the one built for 8 ms, called as a function; as the one built for 4 ms it would not."""
-    vehicle, settings = samara.vehicle("crazyflie"), {"duration": 1.5, "rates.autopilot": 125}
+    vehicle, settings = samara.vehicle("crazyflie_documented"), {"duration": 1.5, "rates.autopilot": 125}
     by_name = samara.fly("hover", controller="pid", settings=settings)
     told, untold = (
         samara.fly("hover", controller=pid(vehicle, period=period), settings=settings) for period in (8e-3, 4e-3)
@@ -140,7 +140,7 @@ def test_a_scenario_tells_a_controller_how_often_it_is_called():
 
 def test_a_batch_flies_as_each_alone():
     """Bitwise, with memory."""
-    vehicle, controller = in_air("crazyflie"), built("pid", "crazyflie")
+    vehicle, controller = in_air("crazyflie_documented"), built("pid", "crazyflie_documented")
     starts = [at(vehicle, (x, 0.0, 0.5 * x)) for x in (0.0, 0.5, 1.0)]
     together = unflatten(starts[0], iter([np.array(row) for row in zip(*map(flatten, starts), strict=True)]))
     many = flown(vehicle, controller, ORIGIN, 1.0, together).final
@@ -150,7 +150,7 @@ def test_a_batch_flies_as_each_alone():
 
 
 def test_what_makes_no_sense_is_told():
-    vehicle = in_air("crazyflie")
+    vehicle = in_air("crazyflie_documented")
     with pytest.raises(ValueError, match=r"no controller 'lqg'; expected one of geometric, pid, mellinger, lqr, indi"):
         controller_named("lqg", vehicle)
     for make in (pid, mellinger, lqr, indi):
@@ -168,7 +168,7 @@ def test_what_makes_no_sense_is_told():
 
 def test_authority_is_what_the_rotors_can_turn_the_body_with():
     """Four rotors, each with T₀ − T_min or T_max − T₀ to give: α = 4 room y/J about x, 4 room kM/kF / J about z"""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     rotor, weight = vehicle.rotors[0], vehicle.mass * vehicle["gravity"].acceleration
     low, high = (rotor.k_thrust * speed**2 for speed in (rotor.motor.speed_min, rotor.motor.speed_max))
     room = min(weight / 4 - low, high - weight / 4)
@@ -180,7 +180,7 @@ def test_authority_is_what_the_rotors_can_turn_the_body_with():
 
 def test_gains_are_those_of_the_lag_or_of_the_strength():
     """The crazyflie's motors are the limit, the iris' thrust: 1.63 times its weight leaves little to turn with."""
-    quick, weak = samara.vehicle("crazyflie"), samara.vehicle("iris")
+    quick, weak = samara.vehicle("crazyflie_documented"), samara.vehicle("iris_documented")
     assert gains_for(quick).attitude.x == pytest.approx(0.35 / 0.025, rel=1e-12)
     strength = min(authority(weak)[:2])
     assert gains_for(weak).attitude.x == pytest.approx(math.sqrt(strength / 0.15), rel=1e-12)
@@ -190,7 +190,7 @@ def test_gains_are_those_of_the_lag_or_of_the_strength():
 
 def test_gains_do_not_know_how_heavy_a_vehicle_is_but_how_strong():
     """Mass, inertia, thrust and torque times ten: the same motion, the same gains. With no thrust to spare they stay finite."""
-    light = samara.vehicle("crazyflie")
+    light = samara.vehicle("crazyflie_documented")
     heavy = light.replace(
         {
             "mass": light.mass * 10.0,
@@ -290,7 +290,7 @@ def test_mellingers_torque_is_his_law_in_matrices():
 # The regulator -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["crazyflie", "hakoniwa", "rigid_body_quadrotor"])
+@pytest.mark.parametrize("kind", ["crazyflie_documented", "hakoniwa", "rigid_body_quadrotor"])
 def test_the_cost_to_go_is_the_cost_that_comes(kind):
     """x₀ᵀPx₀ = Σ xᵀQx + wᵀRw over the flight of the whole nonlinear vehicle, from small errors in everything"""
     vehicle = in_air(kind)
@@ -320,7 +320,7 @@ def test_no_other_gain_is_cheaper():
     """K is where x₀ᵀP_K x₀ has no slope, P_K the cost of w = −Kx by Lyapunov's equation: ten random directions"""
     from scipy.linalg import solve_discrete_lyapunov
 
-    vehicle, rng = in_air("crazyflie"), np.random.default_rng(3)
+    vehicle, rng = in_air("crazyflie_documented"), np.random.default_rng(3)
     design, (x, w) = hover_design(vehicle, PERIOD), scales(vehicle, 16)
     scale = 1.0 / np.sqrt(np.diag(design.cost))
 
@@ -352,9 +352,9 @@ def test_in_the_frame_of_the_reference_it_is_better_than_in_hover():
 
 def test_in_constant_wind_pid_has_no_offset():
     """And its memory is the acceleration that the wind's drag would give."""
-    vehicle = in_air("crazyflie")
+    vehicle = in_air("crazyflie_documented")
     wind = samara.Environment(wind_W=Vec3(1.0, -0.5, 0.3))
-    flight = flown(vehicle, built("pid", "crazyflie"), ORIGIN, 30.0, environment=wind)
+    flight = flown(vehicle, built("pid", "crazyflie_documented"), ORIGIN, 30.0, environment=wind)
     push = np.array([0.1, 0.1, 0.2]) * [1.0, -0.5, 0.3] / vehicle.mass
     assert np.array(flight.final.p_W) == pytest.approx(np.zeros(3), abs=1e-5)
     assert np.array(flight.memory.balance_W) == pytest.approx(-push, rel=1e-4)
@@ -413,7 +413,7 @@ def test_blown_away_for_five_seconds_pid_comes_back_without_overshoot():
 
     3 % of the 2.5 m; with an integral that goes on to its limit it is 14 %.
     """
-    vehicle, controller = in_air("crazyflie"), built("pid", "crazyflie")
+    vehicle, controller = in_air("crazyflie_documented"), built("pid", "crazyflie_documented")
     storm = samara.Environment(wind_W=Vec3(5.0, 0.0, 0.0))
     away = flown(vehicle, controller, ORIGIN, 5.0, environment=storm)
     assert away.final.p_W.x > 2.0
@@ -426,7 +426,7 @@ def test_blown_away_for_five_seconds_pid_comes_back_without_overshoot():
 # Wild starts, failed rotors ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["crazyflie", pytest.param("iris", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["crazyflie_documented", pytest.param("iris_documented", marks=pytest.mark.long)])
 def test_geometric_rights_itself_from_175_degrees(kind):
     """On its back but for 5°: upright within a second and a half, and home."""
     vehicle = in_air(kind)

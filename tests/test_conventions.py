@@ -64,7 +64,7 @@ attitudes = st.tuples(small, small, small).map(lambda angles: quat_from_euler(*a
 
 @pytest.fixture(scope="module")
 def iris():
-    return samara.vehicle("iris")
+    return samara.vehicle("iris_documented")
 
 
 def unit(v):
@@ -299,7 +299,7 @@ def test_positive_current_discharges_the_battery(iris):
 
 def test_a_fast_rotor_charges_only_where_the_controller_lets_it():
     """Back-EMF above the duty's voltage: document 004's motor feeds the battery, I < 0; document 003's does not."""
-    for name, sign in (("hakoniwa", -1.0), ("iris", 0.0)):
+    for name, sign in (("hakoniwa", -1.0), ("iris_documented", 0.0)):
         vehicle = samara.vehicle(name)
         state, _ = samara.hover(vehicle)
         fast = state._replace(rotor_speed=tuple(1.5 * speed for speed in state.rotor_speed))
@@ -308,9 +308,9 @@ def test_a_fast_rotor_charges_only_where_the_controller_lets_it():
 
 
 def test_a_vehicle_without_a_battery_has_no_current():
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     state, command = samara.hover(vehicle)
-    with pytest.raises(ValueError, match="vehicle 'crazyflie' draws no current; expected one with a battery"):
+    with pytest.raises(ValueError, match="vehicle 'crazyflie_documented' draws no current; expected one with a battery"):
         bus_current_a(state, command, vehicle)
 
 

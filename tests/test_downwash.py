@@ -34,7 +34,7 @@ DOWN = Vec3(0.0, 0.0, -1.0)
 
 
 def crazyflie(mass=0.032):
-    return samara.vehicle("crazyflie").replace({"mass": mass, "rotors.radius": RADIUS})
+    return samara.vehicle("crazyflie_documented").replace({"mass": mass, "rotors.radius": RADIUS})
 
 
 def jet_above(height=0.5, thrust=0.3, radius=0.05):
@@ -224,7 +224,7 @@ def test_the_primitive_on_every_scalar():
 
 def test_groups_of_different_drones_press_on_each_other():
     """Two Crazyflies below an iris, as a simulation holds them: by groups, against one pair at a time."""
-    small, large = crazyflie(), samara.vehicle("iris")
+    small, large = crazyflie(), samara.vehicle("iris_documented")
     places = {small: [Vec3(0.0, 0.05, 1.0), Vec3(0.1, 0.0, 1.6)], large: [Vec3(0.02, 0.0, 2.5)]}
     flown, states, number = [], [], 0
     for vehicle, own in places.items():

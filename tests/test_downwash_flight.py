@@ -31,7 +31,7 @@ APART = 0.5
 PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))
 
 
-def drafty(vehicle="crazyflie"):
+def drafty(vehicle="crazyflie_documented"):
     return samara.switch_on(samara.vehicle(vehicle), "downwash")
 
 
@@ -63,7 +63,7 @@ def pushes(track, what="f_W"):
 
 def test_a_push_moves_a_body_as_newton_and_euler_say():
     """Δv̇ = (f_W + R f_B)/m, Δω̇ = J⁻¹ τ, two pushes as their sum; a vehicle without the effect feels none."""
-    vehicle = samara.vehicle("iris").with_effect(PUSHED)
+    vehicle = samara.vehicle("iris_documented").with_effect(PUSHED)
     q_WB = quat_from_euler(0.3, -0.2, 1.0)
     state, command = at_rest(vehicle, Vec3(0.0, 0.0, 5.0), q_WB), (0.3,) * 4
     f_B, tau_B, f_W = Vec3(1.0, -2.0, 0.5), Vec3(0.02, 0.01, -0.03), Vec3(0.4, 0.2, -3.0)
@@ -75,7 +75,7 @@ def test_a_push_moves_a_body_as_newton_and_euler_say():
     turned = np.array(moved.omega_B) - np.array(calm.omega_B)
     assert inertia @ turned == pytest.approx(np.array(tau_B), rel=1e-12)
     assert flatten(derivative(state, command, vehicle, CALM)) == flatten(calm)
-    bare = samara.vehicle("iris")
+    bare = samara.vehicle("iris_documented")
     bare_state = at_rest(bare, Vec3(0.0, 0.0, 5.0), q_WB)
     assert derivative(bare_state, command, bare, both) == derivative(bare_state, command, bare)
     assert pushed_wrench(()) == Wrench()
@@ -83,7 +83,7 @@ def test_a_push_moves_a_body_as_newton_and_euler_say():
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_compiled_code_takes_pushes_too(backend):
-    vehicle = drafty("iris")
+    vehicle = drafty("iris_documented")
     state, command = samara.hover(vehicle)
     pushed = Environment(pushes=(Wrench(f_W=Vec3(0.0, 1.0, -2.0)), Wrench(tau_B=Vec3(0.01, 0.0, 0.0))))
     fast = samara.compile(vehicle, backend=backend).step(state, command, 1e-3, environment=pushed)
@@ -135,7 +135,7 @@ def test_pushes_are_those_of_the_recorded_states():
 def test_alone_or_on_top_nothing_changes():
     """The upper one flies bit for bit as if downwash were off, and so does one who is alone."""
     with_it, without = (
-        fly(above_each_other(vehicle=own)) for own in (drafty(), samara.vehicle("crazyflie"))
+        fly(above_each_other(vehicle=own)) for own in (drafty(), samara.vehicle("crazyflie_documented"))
     )  # fmt: skip
     assert np.array_equal(with_it["d1"].position, without["d1"].position)
     assert not np.array_equal(with_it["d0"].position, without["d0"].position)
@@ -144,7 +144,7 @@ def test_alone_or_on_top_nothing_changes():
 
 
 def test_rotors_that_stand_still_press_on_nobody():
-    scenario = above_each_other(vehicle=drafty("iris"), duration=0.1)
+    scenario = above_each_other(vehicle=drafty("iris_documented"), duration=0.1)
     lower, upper = scenario.drones
     resting = replace(upper, airborne=False, armed=False)
     run = fly(replace(scenario, drones=(lower, resting)))
@@ -162,7 +162,7 @@ def test_another_order_of_drones_is_the_same_flight():
 def test_another_vehicle_is_pressed_too_and_one_without_it_is_not():
     """An Iris above a Crazyflie of another group; the third drone has downwash off, feels nothing and blows at nobody."""
     places = ((0.0, 0.0, 1.0), (0.0, 0.0, 3.0), (0.0, 0.0, 2.0))
-    mixed = [drafty(), drafty("iris"), samara.vehicle("crazyflie")]
+    mixed = [drafty(), drafty("iris_documented"), samara.vehicle("crazyflie_documented")]
     scenario = above_each_other(places, duration=0.1)
     drones = tuple(replace(own, vehicle=vehicle) for own, vehicle in zip(scenario.drones, mixed, strict=True))
     run = fly(replace(scenario, drones=drones))
@@ -242,7 +242,7 @@ def test_a_vehicle_without_it_replays_the_rest(tmp_path):
     """The motors' powers lie behind the pushes in a recording; another vehicle takes each number by its name."""
     failing = Event(at(0.3), events.fail_motor(1, drone="d0"))
     run = fly(above_each_other(duration=0.4, happening=[failing]))
-    bare = samara.vehicle("crazyflie")
+    bare = samara.vehicle("crazyflie_documented")
     other = replay(run, vehicle=bare).tracks[0].tables["state"]["rotor_speed"][-1]
     assert other[1] < 0.1 * other[0]
     on_top = replay(run, vehicle=bare).tracks[1]
@@ -256,7 +256,7 @@ name = "two"
 duration = 0.1
 {0}
 [[drones]]
-vehicle = "crazyflie"
+vehicle = "crazyflie_documented"
 start = [0, 0, 1]
 airborne = true
 count = 2
@@ -300,9 +300,9 @@ def test_what_is_wrong_is_one_sentence(top, bottom, sentence):
 
 
 def test_rotors_without_a_radius_are_refused(tmp_path):
-    bare = samara.vehicle("crazyflie").replace({"rotors.radius": 0.0})
+    bare = samara.vehicle("crazyflie_documented").replace({"rotors.radius": 0.0})
     samara.save_vehicle(bare, tmp_path / "bare.toml")
-    text = TWO.format("downwash = true", "").replace('"crazyflie"', '"bare.toml"')
+    text = TWO.format("downwash = true", "").replace('"crazyflie_documented"', '"bare.toml"')
     with pytest.raises(ScenarioError, match=r"two.toml: downwash: .*radius = 0.0 m: expected a positive number"):
         parse_scenario(text, "two.toml", folder=tmp_path)
 
@@ -314,6 +314,6 @@ def test_no_downwash_costs_nothing(monkeypatch):
         raise AssertionError("downwash_on was called")
 
     monkeypatch.setattr("samara.sim.simulation.downwash_on", asked)
-    simulation = Simulation(above_each_other(vehicle=samara.vehicle("crazyflie"), duration=0.1))
+    simulation = Simulation(above_each_other(vehicle=samara.vehicle("crazyflie_documented"), duration=0.1))
     simulation.run()
     assert simulation.bus().drones[0].environment.pushes == ()

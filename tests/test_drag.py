@@ -105,7 +105,7 @@ def test_only_the_motion_through_the_air_matters(velocity, wind, turn):
 
 def test_a_flight_in_steady_wind_is_the_calm_flight_carried_along():
     """Galileo once more, over two seconds of a tumbling crazyflie: p' = p + wt, v' = v + w, the rest the same."""
-    vehicle = samara.vehicle("crazyflie_measured").without_effect("contact")
+    vehicle = samara.vehicle("crazyflie").without_effect("contact")
     state, command = samara.hover(vehicle)
     command = tuple(u + 0.002 * i for i, u in enumerate(command))
     wind = np.array([3.0, -2.0, 0.5])
@@ -121,7 +121,7 @@ def test_a_flight_in_steady_wind_is_the_calm_flight_carried_along():
 
 def test_document_003_wind_push():
     """Air moving north at 5 m/s accelerates a resting vehicle north: for the iris, 0.05 · 5 / 1.5 m/s²."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     state, command = samara.hover(vehicle)
     wind_W = enu_from_ned(Vec3(5.0, 0.0, 0.0))
     push_ned = ned_from_enu(derivative(state, command, vehicle, Environment(wind_W=wind_W)).v_W)
@@ -163,7 +163,7 @@ def test_body_drag_turns_with_the_body_and_world_drag_does_not():
 
 def test_document_000_rates_decay_exponentially():
     """Spinning about one axis the crazyflie loses its rate as e^{−t} about x and y, e^{−2t} about z."""
-    vehicle = samara.vehicle("crazyflie").without_effect("rotors", "gravity", "drag", "contact")
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("rotors", "gravity", "drag", "contact")
     for axis, decay in ((0, 1.0), (1, 1.0), (2, 2.0)):
         omega_B = [0.0, 0.0, 0.0]
         omega_B[axis] = 5.0

@@ -102,7 +102,7 @@ def test_the_parameters_are_the_documents():
 
 def test_the_geometric_engine_is_the_shipped_vehicle():
     """Number for number, but for the ground: the document's engine has no floor."""
-    assert DroneEngine(allocation="geometric").vehicle == samara.vehicle("crazyflie").without_effect("contact")
+    assert DroneEngine(allocation="geometric").vehicle == samara.vehicle("crazyflie_documented").without_effect("contact")
 
 
 def test_every_parameter_reaches_the_flight():
@@ -158,7 +158,7 @@ def test_the_torque_ratio_is_several_times_the_firmwares():
     assert ratio == pytest.approx(0.0251, abs=5e-5)
     times = [ratio / value for value in firmware.values()]
     assert (min(times), max(times)) == (pytest.approx(3.4, abs=0.05), pytest.approx(4.9, abs=0.05))
-    measured = samara.vehicle("crazyflie_measured").rotors[0]
+    measured = samara.vehicle("crazyflie").rotors[0]
     assert measured.k_torque / measured.k_thrust == pytest.approx(firmware["legacy"], rel=1e-12)
 
 
@@ -242,7 +242,7 @@ def test_faster_clockwise_rotors_turn_the_body_counter_clockwise_only_by_geometr
 
 def test_a_clockwise_rotor_gives_positive_yaw_torque():
     """Errata 000, yaw torque: Newton's third law on rotor 0, which turns clockwise seen from above."""
-    front_left = samara.vehicle("crazyflie").rotors[0]
+    front_left = samara.vehicle("crazyflie_documented").rotors[0]
     assert front_left.spin == -1
     assert rotor_wrench(RotorLoad(1.0, 0.025), front_left).tau_B.z == 0.025
 

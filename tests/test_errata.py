@@ -174,7 +174,7 @@ def test_002_a_torque_of_squared_speeds_is_not_a_lag():
 
 def test_003_what_the_document_leaves_out_the_iris_has():
     """Damping c = (.02, .02, .01), rotor angular momentum and friction each act, and are named in the breakdown."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     hovering, command = samara.hover(iris)
     turning = hovering._replace(omega_B=Vec3(1.0, 2.0, 3.0), rotor_speed=(250.0, 213.0, 213.0, 213.0))
     parts = samara.wrench_breakdown(turning, command, iris)
@@ -188,14 +188,14 @@ def test_003_what_the_document_leaves_out_the_iris_has():
 
 def test_each_vehicle_keeps_its_documents_gravity_drag_and_current():
     """g 9.81, 9.81, 9.80665, 9.81; drag along world axes (document 004 takes it as an argument); who may charge."""
-    gravity = {"crazyflie": 9.81, "rigid_body_quadrotor": 9.81, "iris": 9.80665, "hakoniwa": 9.81}
+    gravity = {"crazyflie_documented": 9.81, "rigid_body_quadrotor": 9.81, "iris_documented": 9.80665, "hakoniwa": 9.81}
     vehicles = {name: samara.vehicle(name) for name in gravity}
     for name, vehicle in vehicles.items():
         assert vehicle["gravity"].acceleration == gravity[name]
-    assert vehicles["iris"].rotors[0].motor.current_min == 0.0
+    assert vehicles["iris_documented"].rotors[0].motor.current_min == 0.0
     assert vehicles["hakoniwa"].rotors[0].motor.current_min < -1e6
     turning = {name: _drag_turns_with_the_body(vehicle) for name, vehicle in vehicles.items() if vehicle.has("drag")}
-    assert turning == {"crazyflie": False, "rigid_body_quadrotor": False, "iris": False}
+    assert turning == {"crazyflie_documented": False, "rigid_body_quadrotor": False, "iris_documented": False}
 
 
 def _drag_turns_with_the_body(vehicle):

@@ -199,7 +199,7 @@ EVERY = [TRUTH, noisy_estimator(), delayed_estimator(0.05, 0.01), delayed_estima
 @pytest.mark.parametrize("estimator", EVERY, ids=lambda estimator: estimator.name)
 def test_a_batch_is_each_drone_alone(estimator):
     """Four drones as arrays, and one after the other: to the last bits of sine and cosine."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     still, _ = samara.hover(vehicle)
     height = np.array([1.0, 2.0, 3.0, 4.0])
     fleet = unflatten(still, iter([height + 0.1 * leaf for leaf in flatten(still)]))

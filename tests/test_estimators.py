@@ -34,14 +34,14 @@ from samara.sim.scenario_file import ScenarioError, parse_scenario
 from samara.sim.simulation import Simulation
 from samara.trim import hover
 
-IRIS = samara.vehicle("iris")
+IRIS = samara.vehicle("iris_documented")
 G = IRIS["gravity"].acceleration
 OUTDOORS = tuple(part(name).sensor() for name in ("bmi088", "neo-m9n", "bmp388", "bmm150"))
 FLIGHT = """
 duration = 12.0
 seed = 2
 [[drones]]
-vehicle = "iris"
+vehicle = "iris_documented"
 start = [0, 0, 5]
 airborne = true
 sensors = ["bmi088", "neo-m9n", "bmp388", "bmm150"]
@@ -379,9 +379,9 @@ def test_a_load_picked_up_on_the_way_forgets_nothing():
 
 
 def test_sensors_without_error_leave_the_truth_and_names_are_checked():
-    scenario = parse_scenario('duration = 1.0\n[[drones]]\nvehicle = "iris"\nsensors = ["imu"]\n', "mine.toml")
+    scenario = parse_scenario('duration = 1.0\n[[drones]]\nvehicle = "iris_documented"\nsensors = ["imu"]\n', "mine.toml")
     assert scenario.drones[0].estimator.name == "truth"
-    one = '[[drones]]\nvehicle = "iris"\nsensors = {}\n'
+    one = '[[drones]]\nvehicle = "iris_documented"\nsensors = {}\n'
     for sensors, sentence in (
         ('["bmi088", "bmi088"]', "a name of its own for each; two are called 'imu'"),
         ('[{ part = "bmp388", nose = 1 }]', "drones[0].sensors[0]: bmp388: there is no 'nose'"),
@@ -430,7 +430,7 @@ def test_over_a_hundred_flights_the_filter_is_consistent():
     A hundred drones of one batch, each with parts and a start of its own. Seeds 1 to 6 average 14.8, 14.8, 16.1, 15.1, 15.2 and
     15.4; of these the third is in the band for half of the time only, as one in twenty may.
     """
-    text = FLIGHT.replace("seed = 2", "seed = 5").replace('vehicle = "iris"', 'vehicle = "iris"\ncount = 100')
+    text = FLIGHT.replace("seed = 2", "seed = 5").replace('vehicle = "iris_documented"', 'vehicle = "iris_documented"\ncount = 100')
     simulation = Simulation(parse_scenario(text, "mine.toml", {"duration": 20.0}))
     found, ratios = [], []
     while simulation.advance():

@@ -46,11 +46,11 @@ def with_lag(vehicle, rise=0.05, fall=0.05):
 
 
 CRAFT = {
-    "crazyflie": samara.vehicle("crazyflie"),  # drag in world axes, lag 15 ms
-    "crazyflie_measured": samara.vehicle("crazyflie_measured"),  # drag in body axes, lag 72 ms, inertia not diagonal
-    "iris": with_ideal_battery(samara.vehicle("iris")),  # DC motors, inflow, rotor inertia
-    "iris, lag": with_lag(samara.vehicle("iris")),
-    "iris, uneven lag": with_lag(samara.vehicle("iris"), rise=0.04, fall=0.06),
+    "crazyflie_documented": samara.vehicle("crazyflie_documented"),  # drag in world axes, lag 15 ms
+    "crazyflie": samara.vehicle("crazyflie"),  # drag in body axes, lag 72 ms, inertia not diagonal
+    "iris_documented": with_ideal_battery(samara.vehicle("iris_documented")),  # DC motors, inflow, rotor inertia
+    "iris, lag": with_lag(samara.vehicle("iris_documented")),
+    "iris, uneven lag": with_lag(samara.vehicle("iris_documented"), rise=0.04, fall=0.06),
     "hakoniwa": samara.vehicle("hakoniwa"),  # a reaction to spinning up that takes 93 ms to settle
     "rigid_body_quadrotor": samara.vehicle("rigid_body_quadrotor"),  # driven by a wrench
 }
@@ -87,13 +87,13 @@ def test_flat_commands_alone_fly_the_trajectory(name, trajectory):
 
 def test_what_is_left_is_the_holding_of_the_command():
     """Halving the step quarters the error: held about its middle, a command is right to second order."""
-    coarse, fine = (open_loop_error(CRAFT["crazyflie_measured"], EIGHT, dt=dt) for dt in (2e-3, 1e-3))
+    coarse, fine = (open_loop_error(CRAFT["crazyflie"], EIGHT, dt=dt) for dt in (2e-3, 1e-3))
     assert coarse / fine == pytest.approx(4.0, rel=0.05)
 
 
 def test_a_battery_that_empties_is_not_told_by_the_trajectory():
     """The Iris' own battery loses voltage as it flies; the command of a full one then lifts too little."""
-    assert open_loop_error(samara.vehicle("iris"), EIGHT) > 0.1
+    assert open_loop_error(samara.vehicle("iris_documented"), EIGHT) > 0.1
 
 
 # Derived ---------------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_the_flat_state_moves_as_the_equations_of_motion_say(vehicle):
 
 def test_without_drag_it_is_mellingers_closed_form():
     """f = m (a + g e₃), ω_x = −h·y_B, ω_y = h·x_B with h = (m/T)(j − (z_B·j) z_B) (Mellinger & Kumar 2011)."""
-    vehicle = CRAFT["crazyflie"].without_effect("drag", "damping")
+    vehicle = CRAFT["crazyflie_documented"].without_effect("drag", "damping")
     r = LISSAJOUS.at(7.3)
     state, _ = flat_to_state(r, vehicle)
     x, y, z = matrix_from_quat(state.q_WB).columns
@@ -136,7 +136,7 @@ def test_at_rest_it_is_the_trim():
 
 def test_steady_flight_leans_into_its_drag():
     """On a circle of radius R at speed v the drag's D v is along the way and m v²/R across it: tan of the lean of each."""
-    vehicle, v, R = CRAFT["crazyflie"], 1.2, 2.0
+    vehicle, v, R = CRAFT["crazyflie_documented"], 1.2, 2.0
     ring = circle((0.0, 0.0, 2.0), radius=R, speed=v, laps=math.inf)
     m = flat_motion(flat_output(ring, 30.0), vehicle)
     z = matrix_from_quat(m.state.q_WB).columns[2]
@@ -149,7 +149,7 @@ def test_steady_flight_leans_into_its_drag():
 
 def test_wind_is_the_same_as_moving_through_air():
     """Galileo: hovering in a wind −w asks of the body what flying at w in calm air does."""
-    vehicle, speed = CRAFT["crazyflie_measured"], 2.0
+    vehicle, speed = CRAFT["crazyflie"], 2.0
     ring = circle((0.0, 0.0, 2.0), radius=1e9, speed=speed, laps=math.inf)
     moving = flat_motion(flat_output(ring, 100.0), vehicle)
     wind = CALM._replace(wind_W=ring.at(100.0).v_W * -1.0)
@@ -160,7 +160,7 @@ def test_wind_is_the_same_as_moving_through_air():
 
 def test_drag_in_body_axes_is_solved_for():
     """m a = R f_B + f_W to 1e-13 of the weight, with a drag whose axes differ by a third of the weight at this speed."""
-    vehicle = CRAFT["crazyflie_measured"].with_effect(BODY_AXES, Drag(Vec3(0.02, 0.05, 0.08), ZERO))
+    vehicle = CRAFT["crazyflie"].with_effect(BODY_AXES, Drag(Vec3(0.02, 0.05, 0.08), ZERO))
     time = np.linspace(CRUISING, CRUISING + 4.0, 41)
     state, command = flat_to_state(flat_output(LISSAJOUS, time), vehicle)
     a = np.array(derivative(state, command, vehicle).v_W)
@@ -170,7 +170,7 @@ def test_drag_in_body_axes_is_solved_for():
 
 def test_a_reference_ends_at_the_snap():
     """From it state, torques and rotor speeds are the same; the command of a motor with a lag lacks the crackle."""
-    vehicle, time = CRAFT["crazyflie_measured"], np.linspace(CRUISING, CRUISING + 3.0, 31)
+    vehicle, time = CRAFT["crazyflie"], np.linspace(CRUISING, CRUISING + 3.0, 31)
     whole, short = flat_motion(flat_output(LISSAJOUS, time), vehicle), flat_motion(LISSAJOUS.at(time), vehicle)
     for a, b in zip(flatten((whole.state, whole.tau_B)), flatten((short.state, short.tau_B)), strict=True):
         assert a == pytest.approx(b, rel=1e-9, abs=1e-12)
@@ -244,13 +244,13 @@ def test_what_cannot_be_flown_is_refused():
         (0, 0, 9), amplitude=(0.1, 0, 4), frequency=(1, 1, 1), speed=15.0, laps=math.inf, acceleration=50.0
     )
     with pytest.raises(ValueError, match="would have to pull"):
-        flat_to_state(flat_output(dive, np.linspace(3.0, 5.0, 100)), CRAFT["crazyflie_measured"])
+        flat_to_state(flat_output(dive, np.linspace(3.0, 5.0, 100)), CRAFT["crazyflie"])
     with pytest.raises(ValueError, match="time is not finite"):
         flat_output(EIGHT, math.nan)
     broken = EIGHT.at(6.0)._replace(a_W=Vec3(math.nan, 0.0, 0.0))
     with pytest.raises(ValueError, match="not finite"):
-        flat_to_state(broken, CRAFT["crazyflie"])
-    one = replace(CRAFT["crazyflie"], rotors=CRAFT["crazyflie"].rotors[:3])
+        flat_to_state(broken, CRAFT["crazyflie_documented"])
+    one = replace(CRAFT["crazyflie_documented"], rotors=CRAFT["crazyflie_documented"].rotors[:3])
     with pytest.raises(ValueError, match="is not flat: its rotors"):
         flat_to_state(EIGHT.at(6.0), one)
 

@@ -281,7 +281,7 @@ def test_newton_s_and_euler_s_equations_read_the_same_in_ned_frd(state, f_B, tau
 
 def test_003_check_1_hover_thrust_is_upward_in_ned():
     """Level, q_bn = identity, rotor axis (0, 0, 1) in FRD: F_body.z < 0 and F_ned.z < 0, the whole weight of it."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     state, command = samara.hover(iris)
     q_enu_flu = attitude_enu_flu_from_ned_frd(IDENTITY)
     state = state._replace(q_WB=q_enu_flu)
@@ -294,7 +294,7 @@ def test_003_check_1_hover_thrust_is_upward_in_ned():
 
 def test_003_check_2_air_moving_north_pushes_north():
     """wind_ned = (5, 0, 0) on a vehicle that stands still: v̇ = (d/m) 5 m/s² northwards, d = 0.05 N·s/m, m = 1.5 kg."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     state, command = samara.hover(iris)
     air = samara.CALM._replace(wind_W=enu_from_ned(Vec3(5.0, 0.0, 0.0)))
     calm = derivative(state, command, iris).v_W

@@ -191,7 +191,7 @@ def test_the_controller_traces():
     """One source: through CasADi it gives the same command."""
     from samara.backends.trace import trace
 
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     state, _ = samara.hover(vehicle)
     control = geometric(vehicle)
     reference = Reference(Vec3(0.4, -0.3, 1.5), Vec3(0.1, 0.2, 0.3), yaw=0.3)
@@ -242,7 +242,7 @@ def test_no_iris_is_lost_from_any_start_of_the_hover_task():
     Without priority four in 64 were lost: torque about z took the thrust that roll and pitch needed.
     """
     gym = pytest.importorskip("samara.gym")
-    vehicle = gym.in_free_air(samara.vehicle("iris"))
+    vehicle = gym.in_free_air(samara.vehicle("iris_documented"))
     trim, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     draws = gym.uniform(np.arange(5 * 64, dtype=np.uint64), np.zeros(5 * 64, dtype=np.uint64), 12)
     start = unflatten(trim, iter(gym.start(trim, gym.START[:, None] * draws)))
@@ -251,7 +251,7 @@ def test_no_iris_is_lost_from_any_start_of_the_hover_task():
     assert distance(flight.final.p_W).max() < 0.01
 
 
-@pytest.mark.parametrize(("name", "seconds"), [("crazyflie", 6.0), ("hexarotor_x", 14.0)])
+@pytest.mark.parametrize(("name", "seconds"), [("crazyflie_documented", 6.0), ("hexarotor_x", 14.0)])
 def test_thrown_at_any_attitude_it_comes_home(name, seconds):
     """Upside down or not, turning at up to 5 rad/s about each axis, 2 m away at up to 2 m/s: all 64 end within 5 cm."""
     vehicle = samara.vehicle(name).without_effect("contact")
@@ -270,7 +270,7 @@ def test_thrown_at_any_attitude_it_comes_home(name, seconds):
 
 def test_the_pull_is_cut_to_the_tilt_limit_and_to_what_the_rotors_lift():
     """Vertical first: the rest of the thrust, √(f² − f_z²), or tan 60° of the lift, goes sideways, in the direction wanted."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     allocation, limits = allocation_for(vehicle), FlightLimits()
     most, g = allocation.lift.high / vehicle.mass, 9.80665
     weak = limited_pull(Vec3(30.0, -40.0, g), vehicle, allocation, limits)
@@ -302,7 +302,7 @@ def test_a_far_place_pulls_no_harder_than_a_near_one():
     assert far == pytest.approx((1.8, -2.4, 0.0), rel=1e-12)
     near = Vec3(0.3, -0.2, 0.1)
     assert limited_error(near, strong, allocation, GAINS, slow) == near
-    weak = samara.vehicle("iris")
+    weak = samara.vehicle("iris_documented")
     allocation, gains = allocation_for(weak), gains_for(weak)
     spare = allocation.lift.high / weak.mass - weak["gravity"].acceleration
     far = limited_error(Vec3(0.0, 0.0, -100.0), weak, allocation, gains, FlightLimits())
@@ -326,7 +326,7 @@ def test_it_flies_to_a_far_place_at_the_speed_limit():
 
 def test_a_weak_one_still_stops_in_time():
     """The iris, thrust 1.63 times the weight, sent 15 m down: not a centimetre too far."""
-    vehicle = samara.vehicle("iris").without_effect("contact")
+    vehicle = samara.vehicle("iris_documented").without_effect("contact")
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     flight = flown(vehicle, state, 12.0, Reference(Vec3(0.0, 0.0, -15.0)))
     assert np.asarray(flight.states.p_W.z).min() > -15.01
@@ -338,7 +338,7 @@ def test_a_weak_one_still_stops_in_time():
 
 def test_without_integral_wind_leaves_the_offset_the_spring_says():
     """m ω² e = drag in steady wind; with integral nothing is left, and the memory is the acceleration the drag would give."""
-    vehicle = samara.vehicle("crazyflie").without_effect("contact")
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     wind = samara.Environment(wind_W=Vec3(1.0, -0.5, 0.3))
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     push = np.array([0.1, 0.1, 0.2]) * [1.0, -0.5, 0.3] / vehicle.mass
@@ -362,7 +362,7 @@ def test_the_integral_does_not_wind_up_on_the_way():
 
 def test_what_is_remembered():
     """b ← b − (4/27) ω³ e_p dt, within ±g, and as it was where nothing can be learnt."""
-    vehicle = samara.vehicle("crazyflie").without_effect("contact")
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     state, command = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     assert geometric(vehicle).initial_memory == ()
     patient = geometric(vehicle, integral=True)
@@ -389,7 +389,7 @@ def test_what_is_remembered():
 
 
 def test_limits_that_make_no_sense_are_told():
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     with pytest.raises(ValueError, match=r"period = 0.0 s: expected a positive number"):
         geometric(vehicle, integral=True, period=0.0)
     with pytest.raises(ValueError, match=r"FlightLimits\(tilt=2.0, speed=5.0\): expected a tilt between 0 and π/2 rad"):
@@ -436,7 +436,7 @@ def test_with_a_dead_rotor_it_can_still_be_thrown():
     assert distance(flight.final.p_W) < 0.01
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "iris"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented"])
 def test_four_less_one_spin_and_sink_but_stay_numbers(name):
     """Three rotors of a quad hold no torque about z: it spins up, and one that lifts 1.63 weights with four falls."""
     flight = with_a_dead_rotor(name, 0, 5.0)
@@ -445,7 +445,7 @@ def test_four_less_one_spin_and_sink_but_stay_numbers(name):
     assert flight.final.p_W.z < -0.5
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "crazyflie_measured", "iris"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "crazyflie", "iris_documented"])
 def test_on_a_straight_way_thrust_carries_weight_and_drag(name):
     """At the velocity asked for and without error, m f + d(v) = m g e₃: nothing is left to accelerate with."""
     vehicle, v_W = samara.vehicle(name), Vec3(1.3, -0.7, 0.4)

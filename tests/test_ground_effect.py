@@ -29,7 +29,7 @@ RADIUS, LEGS = 0.0231, 0.03  # of a Crazyflie 2.1: its rotors, and how high they
 
 def crazyflie(mass=0.032, **parameters):
     """A Crazyflie 2.1 with ground effect, of the weight it had in the experiments."""
-    vehicle = samara.vehicle("crazyflie").replace({"mass": mass, "rotors.radius": RADIUS})
+    vehicle = samara.vehicle("crazyflie_documented").replace({"mass": mass, "rotors.radius": RADIUS})
     parameters = {"body_lift": 2.0, "body_distance": opposite_rotors(vehicle)} | parameters
     return vehicle.with_effect(GROUND_EFFECT, GroundEffect(**parameters))
 

@@ -54,7 +54,7 @@ def test_gymnasium_finds_nothing_wrong():
     check_env(Alone(), skip_render_check=True)
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "hexarotor_x"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "hexarotor_x"])
 def test_what_comes_back_is_of_the_declared_spaces(name):
     env = Hover(5, name)
     rotors = len(env.vehicle.rotors)
@@ -177,7 +177,7 @@ def test_starts_are_uniform_and_unrelated():
 # The physics -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "hakoniwa", "hexarotor_tilted"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "hakoniwa", "hexarotor_tilted"])
 def test_the_middle_of_the_action_space_hovers(name):
     """From the trim, action 0 for a second: no drift beyond rounding, and the full reward at every step.
 
@@ -202,7 +202,7 @@ def test_a_step_is_ten_milliseconds_of_the_equations(backend):
     env.step(np.array([[1.0, -1.0, 0.5, 0.0], [0.0] * 4, [9.0, -9.0, 0.5, 0.0]]))
     u0 = (np.sqrt(0.028 * 9.81 / 4.0 / 2.88e-8) - 300.0) / 2200.0  # document 000's Crazyflie
     commands = ((1.0, 2.0 * u0 - 1.0, 0.5 * (1.0 + u0), u0), (u0,) * 4, (1.0, 2.0 * u0 - 1.0, 0.5 * (1.0 + u0), u0))
-    vehicle = samara.vehicle("crazyflie").without_effect("contact")
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     for k, command in enumerate(commands):
         state = unflatten(before, iter(float(leaf[k]) for leaf in flatten(before)))
         for _ in range(5):
@@ -225,7 +225,7 @@ def test_an_observation_is_the_state_a_learner_can_read():
 
 
 def test_reward_is_one_on_the_target_a_half_at_half_a_metre_and_never_negative():
-    at = at_rest(samara.vehicle("crazyflie"))
+    at = at_rest(samara.vehicle("crazyflie_documented"))
     assert gym.reward(at) == 1.0
     assert gym.reward(at._replace(p_W=Vec3(0.3, 0.0, -0.4))) == pytest.approx(0.5, rel=1e-15)
     assert gym.reward(at._replace(v_W=Vec3(0.0, 1.0, 3.0))) == pytest.approx(0.5, rel=1e-15)

@@ -47,7 +47,7 @@ from samara.plan.reference import Reference
 from samara.sim.plant import Plant, place, state_of
 from samara.trim import effectiveness
 
-CRAZYFLIE = samara.vehicle("crazyflie")
+CRAZYFLIE = samara.vehicle("crazyflie_documented")
 HOVER, HOVER_COMMAND = samara.hover(CRAZYFLIE)
 HERE = np.array(HOVER.p_W)
 DIRECTIONS = [np.array(d, dtype=float) for d in itertools.product((-1, 0, 1), repeat=3) if any(d)]
@@ -615,7 +615,7 @@ def test_limits_are_never_passed():
 
 def test_the_limits_are_the_motors():
     """At the largest torque the rotors that give it, and nothing else at hover, run at a limit: one of them, none beyond."""
-    for name in ("crazyflie", "iris", "hexarotor_x"):
+    for name in ("crazyflie_documented", "iris_documented", "hexarotor_x"):
         vehicle = samara.vehicle(name)
         limits, effect = wrench_limits(vehicle), effectiveness(vehicle)[2:]
         weight = vehicle.mass * vehicle["gravity"].acceleration
@@ -705,7 +705,7 @@ def test_every_vehicle_flies_with_it(name):
 
 def test_the_documents_torque_weight_shakes_real_motors():
     """wTorque 5e-4 through the measured 72 ms of lag tumbles; the weight that the lag allows arrives, all else the same."""
-    vehicle, start, way = samara.vehicle("crazyflie_measured"), np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
+    vehicle, start, way = samara.vehicle("crazyflie"), np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
     ends = []
     for weight in (5e-4, usual_torque_weight(vehicle)):
         path = flown(ILQR(vehicle, wTorque=weight), vehicle, start, start + way, 6.0)
@@ -838,7 +838,7 @@ def test_the_result_tells_what_happened(ilqr):
     assert xyzw[6:10] == pytest.approx(np.roll(result.states[5, 6:10], -1), abs=0.0)
     as_state, as_numbers = (ilqr.solve(x, HERE) for x in (State.from_numpy(xyzw, "xyzw"), result.states[5]))
     assert as_state.controls == pytest.approx(as_numbers.controls, abs=0.0)
-    assert "crazyflie" in repr(ilqr)
+    assert "crazyflie_documented" in repr(ilqr)
 
 
 def test_feedback_gains_steer_the_plan_back(patient):
@@ -1042,6 +1042,6 @@ def test_it_follows_a_figure_of_eight_closer_than_the_geometric_controller(speed
     """Through measured drag and motors with lag: less than half the error of the geometric controller."""
     from samara.sim.contest import contest
 
-    geometric, predictive = contest(samara.vehicle("crazyflie_measured"), ("geometric", "ilqr"), speed=speed)
+    geometric, predictive = contest(samara.vehicle("crazyflie"), ("geometric", "ilqr"), speed=speed)
     assert not geometric.crashed and not predictive.crashed
     assert predictive.rmse < 0.5 * geometric.rmse

@@ -213,7 +213,7 @@ duration = 7.0
 
 [[drones]]
 name = "drone"
-vehicle = "iris"
+vehicle = "iris_documented"
 controller = "geometric"
 sensors = ["bmi088"]
 effects = { arms = { frequency = 45.0 }, imbalance = { unbalance = 4e-6 } }

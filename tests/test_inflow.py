@@ -351,8 +351,8 @@ def test_off_is_free_and_on_has_as_many_states_as_it_says():
 
 
 def test_an_inflow_factor_and_rotor_air_exclude_each_other():
-    vehicle = samara.vehicle("iris").with_effect(MOMENTUM_AIR, AIR)
-    state, command = samara.hover(samara.vehicle("iris"))
+    vehicle = samara.vehicle("iris_documented").with_effect(MOMENTUM_AIR, AIR)
+    state, command = samara.hover(samara.vehicle("iris_documented"))
     with pytest.raises(ValueError, match="expected one of them"):
         samara.wrench_breakdown(state._replace(effects=(*state.effects, ())), command, vehicle)
 

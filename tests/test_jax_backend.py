@@ -136,7 +136,7 @@ def closed_loop(vehicle: samara.Vehicle, n: int, steps: int) -> Flight:
 
 def plain_crazyflie() -> samara.Vehicle:
     """Thrust, reaction torque, lag, linear drag: no contact, so that XLA compiles it in seconds."""
-    return samara.vehicle("crazyflie").without_effect("contact", "damping")
+    return samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
 
 
 def worst(a: Any, b: Any) -> float:
@@ -227,7 +227,7 @@ def test_a_zero_met_at_run_time_swallows_no_nan():
     assert np.isnan(end).tolist() == [[False, True, False], [False, True, False]]
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "iris"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented"])
 def test_folding_changes_no_bit(name):
     """Operation by operation, the derivative in folded scalars is that of JAX's own arrays to the last bit: only the sign of
     a zero may change. And both are NumPy's to rounding."""
@@ -337,7 +337,7 @@ def test_a_flight_is_that_of_the_python_loop(dtype, bound):
 
 def test_a_drone_on_the_ground_is_that_of_the_python_loop():
     """All default effects: contact with friction, damping. XLA compiles it without its fusion pass."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     flight = open_loop(vehicle, 3, 20)
     flight.carry[2] = 0.0199  # the feet are 20 mm below the centre of mass
     check_flight(compile_scan_jax, flight, 10, "float64", 4e-15)
@@ -346,7 +346,7 @@ def test_a_drone_on_the_ground_is_that_of_the_python_loop():
 def test_doubles_need_no_switch_and_floats_stay_floats():
     """With JAX's doubles off a float64 scan still is one, to 1e-12; and what is traced as float32 holds no double even
     where JAX has them on."""
-    flight = closed_loop(samara.vehicle("crazyflie"), 1, 1)
+    flight = closed_loop(samara.vehicle("crazyflie_documented"), 1, 1)
     leaves = [[jnp.zeros(1, jnp.float32)] * len(flatten(part)) for part in flight.templates]
     step = flat_body(flight.body, flight.templates, "float32").step
     kinds = {str(x.aval.dtype) for eqn in jax.make_jaxpr(step)(*leaves).jaxpr.eqns for x in eqn.outvars}
@@ -437,7 +437,7 @@ def test_numpy_and_jax_are_all_it_needs():
         import samara
         from samara.backends import jax_scan, pallas, scan
         from samara.control.geometric import geometric
-        vehicle = samara.vehicle("crazyflie")
+        vehicle = samara.vehicle("crazyflie_documented")
         samara.hover(vehicle), geometric(vehicle)
         """,
     )

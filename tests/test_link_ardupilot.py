@@ -76,7 +76,7 @@ def test_pulses_are_outputs():
     assert [output(pulse) for pulse in (0, 900, 1000, 1500, 2000, 2200)] == [0.0, 0.0, 0.0, 0.5, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("vehicle", ["iris", "crazyflie", "hexarotor_x", "octorotor_x"])
+@pytest.mark.parametrize("vehicle", ["iris_documented", "crazyflie_documented", "hexarotor_x", "octorotor_x"])
 def test_each_output_drives_the_rotor_at_its_place(vehicle):
     """ArduPilot's first output is front right and its second on the other side of the centre, in every frame."""
     craft = samara.vehicle(vehicle)
@@ -91,7 +91,7 @@ def test_each_output_drives_the_rotor_at_its_place(vehicle):
 def test_a_frame_ardupilot_has_not_is_one_sentence():
     with pytest.raises(ValueError, match="has 0 rotors; ardupilot is wired for 4, 6, 8"):
         open_link(Autopilot("ardupilot"), samara.vehicle("rigid_body_quadrotor"), print)
-    craft = samara.vehicle("iris")
+    craft = samara.vehicle("iris_documented")
     turned = replace(craft, rotors=tuple(rotor._replace(spin=-rotor.spin) for rotor in craft.rotors))
     with pytest.raises(ValueError, match="turns the other way than ardupilot's; expected counter-clockwise"):
         rotor_of_output(turned, "ardupilot")
@@ -116,7 +116,7 @@ def test_a_whole_flight_through_the_protocol_hovers_within_ten_centimetres(outpu
 
 def opened(said, **options):
     options = {"wait": 5.0, "patience": 1.0, **options}
-    return open_link(Autopilot("ardupilot", **options), samara.vehicle("iris"), lambda level, text: said.append(text))
+    return open_link(Autopilot("ardupilot", **options), samara.vehicle("iris_documented"), lambda level, text: said.append(text))
 
 
 def exchanged(link, steps):

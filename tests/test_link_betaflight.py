@@ -92,7 +92,7 @@ def test_motors_and_raw_pulses_are_read_and_nothing_else():
 
 @pytest.mark.parametrize(("convention", "places"), [("4.6", "FR BL FL BR"), ("2026.12", "BR FR BL FL")])
 def test_motors_are_in_the_order_of_their_version(convention, places):
-    craft = samara.vehicle("iris")
+    craft = samara.vehicle("iris_documented")
     sides = {"F": lambda r: r.x > 0, "B": lambda r: r.x < 0, "R": lambda r: r.y < 0, "L": lambda r: r.y > 0}
     for rotor, place in zip(rotor_of_output(craft, CONVENTIONS[convention].system), places.split(), strict=True):
         assert all(sides[letter](craft.rotors[rotor].r_B) for letter in place)
@@ -169,7 +169,7 @@ def test_one_that_falls_silent_ends_the_flight_with_a_sentence():
 
 def test_only_one_can_fly_and_only_with_four_motors():
     with pytest.raises(ValueError, match="only one can fly at a time"):
-        open_link(Autopilot("betaflight", instance=1), samara.vehicle("iris"), print)
+        open_link(Autopilot("betaflight", instance=1), samara.vehicle("iris_documented"), print)
     with pytest.raises(ValueError, match="Betaflight's simulator has 4 motors"):
         open_link(Autopilot("betaflight"), samara.vehicle("hexarotor_x"), print)
 

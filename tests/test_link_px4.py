@@ -35,7 +35,7 @@ vehicle = "{vehicle}"
 IN_THE_AIR = "yaw_deg = 90.0\nairborne = true\nstart = [0, 0, 1.5]"
 
 
-def scenario(vehicle="iris", duration=1.0, more="", events=()):
+def scenario(vehicle="iris_documented", duration=1.0, more="", events=()):
     own = parse_scenario(MISSION.format(vehicle=vehicle, duration=duration, more=more), "mission.toml")
     return replace(own, events=tuple(events))
 
@@ -53,7 +53,7 @@ def still(time_us=0, **changes):
 
 def test_the_iris_geometry_is_the_one_px4_has_itself():
     """PX4's own airframe none_iris, as its file has it."""
-    numbers = rotor_parameters(samara.vehicle("iris"))
+    numbers = rotor_parameters(samara.vehicle("iris_documented"))
     places = [(0.1515, 0.245, 0.05), (-0.1515, -0.1875, 0.05), (0.1515, -0.245, -0.05), (-0.1515, 0.1875, -0.05)]
     for i, (x, y, km) in enumerate(places):
         told = [numbers[f"CA_ROTOR{i}_{name}"] for name in ("PX", "PY", "PZ", "KM", "AX", "AY", "AZ")]
@@ -61,7 +61,7 @@ def test_the_iris_geometry_is_the_one_px4_has_itself():
     assert numbers["CA_ROTOR_COUNT"] == 4
 
 
-@pytest.mark.parametrize("vehicle", ["iris", "crazyflie", "hexarotor_tilted", "octorotor_x"])
+@pytest.mark.parametrize("vehicle", ["iris_documented", "crazyflie_documented", "hexarotor_tilted", "octorotor_x"])
 def test_px4_computes_the_torque_that_the_plant_feels(vehicle):
     """T (r × a − km a) in FRD from the parameters, against the plant's own B in FLU."""
     craft = samara.vehicle(vehicle)
@@ -83,13 +83,13 @@ def test_one_unit_of_normalized_torque_accelerates_as_px4_scales_its_mixer():
     thrusts = mixer[:, 1] * (2.0 * weight / 4)  # hover at one half: T_full is twice a quarter of the weight
     roll = abs((effectiveness(craft) @ thrusts)[3]) / craft.inertia_B.xx
     assert agility(craft)[0] == pytest.approx(roll, rel=1e-9)
-    assert numbers["MC_ROLLRATE_K"] == pytest.approx(agility(samara.vehicle("iris"))[0] / roll, rel=1e-9)
-    assert px4_parameters(samara.vehicle("iris"))["MC_ROLLRATE_K"] == 1.0
+    assert numbers["MC_ROLLRATE_K"] == pytest.approx(agility(samara.vehicle("iris_documented"))[0] / roll, rel=1e-9)
+    assert px4_parameters(samara.vehicle("iris_documented"))["MC_ROLLRATE_K"] == 1.0
 
 
 def test_fast_sensors_need_parameters_and_slow_ones_none():
-    assert "IMU_INTEG_RATE" not in px4_parameters(samara.vehicle("iris"), 250.0)
-    fast = px4_environment(px4_parameters(samara.vehicle("iris"), 1000.0))
+    assert "IMU_INTEG_RATE" not in px4_parameters(samara.vehicle("iris_documented"), 250.0)
+    fast = px4_environment(px4_parameters(samara.vehicle("iris_documented"), 1000.0))
     assert fast["PX4_PARAM_IMU_INTEG_RATE"] == "1000" and float(fast["PX4_PARAM_IMU_GYRO_RATEMAX"]) >= 1000
     assert fast["PX4_SIM_MODEL"] == "none_iris"
 
@@ -149,7 +149,7 @@ def test_a_turned_imu_is_turned_back():
 
 def opened(said, **options):
     options = {"wait": 10.0, "patience": 1.0, **options}
-    return open_link(Autopilot("px4", **options), samara.vehicle("iris"), lambda level, text: said.append(text))
+    return open_link(Autopilot("px4", **options), samara.vehicle("iris_documented"), lambda level, text: said.append(text))
 
 
 def fly_still(link, steps, first=0, **changes):
@@ -207,7 +207,7 @@ def test_a_whole_flight_through_the_protocol_hovers_within_ten_centimetres():
 
 def test_wind_and_a_dead_motor_reach_a_drone_flown_by_an_autopilot():
     happening = [Event(at(1.0), wind_step((1.5, 0.0, 0.0))), Event(at(1.6), fail_motor(1))]
-    own = flown_by(scenario("iris", 2.2, IN_THE_AIR, happening), Autopilot("px4"))
+    own = flown_by(scenario("iris_documented", 2.2, IN_THE_AIR, happening), Autopilot("px4"))
     peer = Px4Peer(px4_parameters(own.drones[0].vehicle))
     run = samara.fly(own)
     peer.stop()
@@ -217,7 +217,7 @@ def test_wind_and_a_dead_motor_reach_a_drone_flown_by_an_autopilot():
 
 
 def test_a_recording_replays_bit_for_bit_without_the_autopilot(tmp_path):
-    own = flown_by(scenario("iris", 1.5, IN_THE_AIR, [Event(at(1.0), fail_motor(0))]), Autopilot("px4"))
+    own = flown_by(scenario("iris_documented", 1.5, IN_THE_AIR, [Event(at(1.0), fail_motor(0))]), Autopilot("px4"))
     peer = Px4Peer(px4_parameters(own.drones[0].vehicle))
     run = samara.fly(own, out=tmp_path / "run.mcap")
     peer.stop()
@@ -227,7 +227,7 @@ def test_a_recording_replays_bit_for_bit_without_the_autopilot(tmp_path):
 
 
 def test_at_a_thousand_hertz_every_packet_is_answered():
-    own = flown_by(scenario("iris", 1.0), Autopilot("px4", rate=1000.0))
+    own = flown_by(scenario("iris_documented", 1.0), Autopilot("px4", rate=1000.0))
     assert own.rates.autopilot == own.rates.sensor == 1000.0
     peer = Px4Peer(px4_parameters(own.drones[0].vehicle))
     samara.fly(own)
@@ -257,7 +257,7 @@ def test_one_that_answers_only_some_is_told_of_and_flown_on():
     ("trouble", "words"), [("dies", "closed the connection"), ("hangs", "has not answered for 1 s")]
 )
 def test_an_autopilot_that_is_lost_ends_the_flight_with_a_sentence_and_its_recording(trouble, words, tmp_path):
-    own = flown_by(scenario("iris", 3.0), Autopilot("px4", patience=1.0))
+    own = flown_by(scenario("iris_documented", 3.0), Autopilot("px4", patience=1.0))
     peer = Px4Peer(trouble=trouble, trouble_at=200)
     run = samara.fly(own, out=tmp_path / "run.mcap")
     peer.running = False
@@ -269,7 +269,7 @@ def test_an_autopilot_that_is_lost_ends_the_flight_with_a_sentence_and_its_recor
 
 
 def test_with_wait_a_new_autopilot_takes_over_where_the_old_one_died():
-    own = flown_by(scenario("iris", 2.0), Autopilot("px4", on_loss="wait"))
+    own = flown_by(scenario("iris_documented", 2.0), Autopilot("px4", on_loss="wait"))
     said = []
     first, second = Px4Peer(trouble="dies", trouble_at=200), None
 
@@ -355,7 +355,7 @@ def test_a_program_that_ends_at_once_is_told_with_its_last_words(tmp_path):
     program = tmp_path / "px4"
     program.write_text("#!/bin/sh\necho no such airframe\nexit 3\n")
     program.chmod(0o755)
-    run = samara.fly(flown_by(scenario("iris", 1.0), Autopilot("px4", binary=str(program))))
+    run = samara.fly(flown_by(scenario("iris_documented", 1.0), Autopilot("px4", binary=str(program))))
     assert run.problem.endswith("px4 ended with status 3; its last words: no such airframe")
 
 
@@ -363,7 +363,7 @@ def test_a_program_that_ends_at_once_is_told_with_its_last_words(tmp_path):
 
 
 def test_several_drones_have_a_px4_each():
-    own = scenario("iris", 1.0, 'count = 2\nautopilot = "px4"')
+    own = scenario("iris_documented", 1.0, 'count = 2\nautopilot = "px4"')
     assert [drone.autopilot.instance for drone in own.drones] == [0, 1]
     peers = [Px4Peer(port=4560 + k) for k in range(2)]
     run = samara.fly(own)
@@ -375,7 +375,7 @@ def test_several_drones_have_a_px4_each():
 
 def test_events_become_orders_that_are_asked_until_they_are_obeyed():
     happening = [Event(at(0.0), take_off(4.0)), Event(at(4.0), go_to((3.0, 4.0, 5.0))), Event(at(5.0), land())]
-    own = flown_by(scenario("iris", 6.0, events=happening), Autopilot("px4"))
+    own = flown_by(scenario("iris_documented", 6.0, events=happening), Autopilot("px4"))
     peer, ground, said = Px4Peer(), GroundPeer(refusals=2), []
     run = samara.fly(own, tell=said.append)
     peer.stop()
@@ -410,7 +410,7 @@ def test_a_task_of_places_becomes_orders_and_a_circle_none():
 
 
 def test_an_autopilot_gets_the_sensors_it_needs_at_its_rate():
-    own = scenario("iris", 1.0, 'autopilot = { kind = "px4", rate = 500 }\nsensors = ["neo-m9n"]')
+    own = scenario("iris_documented", 1.0, 'autopilot = { kind = "px4", rate = 500 }\nsensors = ["neo-m9n"]')
     drone = own.drones[0]
     assert sorted(sensor.kind for sensor in drone.sensors) == ["barometer", "gps", "imu", "magnetometer"]
     assert own.rates.sensor == own.rates.autopilot == 500.0
@@ -438,8 +438,8 @@ def test_a_wrong_key_is_one_sentence(key, sentence):
 
 
 def test_two_rates_in_one_world_are_refused():
-    text = MISSION.format(vehicle="iris", duration=1.0, more='autopilot = "px4"')
-    text += '[[drones]]\nname = "other"\nvehicle = "iris"\nautopilot = "ardupilot"\n'
+    text = MISSION.format(vehicle="iris_documented", duration=1.0, more='autopilot = "px4"')
+    text += '[[drones]]\nname = "other"\nvehicle = "iris_documented"\nautopilot = "ardupilot"\n'
     with pytest.raises(ScenarioError, match="want their sensors at 250 Hz and 1000 Hz; expected one rate"):
         parse_scenario(text, "two.toml")
 
@@ -451,7 +451,7 @@ def test_parameters_of_ones_own_go_along():
 
 def test_a_failed_sensor_is_silent_on_the_wire():
     happening = [Event(at(0.5), fail_sensor("magnetometer"))]
-    own = flown_by(scenario("iris", 1.0, events=happening), Autopilot("px4"))
+    own = flown_by(scenario("iris_documented", 1.0, events=happening), Autopilot("px4"))
     peer = Px4Peer()
     samara.fly(own)
     peer.stop()

@@ -11,7 +11,7 @@ from samara.physics.multirotor import CALM, at_rest
 from samara.physics.propulsion import rotor_loads
 from samara.trim import hover, thrust_to_weight
 
-VEHICLES = ["iris", "crazyflie", "crazyflie_measured", "hakoniwa", "hexarotor_x", "hexarotor_tilted", "octorotor_x"]
+VEHICLES = ["iris_documented", "crazyflie_documented", "crazyflie", "hakoniwa", "hexarotor_x", "hexarotor_tilted", "octorotor_x"]
 
 
 def steady_thrusts(vehicle, outputs):
@@ -30,7 +30,7 @@ def steady_thrusts(vehicle, outputs):
     return [load.thrust for load in rotor_loads(state, vehicle, CALM)]
 
 
-@pytest.mark.parametrize("name", ["iris", "crazyflie", "hakoniwa", "hexarotor_x"])
+@pytest.mark.parametrize("name", ["iris_documented", "crazyflie_documented", "hakoniwa", "hexarotor_x"])
 def test_thrust_is_linear_in_the_output(name):
     """Each rotor by itself, from a quarter to all of it; slower a motor with an idle speed does not turn."""
     vehicle = samara.vehicle(name)

@@ -37,7 +37,7 @@ TICK = 0.02
 EVERY_TICK = Rates(log=50.0)  # the state at every tick of the wind
 
 
-def flock(wind, heights=(2.0, 10.0, 60.0), *, duration=0.4, vehicle="crazyflie", happening=(), **more):
+def flock(wind, heights=(2.0, 10.0, 60.0), *, duration=0.4, vehicle="crazyflie_documented", happening=(), **more):
     """Drones that hover above each other."""
     own = samara.vehicle(vehicle) if isinstance(vehicle, str) else vehicle
     drones = [
@@ -157,7 +157,7 @@ def hub_winds(track):
 
 def test_every_rotor_feels_the_wind_at_its_hub():
     """Near the ground the log law bends over the size of a drone: each hub has the wind of its own height."""
-    dragged = samara.switch_on(samara.vehicle("iris"), "rotor_drag", coefficient=3e-5)
+    dragged = samara.switch_on(samara.vehicle("iris_documented"), "rotor_drag", coefficient=3e-5)
     scenario = flock(LogLaw(Vec3(9.0, 0.0, 0.0)), (0.5,), vehicle=dragged, duration=1.0)
     track = fly(replace(scenario, wind_at_hubs=True)).tracks[0]
     felt = hub_winds(track)
@@ -172,7 +172,7 @@ def test_every_rotor_feels_the_wind_at_its_hub():
 
 def test_a_gust_is_the_same_at_all_hubs():
     """Dryden says nothing about how gusts look across: level at one height, the hubs feel what the centre feels."""
-    dragged = samara.switch_on(samara.vehicle("iris"), "rotor_drag", coefficient=3e-5)
+    dragged = samara.switch_on(samara.vehicle("iris_documented"), "rotor_drag", coefficient=3e-5)
     track = fly(flock(Dryden(Vec3(5.0, 0.0, 0.0)), (30.0,), vehicle=dragged, wind_at_hubs=True, seed=1)).tracks[0]
     assert hub_winds(track)[:, :, 0] == pytest.approx(np.tile(track.wind[0], (4, 1)), rel=1e-12)
     assert np.ptp(hub_winds(track)[:, 1], axis=0).max() < 1e-3
@@ -236,7 +236,7 @@ ONE_DRONE = """
 name = "blown"
 duration = 0.3
 [[drones]]
-vehicle = "iris"
+vehicle = "iris_documented"
 start = [1, 0, 4]
 airborne = true
 """

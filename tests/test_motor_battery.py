@@ -34,7 +34,7 @@ SMALL = Thevenin(7200.0, (0.0, 1.0), (12.0, 12.0), 0.05, 0.1, 100.0)  # 2 Ah, fl
 
 
 def iris_on_12_volts():
-    return samara.vehicle("iris").with_effect(IDEAL_BATTERY, Ideal(12.0))
+    return samara.vehicle("iris_documented").with_effect(IDEAL_BATTERY, Ideal(12.0))
 
 
 def test_the_iris_thrust_coefficient_lifts_twice_its_weight_at_full_duty():
@@ -44,7 +44,7 @@ def test_the_iris_thrust_coefficient_lifts_twice_its_weight_at_full_duty():
     assert constant == pytest.approx(0.01037967, abs=5e-9)
     thrust = weight / 2.0
     full_speed = (constant * 12.0 / 0.25 - 0.05 * thrust) / (constant**2 / 0.25 + 2e-6)
-    rotor = samara.vehicle("iris").rotors[0]
+    rotor = samara.vehicle("iris_documented").rotors[0]
     assert rotor.motor.constant == pytest.approx(constant, rel=1e-15)
     assert rotor.k_thrust == pytest.approx(thrust / full_speed**2, rel=1e-6)  # the seed gives six digits
     assert rotor.k_thrust / 1.225 == pytest.approx(6.61102e-5, rel=1e-6)
@@ -69,7 +69,7 @@ def test_document_003_hover_speed_duty_and_current():
 
 
 def iris_motor() -> DcMotor:
-    return samara.vehicle("iris").rotors[0].motor
+    return samara.vehicle("iris_documented").rotors[0].motor
 
 
 def test_document_004_hover_speed_and_duty():
@@ -86,7 +86,7 @@ def test_document_004_hover_speed_and_duty():
 @pytest.mark.parametrize("duty", [0.1, 0.5, 1.0])
 def test_a_motor_runs_up_to_the_speed_at_which_its_torques_balance(duty):
     """Left to itself at a constant voltage, the iris motor settles where K(I − I₀) = kM Ω² + bΩ (SciPy's root)."""
-    rotor = samara.vehicle("iris").rotors[0]
+    rotor = samara.vehicle("iris_documented").rotors[0]
     motor = rotor.motor
 
     def balance(speed):
@@ -117,7 +117,7 @@ def test_below_the_dead_zone_nothing_turns():
 
 def test_a_fast_rotor_charges_the_battery_only_where_the_controller_lets_it():
     """Back-EMF above the applied voltage: document 004's motor pushes current back, document 003's blocks it."""
-    for name, sign in (("hakoniwa", -1.0), ("iris", 0.0)):
+    for name, sign in (("hakoniwa", -1.0), ("iris_documented", 0.0)):
         motor = samara.vehicle(name).rotors[0].motor
         current = limited_current(0.2, 12.0, 1.5 * 0.2 * 12.0 / motor.constant, motor)
         assert current == pytest.approx(sign * 0.5 * 0.2 * 12.0 / motor.resistance, rel=1e-13)
@@ -215,7 +215,7 @@ def test_the_rate_limit_turns_the_step_response_into_oscillation_line_oscillatio
 
 def test_an_actuated_vehicle_follows_its_actuators():
     """The rotors hear the actuator's position, not the command: at first nothing, then the damped oscillation of it."""
-    plain = samara.vehicle("crazyflie")
+    plain = samara.vehicle("crazyflie_documented")
     vehicle = plain.with_effect(samara.physics.propulsion.SECOND_ORDER_ACTUATOR, SecondOrder(30.0, 0.7, 1e6))
     state, command = samara.hover(vehicle)
     stepped = tuple(u + 0.1 for u in command)
@@ -247,7 +247,7 @@ def test_document_003_thevenin_case():
 
 def test_the_open_circuit_voltage_goes_through_the_table_of_document_003():
     """SOC 0, .1, .5, .9, 1 → 9, 10.8, 11.4, 12.3, 12.6 V, straight between them, constant beyond (NumPy's interp)."""
-    battery = samara.vehicle("iris")["battery"][0]
+    battery = samara.vehicle("iris_documented")["battery"][0]
     charge = np.linspace(-0.1, 1.1, 1201)
     ours = samara.physics.battery.open_circuit_voltage(charge, battery)
     theirs = np.interp(charge, [0.0, 0.1, 0.5, 0.9, 1.0], [9.0, 10.8, 11.4, 12.3, 12.6])
@@ -288,7 +288,7 @@ def test_warnings_at_15_10_and_5_percent():
 def test_a_disconnected_battery_gives_no_voltage_and_takes_no_current():
     """0 V on the bus; the rotors coast down against air and bearings alone; the charge stays, V1 relaxes over R1 C1."""
     cut = Environment(battery_connected=0.0)
-    for name in ("iris", "hakoniwa"):  # the second could brake by charging, had it a circuit to charge
+    for name in ("iris_documented", "hakoniwa"):  # the second could brake by charging, had it a circuit to charge
         vehicle = samara.vehicle(name)
         state, command = samara.hover(vehicle)
         assert supply_voltage(state, command, vehicle, cut) == 0.0
@@ -297,7 +297,7 @@ def test_a_disconnected_battery_gives_no_voltage_and_takes_no_current():
         assert derivative(state, command, vehicle, cut).rotor_speed[0] == pytest.approx(
             coasting / rotor.inertia, rel=1e-14
         )
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     state, command = samara.hover(vehicle)
     state = with_packs(state, vehicle, BatteryState(0.7, 0.3))
     (rate,) = derivative(state, command, vehicle, cut).effects[vehicle.index("battery")]
@@ -423,12 +423,12 @@ def charging(vehicle):
 
 
 @pytest.mark.parametrize(
-    "change", [lambda vehicle: vehicle, two_batteries, charging], ids=["iris", "two batteries", "charging"]
+    "change", [lambda vehicle: vehicle, two_batteries, charging], ids=["iris_documented", "two batteries", "charging"]
 )
 def test_what_the_battery_gives_is_what_the_rotors_take_and_the_rest_is_heat(change):
     """OCV · I = R0 + R1 + controller + copper + friction + air + d/dt (½ C1 V1² + ½ J Ω²), at every instant of a flight
     that climbs, chops its throttle and climbs again; the limit is the rounding of the largest term."""
-    vehicle = change(samara.vehicle("iris"))
+    vehicle = change(samara.vehicle("iris_documented"))
     state, hovering = samara.hover(vehicle, p_W=(0.0, 0.0, 100.0))
     packs = (BatteryState(0.95, 0.02), BatteryState(0.65, 0.02))
     state = with_packs(state, vehicle, *packs[: len(vehicle["battery"])])
@@ -448,7 +448,7 @@ def test_what_the_battery_gives_is_what_the_rotors_take_and_the_rest_is_heat(cha
 
 def test_the_energy_taken_from_the_battery_is_the_area_under_its_table():
     """Over a whole climb, capacity × ∫ OCV dSOC (from the table) is the time integral of all that was spent (Simpson)."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     state, hovering = samara.hover(vehicle)
     state = with_packs(state, vehicle, BatteryState(0.85, 0.0))
     command = tuple(1.2 * duty for duty in hovering)

@@ -28,7 +28,7 @@ def flown(state, command, vehicle, seconds, environment):
 @pytest.mark.parametrize("actuation", ["normalized", "speed"])
 def test_a_failed_rotor_behind_a_lag_dies_away_exponentially(actuation):
     """Ω = Ω₀ e^{−t/τ}, down through the idle speed and on to 0; its neighbours keep theirs."""
-    shipped = samara.vehicle("crazyflie").without_effect("contact")
+    shipped = samara.vehicle("crazyflie_documented").without_effect("contact")
     motor = shipped.rotors[1].motor
     vehicle = shipped if actuation == "normalized" else in_speeds(shipped)
     state, command = samara.hover(vehicle)
@@ -53,7 +53,7 @@ def in_speeds(vehicle):
 
 def test_a_weak_motor_turns_at_its_part_of_the_speed():
     """Ω → p Ω_cmd, on its own lag."""
-    vehicle = samara.vehicle("crazyflie").without_effect("contact")
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     state, command = samara.hover(vehicle)
     power, motor = 0.8, vehicle.rotors[2].motor
     after = flown(state, command, vehicle, 0.03, Environment(motor_power=(1.0, 1.0, power, 1.0)))
@@ -67,7 +67,7 @@ def test_a_failed_dc_motor_coasts_down_under_its_drag():
 
     Without friction it is 1/Ω = 1/Ω₀ + kQ t/J.
     """
-    iris = samara.vehicle("iris").without_effect("contact")
+    iris = samara.vehicle("iris_documented").without_effect("contact")
     vehicle = dataclasses.replace(iris, structure=dataclasses.replace(iris.structure, inflow=None))
     state, command = samara.hover(vehicle)
     for damping in (vehicle.rotors[0].motor.damping, 1e-14):
@@ -85,7 +85,7 @@ def test_a_failed_dc_motor_coasts_down_under_its_drag():
 
 def test_failed_motors_take_nothing_from_the_battery():
     """With all four failed the bus stands at its open-circuit voltage; with one, as if that one were told nothing."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     state, command = samara.hover(vehicle)
     none_left = Environment(motor_power=(0.0,) * 4)
     assert supply_voltage(state, command, vehicle, none_left) == vehicle["battery"][0].table_voltage[-1] == 12.6
@@ -111,7 +111,7 @@ def test_when_a_rotor_dies_the_body_turns_as_its_missing_torque_says(rotor):
 
     A ball of a body, so that ω × Jω = 0 and the closed form is exact; no other torque acts.
     """
-    shipped = samara.vehicle("crazyflie")
+    shipped = samara.vehicle("crazyflie_documented")
     vehicle = shipped.without_effect("contact", "damping").replace(inertia_B=diagonal(Vec3(2e-5, 2e-5, 2e-5)))
     state, command = samara.hover(vehicle)
     own, tau, t = vehicle.rotors[rotor], vehicle.rotors[rotor].motor.fall, 0.04
@@ -147,8 +147,8 @@ def test_weak_motors_are_trimmed_by_asking_them_for_more(name):
 
 
 def test_a_vehicle_is_not_trimmed_on_a_failed_motor():
-    with pytest.raises(ValueError, match=r"'crazyflie' cannot hover: rotor 2 .* which its motor does not hold"):
-        samara.hover(samara.vehicle("crazyflie"), environment=without(2, 4))
+    with pytest.raises(ValueError, match=r"'crazyflie_documented' cannot hover: rotor 2 .* which its motor does not hold"):
+        samara.hover(samara.vehicle("crazyflie_documented"), environment=without(2, 4))
 
 
 def test_telling_and_obeying_are_inverses():
@@ -159,7 +159,7 @@ def test_telling_and_obeying_are_inverses():
 
 
 @pytest.mark.parametrize(
-    ("backend", "name"), [("python", "crazyflie"), ("llvm", "crazyflie"), ("jax", "crazyflie"), ("llvm", "iris")]
+    ("backend", "name"), [("python", "crazyflie_documented"), ("llvm", "crazyflie_documented"), ("jax", "crazyflie_documented"), ("llvm", "iris_documented")]
 )
 def test_compiled_motors_fail_too(backend, name):
     """A batch in which each drone has lost another motor, in one call: each is the drone stepped alone."""
@@ -188,7 +188,7 @@ def test_a_failed_motor_has_no_column_in_the_linear_model():
 
 
 def test_a_power_too_many_is_told():
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     state, command = samara.hover(vehicle)
     with pytest.raises(ValueError, match=r"motor_power has 3 numbers; expected one for each of 4 motors, or none"):
         derivative(state, command, vehicle, Environment(motor_power=(1.0, 1.0, 1.0)))

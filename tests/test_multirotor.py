@@ -94,7 +94,7 @@ def test_a_body_driven_by_a_wrench_hovers_on_its_weight():
 def test_thrust_to_weight_is_the_square_of_the_speeds():
     """(2500 / 1544.142)² for the crazyflie of document 000"""
     expected = 4.0 * 2.88e-8 * 2500.0**2 / (0.028 * 9.81)
-    assert samara.thrust_to_weight(samara.vehicle("crazyflie")) == pytest.approx(expected, rel=1e-12)
+    assert samara.thrust_to_weight(samara.vehicle("crazyflie_documented")) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_hexarotor_with_tilted_rotors_is_fully_actuated():
@@ -132,14 +132,14 @@ def test_free_fall_is_a_parabola(method):
 
 def test_document_000_gravity_test_needs_drag_and_idle_off():
     """Zero command for 0.1 s: v_z = −0.981 m/s with standing rotors and no drag, and only then (errata)."""
-    vehicle = samara.vehicle("crazyflie").replace({"rotors.motor.speed_min": 0.0}).without_effect("drag")
+    vehicle = samara.vehicle("crazyflie_documented").replace({"rotors.motor.speed_min": 0.0}).without_effect("drag")
     fallen = samara.step(at_rest(vehicle, Vec3(0.0, 0.0, 1.0)), NO_COMMAND, vehicle, 0.1)
     assert fallen.v_W.z == pytest.approx(-0.981, abs=1e-14)
 
 
 def test_document_000_as_it_is_falls_slower_than_its_gravity_test_says():
     """Idling at 300 rad/s in drag 0.2 N s/m: v_z = −(mg − 4 kF Ω²)/d · (1 − e^{−dt/m}) = −0.675 after 0.1 s (errata)."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     state = at_rest(vehicle, Vec3(0.0, 0.0, 1.0))._replace(rotor_speed=(300.0,) * 4)
     for _ in range(100):
         state = samara.step(state, NO_COMMAND, vehicle, 1e-3)
@@ -341,7 +341,7 @@ def test_a_batch_is_its_drones_and_their_order_does_not_matter(name):
 
 def test_a_batch_may_differ_in_its_vehicles_numbers():
     """Mass, thrust coefficient and drag as arrays: each drone flies as its own vehicle would."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     mass, k_thrust = np.array([0.026, 0.028, 0.03]), np.array([2.7e-8, 2.88e-8, 3.0e-8])
     many = vehicle.replace({"mass": mass, "rotors.k_thrust": k_thrust})
     state, command = random_state(vehicle, np.random.default_rng(5))
@@ -419,7 +419,7 @@ def test_ground_far_below_has_no_part_in_the_gradient(name):
 
 @pytest.fixture
 def crazyflie():
-    return samara.vehicle("crazyflie")
+    return samara.vehicle("crazyflie_documented")
 
 
 def test_a_command_that_is_not_a_number_is_refused_by_name(crazyflie):
@@ -477,7 +477,7 @@ def test_in_a_batch_the_drone_is_named_too(crazyflie):
         samara.step(state, (*command[:2], commands, command[3]), crazyflie, 1e-3)
 
 
-@pytest.mark.parametrize(("name", "takes"), [("crazyflie", 4), ("octorotor_x", 8), ("rigid_body_quadrotor", 4)])
+@pytest.mark.parametrize(("name", "takes"), [("crazyflie_documented", 4), ("octorotor_x", 8), ("rigid_body_quadrotor", 4)])
 def test_a_command_of_the_wrong_length_is_refused(name, takes):
     """Names the vehicle, what it takes and what it got."""
     vehicle = samara.vehicle(name)
@@ -496,13 +496,13 @@ def test_an_unknown_method_is_refused_with_the_known_ones(crazyflie):
 def test_a_vehicle_that_cannot_hover_says_why(crazyflie):
     """A rotor missing: the others cannot balance its torque. Too heavy, too light, or an exhausted battery: the motors
     cannot hold the speed it takes, and no trim is made up."""
-    with pytest.raises(ValueError, match="'crazyflie' cannot hover"):
+    with pytest.raises(ValueError, match="'crazyflie_documented' cannot hover"):
         samara.hover(crazyflie.replace(rotors=crazyflie.rotors[:3]))
     for mass in (0.2, 1e-4):  # beyond full and below idle thrust
-        with pytest.raises(ValueError, match=r"'crazyflie' cannot hover: rotor 0 .* motor does not hold \(command"):
+        with pytest.raises(ValueError, match=r"'crazyflie_documented' cannot hover: rotor 0 .* motor does not hold \(command"):
             samara.hover(crazyflie.replace(mass=mass))
-    with pytest.raises(ValueError, match=r"'iris' cannot hover: rotor 0"):
-        samara.hover(samara.vehicle("iris").replace({"battery.resistance": 0.5}))
+    with pytest.raises(ValueError, match=r"'iris_documented' cannot hover: rotor 0"):
+        samara.hover(samara.vehicle("iris_documented").replace({"battery.resistance": 0.5}))
 
 
 def test_thrust_to_weight_below_one_is_told_too(crazyflie):
@@ -516,7 +516,7 @@ def test_thrust_to_weight_below_one_is_told_too(crazyflie):
 
 
 @pytest.mark.parametrize("layout", ["wxyz", "xyzw"])
-@pytest.mark.parametrize("name", ["crazyflie", "iris", "rigid_body_quadrotor"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented", "rigid_body_quadrotor"])
 def test_a_state_survives_the_way_into_an_array_and_back(name, layout):
     """Bit for bit, alone and in a batch, with the states of batteries and contacts; the layout only orders q."""
     vehicle = samara.vehicle(name)
@@ -548,10 +548,10 @@ def test_without_a_vehicle_what_is_left_over_is_rotor_speeds():
 
 def test_arrays_of_the_wrong_size_or_layout_are_refused():
     """What was given and what was expected."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     with pytest.raises(ValueError, match="at least 13 components; got 5"):
         State.from_numpy(np.zeros(5))
-    with pytest.raises(ValueError, match="'crazyflie' has 29 components; got 17"):
+    with pytest.raises(ValueError, match="'crazyflie_documented' has 29 components; got 17"):
         State.from_numpy(np.zeros(17), vehicle=vehicle)
     with pytest.raises(ValueError, match="layout 'zyxw': expected one of wxyz, xyzw"):
         State.from_numpy(np.zeros(17), layout="zyxw")
@@ -559,11 +559,11 @@ def test_arrays_of_the_wrong_size_or_layout_are_refused():
 
 def test_components_have_names():
     """What an error, a column of a table or the axis of a plot calls them."""
-    names = leaf_names(at_rest(samara.vehicle("iris")))
+    names = leaf_names(at_rest(samara.vehicle("iris_documented")))
     assert names[:3] == ["p_W.x", "p_W.y", "p_W.z"]
     assert names[6:10] == ["q_WB.w", "q_WB.x", "q_WB.y", "q_WB.z"]
     assert "rotor_speed[3]" in names
-    assert len(names) == len(set(names)) == len(flatten(at_rest(samara.vehicle("iris"))))
+    assert len(names) == len(set(names)) == len(flatten(at_rest(samara.vehicle("iris_documented"))))
 
 
 # Other numbers -----------------------------------------------------------------------------------------------------
@@ -588,5 +588,5 @@ def test_replace_changes_what_it_names_and_nothing_else(crazyflie):
 @pytest.mark.parametrize("path", ["masss", "rotors.k_thrst", "drag.cubic", "rotors.motor.kv", "wings.span", "mass.x"])
 def test_replace_refuses_a_name_that_is_not_there(crazyflie, path):
     """Names what was asked for and what there is."""
-    with pytest.raises(KeyError, match=rf"'crazyflie' has no parameter '{path}'; expected a field of mass, .*drag"):
+    with pytest.raises(KeyError, match=rf"'crazyflie_documented' has no parameter '{path}'; expected a field of mass, .*drag"):
         crazyflie.replace({path: 1.0})

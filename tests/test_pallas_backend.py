@@ -140,7 +140,7 @@ def test_a_flight_in_a_loop_over_stages_is_that_of_the_python_loop():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_recorded_flight_lowers_to_one_kernel(dtype):
     """Default effects with ground contact, commands at every step, every third state recorded, steps left over."""
-    text = lowered_for_cuda(open_loop(samara.vehicle("crazyflie"), 1000, 10), 3, dtype)
+    text = lowered_for_cuda(open_loop(samara.vehicle("crazyflie_documented"), 1000, 10), 3, dtype)
     assert text.count(ONE_KERNEL) == 1
 
 

@@ -20,7 +20,7 @@ from samara.plan.waypoint_file import WaypointFile, read_waypoints
 
 POINTS = [(0.0, 0.0, 1.0), (4.0, 0.0, 1.5), (4.0, 3.0, 3.0), (0.0, 3.0, 1.0)]
 LIMITS = Limits(thrust=0.9, tilt=math.radians(50.0), rate=8.0)
-CASES = [("crazyflie", 4), ("crazyflie", 5), ("crazyflie_measured", 4), ("iris", 4), ("rigid_body_quadrotor", 3)]
+CASES = [("crazyflie_documented", 4), ("crazyflie_documented", 5), ("crazyflie", 4), ("iris_documented", 4), ("rigid_body_quadrotor", 3)]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=[f"{name}, {order}" for name, order in CASES])
@@ -73,7 +73,7 @@ def test_it_is_faster_than_equal_speeds(planned):
 
 def test_between_two_points_nothing_is_left_to_choose():
     """One piece: the pace alone. Straight up, thrust is what holds it back: m (a + g) + D v = 0.9 T_max somewhere."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     plan = fastest([(0.0, 0.0, 1.0), (0.0, 0.0, 6.0)], vehicle, limits=LIMITS)
     reference = plan.trajectory.at(np.linspace(0.0, plan.trajectory.duration, 5001))
     pull = vehicle.mass * (reference.a_W.z + 9.81) + 0.2 * reference.v_W.z
@@ -82,7 +82,7 @@ def test_between_two_points_nothing_is_left_to_choose():
 
 
 def test_a_higher_limit_is_never_slower():
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     durations = [
         at_pace(POINTS, equal_speed(POINTS), vehicle, limits=Limits(tilt=math.radians(lean))).trajectory.duration
         for lean in (15.0, 30.0, 45.0)
@@ -103,10 +103,10 @@ def test_usage_is_one_where_the_limit_is():
 
 
 def test_what_cannot_hover_within_its_limits_is_refused():
-    with pytest.raises(ValueError, match=r"'crazyflie' already uses .* of the limit on thrust when it hovers"):
-        fastest(POINTS, samara.vehicle("crazyflie"), limits=Limits(thrust=0.3))
+    with pytest.raises(ValueError, match=r"'crazyflie_documented' already uses .* of the limit on thrust when it hovers"):
+        fastest(POINTS, samara.vehicle("crazyflie_documented"), limits=Limits(thrust=0.3))
     with pytest.raises(ValueError, match=r"limits\.tilt is -1"):
-        fastest(POINTS, samara.vehicle("crazyflie"), limits=Limits(tilt=-1))
+        fastest(POINTS, samara.vehicle("crazyflie_documented"), limits=Limits(tilt=-1))
 
 
 def test_through_is_the_race_with_ones_own_times():
@@ -162,10 +162,10 @@ def test_the_command_prints_a_table_and_draws(tmp_path):
     app.command()(command.plan)
     path = tmp_path / "way.csv"
     path.write_text("\n".join(",".join(str(x) for x in point) for point in POINTS))
-    found = CliRunner().invoke(app, [str(path), "--vehicle", "crazyflie", "--plot"])
+    found = CliRunner().invoke(app, [str(path), "--vehicle", "crazyflie_documented", "--plot"])
     assert found.exit_code == 0, found.output
     duration = float(re.search(r"duration\s+([\d.]+) s", found.output).group(1))
-    assert duration == pytest.approx(fastest(POINTS, samara.vehicle("crazyflie")).trajectory.duration, abs=0.01)
+    assert duration == pytest.approx(fastest(POINTS, samara.vehicle("crazyflie_documented")).trajectory.duration, abs=0.01)
     assert os.path.getsize(tmp_path / "way.png") > 20_000
 
 
@@ -180,4 +180,4 @@ def test_times_of_ones_own_are_checked(tmp_path):
         assert found.exit_code == status, found.output
     assert "crazyflie cannot fly this: too much" in found.output
     trajectory = through(POINTS, [0.5] * 3)
-    assert max(asked(trajectory, samara.vehicle("crazyflie")).values()) > 1.0
+    assert max(asked(trajectory, samara.vehicle("crazyflie_documented")).values()) > 1.0

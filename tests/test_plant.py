@@ -20,7 +20,7 @@ def tumbling(vehicle):
     return state._replace(q_WB=quat_from_euler(0.3, -0.2, 1.0), omega_B=Vec3(0.5, -1.0, 2.0)), command
 
 
-@pytest.mark.parametrize("name", ["crazyflie", "hakoniwa", "hexarotor_x", "rigid_body_quadrotor"])
+@pytest.mark.parametrize("name", ["crazyflie_documented", "hakoniwa", "hexarotor_x", "rigid_body_quadrotor"])
 def test_fixed_steps_are_those_of_samara_step(name):
     """20 steps of 1 ms in three pieces: Python's own RK4, to rounding."""
     vehicle = samara.vehicle(name)
@@ -38,7 +38,7 @@ def test_fixed_steps_are_those_of_samara_step(name):
 
 def test_drones_of_a_batch_are_the_bits_of_drones_alone():
     """Nineteen lanes, full tiles and a rest: each drone as if it were the only one."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     _, command = samara.hover(vehicle)
     random = np.random.default_rng(5)
     together, alone = Plant(vehicle, n=19), Plant(vehicle)
@@ -58,7 +58,7 @@ def test_drones_of_a_batch_are_the_bits_of_drones_alone():
 
 def test_commands_change_on_step_boundaries_exactly():
     """A command at 2.5 ms splits the step from 2 to 3 ms: the same as stepping 1, 1, 0.5 | 0.5, 1 ms by hand."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     state, command = samara.hover(vehicle)
     louder = tuple(u + 0.1 for u in command)
     plant = Plant(vehicle)
@@ -80,7 +80,7 @@ def touch_down_time(vehicle, height):
 @pytest.fixture(scope="module")
 def ball():
     """A Crazyflie whose air and rotors do nothing: free fall has a closed form."""
-    vehicle = samara.vehicle("crazyflie").without_effect("drag", "damping")
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     return vehicle.replace({"rotors.k_thrust": 1e-30, "rotors.k_torque": 0.0})
 
 
@@ -118,7 +118,7 @@ def test_the_fixed_step_error_of_an_impact_is_of_first_order(ball):
 
 def test_rk45_stands_still_where_rk4_does():
     """Two seconds on its feet: both settle where the springs carry the weight."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     ends = []
     for integrator in ("rk4", "rk45"):
         plant = Plant(vehicle, integrator=integrator, physics_us=500)
@@ -129,7 +129,7 @@ def test_rk45_stands_still_where_rk4_does():
 
 
 def test_a_rate_that_is_not_finite_is_said():
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     plant = Plant(vehicle, integrator="rk45")
     place(plant, 0, samara.hover(vehicle)[0])
     plant.command[:, 0] = math.nan
@@ -139,11 +139,11 @@ def test_a_rate_that_is_not_finite_is_said():
 
 def test_an_unknown_integrator_is_refused():
     with pytest.raises(ValueError, match="integrator 'euler': expected one of rk4, rk45"):
-        Plant(samara.vehicle("crazyflie"), integrator="euler")
+        Plant(samara.vehicle("crazyflie_documented"), integrator="euler")
 
 
 def test_the_environment_names_its_rows():
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     plant = Plant(vehicle)
     plant.environment[plant.row("battery_connected"), 0] = 0.0
     own = unflatten(environment_of(vehicle), iter(plant.environment[:, 0].tolist()))

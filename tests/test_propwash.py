@@ -30,7 +30,7 @@ from samara.vehicles.writer import vehicle_toml
 G, RHO, RADIUS = 9.80665, 1.225, 0.127
 V_H = float(hover_induced(1.5 * G / 4.0, RHO, RADIUS))
 FAR = 1e6 * RADIUS
-WASHED = switch_on(switch_on(samara.vehicle("iris"), "rotor_air"), "propwash")
+WASHED = switch_on(switch_on(samara.vehicle("iris_documented"), "rotor_air"), "propwash")
 ABOVE = Vec3(0.0, 0.0, 20.0)
 
 
@@ -79,7 +79,7 @@ def test_the_force_on_what_is_below_turns_round_without_a_jump():
 def test_in_hover_the_rotors_carry_the_download_too():
     """D/T = C_D A / (πR²) in a fully grown wake; the trim has Σ T (1 − C_D A/ΣπR²) = m g."""
     area = 0.05 * 4.0 * math.pi * RADIUS**2
-    vehicle = switch_on(samara.vehicle("iris"), "propwash", drag_area=area, distance=FAR, gusts=0.0)
+    vehicle = switch_on(samara.vehicle("iris_documented"), "propwash", drag_area=area, distance=FAR, gusts=0.0)
     state, command = samara.hover(vehicle)
     parts = wrench_breakdown(state, command, vehicle)
     thrust = parts["rotors"].f_B.z
@@ -90,7 +90,7 @@ def test_in_hover_the_rotors_carry_the_download_too():
 
 def test_without_thrust_there_is_no_wake():
     """Rotors at rest: falling or climbing, the effect adds nothing to the drag the vehicle has."""
-    vehicle = switch_on(samara.vehicle("iris"), "propwash", gusts=0.0)
+    vehicle = switch_on(samara.vehicle("iris_documented"), "propwash", gusts=0.0)
     for speed in (-20.0, 0.0, 7.0):
         state = at_rest(vehicle)._replace(v_W=Vec3(3.0, 0.0, speed))
         assert wrench_breakdown(state, (0.0,) * 4, vehicle)["propwash"].f_B == Vec3(0.0, 0.0, 0.0)
@@ -204,7 +204,7 @@ def test_no_gust_makes_the_next_stronger():
 
 def shaking(ratio, level=0.0, seconds=8.0):
     """Deviation of body rates and of vertical acceleration in air that rises at a part of v_h: a descent, seen from the air."""
-    drone = Drone("iris", WASHED, trajectory.hover(ABOVE), ABOVE, airborne=True)
+    drone = Drone("iris_documented", WASHED, trajectory.hover(ABOVE), ABOVE, airborne=True)
     run = fly(Scenario("descent", (drone,), seconds, seed=1, wind=Constant(Vec3(level, 0.0, ratio * V_H))))
     table = run.tracks[0].tables["state"]
     late = run.time > 3.0
@@ -238,9 +238,9 @@ def test_a_file_keeps_it_and_what_cannot_be_felt_is_refused():
     assert again["propwash"] == WASHED["propwash"]
     assert again.structure == WASHED.structure
     with pytest.raises(VehicleError, match=r"iris: propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"):
-        switch_on(samara.vehicle("iris"), "propwash")
+        switch_on(samara.vehicle("iris_documented"), "propwash")
     with pytest.raises(VehicleError, match=r"propwash\.drag_area = -1.*expected a number that is not negative"):
-        switch_on(samara.vehicle("iris"), "propwash", drag_area=-1.0, gusts=0.0)
+        switch_on(samara.vehicle("iris_documented"), "propwash", drag_area=-1.0, gusts=0.0)
 
 
 def test_the_usual_numbers_are_an_arm_under_every_disc():

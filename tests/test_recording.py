@@ -158,7 +158,7 @@ def test_columns_are_found_by_name(tmp_path):
 
 def test_the_state_of_every_kind_of_effect_has_names_a_plot_accepts():
     """Letters, digits and underscores, each once: batteries, contact and all."""
-    for name in ("crazyflie", "iris", "octorotor_x"):
+    for name in ("crazyflie_documented", "iris_documented", "octorotor_x"):
         fields = leaf_names(at_rest(vehicle(name)))
         plain = identifiers(fields)
         assert len(set(plain)) == len(fields)

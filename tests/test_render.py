@@ -302,7 +302,7 @@ def test_samara_render(run, monkeypatch, capsys, tmp_path):
 
 def test_the_blades_are_seen_to_turn_the_way_they_do():
     """Seen from above, a rotor that turns counter-clockwise has its blade a little further left-handed on the page."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     disc = next(part for part in parts_of(vehicle) if isinstance(part, Disc))
     assert disc.spin == 1
     edge = model_of(vehicle).discs_of(model_of(vehicle).points_B)[0]

@@ -21,13 +21,13 @@ sigma = 0.5
 tau = 1.0
 [[drones]]
 name = "a"
-vehicle = "crazyflie"
+vehicle = "crazyflie_documented"
 start = [0, 0, 2]
 airborne = true
 estimator = "noisy"
 [[drones]]
 name = "b"
-vehicle = "iris"
+vehicle = "iris_documented"
 start = [3, 0, 0]
 [[drones.tasks]]
 kind = "take_off"
@@ -98,7 +98,7 @@ def test_another_integrator_is_close_and_not_the_same():
 def test_another_plant_flies_elsewhere(flown):
     """The same commands on a Crazyflie 5 % heavier: it sinks."""
     run = samara.fly("hover", settings={"duration": 3.0})
-    heavier = samara.vehicle("crazyflie", mass=0.0294)
+    heavier = samara.vehicle("crazyflie_documented", mass=0.0294)
     again = replay(run, vehicle=heavier)
     assert distances(run, again)[0].position_max > 0.05
     assert again.position[-1, 2] < run.position[-1, 2]
@@ -142,7 +142,7 @@ def test_a_run_tells_its_units_and_its_drones(flown):
     run, _ = flown
     assert run.units["state.p_W.x"] == "m"
     assert run.units["command.motor[0]"] == "1"
-    assert run["b"].vehicle.name == "iris"
+    assert run["b"].vehicle.name == "iris_documented"
     with pytest.raises(KeyError, match="no drone 'c'; there are a, b"):
         run["c"]
     with pytest.raises(AttributeError, match="a run has no 'heading'"):

@@ -149,7 +149,7 @@ def test_expectations_are_judged_from_the_recording(files):
     assert settings == {"duration": 2.0}
     assert expectations(run) == judge(run, samara.load_scenario("hover", {"duration": 2.0}).expect)
     assert [own.true for own in expectations(run) if "landed" in own.text] == [False]
-    assert fly_command("hover", text, {"drones.vehicle": "iris", "duration": 3.0}) == (
+    assert fly_command("hover", text, {"drones.vehicle": "iris_documented", "duration": 3.0}) == (
         "samara fly hover --set drones.vehicle=iris --set duration=3.0"
     )
     assert fly_command("hover", text + "# mine\n", {}) == "samara fly scenario.toml"

@@ -31,7 +31,7 @@ from samara.physics.rotor import (
 from samara.trim import effectiveness
 
 WITH_ROTORS = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]
-FIRMWARE_ORDER = {"crazyflie": (3, 0, 1, 2), "crazyflie_measured": (0, 1, 2, 3)}  # our rotor i is the firmware's m(j+1)
+FIRMWARE_ORDER = {"crazyflie_documented": (3, 0, 1, 2), "crazyflie": (0, 1, 2, 3)}  # our rotor i is the firmware's m(j+1)
 
 
 # One rotor ---------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def test_the_crazyflie_firmware_allocates_what_our_rotors_produce(name):
 
 def test_more_left_thrust_rolls_right_and_more_front_thrust_pitches_the_nose_up():
     """What the signs mean for the eye: the side with more thrust goes up (errata: document 000 says roll left)."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     hovering, command = samara.hover(vehicle)
     for stronger, lifted_B in (((0, 3), Vec3(0.0, 1.0, 0.0)), ((0, 1), Vec3(1.0, 0.0, 0.0))):
         pushed = tuple(u + 0.01 * (i in stronger) for i, u in enumerate(command))
@@ -128,7 +128,7 @@ def test_more_left_thrust_rolls_right_and_more_front_thrust_pitches_the_nose_up(
 
 def test_a_clockwise_pair_turns_the_nose_counter_clockwise():
     """Document 000 calls this "Bug #2"; it is Newton's third law: speeding up the clockwise pair yaws the nose left."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     state, command = samara.hover(vehicle)
     pushed = tuple(u + 0.01 * rotor.spin * -1 for u, rotor in zip(command, vehicle.rotors, strict=True))
     for _ in range(20):
@@ -139,7 +139,7 @@ def test_a_clockwise_pair_turns_the_nose_counter_clockwise():
 
 def test_document_000_corners_are_where_the_picture_shows_them():
     """0 front left, 1 front right, 2 back right, 3 back left at 46 mm: 45°, −45°, −135°, 135° from the nose (errata)."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     azimuths = [math.degrees(math.atan2(rotor.r_B.y, rotor.r_B.x)) for rotor in vehicle.rotors]
     assert azimuths == pytest.approx([45.0, -45.0, -135.0, 135.0], abs=1e-12)
     assert [math.hypot(*rotor.r_B) for rotor in vehicle.rotors] == pytest.approx([0.046] * 4, rel=1e-15)
@@ -148,7 +148,7 @@ def test_document_000_corners_are_where_the_picture_shows_them():
 
 def test_document_000_torques_with_the_signs_geometry_gives_them():
     """u = (.6, .5, .5, .5), steady at 1620 and 1400 rad/s: |τx| = |τy| = 6.2239e-4, |τz| = 4.8103e-4 N·m, (+, −, +)."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     command = (0.6, 0.5, 0.5, 0.5)
     state, _ = samara.hover(vehicle)
     for _ in range(60):  # forty time constants of the motors
@@ -160,7 +160,7 @@ def test_document_000_torques_with_the_signs_geometry_gives_them():
 
 def test_document_000_hovers_at_1544_not_1633_rad_per_second():
     """√(mg / 4kF) = 1544.142 rad/s, which between 300 and 2500 rad/s is u = 0.565519 (errata)."""
-    state, command = samara.hover(samara.vehicle("crazyflie"))
+    state, command = samara.hover(samara.vehicle("crazyflie_documented"))
     assert state.rotor_speed == pytest.approx((1544.142,) * 4, abs=5e-4)
     assert command == pytest.approx((0.565519,) * 4, abs=5e-7)
     assert state.rotor_speed == pytest.approx((math.sqrt(0.028 * 9.81 / (4 * 2.88e-8)),) * 4, rel=1e-14)
@@ -310,7 +310,7 @@ def test_a_standing_rotor_meets_no_inflow_singularity():
 @pytest.mark.parametrize("climb_rate", [-4.0, 4.0])
 def test_the_iris_loses_thrust_to_its_own_climb_as_much_as_to_wind_from_above(climb_rate):
     """Only the motion through the air counts: climbing in still air is hovering in falling air."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     state, command = samara.hover(vehicle)
     moving = state._replace(v_W=UP * climb_rate)
     in_wind = samara.wrench_breakdown(state, command, vehicle, Environment(wind_W=UP * -climb_rate))["rotors"]

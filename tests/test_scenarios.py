@@ -17,7 +17,7 @@ from samara.sim.scenario_file import (
     setting,
 )
 
-SMALLEST = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\n'
+SMALLEST = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie_documented"\n'
 
 
 @pytest.mark.parametrize("name", scenario_names())
@@ -83,19 +83,19 @@ def test_angles_in_degrees_and_wind_by_where_it_comes_from():
 
 
 def test_a_vehicle_beside_the_scenario_is_found(tmp_path):
-    samara.save_vehicle(samara.vehicle("crazyflie", mass=0.03), tmp_path / "mine.toml")
+    samara.save_vehicle(samara.vehicle("crazyflie_documented", mass=0.03), tmp_path / "mine.toml")
     (tmp_path / "flight.toml").write_text('duration = 1.0\n[[drones]]\nvehicle = "mine.toml"\n')
     assert load_scenario(tmp_path / "flight.toml").drones[0].vehicle.mass == 0.03
 
 
 def test_settings_reach_into_the_file():
-    changed = load_scenario("swarm", {"duration": 2.0, "drones.vehicle": "crazyflie_measured", "rates.log": 50})
+    changed = load_scenario("swarm", {"duration": 2.0, "drones.vehicle": "crazyflie", "rates.log": 50})
     assert changed.duration == 2.0
-    assert {own.vehicle.name for own in changed.drones} == {"crazyflie_measured"}
+    assert {own.vehicle.name for own in changed.drones} == {"crazyflie"}
     assert changed.rates.log == 50.0
     assert load_scenario("motor_failure", {"drones[1].start": [0, 5, 9]}).drones[1].start_W == (0.0, 5.0, 9.0)
     assert setting("seed=7") == ("seed", 7)
-    assert setting("drones.vehicle=iris") == ("drones.vehicle", "iris")
+    assert setting("drones.vehicle=iris") == ("drones.vehicle", "iris_documented")
     assert setting("drones.start=[1, 2, 3]") == ("drones.start", [1, 2, 3])
 
 
@@ -173,50 +173,50 @@ def test_a_slip_in_the_file_is_one_sentence(change, sentence):
     [
         ('vehicle = "irish"', "mine.toml: drones[0].vehicle = 'irish': no vehicle 'irish'; expected"),
         (
-            'vehicle = "iris"\ncontroller = "magic"',
+            'vehicle = "iris_documented"\ncontroller = "magic"',
             "mine.toml: drones[0].controller = 'magic': expected one of geometric",
         ),
         (
-            'vehicle = "iris"\nsensors = ["sonar"]',
+            'vehicle = "iris_documented"\nsensors = ["sonar"]',
             "mine.toml: drones[0].sensors = ['sonar']: expected a list of names among imu,",
         ),
-        ('vehicle = "iris"\nstart = [0, 0]', "mine.toml: drones[0].start = [0, 0]: expected three finite numbers"),
+        ('vehicle = "iris_documented"\nstart = [0, 0]', "mine.toml: drones[0].start = [0, 0]: expected three finite numbers"),
         (
-            'vehicle = "iris"\nstart = [0, 0, nan]',
+            'vehicle = "iris_documented"\nstart = [0, 0, nan]',
             "mine.toml: drones[0].start = [0, 0, nan]: expected three finite numbers",
         ),
-        ('vehicle = "iris"\ncount = 0', "mine.toml: drones[0].count = 0: expected a whole number from 1 to 10000"),
-        ('vehicle = "iris"\nname = "a/b"', "mine.toml: drones[0].name = 'a/b': expected letters, digits, - and _"),
+        ('vehicle = "iris_documented"\ncount = 0', "mine.toml: drones[0].count = 0: expected a whole number from 1 to 10000"),
+        ('vehicle = "iris_documented"\nname = "a/b"', "mine.toml: drones[0].name = 'a/b': expected letters, digits, - and _"),
         (
-            'vehicle = "iris"\nmotor_map = [0, 1, 2, 2]',
+            'vehicle = "iris_documented"\nmotor_map = [0, 1, 2, 2]',
             "mine.toml: drones[0].motor_map = [0, 1, 2, 2]: expected each of 0 to 3",
         ),
         (
-            'vehicle = "iris"\nestimator = "oracle"',
+            'vehicle = "iris_documented"\nestimator = "oracle"',
             "mine.toml: drones[0].estimator.kind = 'oracle': expected one of truth, noisy",
         ),
         (
-            'vehicle = "iris"\nestimator = { kind = "delayed", delay = 0.005 }',
+            'vehicle = "iris_documented"\nestimator = { kind = "delayed", delay = 0.005 }',
             "mine.toml: drones[0].estimator: delay is 0.005 s; expected a multiple of the estimator's period of 0.004 s",
         ),
         (
-            'vehicle = "iris"\n[[drones.tasks]]\nkind = "circle"\ncentre = [0, 0, 1]\nradius = -2\nspeed = 1',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "circle"\ncentre = [0, 0, 1]\nradius = -2\nspeed = 1',
             "mine.toml: drones[0].tasks[0]: circle: radius is -2; expected a positive number",
         ),
         (
-            'vehicle = "iris"\n[[drones.tasks]]\nkind = "circle"\ncentre = [0, 0, 1]\nradius = 2',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "circle"\ncentre = [0, 0, 1]\nradius = 2',
             "mine.toml: drones[0].tasks[0].speed is missing",
         ),
         (
-            'vehicle = "iris"\n[[drones.tasks]]\nkind = "take_off"\nheight = 2\nhaste = 1',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "take_off"\nheight = 2\nhaste = 1',
             "mine.toml: drones[0].tasks[0].haste = 1: expected only the keys height, speed, acceleration, yaw here",
         ),
         (
-            'vehicle = "iris"\n[[drones.tasks]]\nkind = "waypoints"\npoints = [[1, 2]]',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "waypoints"\npoints = [[1, 2]]',
             "mine.toml: drones[0].tasks[0].points[0] = [1, 2]: expected three finite numbers",
         ),
         (
-            'vehicle = "iris"\n[[drones.tasks]]\nkind = "hover"\n[[drones.tasks]]\nkind = "land"',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "hover"\n[[drones.tasks]]\nkind = "land"',
             "mine.toml: drones[0].tasks[0] never ends; expected a duration, or it to be the last",
         ),
     ],

@@ -26,7 +26,7 @@ from samara.sim.measuring import Measuring
 from samara.sim.plant import Plant
 from samara.trim import hover
 
-IRIS = samara.vehicle("iris")
+IRIS = samara.vehicle("iris_documented")
 MANY = 40_000
 FOUR = 4.0 / math.sqrt(2.0 * MANY)  # four standard errors of a standard deviation, relative
 DOWN = quat_from_euler(0.0, math.pi / 2, 0.0)  # turns the sensor's x axis to the body's −z
@@ -472,8 +472,8 @@ def test_gain_offset_and_noise_of_the_battery_monitor_are_as_told():
 
 
 def test_a_vehicle_without_a_battery_has_nothing_to_monitor():
-    with pytest.raises(ValueError, match="vehicle 'crazyflie' has no battery to monitor"):
-        told(part("power-module").sensor(), vehicle=samara.vehicle("crazyflie"))
+    with pytest.raises(ValueError, match="vehicle 'crazyflie_documented' has no battery to monitor"):
+        told(part("power-module").sensor(), vehicle=samara.vehicle("crazyflie_documented"))
 
 
 # In time ------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from samara.sim.wind import Constant, OrnsteinUhlenbeck
 ABOVE = Vec3(0.0, 0.0, 3.0)
 
 
-def hovering(*, vehicle="crazyflie", duration=1.0, happening=(), **more):
+def hovering(*, vehicle="crazyflie_documented", duration=1.0, happening=(), **more):
     """One drone that hovers at 3 m."""
     own = {key: more.pop(key) for key in ("estimator", "controller", "motor_map", "armed", "sensors") if key in more}
     drone = Drone("drone", samara.vehicle(vehicle), trajectory.hover(ABOVE), ABOVE, airborne=True, **own)
@@ -55,7 +55,7 @@ def test_an_event_between_ticks_happens_at_its_own_microsecond():
 def test_a_failed_motor_spins_down_with_its_lag_from_that_instant():
     """Ω(t) = Ω₀ e^{−(t − t₀)/τ}, by closed form."""
     run = fly(hovering(happening=[Event(at(0.1), events.fail_motor(2))], duration=0.15))
-    lag = samara.vehicle("crazyflie").rotors[2].motor.fall
+    lag = samara.vehicle("crazyflie_documented").rotors[2].motor.fall
     moment = np.searchsorted(run.time, 0.1)
     after = run.time[moment:] - 0.1
     assert run.rotor_speed[moment:, 2] == pytest.approx(run.rotor_speed[moment, 2] * np.exp(-after / lag), rel=1e-6)
@@ -69,7 +69,7 @@ def test_the_wind_is_held_between_its_ticks():
 
 def test_disarmed_motors_get_nothing_until_armed():
     """On the ground with armed = False every command is 0; after `arm` the same drone lifts off."""
-    drone = Drone("drone", samara.vehicle("crazyflie"), trajectory.take_off(Vec3(0, 0, 0), height=1.0), armed=False)
+    drone = Drone("drone", samara.vehicle("crazyflie_documented"), trajectory.take_off(Vec3(0, 0, 0), height=1.0), armed=False)
     run = fly(Scenario("arming", (drone,), 3.0, events=(Event(at(1.0), events.arm()),)))
     before = run.command_time < 1.0
     assert run.command[before].max() == 0.0
@@ -149,18 +149,18 @@ def test_a_new_task_starts_where_the_reference_is():
 
 def test_a_disconnected_battery_stops_the_motors():
     """No current: the rotors coast down and the iris falls."""
-    run = fly(hovering(vehicle="iris", happening=[Event(at(0.2), events.disconnect_battery())], duration=0.8))
+    run = fly(hovering(vehicle="iris_documented", happening=[Event(at(0.2), events.disconnect_battery())], duration=0.8))
     assert run.rotor_speed[-1].max() < 0.6 * run.rotor_speed[0].max()
     assert run.velocity[-1, 2] < -1.5
 
 
 def test_a_failed_cell_takes_its_share_of_the_voltage():
     """Eleven of twelve cells: the duty that hovers is the exact trim of a battery with a twelfth less open-circuit voltage."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     table = tuple(11.0 / 12.0 * volts for volts in iris["battery"][0].table_voltage)
     trims = [samara.hover(own)[1][0] for own in (iris, iris.replace({"battery.table_voltage": table}))]
-    run = fly(hovering(vehicle="iris", happening=[Event(at(1.0), events.fail_cell(12))], duration=3.0))
-    whole = fly(hovering(vehicle="iris", duration=3.0))
+    run = fly(hovering(vehicle="iris_documented", happening=[Event(at(1.0), events.fail_cell(12))], duration=3.0))
+    whole = fly(hovering(vehicle="iris_documented", duration=3.0))
     assert run.command[-1].mean() / whole.command[-1].mean() == pytest.approx(trims[1] / trims[0], rel=0.003)
     assert trims[1] / trims[0] > 12.0 / 11.0, "less voltage, more current, more sag"
 
@@ -219,7 +219,7 @@ def test_a_motor_map_wires_channels_to_rotors():
 
 def test_a_controller_of_ones_own_is_one_function():
     """Hover command held: it stays up for a moment, with memory counting its calls."""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = samara.vehicle("crazyflie_documented")
     _, command = samara.hover(vehicle)
 
     def hold(state, reference, vehicle, memory):
@@ -259,7 +259,7 @@ def test_sanitising_counts_what_it_changes():
 
 
 def test_the_bus_holds_the_instant():
-    simulation = Simulation(hovering(vehicle="iris", wind=Constant(Vec3(1.0, 2.0, 0.0))))
+    simulation = Simulation(hovering(vehicle="iris_documented", wind=Constant(Vec3(1.0, 2.0, 0.0))))
     for _ in range(40):
         simulation.advance()
     bus = simulation.bus()
@@ -341,8 +341,8 @@ def test_an_ideal_imu_feels_g_at_hover_and_nothing_in_free_fall():
     run = fly(hovering(sensors=(IMU,), duration=0.5))
     imu = run.tracks[0].tables["imu"]
     assert imu.times_us.tolist() == list(range(0, 500_001, 10_000))
-    assert imu["specific_force_B.z"][-1] == pytest.approx(samara.vehicle("crazyflie")["gravity"].acceleration, rel=1e-6)
-    vehicle = samara.vehicle("crazyflie").without_effect("drag", "damping", "rotors")
+    assert imu["specific_force_B.z"][-1] == pytest.approx(samara.vehicle("crazyflie_documented")["gravity"].acceleration, rel=1e-6)
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping", "rotors")
     falling = Drone("drone", vehicle, trajectory.hover(ABOVE), ABOVE, controller=lambda *_: (0.0,) * 4, sensors=(IMU,))
     felt = fly(Scenario("fall", (falling,), 0.3)).tracks[0].tables["imu"]
     assert np.abs(felt["specific_force_B"]).max() == 0.0

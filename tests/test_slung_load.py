@@ -251,7 +251,7 @@ def test_a_cable_pulls_and_never_pushes():
 
 
 def test_in_hover_the_tension_is_the_weight_of_the_load():
-    vehicle = switch_on(samara.vehicle("iris"), "slung_load", mass=0.3, length=1.0, attachment_B=Vec3(0.0, 0.0, -0.06))
+    vehicle = switch_on(samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0, attachment_B=Vec3(0.0, 0.0, -0.06))
     state, command = samara.hover(vehicle, (3.0, -2.0, 5.0))
     assert tension(state, vehicle) == pytest.approx(0.3 * G, rel=1e-9)
     rate = derivative(state, command, vehicle)
@@ -411,7 +411,7 @@ def test_a_batch_in_jax_and_in_numpy_is_the_same_load():
 
 
 def test_the_derived_cable_is_stable_at_the_default_step_and_a_harder_one_is_refused():
-    for name in ("crazyflie", "iris", "hakoniwa"):
+    for name in ("crazyflie_documented", "iris_documented", "hakoniwa"):
         craft = samara.vehicle(name)
         for share in (0.02, 0.5, 2.0):
             loaded = switch_on(
@@ -419,10 +419,10 @@ def test_the_derived_cable_is_stable_at_the_default_step_and_a_harder_one_is_ref
             )
             assert largest_load_step(loaded) > 2e-3
     with pytest.raises(VehicleError, match=r"iris: slung_load\.stiffness = 1e\+07 N/m .* need dt <= .* would do"):
-        switch_on(samara.vehicle("iris"), "slung_load", mass=0.3, length=1.0, stiffness=1e7)
+        switch_on(samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0, stiffness=1e7)
     for field, value in (("mass", 0.0), ("length", -1.0), ("drag_area", math.nan)):
         with pytest.raises(VehicleError, match=rf"iris: slung_load\.{field} = .*: expected"):
-            switch_on(samara.vehicle("iris"), "slung_load", **{"mass": 0.3, "length": 1.0, field: value})
+            switch_on(samara.vehicle("iris_documented"), "slung_load", **{"mass": 0.3, "length": 1.0, field: value})
 
 
 def test_the_step_said_to_be_stable_is_the_edge():
@@ -441,12 +441,12 @@ def test_the_step_said_to_be_stable_is_the_edge():
 # Flights ------------------------------------------------------------------------------------------------------------
 
 
-LOADED = switch_on(samara.vehicle("iris"), "slung_load", mass=0.3, length=1.0)
+LOADED = switch_on(samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0)
 CARRYING = geometric(LOADED, integral=True)
 
 
 def flown_with_load(task, seconds=12.0):
-    drone = Drone("iris", LOADED, task, Vec3(0.0, 0.0, 3.0), controller=CARRYING, airborne=True)
+    drone = Drone("iris_documented", LOADED, task, Vec3(0.0, 0.0, 3.0), controller=CARRYING, airborne=True)
     return fly(Scenario("slung load", (drone,), seconds))
 
 
@@ -474,7 +474,7 @@ def test_after_a_step_of_two_metres_it_settles_and_the_load_swings_down():
 def test_taking_off_it_lifts_the_load_from_the_ground():
     """On its feet the load lies under it; at 3 m it hangs 1 m below."""
     task = trajectory.take_off(Vec3(0.0, 0.0, 0.0), height=3.0)
-    drone = Drone("iris", LOADED, task, controller=CARRYING)
+    drone = Drone("iris_documented", LOADED, task, controller=CARRYING)
     run = fly(Scenario("lift", (drone,), 12.0))
     table = run.tracks[0].tables["state"]
     z = table[next(f for f in table.fields if f.endswith("cable_W.z"))]
@@ -488,7 +488,7 @@ def test_taking_off_it_lifts_the_load_from_the_ground():
 def dropped():
     """An iris that lets its load go after a second of hover."""
     above = Vec3(0.0, 0.0, 3.0)
-    drone = Drone("iris", LOADED, trajectory.hover(above), above, airborne=True)
+    drone = Drone("iris_documented", LOADED, trajectory.hover(above), above, airborne=True)
     return fly(Scenario("drop", (drone,), 5.0, events=(Event(at(1.0), events.release_load()),)))
 
 
@@ -528,13 +528,13 @@ def v_at(run, moment) -> float:
 
 
 def test_who_has_no_load_cannot_let_one_go():
-    drone = Drone("cf", samara.vehicle("crazyflie"), trajectory.hover(ALOFT), ALOFT, airborne=True)
+    drone = Drone("cf", samara.vehicle("crazyflie_documented"), trajectory.hover(ALOFT), ALOFT, airborne=True)
     with pytest.raises(ValueError, match="release load: cf has none on a cable; expected a vehicle with slung_load"):
         fly(Scenario("drop", (drone,), 1.0, events=(Event(at(0.5), events.release_load()),)))
 
 
 def test_a_vehicle_file_keeps_it():
-    loaded = switch_on(samara.vehicle("iris"), "slung_load", mass=0.3, length=1.0, attachment_B=(0.0, 0.0, -0.05))
+    loaded = switch_on(samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0, attachment_B=(0.0, 0.0, -0.05))
     again = parse_vehicle(vehicle_toml(loaded), "iris.toml")
     assert again["slung_load"] == loaded["slung_load"]
     assert again.structure == loaded.structure

@@ -161,7 +161,7 @@ def test_a_range_finder_looks_along_such_a_ray():
     from samara.sensors.sensor import Mounting
 
     ray = ray_of(
-        at_rest(samara.vehicle("iris"), Vec3(0.0, 0.0, 2.0)), Mounting(q_BS=quat_from_euler(0.0, math.pi / 2, 0.0))
+        at_rest(samara.vehicle("iris_documented"), Vec3(0.0, 0.0, 2.0)), Mounting(q_BS=quat_from_euler(0.0, math.pi / 2, 0.0))
     )
     assert isinstance(ray, Ray) and distance_along(ray, Ground()) == pytest.approx(2.0, rel=1e-15)
 
@@ -405,7 +405,7 @@ def moved(state, dt):
 @pytest.mark.parametrize("angle", [0.0, 0.7, 1.4])
 def test_nothing_tunnels_at_twenty_metres_per_second(solid, angle):
     """Steps of 20 ms are 0.4 m; the sheet is 1 mm thin and the cable 2 mm. Every approach is stopped before it is through."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     parts = parts_of(iris, body_radius=0.1)
     way = Vec3(math.cos(angle), math.sin(angle), 0.0)
     solids = {
@@ -436,7 +436,7 @@ def test_nothing_tunnels_at_twenty_metres_per_second(solid, angle):
 
 def test_a_propeller_strike_is_reported():
     """Level towards a wall an iris strikes with a front propeller, at their reach beyond the body."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     state = flying(iris, Vec3(1.0, 0.0, 2.0), Vec3(5.0, 0.0, 0.0))
     wall = Ground(Vec3(1.5, 0.0, 0.0), Vec3(-1.0, 0.0, 0.0))
     hit = first_hit(state, moved(state, 0.1), iris, parts_of(iris, 0.1), (Ground(), wall))
@@ -451,14 +451,14 @@ def test_a_propeller_strike_is_reported():
 
 
 def test_leaving_is_no_hit():
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     state = flying(iris, Vec3(0.0, 0.0, 0.05), Vec3(0.0, 0.0, 3.0))
     assert first_hit(state, moved(state, 0.01), iris, parts_of(iris, 0.1), (Ground(),)) is None
 
 
 def test_a_drone_dropped_on_a_slope_comes_to_no_more_than_it_had():
     """A tumbling body, many hits of floor, slope and ball with gravity between them: m g z + kinetic energy only falls."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     slope = Ground(Vec3(0.0, 0.0, -0.3), rotate(quat_from_euler(0.4, 0.0, 0.0), Vec3(0.0, 0.0, 1.0)))
     parts, solids = parts_of(iris, 0.1), (Ground(), slope, Sphere(Vec3(0.2, 0.1, 0.3), 0.2))
     state = flying(iris, Vec3(0.0, 0.0, 0.9), Vec3(1.0, -0.5, -2.0), omega_B=Vec3(3.0, -2.0, 1.0))
@@ -495,7 +495,7 @@ def test_a_drone_dropped_on_a_slope_comes_to_no_more_than_it_had():
 
 def test_two_drones_meet_and_part():
     """Head on at 20 m/s each, in steps of 0.4 m: they touch hull to part, exchange momentum, and leave."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     parts, dt = parts_of(iris, 0.1), 0.02
     left = flying(iris, Vec3(-3.0, 0.0, 1.0), Vec3(20.0, 0.0, 0.0))
     right = flying(iris, Vec3(3.0, 0.02, 1.0), Vec3(-20.0, 0.0, 0.0))

@@ -73,7 +73,7 @@ def flown(vehicle, seconds=12.0):
 
 @pytest.fixture(scope="module")
 def own_flight():
-    return flown(samara.vehicle("crazyflie_measured"))
+    return flown(samara.vehicle("crazyflie"))
 
 
 def test_a_model_foretells_its_own_flight(own_flight):
@@ -143,18 +143,18 @@ def test_motors_are_matched_by_their_place():
     """m1 front right … m4 front left, whatever order a vehicle numbers its rotors in."""
     pwm = np.repeat(np.array([[20000.0], [30000.0], [40000.0], [50000.0]]), 3, axis=1)
     flight = Flight("four", np.arange(3.0), np.zeros((13, 3)), pwm, np.full(3, 3.8))
-    for name in ("crazyflie", "crazyflie_measured"):
+    for name in ("crazyflie_documented", "crazyflie"):
         vehicle = samara.vehicle(name)
         commands = commands_from_pwm(flight, vehicle)
         order = sorted(range(4), key=lambda i: commands[i][0])
         places = [(vehicle.rotors[i].r_B.x > 0, vehicle.rotors[i].r_B.y > 0) for i in order]
         assert places == [(True, False), (False, False), (False, True), (True, True)]
     with pytest.raises(ValueError, match="rotor 0 is not driven by a normalized command"):
-        commands_from_pwm(flight, samara.vehicle("iris"))
+        commands_from_pwm(flight, samara.vehicle("iris_documented"))
 
 
 def test_trim_makes_each_rotor_hold_its_share():
-    vehicle = samara.vehicle("crazyflie_measured")
+    vehicle = samara.vehicle("crazyflie")
     speeds = np.array([[1800.0, 1900.0], [2000.0, 2000.0], [1700.0, 1750.0], [2100.0, 2050.0]])
     trimmed = trimmed_vehicle(vehicle, speeds)
     lifts = [rotor.k_thrust * np.mean(own**2) for rotor, own in zip(trimmed.rotors, speeds, strict=True)]
@@ -165,7 +165,7 @@ def test_a_moment_of_the_airspeed_is_found_where_there_is_one(monkeypatch):
     """A flight of the model with τ = c v × e₃ added gives c back; the model's own flight gives none."""
     import samara.identify.validation as own
 
-    vehicle = samara.vehicle("crazyflie_measured")
+    vehicle = samara.vehicle("crazyflie")
     for extra, coefficient in ((Effect("righting", wrench=righted), FLAPPING), (Effect("righting"), 0.0)):
         body, commands, _, _ = flown(vehicle.with_effect(extra))
         monkeypatch.setattr(own, "commands_from_pwm", lambda flight, vehicle, told=commands: told)
@@ -232,7 +232,7 @@ def test_half_a_second_of_a_real_flight(shared_folder):
     folder = shared_folder / "data" / "nanobench"
     if not folder.is_dir():
         pytest.skip("no NanoBench flights in the shared folder")
-    vehicle = samara.vehicle("crazyflie_measured")
+    vehicle = samara.vehicle("crazyflie")
     trimmed = samara.compile(vehicle, vary=("rotors.k_thrust", "rotors.k_torque"))
     flight = read_flight(folder / "B9_trefoil_slow_rep2.csv.gz")
     found = score(flight, {vehicle.name: samara.compile(vehicle)}, trimmed)

@@ -35,7 +35,7 @@ from samara.vehicles.writer import vehicle_toml
 NAMES = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]
 AIRS = ("momentum", "dynamic", "dynamic_3")
 HEXA = samara.vehicle("hexarotor_x")
-IRIS = samara.vehicle("iris")
+IRIS = samara.vehicle("iris_documented")
 
 
 def quantity(value: object, unit: str) -> str:
@@ -473,7 +473,7 @@ def test_every_controller_arrives_with_all_effects_on(controller):
         schema = 1
         duration = 8
         [[drones]]
-        vehicle = "iris"
+        vehicle = "iris_documented"
         controller = "{controller}"
         [drones.effects]
         rotor_air = {{ model = "dynamic_3" }}

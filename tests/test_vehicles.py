@@ -53,10 +53,10 @@ THOUSANDS = "9" * 400
 
 WRONG = {
     # case: (vehicle, text, its replacement, the field named, the value quoted, what was expected)
-    "unknown key": ("crazyflie", "[body]", '[body]\ncolour = "red"', "body.colour", "'red'", "only the keys mass, inertia"),
-    "unknown table": ("crazyflie", "[body]", "[wings]\nspan = 1\n[body]", "wings", "{'span': 1}", "only the keys schema, name"),
-    "unknown key of a record": ("crazyflie", "[motor]", "[motor]\npoles = 12", "motor.poles", "12", "rise, fall"),
-    "unknown key of a value": ("crazyflie", MASS, f'{MASS}, sauce = "hot"', "body.mass.sauce", "'hot'", "value, unit, source"),
+    "unknown key": ("crazyflie_documented", "[body]", '[body]\ncolour = "red"', "body.colour", "'red'", "only the keys mass, inertia"),
+    "unknown table": ("crazyflie_documented", "[body]", "[wings]\nspan = 1\n[body]", "wings", "{'span': 1}", "only the keys schema, name"),
+    "unknown key of a record": ("crazyflie_documented", "[motor]", "[motor]\npoles = 12", "motor.poles", "12", "rise, fall"),
+    "unknown key of a value": ("crazyflie_documented", MASS, f'{MASS}, sauce = "hot"', "body.mass.sauce", "'hot'", "value, unit, source"),
     "key of the other kind of placing": (
         "hakoniwa",
         'spin     = "ccw"',
@@ -65,49 +65,49 @@ WRONG = {
         "3",
         "only the keys position",
     ),
-    "misspelt key": ("crazyflie", MASS, 'vlaue = 0.028, unit = "kg"', "body.mass.value", "is missing", "a number"),
-    "missing mass": ("crazyflie", "mass    =", "weight =", "body.mass", "is missing", "{ value, unit, source }"),
-    "missing table": ("crazyflie", "[body]", "[Body]", "body", "is missing", "a table"),
-    "missing source": ("crazyflie", f'{MASS}, source = "document 000"', MASS, "body.mass.source", "is missing", "a text"),
-    "missing unit": ("crazyflie", MASS, "value = 0.028", "body.mass.unit", "is missing", "a text"),
-    "missing spin": ("crazyflie", 'spin    = "cw"\n', "", "rotors[0].spin", "is missing", "one of ccw, cw"),
-    "missing coefficient": ("crazyflie", "k_thrust =", "#", "rotors[0].k_thrust", "is missing", "here or in [rotor]"),
-    "missing motor": ("crazyflie", "[motor]", "[drag.motor]", "drag.motor", "'lag'", "only the keys axes, linear"),
+    "misspelt key": ("crazyflie_documented", MASS, 'vlaue = 0.028, unit = "kg"', "body.mass.value", "is missing", "a number"),
+    "missing mass": ("crazyflie_documented", "mass    =", "weight =", "body.mass", "is missing", "{ value, unit, source }"),
+    "missing table": ("crazyflie_documented", "[body]", "[Body]", "body", "is missing", "a table"),
+    "missing source": ("crazyflie_documented", f'{MASS}, source = "document 000"', MASS, "body.mass.source", "is missing", "a text"),
+    "missing unit": ("crazyflie_documented", MASS, "value = 0.028", "body.mass.unit", "is missing", "a text"),
+    "missing spin": ("crazyflie_documented", 'spin    = "cw"\n', "", "rotors[0].spin", "is missing", "one of ccw, cw"),
+    "missing coefficient": ("crazyflie_documented", "k_thrust =", "#", "rotors[0].k_thrust", "is missing", "here or in [rotor]"),
+    "missing motor": ("crazyflie_documented", "[motor]", "[drag.motor]", "drag.motor", "'lag'", "only the keys axes, linear"),
     "missing battery": ("hakoniwa", "[battery]", "[damping]", "damping.linear", "is missing", "{ value, unit, source }"),
-    "missing rotors": ("crazyflie", "[[rotors]]", "[[others]]", "others", "[{", "rotors"),
-    "missing name": ("crazyflie", 'name = "crazyflie"', "", "name", "is missing", "a text"),
-    "missing schema": ("crazyflie", "schema = 1", "", "schema", "is missing", "1"),
-    "newer schema": ("crazyflie", "schema = 1", "schema = 2", "schema", "2", "reads up to 1; a newer one wrote it"),
-    "schema as text": ("crazyflie", "schema = 1", 'schema = "1"', "schema", "'1'", "1"),
-    "schema zero": ("crazyflie", "schema = 1", "schema = 0", "schema", "0", "1"),
-    "schema true": ("crazyflie", "schema = 1", "schema = true", "schema", "True", "1"),
-    "wrong unit": ("crazyflie", MASS, 'value = 28, unit = "g"', "body.mass", "'g'", "'kg'"),
-    "wrong unit of angle": ("crazyflie", 'unit = "deg"', 'unit = "grad"', "rotors[0].azimuth", "'grad'", "'rad' or 'deg'"),
-    "wrong unit of charge": ("iris", 'unit = "A h"', 'unit = "Wh"', "battery[0].capacity", "'Wh'", "'C' or 'A h'"),
-    "wrong unit of the motor": ("iris", 'unit = "rpm/V"', 'unit = "rpm"', "motor.constant", "'rpm'", "'N m/A' or 'rpm/V'"),
-    "unit as number": ("crazyflie", MASS, "value = 0.028, unit = 1000", "body.mass.unit", "1000", "a text"),
+    "missing rotors": ("crazyflie_documented", "[[rotors]]", "[[others]]", "others", "[{", "rotors"),
+    "missing name": ("crazyflie_documented", 'name = "crazyflie_documented"', "", "name", "is missing", "a text"),
+    "missing schema": ("crazyflie_documented", "schema = 1", "", "schema", "is missing", "1"),
+    "newer schema": ("crazyflie_documented", "schema = 1", "schema = 2", "schema", "2", "reads up to 1; a newer one wrote it"),
+    "schema as text": ("crazyflie_documented", "schema = 1", 'schema = "1"', "schema", "'1'", "1"),
+    "schema zero": ("crazyflie_documented", "schema = 1", "schema = 0", "schema", "0", "1"),
+    "schema true": ("crazyflie_documented", "schema = 1", "schema = true", "schema", "True", "1"),
+    "wrong unit": ("crazyflie_documented", MASS, 'value = 28, unit = "g"', "body.mass", "'g'", "'kg'"),
+    "wrong unit of angle": ("crazyflie_documented", 'unit = "deg"', 'unit = "grad"', "rotors[0].azimuth", "'grad'", "'rad' or 'deg'"),
+    "wrong unit of charge": ("iris_documented", 'unit = "A h"', 'unit = "Wh"', "battery[0].capacity", "'Wh'", "'C' or 'A h'"),
+    "wrong unit of the motor": ("iris_documented", 'unit = "rpm/V"', 'unit = "rpm"', "motor.constant", "'rpm'", "'N m/A' or 'rpm/V'"),
+    "unit as number": ("crazyflie_documented", MASS, "value = 0.028, unit = 1000", "body.mass.unit", "1000", "a text"),
     "bare number": (
-        "crazyflie",
+        "crazyflie_documented",
         f'{{ {MASS}, source = "document 000" }}',
         "0.028",
         "body.mass",
         "0.028",
         "{ value, unit, source }",
     ),
-    "negative mass": ("crazyflie", "value = 0.028", "value = -0.028", "body.mass", "-0.028 kg", "a positive number"),
-    "no mass": ("crazyflie", "value = 0.028", "value = 0", "body.mass", "0 kg", "a positive number"),
-    "hardly any mass": ("crazyflie", "value = 0.028", "value = 1e-320", "body.mass", "1e-320 kg", "at least 1e-06 kg"),
-    "mass nan": ("crazyflie", "value = 0.028", "value = nan", "body.mass", "nan kg", "a finite number"),
-    "mass infinite": ("crazyflie", "value = 0.028", "value = inf", "body.mass", "inf kg", "a finite number"),
-    "mass beyond floats": ("crazyflie", "value = 0.028", "value = 1e400", "body.mass", "inf kg", "a finite number"),
-    "mass huge": ("crazyflie", "value = 0.028", "value = 1e300", "body.mass", "1e+300 kg", "at most 1e+12"),
-    "mass of 400 digits": ("crazyflie", "value = 0.028", f"value = {THOUSANDS}", "body.mass", "999", "a finite number"),
-    "mass as text": ("crazyflie", "value = 0.028", 'value = "0.028"', "body.mass", "'0.028'", "a finite number"),
-    "mass true": ("crazyflie", "value = 0.028", "value = true", "body.mass", "True", "a finite number"),
-    "mass as list": ("crazyflie", "value = 0.028", "value = [0.028]", "body.mass", "[0.028]", "a finite number"),
-    "mass as date": ("crazyflie", "value = 0.028", "value = 2020-02-02", "body.mass", "date(2020, 2, 2)", "a finite number"),
+    "negative mass": ("crazyflie_documented", "value = 0.028", "value = -0.028", "body.mass", "-0.028 kg", "a positive number"),
+    "no mass": ("crazyflie_documented", "value = 0.028", "value = 0", "body.mass", "0 kg", "a positive number"),
+    "hardly any mass": ("crazyflie_documented", "value = 0.028", "value = 1e-320", "body.mass", "1e-320 kg", "at least 1e-06 kg"),
+    "mass nan": ("crazyflie_documented", "value = 0.028", "value = nan", "body.mass", "nan kg", "a finite number"),
+    "mass infinite": ("crazyflie_documented", "value = 0.028", "value = inf", "body.mass", "inf kg", "a finite number"),
+    "mass beyond floats": ("crazyflie_documented", "value = 0.028", "value = 1e400", "body.mass", "inf kg", "a finite number"),
+    "mass huge": ("crazyflie_documented", "value = 0.028", "value = 1e300", "body.mass", "1e+300 kg", "at most 1e+12"),
+    "mass of 400 digits": ("crazyflie_documented", "value = 0.028", f"value = {THOUSANDS}", "body.mass", "999", "a finite number"),
+    "mass as text": ("crazyflie_documented", "value = 0.028", 'value = "0.028"', "body.mass", "'0.028'", "a finite number"),
+    "mass true": ("crazyflie_documented", "value = 0.028", "value = true", "body.mass", "True", "a finite number"),
+    "mass as list": ("crazyflie_documented", "value = 0.028", "value = [0.028]", "body.mass", "[0.028]", "a finite number"),
+    "mass as date": ("crazyflie_documented", "value = 0.028", "value = 2020-02-02", "body.mass", "date(2020, 2, 2)", "a finite number"),
     "inertia not symmetric": (
-        "crazyflie",
+        "crazyflie_documented",
         INERTIA,
         "[[1.4e-5, 1e-6, 0], [2e-6, 1.4e-5, 0], [0, 0, 2.17e-5]]",
         "body.inertia",
@@ -115,7 +115,7 @@ WRONG = {
         "a symmetric matrix",
     ),
     "inertia not positive definite": (
-        "crazyflie",
+        "crazyflie_documented",
         INERTIA,
         "[[1.4e-5, 2e-5, 0], [2e-5, 1.4e-5, 0], [0, 0, 2.17e-5]]",
         "body.inertia",
@@ -123,30 +123,30 @@ WRONG = {
         "a positive-definite matrix",
     ),
     "inertia of a rod without thickness": (
-        "crazyflie",
+        "crazyflie_documented",
         INERTIA,
         "[1.4e-5, 1.4e-5, 0]",
         "body.inertia",
         "[0.0, 0.0, 0.0]",
         "a positive-definite matrix",
     ),
-    "inertia breaks the triangle": ("crazyflie", INERTIA, "[1e-5, 1e-5, 2.1e-5]", "body.inertia", "2.1e-05", "I1 + I2 >= I3"),
+    "inertia breaks the triangle": ("crazyflie_documented", INERTIA, "[1e-5, 1e-5, 2.1e-5]", "body.inertia", "2.1e-05", "I1 + I2 >= I3"),
     "inertia breaks the triangle off axis": (
-        "crazyflie",
+        "crazyflie_documented",
         INERTIA,
         "[[1e-5, 0.5e-5, 0], [0.5e-5, 1e-5, 0], [0, 0, 2.1e-5]]",
         "body.inertia",
         "2.1e-05",
         "I1 + I2 >= I3",
     ),
-    "inertia nan": ("crazyflie", INERTIA, "[1.4e-5, nan, 2.17e-5]", "body.inertia", "nan kg m^2", "a finite number"),
-    "inertia of two": ("crazyflie", INERTIA, "[1.4e-5, 1.4e-5]", "body.inertia", "[1.4e-05, 1.4e-05]", "3 rows of 3"),
-    "inertia of one": ("crazyflie", INERTIA, "1.4e-5", "body.inertia", "1.4e-05", "3 rows of 3"),
-    "inertia ragged": ("crazyflie", INERTIA, "[[1e-5], 1e-5, 1e-5]", "body.inertia", "[1e-05]", "a finite number"),
-    "inertia as text": ("crazyflie", INERTIA, '["a", "b", "c"]', "body.inertia", "'a'", "a finite number"),
-    "duplicate rotor": ("crazyflie", "value = -45,", "value = 45,", "rotors[1].r_B", "0.0325", "rotors[0] is there"),
-    "arm of no length": ("crazyflie", "value = 0.046", "value = 0", "rotors[0].arm", "0 m", "a positive number"),
-    "position of two": ("iris", "[0.1515, -0.245, 0.0]", "[0.1515, -0.245]", "rotors[0].position", "-0.245]", "3 numbers"),
+    "inertia nan": ("crazyflie_documented", INERTIA, "[1.4e-5, nan, 2.17e-5]", "body.inertia", "nan kg m^2", "a finite number"),
+    "inertia of two": ("crazyflie_documented", INERTIA, "[1.4e-5, 1.4e-5]", "body.inertia", "[1.4e-05, 1.4e-05]", "3 rows of 3"),
+    "inertia of one": ("crazyflie_documented", INERTIA, "1.4e-5", "body.inertia", "1.4e-05", "3 rows of 3"),
+    "inertia ragged": ("crazyflie_documented", INERTIA, "[[1e-5], 1e-5, 1e-5]", "body.inertia", "[1e-05]", "a finite number"),
+    "inertia as text": ("crazyflie_documented", INERTIA, '["a", "b", "c"]', "body.inertia", "'a'", "a finite number"),
+    "duplicate rotor": ("crazyflie_documented", "value = -45,", "value = 45,", "rotors[1].r_B", "0.0325", "rotors[0] is there"),
+    "arm of no length": ("crazyflie_documented", "value = 0.046", "value = 0", "rotors[0].arm", "0 m", "a positive number"),
+    "position of two": ("iris_documented", "[0.1515, -0.245, 0.0]", "[0.1515, -0.245]", "rotors[0].position", "-0.245]", "3 numbers"),
     "axis not of length one": (
         "hexarotor_x",
         'spin    = "cw"',
@@ -155,34 +155,34 @@ WRONG = {
         "2.0",
         "a unit vector",
     ),
-    "spin to the left": ("crazyflie", 'spin    = "cw"', 'spin = "left"', "rotors[0].spin", "'left'", "one of ccw, cw"),
-    "spin as number": ("crazyflie", 'spin    = "cw"', "spin = 1", "rotors[0].spin", "1", "one of ccw, cw"),
+    "spin to the left": ("crazyflie_documented", 'spin    = "cw"', 'spin = "left"', "rotors[0].spin", "'left'", "one of ccw, cw"),
+    "spin as number": ("crazyflie_documented", 'spin    = "cw"', "spin = 1", "rotors[0].spin", "1", "one of ccw, cw"),
     "rotors as number": ("rigid_body_quadrotor", 'name = "', 'rotors = 4\nname = "', "rotors", "4", "a list of tables"),
-    "no thrust": ("crazyflie", "2.88e-8", "0", "rotor.k_thrust", "0 N s^2/rad^2", "a positive number"),
-    "negative reaction": ("crazyflie", "7.24e-10", "-7.24e-10", "rotor.k_torque", "-7.24e-10 N m", "not negative"),
+    "no thrust": ("crazyflie_documented", "2.88e-8", "0", "rotor.k_thrust", "0 N s^2/rad^2", "a positive number"),
+    "negative reaction": ("crazyflie_documented", "7.24e-10", "-7.24e-10", "rotor.k_torque", "-7.24e-10 N m", "not negative"),
     "unknown actuation": (
-        "crazyflie",
+        "crazyflie_documented",
         '"normalized"',
         '"telepathy"',
         "actuation",
         "'telepathy'",
         "one of normalized, speed, duty, wrench",
     ),
-    "duty for a motor with lag": ("crazyflie", '"normalized"', '"duty"', "rotors[0].motor", "Lag", "'duty' expects a DcMotor"),
-    "wrench with rotors": ("crazyflie", '"normalized"', '"wrench"', "rotors", "4", "expects none"),
+    "duty for a motor with lag": ("crazyflie_documented", '"normalized"', '"duty"', "rotors[0].motor", "Lag", "'duty' expects a DcMotor"),
+    "wrench with rotors": ("crazyflie_documented", '"normalized"', '"wrench"', "rotors", "4", "expects none"),
     "rotors without any": ("rigid_body_quadrotor", '"wrench"', '"speed"', "rotors", "0", "at least one"),
-    "unknown motor": ("crazyflie", '"lag"', '"steam"', "motor.model", "'steam'", "one of lag, dc"),
-    "unknown drag axes": ("crazyflie", '"world"', '"moon"', "drag.axes", "'moon'", "one of world, body"),
-    "unknown gravity": ("crazyflie", "[gravity]", '[gravity]\nmodel = "none"', "gravity.model", "'none'", "uniform, spherical"),
-    "unknown inflow": ("iris", '"squared"', '"cubed"', "inflow.model", "'cubed'", "one of squared, signed"),
-    "unknown battery": ("iris", '"thevenin"', '"potato"', "battery[0].model", "'potato'", "one of ideal, thevenin"),
-    "falls upwards": ("crazyflie", "9.81", "-9.81", "gravity.acceleration", "-9.81 m/s^2", "a positive number"),
-    "drag that pushes": ("crazyflie", "[0.1, 0.1, 0.2]", "[0.1, -0.1, 0.2]", "drag.linear", "-0.1 N s/m", "not negative"),
-    "drag of two": ("crazyflie", "[0.1, 0.1, 0.2]", "[0.1, 0.1]", "drag.linear", "[0.1, 0.1]", "3 numbers"),
-    "idle above maximum": ("crazyflie", "value = 2500", "value = 200", "motor", "[300.0, 200.0]", "speed_min < speed_max"),
-    "no time to rise": ("crazyflie", "value = 0.015", "value = 0", "motor.rise", "0 s", "a positive number"),
-    "negative friction": ("crazyflie", "value = 0.8,", "value = -0.8,", "contact.friction", "-0.8", "not negative"),
-    "points of two": ("crazyflie", "[[0.033, 0.033, -0.02],", "[[0.033, 0.033],", "contact.points", "[0.033, 0.033]", "of 3"),
+    "unknown motor": ("crazyflie_documented", '"lag"', '"steam"', "motor.model", "'steam'", "one of lag, dc"),
+    "unknown drag axes": ("crazyflie_documented", '"world"', '"moon"', "drag.axes", "'moon'", "one of world, body"),
+    "unknown gravity": ("crazyflie_documented", "[gravity]", '[gravity]\nmodel = "none"', "gravity.model", "'none'", "uniform, spherical"),
+    "unknown inflow": ("iris_documented", '"squared"', '"cubed"', "inflow.model", "'cubed'", "one of squared, signed"),
+    "unknown battery": ("iris_documented", '"thevenin"', '"potato"', "battery[0].model", "'potato'", "one of ideal, thevenin"),
+    "falls upwards": ("crazyflie_documented", "9.81", "-9.81", "gravity.acceleration", "-9.81 m/s^2", "a positive number"),
+    "drag that pushes": ("crazyflie_documented", "[0.1, 0.1, 0.2]", "[0.1, -0.1, 0.2]", "drag.linear", "-0.1 N s/m", "not negative"),
+    "drag of two": ("crazyflie_documented", "[0.1, 0.1, 0.2]", "[0.1, 0.1]", "drag.linear", "[0.1, 0.1]", "3 numbers"),
+    "idle above maximum": ("crazyflie_documented", "value = 2500", "value = 200", "motor", "[300.0, 200.0]", "speed_min < speed_max"),
+    "no time to rise": ("crazyflie_documented", "value = 0.015", "value = 0", "motor.rise", "0 s", "a positive number"),
+    "negative friction": ("crazyflie_documented", "value = 0.8,", "value = -0.8,", "contact.friction", "-0.8", "not negative"),
+    "points of two": ("crazyflie_documented", "[[0.033, 0.033, -0.02],", "[[0.033, 0.033],", "contact.points", "[0.033, 0.033]", "of 3"),
     "no points": (
         "hakoniwa",
         "[[0.103, 0.103, -0.1], [0.103, -0.103, -0.1], [-0.103, -0.103, -0.1], [-0.103, 0.103, -0.1]]",
@@ -192,7 +192,7 @@ WRONG = {
         "a list of points",
     ),
     "ground of document 003 under 28 g": (
-        "crazyflie",
+        "crazyflie_documented",
         "[contact]",
         '[contact]\nstiffness = { value = 5000, unit = "N/m", source = "003" }\n'
         'damping = { value = 600, unit = "N s/m", source = "003" }',
@@ -200,18 +200,18 @@ WRONG = {
         "5000 N/m",
         "these need dt <=",
     ),
-    "charge out of order": ("iris", CHARGES, "[0, 0.5, 0.1, 0.9, 1]", "battery[0].table_charge", "0.5, 0.1", "increasing"),
-    "charge beyond full": ("iris", CHARGES, "[0, 0.1, 0.5, 0.9, 2]", "battery[0].table_charge", "2.0", "within [0, 1]"),
-    "charge and voltage unequal": ("iris", CHARGES, "[0, 0.5, 0.9, 1]", "battery[0].table_voltage", "5", "4, as many as"),
-    "empty charge table": ("iris", CHARGES, "[]", "battery[0].table_charge", "[]", "two or more"),
-    "charge as number": ("iris", CHARGES, "1", "battery[0].table_charge", "1", "a list of numbers"),
-    "voltage that falls": ("iris", "[9.0, 10.8,", "[10.8, 9.0,", "battery[0].table_voltage", "[10.8, 9.0", "do not fall"),
-    "motor without constant": ("iris", "value = 920", "value = 0", "motor.constant", "0 rpm/V", "a positive number"),
-    "controller that makes power": ("iris", "value = 0.98", "value = 1.7", "motor.efficiency", "1.7", "at most 1"),
-    "dead zone over all": ("iris", 'value = 0.02, unit = "1"', 'value = 1.2, unit = "1"', "motor.dead_zone", "1.2", "than 1"),
-    "current that never stops": ("iris", 'value = 0, unit = "A"', 'value = 3, unit = "A"', "motor.current_min", "3.0", "0 "),
-    "inflow without radius": ("iris", "value = 0.127", "value = 0", "rotors[0].radius", "0.0 m", "the inflow model needs it"),
-    "motor without inertia": ("iris", "value = 1.2e-5", "value = 0", "rotors[0].inertia", "0.0 kg m^2", "the motor turns it"),
+    "charge out of order": ("iris_documented", CHARGES, "[0, 0.5, 0.1, 0.9, 1]", "battery[0].table_charge", "0.5, 0.1", "increasing"),
+    "charge beyond full": ("iris_documented", CHARGES, "[0, 0.1, 0.5, 0.9, 2]", "battery[0].table_charge", "2.0", "within [0, 1]"),
+    "charge and voltage unequal": ("iris_documented", CHARGES, "[0, 0.5, 0.9, 1]", "battery[0].table_voltage", "5", "4, as many as"),
+    "empty charge table": ("iris_documented", CHARGES, "[]", "battery[0].table_charge", "[]", "two or more"),
+    "charge as number": ("iris_documented", CHARGES, "1", "battery[0].table_charge", "1", "a list of numbers"),
+    "voltage that falls": ("iris_documented", "[9.0, 10.8,", "[10.8, 9.0,", "battery[0].table_voltage", "[10.8, 9.0", "do not fall"),
+    "motor without constant": ("iris_documented", "value = 920", "value = 0", "motor.constant", "0 rpm/V", "a positive number"),
+    "controller that makes power": ("iris_documented", "value = 0.98", "value = 1.7", "motor.efficiency", "1.7", "at most 1"),
+    "dead zone over all": ("iris_documented", 'value = 0.02, unit = "1"', 'value = 1.2, unit = "1"', "motor.dead_zone", "1.2", "than 1"),
+    "current that never stops": ("iris_documented", 'value = 0, unit = "A"', 'value = 3, unit = "A"', "motor.current_min", "3.0", "0 "),
+    "inflow without radius": ("iris_documented", "value = 0.127", "value = 0", "rotors[0].radius", "0.0 m", "the inflow model needs it"),
+    "motor without inertia": ("iris_documented", "value = 1.2e-5", "value = 0", "rotors[0].inertia", "0.0 kg m^2", "the motor turns it"),
     "two ideal batteries": (
         "hakoniwa",
         "[battery]",
@@ -359,17 +359,17 @@ def test_every_value_has_a_unit_and_a_source(name):
 
 def test_the_vehicles_of_the_issue_are_all_here():
     assert set(NAMES) >= {
-        "crazyflie", "crazyflie_measured", "rigid_body_quadrotor", "iris", "hakoniwa",
+        "crazyflie_documented", "crazyflie", "rigid_body_quadrotor", "iris_documented", "hakoniwa",
         "hexarotor_x", "octorotor_x", "hexarotor_tilted",
     }  # fmt: skip
-    assert [len(samara.vehicle(name).rotors) for name in ("iris", "hexarotor_x", "octorotor_x")] == [4, 6, 8]
+    assert [len(samara.vehicle(name).rotors) for name in ("iris_documented", "hexarotor_x", "octorotor_x")] == [4, 6, 8]
 
 
 # name, hover speed [rad/s], hover command: seed_systems and errata, with as many digits as they print
 PUBLISHED_HOVER = [
-    ("crazyflie", "1544.142", "0.565519"),
+    ("crazyflie_documented", "1544.142", "0.565519"),
     ("hakoniwa", "1448.42", "0.4766"),
-    ("iris", "213.095", "0.56674"),
+    ("iris_documented", "213.095", "0.56674"),
 ]
 
 
@@ -377,7 +377,7 @@ PUBLISHED_HOVER = [
 def test_hover_is_where_the_documents_put_it(name, speed, command):
     """All rotors alike, at the published speed and command; document 003's is for a bus of 12 V."""
     vehicle = samara.vehicle(name)
-    if name == "iris":
+    if name == "iris_documented":
         vehicle = vehicle.with_effect(IDEAL_BATTERY, Ideal(12.0))
     state, commands = samara.hover(vehicle)
     for measured, published in zip((*state.rotor_speed, *commands), [speed] * 4 + [command] * 4, strict=True):
@@ -386,9 +386,9 @@ def test_hover_is_where_the_documents_put_it(name, speed, command):
 
 def test_masses_and_inertias_are_those_of_the_documents():
     published = {
-        "crazyflie": (0.028, (1.4e-5, 1.4e-5, 2.17e-5)),
+        "crazyflie_documented": (0.028, (1.4e-5, 1.4e-5, 2.17e-5)),
         "rigid_body_quadrotor": (1.2, (0.0081, 0.0081, 0.0142)),
-        "iris": (1.5, (0.029125, 0.029125, 0.055225)),
+        "iris_documented": (1.5, (0.029125, 0.029125, 0.055225)),
         "hakoniwa": (0.71, (0.0061, 0.00653, 0.0116)),
     }
     for name, (mass, moments) in published.items():
@@ -403,10 +403,10 @@ def test_rotors_are_where_and_as_they_turn_in_the_documents():
     front_left_first = [(a, a), (a, -a), (-a, -a), (-a, a)]
     px4 = [(1, -1), (-1, 1), (1, 1), (-1, -1)]
     places = {
-        "crazyflie": front_left_first,
-        "crazyflie_measured": [(a, -a), (-a, -a), (-a, a), (a, a)],
+        "crazyflie_documented": front_left_first,
+        "crazyflie": [(a, -a), (-a, -a), (-a, a), (a, a)],
         "hakoniwa": [(b * x, b * y) for x, y in px4],
-        "iris": [(0.1515, -0.245), (-0.1515, 0.1875), (0.1515, 0.245), (-0.1515, -0.1875)],
+        "iris_documented": [(0.1515, -0.245), (-0.1515, 0.1875), (0.1515, 0.245), (-0.1515, -0.1875)],
     }
     for name, published in places.items():
         rotors = samara.vehicle(name).rotors
@@ -442,7 +442,7 @@ def test_the_tilted_hexarotor_pushes_in_all_six_directions():
 
 
 def test_the_measured_crazyflie_has_the_thrust_stand_and_the_firmware():
-    rotor = samara.vehicle("crazyflie_measured").rotors[0]
+    rotor = samara.vehicle("crazyflie").rotors[0]
     assert rotor.k_thrust == 2.02e-8
     assert rotor.k_torque / rotor.k_thrust == pytest.approx(0.00735, rel=1e-12)
 
@@ -453,7 +453,7 @@ def test_the_measured_crazyflie_follows_the_thrust_table(shared_folder):
     used = table[table["pwm_percent"] >= 12.5]
     duty, speed = used["pwm_percent"] / 100.0, used["avg_rpm"] * 2.0 * np.pi / 60.0
     slope, idle = np.polyfit(duty, speed, 1)
-    motor = samara.vehicle("crazyflie_measured").rotors[0].motor
+    motor = samara.vehicle("crazyflie").rotors[0].motor
     assert motor.speed_min == pytest.approx(idle, abs=0.5)
     assert motor.speed_max == pytest.approx(idle + slope, abs=0.5)
     line = motor.speed_min + duty * (motor.speed_max - motor.speed_min)
@@ -463,7 +463,7 @@ def test_the_measured_crazyflie_follows_the_thrust_table(shared_folder):
 
 def test_units_are_converted_on_reading():
     """Kv in rpm/V is 60/2π over the torque constant; an ampere-hour is 3600 C; degrees are π/180."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     assert iris.rotors[0].motor.constant == pytest.approx(0.01037967, abs=5e-9)
     assert iris.rotors[0].motor.constant * 920 * 2 * np.pi / 60 == pytest.approx(1.0, rel=1e-15)
     assert iris["battery"][0].capacity == 18000.0
@@ -471,8 +471,8 @@ def test_units_are_converted_on_reading():
     tilted = samara.vehicle("hexarotor_tilted").rotors[0]
     assert tilted.axis_B.z == pytest.approx(np.cos(np.deg2rad(25)), rel=1e-15)
     assert np.dot(tilted.axis_B, tilted.r_B) == pytest.approx(0.0, abs=1e-17)
-    radians = text_of("crazyflie").replace('value = 45, unit = "deg"', f'value = {math.pi / 4!r}, unit = "rad"')
-    assert parse_vehicle(radians, "crazyflie.toml") == samara.vehicle("crazyflie")
+    radians = text_of("crazyflie_documented").replace('value = 45, unit = "deg"', f'value = {math.pi / 4!r}, unit = "rad"')
+    assert parse_vehicle(radians, "crazyflie.toml") == samara.vehicle("crazyflie_documented")
 
 
 # What is saved comes back ------------------------------------------------------------------------------------------
@@ -632,8 +632,8 @@ def test_an_effect_of_ones_own_cannot_be_saved(tmp_path):
     [
         tricopter().without_effect("gravity"),
         tricopter().with_effect(samara.Effect("gravity")),
-        samara.vehicle("iris").without_effect("rotor_momentum"),
-        samara.vehicle("iris").replace(structure=replace(samara.vehicle("iris").structure, inflow=max)),
+        samara.vehicle("iris_documented").without_effect("rotor_momentum"),
+        samara.vehicle("iris_documented").replace(structure=replace(samara.vehicle("iris_documented").structure, inflow=max)),
     ],
     ids=["weightless", "gravity of one's own", "massless rotors", "inflow of one's own"],
 )
@@ -678,17 +678,17 @@ def test_a_failing_write_leaves_the_old_file(broken, tmp_path, monkeypatch):
 
 def test_replacing_the_mass_moves_the_hover():
     """Ω² ∝ m, and the vehicle replaced from is untouched."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     heavier = iris.replace(mass=1.6)
     ratio = samara.hover(heavier)[0].rotor_speed[0] / samara.hover(iris)[0].rotor_speed[0]
     assert ratio == pytest.approx(math.sqrt(1.6 / 1.5), rel=1e-12)
     assert iris.mass == 1.5
-    assert samara.vehicle("iris", mass=1.6) == heavier
+    assert samara.vehicle("iris_documented", mass=1.6) == heavier
 
 
 def test_replacing_reaches_every_record():
     """Rotors, their motors, effects and batteries, by the path of the field; all rotors or batteries at once."""
-    vehicle = samara.vehicle("iris").replace(
+    vehicle = samara.vehicle("iris_documented").replace(
         {
             "rotors.k_thrust": 9e-5,
             "rotors.motor.resistance": 0.3,
@@ -701,14 +701,14 @@ def test_replacing_reaches_every_record():
     assert {rotor.motor.resistance for rotor in vehicle.rotors} == {0.3}
     assert vehicle["drag"].linear == (1.0, 2.0, 3.0)
     assert vehicle["battery"][0].capacity == 7200.0
-    assert vehicle["battery"][0].resistance == samara.vehicle("iris")["battery"][0].resistance
+    assert vehicle["battery"][0].resistance == samara.vehicle("iris_documented")["battery"][0].resistance
     assert vehicle.inertia_B.rows[2][2] == 0.05
 
 
 def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
     """The document gave 1.5 kg; it never said 1.6."""
     overrides = {"mass": 1.6, "rotors.k_thrust": 9e-5, "battery.resistance": 0.05, "drag.linear.x": 0.06}
-    vehicle = samara.vehicle("iris", **overrides)
+    vehicle = samara.vehicle("iris_documented", **overrides)
     samara.save_vehicle(vehicle, tmp_path / "mine.toml")
     sources = dict(samara.vehicle(tmp_path / "mine.toml").structure.sources)
     for replaced in ("body.mass", "rotors[0].k_thrust", "battery[0].resistance", "drag.linear"):
@@ -727,8 +727,8 @@ def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
     [
         ({"mass": -1.0}, r"iris: body\.mass = -1\.0 kg: expected a positive number"),
         ({"mass": "heavy"}, r"iris: body\.mass = 'heavy' kg: expected a finite number"),
-        ({"colour": "red"}, r"'iris' has no parameter 'colour'; expected a field of mass, inertia_B, rotors, gravity"),
-        ({"rotors.blades": 2}, r"'iris' has no parameter 'rotors\.blades'"),
+        ({"colour": "red"}, r"'iris_documented' has no parameter 'colour'; expected a field of mass, inertia_B, rotors, gravity"),
+        ({"rotors.blades": 2}, r"'iris_documented' has no parameter 'rotors\.blades'"),
         ({"drag.linear": 0.1}, r"iris: drag\.linear = 0\.1: expected 3 numbers"),
         ({"drag.linear.x": -0.1}, r"iris: drag\.linear = -0\.1 N s/m: expected a number that is not negative"),
         ({"inertia_B": (0.1, 0.1, 0.1)}, r"iris: body\.inertia = \(0\.1, 0\.1, 0\.1\) kg m\^2: expected a Mat3 of 9 numbers"),
@@ -739,13 +739,13 @@ def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
 )  # fmt: skip
 def test_overrides_are_checked_like_a_file(overrides, complaint):
     with pytest.raises(samara.VehicleError, match=complaint) as error:
-        samara.vehicle("iris", **overrides)
+        samara.vehicle("iris_documented", **overrides)
     sentence(error)
 
 
 def test_where_numbers_come_from_does_not_change_what_a_vehicle_is():
     """Equal numbers, equal vehicle, one trace: sources and description are for people."""
-    iris = samara.vehicle("iris")
+    iris = samara.vehicle("iris_documented")
     again = iris.replace(mass=1.5)
     assert again.structure.replaced != iris.structure.replaced
     assert again.structure == iris.structure

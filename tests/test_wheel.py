@@ -83,7 +83,7 @@ def test_the_installed_wheel_works_without_this_tree(elsewhere):
 
     program = (
         "import samara, importlib.util, pathlib\n"
-        "vehicle = samara.vehicle('iris')\n"
+        "vehicle = samara.vehicle('iris_documented')\n"
         "state, command = samara.hover(vehicle)\n"
         "for _ in range(100): state = samara.step(state, command, vehicle, 1e-3)\n"
         "print(abs(state.p_W.z - 1.0) < 1e-4, (pathlib.Path(samara.__file__).parent / 'py.typed').exists())\n"

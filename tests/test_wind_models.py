@@ -319,7 +319,7 @@ def test_a_flight_in_turbulence_is_the_same_again():
 
     def winds(seed):
         above = Vec3(0.0, 0.0, 10.0)
-        drone = Drone("one", samara.vehicle("crazyflie"), trajectory.hover(above), above, airborne=True)
+        drone = Drone("one", samara.vehicle("crazyflie_documented"), trajectory.hover(above), above, airborne=True)
         run = fly(Scenario("gusty", (drone,), 0.2, wind=Dryden(Vec3(2.0, 0.0, 0.0)), seed=seed))
         return run.wind.tolist()
 

@@ -67,7 +67,7 @@ def test_a_west_wind_carries_things_east(wind):
 
 def test_it_is_the_wind_a_vehicle_feels():
     """Over a hovering iris the air moves east: it is pushed east."""
-    vehicle = samara.vehicle("iris")
+    vehicle = samara.vehicle("iris_documented")
     state, command = samara.hover(vehicle)
     wind_W = blown(Constant.from_direction(8.0, WEST), 0.0)
     push = samara.wrench_breakdown(state, command, vehicle, samara.Environment(wind_W=wind_W))["drag"]

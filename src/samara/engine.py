@@ -56,7 +56,7 @@ LONGEST_STEP = 3600.0  # [s]: what is longer is a slip of the pen
 # The parameters ----------------------------------------------------------------------------------------------------
 
 
-_CRAZYFLIE = vehicle("crazyflie")  # the document's numbers stand in its file, and nowhere else
+_CRAZYFLIE = vehicle("crazyflie_documented")  # the document's numbers stand in its file, and nowhere else
 _ROTOR = _CRAZYFLIE.rotors[0]
 _MOMENTS = Vec3(_CRAZYFLIE.inertia_B.xx, _CRAZYFLIE.inertia_B.yy, _CRAZYFLIE.inertia_B.zz)
 _DECAY = Vec3(*(c / moment for c, moment in zip(_CRAZYFLIE["damping"].linear, _MOMENTS, strict=True)))
@@ -72,7 +72,7 @@ class Inertia(NamedTuple):
 
 @dataclass(frozen=True)
 class CrazyflieParams:
-    """Document 000's parameters under its names, SI units; what is not given is as in the vehicle `crazyflie`.
+    """Document 000's parameters under its names, SI units; what is not given is as in the vehicle `crazyflie_documented`.
 
     `dragLinear` is in world axes. `dragAngular` are the rates k of ω(t) = ω₀ e^{−kt} about the body axes: the code behind the
     document multiplies ω by e^{−k dt} after each step, here the torque −kJ ω acts, which is the same as dt → 0. The document
@@ -122,7 +122,7 @@ ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirrored, "ge
 
 
 def engine_vehicle(params: CrazyflieParams, allocation: str = "documented") -> Vehicle:
-    """The vehicle the engine flies: `crazyflie` with these numbers, its rotors allocated one way or the other
+    """The vehicle the engine flies: `crazyflie_documented` with these numbers, its rotors allocated one way or the other
 
     It has no ground contact: the document's engine has no floor.
     """
@@ -174,7 +174,7 @@ class DroneEngine:
     """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ = (Ω_cmd − Ω)/τ: the engine of document 000
 
     `allocation` says how rotor speeds make torques: "documented", the document's equations letter by letter, or
-    "geometric", r × F and reaction torque of the airframe it draws, which is the vehicle `crazyflie`. It starts at rest in
+    "geometric", r × F and reaction torque of the airframe it draws, which is the vehicle `crazyflie_documented`. It starts at rest in
     the origin, rotors standing, all commands 0 (which is idle: `omegaMin`).
     """
 

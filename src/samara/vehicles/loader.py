@@ -27,6 +27,7 @@ from samara.vehicles.effects import OPTIONS
 from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1
+ALIASES = {"crazyflie_measured": "crazyflie"}  # names that vehicles had before
 MOTORS: dict[str, type[Any]] = {"lag": Lag, "dc": DcMotor}
 BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}
 CONVERSIONS: dict[tuple[str, str], Callable[[float], float]] = {
@@ -50,15 +51,16 @@ def vehicle_names() -> list[str]:
 def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
     """A vehicle by its shipped name or from a file, with other numbers where given: `vehicle("iris", mass=1.6)`."""
     path = Path(name_or_path)
+    name = ALIASES.get(str(name_or_path), str(name_or_path))
     if path.suffix == ".toml":
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise VehicleError(f"{path}: cannot be read ({error}); expected a vehicle file") from None
         loaded = parse_vehicle(text, path.name, path.parent)
-    elif str(name_or_path) in vehicle_names():
-        entry = resources.files("samara.vehicles").joinpath(f"{name_or_path}.toml")
-        loaded = parse_vehicle(entry.read_text(encoding="utf-8"), f"{name_or_path}.toml")
+    elif name in vehicle_names():
+        entry = resources.files("samara.vehicles").joinpath(f"{name}.toml")
+        loaded = parse_vehicle(entry.read_text(encoding="utf-8"), f"{name}.toml")
     else:
         raise VehicleError(
             f"no vehicle {str(name_or_path)!r}; expected a .toml file or one of {', '.join(vehicle_names())}"
