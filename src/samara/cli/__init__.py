@@ -1,11 +1,12 @@
 """The command `samara`. Bad input ends in one sentence on stderr and exit status 2, never in a traceback."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from samara.cli import compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
+from samara.printable import printable
 
 INTERRUPTED = 130
 
@@ -14,20 +15,35 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        command_line()()
     except (ValueError, OSError, FloatingPointError) as error:
-        print(f"samara: {error}", file=sys.stderr)
+        print(printable(f"samara: {error}"), file=sys.stderr)
         sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:  # Typer turns Ctrl-C into this, without a word
             print("samara: stopped", file=sys.stderr)
         raise
+
+
+def command_line() -> Any:
+    """The command with all its own, their help as it is written: Typer would take the unit in `wind [m/s]` for markup"""
+    from rich.markup import escape
+
+    whole = typer.main.get_command(app)
+    commands: list[Any] = [whole]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        for each in (command, *command.params):
+            if getattr(each, "help", None):
+                each.help = escape(each.help)
+    return whole
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from samara.cli.screen import console
+from samara.cli.screen import console, say
 
 
 def compare(
@@ -56,4 +56,4 @@ def compare(
     title = f"{trajectory} at {speed:g} m/s, {craft.name}"
     draw_contest(entries, out / "compare.png", title)
     write_text(out / "compare.md", f"# {title}\n\n{as_markdown(entries)}\n\n![paths and errors](compare.png)\n")
-    screen.print(f"table   {out / 'compare.md'}\npicture {out / 'compare.png'}", highlight=False)
+    say(f"table   {out / 'compare.md'}\npicture {out / 'compare.png'}")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from samara.cli.screen import console, say
+
 app = typer.Typer(help="Draw what the source documents demonstrate.", no_args_is_help=True)
 
 
@@ -20,11 +22,10 @@ def rigid_body(
     """Document 002's three pictures: a path with body frames, the gyroscopic effect, rigid body against point mass."""
     from rich.progress import Progress
 
-    from samara.cli.screen import console
     from samara.view.rigid_body import draw_demo
 
     with Progress(console=console()) as bar:
         task = bar.add_task("drawing", total=None)
         paths = draw_demo(out, progress=lambda done, total: bar.update(task, completed=done, total=total))
     for path in paths:
-        typer.echo(str(path))
+        say(str(path))

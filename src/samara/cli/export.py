@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from samara.cli.screen import say
+
 app = typer.Typer(help="Write equations and recordings out for other programs.", no_args_is_help=True)
 
 
@@ -18,7 +20,7 @@ def export_c(
     from samara.backends.c import write_c
 
     header, source = write_c(load(vehicle), out)
-    typer.echo(f"header {header}\nsource {source}")
+    say(f"header {header}\nsource {source}")
 
 
 @app.command("drone-physics")
@@ -29,7 +31,7 @@ def export_drone_physics(
     from samara.drone_physics.c_library import write_library
 
     for path in write_library(out):
-        typer.echo(str(path))
+        say(str(path))
 
 
 @app.command("csv")
@@ -44,7 +46,7 @@ def export_csv(
     from samara.sim.recording import read_recording
 
     for path in write(read_recording(run), out or run.with_suffix("")):
-        typer.echo(str(path))
+        say(str(path))
 
 
 @app.command("parquet")
@@ -59,7 +61,7 @@ def export_parquet(
     from samara.sim.recording import read_recording
 
     for path in write(read_recording(run), out or run.with_suffix("")):
-        typer.echo(str(path))
+        say(str(path))
 
 
 @app.command("foxglove-layout")
@@ -71,7 +73,7 @@ def export_foxglove_layout(
     from samara.sim.recording import read_recording
     from samara.view.foxglove_layout import write_layout
 
-    typer.echo(str(write_layout(read_recording(run), out or run.with_suffix(".layout.json"))))
+    say(str(write_layout(read_recording(run), out or run.with_suffix(".layout.json"))))
 
 
 @app.command("rerun")
@@ -83,4 +85,4 @@ def export_rerun(
     from samara.sim.run import load_run
     from samara.view.rerun_file import write_rerun
 
-    typer.echo(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))
+    say(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))

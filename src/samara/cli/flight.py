@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console
+from samara.cli.screen import console, say, verdict
 from samara.cli.view import Browser, Port, Speed, watched
+from samara.printable import printable
 
 if TYPE_CHECKING:
     from samara.sim.run import Run
@@ -33,6 +34,10 @@ def fly(
         list[str] | None, typer.Option("--set", help="Change the scenario: key=value, such as drones.vehicle=iris.")
     ] = None,
     vehicle: Annotated[str | None, typer.Option("--vehicle", help="Fly this vehicle: a name or a .toml file.")] = None,
+    wind: Annotated[
+        float | None,
+        typer.Option("--wind", help="A steady wind [m/s] instead of the scenario's, from its direction or the west."),
+    ] = None,
     realtime: Annotated[bool, typer.Option("--realtime", help="No faster than the clock.")] = False,
     out: Annotated[
         Path | None,
@@ -53,13 +58,14 @@ def fly(
     """Fly a scenario. Leaves a recording, a picture and a report; fails when what the scenario expects does not come true."""
     from samara.sim.fly import fly as fly_it
     from samara.sim.run import judge
-    from samara.sim.scenario_file import load_scenario, setting
+    from samara.sim.scenario_file import load_scenario, setting, steady_wind
     from samara.view.report import Flown, write_report
     from samara.view.run import draw_run
 
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
-    changes = {**_flown_by(autopilot, binary, connect), **dict(setting(text) for text in settings or [])}
+    blown = steady_wind(scenario, wind) if wind is not None else {}
+    changes = {**blown, **_flown_by(autopilot, binary, connect), **dict(setting(text) for text in settings or [])}
     if vehicle is not None:
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
     own = load_scenario(scenario, changes)
@@ -74,29 +80,28 @@ def fly(
             else:
                 run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress, tell=_said)
         except KeyboardInterrupt:
-            screen.print(f"stopped; {path} holds what was flown")
+            say(f"stopped; {path} holds what was flown")
             raise typer.Exit(INTERRUPTED) from None
     judged = judge(run, own.expect)
     screen.print(_summary(run, clock.last))
     for line in run.logs[:-1]:
-        screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}", markup=False, highlight=False)
+        screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}")
     for each in judged:
-        mark = "[green]✓[/green]" if each.true else "[red]✗[/red]"
-        screen.print(f"{mark} expected: {each.text}", highlight=False)
+        screen.print(verdict(each.true, f"expected: {each.text}"))
     picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
     with screen.status("drawing"):
         draw_run(run, picture)
-        write_report([Flown(str(path), run, _typed(scenario, settings, vehicle))], report, judged, picture)
-    screen.print(f"recording {path}\npicture   {picture}\nreport    {report}", highlight=False)
+        write_report([Flown(str(path), run, _typed(scenario, settings, vehicle, wind))], report, judged, picture)
+    say(f"recording {path}\npicture   {picture}\nreport    {report}")
     if run.problem:
-        screen.print(f"samara: {run.problem}", markup=False)
+        screen.print(f"samara: {run.problem}")
         raise typer.Exit(FAILED)
     if not all(each.true for each in judged):
         raise typer.Exit(FAILED)
 
 
 def _said(sentence: str) -> None:
-    console().print(sentence, markup=False, highlight=False)
+    console().print(sentence)
 
 
 def _flown_by(autopilot: str | None, binary: Path | None, connect: bool) -> dict[str, Any]:
@@ -117,10 +122,16 @@ def _flown_by(autopilot: str | None, binary: Path | None, connect: bool) -> dict
     return {"drones.autopilot": {"kind": autopilot, "binary": path}}
 
 
-def _typed(scenario: str, settings: list[str] | None, vehicle: str | None) -> str:
+def _typed(scenario: str, settings: list[str] | None, vehicle: str | None, wind: float | None) -> str:
     """The command that flies this again."""
-    changes = [word for text in settings or [] for word in ("--set", text)]
-    return shlex.join(["samara", "fly", scenario, *changes, *(("--vehicle", vehicle) if vehicle else ())])
+    words = ["samara", "fly", scenario]
+    for option, value in (
+        *(("--set", text) for text in settings or []),
+        *((("--vehicle", vehicle),) if vehicle else ()),
+        *((("--wind", f"{wind:g}"),) if wind is not None else ()),
+    ):
+        words += [option, value]
+    return shlex.join(words)
 
 
 def _claimed(folder: Path) -> Path:
@@ -156,14 +167,14 @@ def _progress(what: str, total: float, clock: Clock) -> Iterator[Callable[[float
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:6.1f} s flown"),
         TextColumn("{task.fields[factor]:5.0f}× real time"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console()) as bar:
-        task = bar.add_task(what, total=total, factor=0.0)
+        task = bar.add_task(printable(what), total=total, factor=0.0)
 
         def update(now: float, _: float) -> None:
             bar.update(task, completed=now, factor=clock.factor(now))
@@ -225,12 +236,10 @@ def check(
                 is_vehicle = False
         if is_vehicle:
             craft = vehicle(name)
-            typer.echo(f"{name}: vehicle {craft.name}, {craft.mass:g} kg, {len(craft.rotors)} rotors")
+            say(f"{name}: vehicle {craft.name}, {craft.mass:g} kg, {len(craft.rotors)} rotors")
         else:
             own = load_scenario(name)
-            typer.echo(
-                f"{name}: scenario {own.name}, {len(own.drones)} drones, {len(own.events)} events, {own.duration:g} s"
-            )
+            say(f"{name}: scenario {own.name}, {len(own.drones)} drones, {len(own.events)} events, {own.duration:g} s")
 
 
 def replay(
@@ -249,18 +258,18 @@ def replay(
     with _progress(f"replaying {run.name}", float(own.time[-1]), Clock()) as progress:
         again = fly_again(own, vehicle=vehicle(plant) if plant else None, integrator=integrator, progress=progress)
     if out is not None:
-        typer.echo(str(again.save(out)))
+        say(str(again.save(out)))
     if own.problem:
-        typer.echo(f"the recording: {own.problem}")
+        say(f"the recording: {own.problem}")
     if plant is None and integrator is None:
         different = first_difference(own, again)
         if different is None:
-            typer.echo("the same, bit for bit")
+            say("the same, bit for bit")
             return
-        typer.echo(f"different: {different}")
+        say(f"different: {different}")
         raise typer.Exit(FAILED)
     for each in distances(own, again):
-        typer.echo(
+        say(
             f"{each.drone}: position {each.position_rms:.4g} m RMS, {each.position_max:.4g} m at most; "
             f"attitude {each.attitude_max_deg:.4g}° at most"
         )
@@ -276,9 +285,9 @@ def diff(
 
     different = first_difference(load_run(first), load_run(second))
     if different is None:
-        typer.echo("the same, bit for bit")
+        say("the same, bit for bit")
         return
-    typer.echo(f"different: {different}")
+    say(f"different: {different}")
     raise typer.Exit(FAILED)
 
 
@@ -287,4 +296,4 @@ def info(run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")]) ->
     from samara.sim.recording import describe, read_recording
 
     for name, text in describe(read_recording(run)):
-        typer.echo(f"{name:24s} {text}")
+        say(f"{name:24s} {text}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from samara.cli.screen import console
+from samara.cli.screen import console, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +34,7 @@ def plot(
 
     wanted = [own.strip() for own in what.split(",") if own.strip()]
     for path in draw_all(load_run(run), out or run.with_suffix(""), wanted):
-        typer.echo(str(path))
+        say(str(path))
 
 
 def report(
@@ -52,7 +52,7 @@ def report(
     with Progress(console=console(), transient=True) as bar:
         task = bar.add_task("drawing", total=None)
         report_files(runs, path, lambda done, total: bar.update(task, completed=done, total=total))
-    typer.echo(str(path))
+    say(str(path))
 
 
 def render(
@@ -87,7 +87,7 @@ def render(
     with Progress(*columns, console=console(), transient=True) as bar:
         task = bar.add_task("rendering", total=None)
         path = film_it(own, out, film, lambda done, total: bar.update(task, completed=done, total=total))
-    typer.echo(str(path))
+    say(str(path))
 
 
 def pixels(text: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console
+from samara.cli.screen import console, say, verdict
 
 if TYPE_CHECKING:
     from samara.physics.multirotor import Vehicle
@@ -45,15 +45,16 @@ def plan(
         with screen.status("searching"):
             trajectory, used = fastest(file.points, craft, limits=limits, order=order, yaw=yaw)
     screen.print(_table(trajectory, used, craft, limits))
-    screen.print("passes " + ", ".join(f"{mark.time:.2f}" for mark in trajectory.waypoints) + " s", highlight=False)
+    screen.print("passes " + ", ".join(f"{mark.time:.2f}" for mark in trajectory.waypoints) + " s")
     if plot or out is not None:
         from samara.view.plan import draw_plan
 
         picture = out if out is not None else waypoints.with_suffix(".png")
         draw_plan(trajectory, craft, limits, picture)
-        screen.print(f"picture {picture}", highlight=False)
+        say(f"picture {picture}")
     if max(used.values()) > 1.0:
-        screen.print(f"[red]✗[/red] {craft.name} cannot fly this: too much {max(used, key=lambda name: used[name])}")
+        hardest = max(used, key=lambda name: used[name])
+        screen.print(verdict(False, f"{craft.name} cannot fly this: too much {hardest}"))
         raise typer.Exit(TOO_HARD)
 
 

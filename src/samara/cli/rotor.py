@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console
+from samara.cli.screen import console, say
 
 if TYPE_CHECKING:
     from samara.rotor.blade import Blade, Measurement
@@ -34,7 +34,7 @@ def rotor(
             errors = compare_all(read_uiuc(data))
         screen.print(_comparison(errors))
         thrust, power = medians(errors)
-        screen.print(f"median error of all points: CT {100 * thrust:.1f} %, CP {100 * power:.1f} %", highlight=False)
+        screen.print(f"median error of all points: CT {100 * thrust:.1f} %, CP {100 * power:.1f} %")
         return
     if data is None:
         shape, measured = blade(name)
@@ -46,13 +46,13 @@ def rotor(
     if not 0.0 < rpm < 1e6:
         raise ValueError(f"rpm is {rpm}; expected a positive number")
     screen.print(_coefficients(shape, measured, rpm))
-    screen.print(_constants(shape, rpm), highlight=False)
+    screen.print(_constants(shape, rpm))
     if plot or out is not None:
         from samara.view.rotor import draw_rotors
 
         picture = out if out is not None else Path("out") / f"{shape.name.replace(' ', '_')}.png"
         draw_rotors([(shape, measured)], picture, rpm)
-        screen.print(f"picture {picture}", highlight=False)
+        say(f"picture {picture}")
 
 
 def _coefficients(shape: "Blade", measured: "Measurement | None", rpm: float) -> Any:

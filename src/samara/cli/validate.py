@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console
+from samara.cli.screen import console, say
+from samara.printable import printable
 
 if TYPE_CHECKING:
     from samara.identify.validation import Score
@@ -19,6 +20,8 @@ def validate(
     ),
 ) -> None:
     """Replay recorded motor commands open loop from measured states, and say how far models and real flights part."""
+    from rich.markup import escape
+
     from samara.files import write_text
     from samara.identify.validation import all_flights, table
     from samara.identify.validation import validate as compare
@@ -26,12 +29,12 @@ def validate(
 
     screen = console()
     with screen.status("replaying") as status:
-        scores = compare(folder, progress=lambda name: status.update(f"replaying {name}"))
+        scores = compare(folder, progress=lambda name: status.update(escape(f"replaying {printable(name)}")))
     screen.print(_summary(all_flights(scores)))
     written, picture = out / "validation.md", out / "validation.png"
     write_text(written, table(scores))
     draw_validation(scores, picture)
-    screen.print(f"table   {written}\npicture {picture}", highlight=False)
+    say(f"table   {written}\npicture {picture}")
 
 
 def _summary(together: "Score") -> Any:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samara.cli.screen import console
+from samara.printable import printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -39,7 +40,7 @@ def _about(vehicle: "Vehicle") -> "Text":
     source = dict(vehicle.structure.sources).get("body.mass", "built in Python")
     description = vehicle.structure.description
     about = f"{description}; source: {source}" if description else f"source: {source}"
-    return Text.assemble((vehicle.name, "bold"), "\n", (about, "dim"))
+    return Text.assemble((printable(vehicle.name), "bold"), "\n", (printable(about), "dim"))
 
 
 def _figures(vehicle: "Vehicle") -> tuple[str, ...]:

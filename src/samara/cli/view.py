@@ -87,7 +87,7 @@ def announce(address: str, browser: bool) -> None:
     from samara.view.web.page import show_in_browser
 
     opened = browser and show_in_browser(address)
-    console().print(f"{address}{'' if opened else '   (open it in a browser)'}", highlight=False, markup=False)
+    console().print(f"{address}{'' if opened else '   (open it in a browser)'}")
 
 
 def watched(

@@ -52,6 +52,7 @@ from samara.vehicles.loader import vehicle
 SCHEMA = 1
 TRANSFER_SPEED = 1.5  # [m/s], from where one task ends to where the next begins
 LONGEST = 86400.0  # [s]
+WEST = 270.0  # [deg]: where a wind comes from that says only how fast it is
 MOST_DRONES = 10_000
 
 TASKS: dict[str, Callable[..., Trajectory]] = {
@@ -126,19 +127,56 @@ def scenario_names() -> list[str]:
 
 def load_scenario(name_or_path: str | Path, settings: Mapping[str, Any] | None = None) -> Scenario:
     """A scenario by its shipped name or from a file; `settings` such as {"duration": 5.0} are put into the file first"""
+    text, origin, folder = _file(name_or_path)
+    own = parse_scenario(text, origin, settings, folder)
+    if not is_name(own.name):  # runs are kept in a folder of this name
+        raise ScenarioError(f"{origin}: name = {_shown(own.name)}: expected {NAME}")
+    return own
+
+
+def scenario_document(name_or_path: str | Path) -> dict[str, Any]:
+    """The tables of a scenario's file as they are written"""
+    text, origin, _ = _file(name_or_path)
+    return _document(text, origin)
+
+
+def steady_wind(name_or_path: str | Path, speed: float) -> dict[str, Any]:
+    """The setting for a steady wind [m/s] in the place of a scenario's own: from where that comes, or else from the west"""
+    blowing = scenario_document(name_or_path).get("wind", [])
+    tables = [own for own in (blowing if isinstance(blowing, list) else [blowing]) if isinstance(own, dict)]
+    directions = [own["from_deg"] for own in tables if "from_deg" in own]
+    return {"wind": {"kind": "constant", "speed": speed, "from_deg": directions[0] if directions else WEST}}
+
+
+def _file(name_or_path: str | Path) -> tuple[str, str, Path | None]:
+    """The text of a scenario, what errors call it, and the folder its own files are in"""
     path = Path(name_or_path)
     if path.suffix == ".toml":
         try:
-            text = path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8"), path.name, path.parent
         except (OSError, UnicodeDecodeError) as error:
             raise ScenarioError(f"{path}: cannot be read ({error}); expected a scenario file") from None
-        return parse_scenario(text, path.name, settings, path.parent)
     if str(name_or_path) in scenario_names():
         entry = resources.files("samara.scenarios").joinpath(f"{name_or_path}.toml")
-        return parse_scenario(entry.read_text(encoding="utf-8"), f"{name_or_path}.toml", settings)
+        return entry.read_text(encoding="utf-8"), f"{name_or_path}.toml", None
     raise ScenarioError(
         f"no scenario {str(name_or_path)!r}; expected a .toml file or one of {', '.join(scenario_names())}"
     )
+
+
+def _document(text: str, origin: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"{origin}: is not TOML ({error})") from None
+
+
+NAME = "letters, digits, - and _"
+
+
+def is_name(text: str) -> bool:
+    """Whether a scenario or a drone may be called so: topics and files carry these names"""
+    return bool(text) and all(letter.isalnum() or letter in "_-" for letter in text)
 
 
 def parse_scenario(
@@ -152,17 +190,14 @@ def parse_scenario(
 
     `files` are tables that are not in the folder, by the name they have in the text: those of a recording.
     """
-    try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ScenarioError(f"{origin}: is not TOML ({error})") from None
+    document = _document(text, origin)
     for key, value in (settings or {}).items():
         _put(document, key, value, origin)
     file = _Table(document, origin, "")
     schema = file.take("schema", SCHEMA)
     if schema != SCHEMA or isinstance(schema, bool):
         raise file.error("schema", schema, f"{SCHEMA}; this Samara reads no other")
-    name, description = file.text("name", Path(origin).stem), file.text("description", "")
+    name, description = file.text("name", _named_after(origin)), file.text("description", "")
     duration = file.number("duration", above=0.0, upto=LONGEST)
     seed = file.whole("seed", 0, low=0, high=2**63 - 1)
     integrator = file.text("integrator", "rk4", INTEGRATORS)
@@ -198,6 +233,10 @@ def parse_scenario(
         return prepared(scenario, where)
     except ValueError as error:
         raise ScenarioError(f"{origin}: {error}") from None
+
+
+def _named_after(origin: str) -> str:
+    return "".join(letter if is_name(letter) else "_" for letter in Path(origin).stem)
 
 
 def _text_with(text: str, settings: Mapping[str, Any] | None) -> str:
@@ -290,7 +329,7 @@ class _Table:
         for key in list(self.entries):
             plain = key.removesuffix("_deg")
             if plain not in parameters:
-                allowed = ", ".join(parameters) or "none"
+                allowed = ", ".join(dict.fromkeys((*self.asked, *parameters))) or "none"
                 raise self.error(key, self.entries[key], f"only the keys {allowed} here")
             value = _typed(self, key, self.entries.pop(key), hints.get(plain, Any))
             keywords[plain] = math.radians(value) if key != plain else value
@@ -498,7 +537,7 @@ def _wind(
 
 
 def _wind_source(table: _Table, beside: _Beside, environment: Environment) -> WindSource:
-    kind = table.text("kind", choices=tuple(WINDS))
+    kind = table.text("kind", "constant", tuple(WINDS))
     maker: Any = WINDS[kind]
     given: dict[str, Any] = {}
     if kind in ("field", "replay"):
@@ -513,8 +552,10 @@ def _wind_source(table: _Table, beside: _Beside, environment: Environment) -> Wi
             given["mean"] = _wind_source(inner, beside, environment)
         elif table.has("mean"):
             given["mean"] = table.vector("mean")
-    if "mean" not in given and table.has("from_deg"):
-        speed, direction = table.number("speed", above=0.0), math.radians(table.number("from_deg"))
+    if "mean" not in given and (table.has("from_deg") or table.has("speed")):
+        speed, direction = table.number("speed"), math.radians(table.number("from_deg", WEST))
+        if speed < 0.0:
+            raise table.error("speed", speed, "a number that is not negative")
         maker = getattr(maker, "from_direction", None)
         if maker is None:
             expected = "no direction: there is no wind" if kind == "none" else f"no direction: {kind} has its own"
@@ -563,8 +604,8 @@ def _drones(file: _Table, rates: Rates, folder: Path | None, where: Place) -> tu
 def _copies(table: _Table, rates: Rates, folder: Path | None, where: Place, before: int) -> list[Drone]:
     """One drone, or `count` of them in rows of `columns`, `spacing` apart, each with its tasks moved along."""
     name = table.text("name", f"drone{before}")
-    if not name or not all(letter.isalnum() or letter in "_-" for letter in name):
-        raise table.error("name", name, "letters, digits, - and _")
+    if not is_name(name):
+        raise table.error("name", name, NAME)
     own_vehicle = _vehicle(table, folder)
     start, yaw = table.vector("start", (0.0, 0.0, 0.0)), math.radians(table.number("yaw_deg", 0.0))
     controller = table.text("controller", "geometric", tuple(CONTROLLERS))

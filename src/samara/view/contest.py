@@ -7,7 +7,7 @@ import numpy as np
 
 from samara.files import written_whole
 from samara.sim.contest import SETTLE, Entry
-from samara.view.style import COLOURS, INK, samara_style
+from samara.view.style import COLOURS, INK, plain, samara_style
 
 
 def magnification(error: float, size: float) -> float:
@@ -50,7 +50,7 @@ def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None
             errors.set_title("Position error, and its RMS")
             errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
             errors.set_xlim(0.0, None)
-        figure.suptitle(title, fontweight="bold", color=INK)
+        figure.suptitle(plain(title), fontweight="bold", color=INK)
         with written_whole(path) as temporary:
             figure.savefig(temporary, format="png")
         plt.close(figure)

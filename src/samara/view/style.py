@@ -7,6 +7,8 @@ from typing import Any
 import matplotlib
 from cycler import cycler
 
+from samara.printable import printable
+
 INK, GRID, PAPER = "#22313f", "#d9dee3", "#ffffff"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#332288")
 """Okabe and Ito's colours, in the order x, y, z and rotor 0, 1, 2, …"""
@@ -42,8 +44,8 @@ _SETTINGS: dict[str, Any] = {
 
 
 def plain(text: str) -> str:
-    """Text as Matplotlib draws it letter by letter: a dollar begins no formula."""
-    return text.replace("$", r"\$")
+    """Text as Matplotlib draws it letter by letter: a dollar begins no formula, a control character is written out."""
+    return printable(text).replace("$", r"\$")
 
 
 @contextmanager
