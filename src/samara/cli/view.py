@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from samara.cli.interrupts import interrupts
 from samara.cli.screen import console
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ Browser = Annotated[
     bool, typer.Option("--browser/--no-browser", help="Open the system's browser, where there is a screen.")
 ]
 
+Wait = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Begin when the first browser shows the page, or without waiting.")
+]
+
 
 def view(
     what: Annotated[
@@ -37,6 +42,7 @@ def view(
     speed: Speed = 1.0,
     port: Port = 8080,
     browser: Browser = True,
+    wait: Wait = True,
 ) -> None:
     """Show a flight in the browser: fly a scenario there, or play recordings. Ctrl-C ends it; nothing is recorded."""
     names = what or ["waypoints"]
@@ -47,14 +53,18 @@ def view(
         raise ValueError(f"{', '.join(names)}: expected one scenario; only recordings are shown side by side")
     if recorded and settings:
         raise ValueError(f"--set {settings[0]}: a recording was flown already; expected a scenario with it")
-    shown = _replay(names, port, speed) if recorded else _live(names[0], settings or [], port, speed)
-    try:
-        announce(shown.page.address, browser)
-        shown.run()
-    except KeyboardInterrupt:
-        console().print("the page is closed")
-    finally:
-        shown.take_down()
+    shown: Live | Replay | None = None
+    with interrupts() as asked:
+        try:
+            shown = _replay(names, port, speed) if recorded else _live(names[0], settings or [], port, speed)
+            announce(shown.page.address, browser)
+            asked.check()
+            shown.run(wait=wait)
+        except KeyboardInterrupt:
+            console().print("the page is closed")
+        finally:
+            if shown is not None:
+                shown.take_down()
 
 
 def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":

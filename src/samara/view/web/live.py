@@ -83,7 +83,8 @@ class Live:
     ) -> None:
         if not speed > 0.0:
             raise ValueError(f"the speed is {speed!r}; expected a number above 0: 1 is real time")
-        self.scenario, self.speed, self.paused, self.ended = scenario, float(speed), False, False
+        self.scenario, self.speed = scenario, float(speed)
+        self.paused, self.ended, self.waiting = False, False, False
         self._record, self._restartable, self._closed = record, restartable, False
         self.logs: deque[LogLine] = deque(maxlen=100)
         self._refused = ""
@@ -93,7 +94,11 @@ class Live:
         self.factor = 0.0
         self._pace = deque([(0.0, 0.0)], maxlen=FRAMES_OF_PACE)
         self.simulation = self._begun(scenario)
-        self.page = Page(_figures(scenario), f"samara · {scenario.name}", port=port, ground=_ground(scenario))
+        try:
+            self.page = Page(_figures(scenario), f"samara · {scenario.name}", port=port, ground=_ground(scenario))
+        except BaseException:
+            self.simulation.close()
+            raise
         try:
             self._add_controls()
             self.page.scene.add_solids(scenario.world)
@@ -101,6 +106,7 @@ class Live:
             self._drawer.hand(self._shown(fresh=True))
         except BaseException:
             self.page.close()
+            self.simulation.close()
             raise
 
     def close(self) -> None:
@@ -124,14 +130,16 @@ class Live:
 
     # The simulation's thread -----------------------------------------------------------------------------------------
 
-    def run(self, *, until_end: bool = False, progress: Progress = lambda now, total: None) -> None:
-        """By the clock, until it is closed or, when wanted, over"""
+    def run(self, *, until_end: bool = False, wait: bool = False, progress: Progress = lambda now, total: None) -> None:
+        """By the clock, until it is closed or, when wanted, over; with `wait` it begins when a browser shows it"""
         self._anchor()
+        self.waiting = wait
         shown = -1
         while not self._closed:
             for request in self.page.requests.take():
                 self._serve(request)
-            if self.paused or self.ended:
+            self.waiting = self.waiting and not self.page.is_watched
+            if self.paused or self.ended or self.waiting:
                 if self.ended and until_end:
                     break
                 self._publish()
@@ -180,7 +188,7 @@ class Live:
         if not self.page.clients and not force:
             return
         fresh = self.page.take_change() or force
-        if fresh or not (self.paused or self.ended):
+        if fresh or not (self.paused or self.ended or self.waiting):
             self._drawer.hand(self._shown(fresh))
 
     def _shown(self, fresh: bool) -> Shown:
@@ -192,7 +200,8 @@ class Live:
         self._pace.append((now, simulated))
         since = now - self._pace[0][0]
         self.factor = (simulated - self._pace[0][1]) / since if since > 0.0 else 0.0
-        words = "over" if self.ended else "paused" if self.paused else f"{max(self.factor, 0.0):.2f}× real time"
+        still = "over" if self.ended else "paused" if self.paused else "ready" if self.waiting else ""
+        words = still or f"{max(self.factor, 0.0):.2f}× real time"
         return Shown(
             snapshot_of(self.simulation), trail, (*self.logs, *self.simulation.logs), words, self._refused, fresh
         )

@@ -84,6 +84,11 @@ class Page:
         looking = self._looking()
         return not looking or not all(pulse.is_behind for pulse in looking)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether some browser has drawn a picture"""
+        return any(pulse.answered for pulse in self._looking())
+
     # Beside the scene ------------------------------------------------------------------------------------------------
 
     def add_camera(self) -> None:

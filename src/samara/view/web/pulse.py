@@ -23,6 +23,7 @@ class Pulse:
         self._client, self._sent = client, threading.Event()
         self._asked: float | None = None
         self._gone = False
+        self.answered = False  # ever: it shows the page
         threading.Thread(target=self._run, name="samara pulse", daemon=True).start()
 
     def sent(self) -> None:
@@ -49,9 +50,10 @@ class Pulse:
             self._asked = time.perf_counter()
             try:
                 self._client.local_storage.get_item("samara", timeout=PATIENCE)
+                self.answered = True
             except TimeoutError:
                 continue
             except (RuntimeError, UserWarning):  # gone, or a browser that keeps nothing: it answered all the same
-                pass
+                self.answered = True
             finally:
                 self._asked = None

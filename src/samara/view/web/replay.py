@@ -75,14 +75,14 @@ class Replay:
         self._drawer.close()
         self.page.close()
 
-    def run(self) -> None:
-        """Plays by the clock until it is closed; at the end it stands"""
+    def run(self, *, wait: bool = True) -> None:
+        """Plays by the clock until it is closed; at the end it stands. With `wait` it plays only while a browser shows it."""
         before = time.perf_counter()
         while not self._closed:
             for request in self.page.requests.take():
                 self._serve(request)
             now = time.perf_counter()
-            if self.playing and self.page.clients:
+            if self.playing and (self.page.is_watched or not wait):
                 self.time = min(self.time + (now - before) * self.speed, self.end)
                 if self.time >= self.end:
                     self.playing, self.page.changed = False, True
