@@ -5,10 +5,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from test_cli import call
 
+import samara
+from samara.cli.flight import _typed
+from samara.files import point_to
 from samara.sim.recording import read_recording
 from samara.sim.run import load_run
 
@@ -30,7 +35,7 @@ def test_fly_leaves_recording_picture_and_report(flown):
     """At 3 s of `hover` it has not landed: what the scenario expects is not true, and the status says so."""
     folder, status = flown
     assert status == 1
-    assert sorted(path.name for path in folder.iterdir()) == ["report.html", "run.mcap", "run.png"]
+    assert sorted(path.name for path in folder.iterdir()) == ["latest", "report.html", "run.mcap", "run.png"]
     report = (folder / "report.html").read_text(encoding="utf-8")
     assert '<span class="bad">✗ </span>landed at the end' in report
     assert '<span class="good">✓ </span>no crash' in report
@@ -48,7 +53,66 @@ def test_fly_says_what_was_expected_and_ends_with_0_when_it_is_true(monkeypatch,
     assert (status, err) == (0, "")
     assert "✓ expected: no crash" in out
     assert "✓ expected: tilt at most 20°" in out
-    assert "× real time" in out
+    assert "real-time factor" in out
+
+
+def test_latest_is_the_newest_flight_by_names_that_never_change(monkeypatch, capsys, tmp_path):
+    """Of two flights the second, whole; of one without a report no page of an older one is left under its name."""
+    latest = tmp_path / "latest"
+    for seconds in ("0.2", "0.1"):
+        call(monkeypatch, capsys, "fly", "hover", "--set", f"duration={seconds}", "--out", str(tmp_path))
+        assert load_run(latest / "run.mcap").time[-1] == float(seconds)
+    assert (latest / "run.mcap").resolve() == (tmp_path / "run-2.mcap").resolve()
+    assert (latest / "report.html").read_bytes() == (tmp_path / "report-2.html").read_bytes()
+    call(monkeypatch, capsys, "fly", "hover", "--set", "duration=0.3", "--no-report", "--out", str(tmp_path))
+    assert [path.name for path in latest.iterdir()] == ["run.mcap"]
+    assert load_run(latest / "run.mcap").time[-1] == 0.3
+    assert not (tmp_path / "run-3.png").exists() and not (tmp_path / "report-3.html").exists()
+
+
+def test_latest_is_a_copy_where_there_are_no_links(monkeypatch, tmp_path):
+    def refuse(*_):
+        raise OSError("no links here")
+
+    monkeypatch.setattr("pathlib.Path.symlink_to", refuse)
+    (tmp_path / "run-2.mcap").write_bytes(b"second")
+    point_to(tmp_path / "latest" / "run.mcap", tmp_path / "run-2.mcap")
+    assert (tmp_path / "latest" / "run.mcap").read_bytes() == b"second"
+
+
+@pytest.mark.parametrize(
+    ("wind", "autopilot", "binary", "connect", "typed"),
+    [
+        (None, None, None, False, "samara fly wind --set a=1 --vehicle iris"),
+        (6.0, None, None, False, "samara fly wind --set a=1 --vehicle iris --wind 6"),
+        (
+            None,
+            "px4",
+            Path("my px4"),
+            False,
+            "samara fly wind --set a=1 --vehicle iris --autopilot px4 --binary 'my px4'",
+        ),
+        (None, "ardupilot", None, True, "samara fly wind --set a=1 --vehicle iris --autopilot ardupilot --connect"),
+    ],
+)
+def test_the_command_of_a_report_is_the_one_that_was_typed(wind, autopilot, binary, connect, typed):
+    assert _typed("wind", ["a=1"], "iris", wind, autopilot, binary, connect) == typed
+
+
+def test_diff_says_first_that_the_vehicles_are_others(flown, monkeypatch, capsys, tmp_path):
+    """Another vehicle, or the same with another mass: that explains all that follows."""
+    heavier = samara.vehicle("crazyflie").replace(mass=0.04)
+    scenario = samara.load_scenario("hover", {"duration": 0.1})
+    for name, craft in (("other", samara.vehicle("iris")), ("heavier", heavier), ("same", scenario.drones[0].vehicle)):
+        drone = replace(scenario.drones[0], vehicle=craft)
+        samara.fly(replace(scenario, drones=(drone,)), out=tmp_path / f"{name}.mcap")
+    first = {
+        name: call(monkeypatch, capsys, "diff", str(tmp_path / "same.mcap"), str(tmp_path / f"{name}.mcap"))[1]
+        for name in ("other", "heavier", "same")
+    }
+    assert first["other"].startswith("different vehicles: drone is crazyflie and iris\n")
+    assert first["heavier"].startswith("different vehicles: drone is crazyflie with other numbers\n")
+    assert first["same"] == "the same, bit for bit\n"
 
 
 def test_two_runs_into_one_folder_keep_both(monkeypatch, capsys, tmp_path):

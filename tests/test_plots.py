@@ -83,7 +83,9 @@ def test_energy_is_power_over_time(circling):
 
 def test_limits_of_motors():
     """Commands from 0 to 1, speeds as the file says; a DC motor has no speed limit of its own, a wrench none at all."""
-    crazyflie, iris, body = (samara.vehicle(name) for name in ("crazyflie_documented", "iris_documented", "rigid_body_quadrotor"))
+    crazyflie, iris, body = (
+        samara.vehicle(name) for name in ("crazyflie_documented", "iris_documented", "rigid_body_quadrotor")
+    )
     assert limits_of(crazyflie) == (0.0, 1.0) == limits_of(iris)
     assert speed_limits(crazyflie) == (crazyflie.rotors[0].motor.speed_min, crazyflie.rotors[0].motor.speed_max)
     assert speed_limits(iris) is None and limits_of(body) is None

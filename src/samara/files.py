@@ -1,6 +1,7 @@
 """Files appear whole or not at all: written beside their place, then renamed into it."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,8 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         os.close(handle)
         temporary = Path(name)
         yield temporary
-        temporary.chmod(0o644)
+        if not temporary.is_symlink():
+            temporary.chmod(0o644)
         temporary.replace(target)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(target)) from error
@@ -34,3 +36,14 @@ def write_text(path: str | Path, text: str) -> None:
     """A UTF-8 text file, whole or not at all."""
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def point_to(link: str | Path, target: str | Path) -> None:
+    """Makes `link` another name of a file, in the place of what it named before; a copy where there are no links"""
+    own, aim = Path(link), Path(target)
+    with written_whole(own) as temporary:
+        temporary.unlink()
+        try:
+            temporary.symlink_to(os.path.relpath(aim, own.parent))
+        except (OSError, NotImplementedError):  # a file system or an account without links
+            shutil.copyfile(aim, temporary)

@@ -12,6 +12,7 @@ import typer
 
 from samara.cli.screen import console, say, verdict
 from samara.cli.view import Browser, Port, Speed, watched
+from samara.files import point_to
 from samara.printable import printable
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ def fly(
     connect: Annotated[
         bool, typer.Option("--connect", help="Wait for an autopilot that is started elsewhere.")
     ] = False,
+    with_report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Draw the picture and write the report.")
+    ] = True,
     watch: Annotated[bool, typer.Option("--view", help="Show the flight in the browser, by the clock.")] = False,
     speed: Speed = 1.0,
     port: Port = 8080,
@@ -80,6 +84,7 @@ def fly(
             else:
                 run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress, tell=_said)
         except KeyboardInterrupt:
+            _point_latest(path)
             say(f"stopped; {path} holds what was flown")
             raise typer.Exit(INTERRUPTED) from None
     judged = judge(run, own.expect)
@@ -88,11 +93,16 @@ def fly(
         screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}")
     for each in judged:
         screen.print(verdict(each.true, f"expected: {each.text}"))
-    picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
-    with screen.status("drawing"):
-        draw_run(run, picture)
-        write_report([Flown(str(path), run, _typed(scenario, settings, vehicle, wind))], report, judged, picture)
-    say(f"recording {path}\npicture   {picture}\nreport    {report}")
+    _point_latest(path)
+    say(f"recording {path}")
+    if with_report:
+        picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
+        typed = _typed(scenario, settings, vehicle, wind, autopilot, binary, connect)
+        with screen.status("drawing"):
+            draw_run(run, picture)
+            write_report([Flown(str(path), run, typed)], report, judged, picture)
+        _point_latest(path, picture, report)
+        say(f"picture   {picture}\nreport    {report}")
     if run.problem:
         screen.print(f"samara: {run.problem}")
         raise typer.Exit(FAILED)
@@ -122,16 +132,34 @@ def _flown_by(autopilot: str | None, binary: Path | None, connect: bool) -> dict
     return {"drones.autopilot": {"kind": autopilot, "binary": path}}
 
 
-def _typed(scenario: str, settings: list[str] | None, vehicle: str | None, wind: float | None) -> str:
+def _typed(
+    scenario: str,
+    settings: list[str] | None,
+    vehicle: str | None,
+    wind: float | None,
+    autopilot: str | None,
+    binary: Path | None,
+    connect: bool,
+) -> str:
     """The command that flies this again."""
-    words = ["samara", "fly", scenario]
-    for option, value in (
-        *(("--set", text) for text in settings or []),
-        *((("--vehicle", vehicle),) if vehicle else ()),
-        *((("--wind", f"{wind:g}"),) if wind is not None else ()),
-    ):
-        words += [option, value]
-    return shlex.join(words)
+    words = ["samara", "fly", scenario, *(word for text in settings or [] for word in ("--set", text))]
+    blows = None if wind is None else f"{wind:g}"
+    flags = (("--vehicle", vehicle), ("--wind", blows), ("--autopilot", autopilot), ("--binary", binary))
+    words += [str(word) for flag, value in flags if value is not None for word in (flag, value)]
+    return shlex.join([*words, "--connect"] if connect else words)
+
+
+LATEST = "latest"
+
+
+def _point_latest(recording: Path, picture: Path | None = None, report: Path | None = None) -> None:
+    """The newest flight of a folder under names that never change: latest/run.mcap, run.png and report.html."""
+    folder = recording.parent / LATEST
+    for name, path in (("run.mcap", recording), ("run.png", picture), ("report.html", report)):
+        if path is not None:
+            point_to(folder / name, path)
+        else:
+            (folder / name).unlink(missing_ok=True)
 
 
 def _claimed(folder: Path) -> Path:
@@ -186,16 +214,16 @@ def _summary(run: "Run", factor: float) -> Any:
     from rich import box
     from rich.table import Table
 
+    from samara.sim.summary import table_of
+
     table = Table(box=box.SIMPLE_HEAD, show_header=len(run.tracks) > 1)
     shown = run.tracks[:6]
     table.add_column("")
     for track in shown:
         table.add_column(track.name)
-    summaries = [track.summary() for track in shown]
-    names = dict.fromkeys(name for own in summaries for name in own)
-    for name in names:
-        table.add_row(name, *(own.get(name, "") for own in summaries))
-    table.add_row("flight time", f"{run.time[-1]:.1f} s, {factor:.0f}× real time")
+    for row in table_of(track.summary() for track in shown):
+        table.add_row(*row)
+    table.add_row("real-time factor", f"{factor:.3g}×")
     if len(run.tracks) > len(shown):
         table.caption = f"and {len(run.tracks) - len(shown)} drones more"
     return table
@@ -280,10 +308,13 @@ def diff(
     second: Annotated[Path, typer.Argument(help="Another.")],
 ) -> None:
     """Say when and where two runs first differ; status 1 when they do."""
-    from samara.sim.compare import first_difference
+    from samara.sim.compare import different_vehicles, first_difference
     from samara.sim.run import load_run
 
-    different = first_difference(load_run(first), load_run(second))
+    one, two = load_run(first), load_run(second)
+    if vehicles := different_vehicles(one, two):
+        say(f"different vehicles: {vehicles}")
+    different = first_difference(one, two)
     if different is None:
         say("the same, bit for bit")
         return

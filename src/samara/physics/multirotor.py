@@ -140,6 +140,11 @@ class Vehicle:
         replaced = (*vehicle.structure.replaced, *all_changes)
         return replace(vehicle, structure=replace(vehicle.structure, replaced=replaced))
 
+    def __str__(self) -> str:
+        from samara.view.notebook import vehicle_text
+
+        return vehicle_text(self)
+
     def _repr_html_(self) -> str:
         from samara.view.notebook import vehicle_html
 

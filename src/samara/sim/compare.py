@@ -7,6 +7,8 @@ import numpy as np
 from samara.sim.recording import Table
 from samara.sim.run import Run
 
+FEW = 6  # drones that are named one by one
+
 
 class Difference(NamedTuple):
     """The first difference of two runs: which drone, stream and field, when, and both values (None where one has no more)."""
@@ -23,6 +25,24 @@ class Difference(NamedTuple):
         if self.field == "":
             return f"{self.drone} {self.stream}: one run ends {time}"
         return f"{self.drone} {self.stream} {self.field} {time}: {self.first!r} and {self.second!r}"
+
+
+def different_vehicles(a: Run, b: Run) -> str:
+    """Which drones are other vehicles in the two runs, in words; "" when all are the same
+
+    Two vehicles are the same when their files are: the name alone may hide another mass.
+    """
+    told = []
+    for one, two in zip(a.tracks, b.tracks, strict=False):
+        if one.vehicle.name != two.vehicle.name:
+            told.append(f"{one.name} is {one.vehicle.name} and {two.vehicle.name}")
+        elif _file(a, one.name) != _file(b, two.name):
+            told.append(f"{one.name} is {one.vehicle.name} with other numbers")
+    return "; ".join(told[:FEW]) + (f"; and {len(told) - FEW} more" if len(told) > FEW else "")
+
+
+def _file(run: Run, drone: str) -> bytes:
+    return run.attachments.get(f"vehicle/{drone}.toml", b"")
 
 
 def first_difference(a: Run, b: Run) -> Difference | None:

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from samara.files import written_whole
 from samara.sim.recording import Recording, RecordingError, Table
@@ -52,6 +53,17 @@ def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
             pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), temporary)
         paths.append(path)
     return paths
+
+
+def data_frame(table: Table) -> Any:
+    """A pandas DataFrame: a column for each field, the time [s] as its index; `attrs["units"]` has their units"""
+    try:
+        import pandas  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise RecordingError("a DataFrame needs pandas: pip install 'samara[pandas]'") from error
+    frame = pandas.DataFrame(table.rows, index=pandas.Index(table.time, name="time [s]"), columns=list(table.fields))
+    frame.attrs["units"] = dict(zip(table.fields, table.units, strict=True))
+    return frame
 
 
 def _name(topic: str) -> str:

@@ -104,7 +104,7 @@ def _by_the_clock(simulation: Simulation, progress: Progress) -> None:
         if ahead > SHORTEST_SLEEP:
             progress(now, total)
             time.sleep(ahead)
-    progress(total, total)
+    progress(simulation.time_us / MICROSECONDS if simulation.ended else total, total)
 
 
 def ending(simulation: Simulation) -> LogLine:

@@ -11,6 +11,7 @@ from samara.physics.multirotor import Vehicle
 from samara.plan.flatness import attitude_along
 from samara.plan.trajectory import Trajectory
 from samara.sim.run import Run
+from samara.sim.summary import table_of
 from samara.trim import hover, thrust_to_weight
 from samara.view.page import Html, element, picture, table
 from samara.view.shape import Box, Disc, Rod, parts_of, reach_of
@@ -33,10 +34,19 @@ def vehicle_html(vehicle: Vehicle) -> str:
     return _side_by_side(vehicle_svg(vehicle), title, vehicle_numbers(vehicle))
 
 
+def vehicle_text(vehicle: Vehicle) -> str:
+    """The same numbers in a few lines, as it is printed"""
+    told = f"{vehicle.name}: {vehicle.structure.description}".removesuffix(": ")
+    effects = ("effects", ", ".join(own.name for own in vehicle.structure.effects))
+    return "\n".join([told, *(f"  {name:16s} {value}" for name, value in (*vehicle_numbers(vehicle), effects))])
+
+
 def vehicle_numbers(vehicle: Vehicle) -> list[tuple[str, str]]:
     """Mass, inertia, rotors, thrust over weight, hover, arms: names and values with units"""
     if any(np.ndim(own) for own in (vehicle.mass, *vehicle.inertia_B)):
         return [("batch of", f"{max(np.size(own) for own in (vehicle.mass, *vehicle.inertia_B))} vehicles")]
+    if not isinstance(vehicle.mass, (int, float)):
+        return [("numbers", f"of type {type(vehicle.mass).__name__}")]
     inertia = vehicle.inertia_B
     rows = [
         ("mass", mass_text(vehicle.mass)),
@@ -210,9 +220,7 @@ def run_html(run: Run) -> str:
     from samara.view.run import draw_run
 
     shown = run.tracks[:6]
-    summaries = [track.summary() for track in shown]
-    names = dict.fromkeys(name for own in summaries for name in own)
-    rows = [(name, *(own.get(name, "") for own in summaries)) for name in names]
+    rows = table_of(track.summary() for track in shown)
     more = f" The table has the first {len(shown)} of {len(run.tracks)} drones." if len(run.tracks) > len(shown) else ""
     events = [element("li", f"{line.time_us / 1e6:.3f} s: {line.message}") for line in run.logs[:12]]
     return element(

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.files import write_text
-from samara.sim.compare import distances, first_difference
+from samara.sim.compare import different_vehicles, distances, first_difference
 from samara.sim.record_format import LEVELS
 from samara.sim.run import Judged, Run, Track, judge, load_run
 from samara.sim.scenario import Scenario
+from samara.sim.summary import table_of, told
 from samara.sim.world import world_inside
-from samara.view.measures import measures, saturation
+from samara.view.measures import all_measures, measures, saturation
 from samara.view.notebook import vehicle_numbers, vehicle_svg
 from samara.view.page import Html, element, image, page, picture, table
 from samara.view.plots import FEW, Flight, figure_of, flights_of, marks_of
@@ -125,14 +126,14 @@ def _badges(judged: Sequence[Judged]) -> list[Html]:
 
 def _warnings(run: Run) -> Html | None:
     """What a reader must know before believing the rest."""
-    told = [run.problem] if run.problem else []
-    told += [f"{line.time_us / 1e6:.3f} s: {line.message}" for line in run.logs if LEVELS.index(line.level) >= 2]
+    said = [run.problem] if run.problem else []
+    said += [f"{line.time_us / 1e6:.3f} s: {line.message}" for line in run.logs if LEVELS.index(line.level) >= 2]
     for track in run.tracks:
         low, high = saturation(track)
         if max(low, high) > SATURATED:
             where = f"{100.0 * high:.1f} % at their most, {100.0 * low:.1f} % at their least"
-            told.append(f"{track.name}: commands were at a limit: {where}")
-    shown = told[:12] + ([f"and {len(told) - 12} more"] if len(told) > 12 else [])
+            said.append(f"{track.name}: commands were at a limit: {where}")
+    shown = said[:12] + ([f"and {len(said) - 12} more"] if len(said) > 12 else [])
     if not shown:
         return None
     items = element("ul", [element("li", own) for own in shown])
@@ -153,9 +154,7 @@ def _measured(run: Run) -> Html:
 
 def side_by_side(tracks: Sequence[tuple[str, Track]]) -> Html:
     """A row for each measure, a column for each flight"""
-    columns = [{own.name: own.text for rows in measures(track).values() for own in rows} for _, track in tracks]
-    names = dict.fromkeys(name for own in columns for name in own)
-    rows = [(name, *(own.get(name, "–") for own in columns)) for name in names]
+    rows = table_of((all_measures(track) for _, track in tracks), "–")
     return table(("", *(label for label, _ in tracks)), rows)
 
 
@@ -163,9 +162,8 @@ def _distribution(tracks: Sequence[Track]) -> Html:
     """Of many drones the least, the median and the largest of every measure, and whose the ends are."""
     found: dict[str, list[tuple[float, str, str]]] = {}
     for track in tracks:
-        for rows in measures(track).values():
-            for own in rows:
-                found.setdefault(own.name, []).append((own.value, own.text.partition(" at ")[0], track.name))
+        for own in all_measures(track).values():
+            found.setdefault(own.name, []).append((own.value, told(own.value, own.unit), track.name))
     ends = []
     for name, values in found.items():
         values.sort(key=lambda own: own[0])
@@ -254,9 +252,9 @@ def _vehicles(run: Run) -> list[Html]:
     for vehicle in list(kinds.values())[:4]:
         count = sum(track.vehicle is vehicle for track in run.tracks)
         title = vehicle.name if count == 1 else f"{vehicle.name}, {count} of them"
-        told = element("p", vehicle.structure.description, class_="faint")
+        words = element("p", vehicle.structure.description, class_="faint")
         numbers = table((), vehicle_numbers(vehicle))
-        cards.append(element("div", element("h3", title), told, vehicle_svg(vehicle, 200.0), numbers, class_="card"))
+        cards.append(element("div", element("h3", title), words, vehicle_svg(vehicle, 200.0), numbers, class_="card"))
     return cards
 
 
@@ -403,10 +401,8 @@ def _table_of_runs(labels: Sequence[str], flown: Sequence[Flown], judged: Sequen
         ("settings", [", ".join(f"{k}={v}" for k, v in scenario_text(run)[1].items()) or "–" for run in runs]),
         ("expectations met", met),
     ]
-    columns = [{own.name: own.text for rows in measures(run.tracks[0]).values() for own in rows} for run in runs]
-    names = dict.fromkeys(name for own in columns for name in own)
-    rows = [(name, *values) for name, values in facts]
-    rows += [(name, *(own.get(name, "–") for own in columns)) for name in names]
+    rows: list[tuple[str, ...]] = [(name, *values) for name, values in facts]
+    rows += table_of((all_measures(run.tracks[0]) for run in runs), "–")
     return table(("first drone", *labels), rows)
 
 
@@ -416,6 +412,7 @@ def _differences(labels: Sequence[str], flown: Sequence[Flown]) -> Html:
     first = flown[0].run
     for label, own in zip(labels[1:], flown[1:], strict=True):
         try:
+            vehicles = different_vehicles(first, own.run)
             different = first_difference(first, own.run)
             apart = distances(first, own.run)
         except ValueError as error:
@@ -425,7 +422,11 @@ def _differences(labels: Sequence[str], flown: Sequence[Flown]) -> Html:
         rows.append(
             (
                 label,
-                "the same, bit for bit" if different is None else str(different),
+                f"other vehicles: {vehicles}; {different}"
+                if vehicles
+                else "the same, bit for bit"
+                if different is None
+                else str(different),
                 f"{worst.position_rms:.4g} m RMS, {worst.position_max:.4g} m",
                 f"{worst.attitude_max_deg:.3g}°",
             )
