@@ -75,9 +75,9 @@ def batches(count: int = 4096) -> list[dict[str, Any]]:
     states, targets = some_problems(count)
     found = []
     for dtype in ("float32", "float64"):
-        warm = ilqr.solve_batch(states, targets, dtype=dtype)
+        warm = ilqr.solve_batch(states, targets, layout="wxyz", dtype=dtype)
         again = lambda dtype=dtype, warm=warm: ilqr.solve_batch(  # noqa: E731
-            states, targets, dtype=dtype, warm_start=warm, iterations=1
+            states, targets, layout="wxyz", dtype=dtype, warm_start=warm, iterations=1
         )
         seconds = best(again, 10)
         found.append(

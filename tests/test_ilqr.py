@@ -816,11 +816,11 @@ def test_options_are_checked_in_one_sentence():
 def test_arguments_are_checked_in_one_sentence(ilqr):
     """Shapes that do not fit say what was expected."""
     with pytest.raises(ValueError, match="state has 4 numbers; expected a State, or the 13"):
-        ilqr.solve((0.0, 0.0, 1.0, 0.0), HERE)
+        ilqr.solve((0.0, 0.0, 1.0, 0.0), HERE, layout="wxyz")
     with pytest.raises(ValueError, match=r"warm_start has shape \(3, 4\); expected \(20, 4\)"):
         ilqr.solve(HOVER, HERE, warm_start=np.zeros((3, 4)))
     with pytest.raises(ValueError, match=r"states have shape \(12, 3\)"):
-        ilqr.solve_batch(np.zeros((12, 3)), HERE)
+        ilqr.solve_batch(np.zeros((12, 3)), HERE, layout="wxyz")
     with pytest.raises(ValueError, match="expected llvm or jax"):
         ilqr.solve_batch(np.zeros((13, 3)), HERE, backend="cuda")
 
@@ -836,9 +836,41 @@ def test_the_result_tells_what_happened(ilqr):
     assert repr(result).startswith("Result(cost=") and "converged" in repr(result)
     xyzw = result.state(5).to_numpy("xyzw")
     assert xyzw[6:10] == pytest.approx(np.roll(result.states[5, 6:10], -1), abs=0.0)
-    as_state, as_numbers = (ilqr.solve(x, HERE) for x in (State.from_numpy(xyzw, "xyzw"), result.states[5]))
-    assert as_state.controls == pytest.approx(as_numbers.controls, abs=0.0)
+    assert result.layout == "wxyz" and result.state(5).q_WB == tuple(result.states[5, 6:10])
     assert "crazyflie_documented" in repr(ilqr)
+
+
+@pytest.mark.filterwarnings("error")
+def test_001_the_quaternion_of_a_bare_array_has_its_order_stated(ilqr):
+    """Document 001's level, (0, 0, 0, 1), read w first is yaw 180°, and the pitch towards +x changes sign.
+
+    So an array comes with its layout, and the answer is in it; a state names its components and needs none.
+    """
+    document = HOVER.to_numpy("xyzw")[:13]
+    assert list(document[6:10]) == [0.0, 0.0, 0.0, 1.0]
+    target = away(1.0, 0.0, 0.0)
+    right, as_state = ilqr.solve(document, target, layout="xyzw"), ilqr.solve(HOVER, target)
+    assert np.array_equal(right.controls, as_state.controls) and right.controls[0, 2] > 0.0
+    assert np.array_equal(right.states[:, [*range(6), 9, 6, 7, 8, *range(10, 13)]], as_state.states)
+    assert right.layout == "xyzw" and right.state(7) == as_state.state(7)
+    assert np.array_equal(ilqr.solve(HOVER, target, layout="xyzw").states, right.states)
+    wrong = ilqr.solve(document, target, layout="wxyz")
+    assert wrong.controls[0, 2] < 0.0
+    for solve, x in ((ilqr.solve, document), (ilqr.solve_batch, document[:, None])):
+        with pytest.raises(ValueError, match="an array without a layout: expected layout= one of wxyz, xyzw"):
+            solve(x, target)
+    fleet = np.tile(document[:, None], (1, 3))
+    batch = ilqr.solve_batch(fleet, target, layout="xyzw", dtype="float64")
+    named = ilqr.solve_batch(State.from_numpy(fleet, "xyzw"), target, dtype="float64")
+    assert np.array_equal(batch.states[0], fleet) and (batch.layout, named.layout) == ("xyzw", "wxyz")
+    assert np.array_equal(batch.states[:, [9, 6, 7, 8]], named.states[:, 6:10])
+
+
+def test_without_a_solution_the_states_are_in_the_layout_too(ilqr):
+    """Hover, level, in the order that was asked for."""
+    nowhere = np.full(13, np.nan)
+    with pytest.warns(RuntimeWarning, match="the state is not finite"):
+        assert ilqr.solve(nowhere, HERE, layout="xyzw").state(3).q_WB == (1.0, 0.0, 0.0, 0.0)
 
 
 def test_feedback_gains_steer_the_plan_back(patient):
@@ -876,25 +908,25 @@ def test_problems_in_lanes_are_solved_as_alone(ilqr, dtype, tolerance):
     """Every lane of full and part tiles gets what it would get alone: the same costs and inputs."""
     solver = ILQR(CRAZYFLIE, tolerance=0.0)
     states, targets = some_problems(21)
-    batch = solver.solve_batch(states, targets, iterations=8, dtype=dtype)
+    batch = solver.solve_batch(states, targets, layout="wxyz", iterations=8, dtype=dtype)
     assert batch.controls.shape == (20, 4, 21) and batch.states.shape == (21, 13, 21)
     assert batch.controls.dtype == dtype
     for i in range(21):
-        alone = solver.solve(states[:, i], targets[:, i], iterations=8)
+        alone = solver.solve(states[:, i], targets[:, i], layout="wxyz", iterations=8)
         assert batch.cost[i] == pytest.approx(alone.cost, rel=tolerance)
         scale = np.array(solver.model.limits.high)
         assert np.abs((batch.controls[:, :, i] - alone.controls) / scale).max() < tolerance
-    warm = solver.solve_batch(states, targets, warm_start=batch, iterations=1, dtype=dtype)
+    warm = solver.solve_batch(states, targets, layout="wxyz", warm_start=batch, iterations=1, dtype=dtype)
     assert (warm.cost <= batch.cost * (1.0 + tolerance)).all()
 
 
 def test_a_bad_problem_spoils_only_itself(ilqr):
     """NaN in one lane: hover for that one, a warning, and the others untouched."""
     states, targets = some_problems(5)
-    sound = ilqr.solve_batch(states, targets, dtype="float64")
+    sound = ilqr.solve_batch(states, targets, layout="wxyz", dtype="float64")
     states[0, 2] = np.nan
     with pytest.warns(RuntimeWarning, match="1 of 5 problems have no finite cost"):
-        batch = ilqr.solve_batch(states, targets, dtype="float64")
+        batch = ilqr.solve_batch(states, targets, layout="wxyz", dtype="float64")
     others = [0, 1, 3, 4]
     assert (batch.controls[:, :, others] == sound.controls[:, :, others]).all()
     assert batch.controls[:, :, 2] == pytest.approx(np.tile(ilqr.model.hover_input, (20, 1)), abs=0.0)
@@ -904,9 +936,9 @@ def test_a_bad_problem_spoils_only_itself(ilqr):
 def test_a_batch_of_states_is_a_state_of_arrays(ilqr):
     """And one target serves all."""
     states, _ = some_problems(4)
-    fleet = State.from_numpy(states)
+    fleet = State.from_numpy(states, "wxyz")
     target = away(0.5, 0.0, 0.0)
-    one, other = (ilqr.solve_batch(x, target, dtype="float64", iterations=2) for x in (states, fleet))
+    one, other = (ilqr.solve_batch(x, target, layout="wxyz", dtype="float64", iterations=2) for x in (states, fleet))
     assert (one.controls == other.controls).all()
 
 
@@ -917,8 +949,8 @@ def test_jax_solves_what_the_lanes_solve(dtype, tolerance):
     pytest.importorskip("jax")
     solver = ILQR(CRAZYFLIE, tolerance=0.0)
     states, targets = some_problems(6)
-    ours = solver.solve_batch(states, targets, iterations=4, dtype=dtype)
-    theirs = solver.solve_batch(states, targets, iterations=4, dtype=dtype, backend="jax")
+    ours = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype)
+    theirs = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype, backend="jax")
     assert np.asarray(theirs.cost) == pytest.approx(ours.cost, rel=tolerance)
     scale = np.array(solver.model.limits.high)[:, None]
     assert np.abs((np.asarray(theirs.controls) - ours.controls) / scale).max() < tolerance

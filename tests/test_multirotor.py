@@ -477,7 +477,9 @@ def test_in_a_batch_the_drone_is_named_too(crazyflie):
         samara.step(state, (*command[:2], commands, command[3]), crazyflie, 1e-3)
 
 
-@pytest.mark.parametrize(("name", "takes"), [("crazyflie_documented", 4), ("octorotor_x", 8), ("rigid_body_quadrotor", 4)])
+@pytest.mark.parametrize(
+    ("name", "takes"), [("crazyflie_documented", 4), ("octorotor_x", 8), ("rigid_body_quadrotor", 4)]
+)
 def test_a_command_of_the_wrong_length_is_refused(name, takes):
     """Names the vehicle, what it takes and what it got."""
     vehicle = samara.vehicle(name)
@@ -499,7 +501,9 @@ def test_a_vehicle_that_cannot_hover_says_why(crazyflie):
     with pytest.raises(ValueError, match="'crazyflie_documented' cannot hover"):
         samara.hover(crazyflie.replace(rotors=crazyflie.rotors[:3]))
     for mass in (0.2, 1e-4):  # beyond full and below idle thrust
-        with pytest.raises(ValueError, match=r"'crazyflie_documented' cannot hover: rotor 0 .* motor does not hold \(command"):
+        with pytest.raises(
+            ValueError, match=r"'crazyflie_documented' cannot hover: rotor 0 .* motor does not hold \(command"
+        ):
             samara.hover(crazyflie.replace(mass=mass))
     with pytest.raises(ValueError, match=r"'iris_documented' cannot hover: rotor 0"):
         samara.hover(samara.vehicle("iris_documented").replace({"battery.resistance": 0.5}))
@@ -539,7 +543,7 @@ def test_a_state_survives_the_way_into_an_array_and_back(name, layout):
 def test_without_a_vehicle_what_is_left_over_is_rotor_speeds():
     """13 components of the body, then the rotors."""
     x = np.arange(17.0)
-    state = State.from_numpy(x)
+    state = State.from_numpy(x, "wxyz")
     assert state.rotor_speed == (13.0, 14.0, 15.0, 16.0)
     assert state.q_WB == (6.0, 7.0, 8.0, 9.0)
     assert State.from_numpy(x, "xyzw").q_WB == (9.0, 6.0, 7.0, 8.0)
@@ -550,11 +554,13 @@ def test_arrays_of_the_wrong_size_or_layout_are_refused():
     """What was given and what was expected."""
     vehicle = samara.vehicle("crazyflie_documented")
     with pytest.raises(ValueError, match="at least 13 components; got 5"):
-        State.from_numpy(np.zeros(5))
+        State.from_numpy(np.zeros(5), "wxyz")
     with pytest.raises(ValueError, match="'crazyflie_documented' has 29 components; got 17"):
-        State.from_numpy(np.zeros(17), vehicle=vehicle)
-    with pytest.raises(ValueError, match="layout 'zyxw': expected one of wxyz, xyzw"):
+        State.from_numpy(np.zeros(17), "wxyz", vehicle)
+    with pytest.raises(ValueError, match="layout 'zyxw': expected layout= one of wxyz, xyzw"):
         State.from_numpy(np.zeros(17), layout="zyxw")
+    with pytest.raises(ValueError, match="an array without a layout: expected layout= one of wxyz, xyzw"):
+        State.from_numpy(np.zeros(17))
 
 
 def test_components_have_names():
@@ -588,5 +594,7 @@ def test_replace_changes_what_it_names_and_nothing_else(crazyflie):
 @pytest.mark.parametrize("path", ["masss", "rotors.k_thrst", "drag.cubic", "rotors.motor.kv", "wings.span", "mass.x"])
 def test_replace_refuses_a_name_that_is_not_there(crazyflie, path):
     """Names what was asked for and what there is."""
-    with pytest.raises(KeyError, match=rf"'crazyflie_documented' has no parameter '{path}'; expected a field of mass, .*drag"):
+    with pytest.raises(
+        KeyError, match=rf"'crazyflie_documented' has no parameter '{path}'; expected a field of mass, .*drag"
+    ):
         crazyflie.replace({path: 1.0})

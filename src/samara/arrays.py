@@ -41,22 +41,24 @@ def leaf_names(tree: Any, prefix: str = "") -> list[str]:
     return [name for branch, own in zip(tree, names, strict=True) for name in leaf_names(branch, own)]
 
 
-def _quaternion_at(layout: str) -> list[int]:
+def quaternion_order(layout: str | None) -> list[int]:
+    """Which of w, x, y, z stands in each place of a layout; an array does not say it itself, so someone has to"""
     if layout not in LAYOUTS:
-        raise ValueError(f"layout {layout!r}: expected one of {', '.join(LAYOUTS)}")
+        problem = "an array without a layout" if layout is None else f"layout {layout!r}"
+        raise ValueError(f"{problem}: expected layout= one of {', '.join(LAYOUTS)}, the order of its quaternion")
     return ["wxyz".index(letter) for letter in layout]
 
 
 def state_to_numpy(state: State, layout: str = "wxyz") -> np.ndarray[Any, Any]:
     """All components of a state, stacked in the layout's order."""
-    order = _quaternion_at(layout)
+    order = quaternion_order(layout)
     reordered = state._replace(q_WB=Quat(*(state.q_WB[i] for i in order)))
     return np.stack(np.broadcast_arrays(*(np.asarray(leaf, dtype=float) for leaf in flatten(reordered))))
 
 
-def state_from_numpy(x: Any, layout: str = "wxyz", vehicle: Vehicle | None = None) -> State:
+def state_from_numpy(x: Any, layout: str | None = None, vehicle: Vehicle | None = None) -> State:
     """The state a stacked array holds; scalars become Python floats."""
-    order = _quaternion_at(layout)
+    order = quaternion_order(layout)
     rows = [row if np.ndim(row) else float(row) for row in np.asarray(x, dtype=float)]
     if vehicle is None:
         if len(rows) < 13:

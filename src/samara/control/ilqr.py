@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.algebra import ZERO, Vec3
-from samara.arrays import flatten
+from samara.arrays import flatten, quaternion_order
 from samara.backends.llvm_loop import Loops
 from samara.backends.machine import Code, Machine
 from samara.backends.packing import packer
@@ -82,7 +82,7 @@ class _Prepared(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A solution: N inputs, N + 1 states (p, v, q as w, x, y, z, ω), and how it came about.
+    """A solution: N inputs, N + 1 states (p, v, q in the order of `layout`, ω), and how it came about.
 
     `gradient_norm` is √Σ|Q_u|² over the inputs that are free to follow it; `gains` (N, m, 12) is the feedback K of
     u = u_k + K (x ⊖ x_k); `goals` (N + 1, 12) are p, v, b₃, b₁ of the reference.
@@ -99,6 +99,7 @@ class Result(NamedTuple):
     gains: Array
     goals: Array
     times: Times
+    layout: str
 
     def __repr__(self) -> str:
         end = "converged" if self.converged else "not converged"
@@ -106,17 +107,19 @@ class Result(NamedTuple):
 
     def state(self, k: int) -> State:
         """State k of the horizon as a named tuple"""
-        return State.from_numpy(self.states[k])
+        return State.from_numpy(self.states[k], self.layout)
 
 
 class BatchResult(NamedTuple):
-    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs and whether they converged (B,), iterations made."""
+    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs and whether they converged (B,), iterations made; and the
+    order of the quaternion in the states."""
 
     controls: Any
     states: Any
     cost: Any
     converged: Any
     iterations: int
+    layout: str = "wxyz"
 
 
 class ILQR:
@@ -212,6 +215,7 @@ class ILQR:
         state: State | Sequence[float],
         target: Any,
         *,
+        layout: str | None = None,
         time: float = 0.0,
         yaw: float = 0.0,
         warm_start: "Result | Array | None" = None,
@@ -222,35 +226,39 @@ class ILQR:
     ) -> Result:
         """The best inputs from a state to a target: a point (x, y, z), a `Trajectory` from `time` on, or a `Reference`
 
-        `state` is a `State` or its 13 numbers. A `Reference` of arrays has what is asked at the N + 1 instants `look_ahead`
-        from now. A warm start is an earlier result, or inputs (N, m), `shift` seconds old. `before` is the input just given,
-        hover unless told. `iterations=1` is a real-time iteration. `push_W` is a steady acceleration from outside [m/s²], as a
-        wind gives. A state or target that is not finite, or has no finite cost, is answered with hover and a warning.
+        `state` is a `State`, or its 13 numbers p, v, q, ω with the `layout` of q: "xyzw" is document 001's order, "wxyz" that
+        of `Quat`; `result.states` are in it too ("wxyz" unless told). A `Reference` of arrays has what is asked at the N + 1
+        instants `look_ahead` from now. A warm start is an earlier result, or inputs (N, m), `shift` seconds old. `before` is
+        the input just given, hover unless told. `iterations=1` is a real-time iteration. `push_W` is a steady acceleration from
+        outside [m/s²], as a wind gives. A state or target that is not finite, or has no finite cost, is answered with hover
+        and a warning.
         """
         began = perf_counter()
-        x = _numbers(state)
+        layout = _layout_of(state, layout)
+        x = _numbers(state, layout)
         if x is None or not math.isfinite(sum(push_W)):
-            return self._safe("the state is not finite", began)
+            return self._safe("the state is not finite", began, layout)
         self._given["push"][:] = self._alone.push[:] = push_W
         problem = self._set_goals(target, x, time, yaw)
         if problem is not None:
-            return self._safe(problem, began)
+            return self._safe(problem, began, layout)
         earlier = self.model.hover_input if before is None else before
         alone, ready = self._alone, perf_counter()
         cost = math.inf if warm_start is None else alone.begin(x, earlier, self._shifted(warm_start, shift))
         if not cost < math.inf:
             cost = alone.begin_cold(x, earlier)
         if not cost < math.inf:
-            return self._safe("the predicted cost is not finite", began)
+            return self._safe("the predicted cost is not finite", began, layout)
         started = perf_counter()
         found = alone.run(cost, self.iterations if iterations is None else iterations, self.tolerance)
-        return self._result(found, Times(ready - began, started - ready, *found.seconds, perf_counter() - began))
+        times = Times(ready - began, started - ready, *found.seconds, perf_counter() - began)
+        return self._result(found, times, layout)
 
-    def _result(self, found: Solution, times: Times) -> Result:
+    def _result(self, found: Solution, times: Times, layout: str) -> Result:
         alone = self._alone
         return Result(
             controls=alone.controls.copy(),
-            states=alone.states.copy(),
+            states=_in_order(alone.states, layout),
             cost=found.cost,
             iterations=found.passes,
             converged=found.converged,
@@ -260,16 +268,17 @@ class ILQR:
             gains=alone.gains.copy(),
             goals=alone.goals.copy(),
             times=times,
+            layout=layout,
         )
 
-    def _safe(self, why: str, began: float) -> Result:
+    def _safe(self, why: str, began: float, layout: str) -> Result:
         """Hover, and a word about why."""
         warnings.warn(f"iLQR: {why}; hovering instead", RuntimeWarning, stacklevel=3)
         n, m = self.horizon, self.model.inputs
         total = perf_counter() - began
         return Result(
             controls=self._hover.copy(),
-            states=np.tile(np.array(flatten(self.model.template)), (n + 1, 1)),
+            states=_in_order(np.tile(np.array(flatten(self.model.template)), (n + 1, 1)), layout),
             cost=math.inf,
             iterations=0,
             converged=False,
@@ -279,6 +288,7 @@ class ILQR:
             gains=np.zeros((n, m, STATE - 1)),
             goals=np.zeros_like(self._alone.goals),
             times=Times(total, 0.0, 0.0, 0.0, 0.0, total),
+            layout=layout,
         )
 
     def _shifted(self, warm_start: "Result | Array", shift: float) -> Array:
@@ -302,6 +312,7 @@ class ILQR:
         states: Any,
         targets: Any,
         *,
+        layout: str | None = None,
         yaw: Any = 0.0,
         warm_start: Any = None,
         before: Any = None,
@@ -309,7 +320,7 @@ class ILQR:
         backend: str = "llvm",
         dtype: str = "float32",
     ) -> "BatchResult":
-        """B problems at once: states (13, B) or a `State` of arrays, targets (3, B) or one point for all
+        """B problems at once: states (13, B) in a `layout` or a `State` of arrays, targets (3, B) or one point for all
 
         On this CPU with a problem in each lane of its vector registers ("llvm"), or wherever JAX is ("jax", which compiles
         anew for another number of problems or iterations). All make as many iterations; the warm start is an earlier result or
@@ -317,7 +328,9 @@ class ILQR:
         """
         if backend not in ("llvm", "jax") or dtype not in ("float32", "float64"):
             raise ValueError(f"backend = {backend!r}, dtype = {dtype!r}: expected llvm or jax, float32 or float64")
-        x, count = _batch_of(states)
+        layout = _layout_of(states, layout)
+        x = _batch_of(states, layout)
+        count = x.shape[1]
         places = np.broadcast_to(np.reshape(np.asarray(targets, dtype=float), (3, -1)), (3, count))
         m, turns = self.model.inputs, self.iterations if iterations is None else iterations
         earlier = np.array(self.model.hover_input) if before is None else np.asarray(before, dtype=float)
@@ -328,6 +341,8 @@ class ILQR:
         given = (x, places, facing, earlier, np.broadcast_to(inputs, (self.horizon, m, count)))
         solve = self._solve_in_jax if backend == "jax" else self._solve_in_lanes
         found = solve(given, turns, dtype, cold)
+        if layout != found.layout:
+            found = found._replace(states=_in_order(found.states, layout), layout=layout)
         lost = ~np.isfinite(np.asarray(found.cost))
         if lost.any():
             warnings.warn(
@@ -526,14 +541,31 @@ class ILQR:
         return observer_code(self.vehicle).machine(), packer(hover(self.vehicle))
 
 
-def _numbers(state: State | Sequence[float]) -> list[float] | None:
-    """(p, v, q, ω) with q of unit length, or None if anything is not finite"""
+def _layout_of(given: Any, layout: str | None) -> str:
+    """The order of the quaternion, given and answered: a `State` names its components, an array has to be told"""
+    named = "wxyz" if layout is None and isinstance(given, State) else layout
+    quaternion_order(named)
+    assert named is not None
+    return named
+
+
+def _in_order(states: Any, layout: str) -> Array:
+    """A copy of states (N + 1, 13, …) with w, x, y, z, their quaternions in the layout's order"""
+    if layout == "wxyz":
+        return np.array(states)
+    return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, STATE)]]
+
+
+def _numbers(state: State | Sequence[float], layout: str) -> list[float] | None:
+    """(p, v, q as w, x, y, z, ω) with q of unit length, or None if anything is not finite"""
     if isinstance(state, State):
         x = [float(each) for each in (*state.p_W, *state.v_W, *state.q_WB, *state.omega_B)]
     else:
         x = [float(each) for each in state]
     if len(x) != STATE:
-        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {STATE} of p, v, q (w, x, y, z) and ω")
+        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {STATE} of p, v, q and ω")
+    if not isinstance(state, State):
+        x[6:10] = [x[6 + layout.index(letter)] for letter in "wxyz"]
     size = math.hypot(*x[6:10])
     if not (math.isfinite(sum(x)) and size > 0.0):
         return None
@@ -541,8 +573,8 @@ def _numbers(state: State | Sequence[float]) -> list[float] | None:
     return x
 
 
-def _batch_of(states: Any) -> tuple[Array, int]:
-    """(13, B), quaternions of unit length, and B"""
+def _batch_of(states: Any, layout: str) -> Array:
+    """(13, B), quaternions as w, x, y, z, of unit length"""
     if isinstance(states, State):
         numbers = (*states.p_W, *states.v_W, *states.q_WB, *states.omega_B)
         x = np.stack(np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, dtype=float)) for each in numbers)))
@@ -550,9 +582,11 @@ def _batch_of(states: Any) -> tuple[Array, int]:
         x = np.array(states, dtype=float)
     if x.ndim != 2 or x.shape[0] != STATE:
         raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({STATE}, B)")
+    if not isinstance(states, State):
+        x[6:10] = x[[6 + layout.index(letter) for letter in "wxyz"]]
     with np.errstate(invalid="ignore", divide="ignore"):  # what is no attitude has no cost either
         x[6:10] /= np.sqrt((x[6:10] ** 2).sum(axis=0))
-    return x, x.shape[1]
+    return x
 
 
 def usual_torque_weight(vehicle: Vehicle) -> float:

@@ -40,7 +40,7 @@ class State(NamedTuple):
         return state_to_numpy(self, layout)
 
     @staticmethod
-    def from_numpy(x: Any, layout: str = "wxyz", vehicle: "Vehicle | None" = None) -> "State":
+    def from_numpy(x: Any, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
         """The inverse of `to_numpy`. With a vehicle its effects' states are taken too; without one, what is left over is
         rotor speeds."""
         from samara.arrays import state_from_numpy
