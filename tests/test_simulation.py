@@ -1,6 +1,7 @@
 """The running simulation: the order of its stages, what events do and when, what is held, and what two runs share."""
 
 import math
+import re
 import threading
 from dataclasses import replace
 
@@ -11,11 +12,13 @@ import samara
 from samara.algebra import Vec3
 from samara.estimate.simple import delayed_estimator, noisy_estimator
 from samara.plan import trajectory
+from samara.rigid_body import RigidBodyQuadrotor
 from samara.sensors.sensor import IMU, Sensor
 from samara.sim import events
 from samara.sim.bus import BUS_SCHEMA_VERSION, require_command, sanitized
 from samara.sim.events import Event, at, at_step, when
 from samara.sim.fly import fingerprint, fly
+from samara.sim.pilot import command_range
 from samara.sim.scenario import Drone, Scenario
 from samara.sim.simulation import Simulation
 from samara.sim.timeline import Rates
@@ -238,6 +241,61 @@ def test_nan_from_ones_own_controller_is_an_error_with_channel_and_time():
 
     with pytest.raises(ValueError, match=r"command of motor 2 is nan at 0\.000000 s"):
         fly(hovering(), controller=bad)
+
+
+def too_much(state, reference, vehicle, memory):
+    """Within its range but for motors 1 and 3 from the fifth call on: 1.7 and -0.2."""
+    count = memory[0] + 1 if memory else 1
+    return ((0.5, 1.7, 0.5, -0.2) if count >= 5 else (0.5, 0.5, 0.5, 0.5)), (count,)
+
+
+def test_strict_a_command_out_of_range_is_an_error_with_drone_time_channel_and_value(tmp_path):
+    """And the recording has it, up to there."""
+    sentence = "drone: the controller's command of motor 1 is 1.7 at 0.016000 s; expected a number within [0, 1]"
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        fly(hovering(strict=True), controller=too_much, out=tmp_path / "run.mcap")
+    run = samara.load_run(tmp_path / "run.mcap")
+    assert [line.message for line in run.logs if line.level == "error"] == [sentence]
+    assert len(run.command) == 4
+
+
+def test_a_command_out_of_range_is_cut_counted_and_warned_of_once(tmp_path):
+    """0.4 s at 250 Hz are 101 commands; of two motors 97 of them are out of range, by 0.7 and by -0.2."""
+    with pytest.warns(RuntimeWarning, match=r"motor 1 is 1\.7 at 0\.016000 s.* and it was cut to that") as warned:
+        run = fly(hovering(duration=0.4), controller=too_much, out=tmp_path / "run.mcap")
+    assert len(warned) == 1 and [line.level for line in run.logs].count("warning") == 1
+    assert run.command_time.size == 101 and (run.command[4:] == (0.5, 1.0, 0.5, 0.0)).all()
+    assert run.tables["excess"].rows == pytest.approx(np.tile([0.0, 0.7, 0.0, -0.2], (97, 1)), abs=1e-15)
+    assert run.commands_cut == 2 * 97 == samara.load_run(tmp_path / "run.mcap").commands_cut
+    told = run.summary()["commands out of range"]
+    assert (told.value, told.text) == (194, "194")
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_the_allocation_limits_is_no_command_out_of_range(tmp_path):
+    """A compiled controller stays within what its rotors give, however far it is asked to go; nor does rounding count."""
+    far = hovering(duration=0.1, strict=True)
+    far = replace(far, drones=tuple(replace(own, task=trajectory.hover((50.0, 0.0, 90.0))) for own in far.drones))
+    assert fly(far).commands_cut == 0
+    run = fly(far, controller=lambda *_: (1.0 + 1e-9, -1e-9, 0.5, 0.5), out=tmp_path / "run.mcap")
+    assert run.commands_cut == 0 and "commands out of range" not in run.summary()
+    assert (run.command == (1.0, 0.0, 0.5, 0.5)).all()
+
+
+def test_a_speed_has_its_motors_range_and_a_wrench_has_none():
+    """What [0, 1] is to a normalized command, idle and top speed are to one in rad/s; a thrust of 40 N is nothing odd."""
+    lag = samara.vehicle("crazyflie_documented").rotors[0].motor
+    own = RigidBodyQuadrotor(motor_lag=0.05).vehicle
+    top = own.rotors[0].motor.speed_max
+    assert command_range(samara.vehicle("crazyflie_documented")) == (0.0, 1.0) and lag.speed_max == 2500.0
+    assert command_range(own) == (own.rotors[0].motor.speed_min, top)
+    drone = Drone("it", own, trajectory.hover(ABOVE), ABOVE, airborne=True, controller=lambda *_: (2.0 * top,) * 4)
+    with pytest.raises(ValueError, match="it: the controller's command of motor 0 is .* at 0.000000 s"):
+        fly(Scenario("fast", (drone,), 0.1, strict=True))
+    body = samara.vehicle("rigid_body_quadrotor")
+    strong = replace(drone, vehicle=body, controller=lambda *_: (40.0, 0.0, 0.0, 0.0))
+    assert command_range(body) is None
+    assert fly(Scenario("strong", (strong,), 0.1, strict=True)).commands_cut == 0
 
 
 def test_a_controller_that_answers_nonsense_is_told_what_is_expected():

@@ -70,6 +70,7 @@ class Group:
         *,
         seed: int = 0,
         sensor_us: int = 10_000,
+        names: tuple[str, ...] = (),
     ) -> None:
         self.key, self.drones, n = key, drones, len(drones)
         self.indices = np.array(drones)
@@ -93,7 +94,7 @@ class Group:
         if isinstance(key.controller, Linked):
             self.pilot = LinkedPilot(key.controller.link, self.plant, self.measuring, key.controller.hover_output)
         else:
-            self.pilot = _pilot(key, n, autopilot_us / MICROSECONDS)
+            self.pilot = _pilot(key, n, autopilot_us / MICROSECONDS, names)
         self.estimate = self.plant.state
         self.fusing: Fusing | None = None
         if isinstance(key.estimator, Fusion):
@@ -164,12 +165,13 @@ class Group:
             np.multiply(command, self.armed, out=self.plant.command)
 
 
-def _pilot(key: Key, n: int, period: float) -> CompiledPilot | PythonPilot:
+def _pilot(key: Key, n: int, period: float, names: tuple[str, ...]) -> CompiledPilot | PythonPilot:
     if not isinstance(key.controller, str):
-        return PythonPilot(key.controller, key.vehicle, getattr(key.controller, "initial_memory", ()), n=n)
+        memory = getattr(key.controller, "initial_memory", ())
+        return PythonPilot(key.controller, key.vehicle, memory, n=n, names=names)
     named = _named(key.controller, key.vehicle, key.healthy, period)
     if hasattr(named.call, "look_ahead"):
-        return PythonPilot(named.call, key.vehicle, named.memory, n=n)
+        return PythonPilot(named.call, key.vehicle, named.memory, n=n, names=names)
     return CompiledPilot(_pilot_code(named, key.vehicle), key.vehicle, n=n)
 
 

@@ -14,6 +14,7 @@ from samara.arrays import flatten
 from samara.backends.machine import Code
 from samara.backends.packing import unpacker
 from samara.ops import clamp, logical_and, where
+from samara.physics.actuator import Lag
 from samara.physics.multirotor import State, Vehicle, at_rest
 from samara.plan.reference import Reference
 from samara.sim.bus import UNIT_RANGE, require_command, sanitized
@@ -30,6 +31,17 @@ LARGEST = 1e12  # in size; beyond it a command is no number
 def command_limits(vehicle: Vehicle) -> tuple[float, float] | None:
     """[0, 1] for normalized commands and duties; speeds and wrenches have the motor's own limits"""
     return UNIT_RANGE if vehicle.structure.actuation.name in ("normalized", "duty") else None
+
+
+def speed_range(vehicle: Vehicle) -> tuple[float, float] | None:
+    """The slowest and the fastest a motor with a lag can turn  [rad/s]; a DC motor's depends on its load and supply"""
+    own = [rotor.motor for rotor in vehicle.rotors if isinstance(rotor.motor, Lag)]
+    return (min(motor.speed_min for motor in own), max(motor.speed_max for motor in own)) if own else None
+
+
+def command_range(vehicle: Vehicle) -> tuple[float, float] | None:
+    """The least and the most that a command can ask; None where it has no limit, as a wrench"""
+    return speed_range(vehicle) if vehicle.structure.actuation.name == "speed" else command_limits(vehicle)
 
 
 def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> Code:
@@ -54,6 +66,8 @@ def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory:
 
 NOWHERE = np.empty(0)
 NO_PLAN = np.empty((0, 0, 0))
+NOTHING_CUT = np.empty((0, 0))
+ROUNDING = 1e-6  # of the range: a command out of it by less is within
 
 
 class CompiledPilot:
@@ -61,6 +75,7 @@ class CompiledPilot:
 
     look_ahead = NOWHERE
     prediction = NO_PLAN
+    excess = NOTHING_CUT
 
     def __init__(self, code: Code, vehicle: Vehicle, *, n: int = 1) -> None:
         self._machine = code.machine(n)
@@ -81,12 +96,18 @@ class PythonPilot:
 
     A controller with `look_ahead`, m instants from now [s], gets the references of those instants instead of one: a `Reference`
     of arrays. Where its memory has a `prediction` (m, 3), positions it plans to be at, `prediction` (n, m, 3) has them.
+    A command out of range goes to its end; `excess` (channels, n) is what was cut off, 0 of all else.
     """
 
-    def __init__(self, controller: Callable[..., Any], vehicle: Vehicle, memory: Any, *, n: int = 1) -> None:
-        self._controller, self._vehicle, self._limits = controller, vehicle, command_limits(vehicle)
+    def __init__(
+        self, controller: Callable[..., Any], vehicle: Vehicle, memory: Any, *, n: int = 1, names: Sequence[str] = ()
+    ) -> None:
+        self._controller, self._vehicle, self._range = controller, vehicle, command_range(vehicle)
+        self._names = tuple(names) or tuple(f"drone {k}" for k in range(n))
+        self._rounding = ROUNDING * (self._range[1] - self._range[0]) if self._range else 0.0
         self._memories = [memory] * n
         self.command = np.zeros((len(empty_command(vehicle)), n))
+        self.excess = np.zeros_like(self.command)
         self.insane = np.zeros(n)
         self._state_of, self._reference_of = unpacker(at_rest(vehicle)), unpacker(REFERENCE)
         self.look_ahead = np.asarray(getattr(controller, "look_ahead", NOWHERE), dtype=float)
@@ -100,9 +121,13 @@ class PythonPilot:
             wanted: Reference = self._reference_of(asked)
             answer = self._controller(state, wanted, self._vehicle, memory)
             command, self._memories[drone] = _command_and_memory(answer, memory, len(self.command))
-            require_command(command, None, f"the controller of drone {drone}", time_us)
-            held, _ = sanitized(command, self._limits)
+            require_command(command, None, f"the controller of {self._names[drone]}", time_us)
+            held, changed = sanitized(command, self._range)
             self.command[:, drone] = held
+            self.excess[:, drone] = 0.0
+            if changed:
+                cut = np.subtract(command, held)
+                self.excess[:, drone] = np.where(np.abs(cut) > self._rounding, cut, 0.0)
             planned = getattr(self._memories[drone], "prediction", None)
             if planned is not None:
                 self.prediction[drone] = planned
@@ -113,6 +138,7 @@ class LinkedPilot:
 
     look_ahead = NOWHERE
     prediction = NO_PLAN
+    excess = NOTHING_CUT
 
     def __init__(self, link: "Link", plant: Plant, measuring: Sequence[Any], hover_output: float) -> None:
         from samara.link.readings import Senses

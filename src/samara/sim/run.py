@@ -82,6 +82,11 @@ class Track:
         return self.tables["command"].rows
 
     @property
+    def commands_cut(self) -> int:
+        """How many numbers a controller of one's own asked beyond the range of a command"""
+        return int(np.count_nonzero(self.tables["excess"].rows)) if "excess" in self.tables else 0
+
+    @property
     def reference_position(self) -> Array:
         """Where it was asked to be, (m, 3)  [m]"""
         return self.tables["reference"]["p_W"]

@@ -29,7 +29,7 @@ from samara.sim.colliding import Colliding, Strike
 from samara.sim.events import Action, At, Event, When, disarm, fail_motor
 from samara.sim.group import REFERENCE_FIELDS, Group, Key, Linked, sensors_rows
 from samara.sim.measuring import FAULTS
-from samara.sim.pilot import NO_PLAN, REFERENCE
+from samara.sim.pilot import NO_PLAN, REFERENCE, command_range
 from samara.sim.plant import environment_of
 from samara.sim.propwash import gusts_on, stirs
 from samara.sim.pushing import Flown, downwash_on
@@ -103,6 +103,7 @@ class Simulation:
         )
         self._colliding: Colliding | None = None
         self._struck_us: dict[tuple[int, str, int, int], int] = {}
+        self._warned: set[int] = set()  # drones whose commands were out of range
         self.ended = ""
         self._linked = self._links()
         self.groups: list[Group] = []
@@ -174,6 +175,9 @@ class Simulation:
                     self._say("error", self.ended)
                 if self.scenario.strict:
                     self._look_for_nonsense(group)
+                if "excess" in tables and group.pilot.excess.any():
+                    self._out_of_range(group)
+                    tables["excess"].add(now, group.pilot.excess)
                 tables["command"].add(now, group.plant.command)
         if self._changed:
             self._record_environment()
@@ -406,6 +410,8 @@ class Simulation:
             sizes["plan"] = (3 * len(group.pilot.look_ahead), "log")
         if group.fusing and len(group.fusing.variances):
             sizes["covariance"] = (len(group.fusing.variances), "log")
+        if callable(group.key.controller):
+            sizes["excess"] = (len(group.plant.command), "autopilot")
         sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
         return {name: Rows(fields, n, BLOCK_US // self.periods[axis] + 2) for name, (fields, axis) in sizes.items()}
 
@@ -484,6 +490,24 @@ class Simulation:
             self._say("warning", f"{sentence}; it was taken as 0")
             warnings.warn(f"{sentence}; it was taken as 0", RuntimeWarning, stacklevel=2)
         group.seen_insane = count
+
+    def _out_of_range(self, group: Group) -> None:
+        """A function of one's own asked for more than its range: an error when strict, else a warning, once for each drone."""
+        low, high = command_range(group.key.vehicle) or (-math.inf, math.inf)
+        for lane in np.flatnonzero(group.pilot.excess.any(axis=0)):
+            index, channel = group.drones[lane], int(np.flatnonzero(group.pilot.excess[:, lane])[0])
+            asked = group.pilot.command[channel, lane] + group.pilot.excess[channel, lane]
+            sentence = (
+                f"{self.scenario.drones[index].name}: the controller's command of motor {channel} is {asked:.6g} "
+                f"at {self.time_us / MICROSECONDS:.6f} s; expected a number within [{low:g}, {high:g}]"
+            )
+            if self.scenario.strict:
+                self._say("error", sentence)
+                raise ValueError(sentence)
+            if index not in self._warned:
+                self._warned.add(index)
+                self._say("warning", f"{sentence}, and it was cut to that")
+                warnings.warn(f"{sentence}, and it was cut to that", RuntimeWarning, stacklevel=2)
 
     def _lost(self, group: Group) -> None:
         row, lane = (int(i) for i in np.argwhere(~np.isfinite(group.plant.state))[0])
@@ -583,6 +607,7 @@ class Simulation:
                 self.periods["autopilot"],
                 seed=self.scenario.seed,
                 sensor_us=self.periods["sensor"],
+                names=tuple(self.scenario.drones[index].name for index in drones),
             )
             for key, drones in by_key.items()
         ]

@@ -92,6 +92,8 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         "estimate": ESTIMATE_FIELDS,
         "environment": (*leaf_names(environment_of(drone.vehicle)), *load_fields(drone.vehicle)),
     }
+    if callable(drone.controller) and drone.autopilot is None:
+        fields["excess"] = tuple(commands)
     planned = instants_ahead(drone.controller)
     if planned:
         fields["plan"] = tuple(f"p_W[{k}].{axis}" for k in range(planned) for axis in "xyz")

@@ -78,8 +78,8 @@ def table_of(summaries: Iterable[Mapping[str, Measure]], missing: str = "") -> l
 
 def told(value: Any, unit: str) -> str:
     """A number with its unit, as a person writes it; a vector in brackets"""
-    if isinstance(value, str):
-        return value
+    if isinstance(value, (str, int)):
+        return f"{value} {unit}".rstrip()
     if isinstance(value, tuple):
         return "({}) {}".format(", ".join(f"{round(x, 2) + 0.0:.2f}" for x in value), unit)
     if unit == "m":
@@ -148,6 +148,8 @@ def summary(track: "Track") -> Summary:
         rows.append(Measure("rotor speed, largest", float(track.rotor_speed.max()), "rad/s"))
     if track.charge is not None:
         rows.append(Measure("charge left", 100.0 * float(track.charge[-1]), "%"))
+    if track.commands_cut:
+        rows.append(Measure("commands out of range", track.commands_cut))
     return Summary(rows)
 
 

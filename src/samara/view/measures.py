@@ -72,6 +72,7 @@ def _effort(track: Track) -> list[Measure]:
         *rows,
         Measure("commands at their most", 100.0 * high, "%"),
         Measure("commands at their least", 100.0 * low, "%"),
+        *([Measure("commands out of range", track.commands_cut)] if track.commands_cut else []),
     ]
 
 

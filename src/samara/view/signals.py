@@ -12,13 +12,12 @@ import numpy as np
 from samara.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
 from samara.arrays import unflatten
 from samara.conventions import bus_current_a
-from samara.physics.actuator import Lag
 from samara.physics.multirotor import Command, Environment, State, Vehicle, at_rest
 from samara.physics.propulsion import supply_voltage
 from samara.plan.flatness import flat_motion
 from samara.plan.reference import Reference
 from samara.sim.batteries import with_cells
-from samara.sim.pilot import command_limits
+from samara.sim.pilot import command_range, speed_range
 from samara.sim.plant import environment_of
 from samara.sim.run import Track
 
@@ -257,14 +256,14 @@ class Supply(NamedTuple):
 
 def limits_of(vehicle: Vehicle) -> Limits | None:
     """The least and the most a command can ask; None where it has no limit"""
-    own = command_limits(vehicle)
-    return Limits(*own) if own else speed_limits(vehicle) if vehicle.structure.actuation.name == "speed" else None
+    own = command_range(vehicle)
+    return Limits(*own) if own else None
 
 
 def speed_limits(vehicle: Vehicle) -> Limits | None:
     """The slowest and the fastest a motor with a lag can turn  [rad/s]; a DC motor's depends on its load and supply"""
-    own = [rotor.motor for rotor in vehicle.rotors if isinstance(rotor.motor, Lag)]
-    return Limits(min(motor.speed_min for motor in own), max(motor.speed_max for motor in own)) if own else None
+    own = speed_range(vehicle)
+    return Limits(*own) if own else None
 
 
 def supply(track: Track) -> Supply | None:
