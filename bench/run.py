@@ -22,6 +22,7 @@ from aero import costs
 from aero import rows as aero_rows
 from flight import flights
 from ilqr import rows as ilqr_rows
+from parts import parts as part_rows
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -206,6 +207,7 @@ def main() -> None:
         lambda: jacobians(BENCH, "bench"),
         lambda: jacobians(FULL, "default effects"),
         latencies,
+        part_rows,
     ]
     rows = [own for part in track(parts, "measuring", console=console) for own in part()]
     with console.status("measuring effects"):

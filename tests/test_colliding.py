@@ -59,7 +59,7 @@ def moving(vehicle, p_W, v_W, q_WB=IDENTITY, omega_B=ZERO):
     return at_rest(vehicle, p_W, q_WB)._replace(v_W=v_W, omega_B=omega_B)
 
 
-def idle(start, *, vehicle=IRIS, name="iris_documented", **more):
+def idle(start, *, vehicle=IRIS, name="iris", **more):
     return Drone(name, vehicle, trajectory.hover(start), start_W=start, armed=False, **more)
 
 
@@ -295,7 +295,7 @@ def test_on_a_slope_it_stands_or_slides_by_its_friction_angle(degrees):
 @pytest.mark.long
 def test_a_press_against_a_wall_does_not_stop_the_clock():
     """A drone that leans on a wall with many parts touching moves on as it does in steps a quarter as long."""
-    drone = Drone("iris_documented", IRIS, trajectory.hover(Vec3(6.0, 0.0, 2.0)), start_W=Vec3(1.5, 0.0, 2.0), airborne=True)
+    drone = Drone("iris", IRIS, trajectory.hover(Vec3(6.0, 0.0, 2.0)), start_W=Vec3(1.5, 0.0, 2.0), airborne=True)
     wall = Placed("wall", Box(Vec3(3.0, 0.0, 2.0), Vec3(0.01, 3.0, 2.0)))
     runs = [
         fly(Scenario("press", (drone,), 1.2, rates=Rates(physics=rate), world=world(wall))) for rate in (1000.0, 4000.0)
@@ -320,7 +320,7 @@ center = [2.0, 0.0, 1.0]
 size = [0.2, 4.0, 4.0]
 
 [[drones]]
-name = "iris_documented"
+name = "iris"
 vehicle = "iris_documented"
 start = [0.8, 0, 1]
 airborne = true
@@ -348,10 +348,10 @@ def test_a_strike_is_told_and_breaks_what_it_breaks_and_a_replay_deals_the_same_
     run = fly(parse_scenario(text, "bump.toml"), out=tmp_path / "bump.mcap")
     lines = said(run)
     assert any(line.startswith("iris: propeller") and "struck solid wall (box) at" in line for line in lines)
-    assert set(run.crashed) == {"iris_documented", "late"}
+    assert set(run.crashed) == {"iris", "late"}
     assert any("struck iris at" in line or "struck late at" in line for line in lines)
     broken = [int(line.split()[2]) for line in lines if line.startswith("iris: propeller")]
-    power = run["iris_documented"].tables["environment"]["motor_power"][-1]
+    power = run["iris"].tables["environment"]["motor_power"][-1]
     dead = [k for k in range(4) if power[k] == 0.0]
     assert dead and set(dead) <= set(broken) and len(dead) == min(len(set(broken)), 3)
     again = replay(load_run(tmp_path / "bump.mcap"))
@@ -359,7 +359,7 @@ def test_a_strike_is_told_and_breaks_what_it_breaks_and_a_replay_deals_the_same_
         assert (track.tables["state"].rows == other.tables["state"].rows).all()
     if integrator == "rk4":
         told = fly(parse_scenario(BUMP.format(strike="report"), "bump.toml", {"duration": 0.61}))
-        assert told["iris_documented"].tables["environment"]["motor_power"].min() == 1.0
+        assert told["iris"].tables["environment"]["motor_power"].min() == 1.0
 
 
 def test_a_world_is_written_and_read_bit_for_bit():
@@ -405,7 +405,7 @@ def test_over_a_hill_the_range_finder_sees_it():
     """Straight down from 3 m over the hill's flank: 3 − h(x, y), while flying over it, within a tick of the wind."""
     finder = part("vl53l1x", noise=0.0, noise_growth=0.0, resolution=0.0).sensor(q_BS=DOWN)
     drone = Drone(
-        "iris_documented", IRIS, trajectory.line(Vec3(-4.0, 0.5, 3.0), Vec3(4.0, 0.5, 3.0), speed=1.0), Vec3(-4.0, 0.5, 3.0),
+        "iris", IRIS, trajectory.line(Vec3(-4.0, 0.5, 3.0), Vec3(4.0, 0.5, 3.0), speed=1.0), Vec3(-4.0, 0.5, 3.0),
         airborne=True, sensors=(finder,),
     )  # fmt: skip
     run = fly(Scenario("hill", (drone,), 6.0, rates=Rates(sensor=100.0), world=World(terrain=HILL)))
@@ -428,7 +428,7 @@ def test_a_range_finder_sees_the_solids_of_the_scenario():
     for turn in (DOWN, quat_from_euler(0.0, 0.3, 0.0), quat_from_euler(0.0, 0.2, -0.5)):
         for placed_ in (solids, (*solids, HILL)):
             finder = part("vl53l1x", noise=0.0, noise_growth=0.0, resolution=0.0).sensor(q_BS=turn)
-            drone = Drone("iris_documented", IRIS, trajectory.hover(state.p_W), state.p_W, airborne=True, sensors=(finder,))
+            drone = Drone("iris", IRIS, trajectory.hover(state.p_W), state.p_W, airborne=True, sensors=(finder,))
             flown = simulation.Simulation(
                 Scenario("see", (drone,), 0.1, rates=Rates(sensor=100.0), world=world(*placed_))
             )
@@ -465,7 +465,7 @@ def test_a_map_is_the_same_on_every_backend():
 
 # Files -------------------------------------------------------------------------------------------------------------
 
-HEAD = 'duration = 1.0\n[[drones]]\nname = "iris_documented"\nvehicle = "iris_documented"\nstart = [0, 0, 1]\n'
+HEAD = 'duration = 1.0\n[[drones]]\nname = "iris"\nvehicle = "iris_documented"\nstart = [0, 0, 1]\n'
 
 
 def test_a_map_is_read_from_a_file_and_travels_with_the_recording(tmp_path):

@@ -104,7 +104,7 @@ def test_hover_carries_it_by_the_law_of_the_lever(r):
 def test_taken_up_and_dropped_in_flight_the_body_goes_on_and_settles():
     """Off its centre and a fifth of its mass: at both instants the centre moves in the body, not the body; then it hovers."""
     above = Vec3(0.0, 0.0, 3.0)
-    drone = Drone("iris_documented", IRIS, trajectory.hover(above), above, airborne=True)
+    drone = Drone("iris", IRIS, trajectory.hover(above), above, airborne=True)
     r_B = Vec3(0.06, -0.04, -0.08)
     happening = (Event(at(1.0), events.add_payload(0.3, r_B)), Event(at(5.0), events.add_payload(0.0)))
     run = fly(Scenario("payload", (drone,), 9.0, events=happening))

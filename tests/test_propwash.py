@@ -204,7 +204,7 @@ def test_no_gust_makes_the_next_stronger():
 
 def shaking(ratio, level=0.0, seconds=8.0):
     """Deviation of body rates and of vertical acceleration in air that rises at a part of v_h: a descent, seen from the air."""
-    drone = Drone("iris_documented", WASHED, trajectory.hover(ABOVE), ABOVE, airborne=True)
+    drone = Drone("iris", WASHED, trajectory.hover(ABOVE), ABOVE, airborne=True)
     run = fly(Scenario("descent", (drone,), seconds, seed=1, wind=Constant(Vec3(level, 0.0, ratio * V_H))))
     table = run.tracks[0].tables["state"]
     late = run.time > 3.0
@@ -237,7 +237,7 @@ def test_a_file_keeps_it_and_what_cannot_be_felt_is_refused():
     again = parse_vehicle(vehicle_toml(WASHED), "iris.toml")
     assert again["propwash"] == WASHED["propwash"]
     assert again.structure == WASHED.structure
-    with pytest.raises(VehicleError, match=r"iris: propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"):
+    with pytest.raises(VehicleError, match=r"iris_documented: propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"):
         switch_on(samara.vehicle("iris_documented"), "propwash")
     with pytest.raises(VehicleError, match=r"propwash\.drag_area = -1.*expected a number that is not negative"):
         switch_on(samara.vehicle("iris_documented"), "propwash", drag_area=-1.0, gusts=0.0)

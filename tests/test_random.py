@@ -4,7 +4,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from struct import pack, unpack
@@ -178,21 +177,6 @@ def test_no_numbers_are_a_number_of_numbers():
 def test_an_address_that_cannot_be_is_refused_in_one_sentence(arguments, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         normals(*arguments)
-
-
-def test_it_costs_little():
-    """Bounds a slow machine keeps, at its best of many: a million in a second, sixteen in 120 µs."""
-    assert best_of(3, lambda: normals(1, "wind", np.arange(62500), 0, 16)) < 1.0
-    assert best_of(300, lambda: normals(1, "wind", 3, 9, 16)) < 120e-6
-
-
-def best_of(times, call):
-    def once():
-        start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
-
-    return min(once() for _ in range(times))
 
 
 # A process driven by them ------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import os
 import struct
 import subprocess
 import sys
-import time
 
 import lz4.frame
 import numpy as np
@@ -635,23 +634,6 @@ def test_messages_are_counted_modulo_two_to_the_32(tmp_path):
     assert [each.sequence for _, each, _ in decoded(tmp_path / "run.mcap")] == [2**32 - 3, 2**32 - 2, 2**32 - 1, 0, 1]
 
 
-def test_many_drones_are_written_faster_together_than_one_by_one(tmp_path):
-    """The best of some chunks of forty drones, against forty chunks of one: about four times here."""
-    streams = swarm(40)
-    seconds = [second_of(streams, second) for second in range(6)]
-    with Recorder(tmp_path / "together.mcap", streams) as own:
-        together = min(elapsed(own.write, blocks) for blocks in seconds)
-    with Recorder(tmp_path / "alone.mcap", streams) as own:
-        alone = min(
-            sum(
-                elapsed(own.write, {topic: blocks[topic] for topic in (f"/cf{k}/state", f"/cf{k}/command")})
-                for k in range(40)
-            )
-            for blocks in seconds
-        )
-    assert alone > 2.0 * together
-
-
 # However the writing ends -----------------------------------------------------------------------------------------
 
 KILLED = """
@@ -659,7 +641,7 @@ import mmap, os, random, signal, struct, sys, time
 import numpy as np
 from samara.sim.recorder import Recorder, Stream
 
-folder, kills, drones, longest = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+folder, kills, drones, most = sys.argv[1], *map(int, sys.argv[2:])
 fields = tuple(f"x[{i}]" for i in range(40))
 streams = [Stream(f"/drone{k}/state", fields, ("m",) * 40, "samara.State") for k in range(drones)]
 random.seed(1)
@@ -673,7 +655,9 @@ for kill in range(kills):
             rows = np.outer(times_us, np.arange(1.0, 41.0)) / 7.0
             own.write({stream.topic: (times_us, rows) for stream in streams})
             done[:8] = struct.pack("<q", second + 1)
-    time.sleep(random.uniform(0.0, longest))
+    while struct.unpack("<q", done[:8])[0] < kill * most // kills:
+        time.sleep(1e-4)
+    time.sleep(random.uniform(0.0, 1e-3 * drones))  # somewhere in the next chunk, or the one after
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     print(struct.unpack("<q", done[:8])[0])
@@ -681,18 +665,17 @@ for kill in range(kills):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks and kills")
-@pytest.mark.parametrize(("kills", "drones", "longest"), [(50, 1, 0.05), (6, 40, 0.3)])
-def test_a_killed_process_loses_nothing_it_had_written(tmp_path, kills, drones, longest):
+@pytest.mark.parametrize(("kills", "drones", "most"), [(50, 1, 60), (6, 40, 12)])
+def test_a_killed_process_loses_nothing_it_had_written(tmp_path, kills, drones, most):
     """kill -9 at random moments: every chunk that `write` had returned from is there, and at most one more.
 
     So it is for one drone, and for forty with two megabytes a second.
     """
     answer = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), str(kills), str(drones), str(longest)],
+        [sys.executable, "-c", KILLED, str(tmp_path), str(kills), str(drones), str(most)],
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
     )
     promised = [int(word) for word in answer.stdout.split()]
     assert len(promised) == kills
@@ -1086,46 +1069,6 @@ def test_other_wrong_things_are_refused_too(tmp_path):
             own.write({}, [LogLine(0, "loud", "a", "b")])
         with pytest.raises(RecordingError, match="log time -1 µs: expected whole microseconds"):
             own.write({}, [LogLine(-1, "info", "a", "b")])
-
-
-# Speed ------------------------------------------------------------------------------------------------------------
-
-
-def test_chunks_are_written_and_read_faster_than_message_by_message(tmp_path):
-    """The best of some chunks, against the library's writer and reader on the same messages: six to twelve times here."""
-    wide = Stream("/drone0/state", (*BODY, *(f"x[{i}]" for i in range(23))), ("m",) * 30, "samara.State")
-    wind = Stream("/drone0/wind", ("x", "y", "z"), ("m/s",) * 3, "samara.Wind")
-    seconds = 30
-    with Recorder(tmp_path / "run.mcap", [wide, COMMAND, wind]) as own:
-        blocks = [
-            {each.topic: seconds_of(each, second, rate) for each, rate in ((wide, 100), (COMMAND, 250), (wind, 100))}
-            for second in range(seconds)
-        ]
-        writing = min(elapsed(own.write, block) for block in blocks)
-    reading = min(elapsed(read_recording, tmp_path / "run.mcap") for _ in range(3))
-    with (tmp_path / "run.mcap").open("rb") as file:
-        reader = make_reader(file)
-        messages = []
-        assert elapsed(lambda: messages.extend(reader.iter_messages(log_time_order=False))) > 2.5 * reading
-    with (tmp_path / "again.mcap").open("wb") as file:
-        writer = Writer(file, compression=CompressionType.NONE)
-        writer.start()
-        channel = writer.register_channel("/again", "protobuf", 0)
-
-        def write(second):
-            for _, _, message in second:
-                writer.add_message(channel, message.log_time, message.data, message.publish_time)
-
-        each = len(messages) // seconds
-        parts = (messages[k * each : (k + 1) * each] for k in range(seconds))
-        assert min(elapsed(write, part) for part in parts) > 2.5 * writing
-        writer.finish()
-
-
-def elapsed(call, *arguments):
-    start = time.perf_counter()
-    call(*arguments)
-    return time.perf_counter() - start
 
 
 # Exports ----------------------------------------------------------------------------------------------------------

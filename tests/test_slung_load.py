@@ -446,7 +446,7 @@ CARRYING = geometric(LOADED, integral=True)
 
 
 def flown_with_load(task, seconds=12.0):
-    drone = Drone("iris_documented", LOADED, task, Vec3(0.0, 0.0, 3.0), controller=CARRYING, airborne=True)
+    drone = Drone("iris", LOADED, task, Vec3(0.0, 0.0, 3.0), controller=CARRYING, airborne=True)
     return fly(Scenario("slung load", (drone,), seconds))
 
 
@@ -474,7 +474,7 @@ def test_after_a_step_of_two_metres_it_settles_and_the_load_swings_down():
 def test_taking_off_it_lifts_the_load_from_the_ground():
     """On its feet the load lies under it; at 3 m it hangs 1 m below."""
     task = trajectory.take_off(Vec3(0.0, 0.0, 0.0), height=3.0)
-    drone = Drone("iris_documented", LOADED, task, controller=CARRYING)
+    drone = Drone("iris", LOADED, task, controller=CARRYING)
     run = fly(Scenario("lift", (drone,), 12.0))
     table = run.tracks[0].tables["state"]
     z = table[next(f for f in table.fields if f.endswith("cable_W.z"))]
@@ -488,7 +488,7 @@ def test_taking_off_it_lifts_the_load_from_the_ground():
 def dropped():
     """An iris that lets its load go after a second of hover."""
     above = Vec3(0.0, 0.0, 3.0)
-    drone = Drone("iris_documented", LOADED, trajectory.hover(above), above, airborne=True)
+    drone = Drone("iris", LOADED, trajectory.hover(above), above, airborne=True)
     return fly(Scenario("drop", (drone,), 5.0, events=(Event(at(1.0), events.release_load()),)))
 
 

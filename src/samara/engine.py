@@ -138,7 +138,7 @@ def engine_vehicle(params: CrazyflieParams, allocation: str = "documented") -> V
         for rotor in _CRAZYFLIE.rotors
     ]
     return build_vehicle(
-        _CRAZYFLIE.name if allocation == "geometric" else f"{_CRAZYFLIE.name}_{allocation}",
+        _CRAZYFLIE.name if allocation == "geometric" else f"{_CRAZYFLIE.name}_torques",
         mass=params.mass,
         inertia=params.inertia,
         rotors=[ALLOCATIONS[allocation](rotor) for rotor in drawn],

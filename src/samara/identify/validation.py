@@ -32,12 +32,12 @@ from samara.physics.multirotor import Vehicle
 from samara.trim import effectiveness
 from samara.vehicles.loader import vehicle as load
 
-VEHICLES = ("crazyflie", "crazyflie_measured")
+VEHICLES = ("crazyflie_documented", "crazyflie")
 HORIZONS = (0.1, 0.25, 0.5)  # [s]
 STRIDE = 5  # samples between the starts of two windows
 FLYING = 0.3  # [m]: above it the ground is no matter
 TRIM = 5.0  # [s] in the air
-TRIMMED = "crazyflie_measured, trimmed"
+TRIMMED = "crazyflie, trimmed"
 GIVEN = "the same, attitude given"
 _SPAN, _SETTLED = 10, 100  # samples
 _TRIMMED_PARTS = ("rotors.k_thrust", "rotors.k_torque")
@@ -56,7 +56,7 @@ def validate(
 ) -> list[Score]:
     """Scores of every flight of a folder of NanoBench"""
     simulators = {name: compile_vehicle(load(name)) for name in vehicles}
-    trimmed = compile_vehicle(load("crazyflie_measured"), vary=_TRIMMED_PARTS)
+    trimmed = compile_vehicle(load("crazyflie"), vary=_TRIMMED_PARTS)
     scores = []
     for flight in read_flights(folder):
         if progress:
