@@ -103,7 +103,10 @@ def costs(n: int = 16384) -> list[dict[str, Any]]:
 
     rows = []
     vehicles = {"plain": PLAIN} | {name: switched(PLAIN, effects) for name, effects in EFFECTS.items()}
-    vehicles |= {"ground contact": samara.vehicle("crazyflie_documented").without_effect("damping"), "all of the air": FULL}
+    vehicles |= {
+        "ground contact": samara.vehicle("crazyflie_documented").without_effect("damping"),
+        "all of the air": FULL,
+    }
     for name, vehicle in vehicles.items():
         step, templates = flight(vehicle)
         run = compile_scan_llvm(step, templates, dtype="float32", fast=True)

@@ -16,7 +16,7 @@ from samara.physics.motor import DcMotor
 from samara.physics.rotor import Rotor
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
+PAGES = sorted([*REPOSITORY.glob("README*.md"), *(REPOSITORY / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -74,6 +74,17 @@ def test_pages_have_python_to_run():
         "docs/estimators.md",
     ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name
+
+
+def test_the_japanese_readme_has_the_same_commands_and_pictures():
+    """README-ja.md is shorter, but not another project: its commands, pictures and first program are the README's."""
+    english, japanese = ((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "README-ja.md"))
+    pictures, commands = (re.compile(pattern) for pattern in (r"\]\((docs/images/[^)]+)\)", r"^make \w+"))
+    assert pictures.findall(japanese) == pictures.findall(english)
+    fenced = {line.split("#")[0].strip() for line in japanese.splitlines() if commands.match(line)}
+    assert fenced == {"make fly", "make test"} <= {line.split("#")[0].strip() for line in english.splitlines()}
+    programs = [re.sub(r"\s*#.*", "", BLOCK.search(text).group(1)).splitlines() for text in (english, japanese)]
+    assert programs[0] == programs[1]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
