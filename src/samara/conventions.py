@@ -27,9 +27,8 @@ from samara.frames import yaw_from_quat as yaw_from_quat
 from samara.physics.body import AngularVelocity, Velocity, attitude_rate
 from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.gravity import weight
-from samara.physics.motor import bus_load, effective_duty
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle
-from samara.physics.propulsion import actuated, obeyed, rotor_loads, supply_voltage
+from samara.physics.propulsion import bus_current, rotor_loads
 from samara.physics.rotor import (
     Rotor,
     RotorLoad,
@@ -200,14 +199,7 @@ def bus_current_a(state: State, command: Command, vehicle: Vehicle, environment:
     """I = Σ Iᵢ over the motors, positive while it discharges the battery  [A]"""
     if not vehicle.has("battery"):
         raise ValueError(f"vehicle {vehicle.name!r} draws no current; expected one with a battery")
-    voltage = supply_voltage(state, command, vehicle, environment)
-    motors = tuple(rotor.motor for rotor in vehicle.rotors)
-    told = zip(actuated(state, command, vehicle), motors, strict=True)
-    duties = obeyed(tuple(effective_duty(duty, motor) for duty, motor in told), environment)
-    total: Scalar = 0.0
-    for duty, speed, motor in zip(duties, state.rotor_speed, motors, strict=True):
-        total = total + bus_load(duty, voltage, speed, motor).current
-    return environment.battery_connected * total
+    return bus_current(state, command, vehicle, environment)
 
 
 # Commands, wiring, faults ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import numpy as np
 
 from samara.algebra import Vec3
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, wrench_breakdown
+from samara.physics.propulsion import lag_motors
 from samara.physics.rotor import RotorLoad, density_ratio, rotor_wrench
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -147,5 +148,6 @@ def _within_limits(state: State, factor: float, vehicle: Vehicle) -> bool:
     faster = _settled(faster, actuation.steady_command(faster, vehicle, CALM), vehicle, CALM)
     command = actuation.steady_command(faster, vehicle, CALM)
     if actuation.name == "speed":
-        return all(u <= rotor.motor.speed_max for u, rotor in zip(command, vehicle.rotors, strict=True))
+        motors = lag_motors(faster, vehicle, CALM)
+        return all(u <= motor.speed_max for u, motor in zip(command, motors, strict=True))
     return all(u <= 1.0 for u in command)

@@ -11,8 +11,9 @@ import numpy as np
 
 from samara.algebra import ZERO, Vec3, dot
 from samara.ops import clamp, maximum, minimum, safe_sqrt
-from samara.physics.actuator import Lag
+from samara.physics.actuator import Lag, slowed
 from samara.physics.multirotor import CALM, Command, State, Vehicle, at_rest
+from samara.physics.propulsion import rated_voltages, supply_voltage
 from samara.physics.rotor import density_ratio, rotor_load
 from samara.quantity import Scalar
 from samara.trim import effectiveness
@@ -273,13 +274,31 @@ def _turn(a: Array, b: Array, c: Array) -> float:
 def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
     """T = kF Ω² at the slowest and at the fastest speed each motor holds, in air of sea-level density  [N]"""
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
-        speeds = [(rotor.motor.speed_min, rotor.motor.speed_max) for rotor in vehicle.rotors]
+        speeds = [(rotor.motor.speed_min, most) for rotor, most in zip(vehicle.rotors, _fastest(vehicle), strict=True)]
     else:
         speeds = [(0.0, speed) for speed in _full_speed(vehicle)]
     return tuple(
         Range(*(float(rotor_load(speed, rotor).thrust) for speed in ends))
         for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
     )
+
+
+def _fastest(vehicle: Vehicle) -> list[float]:
+    """Ω_max of motors with a lag, on a battery V/V_full of it, at the V of the full battery while all turn as fast  [rad/s]
+
+    That V falls as they turn faster, and they turn faster as V rises: halving finds where both agree.
+    """
+    motors = [rotor.motor for rotor in vehicle.rotors]
+    if not vehicle.has("battery"):
+        return [motor.speed_max for motor in motors]
+    state, rated = at_rest(vehicle), rated_voltages(vehicle)
+    low, high = 0.0, max(rated)
+    for _ in range(60):
+        voltage = 0.5 * (low + high)
+        speeds = [slowed(motor, voltage / full).speed_max for motor, full in zip(motors, rated, strict=True)]
+        agrees = voltage < supply_voltage(state._replace(rotor_speed=tuple(speeds)), (), vehicle, CALM)
+        low, high = (voltage, high) if agrees else (low, voltage)
+    return speeds
 
 
 def _full_speed(vehicle: Vehicle) -> list[float]:

@@ -2,19 +2,35 @@
 
 from typing import Annotated, NamedTuple, TypeAlias
 
-from samara.ops import clamp, exp, logical_and, where
-from samara.quantity import Duration, Duty, Quantity, Ratio, RotorAcceleration, RotorSpeed, Scalar, TimeConstant
+from samara.ops import clamp, exp, logical_and, maximum, where
+from samara.quantity import (
+    Duration,
+    Duty,
+    LoadTorque,
+    Quantity,
+    Ratio,
+    RotorAcceleration,
+    RotorSpeed,
+    Scalar,
+    TimeConstant,
+)
 
 Rate: TypeAlias = Annotated[Scalar, Quantity("1/s", -50.0, 50.0)]
 
 
 class Lag(NamedTuple):
-    """A motor that follows its commanded speed with a first-order lag, faster or slower up than down."""
+    """A motor that follows its commanded speed with a first-order lag, faster or slower up than down.
+
+    On a battery, `full_voltage` is the bus voltage at which the speeds hold, 0 for that of the full battery, and `efficiency`
+    is how much of the power it takes from the bus turns the rotor.
+    """
 
     speed_min: Annotated[Scalar, Quantity("rad/s", 0.0, 500.0)]
     speed_max: Annotated[Scalar, Quantity("rad/s", 1000.0, 3000.0)]
     rise: TimeConstant
     fall: TimeConstant
+    efficiency: Annotated[Scalar, Quantity("1", 0.3, 1.0)] = 1.0
+    full_voltage: Annotated[Scalar, Quantity("V", 0.0, 50.0)] = 0.0
 
 
 class SecondOrder(NamedTuple):
@@ -47,6 +63,11 @@ def saturate_speed(speed: RotorSpeed, motor: Lag) -> Scalar:
     return clamp(speed, motor.speed_min, motor.speed_max)
 
 
+def slowed(motor: Lag, share: Duty) -> Lag:
+    """Ω_min V/V_full,  Ω_max V/V_full: the range of speeds that the share V/V_full of its voltage leaves a motor  [rad/s]"""
+    return motor._replace(speed_min=share * motor.speed_min, speed_max=share * motor.speed_max)
+
+
 def time_constant(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
     """τ_rise while speeding up, else τ_fall  [s]"""
     return where(target > speed, motor.rise, motor.fall) if motor.rise is not motor.fall else motor.rise
@@ -55,6 +76,11 @@ def time_constant(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
 def lag_rate(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
     """Ω̇ = (Ω_cmd − Ω) / τ  [rad/s²]"""
     return (target - speed) / time_constant(speed, target, motor)
+
+
+def drawn_power(speed: RotorSpeed, load_torque: LoadTorque, motor: Lag) -> Scalar:
+    """P = max(0, Q Ω) / η: what a motor takes from the bus; a rotor that the air turns gives nothing back  [W]"""
+    return maximum(load_torque * speed, 0.0) / motor.efficiency
 
 
 def lag_target(speed: RotorSpeed, acceleration: RotorAcceleration, motor: Lag) -> Scalar:

@@ -5,10 +5,11 @@ Positive current is discharge. A Thevenin battery is an open-circuit voltage OCV
 
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from samara.ops import piecewise_linear, where
+from samara.ops import piecewise_linear, safe_sqrt, where
 from samara.quantity import Current, Increasing, Quantity, Scalar, Voltage
 
 StateOfCharge: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]
+Power: TypeAlias = Annotated[Scalar, Quantity("W", 0.0, 200.0)]
 Resistance: TypeAlias = Annotated[Scalar, Quantity("ohm", 0.005, 0.2)]
 
 
@@ -61,6 +62,14 @@ def parallel_sources(sources: tuple[Source, ...]) -> Source:
         conductance = conductance + 1.0 / source.resistance
         short_current = short_current + source.voltage / source.resistance
     return Source(short_current / conductance, 1.0 / conductance)
+
+
+def voltage_under_power(source: Source, power: Power) -> Scalar:
+    """V = ½ (V₀ + √(V₀² − 4 R P)), the larger root of V = V₀ − R P / V  [V]
+
+    More than V₀²/4R no such source gives: asked for more, it stays at V₀/2, where it gives the most.
+    """
+    return 0.5 * (source.voltage + safe_sqrt(source.voltage * source.voltage - 4.0 * source.resistance * power))
 
 
 def share_of_current(source: Source, bus_voltage: Voltage) -> Scalar:

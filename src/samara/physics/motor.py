@@ -7,9 +7,8 @@ no-load current, no losses in the controller, and lets a fast rotor charge the b
 from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.ops import clamp, equal, safe_divide, where
-from samara.quantity import Current, Duty, Quantity, RotorSpeed, Scalar, Voltage
+from samara.quantity import Current, Duty, LoadTorque, Quantity, RotorSpeed, Scalar, Voltage
 
-LoadTorque: TypeAlias = Annotated[Scalar, Quantity("N m", 0.0, 1.0)]
 LiveVoltage: TypeAlias = Annotated[Scalar, Quantity("V", 3.0, 25.0)]
 RotorInertia: TypeAlias = Annotated[Scalar, Quantity("kg m^2", 1e-6, 1e-3)]
 

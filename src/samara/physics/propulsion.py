@@ -1,20 +1,25 @@
 """The rotors of a vehicle together: what drives them, what they draw, and what they do to the body.
 
-Command → actuator → motor on the common bus → rotor speed → load → wrench.
+Command → actuator → motor on the common bus → rotor speed → load → wrench. A motor with a lag follows its target within the
+speeds that the bus voltage leaves it, [Ω_min, Ω_max] V/V_full: a command in [0, 1] spans that range, a commanded speed is held
+to it. It takes Q Ω / η from the bus.
 """
 
 from typing import Any
 
 from samara.algebra import ZERO, Vec3
-from samara.ops import clamp, maximum, minimum, safe_divide, safe_sqrt, where
+from samara.ops import clamp, maximum, minimum, safe_divide, where
 from samara.physics.actuator import (
     ActuatorState,
+    Lag,
     SecondOrder,
     command_from_speed,
+    drawn_power,
     lag_rate,
     lag_target,
     saturate_speed,
     second_order_rate,
+    slowed,
     speed_from_command,
 )
 from samara.physics.battery import (
@@ -26,6 +31,7 @@ from samara.physics.battery import (
     parallel_sources,
     share_of_current,
     source_of,
+    voltage_under_power,
 )
 from samara.physics.effect import Actuation, Effect, Wrench, add_wrenches
 from samara.physics.motor import (
@@ -115,7 +121,10 @@ def actuated(state: State, command: Command, vehicle: Vehicle) -> Command:
 
 
 def supply_voltage(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Scalar:
-    """The bus voltage under the motors' load; 0 without a battery or with it disconnected  [V]"""
+    """The bus voltage under the motors' load; 0 without a battery or with it disconnected  [V]
+
+    Motors with a lag take power, whatever the voltage; DC motors a current that grows with it.
+    """
     if not vehicle.has("battery"):
         return 0.0
     battery = vehicle["battery"]
@@ -123,9 +132,77 @@ def supply_voltage(state: State, command: Command, vehicle: Vehicle, environment
         voltage = battery.voltage
     else:
         source = parallel_sources(_sources(state, vehicle))
-        motors = tuple(rotor.motor for rotor in vehicle.rotors)
-        voltage = bus_voltage(source, _duties(state, command, vehicle, environment), state.rotor_speed, motors)
+        if _on_dc_motors(vehicle):
+            motors = tuple(rotor.motor for rotor in vehicle.rotors)
+            voltage = bus_voltage(source, _duties(state, command, vehicle, environment), state.rotor_speed, motors)
+        else:
+            voltage = voltage_under_power(source, _drawn_power(state, vehicle, environment))
     return environment.battery_connected * voltage
+
+
+def bus_current(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Scalar:
+    """I = Σ Iᵢ over the motors, positive while it discharges the battery; 0 without one  [A]"""
+    if not vehicle.has("battery"):
+        return 0.0
+    voltage = supply_voltage(state, command, vehicle, environment)
+    total: Scalar = 0.0
+    if _on_dc_motors(vehicle):
+        duties = _duties(state, command, vehicle, environment)
+        for duty, speed, rotor in zip(duties, state.rotor_speed, vehicle.rotors, strict=True):
+            total = total + bus_load(duty, voltage, speed, rotor.motor).current
+    elif isinstance(vehicle["battery"], Ideal):
+        total = safe_divide(_drawn_power(state, vehicle, environment), voltage)
+    else:
+        for source in _sources(state, vehicle):
+            total = total + share_of_current(source, voltage)
+    return environment.battery_connected * total
+
+
+def _on_dc_motors(vehicle: Vehicle) -> bool:
+    return any(isinstance(rotor.motor, DcMotor) for rotor in vehicle.rotors)
+
+
+def _drawn_power(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
+    """Σ over the motors with a lag; one that has failed takes nothing while its rotor runs down."""
+    loads = rotor_loads(state, vehicle, environment)
+    drawn = [
+        drawn_power(speed, load.torque, rotor.motor)
+        for speed, load, rotor in zip(state.rotor_speed, loads, vehicle.rotors, strict=True)
+    ]
+    if environment.motor_power:
+        powers = _powers(environment, len(drawn))
+        drawn = [where(power > 0.0, each, 0.0) for power, each in zip(powers, drawn, strict=True)]
+    total: Scalar = 0.0
+    for each in drawn:
+        total = total + each
+    return total
+
+
+def lag_motors(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Lag, ...]:
+    """The motors with the speeds that the bus voltage leaves them; as they are without a battery, and DC motors always"""
+    motors = tuple(rotor.motor for rotor in vehicle.rotors)
+    if not vehicle.has("battery") or _on_dc_motors(vehicle):
+        return motors
+    voltage = supply_voltage(state, (), vehicle, environment)
+    rated = rated_voltages(vehicle)
+    return tuple(slowed(motor, voltage / full) for motor, full in zip(motors, rated, strict=True))
+
+
+def rated_voltages(vehicle: Vehicle) -> tuple[Scalar, ...]:
+    """V_full of every motor with a lag: its own, or where that is 0 the full battery's  [V]"""
+    full = _full_voltage(vehicle)
+    own = (rotor.motor.full_voltage for rotor in vehicle.rotors if isinstance(rotor.motor, Lag))
+    return tuple(full if isinstance(volts, float) and volts == 0.0 else volts for volts in own)
+
+
+def _full_voltage(vehicle: Vehicle) -> Scalar:
+    """That of the bus with all batteries full and nothing to drive"""
+    if not vehicle.has("battery"):
+        return 0.0
+    if isinstance(vehicle["battery"], Ideal):
+        return vehicle["battery"].voltage
+    full = zip(_full_batteries(vehicle), vehicle["battery"], strict=True)
+    return parallel_sources(tuple(source_of(own, battery) for own, battery in full)).voltage
 
 
 def _sources(state: State, vehicle: Vehicle) -> tuple[Source, ...]:
@@ -169,39 +246,46 @@ def _duties(state: State, command: Command, vehicle: Vehicle, environment: Envir
 
 
 def _normalized(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+    motors = lag_motors(state, vehicle, environment)
     targets = tuple(
-        speed_from_command(u, rotor.motor)
-        for u, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
+        speed_from_command(u, motor) for u, motor in zip(actuated(state, command, vehicle), motors, strict=True)
     )
     return _lag_rates(targets, state, vehicle, environment)
 
 
 def _normalized_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
-    return tuple(
-        command_from_speed(speed, rotor.motor)
-        for speed, rotor in zip(to_be_told(state.rotor_speed, environment), vehicle.rotors, strict=True)
-    )
+    return _normalized_holding(state.rotor_speed, state, vehicle, environment)
 
 
 def _normalized_for(
     state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
 ) -> Command:
-    return _normalized_steady(_led(state, accelerations, vehicle), vehicle, environment)
+    return _normalized_holding(_led(state, accelerations, vehicle), state, vehicle, environment)
 
 
-def _led(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle) -> State:
-    """The state with the speeds its motors must be told, to turn with these accelerations."""
-    targets = (
+def _normalized_holding(
+    targets: tuple[Scalar, ...], state: State, vehicle: Vehicle, environment: Environment
+) -> Command:
+    """The command for these speeds at the bus voltage of the state, the battery being connected."""
+    motors = lag_motors(state, vehicle, environment._replace(battery_connected=1.0))
+    return tuple(
+        command_from_speed(target, motor)
+        for target, motor in zip(to_be_told(targets, environment), motors, strict=True)
+    )
+
+
+def _led(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle) -> tuple[Scalar, ...]:
+    """The speeds that the motors must be told, to turn with these accelerations."""
+    return tuple(
         lag_target(speed, acceleration, rotor.motor)
         for speed, acceleration, rotor in zip(state.rotor_speed, accelerations, vehicle.rotors, strict=True)
     )
-    return state._replace(rotor_speed=tuple(targets))
 
 
 def _speed(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+    motors = lag_motors(state, vehicle, environment)
     targets = tuple(
-        saturate_speed(target, rotor.motor)
-        for target, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
+        saturate_speed(target, motor) for target, motor in zip(actuated(state, command, vehicle), motors, strict=True)
     )
     return _lag_rates(targets, state, vehicle, environment)
 
@@ -211,7 +295,7 @@ def _speed_steady(state: State, vehicle: Vehicle, environment: Environment) -> C
 
 
 def _speed_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
-    return _speed_steady(_led(state, accelerations, vehicle), vehicle, environment)
+    return to_be_told(_led(state, accelerations, vehicle), environment)
 
 
 def _lag_rates(
@@ -248,7 +332,7 @@ def _duty_steady(state: State, vehicle: Vehicle, environment: Environment) -> Co
 
 
 def _duty_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
-    """dᵢ = Uᵢ / V with Uᵢ = R I + K Ω; V solves V = V₀ − R₀ P / V, P = Σ Uᵢ Iᵢ / η: the larger root of a quadratic.
+    """dᵢ = Uᵢ / V with Uᵢ = R I + K Ω; V is that of the bus under P = Σ Uᵢ Iᵢ / η.
 
     To the motor J Ω̇ is a load like the air's.
     """
@@ -262,7 +346,7 @@ def _duty_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle,
         volts = steady_duty(speed, torque, 1.0, rotor.motor)
         at_one_volt.append(volts)
         power = power + volts * steady_current(speed, torque, rotor.motor) / rotor.motor.efficiency
-    voltage = 0.5 * (source.voltage + safe_sqrt(source.voltage * source.voltage - 4.0 * source.resistance * power))
+    voltage = voltage_under_power(source, power)
     return to_be_told(tuple(volts / voltage for volts in at_one_volt), environment)
 
 

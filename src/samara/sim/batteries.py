@@ -1,17 +1,22 @@
 """The batteries of a drone in a simulation: what they tell, and what is left when a cell fails."""
 
 from samara.conventions import bus_current_a
+from samara.physics.actuator import Lag
 from samara.physics.battery import Ideal, share_of_current, source_of
 from samara.physics.multirotor import Environment, State, Vehicle
-from samara.physics.propulsion import supply_voltage
+from samara.physics.propulsion import rated_voltages, supply_voltage
 from samara.sim.bus import BatteryStatus
 
 
 def with_cells(vehicle: Vehicle, left: float) -> Vehicle:
-    """The vehicle with this fraction of its cells, all in series: OCV' = left · OCV"""
+    """The vehicle with this fraction of its cells, all in series: OCV' = left · OCV; its motors are rated as before"""
     if left == 1.0 or not vehicle.has("battery"):
         return vehicle
     battery = vehicle["battery"]
+    if any(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
+        rated = zip(vehicle.rotors, rated_voltages(vehicle), strict=True)
+        motors = (rotor._replace(motor=rotor.motor._replace(full_voltage=full)) for rotor, full in rated)
+        vehicle = vehicle.replace(rotors=tuple(motors))
     if isinstance(battery, Ideal):
         return vehicle.replace({"battery.voltage": battery.voltage * left})
     table = tuple(left * volts for volts in battery[0].table_voltage)

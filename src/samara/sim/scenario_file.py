@@ -45,8 +45,7 @@ from samara.sim.wind_shear import LogLaw, PowerLaw
 from samara.sim.wind_table import Field, Replay
 from samara.sim.wind_turbulence import Dryden, VonKarman
 from samara.sim.world import Placed, World
-from samara.vehicles.build import switch_on, switched
-from samara.vehicles.effects import OPTIONS
+from samara.vehicles.build import switch_names, switch_on, switched
 from samara.vehicles.loader import vehicle
 
 SCHEMA = 1
@@ -657,7 +656,7 @@ def _with_effects(table: _Table, own: Vehicle, folder: Path | None) -> Vehicle:
     if isinstance(wanted, list) and all(isinstance(name, str) for name in wanted):
         wanted = dict.fromkeys(wanted, True)
     if not isinstance(wanted, dict):
-        raise table.error("effects", wanted, f"a list of names among {', '.join(OPTIONS)}, or a table of them")
+        raise table.error("effects", wanted, f"a list of names among {', '.join(switch_names())}, or a table of them")
     for numbers in wanted.values():
         if isinstance(numbers, dict) and folder is not None and str(numbers.get("blade", "")).endswith(".toml"):
             numbers["blade"] = str(folder / numbers["blade"])

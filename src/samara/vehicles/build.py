@@ -18,6 +18,7 @@ from samara.physics.gravity import Gravity
 from samara.physics.multirotor import Structure, Vehicle
 from samara.physics.rotor import Rotor, inflow_factor, inflow_factor_signed
 from samara.quantity import Scalar
+from samara.vehicles.battery import battery_effect
 from samara.vehicles.check import (
     Field,
     VehicleError,
@@ -135,8 +136,13 @@ def build_vehicle(
     return vehicle
 
 
+def switch_names() -> tuple[str, ...]:
+    """What `switch_on` and a scenario's `effects` know"""
+    return (*OPTIONS, "battery")
+
+
 def switch_on(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
-    """The vehicle with an effect of `samara.vehicles.effects.OPTIONS`: `switch_on(iris, "ground_effect", body_lift=2.0)`
+    """The vehicle with a battery or an effect of `OPTIONS`: `switch_on(iris, "ground_effect", body_lift=2.0)`
 
     What is not given follows from the vehicle or is the usual; of several models it is the first unless one is named:
     `switch_on(iris, "rotor_air", model="momentum")`. What has its own inflow takes the place of an inflow model.
@@ -148,10 +154,13 @@ def switched(vehicle: Vehicle, effects: Mapping[str, Any]) -> Vehicle:
     """The vehicle with several effects at once, as `switch_on` has them: by name the numbers of each, True, or False for off"""
     given: dict[str, Any] = {}
     for name, numbers in effects.items():
-        if name not in OPTIONS:
-            raise VehicleError(f"{vehicle.name}: effect {name!r}: expected one of {', '.join(OPTIONS)}")
+        if name not in switch_names():
+            raise VehicleError(f"{vehicle.name}: effect {name!r}: expected one of {', '.join(switch_names())}")
         if numbers is False:
             vehicle = vehicle.without_effect(name) if vehicle.has(name) else vehicle
+            continue
+        if name == "battery":
+            vehicle = vehicle.with_effect(*battery_effect(vehicle, numbers))
             continue
         if not (numbers is True or isinstance(numbers, Mapping)):
             raise VehicleError(f"{vehicle.name}: {name} = {numbers!r}: expected true, false or a table of numbers")

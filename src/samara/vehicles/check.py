@@ -102,6 +102,8 @@ def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: An
             kind = type(rotor.motor).__name__
             raise VehicleError(f"{where}.motor is a {kind}; actuation {actuation!r} expects a {motor_kind.__name__}")
         check_record(f"{where}.motor", rotor.motor)
+        if not rotor.motor.efficiency <= 1.0:
+            raise VehicleError(f"{where}.motor.efficiency = {rotor.motor.efficiency}: expected at most 1")
         if isinstance(rotor.motor, DcMotor):
             check_dc_motor(f"{where}.motor", rotor.motor)
         if isinstance(rotor.motor, Lag) and not 0.0 <= rotor.motor.speed_min < rotor.motor.speed_max:
@@ -120,6 +122,10 @@ def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: An
                 raise VehicleError(
                     f"{where}.r_B = {tuple(rotor.r_B)} m: expected a place of its own, rotors[{j}] is there"
                 )
+    if actuation == "wrench" and battery:
+        raise VehicleError(
+            f"{name}: battery is given; actuation 'wrench' expects none, no motor takes anything from it"
+        )
     if actuation == "duty" and not battery:
         raise VehicleError(f"{name}: battery is missing; actuation 'duty' needs its voltage")
 
@@ -168,7 +174,6 @@ def check_numbers(where: str, value: Any, quantity: Any, count: int) -> None:
 
 def check_dc_motor(where: str, motor: DcMotor) -> None:
     for field, value, fine, wanted in (
-        ("efficiency", motor.efficiency, motor.efficiency <= 1.0, "at most 1"),
         ("dead_zone", motor.dead_zone, motor.dead_zone < 1.0, "less than 1"),
         ("current_min", motor.current_min, motor.current_min <= 0.0, "0 (no charging) or a negative number"),
     ):
@@ -176,8 +181,11 @@ def check_dc_motor(where: str, motor: DcMotor) -> None:
             raise VehicleError(f"{where}.{field} = {value}: expected {wanted}")
 
 
-def check_battery(name: str, battery: Ideal | Sequence[Thevenin] | None) -> None:
-    for i, each in enumerate([battery] if isinstance(battery, Ideal) else battery or ()):
+def check_battery(name: str, battery: Ideal | Sequence[Ideal | Thevenin] | None) -> None:
+    batteries = [battery] if isinstance(battery, Ideal) else battery or ()
+    if len(batteries) > 1 and any(isinstance(each, Ideal) for each in batteries):
+        raise VehicleError(f"{name}: battery has {len(batteries)} entries: expected an ideal one to stand alone")
+    for i, each in enumerate(batteries):
         where = f"{name}: battery[{i}]"
         if not isinstance(each, (Ideal, Thevenin)):
             raise VehicleError(f"{where} = {each!r}: expected an Ideal or a Thevenin battery")

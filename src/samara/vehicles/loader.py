@@ -14,13 +14,14 @@ from typing import Any, get_args, get_type_hints
 
 from samara.algebra import Vec3, quat_from_axis_angle, rotate
 from samara.physics.actuator import Lag
-from samara.physics.battery import Ideal, Thevenin
+from samara.physics.battery import Ideal
 from samara.physics.contact import Surface
 from samara.physics.gravity import Gravity
 from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Vehicle
 from samara.physics.rotor import Rotor
 from samara.quantity import Quantity, expected
+from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of
 from samara.vehicles.effects import OPTIONS
@@ -29,7 +30,6 @@ from samara.vehicles.payload import Payload, with_payload
 SCHEMA = 1
 ALIASES = {"crazyflie_measured": "crazyflie"}  # names that vehicles had before
 MOTORS: dict[str, type[Any]] = {"lag": Lag, "dc": DcMotor}
-BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}
 CONVERSIONS: dict[tuple[str, str], Callable[[float], float]] = {
     ("deg", "rad"): math.radians,
     ("A h", "C"): lambda hours: 3600.0 * hours,
@@ -304,13 +304,7 @@ def _battery(file: _Table) -> Any:
     for table in file.tables("battery"):
         kind = BATTERIES[table.text("model", choices=tuple(BATTERIES))]
         batteries.append(table.record(kind))
-    if any(isinstance(battery, Ideal) for battery in batteries):
-        if len(batteries) > 1:
-            raise VehicleError(
-                f"{file.origin}: battery has {len(batteries)} entries: expected an ideal one to stand alone"
-            )
-        return batteries[0]
-    return batteries
+    return batteries[0] if len(batteries) == 1 and isinstance(batteries[0], Ideal) else batteries
 
 
 def _rotors(file: _Table) -> list[Rotor]:

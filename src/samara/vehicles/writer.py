@@ -17,10 +17,11 @@ from samara.physics.propulsion import (
     THEVENIN_BATTERY,
 )
 from samara.physics.rotor import Rotor
+from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import GRAVITIES, INFLOWS
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of
 from samara.vehicles.effects import OPTIONS, models_of
-from samara.vehicles.loader import BATTERIES, MOTORS, SCHEMA, parse_vehicle
+from samara.vehicles.loader import MOTORS, SCHEMA, parse_vehicle
 
 _WRITTEN = (
     *GRAVITIES.values(),

@@ -171,9 +171,13 @@ MODELS = (
             actuator.time_constant,
             actuator.lag_rate,
             actuator.lag_step,
+            actuator.slowed,
+            actuator.drawn_power,
             actuator.second_order_rate,
         ),
-        "A motor whose controller closes the loop on speed. One time constant up, one down.",
+        "A motor whose controller closes the loop on speed. One time constant up, one down. On a battery its range of "
+        "speeds scales with V/V_full, and it takes the rotor's power over its efficiency. Left out: the power that "
+        "speeds a rotor up.",
         "Documents 000 (lag) and 003 (second order with a rate limit).",
         "The closed step responses, also through the rate limit "
         "(`test_the_rate_limit_turns_the_step_response_into_oscillation_line_oscillation`).",
@@ -195,7 +199,7 @@ MODELS = (
         "Kirchhoff's law whatever the motors do "
         "(`test_the_bus_voltage_satisfies_kirchhoff_whatever_the_motors_do`), document 003's cases "
         "(`test_document_003_thevenin_case`). No discharge curves of real packs.",
-        said=(propulsion.bus_voltage,),
+        said=(propulsion.bus_voltage, battery.voltage_under_power),
         effects=((propulsion.THEVENIN_BATTERY, None), (propulsion.IDEAL_BATTERY, battery.Ideal(14.8))),
     ),
     Model(
