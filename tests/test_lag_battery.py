@@ -298,7 +298,7 @@ def test_every_motor_hovers_on_every_battery(actuation, battery, actuator, tmp_p
 def test_compiled_steps_drain_the_battery_as_the_equations_do(backend):
     """Four motors of the documented Crazyflie on two packs: the compiled step is the Python step."""
     vehicle = switched(samara.vehicle("crazyflie_documented"), {"battery": [PACK._asdict(), PACK._asdict()]})
-    state, command = samara.hover(vehicle)
+    state, _ = samara.hover(vehicle)
     expected = state
     for _ in range(5):
         expected = samara.step(expected, (0.8, 0.7, 0.75, 0.7), vehicle, 1e-3)
