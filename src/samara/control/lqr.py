@@ -9,6 +9,7 @@ With `along=False` the frame is level, and what the reference accelerates comes 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,16 +127,16 @@ def flat_error(
 # The gain ----------------------------------------------------------------------------------------------------------
 
 
-def hover_design(vehicle: Vehicle, period: float = 4e-3) -> Design:
+def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = None) -> Design:
     """P = Q + AᵀPA − AᵀPB (R + BᵀPB)⁻¹ BᵀPA,  K = (R + BᵀPB)⁻¹ BᵀPA of one period about hover
 
-    Each error weighs one where the loops of `gains_for` meet it: a metre, the ω m/s with which it closes, the tilt ω²/g that
-    pulls it back and the rate at which that is taken; each input where it gives them.
+    Each error weighs one where the loops, those of `gains_for` unless given, meet it: a metre, the ω m/s with which it closes,
+    the tilt ω²/g that pulls it back and the rate at which that is taken; each input where it gives them.
     """
     from scipy.linalg import solve_discrete_are  # type: ignore[import-untyped]
 
     a, b = hover_jacobian(vehicle, period)
-    x_scale, w_scale = scales(vehicle, len(a))
+    x_scale, w_scale = scales(vehicle, len(a), loops)
     a_unit, b_unit = a * x_scale[None] / x_scale[:, None], b * w_scale[None] / x_scale[:, None]
     q_unit = np.diag(np.repeat([1.0, 0.0], [_RIGID, len(a) - _RIGID]))
     p_unit = solve_discrete_are(a_unit, b_unit, q_unit, np.eye(4))
@@ -150,9 +151,9 @@ def hover_design(vehicle: Vehicle, period: float = 4e-3) -> Design:
     )
 
 
-def scales(vehicle: Vehicle, states: int) -> tuple[Array, Array]:
+def scales(vehicle: Vehicle, states: int, loops: Gains | None = None) -> tuple[Array, Array]:
     """One metre, and what goes with it: (ω, ω²/g, W ω²/g) of the state, m ω² and J W² ω²/g of the input"""
-    w, attitude = gains_for(vehicle)
+    w, attitude = loops or gains_for(vehicle)
     turn = np.array(attitude, dtype=float)
     tilt = w * w / vehicle["gravity"].acceleration
     inertia = np.array([vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz], dtype=float)
@@ -161,6 +162,7 @@ def scales(vehicle: Vehicle, states: int) -> tuple[Array, Array]:
     return np.concatenate([rigid, inputs])[:states], inputs
 
 
+@lru_cache(maxsize=16)
 def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     """A, B of one period about hover, x' = A x + B w: the exact Jacobian of an RK4 step, the rotors by what they give
 

@@ -1,13 +1,15 @@
-"""Controllers by name, each built for a vehicle and the rotors it has left."""
+"""Controllers by name, each built for a vehicle and the rotors it has left, with numbers of one's own where they are given."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from samara.control.geometric import geometric
+from samara.control.gains import Gains, gains_for
+from samara.control.geometric import USUAL_LIMITS, FlightLimits, geometric
 from samara.control.indi import indi
-from samara.control.lqr import lqr
+from samara.control.lqr import hover_design, lqr
 from samara.control.mellinger import mellinger
-from samara.control.pid import pid
+from samara.control.pid import pid, pid_gains
+from samara.control.tuning import LIMITS, LOOPS, Tuned, checked
 from samara.physics.multirotor import Vehicle
 
 HORIZON = 20  # steps
@@ -26,38 +28,85 @@ class Named(NamedTuple):
     memory: Any
 
 
-def _ilqr(vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -> Any:
+def _limits(chosen: dict[str, Any]) -> FlightLimits:
+    return USUAL_LIMITS._replace(**{key: chosen.pop(key) for key in LIMITS if key in chosen})
+
+
+def _loops(vehicle: Vehicle, chosen: dict[str, Any]) -> Gains:
+    return gains_for(vehicle)._replace(**{key: chosen.pop(key) for key in LOOPS if key in chosen})
+
+
+def _geometric(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    gains, limits = _loops(vehicle, chosen), _limits(chosen)
+    return geometric(vehicle, gains, healthy, limits, period=period, **chosen)
+
+
+def _pid(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    limits = _limits(chosen)
+    return pid(vehicle, pid_gains(vehicle)._replace(**chosen), healthy, limits, period)
+
+
+def _mellinger(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    gains, limits = _loops(vehicle, chosen), _limits(chosen)
+    return mellinger(vehicle, gains, healthy, limits, period=period, **chosen)
+
+
+def _lqr(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    design, limits = hover_design(vehicle, period, _loops(vehicle, chosen)), _limits(chosen)
+    return lqr(vehicle, design, healthy, limits, period, **chosen)
+
+
+def _indi(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    gains, limits = _loops(vehicle, chosen), _limits(chosen)
+    return indi(vehicle, gains, healthy, limits, period)
+
+
+def _ilqr(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
     from samara.control.ilqr import ILQR
 
-    return ILQR(vehicle, mpcHorizon=HORIZON, healthy=healthy, period=period, wYaw=YAW_WEIGHT)
+    return ILQR(vehicle, healthy=healthy, period=period, **{"mpcHorizon": HORIZON, "wYaw": YAW_WEIGHT, **chosen})
 
 
 CONTROLLERS: dict[str, Callable[..., Any]] = {
-    "geometric": geometric,
-    "pid": pid,
-    "mellinger": mellinger,
-    "lqr": lqr,
-    "indi": indi,
+    "geometric": _geometric,
+    "pid": _pid,
+    "mellinger": _mellinger,
+    "lqr": _lqr,
+    "indi": _indi,
     "ilqr": _ilqr,
 }
-"""Each is called with a vehicle, `healthy` and `period`, and gives a controller with its `initial_memory`."""
+"""Each is called with a vehicle, `healthy`, `period` and numbers of `KNOBS`; it gives a controller with `initial_memory`."""
 
 USUAL_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz unless told otherwise
 
 
-def instants_ahead(controller: str | Callable[..., Any]) -> int:
+def as_tuned(controller: Any) -> Any:
+    """A name as a `Tuned` with nothing chosen; anything else as it is"""
+    return Tuned(controller) if isinstance(controller, str) else controller
+
+
+def name_of(controller: str | Tuned | Callable[..., Any]) -> str:
+    """What a controller is called: its name, or that of the function"""
+    own = as_tuned(controller)
+    return own.name if isinstance(own, Tuned) else str(getattr(own, "__name__", type(own).__name__.lower()))
+
+
+def instants_ahead(controller: str | Tuned | Callable[..., Any]) -> int:
     """How many instants a controller looks ahead and plans for: none but for a predictive one"""
-    if isinstance(controller, str):
-        return HORIZON + 1 if controller == "ilqr" else 0
-    return len(getattr(controller, "look_ahead", ()))
+    own = as_tuned(controller)
+    if isinstance(own, Tuned):
+        return int(own.chosen.get("mpcHorizon", HORIZON)) + 1 if own.name == "ilqr" else 0
+    return len(getattr(own, "look_ahead", ()))
 
 
 def controller_named(
-    name: str, vehicle: Vehicle, healthy: Sequence[bool] = (), *, period: float = USUAL_PERIOD
+    name: str, vehicle: Vehicle, healthy: Sequence[bool] = (), *, period: float = USUAL_PERIOD, **options: Any
 ) -> Named:
-    """The controller of that name for a vehicle, called every `period` [s]; `healthy` tells which rotors still turn"""
-    if name not in CONTROLLERS:
-        raise ValueError(f"no controller {name!r}; expected one of {', '.join(CONTROLLERS)}")
+    """The controller of that name for a vehicle, called every `period` [s]; `healthy` tells which rotors still turn
+
+    `options` are numbers chosen by name, such as wPosition=60.0: see `samara.control.tuning.KNOBS`.
+    """
+    chosen = checked(name, options)
     working = tuple(healthy) or tuple(True for _ in vehicle.rotors)
-    controller = CONTROLLERS[name](vehicle, healthy=working, period=period)
+    controller = CONTROLLERS[name](vehicle, healthy=working, period=period, **chosen)
     return Named(name, controller, controller.initial_memory)

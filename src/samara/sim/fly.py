@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from samara.control.named import name_of
+from samara.control.tuning import Tuned
 from samara.link.autopilot import Autopilot
 from samara.sim.recorder import LogLine, Recorder, Stream
 from samara.sim.recording import Table
@@ -32,7 +34,7 @@ SHORTEST_SLEEP = 2e-3  # [s]: less is not worth asking the system for
 def fly(
     scenario: str | Path | Scenario = "waypoints",
     *,
-    controller: str | Callable[..., Any] | None = None,
+    controller: str | Tuned | Callable[..., Any] | None = None,
     out: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     overwrite: bool = False,
@@ -43,6 +45,7 @@ def fly(
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
+    A controller is a name, one with numbers of its own (`samara.control.tuning.tuned("ilqr", wPosition=60.0)`), or a function.
     `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
     of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
@@ -145,8 +148,13 @@ def controller_name(drone: Drone) -> str:
     """What a drone's controller is called: its name, or that of the function"""
     if drone.autopilot is not None:
         return drone.autopilot.kind
+    return name_of(drone.controller)
+
+
+def _chosen(drone: Drone) -> dict[str, Any]:
+    """What was chosen of its controller by name; nothing for one that is as its name says"""
     own = drone.controller
-    return own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__.lower())
+    return {"controller_options": own.chosen} if isinstance(own, Tuned) and own.options and not drone.autopilot else {}
 
 
 def all_streams(scenario: Scenario) -> list[Stream]:
@@ -179,6 +187,7 @@ def about(scenario: Scenario) -> dict[str, str]:
                     "name": drone.name,
                     "vehicle": drone.vehicle.name,
                     "controller": controller_name(drone),
+                    **_chosen(drone),
                     "estimator": drone.estimator.name,
                 }
                 for drone in scenario.drones

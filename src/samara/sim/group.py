@@ -9,7 +9,8 @@ import numpy as np
 from samara.algebra import norm
 from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.machine import Code
-from samara.control.named import Named, controller_named
+from samara.control.named import Named, as_tuned, controller_named
+from samara.control.tuning import Tuned
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import Vehicle, at_rest
@@ -166,18 +167,19 @@ class Group:
 
 
 def _pilot(key: Key, n: int, period: float, names: tuple[str, ...]) -> CompiledPilot | PythonPilot:
-    if not isinstance(key.controller, str):
+    controller = as_tuned(key.controller)
+    if not isinstance(controller, Tuned):
         memory = getattr(key.controller, "initial_memory", ())
         return PythonPilot(key.controller, key.vehicle, memory, n=n, names=names)
-    named = _named(key.controller, key.vehicle, key.healthy, period)
+    named = _named(controller, key.vehicle, key.healthy, period)
     if hasattr(named.call, "look_ahead"):
         return PythonPilot(named.call, key.vehicle, named.memory, n=n, names=names)
     return CompiledPilot(_pilot_code(named, key.vehicle), key.vehicle, n=n)
 
 
 @lru_cache(maxsize=CODES)
-def _named(controller: str, vehicle: Vehicle, healthy: tuple[bool, ...], period: float) -> Named:
-    return controller_named(controller, vehicle, healthy, period=period)
+def _named(controller: Tuned, vehicle: Vehicle, healthy: tuple[bool, ...], period: float) -> Named:
+    return controller_named(controller.name, vehicle, healthy, period=period, **controller.chosen)
 
 
 @lru_cache(maxsize=CODES)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samara.algebra import ZERO, Vec3
+from samara.control.tuning import Tuned
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
 from samara.link.autopilot import Autopilot
@@ -21,8 +22,9 @@ from samara.sim.world import World
 class Drone:
     """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.
 
-    It starts at rest on its feet at `start_W`, or hovering there when `airborne`. A controller is a name, or a function
-    controller(state, reference, vehicle, memory) → command, or (command, memory). An `autopilot` flies it in the place of both.
+    It starts at rest on its feet at `start_W`, or hovering there when `airborne`. A controller is a name, a name with numbers
+    (`samara.control.tuning.tuned`), or a function controller(state, reference, vehicle, memory) → command or (command, memory).
+    An `autopilot` flies it in the place of both.
     """
 
     name: str
@@ -32,7 +34,7 @@ class Drone:
     yaw: float = 0.0
     airborne: bool = False
     armed: bool = True
-    controller: str | Callable[..., Any] = "geometric"
+    controller: str | Tuned | Callable[..., Any] = "geometric"
     estimator: Estimator | Fusion = TRUTH
     motor_map: tuple[int, ...] = ()
     sensors: tuple[Sensor, ...] = ()

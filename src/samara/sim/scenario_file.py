@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 
 from samara.algebra import Vec3, norm, quat_from_euler
 from samara.control.named import CONTROLLERS
+from samara.control.tuning import Tuned, tuned
 from samara.estimate.complementary import Gains, complementary
 from samara.estimate.ekf import ekf
 from samara.estimate.fusion import Fusion, Start
@@ -53,6 +54,8 @@ TRANSFER_SPEED = 1.5  # [m/s], from where one task ends to where the next begins
 LONGEST = 86400.0  # [s]
 WEST = 270.0  # [deg]: where a wind comes from that says only how fast it is
 MOST_DRONES = 10_000
+
+BY_KIND = ("controller", "estimator", "autopilot")  # of a drone: a table, or the text that would be its `kind`
 
 TASKS: dict[str, Callable[..., Trajectory]] = {
     "hover": trajectory.hover,
@@ -607,7 +610,7 @@ def _copies(table: _Table, rates: Rates, folder: Path | None, where: Place, befo
         raise table.error("name", name, NAME)
     own_vehicle = _vehicle(table, folder)
     start, yaw = table.vector("start", (0.0, 0.0, 0.0)), math.radians(table.number("yaw_deg", 0.0))
-    controller = table.text("controller", "geometric", tuple(CONTROLLERS))
+    controller = _controller(table)
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
     sensors = _sensors(table, folder, where)
     autopilot = _autopilot(table)
@@ -638,6 +641,19 @@ def _copies(table: _Table, rates: Rates, folder: Path | None, where: Place, befo
             )
         )
     return made
+
+
+def _controller(table: _Table) -> str | Tuned:
+    """A name, or a table of its kind and the numbers chosen of it."""
+    if not table.has("controller") or not isinstance(table.entries["controller"], dict):
+        return table.text("controller", "geometric", tuple(CONTROLLERS))
+    own = table.table("controller")
+    assert own is not None
+    kind = own.text("kind", "geometric", tuple(CONTROLLERS))
+    try:
+        return tuned(kind, **own.entries) if own.entries else kind
+    except ValueError as error:
+        raise ScenarioError(f"{own.origin}: {own.path}.{error}") from None
 
 
 def _vehicle(table: _Table, folder: Path | None) -> Any:
@@ -920,6 +936,8 @@ def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
         found = []
         for place in places:
             inner = place.setdefault(name, {}) if isinstance(place, dict) else None
+            if isinstance(inner, str) and name in BY_KIND:
+                inner = place[name] = {"kind": inner}
             if isinstance(inner, list):
                 chosen = inner if not index else inner[int(index.rstrip("]")) :][:1] if index[:-1].isdigit() else []
                 found += chosen

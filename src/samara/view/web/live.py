@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.named import CONTROLLERS
+from samara.control.named import CONTROLLERS, name_of
 from samara.frames import wind_enu_from_direction
 from samara.sim.events import (
     Action,
@@ -236,7 +236,13 @@ class Live:
             raise ValueError("a flight that is recorded goes on to its end")
         scenario = self.scenario
         if controller is not None:
-            scenario = replace(scenario, drones=tuple(replace(own, controller=controller) for own in scenario.drones))
+            scenario = replace(
+                scenario,
+                drones=tuple(
+                    own if name_of(own.controller) == controller else replace(own, controller=controller)
+                    for own in scenario.drones
+                ),
+            )
         begun = self._begun(scenario)
         self.simulation.close()
         self.simulation, self.scenario, self.ended = begun, scenario, False
@@ -327,7 +333,7 @@ class Live:
             pace = gui.add_slider("speed [m/s]", 0.1, 10.0, 0.1, 2.0 if scene.cell == 1.0 else 0.5)
             tasks = gui.add_button_group("task", ("Land", "Return home"))
             known = self.scenario.drones[0].controller
-            names = tuple(dict.fromkeys(([known] if isinstance(known, str) else ["own"]) + list(CONTROLLERS)))
+            names = tuple(dict.fromkeys(["own" if callable(known) else name_of(known), *CONTROLLERS]))
             chooser = gui.add_dropdown(
                 "controller", names, visible=self._restartable, hint="Another one starts the flight again."
             )

@@ -1,0 +1,117 @@
+"""Which numbers of each controller may be chosen by name: checked one by one, before anything is built of them.
+
+    tuned("ilqr", wPosition=60.0, mpcHorizon=30)
+    tuned("geometric", position=2.0, attitude=(12.0, 12.0, 4.0), tilt_deg=30.0)
+
+What is not chosen follows from the vehicle, or is document 001's.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from samara.algebra import Vec3
+from samara.control.gains import Gains
+from samara.control.ilqr_cost import Weights
+from samara.control.ilqr_reference import Shaping
+from samara.control.pid import PidGains
+
+
+class Tuned(NamedTuple):
+    """A controller's name, and what was chosen of it by name."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        return dict(self.options)
+
+
+class Knob(NamedTuple):
+    """What a number must be, in words, and the number itself of what was given; None where it is not one."""
+
+    expected: str
+    read: Callable[[Any], Any]
+
+
+def _real(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _number(expected: str, fits: Callable[[float], bool]) -> Knob:
+    return Knob(expected, lambda value: float(value) if _real(value) and fits(value) else None)
+
+
+def _choice(*words: str) -> Knob:
+    return Knob(f"one of {', '.join(words)}", lambda value: value if value in words else None)
+
+
+def _three(value: Any) -> Vec3 | None:
+    fits = isinstance(value, (list, tuple)) and len(value) == 3 and all(_real(x) and x > 0.0 for x in value)
+    return Vec3(*(float(x) for x in value)) if fits else None
+
+
+POSITIVE = _number("a positive number", lambda x: x > 0.0)
+NOT_NEGATIVE = _number("a number that is not negative", lambda x: x >= 0.0)
+SHARE = _number("a number from 0 to 1", lambda x: 0.0 <= x <= 1.0)
+ANGLE = _number("an angle between 0 and π/2 rad", lambda x: 0.0 < x < 0.5 * math.pi)
+THREE = Knob("three positive numbers", _three)
+FLAG = Knob("true or false", lambda value: value if isinstance(value, bool) else None)
+WHOLE = Knob(
+    "a whole number, at least 1",
+    lambda value: value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None,
+)
+
+LIMITS = {"tilt": ANGLE, "speed": POSITIVE}
+LOOPS = {"position": POSITIVE, "attitude": THREE}
+_VECTORS = ("attitude", "rate", "rate_integral", "trim")
+_ILQR = dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE)
+
+KNOBS: dict[str, dict[str, Knob]] = {
+    "geometric": {**LOOPS, **LIMITS, "integral": FLAG},
+    "pid": {**{name: THREE if name in _VECTORS else NOT_NEGATIVE for name in PidGains._fields}, **LIMITS},
+    "mellinger": {**LOOPS, **LIMITS, "integral": FLAG},
+    "lqr": {**LOOPS, **LIMITS, "along": FLAG},
+    "indi": {**LOOPS, **LIMITS},
+    "ilqr": {
+        **_ILQR,
+        "maxRefVelocity": POSITIVE,
+        "maxRefAcceleration": POSITIVE,
+        "refFollow": SHARE,
+        "mpcHorizon": WHOLE,
+        "predictionDt": POSITIVE,
+        "controlIterations": WHOLE,
+        "integrator": _choice("rk4", "euler"),
+        "inputs": _choice("wrench", "rotors"),
+        "maxTilt": ANGLE,
+        "pushSmoothing": NOT_NEGATIVE,
+    },
+}
+"""By controller, in SI units; an angle may also be given in degrees, with `_deg` behind its name."""
+
+assert set(LOOPS) == set(Gains._fields)
+
+
+def tuned(controller: str, /, **options: Any) -> Tuned:
+    """A controller with numbers chosen by name, or a ValueError with one sentence about the one that does not fit"""
+    return Tuned(controller, tuple(sorted(checked(controller, options).items())))
+
+
+def checked(controller: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers chosen, as the controller takes them: an unknown name or a value that does not fit is a ValueError"""
+    if controller not in KNOBS:
+        raise ValueError(f"no controller {controller!r}; expected one of {', '.join(KNOBS)}")
+    knobs, found = KNOBS[controller], {}
+    for key, value in options.items():
+        name = key.removesuffix("_deg")
+        degrees = key != name and knobs.get(name) is ANGLE
+        knob = knobs.get(name if degrees else key)
+        if knob is None:
+            raise ValueError(f"{key} = {value!r}: {controller} has no such number; expected some of {', '.join(knobs)}")
+        own = knob.read(math.radians(value) if degrees and _real(value) else value)
+        if own is None:
+            expected = "an angle between 0 and 90 degrees" if degrees else knob.expected
+            raise ValueError(f"{key} = {value!r}: expected {expected}")
+        found[name if degrees else key] = own
+    return found

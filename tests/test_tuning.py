@@ -1,0 +1,138 @@
+"""Numbers of a controller that are chosen by name: in a scenario's file, from the command line, in Python; and what they do."""
+
+import json
+import math
+from dataclasses import replace
+from inspect import signature
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+import samara
+from samara.algebra import Vec3
+from samara.control.ilqr import ILQR
+from samara.control.ilqr_cost import Weights
+from samara.control.ilqr_reference import Shaping
+from samara.control.named import CONTROLLERS, YAW_WEIGHT, controller_named, instants_ahead
+from samara.control.tuning import ANGLE, FLAG, KNOBS, THREE, tuned
+from samara.plan import trajectory
+from samara.sim.fly import fly
+from samara.sim.scenario import Drone, Scenario
+from samara.sim.scenario_file import ScenarioError, load_scenario, parse_scenario
+from samara.sim.wind import Constant
+
+CRAZYFLIE = samara.vehicle("crazyflie_documented")
+FILE = """
+name = "mine"
+duration = 0.1
+[[drones]]
+vehicle = "crazyflie_documented"
+start = [0, 0, 2]
+airborne = true
+controller = {}
+"""
+
+
+def parsed(controller, **settings):
+    return parse_scenario(FILE.format(controller), "mine.toml", settings).drones[0].controller
+
+
+def test_the_file_and_the_command_line_choose_the_same_numbers():
+    """A table, and --set into a table, into a name, and into nothing at all."""
+    wanted = tuned("ilqr", wPosition=60.0, maxTilt=math.radians(30.0))
+    assert parsed('{ kind = "ilqr", wPosition = 60, maxTilt_deg = 30 }') == wanted
+    into = {"drones.controller.wPosition": 60, "drones.controller.maxTilt_deg": 30}
+    assert parsed('"ilqr"', **into) == wanted
+    assert parsed('"pid"', **{"drones.controller.kind": "ilqr"}, **into) == wanted
+    assert parsed('{ kind = "ilqr", wPosition = 1 }', **into) == wanted
+    bare = load_scenario("hover", {"drones.controller.position": 2})
+    assert bare.drones[0].controller == tuned("geometric", position=2.0)
+    for name in CONTROLLERS:
+        assert parsed(f'"{name}"') == parsed(f'{{ kind = "{name}" }}') == name
+
+
+@pytest.mark.parametrize(
+    ("controller", "sentence"),
+    [
+        ("5", "controller = 5: expected one of geometric, pid, mellinger, lqr, indi, ilqr"),
+        ('{ kind = "lqg" }', "controller.kind = 'lqg': expected one of geometric, pid, "),
+        (
+            '{ kind = "ilqr", wPositon = 60 }',
+            "controller.wPositon = 60: ilqr has no such number; expected some of wPos",
+        ),
+        ('{ kind = "ilqr", wPosition = "much" }', "controller.wPosition = 'much': expected a number that is not negat"),
+        ('{ kind = "ilqr", wPosition = -1 }', "controller.wPosition = -1: expected a number that is not negative"),
+        ('{ kind = "ilqr", wPosition = nan }', "controller.wPosition = nan: expected a number that is not negative"),
+        ('{ kind = "ilqr", wPosition = true }', "controller.wPosition = True: expected a number that is not negative"),
+        ('{ kind = "ilqr", mpcHorizon = 2.5 }', "controller.mpcHorizon = 2.5: expected a whole number, at least 1"),
+        ('{ kind = "ilqr", inputs = "pwm" }', "controller.inputs = 'pwm': expected one of wrench, rotors"),
+        ('{ kind = "ilqr", wPosition_deg = 1 }', "controller.wPosition_deg = 1: ilqr has no such number; expected"),
+        ('{ kind = "ilqr", maxTilt_deg = 95 }', "controller.maxTilt_deg = 95: expected an angle between 0 and 90 deg"),
+        ("{ tilt = 1.6 }", "controller.tilt = 1.6: expected an angle between 0 and π/2 rad"),
+        ("{ attitude = 12 }", "controller.attitude = 12: expected three positive numbers"),
+        ("{ attitude = [12, 12] }", "controller.attitude = [12, 12]: expected three positive numbers"),
+        ("{ integral = 1 }", "controller.integral = 1: expected true or false"),
+        ('{ kind = "indi", integral = true }', "controller.integral = True: indi has no such number; expected some of"),
+    ],
+)
+def test_a_slip_is_one_sentence_that_names_what_is_allowed(controller, sentence):
+    with pytest.raises(ScenarioError) as told:
+        parsed(controller)
+    assert str(told.value).startswith(f"mine.toml: drones[0].{sentence}")
+
+
+@pytest.mark.parametrize("name", [name for name in CONTROLLERS if name != "ilqr"])
+def test_every_number_makes_another_controller(name):
+    """A knob that does nothing is none: each changes what is built, and what the vehicle says changes nothing."""
+    plain = controller_named(name, CRAZYFLIE)
+    assert controller_named(name, CRAZYFLIE, **{}) == plain
+    for key, knob in KNOBS[name].items():
+        value = True if knob is FLAG else 0.3 if knob is ANGLE else (1.1, 1.2, 1.3) if knob is THREE else 0.77
+        built = [
+            controller_named(name, CRAZYFLIE, **{key: own})
+            for own in ((value, not value) if value is True else (value,))
+        ]
+        assert any(own != plain for own in built), key
+
+
+def test_ilqr_gets_its_numbers(monkeypatch):
+    """With the horizon and the yaw's weight of scenarios unless chosen; and each is an option that ILQR has."""
+    given = {}
+    monkeypatch.setattr(
+        "samara.control.ilqr.ILQR", lambda *_, **options: given.update(options) or Mock(initial_memory=())
+    )
+    controller_named("ilqr", CRAZYFLIE, period=0.01, wPosition=60.0, mpcHorizon=12)
+    everyone = {"healthy": (True,) * 4, "period": 0.01}
+    assert given == {**everyone, "wPosition": 60.0, "mpcHorizon": 12, "wYaw": YAW_WEIGHT}
+    assert set(KNOBS["ilqr"]) <= {*signature(ILQR).parameters, *Weights._fields, *Shaping._fields}
+    assert instants_ahead(tuned("ilqr", mpcHorizon=12)) == 13 and instants_ahead("ilqr") == 21
+
+
+@pytest.mark.parametrize("position", [2.0, 3.0])
+def test_a_stiffer_position_loop_is_pushed_less_by_the_wind(position):
+    """m ω² e = D u: the offset in a steady wind, by the ω that was chosen."""
+    wind = Vec3(0.4, 0.0, 0.0)
+    drone = Drone("it", CRAZYFLIE, trajectory.hover((0.0, 0.0, 2.0)), Vec3(0.0, 0.0, 2.0), airborne=True)
+    chosen = replace(drone, controller=tuned("geometric", position=position))
+    run = fly(Scenario("pushed", (chosen,), 12.0, wind=Constant(wind)))
+    drag = CRAZYFLIE["drag"].linear.x * wind.x
+    assert run.position[-1, 0] == pytest.approx(drag / (CRAZYFLIE.mass * position**2), rel=2e-3)
+
+
+def test_the_recording_says_what_was_chosen_and_flies_again(tmp_path):
+    """In its metadata, and in the scenario's text with what was set: flown again from there it is the same flight."""
+    settings = {"duration": 0.2, "drones.controller.position": 2.5, "drones.controller.attitude": [9, 9, 3]}
+    run = fly("hover", settings=settings, out=tmp_path / "run.mcap")
+    (own,) = json.loads(samara.load_run(tmp_path / "run.mcap").metadata["drones"])
+    assert own["controller"] == "geometric" == run.tracks[0].controller
+    assert own["controller_options"] == {"position": 2.5, "attitude": [9.0, 9.0, 3.0]}
+    assert "# set: drones.controller.position = 2.5" in run.attachments["scenario.toml"].decode()
+    again = samara.replay(run)
+    assert np.array_equal(again.tables["state"].rows, run.tables["state"].rows)
+    chosen = tuned(own["controller"], **own["controller_options"])
+    refly = fly("hover", settings={"duration": 0.2}, controller=chosen)
+    assert np.array_equal(refly.tables["state"].rows, run.tables["state"].rows)
+    plain = fly("hover", settings={"duration": 0.2})
+    assert "controller_options" not in plain.metadata["drones"]
+    assert not np.array_equal(plain.tables["state"].rows, run.tables["state"].rows)
