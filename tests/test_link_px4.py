@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -333,9 +334,10 @@ def test_nobody_there_is_said_with_the_way_to_start_it():
     try:
         with pytest.raises(AutopilotLostError, match=r"PX4 did not come on TCP 127\.0\.0\.1:4567 within 0\.5 s"):
             fly_still(link, 1)
+        script = Path(said[0].rpartition("start it with: sh ")[2]).read_text()
     finally:
         link.close()
-    assert "PX4_PARAM_CA_ROTOR0_PX=0.1515" in said[0] and "bin/px4 -d -i 7" in said[0]
+    assert "export PX4_PARAM_CA_ROTOR0_PX=0.1515\n" in script and '"$program" -d -i 7' in script
 
 
 def test_a_port_that_is_taken_and_a_binary_that_is_none_are_one_sentence():

@@ -10,12 +10,13 @@ from typing import Any
 
 from samara import algebra, ops
 from samara.algebra import Quat, Vec3
+from samara.extras import MissingExtraError
 
 try:
     import sympy as sympy  # type: ignore[import-untyped]
     from sympy.printing.latex import LatexPrinter  # type: ignore[import-untyped]
 except ImportError as error:
-    raise ImportError("equations are printed through SymPy: pip install 'samara[symbolic]'") from error
+    raise MissingExtraError("equations are printed through SymPy: pip install 'samara[symbolic]'") from error
 
 AXES = ("x", "y", "z", "i")
 EACH = 3  # the axis that stands for all three

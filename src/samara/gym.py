@@ -8,6 +8,7 @@ import numpy as np
 from samara.algebra import Mat3, Quat, Vec3, dot, matrix_from_quat, norm
 from samara.arrays import flatten, require_finite, unflatten
 from samara.backends.simulator import compile
+from samara.extras import MissingExtraError
 from samara.physics.multirotor import Command, State, Vehicle
 from samara.quantity import Scalar
 from samara.trim import hover
@@ -19,7 +20,7 @@ try:
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
-    raise ImportError("samara.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'") from error
+    raise MissingExtraError("samara.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'") from error
 
 Array = np.ndarray[Any, Any]
 

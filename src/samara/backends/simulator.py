@@ -15,6 +15,7 @@ from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.packing import packer, unpacker
 from samara.backends.parameters import parameter, with_parameters
 from samara.backends.scan import Run, Templates, compile_scan_python
+from samara.extras import MissingExtraError
 from samara.integrate import euler, rk4, semi_implicit
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
@@ -115,7 +116,7 @@ def _scan_compiler(backend: str) -> Callable[..., Run]:
 
 def _need(module: str, backend: str) -> None:
     if find_spec(module) is None:
-        raise ImportError(f"backend {backend!r} needs {module}: pip install 'samara[{module}]'")
+        raise MissingExtraError(f"backend {backend!r} needs {module}: pip install 'samara[{module}]'")
 
 
 @dataclass(frozen=True)

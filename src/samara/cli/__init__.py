@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from samara.cli import compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
+from samara.extras import MissingExtraError
 from samara.printable import printable
 
 INTERRUPTED = 130
@@ -23,7 +24,7 @@ def main() -> None:
     """Run the command line."""
     try:
         command_line()()
-    except (ValueError, OSError, FloatingPointError) as error:
+    except (ValueError, OSError, FloatingPointError, MissingExtraError) as error:
         print(printable(f"samara: {error}"), file=sys.stderr)
         sys.exit(2)
     except SystemExit as end:

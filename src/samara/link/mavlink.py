@@ -10,6 +10,8 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from samara.extras import MissingExtraError
+
 START = 0xFD
 HEADER, CHECKSUM, SIGNATURE = 10, 2, 13  # bytes
 SIGNED = 0x01  # incompatibility flag
@@ -22,7 +24,7 @@ def dialect() -> ModuleType:
     try:
         from pymavlink.dialects.v20 import ardupilotmega  # type: ignore[import-untyped]
     except ImportError:
-        raise ImportError("autopilots speak MAVLink: pip install 'samara[mavlink]'") from None
+        raise MissingExtraError("autopilots speak MAVLink: pip install 'samara[mavlink]'") from None
     return ardupilotmega
 
 

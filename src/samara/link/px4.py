@@ -17,9 +17,10 @@ from samara.link.autopilot import Autopilot, Say, Watch
 from samara.link.ground_station import PX4 as PX4_MODES
 from samara.link.ground_station import GroundStation, Wire
 from samara.link.mavlink import Listener, Speaker, layout
-from samara.link.process import Process, require_binary, shell_line
+from samara.link.process import Process, require_binary
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.readings import Fix, Readings, outside
+from samara.link.start import Start
 from samara.link.sticks import Sticks
 from samara.physics.atmosphere import pressure_altitude
 from samara.physics.multirotor import Vehicle
@@ -70,8 +71,7 @@ class Px4:
             wire.close()
             raise ValueError(f"{self._where[3:]} cannot be used ({error.strerror}): is another flight there?") from None
         self._server.listen(4)
-        how_to_start = shell_line(px4_command("bin/px4", autopilot.instance), environment)
-        self._watch = Watch(autopilot, self.title, process, how_to_start, say)
+        self._watch = Watch(autopilot, self.title, process, px4_start(autopilot.instance, environment), say)
         self._sticks = Sticks(vehicle, autopilot.hover) if autopilot.sticks else None
         self._peer: socket.socket | None = None
         self._outputs = [0.0] * self._rotors
@@ -272,6 +272,15 @@ def px4_command(binary: str, instance: int) -> list[str]:
     own = Path(binary)
     folder = next((place / "etc" for place in (own.parent, own.parent.parent) if (place / "etc").is_dir()), None)
     return [binary, "-d", "-i", str(instance), *([str(folder)] if folder is not None else ["etc"])]
+
+
+def px4_start(instance: int, environment: dict[str, str]) -> Start:
+    """How a person starts PX4: as `px4_command` has it, the folder `etc` found where the program is"""
+    lines = (
+        'for etc in "$(dirname "$program")/etc" "$(dirname "$program")/../etc"; do [ -d "$etc" ] && break; done',
+        f'exec "$program" -d -i {instance} "$etc"',
+    )
+    return Start("px4", lines, environment)
 
 
 def _output(u: float) -> float:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from samara.algebra import Vec3
 from samara.conventions import HOME as PX4_HOME
 from samara.conventions import geodetic_origin
+from samara.extras import MissingExtraError
 from samara.frames import Geodetic, enu_from_ned
 
 NANOTESLA = 1e-9
@@ -38,7 +39,7 @@ def magnetic_field(where: Place) -> Vec3:
     try:
         from pygeomag import GeoMag  # type: ignore[import-untyped]
     except ImportError:
-        raise ImportError("a magnetometer needs the World Magnetic Model: pip install pygeomag") from None
+        raise MissingExtraError("a magnetometer needs the World Magnetic Model: pip install pygeomag") from None
     origin = where.origin
     try:
         model = GeoMag(base_year=where.year)

@@ -21,7 +21,7 @@ from samara.estimate.complementary import Gains, complementary
 from samara.estimate.ekf import ekf
 from samara.estimate.fusion import Fusion, Start
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
-from samara.link.autopilot import Autopilot
+from samara.link.autopilot import CONVENTIONS, Autopilot
 from samara.link.prepare import prepared
 from samara.obstacles import HeightMap, Solid, distance_to
 from samara.physics.atmosphere import air_density
@@ -136,10 +136,13 @@ def load_scenario(name_or_path: str | Path, settings: Mapping[str, Any] | None =
     return own
 
 
-def scenario_document(name_or_path: str | Path) -> dict[str, Any]:
-    """The tables of a scenario's file as they are written"""
+def scenario_document(name_or_path: str | Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The tables of a scenario's file as they are written, with settings put in"""
     text, origin, _ = _file(name_or_path)
-    return _document(text, origin)
+    document = _document(text, origin)
+    for key, value in (settings or {}).items():
+        _put(document, key, value, origin)
+    return document
 
 
 def steady_wind(name_or_path: str | Path, speed: float) -> dict[str, Any]:
@@ -692,6 +695,9 @@ def _autopilot(table: _Table) -> Autopilot | None:
     assert own is not None
     numbers = own.table("parameters")
     given = {} if numbers is None else {key: numbers.number(key) for key in list(numbers.entries)}
+    version = own.entries.get("convention")
+    if isinstance(version, (int, float)):  # 2026.12 without quotes is a number
+        own.entries["convention"] = next((name for name in CONVENTIONS if float(name) == version), str(version))
     made: Autopilot = own.call(Autopilot, parameters=tuple(given.items()))
     return made
 
@@ -927,6 +933,9 @@ def setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
+NAMED = ("autopilot", "estimator")  # a text in their place is short for the table { kind = text }
+
+
 def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
     """Puts a value at a path such as 'drones[1].start'; a list without a number means all its entries."""
     places: list[Any] = [document]
@@ -935,6 +944,8 @@ def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
         name, _, index = word.partition("[")
         found = []
         for place in places:
+            if name in NAMED and isinstance(place, dict) and isinstance(place.get(name), str):
+                place[name] = {"kind": place[name]}
             inner = place.setdefault(name, {}) if isinstance(place, dict) else None
             if isinstance(inner, str) and name in BY_KIND:
                 inner = place[name] = {"kind": inner}

@@ -1,0 +1,53 @@
+"""How a person starts an autopilot that is waited for: a script in a folder, its parameters beside it."""
+
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+NAME = "start.sh"
+
+
+class Start(NamedTuple):
+    """The program when nobody names one, the shell's lines that start "$program", and its environment and files."""
+
+    program: str
+    lines: tuple[str, ...]
+    environment: Mapping[str, str] = {}
+    files: Mapping[str, str] = {}
+    remark: str = ""
+
+    def script(self, variable: str) -> str:
+        """The script: sh start.sh [program]; it runs in its own folder, where the files are"""
+        return "\n".join(
+            [
+                "#!/bin/sh",
+                f"# sh {NAME} [program]: the program is ${variable} or {self.program} unless it is given.",
+                f'wanted="${{1:-${{{variable}:-{self.program}}}}}"',
+                'program="$(command -v "$wanted")" || { echo "$wanted: not found; expected: sh $0 PROGRAM" >&2; exit 1; }',
+                'program="$(cd "$(dirname "$program")" && pwd)/$(basename "$program")"',
+                'cd "$(dirname "$0")" || exit 1',
+                *(f"export {key}={shlex.quote(value)}" for key, value in self.environment.items()),
+                *self.lines,
+                "",
+            ]
+        )
+
+
+class StartFolder:
+    """A folder with the script and its files; removed when nothing else has come into it."""
+
+    def __init__(self, start: Start, variable: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="samara-start-"))
+        self._files = {NAME: start.script(variable), **start.files}
+        for name, text in self._files.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+        (self.folder / NAME).chmod(0o755)
+        self.words = f"sh {shlex.quote(str(self.folder / NAME))}" + (f" ({start.remark})" if start.remark else "")
+
+    def close(self) -> None:
+        """What the autopilot has written there since stays, with the script it was started by"""
+        if {path.name for path in self.folder.iterdir()} <= set(self._files):
+            shutil.rmtree(self.folder, ignore_errors=True)
