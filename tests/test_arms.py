@@ -484,6 +484,7 @@ def test_a_spinning_rotor_resists_the_lean_of_its_hub():
 # One source -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_backend_bends_the_arms_alike():
     """The whole equation of motion of a body with one arm: floats, NumPy, JAX, and two steps of compiled code"""
     vehicle, command = craft(TIPS._replace(damping_ratio=0.02), count=1, gravity=True), (700.0,)

@@ -92,14 +92,15 @@ def exported(vehicle: Vehicle, folder: Path, *options: str) -> Exported:
     return Exported(vehicle, header, source, compiled, ctypes.CDLL(str(library)))
 
 
-def one_of_each_kind() -> list[str]:
-    """Shipped vehicles that differ in what acts on them, what drives them, or the number of rotors."""
+def one_of_each_kind() -> list[Any]:
+    """Shipped vehicles that differ in what acts on them, what drives them, or the number of rotors; two in every run."""
     found: dict[Any, str] = {}
     for name in samara.vehicle_names():
         own = samara.vehicle(name)
         structure = own.structure
         found.setdefault((structure.actuation, structure.effects, structure.inflow, len(own.rotors)), name)
-    return list(found.values())
+    often = ("crazyflie", "iris")
+    return [pytest.param(name, marks=() if name in often else pytest.mark.long) for name in found.values()]
 
 
 @pytest.fixture(scope="module")
@@ -477,7 +478,9 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(monkeypatch, capsys, tmp_p
     taken = tmp_path / "taken"
     taken.write_text("mine")
     for folder in (taken, taken / "below"):
-        status, out, err = call(monkeypatch, capsys, "export", "c", "--vehicle", "crazyflie_documented", "-o", str(folder))
+        status, out, err = call(
+            monkeypatch, capsys, "export", "c", "--vehicle", "crazyflie_documented", "-o", str(folder)
+        )
         assert (status, out) == (2, "")
         assert err.startswith(f"samara: {folder}: cannot be written to (")
         assert err.count("\n") == 1

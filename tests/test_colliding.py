@@ -421,6 +421,7 @@ def test_over_a_hill_the_range_finder_sees_it():
     assert table["distance"].ravel()[good] == pytest.approx(height[good], abs=0.06)
 
 
+@pytest.mark.long
 def test_a_range_finder_sees_the_solids_of_the_scenario():
     """Forward and down, compiled, among all convex kinds and a map: what `distance_along` says, without any error."""
     solids = (TABLE.solid, Sphere(Vec3(3.0, 0.3, 1.0), 0.5), Capsule(Vec3(2.0, -1.0, 0.0), Vec3(2.0, -1.0, 3.0), 0.1))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from shipped import shipped
 
 import samara
 from samara.arrays import flatten, leaf_names, unflatten
@@ -41,7 +42,7 @@ def relative(a: np.ndarray, b: np.ndarray) -> float:
     return float((np.abs(a - b) / np.maximum(1.0, np.abs(a))).max())
 
 
-@pytest.mark.parametrize("name", samara.vehicle_names())
+@pytest.mark.parametrize("name", shipped())
 def test_llvm_steps_every_vehicle_as_python_does(name):
     vehicle = samara.vehicle(name)
     state, command = samara.hover(vehicle)
@@ -85,7 +86,7 @@ def test_every_backend_agrees_to_a_trillionth(backend, n):
     assert relative(stacked(expected), stacked(found)) <= 1e-12
 
 
-@pytest.mark.parametrize("n", [1, 7, 4096])
+@pytest.mark.parametrize("n", [1, pytest.param(7, marks=pytest.mark.long), 4096])
 @pytest.mark.parametrize("backend", ["llvm", "jax", "pallas"])
 def test_single_precision_is_right_to_single_precision(backend, n):
     """Ten steps of a millisecond in float32: relative error within 1e-5 of double. Without a GPU, Pallas interprets."""
@@ -96,6 +97,7 @@ def test_single_precision_is_right_to_single_precision(backend, n):
     assert relative(stacked(double), stacked(single)) <= 1e-5
 
 
+@pytest.mark.long
 def test_contraction_changes_only_the_last_digits():
     batch, command = scattered(FULL, 16), samara.hover(FULL)[1]
     strict, fast = (
@@ -104,6 +106,7 @@ def test_contraction_changes_only_the_last_digits():
     assert relative(stacked(strict), stacked(fast)) <= 1e-11
 
 
+@pytest.mark.long
 def test_wind_ground_and_density_reach_the_compiled_step():
     environment = Environment(wind_W=samara.Vec3(4.0, -3.0, 1.0), air_density=1.0)
     state, command = samara.hover(FULL)
@@ -181,7 +184,9 @@ def test_step_into_works_in_place():
     assert (many == expected).all()
 
 
-@pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented", "rigid_body_quadrotor"])
+@pytest.mark.parametrize(
+    "name", ["crazyflie_documented", pytest.param("iris_documented", marks=pytest.mark.long), "rigid_body_quadrotor"]
+)
 def test_the_jacobian_is_exact(name):
     """∂x'/∂x and ∂x'/∂u of the real step, by JAX-free central differences in steps that balance rounding and curvature."""
     vehicle = samara.vehicle(name)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shipped import shipped
 from worlds import fly, make_body, rotation, state_of, states_of, traced_step
 
 import samara
@@ -70,7 +71,7 @@ def moves_when_left_alone(vehicle, seconds, environment, q_WB):
     return np.linalg.norm(flown - flown[0], axis=1).max()
 
 
-@pytest.mark.parametrize("name", samara.vehicle_names())
+@pytest.mark.parametrize("name", shipped())
 def test_a_vehicle_on_flat_ground_stays_where_it_is_for_a_minute(name):
     """60 s at 1 kHz: what is asked is 1 µm, what is found is the rounding of the position."""
     environment, q_WB = inclined(0.0)
@@ -78,7 +79,7 @@ def test_a_vehicle_on_flat_ground_stays_where_it_is_for_a_minute(name):
 
 
 @pytest.mark.parametrize("seconds", [1.0, ONE_MINUTE])
-@pytest.mark.parametrize("name", samara.vehicle_names())
+@pytest.mark.parametrize("name", shipped())
 def test_a_vehicle_on_a_slope_of_10_degrees_does_not_creep(name, seconds):
     """tan 10° = 0.18 asks for less than a quarter of the friction there is."""
     environment, q_WB = inclined(10.0, about=Vec3(0.6, 0.8, 0.0))
@@ -181,7 +182,7 @@ def mechanical_energy(states, vehicle):
     return energy
 
 
-@pytest.mark.parametrize("name", samara.vehicle_names())
+@pytest.mark.parametrize("name", shipped())
 def test_a_dropped_vehicle_settles_and_never_gains_energy(name):
     """From 0.3 m, askew, drifting and turning, rotors off: every step ends with no more energy than it began with."""
     vehicle = samara.vehicle(name)
@@ -317,7 +318,8 @@ def stable_step(vehicle):
     return largest_stable_step(vehicle.mass, vehicle.inertia_B, contact.points_B, contact.surface)
 
 
-@pytest.mark.parametrize("name", samara.vehicle_names())
+@pytest.mark.long
+@pytest.mark.parametrize("name", shipped())
 def test_the_largest_stable_step_is_where_the_real_step_turns_unstable(name):
     """Just below it no mode of the standing vehicle grows from step to step; half a percent above, one does."""
     vehicle = samara.vehicle(name)

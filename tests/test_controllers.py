@@ -26,7 +26,12 @@ from samara.plan.reference import Reference
 from samara.plan.trajectory import figure8, lissajous
 
 NAMES = tuple(name for name in CONTROLLERS if name != "ilqr")  # which is not traced: see test_ilqr.py
-KINDS = ("crazyflie_documented", "hakoniwa", "hexarotor_tilted", "rigid_body_quadrotor")  # lag, DC motor, tilted rotors, wrench
+KINDS = (
+    "crazyflie_documented",
+    "hakoniwa",
+    "hexarotor_tilted",
+    "rigid_body_quadrotor",
+)  # lag, DC motor, tilted rotors, wrench
 PERIOD = 4e-3
 ORIGIN = Reference(ZERO)
 

@@ -310,7 +310,9 @@ def test_a_fast_rotor_charges_only_where_the_controller_lets_it():
 def test_a_vehicle_without_a_battery_has_no_current():
     vehicle = samara.vehicle("crazyflie_documented")
     state, command = samara.hover(vehicle)
-    with pytest.raises(ValueError, match="vehicle 'crazyflie_documented' draws no current; expected one with a battery"):
+    with pytest.raises(
+        ValueError, match="vehicle 'crazyflie_documented' draws no current; expected one with a battery"
+    ):
         bus_current_a(state, command, vehicle)
 
 

@@ -153,6 +153,7 @@ def stacked(tree):
     return np.stack([np.asarray(leaf, dtype=float) for leaf in flatten(tree)])
 
 
+@pytest.mark.long
 def test_a_thousand_drones_on_every_backend():
     """A million pairs: NumPy, JAX under jit, machine code, and for three of them floats one by one."""
     n, vehicle = 1000, crazyflie()

@@ -132,6 +132,7 @@ def test_pushes_are_those_of_the_recorded_states():
     assert np.abs(pushes(run.tracks[0], "tau_B")).max() > 1e-5  # the third is not quite above them
 
 
+@pytest.mark.long
 def test_alone_or_on_top_nothing_changes():
     """The upper one flies bit for bit as if downwash were off, and so does one who is alone."""
     with_it, without = (

@@ -220,6 +220,7 @@ def test_the_hello_world_of_cpp(sources, tmp_path):
     assert run(made).splitlines() == ["u = -200, v = 100, w = 300", "u2 = 100, v2 = 200, w2 = 300"]
 
 
+@pytest.mark.long
 def test_the_cmake_targets_of_the_document(sources, tmp_path):
     """libdrone_physics.a and libdrone_physics_c.a, and utest, ctest, examples, cexamples; both self-tests pass."""
     if shutil.which("cmake") is None:

@@ -101,7 +101,9 @@ def test_the_parameters_are_the_documents():
 
 def test_the_geometric_engine_is_the_shipped_vehicle():
     """Number for number, but for the ground: the document's engine has no floor."""
-    assert DroneEngine(allocation="geometric").vehicle == samara.vehicle("crazyflie_documented").without_effect("contact")
+    assert DroneEngine(allocation="geometric").vehicle == samara.vehicle("crazyflie_documented").without_effect(
+        "contact"
+    )
 
 
 def test_every_parameter_reaches_the_flight():

@@ -366,6 +366,7 @@ def test_a_receiver_that_fails_is_missed_and_welcomed_back():
     assert np.abs(error / sigma).max() < 4.0
 
 
+@pytest.mark.long
 def test_a_load_picked_up_on_the_way_forgets_nothing():
     """The vehicle is another one from then on: estimate, covariance and the sensors' biases go on"""
     event = '[[events]]\nat = 3.0\ndo = "add_payload"\nmass = 0.05\n'
@@ -379,7 +380,9 @@ def test_a_load_picked_up_on_the_way_forgets_nothing():
 
 
 def test_sensors_without_error_leave_the_truth_and_names_are_checked():
-    scenario = parse_scenario('duration = 1.0\n[[drones]]\nvehicle = "iris_documented"\nsensors = ["imu"]\n', "mine.toml")
+    scenario = parse_scenario(
+        'duration = 1.0\n[[drones]]\nvehicle = "iris_documented"\nsensors = ["imu"]\n', "mine.toml"
+    )
     assert scenario.drones[0].estimator.name == "truth"
     one = '[[drones]]\nvehicle = "iris_documented"\nsensors = {}\n'
     for sensors, sentence in (
@@ -430,7 +433,9 @@ def test_over_a_hundred_flights_the_filter_is_consistent():
     A hundred drones of one batch, each with parts and a start of its own. Seeds 1 to 6 average 14.8, 14.8, 16.1, 15.1, 15.2 and
     15.4; of these the third is in the band for half of the time only, as one in twenty may.
     """
-    text = FLIGHT.replace("seed = 2", "seed = 5").replace('vehicle = "iris_documented"', 'vehicle = "iris_documented"\ncount = 100')
+    text = FLIGHT.replace("seed = 2", "seed = 5").replace(
+        'vehicle = "iris_documented"', 'vehicle = "iris_documented"\ncount = 100'
+    )
     simulation = Simulation(parse_scenario(text, "mine.toml", {"duration": 20.0}))
     found, ratios = [], []
     while simulation.advance():

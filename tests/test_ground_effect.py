@@ -177,6 +177,7 @@ def test_hover_near_the_ground_needs_less():
     assert list(rate.v_W) == pytest.approx([0.0] * 3, abs=1e-9)
 
 
+@pytest.mark.long
 def test_it_is_machine_code_and_jax_like_the_rest():
     """One step near the ground, tilted: the compiled plant, JAX under jit, and floats."""
     vehicle = crazyflie()

@@ -110,7 +110,7 @@ def local_step(model, x, u):
     return step
 
 
-@pytest.mark.parametrize("inputs", ["wrench", "rotors"])
+@pytest.mark.parametrize("inputs", ["wrench", pytest.param("rotors", marks=pytest.mark.long)])
 def test_jacobians_are_those_of_differences(inputs):
     """[A B] of the compiled trace against central differences of the step, at states far from hover."""
     rng = np.random.default_rng(0)
@@ -208,7 +208,7 @@ def test_001_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_
     assert Weights().wTerminalTilt == Weights().wTilt == 4.0
 
 
-@pytest.mark.parametrize("inputs", ["wrench", "rotors"])
+@pytest.mark.parametrize("inputs", [pytest.param("wrench", marks=pytest.mark.long), "rotors"])
 def test_what_the_backward_pass_promises_the_rollouts_keep(inputs):
     """J(α) = J + α qᵀk + O(α²): the slope of the cost along the step, summed backwards, is what rolling out by α shows.
 
@@ -589,6 +589,7 @@ def test_the_whole_problem_may_be_turned_about_the_vertical(ilqr):
         assert result.states[:, :3] - HERE == pytest.approx(R.apply(plain.states[:, :3] - HERE), abs=1e-11)
 
 
+@pytest.mark.long
 def test_yaw_is_left_alone_unless_weighed():
     """With wYaw the nose turns to the yaw asked for, the short way round; without it only yaw rate is paid for."""
     solver = ILQR(CRAZYFLIE, mpcHorizon=40, wYaw=8.0)
@@ -630,6 +631,7 @@ def test_the_limits_are_the_motors():
         assert limits.high[0] == pytest.approx((effect[0] * high).sum())
 
 
+@pytest.mark.long
 def test_thrusts_for_inputs_push_as_the_rotors_do():
     """The predicted wrench is B T, and a hexarotor's plan stays within each rotor's thrust."""
     vehicle = samara.vehicle("hexarotor_tilted")
@@ -703,6 +705,7 @@ def test_every_vehicle_flies_with_it(name):
         assert np.linalg.norm(path[7 * rate :, :3] - start - way, axis=1).max() < 0.05
 
 
+@pytest.mark.long
 def test_the_documents_torque_weight_shakes_real_motors():
     """wTorque 5e-4 through the measured 72 ms of lag tumbles; the weight that the lag allows arrives, all else the same."""
     vehicle, start, way = samara.vehicle("crazyflie"), np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
@@ -903,7 +906,9 @@ def some_problems(count):
     return states, HERE[:, None] + rng.uniform(-1.5, 1.5, (3, count))
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-3)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [pytest.param("float64", 1e-9, marks=pytest.mark.long), ("float32", 1e-3)]
+)
 def test_problems_in_lanes_are_solved_as_alone(ilqr, dtype, tolerance):
     """Every lane of full and part tiles gets what it would get alone: the same costs and inputs."""
     solver = ILQR(CRAZYFLIE, tolerance=0.0)

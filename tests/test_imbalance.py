@@ -184,7 +184,9 @@ def response(arms):
     return -(SPEED**2) * moved[:3], np.sqrt(np.linalg.eigvals(np.linalg.pinv(M) @ K).real.clip(0.0))
 
 
-@pytest.mark.parametrize("stiffness", [11.0, 118.0, 2000.0])
+@pytest.mark.parametrize(
+    "stiffness", [pytest.param(11.0, marks=pytest.mark.long), 118.0, pytest.param(2000.0, marks=pytest.mark.long)]
+)
 def test_arms_hold_it_back_or_amplify_it(stiffness):
     """Softer than Ω they hold the in-plane part back, at resonance they amplify it, and stiff ones are the rigid body"""
     arms = SOFT._replace(plane_stiffness=stiffness)

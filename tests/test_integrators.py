@@ -11,6 +11,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 from scipy.special import ellipk
+from shipped import shipped
 from worlds import make_body, rotation
 
 import samara
@@ -273,7 +274,7 @@ def test_adaptive_methods_meet_their_tolerance_at_the_cost_their_order_predicts(
 # What each method keeps --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["euler", "semi_implicit", "rk4"])
+@pytest.mark.parametrize("name", ["euler", "semi_implicit", pytest.param("rk4", marks=pytest.mark.long)])
 def test_a_unit_quaternion_stays_one_for_a_million_steps(name):
     """||q| − 1| ≤ 1e-12 after every one of 10⁶ steps of a tumbling body."""
     start = Spin(quat_from_euler(0.4, -0.7, 1.9), Vec3(3.0, -4.0, 2.0))
@@ -430,7 +431,7 @@ def test_a_batch_is_its_drones_one_by_one_to_the_last_bit(name):
         assert repeat(FIXED[name], pushed, one_of(batch, i), 0.01, 20) == one_of(together, i)
 
 
-@pytest.mark.parametrize("name", samara.vehicle_names())
+@pytest.mark.parametrize("name", shipped())
 def test_a_batch_of_every_vehicle_is_its_drones_one_by_one_to_the_last_bit(name):
     """The whole vehicle, its motors, battery and all, through RK4."""
     vehicle = samara.vehicle(name)
@@ -442,6 +443,7 @@ def test_a_batch_of_every_vehicle_is_its_drones_one_by_one_to_the_last_bit(name)
         assert alone == one_of(together, i)
 
 
+@pytest.mark.long
 def test_an_adaptive_batch_serves_its_worst_drone():
     """All share one step, chosen for the fastest: each is at least as accurate as alone, and within the tolerance."""
     batch = varied(START, 6)

@@ -335,6 +335,7 @@ def test_a_flight_is_that_of_the_python_loop(dtype, bound):
     check_flight(compile_scan_jax, open_loop(plain_crazyflie(), 7, 20), 5, dtype, bound)
 
 
+@pytest.mark.long
 def test_a_drone_on_the_ground_is_that_of_the_python_loop():
     """All default effects: contact with friction, damping. XLA compiles it without its fusion pass."""
     vehicle = samara.vehicle("crazyflie_documented")
@@ -371,6 +372,7 @@ def test_wrong_calls_get_one_sentence():
 # Gradients and devices ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_gradient_through_500_steps_is_the_slope():
     """d/dθ of where a tumbling drone is after half a second, for its start, its mass and its commands: JAX backwards
     through the scan, against central differences flown as one batch."""
@@ -400,6 +402,7 @@ def test_the_gradient_through_500_steps_is_the_slope():
     assert np.abs(error).max() <= 5e-11 * np.abs(slope).max()
 
 
+@pytest.mark.long
 def test_a_batch_over_eight_devices_is_the_batch_on_one():
     """Drones do not talk to each other: cut over eight devices nothing is communicated, and each keeps its own."""
     python_with(

@@ -116,7 +116,9 @@ def test_a_whole_flight_through_the_protocol_hovers_within_ten_centimetres(outpu
 
 def opened(said, **options):
     options = {"wait": 5.0, "patience": 1.0, **options}
-    return open_link(Autopilot("ardupilot", **options), samara.vehicle("iris_documented"), lambda level, text: said.append(text))
+    return open_link(
+        Autopilot("ardupilot", **options), samara.vehicle("iris_documented"), lambda level, text: said.append(text)
+    )
 
 
 def exchanged(link, steps):

@@ -150,7 +150,9 @@ def test_a_turned_imu_is_turned_back():
 
 def opened(said, **options):
     options = {"wait": 10.0, "patience": 1.0, **options}
-    return open_link(Autopilot("px4", **options), samara.vehicle("iris_documented"), lambda level, text: said.append(text))
+    return open_link(
+        Autopilot("px4", **options), samara.vehicle("iris_documented"), lambda level, text: said.append(text)
+    )
 
 
 def fly_still(link, steps, first=0, **changes):

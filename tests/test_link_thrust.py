@@ -11,7 +11,15 @@ from samara.physics.multirotor import CALM, at_rest
 from samara.physics.propulsion import rotor_loads
 from samara.trim import hover, thrust_to_weight
 
-VEHICLES = ["iris_documented", "crazyflie_documented", "crazyflie", "hakoniwa", "hexarotor_x", "hexarotor_tilted", "octorotor_x"]
+VEHICLES = [
+    "iris_documented",
+    "crazyflie_documented",
+    "crazyflie",
+    "hakoniwa",
+    "hexarotor_x",
+    "hexarotor_tilted",
+    "octorotor_x",
+]
 
 
 def steady_thrusts(vehicle, outputs):

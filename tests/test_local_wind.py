@@ -103,6 +103,7 @@ def test_what_blows_on_all_does_so_inside_a_local_sum():
 # Through events ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_drone_that_becomes_another_vehicle_keeps_its_gusts():
     """A payload puts a drone into a group of its own; no drone's wind is drawn anew, or takes another's."""
     wind = Dryden(Vec3(6.0, 0.0, 0.0))
@@ -155,6 +156,7 @@ def hub_winds(track):
     return np.array(rows)[:, :, held]
 
 
+@pytest.mark.long
 def test_every_rotor_feels_the_wind_at_its_hub():
     """Near the ground the log law bends over the size of a drone: each hub has the wind of its own height."""
     dragged = samara.switch_on(samara.vehicle("iris_documented"), "rotor_drag", coefficient=3e-5)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from shipped import shipped
 
 import samara
 from samara.algebra import Quat, Vec3
@@ -59,6 +60,6 @@ def test_it_stands_on_the_ground_until_the_rotors_carry_it(flight):
     assert flight.rotor_speed[0].max() == 0.0
 
 
-@pytest.mark.parametrize("name", [name for name in samara.vehicle_names() if name != "hakoniwa"])
+@pytest.mark.parametrize("name", shipped(name for name in samara.vehicle_names() if name != "hakoniwa"))
 def test_every_shipped_vehicle_flies_it(name):
     assert final_error(fly_mission(name)) < 0.02

@@ -147,7 +147,9 @@ def test_weak_motors_are_trimmed_by_asking_them_for_more(name):
 
 
 def test_a_vehicle_is_not_trimmed_on_a_failed_motor():
-    with pytest.raises(ValueError, match=r"'crazyflie_documented' cannot hover: rotor 2 .* which its motor does not hold"):
+    with pytest.raises(
+        ValueError, match=r"'crazyflie_documented' cannot hover: rotor 2 .* which its motor does not hold"
+    ):
         samara.hover(samara.vehicle("crazyflie_documented"), environment=without(2, 4))
 
 
@@ -159,7 +161,13 @@ def test_telling_and_obeying_are_inverses():
 
 
 @pytest.mark.parametrize(
-    ("backend", "name"), [("python", "crazyflie_documented"), ("llvm", "crazyflie_documented"), ("jax", "crazyflie_documented"), ("llvm", "iris_documented")]
+    ("backend", "name"),
+    [
+        ("python", "crazyflie_documented"),
+        ("llvm", "crazyflie_documented"),
+        ("jax", "crazyflie_documented"),
+        ("llvm", "iris_documented"),
+    ],
 )
 def test_compiled_motors_fail_too(backend, name):
     """A batch in which each drone has lost another motor, in one call: each is the drone stepped alone."""

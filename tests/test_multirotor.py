@@ -256,6 +256,7 @@ def test_effects_of_a_users_own_act_through_casadi():
     check_against_closed_form(state_of(vehicle, flown[-1]), vehicle, 1.0)
 
 
+@pytest.mark.long
 def test_effects_of_a_users_own_act_through_jax_and_its_gradients():
     """Compiled and scanned; and the slope of the final position over the stiffness is the closed form's."""
     vehicle = own_effects()

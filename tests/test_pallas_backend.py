@@ -124,6 +124,7 @@ def test_long_stages_become_a_loop_and_short_ones_do_not():
     assert length(open_loop(plain_crazyflie(), 1, 1, rk4_in_kernel)) == length(open_loop(plain_crazyflie(), 1, 1))
 
 
+@pytest.mark.long
 def test_a_flight_in_a_loop_over_stages_is_that_of_the_python_loop():
     flight = open_loop(airy_crazyflie(), 3, 4)
     in_kernel = open_loop(airy_crazyflie(), 3, 4, rk4_in_kernel)
@@ -183,6 +184,7 @@ def test_every_operation_lowers():
     assert lowered_for_cuda(flight, 2).count(ONE_KERNEL) == 1
 
 
+@pytest.mark.long
 def test_it_lowers_with_doubles_off_too():
     """On a GPU machine JAX is as it comes: float32 by default, and integers of 32 bits."""
     python_with(

@@ -101,6 +101,7 @@ def test_hover_carries_it_by_the_law_of_the_lever(r):
     assert max(abs(x) for x in (*rate.v_W, *rate.omega_B)) < 1e-9
 
 
+@pytest.mark.long
 def test_taken_up_and_dropped_in_flight_the_body_goes_on_and_settles():
     """Off its centre and a fifth of its mass: at both instants the centre moves in the body, not the body; then it hovers."""
     above = Vec3(0.0, 0.0, 3.0)

@@ -20,7 +20,13 @@ from samara.plan.waypoint_file import WaypointFile, read_waypoints
 
 POINTS = [(0.0, 0.0, 1.0), (4.0, 0.0, 1.5), (4.0, 3.0, 3.0), (0.0, 3.0, 1.0)]
 LIMITS = Limits(thrust=0.9, tilt=math.radians(50.0), rate=8.0)
-CASES = [("crazyflie_documented", 4), ("crazyflie_documented", 5), ("crazyflie", 4), ("iris_documented", 4), ("rigid_body_quadrotor", 3)]
+CASES = [
+    ("crazyflie_documented", 4),
+    ("crazyflie_documented", 5),
+    ("crazyflie", 4),
+    ("iris_documented", 4),
+    ("rigid_body_quadrotor", 3),
+]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=[f"{name}, {order}" for name, order in CASES])
@@ -103,7 +109,9 @@ def test_usage_is_one_where_the_limit_is():
 
 
 def test_what_cannot_hover_within_its_limits_is_refused():
-    with pytest.raises(ValueError, match=r"'crazyflie_documented' already uses .* of the limit on thrust when it hovers"):
+    with pytest.raises(
+        ValueError, match=r"'crazyflie_documented' already uses .* of the limit on thrust when it hovers"
+    ):
         fastest(POINTS, samara.vehicle("crazyflie_documented"), limits=Limits(thrust=0.3))
     with pytest.raises(ValueError, match=r"limits\.tilt is -1"):
         fastest(POINTS, samara.vehicle("crazyflie_documented"), limits=Limits(tilt=-1))
@@ -165,7 +173,9 @@ def test_the_command_prints_a_table_and_draws(tmp_path):
     found = CliRunner().invoke(app, [str(path), "--vehicle", "crazyflie_documented", "--plot"])
     assert found.exit_code == 0, found.output
     duration = float(re.search(r"duration\s+([\d.]+) s", found.output).group(1))
-    assert duration == pytest.approx(fastest(POINTS, samara.vehicle("crazyflie_documented")).trajectory.duration, abs=0.01)
+    assert duration == pytest.approx(
+        fastest(POINTS, samara.vehicle("crazyflie_documented")).trajectory.duration, abs=0.01
+    )
     assert os.path.getsize(tmp_path / "way.png") > 20_000
 
 

@@ -171,6 +171,7 @@ def test_many_rotors_of_many_drones_are_the_highest_and_the_lowest():
 # Pictures -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_subject_is_drawn_of_one_of_two_and_of_a_hundred(hover, circling, swarm, tmp_path):
     """A figure with labelled axes for all that was recorded, and nothing where nothing was."""
     assert available(flights_of(hover)) == [own for own in EVERY if own not in ("wind", "battery", "estimate")]

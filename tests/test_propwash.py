@@ -213,6 +213,7 @@ def shaking(ratio, level=0.0, seconds=8.0):
     return float(rates.std(axis=1).max()), float(jolts.std()), run
 
 
+@pytest.mark.long
 def test_a_vertical_descent_shakes_and_a_slow_or_slanted_one_does_not():
     """Rates and thrust at 0.8 v_h are several times those at 0.2 v_h, and those at 0.8 v_h with a forward speed of v_h."""
     rate, jolt, _ = shaking(0.8)
@@ -237,7 +238,9 @@ def test_a_file_keeps_it_and_what_cannot_be_felt_is_refused():
     again = parse_vehicle(vehicle_toml(WASHED), "iris.toml")
     assert again["propwash"] == WASHED["propwash"]
     assert again.structure == WASHED.structure
-    with pytest.raises(VehicleError, match=r"iris_documented: propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"):
+    with pytest.raises(
+        VehicleError, match=r"iris_documented: propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"
+    ):
         switch_on(samara.vehicle("iris_documented"), "propwash")
     with pytest.raises(VehicleError, match=r"propwash\.drag_area = -1.*expected a number that is not negative"):
         switch_on(samara.vehicle("iris_documented"), "propwash", drag_area=-1.0, gusts=0.0)

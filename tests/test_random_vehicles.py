@@ -20,9 +20,10 @@ def all_fly(verdict):
 
 
 @pytest.mark.parametrize("name", ["geometric", "pid"])
-def test_two_hundred_vehicles_take_off_step_aside_and_land(name):
+@pytest.mark.parametrize("count", [50, pytest.param(200, marks=pytest.mark.long)])
+def test_random_vehicles_take_off_step_aside_and_land(name, count):
     """20 g to 10 kg, 4, 6 or 8 rotors, 1.6 to 6 times their weight in thrust, motors of 10 to 80 ms: none is lost"""
-    all_fly(fly_all(random_vehicles(200, seed=0), name))
+    all_fly(fly_all(random_vehicles(count, seed=0), name))
 
 
 @pytest.mark.long

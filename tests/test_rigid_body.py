@@ -702,6 +702,7 @@ def test_what_cannot_be_asked_is_answered_in_a_sentence(call, sentence):
 # The three demonstrations ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_pictures_are_the_documents_three(tmp_path):
     """Named as there, each a PNG, nothing else left in the folder, no figure left open, and progress told."""
     pyplot = pytest.importorskip("matplotlib.pyplot")

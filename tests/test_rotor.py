@@ -31,7 +31,10 @@ from samara.physics.rotor import (
 from samara.trim import effectiveness
 
 WITH_ROTORS = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]
-FIRMWARE_ORDER = {"crazyflie_documented": (3, 0, 1, 2), "crazyflie": (0, 1, 2, 3)}  # our rotor i is the firmware's m(j+1)
+FIRMWARE_ORDER = {
+    "crazyflie_documented": (3, 0, 1, 2),
+    "crazyflie": (0, 1, 2, 3),
+}  # our rotor i is the firmware's m(j+1)
 
 
 # One rotor ---------------------------------------------------------------------------------------------------------

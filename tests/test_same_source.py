@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import sympy
 from sampling import Case, case_of, structures
+from shipped import ONE_OF_EACH
 
 import samara.algebra
 import samara.frames
@@ -56,14 +57,11 @@ def excess(a: np.ndarray, b: np.ndarray, limit: np.ndarray) -> float:
     return float((np.abs(a - b) / limit).max())
 
 
-SLOWEST = "iris_documented"
-
-
 def every_case() -> Iterator[Any]:
     for function in public_functions():
         for vehicle_name in structures(function):
             name = f"{function.__module__[7:]}.{function.__name__}"
-            marks = [pytest.mark.long] if vehicle_name == SLOWEST else []  # ten seconds each
+            marks = [pytest.mark.long] if vehicle_name and vehicle_name not in ONE_OF_EACH else []
             yield pytest.param(
                 function, vehicle_name, id=f"{name}-{vehicle_name}" if vehicle_name else name, marks=marks
             )

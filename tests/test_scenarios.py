@@ -180,13 +180,22 @@ def test_a_slip_in_the_file_is_one_sentence(change, sentence):
             'vehicle = "iris_documented"\nsensors = ["sonar"]',
             "mine.toml: drones[0].sensors = ['sonar']: expected a list of names among imu,",
         ),
-        ('vehicle = "iris_documented"\nstart = [0, 0]', "mine.toml: drones[0].start = [0, 0]: expected three finite numbers"),
+        (
+            'vehicle = "iris_documented"\nstart = [0, 0]',
+            "mine.toml: drones[0].start = [0, 0]: expected three finite numbers",
+        ),
         (
             'vehicle = "iris_documented"\nstart = [0, 0, nan]',
             "mine.toml: drones[0].start = [0, 0, nan]: expected three finite numbers",
         ),
-        ('vehicle = "iris_documented"\ncount = 0', "mine.toml: drones[0].count = 0: expected a whole number from 1 to 10000"),
-        ('vehicle = "iris_documented"\nname = "a/b"', "mine.toml: drones[0].name = 'a/b': expected letters, digits, - and _"),
+        (
+            'vehicle = "iris_documented"\ncount = 0',
+            "mine.toml: drones[0].count = 0: expected a whole number from 1 to 10000",
+        ),
+        (
+            'vehicle = "iris_documented"\nname = "a/b"',
+            "mine.toml: drones[0].name = 'a/b': expected letters, digits, - and _",
+        ),
         (
             'vehicle = "iris_documented"\nmotor_map = [0, 1, 2, 2]',
             "mine.toml: drones[0].motor_map = [0, 1, 2, 2]: expected each of 0 to 3",

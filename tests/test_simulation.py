@@ -72,7 +72,9 @@ def test_the_wind_is_held_between_its_ticks():
 
 def test_disarmed_motors_get_nothing_until_armed():
     """On the ground with armed = False every command is 0; after `arm` the same drone lifts off."""
-    drone = Drone("drone", samara.vehicle("crazyflie_documented"), trajectory.take_off(Vec3(0, 0, 0), height=1.0), armed=False)
+    drone = Drone(
+        "drone", samara.vehicle("crazyflie_documented"), trajectory.take_off(Vec3(0, 0, 0), height=1.0), armed=False
+    )
     run = fly(Scenario("arming", (drone,), 3.0, events=(Event(at(1.0), events.arm()),)))
     before = run.command_time < 1.0
     assert run.command[before].max() == 0.0
@@ -152,7 +154,9 @@ def test_a_new_task_starts_where_the_reference_is():
 
 def test_a_disconnected_battery_stops_the_motors():
     """No current: the rotors coast down and the iris falls."""
-    run = fly(hovering(vehicle="iris_documented", happening=[Event(at(0.2), events.disconnect_battery())], duration=0.8))
+    run = fly(
+        hovering(vehicle="iris_documented", happening=[Event(at(0.2), events.disconnect_battery())], duration=0.8)
+    )
     assert run.rotor_speed[-1].max() < 0.6 * run.rotor_speed[0].max()
     assert run.velocity[-1, 2] < -1.5
 
@@ -399,7 +403,9 @@ def test_an_ideal_imu_feels_g_at_hover_and_nothing_in_free_fall():
     run = fly(hovering(sensors=(IMU,), duration=0.5))
     imu = run.tracks[0].tables["imu"]
     assert imu.times_us.tolist() == list(range(0, 500_001, 10_000))
-    assert imu["specific_force_B.z"][-1] == pytest.approx(samara.vehicle("crazyflie_documented")["gravity"].acceleration, rel=1e-6)
+    assert imu["specific_force_B.z"][-1] == pytest.approx(
+        samara.vehicle("crazyflie_documented")["gravity"].acceleration, rel=1e-6
+    )
     vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping", "rotors")
     falling = Drone("drone", vehicle, trajectory.hover(ABOVE), ABOVE, controller=lambda *_: (0.0,) * 4, sensors=(IMU,))
     felt = fly(Scenario("fall", (falling,), 0.3)).tracks[0].tables["imu"]

@@ -251,7 +251,9 @@ def test_a_cable_pulls_and_never_pushes():
 
 
 def test_in_hover_the_tension_is_the_weight_of_the_load():
-    vehicle = switch_on(samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0, attachment_B=Vec3(0.0, 0.0, -0.06))
+    vehicle = switch_on(
+        samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0, attachment_B=Vec3(0.0, 0.0, -0.06)
+    )
     state, command = samara.hover(vehicle, (3.0, -2.0, 5.0))
     assert tension(state, vehicle) == pytest.approx(0.3 * G, rel=1e-9)
     rate = derivative(state, command, vehicle)
@@ -456,6 +458,7 @@ def cable_lean(run) -> np.ndarray:
     return np.arctan2(np.hypot(x, y), -z)
 
 
+@pytest.mark.long
 def test_geometric_control_hovers_with_a_fifth_of_its_mass_on_a_cable():
     """From the trim it stays; the integral carries what the controller does not know of."""
     run = flown_with_load(trajectory.hover(Vec3(0.0, 0.0, 3.0)))
@@ -534,7 +537,9 @@ def test_who_has_no_load_cannot_let_one_go():
 
 
 def test_a_vehicle_file_keeps_it():
-    loaded = switch_on(samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0, attachment_B=(0.0, 0.0, -0.05))
+    loaded = switch_on(
+        samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0, attachment_B=(0.0, 0.0, -0.05)
+    )
     again = parse_vehicle(vehicle_toml(loaded), "iris.toml")
     assert again["slung_load"] == loaded["slung_load"]
     assert again.structure == loaded.structure

@@ -161,7 +161,8 @@ def test_a_range_finder_looks_along_such_a_ray():
     from samara.sensors.sensor import Mounting
 
     ray = ray_of(
-        at_rest(samara.vehicle("iris_documented"), Vec3(0.0, 0.0, 2.0)), Mounting(q_BS=quat_from_euler(0.0, math.pi / 2, 0.0))
+        at_rest(samara.vehicle("iris_documented"), Vec3(0.0, 0.0, 2.0)),
+        Mounting(q_BS=quat_from_euler(0.0, math.pi / 2, 0.0)),
     )
     assert isinstance(ray, Ray) and distance_along(ray, Ground()) == pytest.approx(2.0, rel=1e-15)
 

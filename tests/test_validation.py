@@ -161,6 +161,7 @@ def test_trim_makes_each_rotor_hold_its_share():
     assert lifts == pytest.approx([vehicle.mass * 9.80665 / 4.0] * 4, rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_moment_of_the_airspeed_is_found_where_there_is_one(monkeypatch):
     """A flight of the model with τ = c v × e₃ added gives c back; the model's own flight gives none."""
     import samara.identify.validation as own

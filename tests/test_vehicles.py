@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shipped import shipped
 
 import samara
 from samara.algebra import Mat3, Vec3
@@ -277,7 +278,7 @@ NONSENSE = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", shipped())
 def test_no_nonsense_in_any_place_gets_past_the_one_sentence(name):
     """Every value of every file, replaced by each kind of nonsense in turn: a vehicle, or a sentence, nothing else."""
     text = text_of(name)
@@ -297,7 +298,7 @@ def test_no_nonsense_in_any_place_gets_past_the_one_sentence(name):
                 assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", shipped())
 def test_a_file_that_lost_a_line_is_never_half_read(name):
     """Without any one line the file still is a vehicle, or it is refused; nothing else happens."""
     lines = text_of(name).splitlines()
@@ -471,7 +472,9 @@ def test_units_are_converted_on_reading():
     tilted = samara.vehicle("hexarotor_tilted").rotors[0]
     assert tilted.axis_B.z == pytest.approx(np.cos(np.deg2rad(25)), rel=1e-15)
     assert np.dot(tilted.axis_B, tilted.r_B) == pytest.approx(0.0, abs=1e-17)
-    radians = text_of("crazyflie_documented").replace('value = 45, unit = "deg"', f'value = {math.pi / 4!r}, unit = "rad"')
+    radians = text_of("crazyflie_documented").replace(
+        'value = 45, unit = "deg"', f'value = {math.pi / 4!r}, unit = "rad"'
+    )
     assert parse_vehicle(radians, "crazyflie.toml") == samara.vehicle("crazyflie_documented")
 
 
@@ -633,7 +636,9 @@ def test_an_effect_of_ones_own_cannot_be_saved(tmp_path):
         tricopter().without_effect("gravity"),
         tricopter().with_effect(samara.Effect("gravity")),
         samara.vehicle("iris_documented").without_effect("rotor_momentum"),
-        samara.vehicle("iris_documented").replace(structure=replace(samara.vehicle("iris_documented").structure, inflow=max)),
+        samara.vehicle("iris_documented").replace(
+            structure=replace(samara.vehicle("iris_documented").structure, inflow=max)
+        ),
     ],
     ids=["weightless", "gravity of one's own", "massless rotors", "inflow of one's own"],
 )
