@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+PEERS ?= $(BIN)# an environment that also has the peers, for the long tests that compare with them
+PYTEST := python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install fly test check bench gallery verify clean
@@ -22,7 +23,7 @@ fly: install ## fly the first mission
 	$(BIN)/samara fly
 
 test: install ## the tests a change must pass
-	$(PYTEST) -m "not long"
+	$(BIN)/$(PYTEST) -m "not long"
 
 check: install ## lint, format and types
 	$(BIN)/ruff check .
@@ -42,8 +43,8 @@ gallery: install ## draw every picture of the documentation again
 	$(BIN)/python -m samara.view.models docs/models.md
 
 verify: check ## the long tests, lint and types
-	$(PYTEST) -m long
+	$(PEERS)/$(PYTEST) -m long
 
 clean: ## remove what was built here, .venv included
-	rm -rf .venv bench/.venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers bench/.venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

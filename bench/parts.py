@@ -1,4 +1,4 @@
-"""The small costs of a flight: document 000's engine, random draws, and a recording beside the MCAP library's own writer and reader."""
+"""Small costs of a flight: document 000's engine, random draws, and a recording beside the MCAP library's own."""
 
 import tempfile
 from pathlib import Path

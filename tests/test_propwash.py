@@ -239,7 +239,7 @@ def test_a_file_keeps_it_and_what_cannot_be_felt_is_refused():
     assert again["propwash"] == WASHED["propwash"]
     assert again.structure == WASHED.structure
     with pytest.raises(
-        VehicleError, match=r"iris_documented: propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"
+        VehicleError, match=r"propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"
     ):
         switch_on(samara.vehicle("iris_documented"), "propwash")
     with pytest.raises(VehicleError, match=r"propwash\.drag_area = -1.*expected a number that is not negative"):
