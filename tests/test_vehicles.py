@@ -730,16 +730,16 @@ def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "complaint"),
     [
-        ({"mass": -1.0}, r"iris_documented: body\.mass = -1\.0 kg: expected a positive number"),
-        ({"mass": "heavy"}, r"iris_documented: body\.mass = 'heavy' kg: expected a finite number"),
+        ({"mass": -1.0}, r"documented: body\.mass = -1\.0 kg: expected a positive number"),
+        ({"mass": "heavy"}, r"documented: body\.mass = 'heavy' kg: expected a finite number"),
         ({"colour": "red"}, r"'iris_documented' has no parameter 'colour'; expected a field of mass, inertia_B, rotors, gravity"),
         ({"rotors.blades": 2}, r"'iris_documented' has no parameter 'rotors\.blades'"),
-        ({"drag.linear": 0.1}, r"iris_documented: drag\.linear = 0\.1: expected 3 numbers"),
-        ({"drag.linear.x": -0.1}, r"iris_documented: drag\.linear = -0\.1 N s/m: expected a number that is not negative"),
-        ({"inertia_B": (0.1, 0.1, 0.1)}, r"iris_documented: body\.inertia = \(0\.1, 0\.1, 0\.1\) kg m\^2: expected a Mat3 of 9 numbers"),
-        ({"rotors.motor.resistance": math.nan}, r"iris_documented: rotors\[0\]\.motor\.resistance = nan ohm: expected a finite number"),
-        ({"rotors.spin": 0}, r"iris_documented: rotors\[0\]\.spin = 0: expected \+1 \(ccw\) or -1 \(cw\)"),
-        ({"contact.surface.stiffness": 1e7}, r"iris_documented: contact\.stiffness = 1e\+07 N/m .* these need dt <="),
+        ({"drag.linear": 0.1}, r"documented: drag\.linear = 0\.1: expected 3 numbers"),
+        ({"drag.linear.x": -0.1}, r"documented: drag\.linear = -0\.1 N s/m: expected a number that is not negative"),
+        ({"inertia_B": (0.1, 0.1, 0.1)}, r"documented: body\.inertia = \(0\.1, 0\.1, 0\.1\) kg m\^2: expected a Mat3 of 9 numbers"),
+        ({"rotors.motor.resistance": math.nan}, r"documented: rotors\[0\]\.motor\.resistance = nan ohm: expected a finite number"),
+        ({"rotors.spin": 0}, r"documented: rotors\[0\]\.spin = 0: expected \+1 \(ccw\) or -1 \(cw\)"),
+        ({"contact.surface.stiffness": 1e7}, r"documented: contact\.stiffness = 1e\+07 N/m .* these need dt <="),
     ],
 )  # fmt: skip
 def test_overrides_are_checked_like_a_file(overrides, complaint):

@@ -30,7 +30,7 @@ def boundary_disturbance(
 
 
 @document
-def _boundary_is_near__distance(distance: Length, rotor_radius: Length) -> Truth:
+def _boundary_is_near(distance: Length, rotor_radius: Length) -> Truth:
     """d < 5 R"""
     return distance < NEAR * rotor_radius
 
@@ -43,4 +43,4 @@ def _boundary_is_near__plane(
     return boundary_distance(position, boundary=Ground(boundary_point, boundary_normal_unit)) < NEAR * rotor_radius
 
 
-boundary_is_near = either("boundary_is_near", _boundary_is_near__distance, _boundary_is_near__plane)
+boundary_is_near = either("boundary_is_near", _boundary_is_near, _boundary_is_near__plane)

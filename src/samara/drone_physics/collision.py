@@ -35,9 +35,7 @@ from samara.quantity import Scalar
 
 
 @document
-def _velocity_after_contact_with_wall__normal(
-    velocity_before: Velocity, normal: Vector, restitution: Number
-) -> Velocity:
+def _velocity_after_contact_with_wall(velocity_before: Velocity, normal: Vector, restitution: Number) -> Velocity:
     """v' = v − (1 + e)(v·n) n, whatever the sign of v·n; 0 when the normal vanishes"""
     after = velocity_after_bounce(velocity_before, normal, restitution)
     there = dot_product(normal, normal) > 0.0
@@ -57,7 +55,7 @@ def _velocity_after_contact_with_wall__points(
 
 velocity_after_contact_with_wall = either(
     "velocity_after_contact_with_wall",
-    _velocity_after_contact_with_wall__normal,
+    _velocity_after_contact_with_wall,
     _velocity_after_contact_with_wall__points,
 )
 
@@ -67,7 +65,7 @@ def _collider(v: Vec3, omega: Vec3, euler: EulerType, r: Vec3, mass: Scalar, ine
 
 
 @document
-def _impulse_by_collision__bodies(
+def _impulse_by_collision(
     self_velocity: Velocity,
     self_angular_velocity: AngularVelocity,
     self_euler: Angles,
@@ -111,7 +109,7 @@ def _impulse_by_collision__wall(
     return wall_impulse(own, target_velocity, normal, restitution_coefficient)
 
 
-impulse_by_collision = either("impulse_by_collision", _impulse_by_collision__bodies, _impulse_by_collision__wall)
+impulse_by_collision = either("impulse_by_collision", _impulse_by_collision, _impulse_by_collision__wall)
 
 
 @document

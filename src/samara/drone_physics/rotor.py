@@ -42,9 +42,7 @@ def _upright(position: Vec3, ccw: Scalar, Ct: Scalar = 0.0, Cq: Scalar = 0.0, J:
 
 
 @document
-def _rotor_omega_acceleration__first_order(
-    Kr: RotorSpeed, Tr: Time, omega: RotorSpeed, duty: Number
-) -> RotorAcceleration:
+def _rotor_omega_acceleration(Kr: RotorSpeed, Tr: Time, omega: RotorSpeed, duty: Number) -> RotorAcceleration:
     """ω̇ = (Kr d − ω) / Tr, eq. (2.48)"""
     return lag_rate(omega, Kr * duty, Lag(0.0, Kr, Tr, Tr))
 
@@ -67,7 +65,7 @@ def _rotor_omega_acceleration__battery(
 
 
 rotor_omega_acceleration = either(
-    "rotor_omega_acceleration", _rotor_omega_acceleration__first_order, _rotor_omega_acceleration__battery
+    "rotor_omega_acceleration", _rotor_omega_acceleration, _rotor_omega_acceleration__battery
 )
 
 
