@@ -18,6 +18,7 @@ from samara.conventions import (
     HOME,
     ActuatorCommand,
     H_body,
+    HomeLocation,
     MotorMap,
     Propulsor,
     Vax,
@@ -30,6 +31,7 @@ from samara.conventions import (
     gravity_accel,
     momentum_torque,
     motor_disable_mask,
+    plant_outputs,
     propulsor_duties,
     propulsor_loads,
     propulsor_wrench,
@@ -47,6 +49,7 @@ from samara.conventions import (
     yaw_from_quat,
 )
 from samara.frames import (
+    attitude_ned_frd_from_enu_flu,
     enu_from_ned,
     geodetic_from_enu,
     state_enu_flu_from_ned_frd,
@@ -55,6 +58,8 @@ from samara.frames import (
 )
 from samara.physics.actuator import Lag, lag_step
 from samara.physics.body import angular_acceleration
+from samara.physics.propulsion import supply_voltage
+from samara.sim.bus import BUS_SCHEMA_VERSION, Bus, FaultState
 
 DOWN = Vec3(0.0, 0.0, 1.0)
 small = st.floats(-3.0, 3.0)
@@ -305,6 +310,31 @@ def test_a_fast_rotor_charges_only_where_the_controller_lets_it():
         fast = state._replace(rotor_speed=tuple(1.5 * speed for speed in state.rotor_speed))
         current = bus_current_a(fast, (0.05,) * 4, vehicle)
         assert (current < 0.0) if sign < 0 else (current == 0.0)
+
+
+def test_the_plant_reports_what_its_parts_do(iris):
+    """Σ Iᵢ = I; T and Q are those of `propulsor_loads`; the relative wind in FRD is v_air_body of the motion told in NED."""
+    state, command = samara.hover(iris)
+    tilted = state._replace(q_WB=Quat(0.8, 0.0, 0.6, 0.0), v_W=Vec3(1.0, -2.0, 0.5))
+    around = Environment(wind_W=Vec3(0.3, 4.0, -1.0), motor_power=(1.0, 0.5, 1.0, 0.0))
+    told = plant_outputs(tilted, command, iris, around)
+    assert sum(rotor.bus_current_a for rotor in told.rotors) == pytest.approx(told.bus_current_a, rel=1e-14)
+    assert told.rotors[3].bus_current_a == 0.0 < told.rotors[0].bus_current_a
+    assert told.bus_voltage_v == supply_voltage(tilted, command, iris, around)
+    assert ([own.T for own in told.rotors], [own.Q for own in told.rotors]) == tuple(
+        map(list, propulsor_loads(tilted, iris, around))
+    )
+    q_bn = attitude_ned_frd_from_enu_flu(tilted.q_WB)
+    expected = v_air_body(q_bn, Vec3(-2.0, 1.0, -0.5), Vec3(4.0, 0.3, 1.0))
+    assert told.air_vel_body == pytest.approx(expected, abs=1e-14)
+
+
+def test_the_bus_has_the_documents_wind_and_faults():
+    """An east wind blows towards +x of ENU when it comes from the west: NED (0, 3, 0)"""
+    assert Bus(0, (), wind_W=Vec3(3.0, 0.0, -1.0)).wind_ned == Vec3(0.0, 3.0, 1.0)
+    assert Bus(0, ()).schema == BUS_SCHEMA_VERSION
+    assert FaultState(motor_power=(1.0, 0.0, 0.5, 0.0)).motor_disable_mask == motor_disable_mask(1, 3)
+    assert HomeLocation(1.0, 2.0, 3.0) == WorldOrigin(1.0, 2.0, 3.0)
 
 
 def test_a_vehicle_without_a_battery_has_no_current():

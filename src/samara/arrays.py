@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from samara.algebra import Quat, Vec3
-from samara.physics.multirotor import State, Vehicle, initial_effects
+from samara.physics.multirotor import State, Vehicle, at_rest, initial_effects
 
 LAYOUTS = ("wxyz", "xyzw")
 """p_W, v_W, q_WB in this order of components, ω_B, rotor speeds, then the effects' states in the vehicle's order."""
@@ -39,6 +39,22 @@ def leaf_names(tree: Any, prefix: str = "") -> list[str]:
         else [f"{prefix}[{i}]" for i in range(len(tree))]
     )
     return [name for branch, own in zip(tree, names, strict=True) for name in leaf_names(branch, own)]
+
+
+def state_names(vehicle: Vehicle) -> tuple[str, ...]:
+    """The name of every number of a vehicle's state, an effect's after the effect: 'p_W.x', 'battery.charge', 'contact[0].x'.
+
+    What there is one of, such as a battery, is not counted.
+    """
+    taken = set(State._fields)
+    names = leaf_names(at_rest(vehicle)._replace(effects=()))
+    for effect, own in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
+        name = effect.name
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        names += leaf_names(own[0] if type(own) is tuple and len(own) == 1 else own, name)
+    return tuple(names)
 
 
 def quaternion_order(layout: str | None) -> list[int]:

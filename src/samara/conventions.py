@@ -28,7 +28,7 @@ from samara.physics.body import AngularVelocity, Velocity, attitude_rate
 from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.gravity import weight
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle
-from samara.physics.propulsion import bus_current, rotor_loads
+from samara.physics.propulsion import bus_current, motor_currents, rotor_loads, supply_voltage
 from samara.physics.rotor import (
     Rotor,
     RotorLoad,
@@ -181,6 +181,9 @@ class WorldOrigin(NamedTuple):
     alt_msl_m: Scalar
 
 
+HomeLocation = WorldOrigin
+
+
 HOME = WorldOrigin(47.397742, 8.545594, 488.0)
 """The home of document 003's simulator, and of PX4's."""
 
@@ -200,6 +203,36 @@ def bus_current_a(state: State, command: Command, vehicle: Vehicle, environment:
     if not vehicle.has("battery"):
         raise ValueError(f"vehicle {vehicle.name!r} draws no current; expected one with a battery")
     return bus_current(state, command, vehicle, environment)
+
+
+class RotorOutput(NamedTuple):
+    """One propulsor: thrust T ≥ 0 [N], signed torque Q [N·m], speed [rad/s], and what its motor takes from the bus [A]"""
+
+    T: Scalar
+    Q: Scalar
+    omega: Scalar
+    bus_current_a: Scalar = 0.0
+
+
+class PlantOutputs(NamedTuple):
+    """What the plant reports beside its state: every propulsor, the bus [V, A] (0 without a battery), and the relative wind
+    in FRD [m/s]"""
+
+    rotors: tuple[RotorOutput, ...]
+    bus_voltage_v: Scalar
+    bus_current_a: Scalar
+    air_vel_body: Vec3
+
+
+def plant_outputs(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> PlantOutputs:
+    """T, Q, Ω and I of every propulsor, V and I of the bus, and air_vel_body = R_bnᵀ (wind − vel)"""
+    now = (state, command, vehicle, environment)
+    T, Q = propulsor_loads(state, vehicle, environment)
+    has = vehicle.has("battery")
+    currents = motor_currents(*now) if has else (0.0,) * len(T)
+    rotors = tuple(map(RotorOutput, T, Q, state.rotor_speed, currents))
+    air_vel_body = frd_from_flu(air_velocity(state.q_WB, state.v_W, environment.wind_W))
+    return PlantOutputs(rotors, supply_voltage(*now), bus_current_a(*now) if has else 0.0, air_vel_body)
 
 
 # Commands, wiring, faults ------------------------------------------------------------------------------------------

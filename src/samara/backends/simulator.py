@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.algebra import ZERO
-from samara.arrays import flatten, leaf_names, unflatten
+from samara.arrays import flatten, leaf_names, state_names, unflatten
 from samara.backends.packing import packer, unpacker
 from samara.backends.parameters import parameter, with_parameters
 from samara.backends.scan import Run, Templates, compile_scan_python
@@ -302,7 +302,7 @@ class Simulator:
 
     @cached_property
     def _names(self) -> list[str]:
-        return leaf_names(self._template)
+        return list(state_names(self.vehicle))
 
     @cached_property
     def _pack(self) -> Callable[[Any], list[Any]]:

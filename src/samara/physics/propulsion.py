@@ -158,12 +158,31 @@ def bus_current(state: State, command: Command, vehicle: Vehicle, environment: E
     return environment.battery_connected * total
 
 
+def motor_currents(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+    """Iᵢ, what each motor takes from the bus, positive while it discharges the battery  [A]"""
+    voltage = supply_voltage(state, command, vehicle, environment)
+    if _on_dc_motors(vehicle):
+        told = zip(_duties(state, command, vehicle, environment), state.rotor_speed, vehicle.rotors, strict=True)
+        drawn = [bus_load(duty, voltage, speed, rotor.motor).current for duty, speed, rotor in told]
+    else:
+        drawn = [safe_divide(power, voltage) for power in _drawn_powers(state, vehicle, environment)]
+    return tuple(environment.battery_connected * current for current in drawn)
+
+
 def _on_dc_motors(vehicle: Vehicle) -> bool:
     return any(isinstance(rotor.motor, DcMotor) for rotor in vehicle.rotors)
 
 
 def _drawn_power(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
-    """Σ over the motors with a lag; one that has failed takes nothing while its rotor runs down."""
+    """Σ over the motors with a lag."""
+    total: Scalar = 0.0
+    for each in _drawn_powers(state, vehicle, environment):
+        total = total + each
+    return total
+
+
+def _drawn_powers(state: State, vehicle: Vehicle, environment: Environment) -> list[Scalar]:
+    """Of every motor with a lag; one that has failed takes nothing while its rotor runs down."""
     loads = rotor_loads(state, vehicle, environment)
     drawn = [
         drawn_power(speed, load.torque, rotor.motor)
@@ -172,10 +191,7 @@ def _drawn_power(state: State, vehicle: Vehicle, environment: Environment) -> Sc
     if environment.motor_power:
         powers = _powers(environment, len(drawn))
         drawn = [where(power > 0.0, each, 0.0) for power, each in zip(powers, drawn, strict=True)]
-    total: Scalar = 0.0
-    for each in drawn:
-        total = total + each
-    return total
+    return drawn
 
 
 def lag_motors(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Lag, ...]:

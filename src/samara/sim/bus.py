@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 
 from samara.algebra import ZERO, Vec3
 from samara.conventions import ActuatorCommand, motor_disable_mask
+from samara.frames import ned_from_enu
 from samara.physics.multirotor import Environment, State
 from samara.plan.reference import Reference
 from samara.sim.timeline import MICROSECONDS
 
-BUS_SCHEMA_VERSION = 1
-"""Counts up when the meaning of a field changes."""
+BUS_SCHEMA_VERSION = 2
+"""Counts up when the meaning of a field changes, or of what a flight is recorded in; it is in every recording.
+
+1: effects' states by number, settings as comments of the scenario, crashes and landings as sentences. 2: effects' states by
+name, settings apart, and the streams `status` and `outputs`.
+"""
 
 SENSORS = ("gyro", "accelerometer", "magnetometer", "barometer", "gps", "vision")
 UNIT_RANGE = (0.0, 1.0)
@@ -38,6 +43,10 @@ class Faults(NamedTuple):
     @property
     def healthy(self) -> tuple[bool, ...]:
         return tuple(power > 0.0 for power in self.motor_power)
+
+
+FaultState = Faults
+"""Document 003's name."""
 
 
 class AutopilotCommand(NamedTuple):
@@ -88,6 +97,11 @@ class Bus(NamedTuple):
     def time(self) -> float:
         """[s]"""
         return self.time_us / MICROSECONDS
+
+    @property
+    def wind_ned(self) -> Vec3:
+        """Document 003's wind: the air's own velocity in NED  [m/s]"""
+        return ned_from_enu(self.wind_W)
 
 
 def sanitized(

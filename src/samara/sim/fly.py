@@ -14,6 +14,7 @@ import numpy as np
 from samara.control.named import name_of
 from samara.control.tuning import Tuned
 from samara.link.autopilot import Autopilot
+from samara.sim.bus import BUS_SCHEMA_VERSION
 from samara.sim.recorder import LogLine, Recorder, Stream
 from samara.sim.recording import Table
 from samara.sim.run import Run, Track, load_run
@@ -173,6 +174,7 @@ def about(scenario: Scenario) -> dict[str, str]:
 
     timeline = timeline_of(scenario)
     return {
+        "schema": str(BUS_SCHEMA_VERSION),
         "scenario": scenario.name,
         "description": scenario.description,
         "seed": str(scenario.seed),
@@ -180,6 +182,7 @@ def about(scenario: Scenario) -> dict[str, str]:
         "rates": json.dumps(asdict(scenario.rates)),
         "instants_us": json.dumps(timeline.extra_us),
         "integrator": scenario.integrator,
+        "settings": json.dumps(dict(scenario.settings), default=_plain),
         "versions": json.dumps({"samara": __version__, "python": platform.python_version(), "numpy": np.__version__}),
         "drones": json.dumps(
             [
@@ -194,6 +197,11 @@ def about(scenario: Scenario) -> dict[str, str]:
             ]
         ),
     }
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for, such as an array or a date of a TOML file."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
 def attachments(scenario: Scenario) -> dict[str, bytes]:

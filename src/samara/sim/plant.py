@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from samara.algebra import rotate
-from samara.arrays import flatten, leaf_names, unflatten
+from samara.arrays import flatten, leaf_names, state_names, unflatten
 from samara.backends.machine import Code
 from samara.integrate import DORMAND_PRINCE, embedded_step, rk4, step_factor
 from samara.physics.contact import contact_point
@@ -104,7 +104,7 @@ class Plant:
             raise ValueError(f"integrator {integrator!r}: expected one of {', '.join(INTEGRATORS)}")
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
         state, environment = at_rest(vehicle), environment_of(vehicle)
-        self.fields = tuple(leaf_names(state))
+        self.fields = state_names(vehicle)
         self.environment_fields = tuple(leaf_names(environment))
         self.contact_times_us: list[float] = []
         self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose

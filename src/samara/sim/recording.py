@@ -94,15 +94,20 @@ class Recording(NamedTuple):
 
 
 def read_recording(path: str | Path) -> Recording:
-    """Everything in the file up to its end, or to the first byte that is not as it was written.
+    """Everything in the file up to its end, or to the first byte that is not as it was written; a flight in today's form.
 
     RecordingError, in one sentence, where there is nothing to return: no such file, no MCAP, not ours, cut in its opening.
     """
     try:
         with Path(path).open("rb") as file:
-            return _read(file, Path(path))
+            recording = _read(file, Path(path))
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if "drones" not in recording.metadata:
+        return recording
+    from samara.sim.record_legacy import in_todays_form  # what a flight was called before, this file does not know
+
+    return in_todays_form(recording)
 
 
 def _read(file: BinaryIO, path: Path) -> Recording:

@@ -6,6 +6,7 @@ dealt again too: where there are solids, or drones that hit each other, all fly 
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import numpy as np
 
 from samara.algebra import Vec3
 from samara.arrays import flatten, leaf_names, unflatten
-from samara.physics.multirotor import CALM, Vehicle, at_rest
+from samara.physics.multirotor import CALM, Vehicle, at_rest, initial_effects
 from samara.sim.batteries import with_cells
 from samara.sim.colliding import Colliding
+from samara.sim.outputs import KIND as OUTPUTS
+from samara.sim.outputs import output_fields, output_rows, output_units
 from samara.sim.plant import Plant, environment_of
 from samara.sim.recording import RecordingError, Table
 from samara.sim.run import Run, Track, load_run
@@ -51,7 +54,7 @@ def replay(
         share = len(drones) / len(flown)
         _fly(drones, plan, world, lambda time, total, k=k, share=share: progress(share * (k * total + time), total))  # type: ignore[misc]
     tracks = [
-        Track(track.name, bare, track.controller, {**track.tables, "state": each.states})
+        Track(track.name, bare, track.controller, {**track.tables, "state": each.states, "outputs": each.outputs})
         for track, bare, each in zip(own.tracks, vehicles, flown, strict=True)
     ]
     return Run(own.scenario, tuple(tracks), own.logs, own.metadata, own.attachments, own.problem)
@@ -106,6 +109,7 @@ class _Again:
         self.last_us = int(self._recorded.times_us[-1])
         self._fields = tuple(_names(bare))
         self._rows = np.empty((len(self._recorded.times_us), len(self._fields)))
+        self._flown_with: list[tuple[Vehicle, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []  # at each row
         names = self._environment.fields
         self._load = names.index(LOAD_FIELDS[0])
         self._cable = names.index(CABLE_FIELD) if CABLE_FIELD in names and bare.has("slung_load") else 0
@@ -126,7 +130,9 @@ class _Again:
             self.plant.command[:, 0] = commands.rows[self._next_command]
             self._next_command += 1
         if self._next_row < len(self._rows) and self._recorded.times_us[self._next_row] == now:
-            self._rows[self._next_row] = self.plant.state[:, 0]
+            plant = self.plant
+            self._rows[self._next_row] = plant.state[:, 0]
+            self._flown_with.append((plant.vehicle, plant.command[:, 0].copy(), plant.environment[:, 0].copy()))
             self._next_row += 1
 
     def _surround(self, row: np.ndarray[Any, Any]) -> None:
@@ -148,6 +154,19 @@ class _Again:
         told = tuple(units.get(name, "1") for name in self._fields)
         return Table(self._fields, told, recorded.kind, recorded.times_us, self._rows)
 
+    @property
+    def outputs(self) -> Table:
+        """Supply and airspeed of those states"""
+        fields = output_fields(self.bare)
+        rows, first = np.empty((len(self._rows), len(fields))), 0
+        for _, same in groupby(self._flown_with, key=lambda held: id(held[0])):
+            vehicles, commands, around = zip(*same, strict=True)
+            last = first + len(vehicles)
+            states = self._rows[first:last]
+            rows[first:last] = output_rows(states, np.array(commands), np.array(around), vehicles[0])
+            first = last
+        return Table(fields, output_units(fields), OUTPUTS, self._recorded.times_us[:first], rows[:first])
+
 
 def _names(vehicle: Vehicle) -> tuple[str, ...]:
     return Plant(vehicle).fields
@@ -158,7 +177,7 @@ def _first_state(recorded: Table, vehicle: Vehicle, fields: tuple[str, ...]) -> 
         return recorded.rows[0]
     at = {name: k for k, name in enumerate(recorded.fields)}
     resting = flatten(at_rest(vehicle))
-    common = [name for name in fields if name in at and not name.startswith("effects")]
+    common = [name for name in fields[: len(fields) - len(flatten(initial_effects(vehicle)))] if name in at]
     return np.array(
         [recorded.rows[0, at[name]] if name in common else rest for name, rest in zip(fields, resting, strict=True)]
     )

@@ -126,9 +126,13 @@ class Track:
         """State of charge of the first battery, from 1 to 0; None without one that empties"""
         if not self.vehicle.has("battery"):
             return None
-        name = f"effects[{self.vehicle.index('battery')}][0].charge"
         table = self.tables["state"]
-        return table[name] if name in table.fields else None
+        return next((table[name] for name in ("battery.charge", "battery[0].charge") if name in table.fields), None)
+
+    def status(self, what: str) -> Array:
+        """Where it has "landed" or "crashed", whenever that changed"""
+        table = self.tables.get("status")
+        return table[what] > 0.5 if table is not None else np.zeros(0, dtype=bool)
 
     @cached_property
     def ground(self) -> Ground:
@@ -214,7 +218,7 @@ class Run:
     @property
     def crashed(self) -> tuple[str, ...]:
         """The names of drones that hit the ground too hard, or lay on it"""
-        return tuple(line.message.partition(" crashed")[0] for line in self.logs if " crashed: " in line.message)
+        return tuple(track.name for track in self.tracks if track.status("crashed").any())
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Writes the run as an MCAP file, with everything in it, and tells where"""
@@ -285,7 +289,7 @@ def _judged(run: Run, expect: Expect) -> Iterator[Judged]:
         place = ", ".join(f"{x:g}" for x in expect.final_position)
         yield Judged(f"ends within {expect.within:g} m of ({place}): {off:.3f} m", off <= expect.within)
     if expect.landed is not None:
-        landed = bool(run.logs) and run.logs[-1].message == "landed"
+        landed = all(bool(track.status("landed")[-1:].any()) for track in run.tracks)
         yield Judged("landed at the end" if expect.landed else "in the air at the end", landed == expect.landed)
     for track in run.tracks:
         if track.name in expect.crashed:

@@ -231,7 +231,8 @@ def parse_scenario(
         world=_world(file, beside, environment, drones),
         wind_at_hubs=at_hubs,
         files=beside.read,
-        text=_text_with(text, settings),
+        text=text,
+        settings=dict(settings or {}),
     )
     file.finish()
     try:
@@ -242,12 +243,6 @@ def parse_scenario(
 
 def _named_after(origin: str) -> str:
     return "".join(letter if is_name(letter) else "_" for letter in Path(origin).stem)
-
-
-def _text_with(text: str, settings: Mapping[str, Any] | None) -> str:
-    if not settings:
-        return text
-    return text + "".join(f"\n# set: {key} = {value!r}" for key, value in settings.items()) + "\n"
 
 
 # Tables that know their names ---------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from samara.sim.colliding import Colliding, Strike
 from samara.sim.events import Action, At, Event, When, disarm, fail_motor
 from samara.sim.group import REFERENCE_FIELDS, Group, Key, Linked, sensors_rows
 from samara.sim.measuring import FAULTS
+from samara.sim.outputs import output_rows
 from samara.sim.pilot import NO_PLAN, REFERENCE, command_range
 from samara.sim.plant import environment_of
 from samara.sim.propwash import gusts_on, stirs
@@ -37,7 +38,7 @@ from samara.sim.recorder import LogLine
 from samara.sim.scenario import Scenario
 from samara.sim.setting import DroneSetting, Setting
 from samara.sim.start import initial_state, timed_events, timeline_of
-from samara.sim.streams import BODY, Block, Rows, load_fields
+from samara.sim.streams import BODY, STATUS_FIELDS, Block, Rows, load_fields
 from samara.sim.timeline import MICROSECONDS, STAGES, Instant
 from samara.sim.underfoot import Underfoot
 from samara.sim.wind import Sum, WindSource, is_local
@@ -53,6 +54,7 @@ QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner 
 HUB_WIND, PUSH_FORCE, PUSH_TORQUE = "hub_wind_W[0].x", "pushes[0].f_W.x", "pushes[0].tau_B.x"  # first rows of each
 
 NOTHING = np.empty((0, 0, 0))
+HELD = "held"  # commands and surroundings at every logged state: not recorded, but what the outputs are computed from
 
 Sink = Callable[[Mapping[str, Block], list[LogLine]], None]
 
@@ -86,6 +88,7 @@ class Simulation:
         self._payload_of = [Payload() for _ in scenario.drones]
         self.landed = np.array([not own.airborne for own in scenario.drones])
         self.crashed = np.zeros(len(scenario.drones), dtype=bool)
+        self._status = np.full((len(STATUS_FIELDS), len(scenario.drones)), np.nan)  # as last recorded
         self.logs: list[LogLine] = []
         self._touched = self.landed.copy()
         self._speed = np.zeros(len(scenario.drones))
@@ -153,8 +156,10 @@ class Simulation:
             self.time_us = now
             if strikes:
                 self._hurt(strikes)
+                self._record_status()
         if due & SCENARIO:
             self._watch_ground()
+            self._record_status()
         if (self._timed and self._timed[-1][0] <= now) or (due & SCENARIO and self._conditional):
             self._happen(bool(due & SCENARIO))
         if due & WIND:
@@ -384,6 +389,7 @@ class Simulation:
                 self._lost(group)
             self._look_for_nonsense(group)
             tables["state"].add(now, state)
+            tables[HELD].add(now, group.plant.command, group.plant.environment)
             tables["reference"].add(now, self._asked(group, "log"))
             if group.estimate is not state:
                 tables["estimate"].add(now, group.estimate[:BODY])
@@ -404,6 +410,8 @@ class Simulation:
             "reference": (len(REFERENCE_FIELDS), "log"),
             "estimate": (BODY, "log"),
             "environment": (len(group.plant.environment) + len(load_fields(group.key.vehicle)), "wind"),
+            "status": (len(STATUS_FIELDS), "scenario"),
+            HELD: (len(group.plant.command) + len(group.plant.environment), "log"),
         }
         ahead = {instants_ahead(self.scenario.drones[index].controller) for index in group.drones}
         if ahead == {len(group.pilot.look_ahead)} != {0}:  # what it was not to be recorded with is not recorded
@@ -428,14 +436,32 @@ class Simulation:
             tables["environment"].add(self.time_us, group.plant.environment, load)
         self._changed = False
 
+    def _record_status(self) -> None:
+        """Who has landed and who has crashed, where that has changed."""
+        now = np.array([self.landed, self.crashed], dtype=float)
+        if not np.array_equal(now, self._status):
+            self._status = now
+            for group, tables in zip(self.groups, self._tables, strict=True):
+                tables["status"].add(self.time_us, now[:, group.indices])
+
+    def _outputs(self, group: Group, tables: dict[str, Rows]) -> Rows:
+        """Supply and airspeed of all logged states, by the equations that flew them."""
+        state, held, commands = tables["state"], tables[HELD], len(group.plant.command)
+        rows, around = state.rows[: state.count], held.rows[: held.count]
+        told = output_rows(rows, around[:, :commands], around[:, commands:], group.key.vehicle)
+        return Rows.of(state.times[: state.count], told)
+
     def flush(self) -> None:
         """Hands on what was recorded since the last time."""
         if self._sink is not None:
             blocks: dict[str, Block] = {}
             for group, tables in zip(self.groups, self._tables, strict=True):
+                told = {key: table for key, table in tables.items() if table.count and key != HELD}
+                if "state" in told:
+                    told["outputs"] = self._outputs(group, tables)
                 for lane, index in enumerate(group.drones):
                     name = self.scenario.drones[index].name
-                    blocks |= {f"/{name}/{key}": table.taken(lane) for key, table in tables.items() if table.count}
+                    blocks |= {f"/{name}/{key}": table.taken(lane) for key, table in told.items()}
             self._sink(blocks, self.logs)
         self.logs = []
         for tables in self._tables:

@@ -1,13 +1,17 @@
 """The streams a flight is recorded in: their fields and units, and the rows of the last second."""
 
+from typing import Any, get_type_hints
+
 import numpy as np
 
 from samara.algebra import IDENTITY, ZERO
-from samara.arrays import leaf_names
+from samara.arrays import leaf_names, state_names
 from samara.control.named import instants_ahead
 from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
 from samara.physics.multirotor import State, Vehicle, at_rest
+from samara.quantity import Quantity
 from samara.sim.group import REFERENCE_FIELDS
+from samara.sim.outputs import output_fields, output_units
 from samara.sim.plant import environment_of
 from samara.sim.recorder import Stream
 from samara.sim.scenario import Drone
@@ -22,6 +26,13 @@ class Rows:
         self.times = np.empty(capacity, dtype=np.int64)
         self.rows = np.empty((capacity, fields, drones))
         self.count = 0
+
+    @staticmethod
+    def of(times: np.ndarray, rows: np.ndarray) -> "Rows":
+        """Rows that are there already"""
+        own = Rows(0, 0, 0)
+        own.times, own.rows, own.count = times, rows, len(times)
+        return own
 
     def add(self, time_us: int, *parts: np.ndarray) -> None:
         """One more row, from arrays stacked below each other"""
@@ -44,6 +55,8 @@ BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
 ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
 LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
 CABLE_FIELD = "cable_holds"
+STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row whenever one changes
+NAMELESS = {"contact": "m", "imbalance": "rad"}  # units of states that are vectors or numbers without a name
 UNITS = {
     "p_W": "m",
     "v_W": "m/s",
@@ -77,6 +90,27 @@ def unit_of(field: str) -> str:
     return UNITS.get(field.partition(".")[0].partition("[")[0], "1")
 
 
+def state_units(vehicle: Vehicle) -> tuple[str, ...]:
+    """The unit of every number of a vehicle's state, in the order of `state_names`"""
+    resting = at_rest(vehicle)
+    units = [unit_of(field) for field in leaf_names(resting._replace(effects=()))]
+    for effect, own in zip(vehicle.structure.effects, resting.effects, strict=True):
+        units += _leaf_units(own, NAMELESS.get(effect.name, "1"))
+    return tuple(units)
+
+
+def _leaf_units(tree: Any, unit: str) -> list[str]:
+    """Units as the fields of a named tuple declare them; below one that declares none, that of what it is part of."""
+    if not isinstance(tree, tuple):
+        return [unit]
+    hints = get_type_hints(type(tree), include_extras=True) if hasattr(tree, "_fields") else {}
+    declared = [
+        next((own.unit for own in getattr(hint, "__metadata__", ()) if isinstance(own, Quantity)), unit)
+        for hint in (hints[name] for name in getattr(tree, "_fields", ()))
+    ] or [unit] * len(tree)
+    return [leaf for branch, own in zip(tree, declared, strict=True) for leaf in _leaf_units(branch, own)]
+
+
 def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
     """What is recorded of a vehicle's load with the environment: where it has a cable, whether that holds"""
     return (*LOAD_FIELDS, CABLE_FIELD) if vehicle.has("slung_load") else LOAD_FIELDS
@@ -86,10 +120,12 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
     """The streams a drone's flight is recorded in, by their short names"""
     commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
     fields = {
-        "state": tuple(leaf_names(at_rest(drone.vehicle))),
+        "state": state_names(drone.vehicle),
         "command": tuple(commands),
         "reference": REFERENCE_FIELDS,
         "estimate": ESTIMATE_FIELDS,
+        "outputs": output_fields(drone.vehicle),
+        "status": STATUS_FIELDS,
         "environment": (*leaf_names(environment_of(drone.vehicle)), *load_fields(drone.vehicle)),
     }
     if callable(drone.controller) and drone.autopilot is None:
@@ -103,6 +139,8 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         )
         for name, own in fields.items()
     }
+    streams["state"] = streams["state"]._replace(units=state_units(drone.vehicle))
+    streams["outputs"] = streams["outputs"]._replace(units=output_units(fields["outputs"]))
     if isinstance(drone.estimator, Fusion) and drone.estimator.knows_variances:
         own = tuple(leaf_names(Variances()))
         units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in own)

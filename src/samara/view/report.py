@@ -4,9 +4,7 @@ write_report([Flown("run.mcap", run)], "run.html")
 write_report([Flown("a.mcap", a), Flown("b.mcap", b)], "report.html")  # a comparison
 """
 
-import ast
 import json
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,7 +32,6 @@ MET = 8  # expectations that came true and are listed
 SATURATED = 0.01  # share of commands at a limit that deserves a warning
 SUBJECTS = ("position", "attitude", "rates", "motors", "battery", "wind", "estimate", "spectra", "top")
 OVERLAID = ("position", "velocity", "attitude", "motors", "battery", "top")
-SET = re.compile(r"^# set: (\S+) = (.*)$", re.MULTILINE)
 Progress = Callable[[int, int], None]
 
 
@@ -204,13 +201,8 @@ def scenario_inside(run: Run) -> Scenario | None:
 def scenario_text(run: Run) -> tuple[str, dict[str, Any]]:
     """The scenario as it was read, and the settings that changed it"""
     text = run.attachments.get("scenario.toml", b"").decode("utf-8", "replace")
-    settings = {}
-    for key, value in SET.findall(text):
-        try:
-            settings[key] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            settings[key] = value
-    return SET.sub("", text).rstrip() + "\n" if text else "", settings
+    settings = _read(run.metadata, "settings")
+    return text, settings if isinstance(settings, dict) else {}
 
 
 def _about(flown: Flown) -> Html:

@@ -11,12 +11,9 @@ import numpy as np
 
 from samara.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
 from samara.arrays import unflatten
-from samara.conventions import bus_current_a
-from samara.physics.multirotor import Command, Environment, State, Vehicle, at_rest
-from samara.physics.propulsion import supply_voltage
+from samara.physics.multirotor import Environment, Vehicle
 from samara.plan.flatness import flat_motion
 from samara.plan.reference import Reference
-from samara.sim.batteries import with_cells
 from samara.sim.pilot import command_range, speed_range
 from samara.sim.plant import environment_of
 from samara.sim.run import Track
@@ -267,20 +264,9 @@ def speed_limits(vehicle: Vehicle) -> Limits | None:
 
 
 def supply(track: Track) -> Supply | None:
-    """V and I from the recorded states, commands and faults, by the equations that flew them; None without a battery"""
-    if not track.vehicle.has("battery"):
-        return None
-    table, surroundings = track.tables["state"], track.tables["environment"]
-    held = _held(surroundings.times_us, table.times_us)
-    left = surroundings["cells_left"][held] if "cells_left" in surroundings.fields else np.ones(len(held))
-    found = Supply(np.empty(len(held)), np.empty(len(held)))
-    for cells in np.unique(left):
-        rows = np.flatnonzero(left == cells)
-        own = with_cells(track.vehicle, float(cells))
-        now = (state_at(track, rows), command_at(track, rows), own, environment_at(track, rows))
-        found.voltage[rows] = supply_voltage(*now)
-        found.current[rows] = bus_current_a(*now)
-    return found
+    """V and I as they were recorded; None without a battery"""
+    table = track.tables.get("outputs")
+    return Supply(table["voltage"], table["current"]) if table is not None and "voltage" in table.fields else None
 
 
 def asked_attitude(track: Track) -> tuple[Array, Array] | None:
@@ -301,18 +287,6 @@ def asked_attitude(track: Track) -> tuple[Array, Array] | None:
         return None
     angles = np.stack(euler_from_quat(asked), axis=1)
     return (rows, angles) if np.isfinite(angles).all() else None
-
-
-def state_at(track: Track, rows: Array) -> State:
-    """The states of some rows, as arrays"""
-    own: State = unflatten(at_rest(track.vehicle), iter(track.tables["state"].rows[rows].T))
-    return own
-
-
-def command_at(track: Track, rows: Array) -> Command:
-    """The commands held at some rows of the state"""
-    table = track.tables["command"]
-    return tuple(table.rows[_held(table.times_us, track.tables["state"].times_us[rows])].T)
 
 
 def environment_at(track: Track, rows: Array) -> Environment:
