@@ -95,7 +95,7 @@ def test_settings_reach_into_the_file():
     assert changed.rates.log == 50.0
     assert load_scenario("motor_failure", {"drones[1].start": [0, 5, 9]}).drones[1].start_W == (0.0, 5.0, 9.0)
     assert setting("seed=7") == ("seed", 7)
-    assert setting("drones.vehicle=iris") == ("drones.vehicle", "iris_documented")
+    assert setting("drones.vehicle=iris") == ("drones.vehicle", "iris")
     assert setting("drones.start=[1, 2, 3]") == ("drones.start", [1, 2, 3])
 
 
@@ -218,7 +218,7 @@ def test_a_slip_in_the_file_is_one_sentence(change, sentence):
         ),
         (
             'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "take_off"\nheight = 2\nhaste = 1',
-            "mine.toml: drones[0].tasks[0].haste = 1: expected only the keys height, speed, acceleration, yaw here",
+            "mine.toml: drones[0].tasks[0].haste = 1: expected only the keys kind, height, speed, acceleration, yaw here",
         ),
         (
             'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "waypoints"\npoints = [[1, 2]]',

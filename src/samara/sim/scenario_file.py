@@ -928,9 +928,6 @@ def setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-NAMED = ("autopilot", "estimator")  # a text in their place is short for the table { kind = text }
-
-
 def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
     """Puts a value at a path such as 'drones[1].start'; a list without a number means all its entries."""
     places: list[Any] = [document]
@@ -939,8 +936,6 @@ def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
         name, _, index = word.partition("[")
         found = []
         for place in places:
-            if name in NAMED and isinstance(place, dict) and isinstance(place.get(name), str):
-                place[name] = {"kind": place[name]}
             inner = place.setdefault(name, {}) if isinstance(place, dict) else None
             if isinstance(inner, str) and name in BY_KIND:
                 inner = place[name] = {"kind": inner}
