@@ -9,7 +9,7 @@ Every drawing of a vehicle is made of these parts: the page in the browser and t
 import math
 from typing import NamedTuple, TypeAlias
 
-from samara.algebra import ZERO, Vec3, norm
+from samara.algebra import ZERO, Vec3, cross, norm
 from samara.physics.atmosphere import STANDARD_GRAVITY
 from samara.physics.multirotor import Vehicle
 from samara.quantity import Scalar
@@ -17,10 +17,12 @@ from samara.view.style import COLOURS, INK
 
 COUNTER_CLOCKWISE, CLOCKWISE = COLOURS[5], COLOURS[4]  # light blue and orange: no axis has them
 NOSE = COLOURS[1]
+FAILED = "#c8102e"  # a motor that is dead; nothing else is red
 PALE = "#8a97a3"
 LOAD = COLOURS[2]
 
 PROPELLER_SHARE = 0.46  # of the distance to the nearest other hub, where the file gives no radius
+COAXIAL_SHARE = 0.1  # of the reach: hubs closer than this to a rotor's axis are on it
 BARE_ARM_SHARE = 0.5  # of the arm, for a rotor that has no neighbour
 SMALLEST_REACH = 0.02  # [m]
 WATER = 1000.0  # [kg/m^3]
@@ -75,14 +77,20 @@ def axes_length(vehicle: Vehicle) -> float:
     return AXES_SHARE * reach_of(vehicle)
 
 
+def extent_of(vehicle: Vehicle) -> float:
+    """How far it reaches from its centre of mass, to the tip of the farthest propeller  [m]"""
+    tips = [float(norm(own.r_B)) + propeller_radius(vehicle, k) for k, own in enumerate(vehicle.rotors)]
+    return max([reach_of(vehicle), *tips])
+
+
 def propeller_radius(vehicle: Vehicle, rotor: int) -> float:
-    """The file's radius; where it has none, a share of the distance to the nearest hub that is not on the same spot  [m]"""
+    """The file's radius; where it has none, a share of the distance to the nearest hub that is not on the same axis  [m]"""
     own = vehicle.rotors[rotor]
     if own.radius > 0.0:
         return float(own.radius)
-    apart = [float(norm(other.r_B - own.r_B)) for other in vehicle.rotors]
-    apart = [distance for distance in apart if distance > 0.25 * reach_of(vehicle)]
-    return PROPELLER_SHARE * min(apart) if apart else BARE_ARM_SHARE * reach_of(vehicle)
+    apart = [other.r_B - own.r_B for other in vehicle.rotors]
+    beside = [float(norm(r)) for r in apart if norm(cross(own.axis_B, r)) > COAXIAL_SHARE * reach_of(vehicle)]
+    return PROPELLER_SHARE * min(beside) if beside else BARE_ARM_SHARE * reach_of(vehicle)
 
 
 def parts_of(vehicle: Vehicle) -> tuple[Part, ...]:
@@ -97,11 +105,12 @@ def parts_of(vehicle: Vehicle) -> tuple[Part, ...]:
     for k, rotor in enumerate(vehicle.rotors):
         radius = propeller_radius(vehicle, k)
         spin = 1 if rotor.spin > 0 else -1
-        above = rotor.r_B + rotor.axis_B * (2.0 * thick)
+        shared = any(norm(other.r_B - rotor.r_B) < thick for other in vehicle.rotors[:k])  # the second of a pair, below
+        above = rotor.r_B + rotor.axis_B * (-2.0 * thick if shared else 2.0 * thick)
         colour = COUNTER_CLOCKWISE if spin > 0 else CLOCKWISE
         parts += [
             Rod(f"arm {k}", ZERO, rotor.r_B, thick, PALE),
-            Rod(f"hub {k}", rotor.r_B - rotor.axis_B * thick, above, 1.8 * thick, INK),
+            Rod(f"hub {k}", rotor.r_B - rotor.axis_B * (-thick if shared else thick), above, 1.8 * thick, INK),
             Disc(f"propeller {k}", above, rotor.axis_B, radius, spin, colour),
         ]
     for k, foot in enumerate(_feet(vehicle)):

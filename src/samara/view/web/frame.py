@@ -57,13 +57,18 @@ class Close(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Everything that moves, at one time. Arrays have drones first; rotors a drone has not are 0."""
+    """Everything that moves, at one time. Arrays have drones first; rotors a drone has not are 0.
+
+    `motor_power` is the fraction of its command that each motor obeys, 0 where it has failed.
+    """
 
     time: float
     p_W: Array
     q_WB: Array
     rotor_speed: Array
     thrust: Array
+    motor_power: Array
+    crashed: Array
     reference_W: Array
     wind_W: Array
     estimate: tuple[Array, Array] | None = None
@@ -141,12 +146,24 @@ def positions_of(simulation: Simulation) -> Array:
     return p_W
 
 
+def motion_of(simulation: Simulation) -> tuple[Array, Array, Array, Array]:
+    """p [m], q, the reference's p [m] and the rotor speeds [rad/s] of every drone, drones first"""
+    n = len(simulation.scenario.drones)
+    rotors = most_rotors([group.key.vehicle for group in simulation.groups])
+    p_W, q_WB, reference_W, speed = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.zeros((n, rotors))
+    for group in simulation.groups:
+        at, state, own = group.indices, group.plant.state, len(group.key.vehicle.rotors)
+        p_W[at], q_WB[at], reference_W[at] = state[:3].T, state[6:10].T, group.reference[:3].T
+        speed[at, :own] = state[13 : 13 + own].T
+    return p_W, q_WB, reference_W, speed
+
+
 def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
     """The snapshot as it is drawn; `chosen` is the drone to see close up"""
     n = len(snapshot.scenario.drones)
     rotors = most_rotors([drone.vehicle for drone in snapshot.scenario.drones])
     p_W, q_WB, reference_W, wind_W = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.empty((n, 3))
-    speed, thrust = np.zeros((n, rotors)), np.zeros((n, rotors))
+    speed, thrust, power = np.zeros((n, rotors)), np.zeros((n, rotors)), np.ones((n, rotors))
     p_estimate, q_estimate = np.empty((n, 3)), np.empty((n, 4))
     plans: list[tuple[Array, Array]] = []
     cables = np.full((n, 2, 3), np.nan)
@@ -158,6 +175,7 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
         speed[at, :own] = state[13 : 13 + own].T
         if own:
             thrust[at, :own] = _thrusts(state, lanes.environment, lanes.vehicle)
+            power[at, :own] = _powers(lanes.environment, lanes.vehicle)
         known = state if lanes.estimate is None else lanes.estimate
         p_estimate[at], q_estimate[at] = known[:3].T, known[6:10].T
         if lanes.prediction is not None:
@@ -173,6 +191,8 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
         q_WB,
         speed,
         thrust,
+        power,
+        snapshot.crashed,
         reference_W,
         wind_W,
         (p_estimate, q_estimate) if any(lanes.estimate is not None for lanes in snapshot.lanes) else None,
@@ -186,8 +206,17 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
 def _thrusts(state: Array, environment: Array, vehicle: Vehicle) -> Array:
     """Of every rotor of every drone, (drones, rotors)  [N]"""
     moving: State = unflatten(at_rest(vehicle), iter(state))
+    return np.stack([load.thrust for load in rotor_loads(moving, vehicle, _around(environment, vehicle))], axis=1)
+
+
+def _powers(environment: Array, vehicle: Vehicle) -> Array:
+    """What every motor of every drone obeys of its command, (drones, rotors)"""
+    return np.stack(_around(environment, vehicle).motor_power, axis=1)
+
+
+def _around(environment: Array, vehicle: Vehicle) -> Environment:
     around: Environment = unflatten(environment_of(vehicle), iter(environment))
-    return np.stack([load.thrust for load in rotor_loads(moving, vehicle, around)], axis=1)
+    return around
 
 
 def _cables(state: Array, vehicle: Vehicle, holds: bool) -> Array:
@@ -234,7 +263,7 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
     rotors = most_rotors([track.vehicle for track in tracks])
     n = len(tracks)
     p_W, q_WB, reference_W, thrust = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.zeros((n, rotors))
-    speed, wind_W = np.zeros((n, rotors)), np.zeros((n, 3))
+    speed, power, wind_W = np.zeros((n, rotors)), np.ones((n, rotors)), np.zeros((n, 3))
     p_estimate, q_estimate, estimated = np.empty((n, 3)), np.empty((n, 4)), False
     plans: list[tuple[Array, Array]] = []
     cables = np.full((n, 2, 3), np.nan)
@@ -245,8 +274,9 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
         own = len(track.vehicle.rotors)
         p_W[k], q_WB[k], speed[k, :own] = here[:3], here[6:10], here[13 : 13 + own]
         if own:
-            around = np.array(_held(track, "environment", time), dtype=float)[:, None]
-            thrust[k, :own] = _thrusts(here[:, None], around[: len(_environment_fields(track))], track.vehicle)[0]
+            around = np.array(_held(track, "environment", time)[: len(_environment_fields(track))])[:, None]
+            thrust[k, :own] = _thrusts(here[:, None], around, track.vehicle)[0]
+            power[k, :own] = _powers(around, track.vehicle)[0]
         if "environment" in track.tables:
             wind_W[k] = _held(track, "environment", time)[:3]
         if track.vehicle.has("slung_load"):
@@ -258,21 +288,29 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
             p_estimate[k], q_estimate[k], estimated = known[:3], known[6:10], True
         if "plan" in track.tables and len(track.tables["plan"].times_us):
             plans.append((np.array([k]), np.array(_held(track, "plan", time)).reshape(1, -1, 3)))
-    first = tracks[chosen]
+    crashed = np.array([down for run in runs for down in _crashed(run, time)])
     return Frame(
         time,
         p_W,
         q_WB,
         speed,
         thrust,
+        power,
+        crashed,
         reference_W,
         wind_W,
         (p_estimate, q_estimate) if estimated else None,
         _together(plans, n),
-        _recorded_close(first, time),
+        _recorded_close(tracks[chosen], time, bool(crashed[chosen])),
         chosen,
         cables,
     )
+
+
+def _crashed(run: Run, time: float) -> list[bool]:
+    """Whether each drone of a run has crashed by then"""
+    down = {name for at_us, name in run.crashes if at_us <= time * MICROSECONDS}
+    return [track.name in down for track in run.tracks]
 
 
 def _row(times_us: Array, time: float) -> tuple[int, float]:
@@ -319,7 +357,7 @@ def _environment_fields(track: Track) -> list[str]:
     return [f for f in track.tables["environment"].fields if not f.startswith(("payload", "cells_left", CABLE_FIELD))]
 
 
-def _recorded_close(track: Track, time: float) -> Close:
+def _recorded_close(track: Track, time: float, crashed: bool) -> Close:
     row, share = _row(track.tables["state"].times_us, time)
     environment = _held(track, "environment", time)[: len(_environment_fields(track))]
     known = ("state", "command", "reference", "estimate", "environment", "plan")
@@ -333,7 +371,7 @@ def _recorded_close(track: Track, time: float) -> Close:
         "",
         track.controller,
         False,
-        False,
+        crashed,
         {
             name: (table.fields, table.units, _held(track, name, time))
             for name, table in track.tables.items()

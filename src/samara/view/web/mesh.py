@@ -74,6 +74,28 @@ def blades() -> tuple[Array, Array]:
     return np.vstack([one, other]), np.vstack([fan, fan + len(one)])
 
 
+def crossed_out() -> tuple[Array, Array]:
+    """A ring of radius 1 about z with a cross in it, flat, seen from both sides: what lies on the disc of a dead motor"""
+    turn = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)
+    rim = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    k = np.arange(len(turn))
+    after = (k + 1) % len(turn)
+    ring = np.concatenate(
+        [np.stack([k, len(k) + k, len(k) + after], axis=1), np.stack([k, len(k) + after, after], axis=1)]
+    )
+    bar = np.array([[-0.9, -0.11], [0.9, -0.11], [0.9, 0.11], [-0.9, 0.11]])
+    bars = np.concatenate([bar @ _turned(angle) for angle in np.radians((45.0, 135.0))])
+    first = 2 * len(turn)
+    pairs = [[first + at + corner for corner in face] for at in (0, 4) for face in ([0, 1, 2], [0, 2, 3])]
+    flat = np.concatenate([0.8 * rim, rim, bars])
+    faces = np.concatenate([ring, np.array(pairs)])
+    return np.column_stack([flat, np.full(len(flat), 0.06)]), np.concatenate([faces, faces[:, ::-1]])
+
+
+def _turned(angle: float) -> Array:
+    return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+
+
 def _meshes(part: Part) -> list[tuple[Any, float]]:
     if isinstance(part, Rod):
         start, end = np.array(part.start_B, dtype=float), np.array(part.end_B, dtype=float)

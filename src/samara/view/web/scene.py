@@ -21,16 +21,20 @@ from samara.sim.world import World
 from samara.view.shape import (
     CLOCKWISE,
     COUNTER_CLOCKWISE,
+    FAILED,
     LOAD,
+    Disc,
+    extent_of,
     load_radius,
-    propeller_radius,
+    parts_of,
     reach_of,
     thrust_arrow,
 )
 from samara.view.solids import drawn, triangles_of
 from samara.view.style import COLOURS, GRID, INK
 from samara.view.web.frame import Array, Frame
-from samara.view.web.mesh import axes_model, blades, body_axes_model, frame_model, linear, rgb, turn_to
+from samara.view.web.mesh import axes_model, blades, body_axes_model, crossed_out, frame_model, linear, rgb, turn_to
+from samara.view.web.shadow import ABOVE, SHADOW, shadow_poses, silhouette
 
 FEW = 8  # so many drones have colours, names and thrust arrows of their own
 GHOST, PLAN, WIND = COLOURS[3], COLOURS[2], COLOURS[0]
@@ -41,8 +45,10 @@ SLOWED = (
 LONGEST_FRAME = 0.05  # [s] of turning between two pictures
 SHORTEST_ARROW = 1e-4  # [m]
 UP = Vec3(0.0, 0.0, 1.0)
-HUNG_SHARE = 0.45  # of a cable's length that counts as reach, so that what hangs from it is seen
-VIEW = (-3.6, -3.4, 1.9)  # where a camera stands, in reaches from the drone
+HUNG_SHARE = 0.32  # of a cable's length that counts as extent, so that what hangs from it is seen
+NEIGHBOUR_SHARE = 0.22  # of the distance to the nearest other drone of a swarm, likewise
+VIEW = (-5.0, -4.7, 2.8)  # where a camera stands that follows, in extents from the drone
+EYE, AHEAD = Vec3(-0.45, 0.0, 0.5), Vec3(1.0, 0.0, -0.16)  # of the camera on board: where, in reaches, and whither
 FIELD_OF_VIEW = math.radians(40.0)
 SKY, SUN = 1.4, 1.7  # together about π, with which a colour is seen as it is given
 SPAN_SHARE = 1.25  # how far off a camera stands that sees all, in spans
@@ -65,6 +71,9 @@ class Kind(NamedTuple):
     axes: Any
     blades: Any
     ghost: Any
+    shadow: Any
+    failed: Any
+    radii: Array
     hubs: tuple[Vec3, ...]
     turns: tuple[Quat, ...]
     spins: Array
@@ -79,7 +88,7 @@ class Scene:
         self.few = len(figures) <= FEW
         self.reach = max(reach_of(figure.vehicle) for figure in figures)
         self.ground = ground
-        self.world_p, self.world_q = ZERO, IDENTITY
+        self.world_p, self.world_q, self.on_board = ZERO, IDENTITY, False
         self._turned = np.zeros((len(figures), max(len(figure.vehicle.rotors) for figure in figures)))
         self._last_time = 0.0
         scene = server.scene
@@ -174,31 +183,43 @@ class Scene:
     def _kind(self, k: int, vehicle: Vehicle, colour: str, drones: list[int]) -> Kind:
         scene, n, rotors = self.server.scene, len(drones), vehicle.rotors
         still = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1))
-        vertices, faces = blades()
-        radii = [propeller_radius(vehicle, i) for i in range(len(rotors))]
-        spinning = None
+        discs = [part for part in parts_of(vehicle) if isinstance(part, Disc)]
+        radii = np.array([disc.radius for disc in discs])
+        spinning, failed = None, None
         if rotors:
+            every: Any = {
+                "batched_wxyzs": np.tile([1.0, 0.0, 0.0, 0.0], (n * len(rotors), 1)),
+                "batched_positions": np.zeros((n * len(rotors), 3)),
+                "lod": "off",
+            }
             spinning = scene.add_batched_meshes_simple(
                 f"/blades {k}",
-                vertices,
-                faces,
-                np.tile([1.0, 0.0, 0.0, 0.0], (n * len(rotors), 1)),
-                np.zeros((n * len(rotors), 3)),
+                *blades(),
                 batched_scales=np.tile(radii, n),
                 batched_colors=np.tile([linear(_blade_colour(rotor.spin)) for rotor in rotors], (n, 1)).astype(
                     np.uint8
                 ),
                 side="double",
-                lod="off",
+                **every,
+            )
+            failed = scene.add_batched_meshes_simple(
+                f"/failed motors {k}",
+                *crossed_out(),
+                batched_scales=np.zeros(n * len(rotors)),
+                batched_colors=np.array(linear(FAILED), dtype=np.uint8),
+                visible=False,
+                **every,
             )
         poses: Any = {"batched_wxyzs": still, "batched_positions": np.zeros((n, 3)), "lod": "off", "cast_shadow": False}
         frame = scene.add_batched_glb(f"/drones {k}", frame_model(vehicle, colour), **poses)
         axes = scene.add_batched_glb(f"/body axes {k}", body_axes_model(vehicle), **poses)
         ghost_model = frame_model(vehicle, GHOST, GHOST_OPACITY)
         ghost = scene.add_batched_glb(f"/estimate {k}", ghost_model, visible=False, **poses)
+        shadow = scene.add_batched_meshes_simple(
+            f"/shadows {k}", *silhouette(vehicle), batched_colors=np.array(linear(SHADOW), dtype=np.uint8), **poses
+        )
         share = float(vehicle.mass) / max(len(rotors), 1)
         usual = [math.sqrt(9.81 * share / rotor.k_thrust) for rotor in rotors]
-        above = 0.07 * reach_of(vehicle)
         return Kind(
             vehicle,
             np.array(drones),
@@ -206,7 +227,10 @@ class Scene:
             axes,
             spinning,
             ghost,
-            tuple(rotor.r_B + rotor.axis_B * above for rotor in rotors),
+            shadow,
+            failed,
+            radii,
+            tuple(disc.centre_B for disc in discs),
             tuple(turn_to(rotor.axis_B) for rotor in rotors),
             np.array([rotor.spin for rotor in rotors]),
             np.array(usual),
@@ -264,6 +288,7 @@ class Scene:
 
     def show(self, frame: Frame) -> None:
         """Everything to its place in the frame, as the world has been moved by `look`"""
+        self._show_shadows(frame)
         frame = self._moved(frame)
         dt = min(abs(frame.time - self._last_time), LONGEST_FRAME)
         self._last_time = frame.time
@@ -283,6 +308,13 @@ class Scene:
             self.loads.batched_positions = frame.cables_W[self._hung, 1]
         self._show_plan(frame)
         self._show_wind(frame)
+
+    def _show_shadows(self, frame: Frame) -> None:
+        places, turns = shadow_poses(frame.p_W, frame.q_WB, self.ground + ABOVE * self.cell)
+        places = self._turn(places) + np.array(self.world_p, dtype=float)
+        turns = np.stack(self.world_q * Quat(*turns.T), axis=1)
+        for kind in self.kinds:
+            kind.shadow.batched_positions, kind.shadow.batched_wxyzs = places[kind.drones], turns[kind.drones]
 
     def _turn(self, vectors: Array) -> Array:
         """(…, 3) turned as the world is"""
@@ -320,7 +352,9 @@ class Scene:
             kind.ghost.batched_positions, kind.ghost.batched_wxyzs = frame.estimate[0][at], frame.estimate[1][at]
         if not rotors:
             return np.empty((0, 2, 3))
-        speed = frame.rotor_speed[at][:, :rotors]
+        down = frame.crashed[at]  # its blades and arrows rest, whatever its controller goes on asking
+        speed = np.where(down[:, None], 0.0, frame.rotor_speed[at][:, :rotors])
+        thrust = np.where(down[:, None], 0.0, frame.thrust[at][:, :rotors])
         self._turned[np.ix_(at, np.arange(rotors))] += kind.spins * speed / kind.usual_speed * (SLOWED * dt)
         q_WB, p_W = Quat(*q.T), Vec3(*p.T)
         places, turns = np.empty((len(at), rotors, 3)), np.empty((len(at), rotors, 4))
@@ -330,11 +364,17 @@ class Scene:
             places[:, i] = np.stack(p_W + rotate(q_WB, kind.hubs[i]), axis=1)
             turns[:, i] = np.stack(q_WB * turning, axis=1)
             if self.shown["thrust"]:
-                ends = thrust_arrow(kind.vehicle, i, np.maximum(frame.thrust[at, i], SHORTEST_ARROW))
+                ends = thrust_arrow(kind.vehicle, i, np.maximum(thrust[:, i], SHORTEST_ARROW))
                 for end in range(2):
                     arrows[:, i, end] = np.stack(p_W + rotate(q_WB, ends[end]), axis=1)
         kind.blades.batched_positions = places.reshape(-1, 3)
         kind.blades.batched_wxyzs = turns.reshape(-1, 4)
+        dead = frame.motor_power[at][:, :rotors] == 0.0
+        kind.failed.visible = bool(dead.any())
+        if dead.any():
+            kind.failed.batched_scales = np.where(dead, kind.radii, 0.0).reshape(-1)
+            kind.failed.batched_positions = places.reshape(-1, 3)
+            kind.failed.batched_wxyzs = turns.reshape(-1, 4)
         return arrows.reshape(-1, 2, 3)
 
     def _show_plan(self, frame: Frame) -> None:
@@ -390,9 +430,10 @@ class Scene:
     def show_parts(self) -> None:
         """Hides and shows what `shown` says"""
         self.path.visible, self.reference.visible = self.shown["path"], self.shown["reference"]
-        self.asked.visible, self.thrust.visible = self.shown["reference"], self.shown["thrust"]
+        self.asked.visible = self.shown["reference"]
+        self.thrust.visible = self.shown["thrust"] and not self.on_board  # no arrow stands before the camera on board
         for kind in self.kinds:
-            kind.axes.visible = self.shown["axes"]
+            kind.axes.visible = self.shown["axes"] and not self.on_board
         for label in self.names:
             label.visible = self.shown["names"] and len(self.figures) > 1
 
@@ -401,6 +442,7 @@ class Scene:
     def look(self, mode: str, frame: Frame, chosen: int) -> None:
         """Moves the world so that the camera follows the chosen drone, rides on it, or stands free"""
         p, q = Vec3(*frame.p_W[chosen].tolist()), Quat(*frame.q_WB[chosen].tolist())
+        self.on_board = mode == "onboard"
         if mode == "follow":
             self.world_p, self.world_q = -p, IDENTITY
         elif mode == "onboard":
@@ -413,21 +455,20 @@ class Scene:
 
     def eye(self, chosen: int) -> Vec3:
         """Where the camera on board sits, in body axes  [m]"""
-        reach = reach_of(self.figures[chosen].vehicle)
-        return Vec3(-1.1 * reach, 0.0, 0.75 * reach)
+        return EYE * reach_of(self.figures[chosen].vehicle)
 
     def camera(self, mode: str, frame: Frame, chosen: int) -> tuple[Vec3, Vec3]:
         """Where a camera begins and what it looks at, as it sees the scene"""
         if mode == "onboard":
-            return ZERO, Vec3(1.0, 0.0, -0.12) * reach_of(self.figures[chosen].vehicle)
+            return ZERO, AHEAD * reach_of(self.figures[chosen].vehicle)
         if mode == "follow":
             vehicle = self.figures[chosen].vehicle
             hung = vehicle["slung_load"].length if vehicle.has("slung_load") else 0.0
-            reach = max(reach_of(vehicle), HUNG_SHARE * hung)
+            extent = max(extent_of(vehicle), HUNG_SHARE * hung)
             if not self.few:  # in a swarm, so far off that the neighbours are seen
                 apart = np.linalg.norm(frame.p_W - frame.p_W[chosen], axis=1)
-                reach = max(reach, min(0.3 * float(np.partition(apart, 1)[1]), 20.0 * reach))
-            return Vec3(*VIEW) * reach, ZERO
+                extent = max(extent, min(NEIGHBOUR_SHARE * float(np.partition(apart, 1)[1]), 20.0 * extent))
+            return Vec3(*VIEW) * extent, ZERO
         low, high = frame.p_W.min(axis=0), frame.p_W.max(axis=0)
         middle = 0.5 * (low + high)
         span = max(float(np.linalg.norm(high - low)), 8.0 * self.reach)
