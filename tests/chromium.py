@@ -136,10 +136,10 @@ class BrowserPage:
             button = "none" if kind == "mouseMoved" else "left"
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1)
 
-    def key(self, name: str, code: int) -> None:
-        """One key, on whatever has the focus"""
+    def key(self, name: str, code: int, place: str = "") -> None:
+        """One key, on whatever has the focus; its name, its number, and what its place is called where that differs"""
         for kind in ("rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code)
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=place or name, windowsVirtualKeyCode=code)
 
     def picture(self, path: Path | None = None) -> bytes:
         """A PNG of what is seen"""

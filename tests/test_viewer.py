@@ -70,6 +70,16 @@ def _clock(page: BrowserPage) -> float:
     return float(page.evaluate("document.querySelector('span[style*=\"20px\"]').textContent"))
 
 
+def _filled(page: BrowserPage) -> set[str]:
+    """The buttons of groups that are drawn filled"""
+    return set(
+        page.evaluate(
+            "[...document.querySelectorAll('button')].filter(e => e.parentElement.childElementCount > 1"
+            " && getComputedStyle(e).backgroundColor === 'rgb(0, 114, 178)').map(e => e.textContent.trim())"
+        )
+    )
+
+
 def _settled(page: BrowserPage) -> np.ndarray:
     """The picture, once it no longer changes"""
     before = _canvas(page)
@@ -111,6 +121,15 @@ def test_the_page_shows_a_flight_and_its_buttons_work(browser):
         )
         page.click_text("Restart")
         wait_for(lambda: _clock(page) < 0.1, 30.0, "another start")
+        wait_for(lambda: _filled(page) == {"Pause", "follow"}, 30.0, "the buttons in force to be filled")
+        page.evaluate("[...document.querySelectorAll('button')].find(e => e.textContent === 'Pause').focus()")
+        page.key(" ", 32, "Space")  # the key plays; that the button has the focus does not press it too
+        wait_for(lambda: _filled(page) == {"Play", "follow"}, 30.0, "the flight to go on")
+        page.key("2", 50, "Digit2")
+        wait_for(lambda: _filled(page) == {"Play", "onboard"}, 30.0, "the camera on board")
+        for plotted in ("height [m]", "tilt [°]", "off its reference [m]", "rotor speeds [rad/s]"):
+            assert plotted in page.text
+        assert page.evaluate("document.querySelectorAll('.uplot canvas').length") >= 4
         assert page.complaints() == []
         own_address = own.address.removeprefix("http://")
         for address in page.asked_for():
@@ -143,17 +162,16 @@ def test_a_recording_is_scrubbed_by_its_slider(browser):
 
 @pytest.mark.long
 def test_a_hundred_drones(browser):
-    """They are drawn, and the simulation keeps real time though this browser cannot keep up with thirty pictures a second."""
+    """They are drawn, however slowly: the flight does not wait, and once it rests the page shows that moment."""
     scenario = _scenario("swarm", **{"drones.count": 100, "drones.columns": 10})
     with Shown(Live(scenario, port=0)) as own:
         live, page = own.shown, browser.page(own.address, SIZE)
         page.wait("real time", 60.0)
-        drawn, began, simulated = live._drawer.drawn, time.perf_counter(), live.simulation.time_us
-        time.sleep(3.0)
-        wait_for(lambda: live._drawer.drawn > drawn + 3, 20.0, "more pictures")
-        pace = (live.simulation.time_us - simulated) / 1e6 / (time.perf_counter() - began)
-        assert 0.5 < pace < 1.1  # drawing in software takes all the machine there is
-        wait_for(lambda: abs(_clock(page) - live.simulation.time_us / 1e6) < 8.0, 20.0, "the page to be up to date")
+        drawn = live._drawer.drawn
+        wait_for(lambda: live._drawer.drawn > drawn + 3, 60.0, "more pictures")
+        live.page.requests.put("pause")
+        wait_for(lambda: live.paused, 60.0, "a pause")
+        wait_for(lambda: _clock(page) == round(live.simulation.time_us / 1e6, 2), 60.0, "the page to be up to date")
         assert page.complaints() == [] and live._drawer.troubles == 0
         page.close()
 

@@ -54,6 +54,11 @@ class Visitor:
             f"there is no {label!r}; there are {[o['props'].get('label') for o in self.created.values()]}"
         )
 
+    def key(self, key: str) -> None:
+        """Presses a key"""
+        (command,) = (own["uuid"] for own in self.created.values() if own["props"].get("hotkey") == key)
+        self.say({"type": "CommandTriggerMessage", "uuid": command})
+
     def text(self) -> str:
         """All HTML on the page, as it was last set"""
         return " ".join(str(value) for (_, name), value in self.latest.items() if name == "content")

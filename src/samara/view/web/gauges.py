@@ -15,6 +15,7 @@ from samara.view.web.frame import Close
 LOW_CHARGE = 0.2
 LINES = 6  # of the log
 STYLE = f"font-size:12px;line-height:1.45;color:{INK};padding:2px 10px 8px 10px;font-variant-numeric:tabular-nums"
+FILLED = f"background:{COLOURS[0]} !important;color:#ffffff !important;border-color:{COLOURS[0]} !important"
 WORDS = {
     "normalized": "command [%]",
     "duty": "duty [%]",
@@ -58,7 +59,8 @@ def status_html(title: str, time: float, total: float, words: str) -> str:
     """The clock at the top of the page"""
     end = f" of {total:.1f}" if math.isfinite(total) else ""
     big = f'<span style="font-size:20px;font-weight:600">{time:.2f}</span>{end} s'
-    return f'<div style="{STYLE}"><div>{escape(title)}</div>{big} · {escape(words)}</div>'
+    keys = '<span style="float:right;opacity:.7;line-height:28px">keys: Ctrl-K</span>'
+    return f'<div style="{STYLE}"><div>{escape(title)}</div>{keys}{big} · {escape(words)}</div>'
 
 
 def _level(level: str) -> str:

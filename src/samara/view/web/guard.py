@@ -2,7 +2,7 @@
 
 The server listens on the loopback address, which keeps other machines out but not other web pages: any page open in the same
 browser can try to reach it, under its own name (`Origin`) or, after its name was made to point to 127.0.0.1, as if it were
-ours (`Host`). Both headers are looked at before anything is served. Of the messages only four kinds are let through, with the
+ours (`Host`). Both headers are looked at before anything is served. Of the messages only five kinds are let through, with the
 fields and types they have; everything else is dropped before viser sees it.
 """
 
@@ -82,6 +82,12 @@ class ScenePointerMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unk
     modifier: str | None
 
 
+class CommandTriggerMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unknown_fields=True):
+    """A key was pressed, or a command chosen from their list."""
+
+    uuid: str
+
+
 class LocalStorageGetItemResponseMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unknown_fields=True):
     """A browser answers: it has drawn what it was sent before it was asked."""
 
@@ -91,7 +97,11 @@ class LocalStorageGetItemResponseMessage(msgspec.Struct, tag=True, tag_field="ty
 
 
 _DECODER = msgspec.msgpack.Decoder(
-    ViewerCameraMessage | GuiUpdateMessage | ScenePointerMessage | LocalStorageGetItemResponseMessage
+    ViewerCameraMessage
+    | GuiUpdateMessage
+    | ScenePointerMessage
+    | CommandTriggerMessage
+    | LocalStorageGetItemResponseMessage
 )
 
 

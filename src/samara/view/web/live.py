@@ -36,8 +36,10 @@ from samara.sim.streams import Block
 from samara.sim.timeline import MICROSECONDS
 from samara.view.style import COLOURS
 from samara.view.web.drawer import Drawer
-from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, positions_of, snapshot_of
+from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
 from samara.view.web.gauges import log_html, status_html
+from samara.view.web.history import History, measured
+from samara.view.web.keys import Key
 from samara.view.web.page import Page
 from samara.view.web.requests import Request
 from samara.view.web.scene import FEW, Figure
@@ -66,6 +68,7 @@ class Shown(NamedTuple):
     logs: tuple[LogLine, ...]
     words: str
     refused: str
+    paused: bool
     fresh: bool
 
 
@@ -88,14 +91,16 @@ class Live:
         self._record, self._restartable, self._closed = record, restartable, False
         self.logs: deque[LogLine] = deque(maxlen=100)
         self._refused = ""
-        self._trail = Trail(len(scenario.drones))
+        self._trail, self._history = Trail(len(scenario.drones)), History()
         self._trail_shown, self._frame_due = 0.0, 0.0
         self._way: Setting | None = None
+        self._actions: dict[str, Callable[[], Action]] = {}
         self.factor = 0.0
         self._pace = deque([(0.0, 0.0)], maxlen=FRAMES_OF_PACE)
         self.simulation = self._begun(scenario)
         try:
-            self.page = Page(_figures(scenario), f"samara · {scenario.name}", port=port, ground=_ground(scenario))
+            title, ground = f"samara · {scenario.name}", _ground(scenario)
+            self.page = Page(_figures(scenario), title, self._history, port=port, ground=ground)
         except BaseException:
             self.simulation.close()
             raise
@@ -171,13 +176,19 @@ class Live:
             if not simulation.advance():
                 self.ended = self.page.changed = True
                 break
-            now = simulation.time_us / MICROSECONDS
-            if self._trail.is_due(now):
-                self._trail.add(now, positions_of(simulation))
+            self._remember()
             if time.perf_counter() > until:
                 break
         if due - simulation.time_us > LATE * self.speed * MICROSECONDS:
             self._anchor()
+
+    def _remember(self) -> None:
+        """Where the drones are now, for the paths and plots"""
+        simulation, now = self.simulation, self.simulation.time_us / MICROSECONDS
+        if self._trail.is_due(now):
+            self._trail.add(now, positions_of(simulation))
+        if self._history.is_due(now):
+            self._history.add(now, measured(*motion_of(simulation), self.page.scene.ground))
 
     def _publish(self, force: bool = False) -> None:
         """Hands the drawer a snapshot, thirty times a second, where somebody looks and something is new."""
@@ -202,9 +213,8 @@ class Live:
         self.factor = (simulated - self._pace[0][1]) / since if since > 0.0 else 0.0
         still = "over" if self.ended else "paused" if self.paused else "ready" if self.waiting else ""
         words = still or f"{max(self.factor, 0.0):.2f}× real time"
-        return Shown(
-            snapshot_of(self.simulation), trail, (*self.logs, *self.simulation.logs), words, self._refused, fresh
-        )
+        logs = (*self.logs, *self.simulation.logs)
+        return Shown(snapshot_of(self.simulation), trail, logs, words, self._refused, self.paused, fresh)
 
     def _serve(self, request: Request) -> None:
         """One wish; what cannot be is said on the page."""
@@ -213,6 +223,8 @@ class Live:
         try:
             if kind in ("play", "pause"):
                 self.paused = kind == "pause"
+            elif kind == "toggle":
+                self.paused = not self.paused
             elif kind == "step":
                 self.paused = True
                 self._step()
@@ -230,6 +242,7 @@ class Live:
         until = (self.simulation.time_us // STEP_US + 1) * STEP_US
         while self.simulation.time_us < until and not self.ended:
             self.ended = not self.simulation.advance()
+            self._remember()
 
     def _restart(self, controller: str | None) -> None:
         if not self._restartable:
@@ -248,6 +261,7 @@ class Live:
         self.simulation, self.scenario, self.ended = begun, scenario, False
         self.logs.clear()
         self._trail.clear()
+        self._history.clear()
         self._pace.clear()
         self._pace.append((time.perf_counter(), 0.0))
         self._anchor()
@@ -266,6 +280,13 @@ class Live:
                 page.scene.draw_references([_sampled(task, self.scenario.duration, len(tasks)) for task in tasks])
                 page.scene.mark_way(tasks)
             page.draw(frame, time.perf_counter(), shown.fresh)
+            page.pressed.show(
+                {
+                    "clock": "Pause" if shown.paused else "Play",
+                    "camera": page.mode,
+                    "motor": "Failed" if self._is_failed(snapshot.setting) else None,
+                }
+            )
             total = self.scenario.duration if not self._restartable else math.inf
             self._status.content = status_html(self.scenario.description, snapshot.time, total, shown.words)
             self._log.content = log_html(shown.logs, shown.refused)
@@ -279,10 +300,14 @@ class Live:
             buttons = {"Play": "play", "Pause": "pause", "Step 10 ms": "step"}
             if self._restartable:
                 buttons["Restart"] = "restart"
-            self._press(gui.add_button_group("clock", tuple(buttons)), buttons)
+            clock = gui.add_button_group("clock", tuple(buttons))
+            self._press(clock, buttons)
+            self.page.pressed.add("clock", clock)
             names = [name for name, own in SPEEDS.items() if own == self.speed] or [f"{self.speed:g}×"]
             speeds = SPEEDS | {names[0]: self.speed}
             speed = gui.add_dropdown("speed", tuple(speeds), initial_value=names[0])
+        self._speed: Any = speed
+        self._speeds = dict(sorted(speeds.items(), key=lambda own: own[1]))
 
         @speed.on_update
         async def _(event: Any) -> None:
@@ -290,12 +315,37 @@ class Live:
                 wishes.put("speed", speeds[event.target.value])
 
         self.page.add_camera()
+        self._add_flying()
+        self._add_disturbances()
         self.page.add_instruments()
         with gui.add_folder("Log"):
             self._log = gui.add_html("")
-        self._add_flying()
-        self._add_disturbances()
         self.page.add_parts()
+        self.page.add_keys(self._keys())
+
+    def _keys(self) -> list[Key]:
+        wish = self.page.requests.put
+        keys = [
+            Key("space", "play, pause", lambda: wish("toggle")),
+            Key("T", "a step of 10 ms", lambda: wish("step")),
+            Key("pageup", "faster", lambda: self._shift_speed(1)),
+            Key("pagedown", "slower", lambda: self._shift_speed(-1)),
+            Key("L", "land", lambda: self._wish(self._actions["Land"])),
+            Key("H", "return home", lambda: self._wish(self._actions["Return home"])),
+            Key("G", "a gust of 2 s", lambda: self._wish(self._actions["Gust 2 s"])),
+        ]
+        if self._restartable:
+            keys.insert(2, Key("R", "restart", lambda: wish("restart")))
+        if most_rotors([drone.vehicle for drone in self.scenario.drones]):
+            keys.append(Key("M", "the motor fails, or works again", lambda: self._wish(self._toggle_motor)))
+        return keys
+
+    def _shift_speed(self, by: int) -> None:
+        """The next faster or slower of the speeds"""
+        names = list(self._speeds)
+        known = names.index(self._speed.value) if self._speed.value in names else names.index("1×")
+        self._speed.value = names[min(max(known + by, 0), len(names) - 1)]
+        self.page.requests.put("speed", self._speeds[self._speed.value])
 
     def _press(self, buttons: Any, wishes: Mapping[str, str]) -> None:
         async def pressed(event: Any) -> None:
@@ -305,6 +355,8 @@ class Live:
         buttons.on_click(pressed)
 
     def _act(self, buttons: Any, actions: Mapping[str, Callable[[], Action]]) -> None:
+        self._actions.update(actions)
+
         async def pressed(event: Any) -> None:
             if event.target.value in actions:
                 self._wish(actions[event.target.value])
@@ -370,12 +422,14 @@ class Live:
             blow = gui.add_button_group("wind", ("Blow", "Gust 2 s", "Calm"))
             which = gui.add_dropdown("motor", [str(k) for k in range(max(rotors, 1))], visible=rotors > 0)
             health = gui.add_button_group("motor is", ("Failed", "Restored"), visible=rotors > 0)
+            self.page.pressed.add("motor", health)
 
         def wind() -> Any:
             return wind_enu_from_direction(
                 _within(strength.value, 0.0, 20.0), math.radians(_within(angle.value, 0, 359))
             )
 
+        self._motor = which
         winds = {
             "Blow": lambda: wind_step(wind()),
             "Gust 2 s": lambda: gust(wind(), GUST_SECONDS),
@@ -389,6 +443,14 @@ class Live:
                 "Restored": lambda: restore_motor(int(which.value), drone=self._whom),
             },
         )
+
+    def _toggle_motor(self) -> Action:
+        return self._actions["Restored" if self._is_failed(self.simulation.setting) else "Failed"]()
+
+    def _is_failed(self, setting: Setting) -> bool:
+        """Whether the chosen motor of the chosen drone is dead"""
+        powers, motor = setting.drones[self.page.chosen].faults.motor_power, self._motor.value
+        return motor.isdecimal() and int(motor) < len(powers) and powers[int(motor)] == 0.0
 
 
 FRAMES_OF_PACE = 30  # pictures over which the pace is measured

@@ -11,16 +11,20 @@ import numpy as np
 import viser
 
 from samara.view.style import COLOURS
+from samara.view.web.curves import Curves
 from samara.view.web.frame import Frame
 from samara.view.web.gauges import gauges
+from samara.view.web.history import History, Recorded
+from samara.view.web.keys import Key, add_keys
 from samara.view.web.mesh import rgb
+from samara.view.web.pressed import Pressed
 from samara.view.web.pulse import Pulse
 from samara.view.web.requests import Requests
 from samara.view.web.scene import FIELD_OF_VIEW, Figure, Scene
 from samara.view.web.server import PORT, address_of, close_server, open_server
 
 MODES = ("follow", "onboard", "free")
-GAUGES_EVERY = 0.15  # [s] of the wall's clock: faster nobody reads
+GAUGES_EVERY, PLOTS_EVERY = 0.15, 0.25  # [s] of the wall's clock: faster nobody reads
 PARTS = {
     "path": "path flown",
     "reference": "reference",
@@ -34,7 +38,15 @@ PARTS = {
 class Page:
     """A page about some drones. Wishes of its visitors end in `requests`; `clients` counts who looks at it."""
 
-    def __init__(self, figures: Sequence[Figure], title: str, *, port: int = PORT, ground: float = 0.0) -> None:
+    def __init__(
+        self,
+        figures: Sequence[Figure],
+        title: str,
+        history: History | Recorded,
+        *,
+        port: int = PORT,
+        ground: float = 0.0,
+    ) -> None:
         self.server = open_server(port, title)
         self.requests = Requests()
         self.clients = 0
@@ -43,11 +55,13 @@ class Page:
         self.changed = True  # something other than the flight asks for a new picture
         self._counting, self._pulses = threading.Lock(), dict[int, Pulse]()
         self._looked: tuple[str, int] | None = None
-        self._gauged = 0.0
+        self._gauged, self._plotted = 0.0, 0.0
         self.server.gui.configure_theme(
             control_width="medium", show_logo=False, show_share_button=False, brand_color=rgb(COLOURS[0])
         )
         self.scene = Scene(self.server, figures, ground=ground)
+        self._history = history
+        self.pressed = Pressed(self.server.gui)
         self._count_clients()
 
     @property
@@ -97,11 +111,15 @@ class Page:
         with gui.add_folder("Camera"):
             whom = gui.add_dropdown("drone", names, visible=len(names) > 1)
             mode = gui.add_button_group("camera", MODES)
+            self.pressed.add("camera", mode)
 
         @whom.on_update
         async def _(event: Any) -> None:
             if event.target.value in names:
                 self.chosen, self.changed = names.index(event.target.value), True
+
+        self._whom: Any = whom
+        self._names = names
 
         @mode.on_click
         async def _(event: Any) -> None:
@@ -109,9 +127,31 @@ class Page:
                 self.mode, self.changed = event.target.value, True
 
     def add_instruments(self) -> None:
-        """What the drone's gauges show"""
-        with self.server.gui.add_folder("Instruments"):
-            self.instruments = self.server.gui.add_html("")
+        """What the drone's gauges show, and plots of the last seconds"""
+        gui = self.server.gui
+        tabs = gui.add_tab_group()
+        with tabs.add_tab("Plots"):
+            self.curves = Curves(gui, self.scene.figures[0].vehicle)
+        with tabs.add_tab("Instruments"):
+            self.instruments = gui.add_html("")
+
+    def add_keys(self, keys: Sequence[Key]) -> None:
+        """Keys of the camera and some more, and the list of them"""
+        every = [*keys, *(Key(str(k + 1), f"camera: {mode}", self._looker(mode)) for k, mode in enumerate(MODES))]
+        if len(self.scene.figures) > 1:
+            every.append(Key("N", "the next drone", self._look_at_next))
+        with self.server.gui.add_folder("Keys", expand_by_default=False):
+            add_keys(self.server.gui, every)
+
+    def _looker(self, mode: str) -> Callable[[], None]:
+        def look() -> None:
+            self.mode, self.changed = mode, True
+
+        return look
+
+    def _look_at_next(self) -> None:
+        self.chosen = (self.chosen + 1) % len(self._names)
+        self._whom.value, self.changed = self._names[self.chosen], True
 
     def add_parts(self) -> None:
         """What is drawn, and what its colours mean"""
@@ -149,13 +189,18 @@ class Page:
 
     def draw(self, frame: Frame, now: float, fresh: bool = False) -> None:
         """The frame, seen as chosen, and its instruments, which wait for their time unless `fresh`"""
-        self.scene.show_parts()
         self.scene.look(self.mode, frame, self.chosen)
+        self.scene.show_parts()
         self.scene.show(frame)
         self._aim(frame)
         if frame.close is not None and (fresh or now - self._gauged > GAUGES_EVERY):
             self._gauged = now
             self.instruments.content = gauges(frame.close)
+        if frame.close is not None and (fresh or now - self._plotted > PLOTS_EVERY):
+            self._plotted = now
+            times, values = self._history.of(frame.close_index, frame.time)
+            if len(times):
+                self.curves.show(times, values, len(frame.close.vehicle.rotors))
         for pulse in self._looking():
             pulse.sent()
 

@@ -19,6 +19,8 @@ from samara.view.style import COLOURS
 from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, frame_at
 from samara.view.web.gauges import log_html, status_html
+from samara.view.web.history import Recorded
+from samara.view.web.keys import Key
 from samara.view.web.page import Page
 from samara.view.web.requests import Request
 from samara.view.web.scene import FEW, Figure
@@ -30,6 +32,7 @@ SPEEDS = {"0.1×": 0.1, "0.25×": 0.25, "0.5×": 0.5, "1×": 1.0, "2×": 2.0, "5
 POINTS = 24_000  # of all paths together
 SLIDER_EVERY = 0.1  # [s] of the wall's clock
 SLIDER_STEP = 0.01  # [s]
+JUMP = 1.0  # [s]
 NOTHING_ASKED = replace(hover(ZERO), waypoints=())
 
 
@@ -38,6 +41,7 @@ class Shown(NamedTuple):
 
     time: float
     words: str
+    playing: bool
     fresh: bool
 
 
@@ -56,7 +60,7 @@ class Replay:
         figures = _figures(runs, list(names) or _run_names(runs))
         title = " and ".join(dict.fromkeys(run.scenario for run in runs))
         self._title = "; ".join(dict.fromkeys(run.metadata.get("description", "") or run.scenario for run in runs))
-        self.page = Page(figures, f"samara · {title}", port=port)
+        self.page = Page(figures, f"samara · {title}", Recorded(runs, 0.0), port=port)
         try:
             self._add_controls()
             self._drawer = Drawer(self._draw, self.page.is_ready)
@@ -98,6 +102,10 @@ class Replay:
             self.playing = True
         elif kind == "pause":
             self.playing = False
+        elif kind == "toggle":
+            self._serve(Request("pause" if self.playing else "play"))
+        elif kind == "jump":
+            self.time = min(max(self.time + value, 0.0), self.end)
         elif kind == "begin":
             self.time = 0.0
         elif kind == "speed":
@@ -115,7 +123,7 @@ class Replay:
 
     def _shown(self, fresh: bool) -> Shown:
         words = f"playing {self.speed:g}×" if self.playing else "at the end" if self.time >= self.end else "paused"
-        return Shown(self.time, words, fresh)
+        return Shown(self.time, words, self.playing, fresh)
 
     # The drawer's thread ---------------------------------------------------------------------------------------------
 
@@ -130,6 +138,7 @@ class Replay:
                 page.scene.add_solids(world_inside(self.runs[0].attachments))
                 self._drawn_static = True
             page.draw(frame, now, shown.fresh)
+            page.pressed.show({"clock": "Play" if shown.playing else "Pause", "camera": page.mode})
             self._status.content = status_html(self._title, shown.time, self.end, shown.words)
             if shown.fresh or now > self._slider_due:
                 self._slider_due = now + SLIDER_EVERY
@@ -154,6 +163,7 @@ class Replay:
                 "time [s]", 0.0, max(round(self.end, 2), SLIDER_STEP), SLIDER_STEP, 0.0, marks=marks or None
             )
             buttons = gui.add_button_group("clock", ("Play", "Pause", "To the start"))
+            self.page.pressed.add("clock", buttons)
             name = next((name for name, own in SPEEDS.items() if own == self.speed), f"{self.speed:g}×")
             speeds = SPEEDS | {name: self.speed}
             pace = gui.add_dropdown("speed", tuple(speeds), initial_value=name)
@@ -179,6 +189,14 @@ class Replay:
         with gui.add_folder("Log"):
             self._log = gui.add_html("")
         self.page.add_parts()
+        self.page.add_keys(
+            [
+                Key("space", "play, pause", lambda: wishes.put("toggle")),
+                Key("home", "to the start", lambda: wishes.put("begin")),
+                Key("J", f"back by {JUMP:g} s", lambda: wishes.put("jump", -JUMP)),
+                Key("L", f"on by {JUMP:g} s", lambda: wishes.put("jump", JUMP)),
+            ]
+        )
 
 
 def _tasks(runs: Sequence[Run]) -> list[Trajectory]:

@@ -1,0 +1,87 @@
+"""What the plots show: height, tilt, tracking error and rotor speeds over time, of a live flight or of recorded runs."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from samara.sim.run import Run, Track
+from samara.view.web.frame import most_rotors
+
+Array = np.ndarray[Any, Any]
+
+WINDOW = 20.0  # [s] of a live flight
+ROWS = 300
+HEIGHT, TILT, ERROR, FIRST_ROTOR = range(4)  # the columns
+
+
+def measured(p_W: Array, q_WB: Array, reference_W: Array, rotor_speed: Array, ground: float) -> Array:
+    """Height over the ground [m], angle between body z and the vertical [°], distance from the reference [m], rotor
+    speeds [rad/s], along the last axis"""
+    _, x, y, _ = np.moveaxis(q_WB, -1, 0)
+    tilt = np.degrees(np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0)))
+    error = np.linalg.norm(p_W - reference_W, axis=-1)
+    first = np.stack([p_W[..., 2] - ground, tilt, error], axis=-1)
+    return np.concatenate([first, rotor_speed], axis=-1)
+
+
+class History:
+    """The last seconds of a flight, of all its drones. The simulation's thread adds to it, the drawer's reads it."""
+
+    def __init__(self) -> None:
+        self._rows: deque[tuple[float, Array]] = deque()
+        self._using = threading.Lock()
+
+    def clear(self) -> None:
+        """Forgets everything"""
+        with self._using:
+            self._rows.clear()
+
+    def is_due(self, time: float) -> bool:
+        """Whether a moment at this time would be kept"""
+        return not self._rows or time >= self._rows[-1][0] + WINDOW / ROWS - 1e-9
+
+    def add(self, time: float, values: Array) -> None:
+        """One more moment, when it is due: (drones, columns) as `measured` has them"""
+        if not self.is_due(time):
+            return
+        with self._using:
+            self._rows.append((time, values))
+            while self._rows[0][0] < time - WINDOW:
+                self._rows.popleft()
+
+    def of(self, drone: int, until: float) -> tuple[Array, Array]:
+        """Times [s] and values (times, columns) of one drone"""
+        with self._using:
+            rows = list(self._rows)
+        return np.array([time for time, _ in rows]), np.array([values[drone] for _, values in rows])
+
+
+class Recorded:
+    """Whole flights, of all drones of some runs."""
+
+    def __init__(self, runs: Sequence[Run], ground: float) -> None:
+        tracks = [track for run in runs for track in run.tracks]
+        rotors = most_rotors([track.vehicle for track in tracks])
+        self._curves = [_curves(track, rotors, ground) for track in tracks]
+
+    def of(self, drone: int, until: float) -> tuple[Array, Array]:
+        """Times [s] and values (times, columns) of one drone, up to a time"""
+        times, values = self._curves[drone]
+        count = max(int(np.searchsorted(times, until, side="right")), 1)
+        return times[:count], values[:count]
+
+
+def _curves(track: Track, rotors: int, ground: float) -> tuple[Array, Array]:
+    rows = np.unique(np.linspace(0, len(track.time) - 1, ROWS).round().astype(int))
+    times, state = track.time[rows], track.tables["state"].rows[rows]
+    reference = state[:, :3]
+    if "reference" in track.tables and len(track.tables["reference"].times_us):
+        table = track.tables["reference"]
+        reference = np.stack([np.interp(times, table.times_us / 1e6, table.rows[:, k]) for k in range(3)], axis=1)
+    own = len(track.vehicle.rotors)
+    speeds = np.zeros((len(rows), rotors))
+    speeds[:, :own] = state[:, 13 : 13 + own]
+    return times, measured(state[:, :3], state[:, 6:10], reference, speeds, ground)
