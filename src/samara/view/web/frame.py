@@ -288,7 +288,6 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
             p_estimate[k], q_estimate[k], estimated = known[:3], known[6:10], True
         if "plan" in track.tables and len(track.tables["plan"].times_us):
             plans.append((np.array([k]), np.array(_held(track, "plan", time)).reshape(1, -1, 3)))
-    crashed = np.array([down for run in runs for down in _crashed(run, time)])
     return Frame(
         time,
         p_W,
@@ -296,21 +295,26 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
         speed,
         thrust,
         power,
-        crashed,
+        np.array([_stands(track, "crashed", time) for track in tracks]),
         reference_W,
         wind_W,
         (p_estimate, q_estimate) if estimated else None,
         _together(plans, n),
-        _recorded_close(tracks[chosen], time, bool(crashed[chosen])),
+        _recorded_close(tracks[chosen], time),
         chosen,
         cables,
     )
 
 
-def _crashed(run: Run, time: float) -> list[bool]:
-    """Whether each drone of a run has crashed by then"""
-    down = {name for at_us, name in run.crashes if at_us <= time * MICROSECONDS}
-    return [track.name in down for track in run.tracks]
+def _stands(track: Track, what: str, time: float) -> bool:
+    """Whether a drone has "landed" or "crashed" at a time [s], where its recording says so"""
+    said = track.status(what)
+    row = (
+        int(np.searchsorted(track.tables["status"].times_us, time * MICROSECONDS, side="right")) - 1
+        if len(said)
+        else -1
+    )
+    return row >= 0 and bool(said[row])
 
 
 def _row(times_us: Array, time: float) -> tuple[int, float]:
@@ -357,10 +361,10 @@ def _environment_fields(track: Track) -> list[str]:
     return [f for f in track.tables["environment"].fields if not f.startswith(("payload", "cells_left", CABLE_FIELD))]
 
 
-def _recorded_close(track: Track, time: float, crashed: bool) -> Close:
+def _recorded_close(track: Track, time: float) -> Close:
     row, share = _row(track.tables["state"].times_us, time)
     environment = _held(track, "environment", time)[: len(_environment_fields(track))]
-    known = ("state", "command", "reference", "estimate", "environment", "plan")
+    known = ("state", "command", "reference", "estimate", "environment", "plan", "status", "outputs", "excess")
     return Close(
         track.name,
         track.vehicle,
@@ -370,8 +374,8 @@ def _recorded_close(track: Track, time: float, crashed: bool) -> Close:
         Vec3(*_at(track, "reference", time)[:3].tolist()),
         "",
         track.controller,
-        False,
-        crashed,
+        _stands(track, "landed", time),
+        _stands(track, "crashed", time),
         {
             name: (table.fields, table.units, _held(track, name, time))
             for name, table in track.tables.items()

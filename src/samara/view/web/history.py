@@ -76,12 +76,8 @@ class Recorded:
 
 def _curves(track: Track, rotors: int, ground: float) -> tuple[Array, Array]:
     rows = np.unique(np.linspace(0, len(track.time) - 1, ROWS).round().astype(int))
-    times, state = track.time[rows], track.tables["state"].rows[rows]
-    reference = state[:, :3]
-    if "reference" in track.tables and len(track.tables["reference"].times_us):
-        table = track.tables["reference"]
-        reference = np.stack([np.interp(times, table.times_us / 1e6, table.rows[:, k]) for k in range(3)], axis=1)
-    own = len(track.vehicle.rotors)
     speeds = np.zeros((len(rows), rotors))
-    speeds[:, :own] = state[:, 13 : 13 + own]
-    return times, measured(state[:, :3], state[:, 6:10], reference, speeds, ground)
+    speeds[:, : len(track.vehicle.rotors)] = track.rotor_speed[rows]
+    p_W = track.position[rows]
+    reference_W = track.reference_position[rows] if "reference" in track.tables else p_W
+    return track.time[rows], measured(p_W, track.attitude[rows], reference_W, speeds, ground)
