@@ -31,8 +31,10 @@ print(
     f"{nearest:.3f} m from the middle of the ball of {radius} m; {np.linalg.norm(path[-1] - target):.3f} m from the target"
 )
 assert nearest > 0.9 * radius and np.linalg.norm(path[-1] - target) < 0.1
-figure, axes = plt.subplots()
-axes.add_patch(plt.Circle(ball[:2], radius, alpha=0.3))
-axes.plot(path[:, 0], path[:, 1])
-axes.set(aspect="equal", xlabel="x [m]", ylabel="y [m]", title="From above")
+figure, panels = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
+for axes, title, up in zip(panels, ("From above", "From the side: below the ball"), (1, 2), strict=True):
+    axes.add_patch(plt.Circle((ball[0], ball[up]), radius, alpha=0.3))
+    axes.plot(path[:, 0], path[:, up])
+    axes.plot(target[0], target[up], "x")
+    axes.set(aspect="equal", xlabel="x east [m]", ylabel=f"{'xyz'[up]} [m]", title=title)
 figure.savefig("obstacle.png")

@@ -1,5 +1,6 @@
 """What the plots show is true: each curve is computed by another road, and every subject of any number of drones is drawn."""
 
+import io
 import math
 from dataclasses import replace
 
@@ -16,8 +17,30 @@ from samara.sim.run import Run, Track
 from samara.sim.scenario import Scenario
 from samara.sim.wind import Constant
 from samara.view.measures import measures, rms, saturation
-from samara.view.plots import EVERY, FEW, Flight, available, figure_of, flights_of, panels_of, thinned
-from samara.view.signals import SUBJECTS, Signal, _spectrum, asked_attitude, estimate, limits_of, speed_limits, supply
+from samara.view.plots import (
+    EVERY,
+    FEW,
+    Flight,
+    Mark,
+    available,
+    figure_of,
+    flights_of,
+    framed,
+    panels_of,
+    span_of,
+    thinned,
+)
+from samara.view.signals import (
+    SUBJECTS,
+    Signal,
+    _spectrum,
+    asked_attitude,
+    estimate,
+    from_nearby,
+    limits_of,
+    speed_limits,
+    supply,
+)
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +201,6 @@ def test_every_subject_is_drawn_of_one_of_two_and_of_a_hundred(hover, circling, 
     assert "battery" in available(flights_of(circling))
     two = [Flight("one", hover.tracks[0]), Flight("two", circling.tracks[0])]
     assert len(swarm.tracks) == 100 > FEW
-    import matplotlib.pyplot as plt
-
     for flights in (flights_of(hover), two, flights_of(swarm)):
         for what in EVERY:
             figure = figure_of(what, flights)
@@ -187,7 +208,6 @@ def test_every_subject_is_drawn_of_one_of_two_and_of_a_hundred(hover, circling, 
             if figure is not None:
                 assert all("[" in axes.get_ylabel() for axes in figure.axes), what
                 assert figure.axes[-1].get_xlabel().endswith("]"), what
-                plt.close(figure)
 
 
 def test_a_hundred_drones_are_a_crowd_with_its_median(swarm):
@@ -209,13 +229,119 @@ def test_a_hundred_drones_are_a_crowd_with_its_median(swarm):
 
 
 def test_limits_and_what_was_asked_are_drawn(hover):
-    """Lines at 0 and 1 under the commands; the reference dashed under the position."""
-    commands = figure_of("motors", flights_of(hover)).axes[1]
-    levels = [line.get_ydata()[0] for line in commands.get_lines() if line.get_linestyle() == "-."]
-    assert sorted(levels) == [0.0, 1.0]
+    """Lines at 0 and 1 under the commands that come near them; the reference dashed under the position."""
+    for rows, limits in (
+        (np.linspace(0.05, 0.95, 8), [0.0, 1.0]),
+        (np.linspace(0.4, 0.95, 8), [1.0]),
+        (np.full(8, 0.5), []),
+    ):
+        told = replace(hover.tracks[0].tables["command"], times_us=np.array([0, 4000]), rows=rows.reshape(2, 4))
+        commands = figure_of("motors", flights_of(with_tables(hover, command=told))).axes[1]
+        levels = [line.get_ydata()[0] for line in commands.get_lines() if line.get_linestyle() == "-."]
+        assert sorted(levels) == limits
     drawn = figure_of("position", flights_of(hover)).axes[0].get_lines()
     asked = [line for line in drawn if line.is_dashed() and len(line.get_xdata())]
     assert np.array_equal(np.stack([line.get_ydata() for line in asked], axis=1), hover.reference_position)
+
+
+def moved(run: Run, p_W) -> Run:
+    """The run with other positions, (m, 3), or one for all."""
+    state = run.tracks[0].tables["state"]
+    rows = state.rows.copy()
+    rows[:, :3] = p_W
+    return with_tables(run, state=replace(state, rows=rows))
+
+
+def test_rounding_does_not_fill_a_panel(hover):
+    """A tilt of 1e-13° is a straight line in a panel of a degree, and no factor is written over the title."""
+    figure = figure_of("attitude", flights_of(hover))
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        assert high - low >= 1.0
+    figure.savefig(io.BytesIO(), format="png")
+    assert [axes.yaxis.get_offset_text().get_text() for axes in figure.axes] == ["", ""]
+    noisy = Signal("Height", "m", ("z",), np.arange(3.0), np.array([[5.0], [5.0 + 1e-13], [5.0]]))
+    assert span_of([noisy]) == pytest.approx((5.0 - 0.54 * 0.02, 5.0 + 0.54 * 0.02))
+    assert span_of([noisy._replace(values=np.full((3, 1), np.nan))]) is None
+
+
+def test_a_drone_that_stays_is_drawn_by_how_far_it_is_off(hover):
+    """p − p_reference in millimetres instead of three straight lines; one that goes is drawn where it is."""
+    state = hover.tracks[0].tables["reference"]
+    rows = state.rows.copy()
+    rows[:, [state.fields.index(f"p_W.{axis}") for axis in "xyz"]] = (1.0, 2.0, 5.0)
+    own = moved(with_tables(hover, reference=replace(state, rows=rows)), (1.004, 2.0, 4.999))
+    panel = panels_of("position", flights_of(own))[0]
+    signal = panel.signals[0][1]
+    assert (panel.title, signal.unit) == ("Position off (1, 2, 5) m", "mm")
+    assert signal.values == pytest.approx(np.tile((4.0, 0.0, -1.0), (len(rows), 1)))
+    assert panels_of("position", flights_of(hover))[0].title == "Position"
+
+
+def test_spinning_up_does_not_squeeze_the_flight(hover):
+    """Motors start from rest on the ground; the panel of their speeds is made for the flight."""
+    axes = figure_of("motors", flights_of(hover)).axes[0]
+    flown = hover.rotor_speed[hover.in_the_air]
+    low, high = axes.get_ylim()
+    assert hover.rotor_speed.min() < low < flown.min() and flown.max() < high
+    assert np.ptp(flown) > 0.85 * (high - low) or high - low == pytest.approx(1.08 * 20.0)
+
+
+def test_a_constant_yaw_leaves_no_empty_band(hover):
+    """90° beside a roll and a pitch of a few degrees: drawn from its middle, and its name says so."""
+    time = np.linspace(0.0, 1.0, 50)
+    angles = np.stack([5.0 * np.sin(time), 3.0 * time, 90.0 + 0.2 * time], axis=1)
+    own = from_nearby(Signal("Attitude", "°", ("roll", "pitch", "yaw"), time, angles, (time, angles)), 2)
+    assert own.names == ("roll", "pitch", "yaw − 90.1°")
+    assert np.abs(own.values).max() < 6.0 and np.array_equal(own.values, own.asked[1])
+    turning = Signal("Attitude", "°", ("roll", "pitch", "yaw"), time, np.column_stack([angles[:, :2], 90.0 * time]))
+    assert from_nearby(turning, 2) is turning
+
+
+def test_words_about_events_are_off_the_curves(hover):
+    """Numbers on the edge of the first panel, the words below all panels; events at one time share a number."""
+    marks = [Mark(1, 1.0, "gust"), Mark(2, 1.01, "fail motor 1"), Mark(4, 2.0, "a word $ without end " * 20)]
+    figure = figure_of("position", flights_of(hover), marks)
+    first, *others = figure.axes
+    numbers = [text for text in first.texts if text.get_text()[0].isdigit()]
+    assert [(text.get_text(), text.get_position()) for text in numbers] == [("1–2", (1.0, 0.0)), ("4", (2.0, 0.0))]
+    assert not [text for axes in others for text in axes.texts]
+    words = [text for text in figure.texts if "gust" in text.get_text() or "word" in text.get_text()]
+    lowest = min(axes.get_position().y0 for axes in figure.axes)
+    assert words and all(text.get_position()[1] < lowest for text in words)
+    assert "1: gust, 1.00 s     2: fail motor 1, 1.01 s" in [text.get_text() for text in figure.texts]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ground"),
+    [
+        ((0, 0, 0.1), (10, 4, 12), True),
+        ((-0.05, -0.05, 4.95), (0.05, 0.05, 5.05), False),
+        ((0, 0, 20), (8, 8, 22), False),
+    ],
+)
+def test_paths_fill_their_box(low, high, ground):
+    """All of the path is inside and takes most of the longest side; the ground is the floor where it is near."""
+    low, high = np.array(low, dtype=float), np.array(high, dtype=float)
+    ends = framed([np.linspace(low, high, 20)])
+    assert (ends[0] <= low).all() and (high <= ends[1]).all()
+    assert bool(ends[0][2] == 0.0) is ground
+    assert (ends[1] - ends[0]).max() <= max(1.15 * (high - low).max(), 0.2)
+
+
+def test_a_figure_is_shown_in_a_notebook_and_leaves_pyplot_alone(hover):
+    """It is a picture by itself; the program's backend, settings and open figures stay what they were."""
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    before = matplotlib.get_backend(), plt.get_fignums(), matplotlib.rcParams["axes.titlesize"]
+    matplotlib.use("svg")
+    try:
+        shown = hover.plot("rates")._repr_png_()
+        assert shown.startswith(b"\x89PNG") and matplotlib.get_backend() == "svg"
+    finally:
+        matplotlib.use(before[0])
+    assert (matplotlib.get_backend(), plt.get_fignums(), matplotlib.rcParams["axes.titlesize"]) == before
 
 
 def test_plot_by_name_and_to_files(hover, tmp_path):

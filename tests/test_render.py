@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from samara.view.render import (
     render,
     strobe,
     turned,
+    usual_film,
     way_of,
 )
 from samara.view.shape import Disc, parts_of
@@ -281,6 +283,18 @@ def test_a_film_that_cannot_be_is_refused(film, sentence, run, tmp_path):
     with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
         render(run, tmp_path / "f.gif", film)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gif_of_any_flight_is_small_unless_told(run):
+    """10 small frames a second, at most a few hundred of them: a longer flight is shown faster. Other films as they were."""
+    long = replace(run.tracks[0].tables["state"], times_us=np.linspace(0, 95e6, len(run.time)).astype(int))
+    hour = replace(run, tracks=(replace(run.tracks[0], tables={**run.tracks[0].tables, "state": long}),))
+    for own, speed in ((run, 1.0), (hour, 5.0)):
+        film = usual_film(own, "f.gif")
+        assert (film.fps, film.size, film.speed) == (10.0, (480, 360), speed)
+        assert len(frame_times(own, film)) <= 201
+    assert usual_film(hour, "f.gif", speed=1.0, fps=5.0)[:3] == (5.0, (480, 360), 1.0)
+    assert usual_film(hour, "f.mp4") == Film(camera="chase") and usual_film(hour, "f.png").camera == "fixed"
 
 
 def test_samara_render(run, monkeypatch, capsys, tmp_path):

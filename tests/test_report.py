@@ -1,9 +1,13 @@
 """The report: complete in one file, harmless whatever a name says, and its numbers are those of the flight."""
 
+import base64
+import hashlib
+import json
 import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +31,7 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
         self.open: list[str] = []
+        self.scripts: list[str] = []
         self.feed(text)
         self.close()
 
@@ -39,7 +44,10 @@ class Page(HTMLParser):
         assert self.open.pop() == tag  # every element is closed, in order
 
     def handle_data(self, data):
-        self.text.append(data)
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+        else:
+            self.text.append(data)
 
     def said(self) -> str:
         return " ".join(" ".join(self.text).split())
@@ -81,33 +89,43 @@ def test_text_is_escaped_where_it_is_put_in():
 
 
 def require_alone(page: Page) -> None:
-    """No script, nothing fetched: pictures are inside, and the page forbids all else itself."""
+    """Nothing fetched, pictures inside; of scripts only our own, which the page's policy knows by its hash, and data."""
     names = {name for name, _ in page.elements}
-    assert not names & {"script", "link", "iframe", "object", "embed", "base", "form", "audio", "video"}
+    assert not names & {"link", "iframe", "object", "embed", "base", "form", "audio", "video"}
     for name, attributes in page.elements:
         assert not [key for key in attributes if key.startswith("on")], (name, attributes)
         for key in ("src", "href", "srcset", "data", "action", "background"):
             assert attributes.get(key, "data:image/png;base64,").startswith("data:image/png;base64,"), (name, key)
+    assert [own for name, own in page.elements if name == "script"] == [
+        {"type": "application/json", "id": "chart-data"},
+        {},
+    ]
+    digest = base64.b64encode(hashlib.sha256(page.scripts[1].encode()).digest()).decode()
     policy = [own["content"] for name, own in page.elements if own.get("http-equiv") == "Content-Security-Policy"]
-    assert policy == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+    assert policy == [f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"]
+    assert page.scripts[1] == (Path(samara.__file__).parent / "view" / "charts.js").read_text(encoding="utf-8")
     assert page.open == []
 
 
 def test_a_report_needs_nothing_else(written):
     page = Page(written)
     require_alone(page)
-    assert sum(name == "img" for name, _ in page.elements) >= 6
+    assert len(written) < 4_000_000
+    charts = json.loads(page.scripts[0])["charts"]
+    boxes = [own["data-chart"] for _, own in page.elements if "data-chart" in own]
+    assert boxes == [str(k) for k in range(len(charts))] and len(boxes) >= 6
     assert "url(" not in written and "@import" not in written
     for heading in ("How it went", "What was expected", "What was flown", "What happened", "Plots", "Fly it again"):
         assert heading in page.said()
 
 
 def test_names_that_are_html_stay_names(files, tmp_path, monkeypatch):
-    """A drone, a description, a line of log that would run if they could; the dollars would be a formula without end."""
+    """A drone, a description, a line of log that would run if they could, or end the data of the charts; the dollars would be
+    a formula without end."""
     monkeypatch.setattr("samara.view.report.SUBJECTS", ("top",))  # names are drawn there too
     monkeypatch.setattr("samara.view.report.OVERLAID", ("top",))
     run = load_run(files[0])
-    evil = "<script>alert(1)</script><img src=x onerror=alert(2)> $\\frac$"
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)> <!-- $\\frac$"
     craft = replace(run.vehicle, structure=replace(run.vehicle.structure, name=evil, description=evil))
     named = replace(
         run,

@@ -60,9 +60,14 @@ def render(
     out: Annotated[Path, typer.Option("--out", "-o", help="A film, .mp4 or .gif, or a picture, .png.")] = Path(
         "flight.gif"
     ),
-    fps: Annotated[float, typer.Option("--fps", help="Frames a second.")] = 30.0,
-    size: Annotated[str, typer.Option("--size", help="Width and height in pixels.")] = "960x720",
-    speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast as the clock.")] = 1.0,
+    fps: Annotated[float | None, typer.Option("--fps", help="Frames a second; 30, of a GIF 10.")] = None,
+    size: Annotated[
+        str | None, typer.Option("--size", help="Width and height in pixels; 960x720, of a GIF 480x360.")
+    ] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option("--speed", help="2 is twice as fast as the clock; 1, of a GIF as much as keeps it under 5 MB."),
+    ] = None,
     camera: Annotated[
         str | None,
         typer.Option("--camera", help="chase, fixed, top or onboard; chase, for a picture or many drones fixed."),
@@ -77,12 +82,20 @@ def render(
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from samara.sim.run import load_run
-    from samara.view.render import Film
     from samara.view.render import render as film_it
+    from samara.view.render import usual_film
 
     own = load_run(run)
-    kind = camera or ("fixed" if len(own.tracks) > 1 or out.suffix.lower() == ".png" else "chase")
-    film = Film(fps, pixels(size), speed, kind, drone, start, math.inf if stop is None else stop)
+    told = {
+        "fps": fps,
+        "size": pixels(size) if size is not None else None,
+        "speed": speed,
+        "camera": camera,
+        "drone": drone,
+        "start": start,
+        "stop": math.inf if stop is None else stop,
+    }
+    film = usual_film(own, out, **{name: value for name, value in told.items() if value is not None})
     columns = (TextColumn("rendering"), BarColumn(), TextColumn("{task.completed:.0f} frames"), TimeRemainingColumn())
     with Progress(*columns, console=console(), transient=True) as bar:
         task = bar.add_task("rendering", total=None)

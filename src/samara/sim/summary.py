@@ -90,8 +90,13 @@ def told(value: Any, unit: str) -> str:
 
 def length(value: float) -> str:
     """In the unit that leaves a few digits before the point: 1.25 mm, 12.5 cm, 1.25 m, 12.5 km"""
-    factor, unit = next((factor, unit) for below, factor, unit in LENGTHS if not abs(value) >= below)
+    factor, unit = length_unit(value)
     return f"{factor * value:.2f} {unit}"
+
+
+def length_unit(value: float) -> tuple[float, str]:
+    """How many of a unit a metre is, and its name: that of a length so large  [m]"""
+    return next((factor, unit) for below, factor, unit in LENGTHS if not abs(value) >= below)
 
 
 def rms(values: Any) -> float:

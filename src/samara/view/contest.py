@@ -53,4 +53,3 @@ def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None
         figure.suptitle(plain(title), fontweight="bold", color=INK)
         with written_whole(path) as temporary:
             figure.savefig(temporary, format="png")
-        plt.close(figure)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, Polygon
 from matplotlib.path import Path as Outline
 
@@ -70,13 +71,12 @@ def draw_numberings(frames: Sequence[str], path: str | Path, columns: int) -> No
         for axes, (frame, title, numbering) in zip(np.ravel(grid), panels, strict=True):
             numbering_panel(axes, frame, title, numbering)
         handles = [
-            plt.Line2D([], [], marker="o", linestyle="", markersize=9, color=_SPIN_COLOURS[spin], label=label)
+            Line2D([], [], marker="o", linestyle="", markersize=9, color=_SPIN_COLOURS[spin], label=label)
             for spin, label in ((CCW, "counter-clockwise, seen from above"), (-CCW, "clockwise"))
         ]
-        handles.append(plt.Line2D([], [], marker="^", linestyle="", markersize=9, color=INK, label="forward"))
+        handles.append(Line2D([], [], marker="^", linestyle="", markersize=9, color=INK, label="forward"))
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
         _save(figure, path, described(frames))
-        plt.close(figure)
 
 
 def numbering_panel(axes: Any, frame: str, title: str, numbering: Numbering) -> None:
@@ -212,7 +212,6 @@ def draw_frames(path: str | Path) -> None:
             axes.set(xlim=(-4.1, 3.1), ylim=(-2.15, 2.9), aspect="equal")
             axes.axis("off")
         _save(figure, path, "World and body axes: ENU with FLU, NED with FRD, both at the attitude q = 1")
-        plt.close(figure)
 
 
 def _draw_ground(axes: Any, right: Any, up: Any) -> None:
@@ -293,7 +292,6 @@ def draw_angles(path: str | Path) -> None:
                 -2.15, 0.0, own.title, rotation=90, ha="center", va="center", fontsize=11, fontweight="bold"
             )
         _save(figure, path, "Positive roll, pitch and yaw in ENU with FLU and in NED with FRD")
-        plt.close(figure)
 
 
 if __name__ == "__main__":

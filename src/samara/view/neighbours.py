@@ -149,7 +149,6 @@ def _forces(axes: Any, table: Any) -> None:
 def _save(figure: Any, path: str | Path, plt: Any) -> None:
     with written_whole(path) as unfinished:
         figure.savefig(unfinished, format="png")
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 
 from samara.algebra import Vec3
 from samara.physics.atmosphere import STANDARD_GRAVITY
@@ -205,7 +207,7 @@ def _trajectory_figure(trajectory: Trajectory) -> Any:
     speed = np.linalg.norm(v, axis=1)
     with samara_style() as plt:
         figure = plt.figure(figsize=(5.2, 3.9))
-        scale = plt.matplotlib.cm.ScalarMappable(plt.Normalize(0.0, max(float(speed.max()), 1e-3)), "viridis_r")
+        scale = ScalarMappable(Normalize(0.0, max(float(speed.max()), 1e-3)), "viridis_r")
         axes = figure.add_axes((0.0, 0.02, 0.82, 0.96), projection="3d")
         draw_trajectory(axes, p, scale.to_rgba(speed), trajectory)
         figure.colorbar(scale, cax=figure.add_axes((0.86, 0.2, 0.025, 0.6)), label="speed [m/s]")

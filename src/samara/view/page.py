@@ -59,13 +59,12 @@ def table(headings: Sequence[Any], rows: Iterable[Sequence[Any]], class_: str | 
 
 
 def picture(figure: Any, alternative: str, dpi: float = 110.0) -> Html:
-    """A Matplotlib figure as a PNG inside the page; the figure is closed"""
+    """A Matplotlib figure as a PNG inside the page"""
     from samara.view.style import samara_style
 
     data = io.BytesIO()
-    with samara_style() as plt:
+    with samara_style():
         figure.savefig(data, format="png", dpi=dpi)
-        plt.close(figure)
     return image(data.getvalue(), alternative)
 
 
@@ -74,21 +73,28 @@ def image(data: bytes, alternative: str) -> Html:
     return element("img", src=f"data:image/png;base64,{base64.b64encode(data).decode()}", alt=alternative)
 
 
-def page(title: str, *body: Any) -> str:
-    """The whole document: style inside, no script, nothing fetched"""
+def page(title: str, *body: Any, script: str = "", script_hash: str = "") -> str:
+    """The whole document: style inside, nothing fetched; no script runs but the one given, known by its hash"""
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element(
+            "meta",
+            http_equiv="Content-Security-Policy",
+            content=f"{POLICY}; script-src '{script_hash}'" if script else POLICY,
+        ),
         element("title", title),
         element("style", Html(STYLE)),
     )
-    return "<!DOCTYPE html>\n" + element("html", head, element("body", element("main", *body)), lang="en") + "\n"
+    program = element("script", Html(script)) if script else None
+    return (
+        "<!DOCTYPE html>\n" + element("html", head, element("body", element("main", *body), program), lang="en") + "\n"
+    )
 
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-"""A browser runs and fetches nothing, whatever a name in the page says."""
+"""A browser fetches nothing and runs nothing that a name in the page says."""
 
 STYLE = f"""
 :root {{ color-scheme: light dark; --ink: {INK}; --faint: #66727d; --line: #d9dee3; --paper: #ffffff; --card: #f5f7f9;
@@ -115,9 +121,27 @@ thead th {{ font-weight: 600; }}
 .card td {{ text-align: right; padding-right: 0; }}
 .card svg {{ margin: 0 auto 8px; }}
 img {{ display: block; max-width: 100%; height: auto; background: #ffffff; border-radius: 10px; margin: 0 auto; }}
-figure {{ margin: 12px 0; background: #ffffff; border-radius: 10px; border: 1px solid var(--line); padding: 6px; }}
+figure {{ margin: 12px 0; background: var(--paper); border-radius: 10px; border: 1px solid var(--line); padding: 6px; }}
 .pair {{ columns: 2 440px; column-gap: 12px; }}
 .pair figure {{ margin: 0 0 12px; break-inside: avoid; }}
+.chart {{ position: relative; }}
+.chart + .chart {{ margin-top: 8px; }}
+.chart-head {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: 2px 10px; padding: 2px 12px 0 6px;
+  font-size: 13px; }}
+.chart-names {{ margin-left: auto; display: flex; flex-wrap: wrap; gap: 0 10px; }}
+.chart button {{ font: inherit; font-size: 12px; color: var(--ink); background: none; border: 0; padding: 0 2px;
+  cursor: pointer; }}
+.chart-names button::before {{ content: ""; display: inline-block; width: 14px; height: 3px; margin-right: 5px;
+  vertical-align: middle; background: var(--own); }}
+.chart-names button[aria-pressed="false"] {{ opacity: 0.4; text-decoration: line-through; }}
+.chart .chart-reset {{ color: var(--blue); text-decoration: underline; }}
+.chart .chart-reset[hidden] {{ display: none; }}
+canvas {{ display: block; width: 100%; height: 190px; cursor: crosshair; touch-action: pan-y; }}
+canvas.chart-map {{ height: 380px; }}
+.chart-note {{ position: absolute; top: 34px; right: 14px; pointer-events: none; background: var(--card); border-radius: 6px;
+  padding: 0 8px; font-size: 12px; line-height: 1.45; opacity: 0.95; font-variant-numeric: tabular-nums; }}
+.chart-note.left {{ right: auto; left: 66px; }}
+.chart-note div {{ border-left: 3px solid transparent; padding-left: 6px; }}
 .badge {{ display: inline-block; border-radius: 999px; padding: 1px 11px; font-size: 13px; font-weight: 600;
   border: 1px solid currentColor; margin: 0 6px 6px 0; }}
 .good {{ color: var(--good); }}

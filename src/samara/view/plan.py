@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 
 from samara.files import written_whole
 from samara.physics.multirotor import Vehicle
@@ -25,7 +27,7 @@ def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: st
         figure = plt.figure(figsize=(12.0, 6.4), layout="constrained")
         grid = figure.add_gridspec(2, 2, width_ratios=(1.15, 1.0), height_ratios=(1.0, 1.7))
         space = figure.add_subplot(grid[:, 0], projection="3d")
-        scale = plt.matplotlib.cm.ScalarMappable(plt.Normalize(0.0, float(speed.max())), "viridis_r")
+        scale = ScalarMappable(Normalize(0.0, float(speed.max())), "viridis_r")
         _draw_space(space, np.stack(reference.p_W, axis=1), scale.to_rgba(speed), trajectory)
         figure.colorbar(scale, ax=space, label="speed [m/s]", shrink=0.5, pad=0.1)
         pace, bars = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
@@ -44,7 +46,6 @@ def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: st
         )
         with written_whole(path) as temporary:
             figure.savefig(temporary, format="png")
-        plt.close(figure)
 
 
 def _draw_space(axes: Any, p: Any, colours: Any, trajectory: Trajectory) -> None:

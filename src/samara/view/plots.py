@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from samara.algebra import Quat, Vec3, rotate
 from samara.files import written_whole
 from samara.obstacles import HeightMap
 from samara.sim.run import Run, Track
 from samara.sim.world import World, world_inside
-from samara.view.signals import RECORDED, ROUGHLY, SUBJECTS, Signal
+from samara.view.signals import RECORDED, ROUGHLY, SEVERAL, SUBJECTS, Signal, hardly_moves, in_handy_unit, position_off
 from samara.view.solids import CONTOUR, drawn, outline
-from samara.view.style import COLOURS, DASHES, INK, plain, samara_style
+from samara.view.style import COLOURS, DASHES, INK, PAPER, plain, samara_style
 
 PICTURES = ("path", "top")
 EVERY = (*SUBJECTS, *PICTURES)
@@ -25,9 +27,15 @@ FORMATS = ("png", "svg", "pdf")
 
 FEW = 8  # more drones than this are drawn as a crowd: thin lines, the median, and the one farthest from it
 FRAMES = 14  # body frames drawn along a path
-LABEL = 26  # letters of an event's name that fit beside its line
-LABELS = 8  # names of events that fit beside each other
-CLOSEST = 0.02  # of the axis: names of events nearer than this would overlap
+LABELS = 12  # events that are named under the panels
+CLOSEST = 0.03  # of the axis: events nearer than this share a number
+LETTERS = 15.5  # of an event's name in an inch
+LEAST_SPAN = {"m": 0.02, "cm": 0.1, "mm": 1.0, "m/s": 0.05, "°": 1.0, "°/s": 2.0, "rad/s": 20.0, "1": 0.02} | {
+    "V": 0.1, "A": 0.5, "%": 1.0, "N": 0.01, "N m": 1e-4
+}  # fmt: skip
+"""A panel shows at least so much of a unit: what is smaller is rounding, and looks like a straight line."""
+NEAR_LIMIT = 0.15  # of the range of a motor: a limit is in the picture when a curve comes so near
+SMALLEST_BOX = 0.2  # [m]: the frame of a path that hardly leaves its place
 POINTS = 4000  # of a curve: more than a picture shows
 WIDTH, ROW, PAIR = 10.0, 2.2, 1.75  # [in] of a figure, of a panel, and of one among several for many drones
 LEFT, RIGHT, TOP, GAP, BOTTOM = 0.78, 0.15, 0.75, 0.42, 0.5  # [in] around and between panels
@@ -41,8 +49,9 @@ class Flight(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Something that happened, at a time [s]."""
+    """Something that happened, at a time [s], and its number in the flight's log."""
 
+    number: int
     time: float
     text: str
 
@@ -62,7 +71,11 @@ def flights_of(run: Run) -> list[Flight]:
 def marks_of(run: Run) -> list[Mark]:
     """What happened on the way"""
     end = float(run.tracks[0].time[-1])
-    return [Mark(line.time_us / 1e6, line.message) for line in run.logs if 0.0 < line.time_us / 1e6 < end]
+    return [
+        Mark(number, line.time_us / 1e6, line.message)
+        for number, line in enumerate(run.logs, start=1)
+        if 0.0 < line.time_us / 1e6 < end
+    ]
 
 
 def available(flights: Sequence[Flight]) -> list[str]:
@@ -94,13 +107,12 @@ def draw_all(run: Run, folder: str | Path, what: Sequence[str] = ()) -> list[Pat
 
 
 def save(figure: Any, path: str | Path) -> Path:
-    """The figure as a file of the kind its name says; closed afterwards"""
+    """The figure as a file of the kind its name says"""
     kind = Path(path).suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise ValueError(f"{path}: a picture is written as {', '.join('.' + own for own in FORMATS)}")
-    with samara_style() as plt, written_whole(path) as temporary:
+    with samara_style(), written_whole(path) as temporary:
         figure.savefig(temporary, format=kind)
-        plt.close(figure)
     return Path(path)
 
 
@@ -117,7 +129,7 @@ def figure_of(
     with samara_style() as plt:
         if what == "path":
             figure = plt.figure(figsize=(0.8 * width, 0.7 * width))
-            draw_paths(figure.add_axes((0.02, 0.03, 0.9, 0.88), projection="3d"), flights)
+            draw_paths(figure, (0.02, 0.03, 0.94, 0.9), flights)
         elif what == "top":
             figure = plt.figure(figsize=(width, 0.66 * width))
             draw_top(figure.add_axes((LEFT / width, 0.09, 1.0 - (LEFT + 1.35) / width, 0.8)), flights, world)
@@ -140,11 +152,15 @@ def panels_of(what: str, flights: Sequence[Flight]) -> list[Panel]:
     """One flight: a panel for each signal with all its curves. Several: a panel for each curve with all the flights."""
     if len(flights) == 1:
         label, track = flights[0]
-        return [Panel(own.title, ((label, own),)) for own in SUBJECTS[what](track)]
+        signals = SUBJECTS[what](track)
+        if what == "position":
+            moved, error = signals
+            signals = [position_off(track) if hardly_moves(track) else moved, in_handy_unit(error)]
+        return [Panel(own.title, ((label, own),)) for own in signals]
     panels: dict[str, list[tuple[str, Signal]]] = {}
-    signals = (SUBJECTS if len(flights) <= FEW else ROUGHLY)[what]
+    subject = (SEVERAL if len(flights) <= FEW else ROUGHLY)[what]
     for label, track in flights:
-        for signal in signals(track):
+        for signal in subject(track):
             for own in signal.components():
                 panels.setdefault(own.title, []).append((label, own))
     return [Panel(title, tuple(own)) for title, own in panels.items()]
@@ -155,31 +171,33 @@ def _stacked(plt: Any, panels: Sequence[Panel], marks: Sequence[Mark], over: str
     names = list(dict.fromkeys(label for panel in panels for label, _ in panel.signals))
     legend = 0.3 if 1 < len(names) <= FEW else 0.0
     row = ROW if len(panels) <= 3 else PAIR
-    height = TOP + legend + len(panels) * row + (len(panels) - 1) * GAP + BOTTOM
+    words = event_words(marks, width - LEFT - RIGHT) if over == "time" else []
+    below = BOTTOM + 0.16 * len(words)
+    height = TOP + legend + len(panels) * row + (len(panels) - 1) * GAP + below
     figure = plt.figure(figsize=(width, height))
+    times = [end for panel in panels for _, own in panel.signals for end in (own.time[0], own.time[-1])]
+    ends = float(min(times)), float(max(max(times), min(times) + 1e-3))
     first = None
     for k, panel in enumerate(panels):
-        bottom = BOTTOM + (len(panels) - 1 - k) * (row + GAP)
+        bottom = below + (len(panels) - 1 - k) * (row + GAP)
         place = (LEFT / width, bottom / height, 1.0 - (LEFT + RIGHT) / width, row / height)
         axes = figure.add_axes(place, sharex=first)
         first = first or axes
-        draw_panel(axes, panel, names)
+        draw_panel(axes, panel, names, framed=over == "time")
         if over == "time":
-            mark_events(axes, marks, named=k == 0)
+            mark_events(axes, marks, ends, named=k == 0)
         else:
             axes.set(xscale="log", yscale="log")
-            axes.yaxis.set_minor_formatter(plt.NullFormatter())
+            axes.yaxis.set_minor_formatter(NullFormatter())
         if k < len(panels) - 1:
             axes.tick_params(labelbottom=False)
         else:
             axes.set_xlabel("time [s]" if over == "time" else "frequency [Hz]")
     assert first is not None
-    ends = [end for panel in panels for _, own in panel.signals for end in (own.time[0], own.time[-1])]
-    first.set_xlim(min(ends), max(max(ends), min(ends) + 1e-3))
+    first.set_xlim(*ends)
+    write_events(figure, words, LEFT / width, 0.06 / height, 0.16 / height)
     if legend:
-        handles = [
-            plt.Line2D([], [], color=COLOURS[k], label=plain(name), linewidth=2.0) for k, name in enumerate(names)
-        ]
+        handles = [Line2D([], [], color=COLOURS[k], label=plain(name), linewidth=2.0) for k, name in enumerate(names)]
         figure.legend(
             handles=handles,
             loc="upper left",
@@ -189,7 +207,7 @@ def _stacked(plt: Any, panels: Sequence[Panel], marks: Sequence[Mark], over: str
     return figure
 
 
-def draw_panel(axes: Any, panel: Panel, names: Sequence[str]) -> None:
+def draw_panel(axes: Any, panel: Panel, names: Sequence[str], *, framed: bool = True) -> None:
     """The curves of one flight in the colours of their components, or of several flights in their own"""
     signals = panel.signals
     axes.set_title(panel.title, y=1.0)  # a place of its own: finding one takes a third of the drawing
@@ -203,7 +221,32 @@ def draw_panel(axes: Any, panel: Panel, names: Sequence[str]) -> None:
             _draw_around(axes, own, 0, colour)
     else:
         _draw_crowd(axes, signals)
-    _draw_limits(axes, [own for _, own in signals])
+    own_signals = [own for _, own in signals]
+    ends = span_of(own_signals)
+    if framed and ends is not None:
+        axes.set_ylim(*ends)
+        _draw_limits(axes, own_signals, ends)
+
+
+def span_of(signals: Sequence[Signal]) -> tuple[float, float] | None:
+    """The least and the largest of all curves with a margin, and no less between them than a reader should see"""
+    shown = []
+    for own in signals:
+        shown.append(own.values if own.weighed is None else own.values[own.weighed])
+        shown += [] if own.asked is None else [own.asked[1]]
+        shown += [] if own.band is None else [own.band, -own.band]
+    finite = [own[np.isfinite(own)] for own in shown]
+    if not any(own.size for own in finite):
+        return None
+    low = min(float(own.min()) for own in finite if own.size)
+    high = max(float(own.max()) for own in finite if own.size)
+    for limits in {own.limits for own in signals if own.limits is not None}:
+        near = NEAR_LIMIT * (limits.high - limits.low)
+        low = min(low, limits.low) if low - limits.low < near else low
+        high = max(high, limits.high) if limits.high - high < near else high
+    least = max(LEAST_SPAN.get(signals[0].unit, 0.0), 1e-9 * max(abs(low), abs(high)), 1e-12)
+    middle, half = 0.5 * (low + high), 0.5 * max(high - low, least)
+    return middle - 1.08 * half, middle + 1.08 * half
 
 
 def _draw_components(axes: Any, own: Signal) -> None:
@@ -236,8 +279,11 @@ def _draw_crowd(axes: Any, signals: Sequence[tuple[str, Signal]]) -> None:
     """Every drone a thin line, the median of all, and by name the drone that is ever farthest from it"""
     time = signals[0][1].time
     values = np.stack([np.interp(time, own.time, own.values[:, 0]) for _, own in signals])
-    middle = np.median(values, axis=0)
-    worst = int(np.abs(values - middle).max(axis=1).argmax())
+    known = np.isfinite(values).any(axis=0)
+    if not known.any():
+        return
+    time, values = time[known], values[:, known]
+    middle, worst = crowd_of(values)
     for own in values:
         axes.plot(*thinned(time, own), color=COLOURS[0], alpha=max(0.08, min(0.5, 8.0 / len(values))), linewidth=0.7)
     axes.plot(
@@ -247,9 +293,17 @@ def _draw_crowd(axes: Any, signals: Sequence[tuple[str, Signal]]) -> None:
     legend_above(axes, 2)
 
 
-def _draw_limits(axes: Any, signals: Sequence[Signal]) -> None:
-    """Lines at the least and the most the motors can do"""
+def crowd_of(values: Any) -> tuple[Any, int]:
+    """The median over all rows, and the row that is ever farthest from it; some value of every column is known"""
+    middle = np.nanmedian(values, axis=0)
+    return middle, int(np.nan_to_num(np.abs(values - middle)).max(axis=1).argmax())
+
+
+def _draw_limits(axes: Any, signals: Sequence[Signal], ends: tuple[float, float]) -> None:
+    """Lines at the least and the most the motors can do, where they are in the picture"""
     for name, value in sorted({own for signal in signals if signal.limits for own in signal.limits._asdict().items()}):
+        if not ends[0] <= value <= ends[1]:
+            continue
         axes.axhline(value, color=INK, linestyle="-.", linewidth=0.9, alpha=0.8)
         below = name == "high"
         axes.annotate(
@@ -265,9 +319,9 @@ def _draw_limits(axes: Any, signals: Sequence[Signal]) -> None:
         )
 
 
-def thinned(time: Any, values: Any) -> tuple[Any, Any]:
+def thinned(time: Any, values: Any, points: int = POINTS) -> tuple[Any, Any]:
     """Of a long curve the least and the largest value of each piece, in their order: nothing that sticks out is lost"""
-    size = 2 * (len(values) // POINTS)
+    size = 2 * (len(values) // points)
     if size < 4:
         return time, values
     whole = len(values) // size * size
@@ -285,52 +339,110 @@ def legend_above(axes: Any, columns: int) -> None:
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=columns, borderaxespad=0.2, handlelength=1.5)
 
 
-def mark_events(axes: Any, marks: Sequence[Mark], *, named: bool) -> None:
-    """A line for everything that happened; names beside them where there is room"""
-    span = max((mark.time for mark in marks), default=1.0)
-    last, shown = -np.inf, 0
+def mark_events(axes: Any, marks: Sequence[Mark], ends: tuple[float, float], *, named: bool) -> None:
+    """A line for everything that happened; on the lower edge their numbers, off every curve: 1, 2–4, …"""
     for mark in marks:
         axes.axvline(mark.time, color=INK, linewidth=0.8, alpha=0.35)
-        if named and shown < LABELS and mark.time - last >= CLOSEST * span:
-            last, shown = mark.time, shown + 1
-            words = mark.text if len(mark.text) <= LABEL else f"{mark.text[:LABEL].rstrip()}…"
-            spot = {"fontsize": 7, "style": "italic", "rotation": 90, "va": "bottom", "ha": "right"}
-            axes.text(mark.time, 0.03, plain(words), transform=axes.get_xaxis_transform(), **spot)
+    if not named:
+        return
+    groups: list[list[Mark]] = []
+    for mark in sorted(marks, key=lambda own: own.time):
+        if groups and mark.time - groups[-1][0].time < CLOSEST * (ends[1] - ends[0]):
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    for group in groups:
+        first, last = group[0].number, group[-1].number
+        axes.text(
+            group[0].time,
+            0.0,
+            f"{first}" if first == last else f"{first}–{last}",
+            transform=axes.get_xaxis_transform(),
+            fontsize=6.5,
+            ha="center",
+            va="center",
+            zorder=5,
+            bbox={
+                "boxstyle": "round,pad=0.25,rounding_size=0.7",
+                "facecolor": PAPER,
+                "edgecolor": INK,
+                "linewidth": 0.6,
+            },
+        )
+
+
+def event_words(marks: Sequence[Mark], width: float) -> list[str]:
+    """What the numbers mean, in lines so wide [in]"""
+    told = [f"{mark.number}: {mark.text}, {mark.time:.2f} s" for mark in marks[:LABELS]]
+    told += [f"and {len(marks) - LABELS} more"] if len(marks) > LABELS else []
+    lines: list[str] = []
+    for own in (f"{own[:120]}…" if len(own) > 120 else own for own in told):
+        if lines and len(lines[-1]) + len(own) + 5 <= LETTERS * width:
+            lines[-1] += f"     {own}"
+        else:
+            lines.append(own)
+    return lines
+
+
+def write_events(figure: Any, lines: Sequence[str], x: float, y: float, step: float) -> None:
+    """The lines above each other, the last at y; in shares of the figure"""
+    for k, own in enumerate(reversed(lines)):
+        figure.text(x, y + k * step, plain(own), fontsize=7.5, style="italic", ha="left", va="bottom")
 
 
 # Paths ------------------------------------------------------------------------------------------------------------------
 
 
-def draw_paths(axes: Any, flights: Sequence[Flight]) -> None:
-    """Paths in space over their shadows, with body axes where there is room for them"""
+def draw_paths(figure: Any, place: tuple[float, float, float, float], flights: Sequence[Flight]) -> Any:
+    """Paths in space over their shadows, with body axes where there is room for them, in a place of a figure"""
+    left, below, _, high = place
+    axes = figure.add_axes(place, projection="3d")
     few = len(flights) <= FEW
-    points = np.concatenate([track.position for _, track in flights])
-    low, high = points.min(axis=0), points.max(axis=0)
-    bottom = min(float(low[2]), 0.0)
-    wide = max(float((high - low)[:2].max()), 0.7 * float(high[2] - bottom), 1.0)
-    middle, half = 0.5 * (low + high), 0.55 * wide
+    ends = framed([track.position for _, track in flights])
     for k, (label, track) in enumerate(flights):
         colour, p = COLOURS[k % len(COLOURS)], track.position[:: max(1, len(track.time) // 2000)]
         if few:
-            asked = {"color": INK, "linestyle": DASHES, "linewidth": 1.0}
-            axes.plot(*track.reference_position.T, label="reference" if k == 0 else None, **asked)
-            axes.plot(p[:, 0], p[:, 1], np.full(len(p), bottom), color=INK, alpha=0.2, linewidth=1.0)
+            look = {"color": INK, "linestyle": DASHES, "linewidth": 1.0}
+            asked = _within(track.reference_position[:: max(1, len(track.time) // 2000)], ends)
+            axes.plot(*asked.T, label="reference" if k == 0 else None, **look)
+            axes.plot(p[:, 0], p[:, 1], np.full(len(p), ends[0][2]), color=INK, alpha=0.2, linewidth=1.0)
             if len(flights) <= 3:
-                _draw_frames(axes, track, 0.14 * half)
+                _draw_frames(axes, track, 0.07 * float((ends[1] - ends[0]).max()))
         axes.plot(*p.T, color=colour, linewidth=1.8 if few else 0.8, label=plain(label) if few else None)
     axes.set(xlabel="x east [m]", ylabel="y north [m]", zlabel="z up [m]")
-    axes.set_xlim(middle[0] - half, middle[0] + half)
-    axes.set_ylim(middle[1] - half, middle[1] + half)
-    tall = max(1.2 * float(high[2] - bottom), 0.8 * half)
-    axes.set_zlim(bottom, bottom + tall)
-    axes.set_box_aspect((2.0 * half, 2.0 * half, tall), zoom=0.95)
-    axes.locator_params(axis="z", nbins=max(3, round(6 * tall / (2.0 * half))))
+    axes.set(xlim=(ends[0][0], ends[1][0]), ylim=(ends[0][1], ends[1][1]), zlim=(ends[0][2], ends[1][2]))
+    size = ends[1] - ends[0]
+    axes.set_box_aspect(
+        tuple(size), zoom=0.86 + 0.14 * min(1.0, float(size[2] / size[:2].max()))
+    )  # flat ones look wider
+    for axis, length in zip("xyz", size, strict=True):
+        axes.locator_params(axis=axis, nbins=max(2, round(6 * float(length / size.max()))))
     axes.view_init(elev=18.0, azim=-62.0)
-    axes.set_title(
-        "Path, with body axes (x forward, y left, z up)" if len(flights) <= 3 else f"Paths of {len(flights)} drones"
-    )
+    title = "Path, with body axes" if len(flights) <= 3 else f"Paths of {len(flights)} drones"
+    figure.text(left, below + high, title, fontsize=11, fontweight="bold", color=INK, va="bottom")
     if few:
-        axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.97))
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(left - 0.008, below + high), ncols=4)
+    return axes
+
+
+def framed(paths: Sequence[Any]) -> tuple[Any, Any]:
+    """The least and the largest corner of a box around paths; it stands on the ground where that is near"""
+    points = np.concatenate(paths)
+    low, high = points.min(axis=0), points.max(axis=0)
+    largest = max(float((high - low).max()), SMALLEST_BOX)
+    half = np.maximum(0.55 * (high - low), (0.3 * largest, 0.3 * largest, 0.2 * largest))
+    middle = 0.5 * (low + high)
+    low, high = middle - half, middle + half
+    if abs(low[2]) < 0.4 * largest:
+        low[2], high[2] = min(0.0, float(points[:, 2].min())), max(float(high[2]), 0.4 * largest)
+    return low, high
+
+
+def _within(path: Any, ends: tuple[Any, Any]) -> Any:
+    """The path, with gaps where it is outside the box: Matplotlib would draw it there."""
+    outside = ((path < ends[0]) | (path > ends[1])).any(axis=1)
+    return np.where(outside[:, None], np.nan, path)
 
 
 def _draw_frames(axes: Any, track: Track, size: float) -> None:

@@ -37,7 +37,6 @@ def draw_propwash(path: str | Path) -> None:
         _descents(time, shaking)
         with written_whole(path) as unfinished:
             figure.savefig(unfinished, format="png")
-        plt.close(figure)
 
 
 def _flow(axes: Any) -> None:

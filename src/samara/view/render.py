@@ -40,6 +40,7 @@ EDGE = 24  # corners of a propeller's disc
 STROBES, STROBED = 14, 3  # times at which a drone is drawn in a picture, and how many drones are drawn so
 MOST_PIXELS = 4096
 PALETTE = 64  # colours of a GIF
+GIF_FPS, GIF_SIZE, GIF_FRAMES = 10.0, (480, 360), 200  # unless told: under 5 MB, at about 20 kB a frame
 FILLED = 0.42  # of the picture's size, from its middle, that a whole flight takes
 SMALLEST_SEEN = 0.02  # of the picture's height: drones that would look smaller are drawn larger than life
 SIMPLE = 22.0  # [px]: smaller drones are drawn without regard to which part is nearer
@@ -61,9 +62,25 @@ class Film(NamedTuple):
     stop: float = math.inf
 
 
+def usual_film(run: Run, path: str | Path, **told: Any) -> Film:
+    """What is filmed unless told otherwise: of a GIF a few hundred small frames, so that no flight makes more than 5 MB of it
+
+    A long flight is shown faster than the clock rather than in part.
+    """
+    film = Film(
+        **{"camera": "fixed" if len(run.tracks) > 1 or Path(path).suffix.lower() == ".png" else "chase", **told}
+    )
+    if Path(path).suffix.lower() != ".gif":
+        return film
+    film = Film(**{**film._asdict(), "fps": GIF_FPS, "size": GIF_SIZE, **told})
+    seconds = min(film.stop, float(run.tracks[0].time[-1])) - max(film.start, float(run.tracks[0].time[0]))
+    faster = max(1.0, math.ceil(seconds * film.fps / GIF_FRAMES))
+    return film._replace(speed=told.get("speed", faster))
+
+
 def render(run: Run, path: str | Path, film: Film | None = None, progress: Progress = lambda done, total: None) -> Path:
     """Writes .mp4 (needs the extra `video`), .gif, or .png: one picture with the drones at many moments of their way"""
-    film = film or Film()
+    film = film or usual_film(run, path)
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
         raise ValueError(f"{path}: a flight is rendered as {', '.join(ENDINGS)}")

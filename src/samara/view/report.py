@@ -1,4 +1,6 @@
-"""The report of a flight, or of several side by side: one HTML file that needs nothing else and runs nothing.
+"""The report of a flight, or of several side by side: one HTML file that needs nothing else.
+
+Its charts are drawn by the one script it carries, `charts.js`; a browser is told to run no other and to fetch nothing.
 
 write_report([Flown("run.mcap", run)], "run.html")
 write_report([Flown("a.mcap", a), Flown("b.mcap", b)], "report.html")  # a comparison
@@ -19,15 +21,15 @@ from samara.sim.run import Judged, Run, Track, judge, load_run
 from samara.sim.scenario import Scenario
 from samara.sim.summary import table_of, told
 from samara.sim.world import world_inside
+from samara.view.charts import Charts, script, script_hash
 from samara.view.measures import all_measures, measures, saturation
 from samara.view.notebook import vehicle_numbers, vehicle_svg
 from samara.view.page import Html, element, image, page, picture, table
-from samara.view.plots import FEW, Flight, figure_of, flights_of, marks_of
+from samara.view.plots import FEW, Flight, flights_of, marks_of
 from samara.view.run import draw_run
 from samara.view.style import COLOURS
 
 ONE_BY_ONE = 6  # more drones than this have a table of the least, the median and the largest instead of a column each
-PLOT, DOTS = 6.3, 100.0  # [in] and dots per inch of a plot that is half as wide as the page
 MET = 8  # expectations that came true and are listed
 SATURATED = 0.01  # share of commands at a limit that deserves a warning
 SUBJECTS = ("position", "attitude", "rates", "motors", "battery", "wind", "estimate", "spectra", "top")
@@ -76,12 +78,10 @@ def _of_one(flown: Flown, judged: Sequence[Judged] | None, picture_file: str | P
     expected = expectations(run) if judged is None else judged
     flights, marks = flights_of(run), marks_of(run)
     first = _first_picture(run, picture_file)
-    drawn = []
+    charts, drawn = Charts(marks), []
     for k, what in enumerate(SUBJECTS):
         progress(k, len(SUBJECTS))
-        figure = figure_of(what, flights, marks, width=PLOT, world=world_inside(run.attachments))
-        if figure is not None:
-            drawn.append(element("figure", picture(figure, f"{what} of {run.scenario}", dpi=DOTS)))
+        drawn.append(charts.add(what, flights, world_inside(run.attachments)))
     progress(len(SUBJECTS), len(SUBJECTS))
     return page(
         f"{run.scenario} – Samara",
@@ -99,10 +99,18 @@ def _of_one(flown: Flown, judged: Sequence[Judged] | None, picture_file: str | P
         timeline_svg(run),
         _events(run),
         element("h2", "Plots"),
-        element("div", drawn, class_="pair"),
+        *_plots(charts, drawn),
         element("h2", "Fly it again"),
         _again(flown),
+        script=script(),
+        script_hash=script_hash(),
     )
+
+
+def _plots(charts: Charts, drawn: Sequence[Html | None]) -> list[Html]:
+    help_ = "Drag to zoom, double-click to see all again, point to read values, click a name to hide its curve."
+    without = element("noscript", element("p", "The charts below are drawn by a script, which is switched off here."))
+    return [element("p", help_, class_="faint"), without, element("div", drawn, class_="pair"), charts.data()]
 
 
 def _first_picture(run: Run, file: str | Path | None) -> Html:
@@ -347,12 +355,10 @@ def _of_several(flown: Sequence[Flown], progress: Progress) -> str:
     if len(flights) > FEW:  # the first drone of each run: more lines could not be told apart
         flights = [Flight(label, own.run.tracks[0]) for label, own in zip(labels, flown, strict=True)]
     judged = [expectations(own.run) for own in flown]
-    drawn = []
+    charts, drawn = Charts(), []
     for k, what in enumerate(OVERLAID):
         progress(k, len(OVERLAID))
-        figure = figure_of(what, flights, width=PLOT)
-        if figure is not None:
-            drawn.append(element("figure", picture(figure, f"{what} of all runs", dpi=DOTS)))
+        drawn.append(charts.add(what, flights))
     progress(len(OVERLAID), len(OVERLAID))
     problems = [f"{label}: {own.run.problem}" for label, own in zip(labels, flown, strict=True) if own.run.problem]
     return page(
@@ -365,7 +371,9 @@ def _of_several(flown: Sequence[Flown], progress: Progress) -> str:
         element("h2", f"Against {labels[0]}"),
         _differences(labels, flown),
         element("h2", "Plots"),
-        element("div", drawn, class_="pair"),
+        *_plots(charts, drawn),
+        script=script(),
+        script_hash=script_hash(),
     )
 
 

@@ -29,10 +29,9 @@ def draw_demo(folder: str | Path, progress: Callable[[int, int], None] = lambda 
     return paths
 
 
-def _save(figure: Any, path: str | Path, plt: Any) -> None:
+def _save(figure: Any, path: str | Path) -> None:
     with written_whole(path) as temporary:
         figure.savefig(temporary, format="png")
-    plt.close(figure)
 
 
 def _legend_above(axes: Any, columns: int) -> None:
@@ -76,7 +75,7 @@ def draw_step_response(flown: Flown, path: str | Path) -> None:
             "A rigid body tilts to move sideways: two steps of the wanted place, flown by Lee's controller",
             fontweight="bold",
         )
-        _save(figure, path, plt)
+        _save(figure, path)
 
 
 def _draw_path(axes: Any, flown: Flown) -> None:
@@ -133,7 +132,7 @@ def draw_tumbling(flown: dict[str, Flown], path: str | Path) -> None:
             "ω × Iω: no torque acts, and still ω changes; L stands still in the world and turns in the body",
             fontweight="bold",
         )
-        _save(figure, path, plt)
+        _save(figure, path)
 
 
 def _draw_rates(axes: Any, run: Flown, name: str) -> None:
@@ -223,7 +222,7 @@ def draw_tilted(flown: dict[str, Flown], path: str | Path) -> None:
             "Thrust points where the body points: leaning 30°, 0.50 F pushes sideways and 0.87 F up",
             fontweight="bold",
         )
-        _save(figure, path, plt)
+        _save(figure, path)
 
 
 def _draw_from_behind(axes: Any, run: Flown, name: str, colour: str) -> None:

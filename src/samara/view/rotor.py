@@ -35,7 +35,6 @@ def draw_rotors(rotors: Sequence[tuple[Blade, Measurement | None]], path: str | 
         axes[0, -1].legend(loc="upper right")
         with written_whole(path) as temporary:
             figure.savefig(temporary, format="png")
-        plt.close(figure)
 
 
 def _draw_rotor(column: Any, blade: Blade, measured: Measurement | None, rpm: float | None) -> None:
@@ -112,7 +111,6 @@ def draw_inflow(path: str | Path) -> None:
             axes.set(xlabel="climb speed  V_c / v_h", xlim=(-4.0, 3.0))
         with written_whole(path) as temporary:
             figure.savefig(temporary, format="png")
-        plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,19 @@ from samara.view.plots import (
     Panel,
     draw_panel,
     draw_paths,
+    event_words,
     flights_of,
     legend_above,
     mark_events,
     marks_of,
     panels_of,
     save,
+    write_events,
 )
 from samara.view.style import COLOURS, INK, plain, samara_style
 
-_PLACES = (0.69, 0.38, 0.07)  # of the bottoms of the three panels, of the figure's height
+WIDTH, HEIGHT = 13.0, 8.0  # [in]
+LINE = 0.16  # [in] of words about events
 
 
 def draw_run(run: Run, path: str | Path | None = None) -> Any:
@@ -29,14 +32,20 @@ def draw_run(run: Run, path: str | Path | None = None) -> Any:
     """
     flights, marks = flights_of(run), marks_of(run)
     names = [flight.label for flight in flights]
+    words = event_words(marks, 0.5 * WIDTH)
+    below = (0.5 + LINE * len(words)) / HEIGHT
+    step = (0.985 - below) / 3.0
+    time = run.tracks[0].time
+    ends = float(time[0]), float(max(time[-1], time[0] + 1e-3))
     with samara_style() as plt:
-        figure = plt.figure(figsize=(13, 8))
+        figure = plt.figure(figsize=(WIDTH, HEIGHT))
         first = None
-        for k, (bottom, panel) in enumerate(zip(_PLACES, _panels(flights), strict=True)):
-            axes = figure.add_axes((0.055, bottom, 0.485, 0.225), sharex=first)
+        for k, panel in enumerate(_panels(flights)):
+            place = (0.055, below + (2 - k) * step, 0.485, step - 0.06)
+            axes = figure.add_axes(place, sharex=first)
             first = first or axes
             draw_panel(axes, panel, names)
-            mark_events(axes, marks, named=k == 1)
+            mark_events(axes, marks, ends, named=k == 0)
             axes.tick_params(labelbottom=k == 2)
             if k == 0 and 1 < len(names) <= FEW:
                 for number, name in enumerate(names):
@@ -44,9 +53,9 @@ def draw_run(run: Run, path: str | Path | None = None) -> Any:
                 legend_above(axes, len(names))
         assert first is not None
         axes.set_xlabel("time [s]")
-        time = run.tracks[0].time
-        first.set_xlim(time[0], max(time[-1], time[0] + 1e-3))
-        draw_paths(figure.add_axes((0.56, 0.05, 0.41, 0.86), projection="3d"), flights)
+        first.set_xlim(*ends)
+        write_events(figure, words, 0.055, 0.06 / HEIGHT, LINE / HEIGHT)
+        draw_paths(figure, (0.56, 0.02, 0.43, 0.905), flights)
         own = run.tracks[0]
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
         title = f"{run.scenario} · {own.vehicle.name}{others} · {own.controller} control"

@@ -17,12 +17,14 @@ from samara.plan.reference import Reference
 from samara.sim.pilot import command_range, speed_range
 from samara.sim.plant import environment_of
 from samara.sim.run import Track
+from samara.sim.summary import followed, length_unit
 
 Array = np.ndarray[Any, Any]
 
 ASKED_POINTS = 300  # where the attitude that the reference asks for is computed: more than a picture shows
 SPINNING = 4.0 * math.pi  # [rad]: a yaw that turns further is drawn within ±180°
 SIGMAS = 3.0
+HARDLY = 0.5  # [m]: a drone that stays within this is drawn by how far it is off
 WELCH_WINDOW = 1024  # rows
 SHORTEST_SPECTRUM = 16  # rows
 SILENT = 1e-15  # less has no logarithm worth drawing
@@ -49,6 +51,7 @@ class Signal(NamedTuple):
     limits: Limits | None = None
     band: Array | None = None
     alike: bool = False
+    weighed: Array | None = None  # rows that set the scale, where not all do
 
     def components(self) -> list["Signal"]:
         """One signal for each curve; of many curves of one kind, such as rotors, the highest and the lowest."""
@@ -73,10 +76,34 @@ class Signal(NamedTuple):
 def position(track: Track) -> list[Signal]:
     """p_W with its reference, and the distance between them"""
     asked = (track.time, track.reference_position)
-    return [
-        Signal("Position", "m", AXES, track.time, track.position, asked),
-        Signal("Position error", "m", ("distance",), track.time, track.error[:, None]),
-    ]
+    return [Signal("Position", "m", AXES, track.time, track.position, asked), position_error(track)]
+
+
+def position_error(track: Track) -> Signal:
+    """|p − p_reference|, while that is an error: in the air; all of it where no path was given"""
+    rows = followed(track)
+    error = np.full(len(track.time), np.nan)
+    error[rows if len(rows) else slice(None)] = track.error[rows if len(rows) else slice(None)]
+    return Signal("Position error", "m", ("distance",), track.time, error[:, None])
+
+
+def hardly_moves(track: Track) -> bool:
+    """Whether its path is so short that its position would be straight lines"""
+    return bool(len(followed(track)) and np.ptp(track.position, axis=0).max() < HARDLY)
+
+
+def position_off(track: Track) -> Signal:
+    """p − p_reference by its axes, in mm, cm or m: what there is to see of a drone that stays where it is"""
+    off = track.position - track.reference_position
+    off[np.setdiff1d(np.arange(len(off)), followed(track))] = np.nan
+    place = ", ".join(f"{x:.3g}" for x in np.median(track.reference_position, axis=0) + 0.0)
+    return in_handy_unit(Signal(f"Position off ({place}) m", "m", AXES, track.time, off))
+
+
+def in_handy_unit(signal: Signal) -> Signal:
+    """Lengths [m] in mm, cm or m, as the largest asks for"""
+    factor, unit = length_unit(float(np.nanmax(np.abs(signal.values))))
+    return signal._replace(unit=unit, values=factor * signal.values)
 
 
 def velocity(track: Track) -> list[Signal]:
@@ -90,6 +117,11 @@ def velocity(track: Track) -> list[Signal]:
 
 def attitude(track: Track) -> list[Signal]:
     """Roll, pitch, yaw, dashed what the reference asks of this vehicle in this wind; and the tilt"""
+    flown, tilt = _attitude(track)
+    return [from_nearby(flown, 2), tilt]
+
+
+def _attitude(track: Track) -> list[Signal]:
     flown, tilt = flown_attitude(track)
     found = asked_attitude(track)
     if found is None:
@@ -110,6 +142,20 @@ def flown_attitude(track: Track) -> list[Signal]:
         Signal("Attitude", "°", ("roll", "pitch", "yaw"), track.time, np.degrees(angles)),
         Signal("Tilt", "°", ("tilt",), track.time, np.degrees(track.tilt)[:, None]),
     ]
+
+
+def from_nearby(signal: Signal, k: int) -> Signal:
+    """One curve that hardly changes and is far from the others is drawn from its middle, and its name says so: yaw − 90°"""
+    own, others = signal.values[:, k], np.delete(signal.values, k, axis=1)
+    if not np.isfinite(signal.values).all():
+        return signal
+    middle, reach = round(float(np.median(own)), 1), max(float(np.ptp(others)), float(np.ptp(own)), 1.0)
+    if np.ptp(own) > 0.5 * reach or abs(middle - float(np.median(others))) < 1.5 * reach:
+        return signal
+    names, shift = list(signal.names), np.zeros(len(signal.names))
+    names[k], shift[k] = f"{names[k]} {'−' if middle > 0.0 else '+'} {abs(middle):g}{signal.unit}", middle
+    asked = None if signal.asked is None else (signal.asked[0], signal.asked[1] - shift)
+    return signal._replace(names=tuple(names), values=signal.values - shift, asked=asked)
 
 
 def _spins(track: Track) -> bool:
@@ -139,7 +185,14 @@ def motors(track: Track) -> list[Signal]:
     own = limits_of(track.vehicle)
     return [
         Signal(
-            "Rotor speed", "rad/s", names, track.time, track.rotor_speed, None, speed_limits(track.vehicle), None, True
+            "Rotor speed",
+            "rad/s",
+            names,
+            track.time,
+            track.rotor_speed,
+            limits=speed_limits(track.vehicle),
+            alike=True,
+            weighed=np.flatnonzero(track.in_the_air) if track.in_the_air.any() else None,
         ),
         Signal(what, unit, names, track.command_time, track.command, None, own, None, True),
     ]
@@ -228,6 +281,9 @@ SUBJECTS: dict[str, Callable[[Track], list[Signal]]] = {
     "spectra": spectra,
 }
 """Subjects that are curves: over time, and the last over frequency."""
+
+SEVERAL: dict[str, Callable[[Track], list[Signal]]] = {**SUBJECTS, "attitude": _attitude}
+"""The same for several drones, whose curves have names in common."""
 
 ROUGHLY: dict[str, Callable[[Track], list[Signal]]] = {**SUBJECTS, "attitude": flown_attitude}
 """The same for many drones, without what takes long and would not be seen."""

@@ -34,7 +34,6 @@ def draw_slung_load(run: Run, path: str | Path) -> None:
         _lean(grid["lean"], track)
         with written_whole(path) as unfinished:
             figure.savefig(unfinished, format="png")
-        plt.close(figure)
 
 
 def tension_of(track: Track) -> Array:

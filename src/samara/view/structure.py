@@ -109,4 +109,3 @@ def draw_structure(path: str | Path) -> None:
         right.legend(loc="lower right")
         with written_whole(path) as unfinished:
             figure.savefig(unfinished, format="png")
-        plt.close(figure)

@@ -1,11 +1,13 @@
 """One look for every picture: colours a colour-blind reader can tell apart, units on every axis, no chart junk."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
 from cycler import cycler
+from matplotlib.figure import Figure
 
 from samara.printable import printable
 
@@ -14,6 +16,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7
 """Okabe and Ito's colours, in the order x, y, z and rotor 0, 1, 2, …"""
 DASHES = (0, (2, 2))
 """The line of what was asked."""
+
+NOTEBOOK_DPI = 80.0
 
 _SETTINGS: dict[str, Any] = {
     "figure.facecolor": PAPER,
@@ -26,6 +30,8 @@ _SETTINGS: dict[str, Any] = {
     "axes.titlesize": 11,
     "axes.labelsize": 9,
     "axes.grid": True,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-5, 7),  # outside them a factor such as 1e-6 is written where the title is
     "axes.spines.top": False,
     "axes.spines.right": False,
     "grid.color": GRID,
@@ -48,12 +54,36 @@ def plain(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
-@contextmanager
-def samara_style() -> Iterator[Any]:
-    """matplotlib.pyplot in the project's style, drawing to files: no display needed."""
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+class Picture(Figure):
+    """A figure that belongs to no window and no list of open ones; a notebook shows it."""
 
+    def _repr_png_(self) -> bytes:
+        data = io.BytesIO()
+        with samara_style():
+            self.savefig(data, format="png", dpi=NOTEBOOK_DPI)
+        return data.getvalue()
+
+
+class Drawing:
+    """What of Matplotlib makes figures, without pyplot: a program's own backend and open figures stay as they are."""
+
+    def figure(self, **options: Any) -> Picture:
+        return Picture(**options)
+
+    def subplots(
+        self, rows: int = 1, columns: int = 1, *, figsize: Any = None, layout: Any = None, **more: Any
+    ) -> tuple[Picture, Any]:
+        figure = Picture(figsize=figsize, layout=layout)
+        return figure, figure.subplots(rows, columns, **more)
+
+    def subplot_mosaic(self, places: Any, *, figsize: Any = None, layout: Any = None, **more: Any) -> Any:
+        figure = Picture(figsize=figsize, layout=layout)
+        return figure, figure.subplot_mosaic(places, **more)
+
+
+@contextmanager
+def samara_style() -> Iterator[Drawing]:
+    """Figures in the project's style: no display needed"""
     settings: Any = {**_SETTINGS, "axes.prop_cycle": cycler(color=COLOURS)}
-    with plt.rc_context(settings):
-        yield plt
+    with matplotlib.rc_context(settings):
+        yield Drawing()

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 
 from samara.files import written_whole
 from samara.plan.trajectory import (
@@ -53,7 +55,7 @@ def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, 
     fastest = max(float(speed.max()) for _, speed in drawn.values())
     with samara_style() as plt:
         figure = plt.figure(figsize=(3.5 * columns, 3.3 * rows), layout="constrained")
-        scale = plt.matplotlib.cm.ScalarMappable(plt.Normalize(0.0, fastest), "viridis_r")
+        scale = ScalarMappable(Normalize(0.0, fastest), "viridis_r")
         panels = []
         for place, (name, (p, speed)) in enumerate(drawn.items(), start=1):
             axes = figure.add_subplot(rows, columns, place, projection="3d")
@@ -66,7 +68,6 @@ def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, 
         figure.colorbar(scale, ax=panels, label="speed [m/s]", shrink=0.6, pad=0.03)
         with written_whole(path) as temporary:
             figure.savefig(temporary, format="png")
-        plt.close(figure)
 
 
 def _flown(trajectory: Trajectory) -> tuple[Any, Any]:

@@ -41,4 +41,3 @@ def draw_validation(scores: Sequence[Score], path: str | Path) -> None:
         )
         with written_whole(path) as temporary:
             figure.savefig(temporary, format="png")
-        plt.close(figure)

@@ -52,7 +52,6 @@ def draw_wind(path: str | Path) -> None:
         _layer(layer)
         with written_whole(path) as unfinished:
             figure.savefig(unfinished, format="png")
-        plt.close(figure)
 
 
 def _flown(wind: Any) -> Any:
