@@ -274,6 +274,19 @@ def test_matrices_and_quaternions_are_one_rotation():
     assert np.linalg.norm(np.array(back), axis=0) == pytest.approx(1.0, rel=2 * EPS)
 
 
+def test_the_axis_of_a_rotation_is_the_imaginary_part_of_its_quaternion():
+    """R has the eigenvalue 1, its eigenvector (by NumPy) points along (x, y, z), and the others are e^{±iα}, cos ½α = w."""
+    for roll, pitch, yaw in ((0.4, -0.7, 1.9), (0.1, 0.2, -0.3), (2.0, 1.0, 3.0)):
+        q = quat_from_euler(roll, pitch, yaw)
+        values, vectors = np.linalg.eig(np.array(matrix_from_quat(q)).reshape(3, 3))
+        at = int(np.argmin(np.abs(values - 1.0)))
+        assert values[at] == pytest.approx(1.0, abs=1e-14)
+        axis = vectors[:, at].real
+        assert np.cross(axis, q.vector) == pytest.approx(np.zeros(3), abs=1e-14)
+        angle = np.abs(np.angle(np.delete(values, at)))
+        assert np.cos(angle / 2) == pytest.approx([abs(q.w)] * 2, abs=1e-14)
+
+
 def test_euler_angles_are_scipy_s_away_from_gimbal_lock():
     """R = Rz(ψ) Ry(θ) Rx(φ), intrinsic Z-Y-X; and the angles come back."""
     rng = np.random.default_rng(8)

@@ -14,6 +14,7 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import do_without
+from test_c_export import COMPILERS_OWN, ELEMENTARY
 from test_cli import call
 
 import samara.drone_physics as dp
@@ -278,6 +279,18 @@ def test_angles_may_be_a_vector_in_the_two_transforms_and_nothing_else_may(sourc
             said_in_cpp(source, sources, tmp_path)
 
 
+def test_the_library_keeps_nothing_and_needs_nothing(sources, tmp_path):
+    """Functions without state: the object has no data that could change, and asks for elementary functions only."""
+    nm, made = shutil.which("nm"), tmp_path / "drone_physics_c.o"
+    if nm is None:
+        do_without("there is no `nm` to list symbols with")
+    run(compiler("cc"), "-std=c99", "-c", sources / "drone_physics_c.c", "-o", made)
+    symbols = [line.split()[-2:] for line in run(nm, made).splitlines()]
+    assert {kind for kind, _ in symbols} <= {"U", "T", "t", "R", "r"}
+    assert {name for kind, name in symbols if kind == "U"} <= ELEMENTARY | COMPILERS_OWN
+    assert {name for kind, name in symbols if kind == "T"} == {f"dp_{function.name}" for function in c_functions()}
+
+
 @pytest.mark.long
 def test_the_cmake_targets_of_the_document(sources, tmp_path):
     """libdrone_physics.a and libdrone_physics_c.a, and utest, ctest, examples, cexamples; both self-tests pass."""
@@ -398,6 +411,35 @@ def test_the_inertia_turns_with_the_body_in_the_ground_frame():
     for moments, steady in (((0.02, 0.02, 0.02), True), ((0.01, 0.02, 0.03), False)):
         alpha = dp.ground_vector_from_body(dp.angular_acceleration_in_body_frame(omega, (0, 0, 0), *moments), euler)
         assert bool(np.abs(np.array(alpha)).max() < 1e-12) is steady
+
+
+def test_document_004_current_flows_back():
+    """i = (Vbat d − K ω)/R: 0 where the back-EMF is the applied voltage, beyond it the rotor charges the battery."""
+    motor = {"Vbat": 14.8, "R": 0.12, "K": 3.28e-3, "duty": 0.5}
+    balanced = 14.8 * 0.5 / 3.28e-3
+    assert dp.rotor_current(**motor, omega=0.0) == pytest.approx(14.8 * 0.5 / 0.12, rel=1e-15)
+    assert dp.rotor_current(**motor, omega=balanced) == pytest.approx(0.0, abs=1e-12)
+    assert dp.rotor_current(**motor, omega=1.1 * balanced) == pytest.approx(-0.1 * 14.8 * 0.5 / 0.12, rel=1e-13)
+
+
+def test_document_004_small_angles_leave_the_rates_alone():
+    """η̇ = W ω with W = 1 + O(|η|): a tenth of the angle, a tenth of the difference."""
+    omega = np.array([0.3, -0.5, 0.7])
+    apart = [
+        np.abs(dp.euler_rate_from_body_angular_velocity(omega, (a, -2.0 * a, 0.5)) - omega).max() for a in (1e-3, 1e-4)
+    ]
+    assert apart[0] < 2.0e-3
+    assert apart[0] / apart[1] == pytest.approx(10.0, rel=1e-2)
+
+
+@pytest.mark.parametrize("own", [dp.EulerType, dp.EulerRateType, dp.EulerAccelerationType])
+def test_document_004_euler_angles_are_no_vectors(own):
+    """They cannot be added or scaled; velocities can."""
+    angles = own(0.1, 0.2, 0.3)
+    for wrong in (lambda: angles + angles, lambda: 2.0 * angles, lambda: angles * 2):
+        with pytest.raises(TypeError, match="Euler angles are no vector"):
+            wrong()
+    assert dp.VelocityType(1.0, 2.0, 3.0) * 2.0 + dp.VelocityType(1.0, 0.0, 0.0) == (3.0, 4.0, 6.0)
 
 
 # What has no published case: laws instead ---------------------------------------------------------------------------
@@ -538,6 +580,16 @@ def test_bad_input_is_told_in_a_sentence(function, arguments, sentence):
 def test_versions_are_told_apart_or_named():
     with pytest.raises(TypeError, match=r"takes \(Kr, Tr, omega, duty\) or \(Vbat, R, Cq, J, K, D, omega, duty\)"):
         dp.rotor_omega_acceleration(Kr=1.0, Vbat=2.0)
+
+
+def test_equations_carry_the_numbers_of_the_document(shared_folder):
+    """Each number its tables give for a function is in what the function says of itself."""
+    (path,) = (shared_folder / "seeds").glob("004_*.txt")
+    rows = re.findall(r"^\|`(\w+)`\s*\|([^|]*)\|", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) == 14
+    numbers = {name: re.findall(r"\([12]\.\d+\)", cell) for name, cell in rows}
+    assert sum(map(len, numbers.values())) == 19
+    assert [(name, n) for name, own in numbers.items() for n in own if n not in getattr(dp, name).__doc__] == []
 
 
 def test_every_public_function_has_an_equation():

@@ -1,15 +1,12 @@
 """The errata page is true: every row names a test, every test it names exists; and the rows no other test proves."""
 
-import ast
-import itertools
 import math
 import re
-from functools import cache
-from pathlib import Path
 
 import casadi
 import numpy as np
 import pytest
+from pages import NAMED, not_there, rows_of
 from worlds import rotation
 
 import samara
@@ -17,40 +14,15 @@ from samara.algebra import UP, Quat, Vec3, euler_from_quat, quat_from_euler, rot
 from samara.integrate import rk45
 from samara.physics.actuator import Lag, lag_step
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-NAMED = re.compile(r"`(tests/\w+\.py)::(\w+)`")
 UNDECIDED = "decided; proven with the solver"
 
 
 # The page ----------------------------------------------------------------------------------------------------------
 
 
-@cache
-def names_in(file: str) -> frozenset[str]:
-    """The names of the test functions in a file, read and not run."""
-    path = REPOSITORY / file
-    tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-
-
-def not_there(text: str) -> list[str]:
-    """The tests a text names that no file has."""
-    return [f"{file}::{name}" for file, name in NAMED.findall(text) if name not in names_in(file)]
-
-
-def rows_of(text: str) -> list[str]:
-    """The rows of its tables, without heads and rules."""
-    lines = [*text.splitlines(), ""]
-    return [
-        line
-        for before, line in itertools.pairwise(lines)
-        if line.startswith("|") and before.startswith("|") and not line.startswith("|---")
-    ]
-
-
 @pytest.fixture(scope="module")
-def page() -> str:
-    return (REPOSITORY / "docs" / "errata.md").read_text(encoding="utf-8")
+def page(repository) -> str:
+    return (repository / "docs" / "errata.md").read_text(encoding="utf-8")
 
 
 def test_every_test_the_errata_name_exists(page):

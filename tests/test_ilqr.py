@@ -163,6 +163,32 @@ def test_jacobians_are_those_of_the_simulator():
     assert M[0] == pytest.approx(np.hstack([A, B]), rel=1e-11, abs=1e-12)
 
 
+def test_001_the_blocks_of_the_jacobians_are_the_documents():
+    """Euler steps of a body without drag: dt on the v rows, −(T/m) dt R [e₃]ₓ, dt/m R e₃, dt/J, and the gyroscopic terms."""
+    dt, bare = 0.02, CRAZYFLIE.without_effect("drag", "damping")
+    model = model_of(bare, dt=dt, integrator="euler")
+    q_WB, omega, T = quat_from_euler(0.3, -0.2, 0.7), np.array([0.4, -0.5, 0.6]), 0.3
+    start = model.template._replace(q_WB=q_WB, omega_B=Vec3(*omega))
+    step = local_step(model, numbers(start), np.array([T, 1e-4, -2e-4, 1e-4]))
+    M = np.array([(step(h) - step(-h)) / 2e-5 for h in 1e-5 * np.eye(16)]).T
+    R, J = Rotation.from_quat([*q_WB.vector, q_WB.w]).as_matrix(), np.array(bare.inertia_B).reshape(3, 3)
+
+    def skew(v):
+        return np.cross(v, np.eye(3)).T
+
+    p, v, theta, rate, thrust, torque = (slice(*ends) for ends in ((0, 3), (3, 6), (6, 9), (9, 12), (12, 13), (13, 16)))
+    one, up = np.eye(3), np.array([0.0, 0.0, 1.0])
+    assert M[p, p] == pytest.approx(one, abs=1e-9) and M[p, v] == pytest.approx(dt * one, abs=1e-9)
+    assert M[v, theta] == pytest.approx(-T / bare.mass * dt * R @ skew(up), abs=1e-8)
+    assert M[v, thrust][:, 0] == pytest.approx(dt / bare.mass * R @ up, abs=1e-8)
+    assert M[theta, rate] == pytest.approx(dt * one, abs=0.01 * dt)  # Ω(ω), to second order in |ω| dt
+    gyroscopic = np.linalg.solve(J, skew(J @ omega) - skew(omega) @ J)
+    assert M[rate, rate] == pytest.approx(one + dt * gyroscopic, abs=1e-8)
+    assert M[rate, torque] == pytest.approx(dt * np.linalg.inv(J), rel=1e-7, abs=1e-4)
+    for rows, columns in ((p, theta), (p, rate), (v, rate), (v, torque), (rate, thrust), (rate, theta), (rate, v)):
+        assert not M[rows, columns].any()
+
+
 def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
     """∂/∂(δx, u) of the stage's cost: tilt against b₃ of the reference in value and slope alike, smoothing included."""
     rng = np.random.default_rng(2)
@@ -557,6 +583,24 @@ def test_from_hover_the_first_input_leans_towards_the_waypoint(ilqr, direction):
         assert np.abs(torque).max() < 1e-15
         assert (thrust - ilqr.model.hover_input[0]) * direction[2] > 0.01
     assert (result.states[-1, :3] - HERE) @ direction > 0.5 * direction @ direction
+
+
+def test_001_every_knob_changes_the_plan(ilqr):
+    """Seven tenths of any weight, gain or limit is another plan, to a near target or a far one; the horizon is as asked."""
+    state = HOVER._replace(v_W=Vec3(0.3, -0.2, 0.1), omega_B=Vec3(0.1, 0.2, 0.3))
+
+    def plans(solver):
+        return np.array(
+            [solver.solve(state, away(*by), iterations=3).controls for by in ((0.2, 0.3, 0.1), (9.0, -5.0, 2.0))]
+        )
+
+    usual = plans(ilqr)
+    knobs = {**ilqr.weights._asdict(), **ilqr.shaping._asdict()}
+    on = {name: value for name, value in knobs.items() if value}
+    assert len(on) == 14
+    for name, value in on.items():
+        assert np.abs(plans(ILQR(CRAZYFLIE, **{name: 0.7 * value})) - usual).max() > 1e-7, name
+    assert plans(ILQR(CRAZYFLIE, mpcHorizon=25)).shape == (2, 25, 4)
 
 
 def test_where_it_should_be_it_hovers(ilqr):

@@ -1,17 +1,33 @@
 """Document 004's types, and what an argument of its functions means: record, unit, and its type's name in C."""
 
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeAlias
 
 from samara.algebra import Quat, Vec3
 from samara.quantity import Scalar
 
 
+def _no_vector() -> NoReturn:
+    raise TypeError("Euler angles are no vector: they cannot be added or scaled; turn vectors, or multiply quaternions")
+
+
 class EulerType(NamedTuple):
-    """Euler angles about x, y, z, or their rates: no vector."""
+    """Euler angles about x, y, z, or their rates: no vector, so `+` and `*` are errors."""
 
     phi: Scalar
     theta: Scalar
     psi: Scalar
+
+    def __add__(self, other: Any) -> NoReturn:
+        _no_vector()
+
+    def __radd__(self, other: Any) -> NoReturn:
+        _no_vector()
+
+    def __mul__(self, other: Any) -> NoReturn:
+        _no_vector()
+
+    def __rmul__(self, other: Any) -> NoReturn:
+        _no_vector()
 
 
 VectorType = VelocityType = AccelerationType = ForceType = TorqueType = ImpulseType = InertiaDiagType = Vec3
