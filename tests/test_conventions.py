@@ -1,6 +1,5 @@
 """Document 003's conventions, north-east-down and forward-right-down, against NumPy in those frames and the vehicle `iris`."""
 
-import importlib
 import math
 import re
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import leads_somewhere
 from scipy.spatial.transform import Rotation
 from worlds import rotation
 
@@ -244,6 +244,27 @@ def test_check_4_yaw_90_degrees_points_the_nose_east(iris):
     assert yaw_from_quat(q_bn + quat_deriv(q_bn, Vec3(0.0, 0.0, 1.0)) * 1e-3) > math.pi / 2
 
 
+# Ground ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_ground_at_z_0_pushes_up_what_is_below_it(iris):
+    """Level, facing north: with its feet below the plane, z of NED > 0, the force is −z, up; above it there is none."""
+    resting, _ = samara.hover(iris)
+    legs = -min(foot.z for foot in iris["contact"].points_B)
+
+    def force_ned(down):
+        feet = state_ned_frd_from_enu_flu(resting)._replace(
+            p_W=Vec3(1.0, 2.0, down - legs), q_WB=Quat(1.0, 0.0, 0.0, 0.0)
+        )
+        state = state_enu_flu_from_ned_frd(feet)
+        contact = wrench_ned_frd_from_enu_flu(samara.wrench_breakdown(state, (0.0,) * 4, iris)["contact"])
+        return quat_rotate(Quat(1.0, 0.0, 0.0, 0.0), contact.f_B) + contact.f_W
+
+    surface = iris["contact"].surface
+    assert force_ned(1e-3).z == pytest.approx(-4.0 * surface.stiffness * 1e-3, rel=1e-9)
+    assert force_ned(-1e-3) == (0.0, 0.0, 0.0)
+
+
 # Wind and inflow ---------------------------------------------------------------------------------------------------
 
 
@@ -466,29 +487,13 @@ def test_a_failure_stops_the_physical_propulsor_whatever_its_channel(iris, order
 # The pages ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["coming-from.md", "conventions.md", "errata.md"])
+@pytest.mark.parametrize("page", ["coming-from.md", "conventions.md", "documents.md", "errata.md"])
 def test_every_samara_name_on_the_pages_exists(repository, page):
     """`samara.physics.rotor.rotor_wrench` leads to something; a name that was renamed is noticed."""
     text = (repository / "docs" / page).read_text(encoding="utf-8")
     names = set(re.findall(r"`(samara(?:\.\w+)+)", text))
     assert names
     assert sorted(name for name in names if not leads_somewhere(name)) == []
-
-
-def leads_somewhere(name):
-    """The longest part that is a module, then attributes."""
-    parts = name.split(".")
-    for split in range(len(parts), 0, -1):
-        try:
-            thing = importlib.import_module(".".join(parts[:split]))
-        except ModuleNotFoundError:
-            continue
-        for attribute in parts[split:]:
-            if not hasattr(thing, attribute):
-                return False
-            thing = getattr(thing, attribute)
-        return True
-    return False
 
 
 def test_a_name_that_leads_nowhere_is_noticed():
