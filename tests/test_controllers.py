@@ -1,6 +1,7 @@
 """Five controllers, one interface: each against its own equations, and all against the same flights."""
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from worlds import rotation
 
 import samara
-from samara.algebra import ZERO, Quat, Vec3, matrix_from_quat, quat_from_euler
+from samara.algebra import ZERO, Quat, Vec3, matrix_from_quat, norm, quat_from_euler, rotate
 from samara.arrays import flatten, unflatten
 from samara.backends.trace import trace
 from samara.control.gains import Gains, authority, gains_for, motor_time_constant
@@ -21,9 +22,12 @@ from samara.control.mellinger import mellinger, mellinger_torque
 from samara.control.named import CONTROLLERS, controller_named
 from samara.control.pid import pid, pid_gains
 from samara.physics.multirotor import derivative
+from samara.plan import trajectory
 from samara.plan.flatness import attitude_along
 from samara.plan.reference import Reference
 from samara.plan.trajectory import figure8, lissajous
+from samara.sim.fly import fly
+from samara.sim.scenario import Drone, Scenario
 
 NAMES = tuple(name for name in CONTROLLERS if name != "ilqr")  # which is not traced: see test_ilqr.py
 KINDS = (
@@ -365,6 +369,46 @@ def test_in_constant_wind_pid_has_no_offset():
     assert np.array(flight.memory.balance_W) == pytest.approx(-push, rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["crazyflie_documented", "rigid_body_quadrotor"])
+def test_in_constant_wind_indi_has_no_offset_and_knows_the_push(kind):
+    """What is measured is D u / m, as the drag's own equation has it; without integral `geometric` hangs 1/ω² of that away."""
+    vehicle = in_air(kind)
+    wind_W = Vec3(0.6, -0.4, 0.2)
+    around = samara.Environment(wind_W=wind_W)
+    still = at(vehicle)
+    flight, other = (
+        flown(vehicle, built(name, kind), ORIGIN, 14.0, environment=around) for name in ("indi", "geometric")
+    )
+    q_WB = flight.final.q_WB
+    dragged = samara.wrench_breakdown(still._replace(q_WB=q_WB), samara.hover(vehicle)[1], vehicle, around)["drag"]
+    force_W = rotate(q_WB, dragged.f_B) + dragged.f_W
+    assert np.array(flight.memory.push_W) == pytest.approx(np.array(force_W) / vehicle.mass, rel=1e-3, abs=1e-6)
+    off = float(distance(other.final.p_W))
+    assert off == pytest.approx(float(norm(force_W)) / vehicle.mass / gains_for(vehicle).position ** 2, rel=0.05)
+    assert float(distance(flight.final.p_W)) < 1e-3 * off
+
+
+def test_a_figure_of_eight_in_wind_is_flown_as_without():
+    """After the first half, when the wind is known: the error of indi is that of still air, geometric's is the wind's."""
+    kind = "crazyflie_documented"
+    vehicle, windy = in_air(kind), samara.Environment(wind_W=Vec3(0.6, 0.0, 0.0))
+    eight = eight_for(vehicle)
+    blown = {name: late_error(vehicle, built(name, kind), eight, windy) for name in ("geometric", "indi")}
+    calm = late_error(vehicle, built("indi", kind), eight, samara.CALM)
+    assert blown["indi"] < 0.1 * blown["geometric"]
+    assert blown["indi"] == pytest.approx(calm, rel=0.1)
+
+
+def test_the_ground_is_no_push():
+    """On its feet a body is carried, which is nothing to fly against: indi lifts off as geometric does."""
+    task = trajectory.take_off(ZERO, height=1.0)
+    drone = Drone("it", samara.vehicle("crazyflie_documented"), task)
+    heights = [
+        fly(Scenario("up", (replace(drone, controller=name),), 3.0)).position[:, 2] for name in ("geometric", "indi")
+    ]
+    assert heights[1] == pytest.approx(heights[0], abs=2e-3) and heights[1][-1] > 0.9
+
+
 def with_another_centre(vehicle, shift):
     """Its rotors so far forward of where the controller believes them: a steady torque m g · shift, nose up."""
     return vehicle.replace(rotors=tuple(r._replace(r_B=r.r_B + Vec3(shift, 0.0, 0.0)) for r in vehicle.rotors))
@@ -478,11 +522,22 @@ def eight_for(vehicle, gentle=True):
     return figure8((0, 0, 0), reach=2.0, speed=min(speeds), acceleration=1.0)
 
 
-def error_along(vehicle, controller, trajectory):
-    """The largest distance from where it should be  [m]"""
+def errors_along(vehicle, controller, trajectory, **options):
+    """The distance from where it should be, at every call  [m]"""
     rows = np.array(flatten(trajectory.at(np.arange(0.0, trajectory.duration, PERIOD)))).T
-    flight = flown(vehicle, controller, rows)
-    return np.sqrt(sum((np.asarray(p) - r) ** 2 for p, r in zip(flight.states.p_W, rows[:, :3].T, strict=True))).max()
+    flight = flown(vehicle, controller, rows, **options)
+    return np.sqrt(sum((np.asarray(p) - r) ** 2 for p, r in zip(flight.states.p_W, rows[:, :3].T, strict=True)))
+
+
+def error_along(vehicle, controller, trajectory):
+    """The largest of them  [m]"""
+    return errors_along(vehicle, controller, trajectory).max()
+
+
+def late_error(vehicle, controller, trajectory, environment):
+    """The largest of the second half  [m]"""
+    errors = errors_along(vehicle, controller, trajectory, environment=environment)
+    return errors[len(errors) // 2 :].max()
 
 
 @pytest.mark.parametrize("name", NAMES)

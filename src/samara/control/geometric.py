@@ -154,9 +154,14 @@ def wanted_pull(e_p: Vec3, state: State, reference: Reference, vehicle: Vehicle,
 
 def drag_ahead(state: State, reference: Reference, vehicle: Vehicle) -> Vec3:
     """d(v_d): the airframe's drag at the velocity asked for, in still air and in the attitude there is  [N]"""
+    return drag_at(reference.v_W, state, vehicle)
+
+
+def drag_at(v_W: Vec3, state: State, vehicle: Vehicle) -> Vec3:
+    """d(v): the airframe's drag at a velocity, in still air and in the attitude there is  [N]"""
     if not vehicle.has("drag"):
         return ZERO
-    there = state._replace(v_W=reference.v_W)
+    there = state._replace(v_W=v_W)
     force = vehicle.structure.effects[vehicle.index("drag")].wrench((), there, (), vehicle, CALM)
     return rotate(state.q_WB, force.f_B) + force.f_W
 

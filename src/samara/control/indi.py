@@ -1,41 +1,65 @@
 """Incremental dynamic inversion: what the body does is measured, not modelled; only the change of it is asked of the rotors.
 
+Twice: of the torque, for the angular acceleration, and of the force, for the acceleration of the centre of mass. A steady push
+or turn from outside, wind or a centre of mass that is not where it should be, is in what is measured: it leaves no offset.
+
 E. J. J. Smeur, Q. Chu, G. C. H. E. de Croon, "Adaptive incremental nonlinear dynamic inversion for attitude control of micro
-air vehicles", Journal of Guidance, Control, and Dynamics 39, 2016. The outer loop is that of `geometric`.
+air vehicles", Journal of Guidance, Control, and Dynamics 39, 2016.
+E. J. J. Smeur, G. C. H. E. de Croon, Q. Chu, "Cascaded incremental nonlinear dynamic inversion for MAV disturbance rejection",
+Control Engineering Practice 73, 2018.
+E. Tal, S. Karaman, "Accurate tracking of aggressive quadrotor trajectories using incremental nonlinear dynamic inversion and
+differential flatness", IEEE Trans. Control Systems Technology 29, 2021.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from samara.algebra import ZERO, Vec3
+from samara.algebra import ZERO, Vec3, rotate
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import OTHER_LAGS, Gains, gains_for
 from samara.control.geometric import (
     USUAL_LIMITS,
     FlightLimits,
     deviation,
+    drag_at,
     lift_along,
+    limited_error,
+    limited_pull,
     require_memory,
     require_sense,
-    steered_pull,
+    wanted_pull,
     wanted_turn,
 )
+from samara.ops import clamp, where
+from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Command, State, Vehicle
 from samara.physics.propulsion import ROTORS
 from samara.physics.rotor import rotor_momentum_torque
 from samara.plan.reference import Reference
 from samara.quantity import Scalar
 
+_CARRIES = 0.99  # of the weight: rotors that lift more hold the body in the air
+_STANDS = 0.5  # of the weight: with rotors that lift less it stands or falls
+
 
 class IndiMemory(NamedTuple):
-    """ω, the rotors' torque and speeds one period ago, and the filtered ω̇ and torque  [rad/s, N·m, rad/s, rad/s², N·m]"""
+    """ω, v, the rotors' torque and speeds and the force that is known of, one period ago; and, filtered, ω̇, torque and push
+
+    [rad/s, m/s, N·m, rad/s, N; rad/s², N·m, m/s²]. `lift` [N] and the torque are what a body driven by a wrench was last told;
+    `aloft` is 1 from when the rotors carry the weight until they carry less than half of it, else 0.
+    """
 
     omega_B: Vec3
     tau_B: Vec3
     rotor_speed: tuple[Scalar, ...]
     filtered_alpha_B: Vec3
     filtered_tau_B: Vec3
+    v_W: Vec3 = ZERO
+    f_W: Vec3 = ZERO
+    lift: Scalar = 0.0
+    push_W: Vec3 = ZERO
+    aloft: Scalar = 0.0
 
 
 @dataclass(frozen=True)
@@ -54,14 +78,21 @@ class Indi:
     def __call__(
         self, state: State, reference: Reference, vehicle: Vehicle, memory: IndiMemory
     ) -> tuple[Command, IndiMemory]:
+        """f = m (a_wanted + g e₃ − d),  τ = τ_r + J (ω̇_wanted − ω̇_measured), d and ω̇ as `measured`"""
         require_memory(memory, self.initial_memory, "with a memory")
-        pull_W, _ = steered_pull(state, reference, vehicle, (), self.gains, self.limits, self.allocation, None)
+        seen = measured(state, vehicle, memory, self.period, self.gains)
+        near = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.gains, self.limits)
+        wanted_W = wanted_pull(near, state, reference, vehicle, self.gains) - seen.push_W
+        pull_W = limited_pull(wanted_W, vehicle, self.allocation, self.limits)
         own = deviation(pull_W, state, reference, self.allocation.keeps_yaw)
-        seen = measured(state, vehicle, memory, self.period)
         change = wanted_turn(own, self.gains) - seen.filtered_alpha_B
         tau_B = seen.filtered_tau_B + vehicle.inertia_B @ change
-        command = command_for_wrench(lift_along(pull_W, state, vehicle), tau_B, state, vehicle, self.allocation)
-        return command, seen if vehicle.rotors else seen._replace(tau_B=tau_B)
+        lift = lift_along(pull_W, state, vehicle)
+        command = command_for_wrench(lift, tau_B, state, vehicle, self.allocation)
+        if vehicle.rotors:
+            return command, seen
+        told_W = known_force(state, vehicle, Wrench(f_B=Vec3(0.0, 0.0, lift)))
+        return command, seen._replace(tau_B=tau_B, lift=lift, f_W=told_W)
 
 
 def indi(
@@ -76,24 +107,51 @@ def indi(
     return Indi(gains or gains_for(vehicle), limits, allocation_for(vehicle, healthy), period)
 
 
-def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float) -> IndiMemory:
+def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float, gains: Gains) -> IndiMemory:
     """α ← α + k ((ω − ω₋)/dt − α),  τ ← τ + k (½ (τ_r + τ_r₋) + τ_Ω̇ − τ),  k = dt / (T + dt): each as late as the other
 
     τ_r is the rotors' torque at their measured speeds, τ_Ω̇ the reaction to spinning them up; of a body driven by a wrench, the
-    torque it was last told.
+    torque it was last told. The push is `next_push`.
     """
     k = period / (OTHER_LAGS + period)
-    torque_B = ROTORS.wrench((), state, (), vehicle, CALM).tau_B if vehicle.rotors else memory.tau_B
+    told = Wrench(f_B=Vec3(0.0, 0.0, memory.lift), tau_B=memory.tau_B)
+    given = ROTORS.wrench((), state, (), vehicle, CALM) if vehicle.rotors else told
     alpha_B = (state.omega_B - memory.omega_B) / period
-    between_B = (torque_B + memory.tau_B) * 0.5
+    between_B = (given.tau_B + memory.tau_B) * 0.5
     if vehicle.has("rotor_momentum"):
         rotors = zip(state.rotor_speed, memory.rotor_speed, vehicle.rotors, strict=True)
         for speed, before, rotor in rotors:
             between_B = between_B + rotor_momentum_torque(state.omega_B, speed, (speed - before) / period, rotor)
+    f_W = known_force(state, vehicle, given)
+    carried = rotate(state.q_WB, given.f_B).z / (vehicle.mass * vehicle["gravity"].acceleration)
     return IndiMemory(
         state.omega_B,
-        torque_B,
+        given.tau_B,
         state.rotor_speed,
         memory.filtered_alpha_B + (alpha_B - memory.filtered_alpha_B) * k,
         memory.filtered_tau_B + (between_B - memory.filtered_tau_B) * k,
+        state.v_W,
+        f_W,
+        memory.lift,
+        next_push(state, f_W, vehicle, memory, period, gains),
+        where(carried > where(memory.aloft > 0.5, _STANDS, _CARRIES), 1.0, 0.0),
     )
+
+
+def known_force(state: State, vehicle: Vehicle, given: Wrench) -> Vec3:
+    """R f_B + d(v): what the rotors give, and the drag in still air  [N]"""
+    return rotate(state.q_WB, given.f_B) + drag_at(state.v_W, state, vehicle)
+
+
+def next_push(state: State, f_W: Vec3, vehicle: Vehicle, memory: IndiMemory, period: float, gains: Gains) -> Vec3:
+    """d ← d + k ((v − v₋)/dt + g e₃ − ½ (f + f₋)/m − d),  k = dt / (1/ω_n + dt), each component within ±g  [m/s²]
+
+    What the body accelerates more than the forces that are known say: wind, a rotor that gives less, a load. It need not be
+    known sooner than the attitude, which answers it, turns. Where the rotors do not carry the body the ground may, and d is 0.
+    """
+    g, rate = vehicle["gravity"].acceleration, gains.attitude.x * period
+    k = rate / (1.0 + rate)
+    between_W = (f_W + memory.f_W) * (0.5 / vehicle.mass)
+    unknown_W = (state.v_W - memory.v_W) / period + Vec3(0.0, 0.0, g) - between_W
+    moved = memory.push_W + (unknown_W - memory.push_W) * k
+    return Vec3(*(where(memory.aloft > 0.5, clamp(new, -g, g), 0.0) for new in moved))
