@@ -207,18 +207,42 @@ def test_the_body_stands_level_whichever_way_its_markers_lean(tmp_path):
     assert read_flights(tmp_path)[0].name == "flight"
 
 
-def test_bad_files_are_named(tmp_path):
+def test_bad_files_are_named(tmp_path, monkeypatch):
     level = quat_from_euler(0.0, 0.0, 0.0)
     path = written(tmp_path, level, name="flight.csv")
     lines = path.read_text().splitlines()
+
+    def changed(column, number, value):
+        """The file with another value in one column of one line, counted as an editor counts them"""
+        cells = lines[number - 1].split(",")
+        cells[lines[0].split(",").index(column)] = value
+        return "\n".join([*lines[: number - 1], ",".join(cells), *lines[number:]])
+
     for text, message in (
         ("\n".join(["t,px", "0,1"]), "has no column 'py'"),
         ("\n".join([*lines[:5], "0.04,abc", *lines[6:]]), "line 6 is not a row of numbers"),
         ("\n".join(lines[:20]), "19 rows; expected more than 50"),
+        (changed("motor_motor_m2", 7, "65536"), "line 7: motor_motor_m2 is 65536; expected a PWM from 0 to 65535"),
+        (changed("motor_motor_m4", 7, "-1"), "line 7: motor_motor_m4 is -1; expected a PWM from 0 to 65535"),
+        (changed("vx", 9, "nan"), "line 9: vx is nan; expected a finite number"),
+        (changed("t", 9, "0.0"), "line 9: t is 0; expected a time after that of the line before"),
+        (changed("qw", 12, "0.5"), r"line 12: \|q\| is .*; expected a quaternion of length 1"),
+        (changed("pwr_pm_vbat", 12, "0"), "line 12: pwr_pm_vbat is 0; expected a voltage above 0"),
+        (lines[0] + ",px\n", "has more than one column 'px'"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             read_flight(path)
+    packed = tmp_path / "packed.csv.gz"
+    for data, message in (
+        (gzip.compress(path.read_bytes())[:-20], "packed.csv.gz: cannot be unpacked"),
+        (b"t,px", "cannot be unpacked"),
+        (gzip.compress(bytes(2 << 20)), "holds more than 1 MB"),
+    ):
+        monkeypatch.setattr("samara.identify.nanobench._MOST", 1 << 20)
+        packed.write_bytes(data)
+        with pytest.raises(ValueError, match=message):
+            read_flight(packed)
     with pytest.raises(ValueError, match="holds no"):
         (tmp_path / "empty").mkdir()
         read_flights(tmp_path / "empty")

@@ -8,6 +8,7 @@ firmware has made up for the battery's voltage. (`att_stateEstimate_pitch` is in
 import csv
 import gzip
 import math
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,8 @@ _COLUMNS = (
 )
 _REST_SAMPLES = 50  # at the start, before take-off
 _AT_REST = 0.02  # [m/s]
+_MOST = 256 << 20  # bytes: a day of flight
+_UNIT = 1e-3  # how far a quaternion's length may be from 1: it is written with few digits
 
 Array = np.ndarray[Any, Any]
 
@@ -91,26 +94,56 @@ def read_flight(path: str | Path) -> Flight:
     return Flight(Path(path).name.partition(".")[0], rows[0] - rows[0, 0], body, rows[14:18], rows[18])
 
 
+def _text(path: Path) -> str:
+    """What is in the file, unpacked no further than a flight is long"""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(_MOST + 1)
+        if len(data) <= _MOST:
+            return data.decode()
+    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be unpacked ({error}); expected a CSV file, gzipped or not") from None
+    raise ValueError(f"{path}: holds more than {_MOST >> 20} MB; expected a NanoBench flight")
+
+
 def _columns(path: Path) -> Array:
-    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
-        lines = csv.reader(file)
-        heading = next(lines, [])
-        missing = [name for name in _COLUMNS if name not in heading]
-        if missing:
-            raise ValueError(f"{path}: has no column {missing[0]!r}; expected a NanoBench flight")
-        places = [heading.index(name) for name in _COLUMNS]
-        rows = []
-        for number, line in enumerate(lines, start=2):
-            try:
-                rows.append([float(line[place]) for place in places])
-            except (ValueError, IndexError):
-                raise ValueError(
-                    f"{path}: line {number} is not a row of numbers; expected one for each column"
-                ) from None
+    lines = csv.reader(_text(path).splitlines())
+    heading = next(lines, [])
+    missing = [name for name in _COLUMNS if heading.count(name) != 1]
+    if missing:
+        what = "has more than one" if missing[0] in heading else "has no"
+        raise ValueError(f"{path}: {what} column {missing[0]!r}; expected a NanoBench flight")
+    places = [heading.index(name) for name in _COLUMNS]
+    rows = []
+    for number, line in enumerate(lines, start=2):
+        try:
+            rows.append([float(line[place]) for place in places])
+        except (ValueError, IndexError):
+            raise ValueError(f"{path}: line {number} is not a row of numbers; expected one for each column") from None
+    if len(rows) <= _REST_SAMPLES:
+        raise ValueError(f"{path}: {len(rows)} rows; expected more than {_REST_SAMPLES}")
     table = np.array(rows).T
-    if len(rows) <= _REST_SAMPLES or not np.isfinite(table).all():
-        raise ValueError(f"{path}: {len(rows)} rows; expected more than {_REST_SAMPLES}, of finite numbers")
+    _require_sense(path, table)
     return table
+
+
+def _require_sense(path: Path, table: Array) -> None:
+    """ValueError naming the line, the column and the value of the first number that no flight can have."""
+    for name, values in zip(_COLUMNS, table, strict=True):
+        _require(path, np.isfinite(values), name, values, "a finite number")
+    steps = np.diff(table[0], prepend=-math.inf)
+    _require(path, steps > 0.0, "t", table[0], "a time after that of the line before")
+    norms = np.sqrt((table[7:11] ** 2).sum(axis=0))
+    _require(path, np.abs(norms - 1.0) <= _UNIT, "|q|", norms, "a quaternion of length 1")
+    for name, values in zip(_COLUMNS[14:18], table[14:18], strict=True):
+        _require(path, (values >= 0.0) & (values <= FULL), name, values, f"a PWM from 0 to {FULL:.0f}")
+    _require(path, table[18] > 0.0, "pwr_pm_vbat", table[18], "a voltage above 0")
+
+
+def _require(path: Path, fine: Array, name: str, values: Array, expected: str) -> None:
+    if not fine.all():
+        at = int(np.argmin(fine))
+        raise ValueError(f"{path}: line {at + 2}: {name} is {values[at]:g}; expected {expected}")
 
 
 def rotor_speed_from_pwm(pwm: Any, voltage: Any) -> Any:

@@ -77,18 +77,21 @@ class Process:
         if own is None:
             return
         if own.poll() is None and self._polite:
-            self._signal(own, signal.SIGTERM)
+            self._end(own, politely=True)
             with suppress(subprocess.TimeoutExpired):
                 own.wait(GRACE)
-        self._signal(own, signal.SIGKILL)
+        self._end(own, politely=False)
         own.wait()
 
     @staticmethod
-    def _signal(own: "subprocess.Popen[bytes]", which: signal.Signals) -> None:
-        try:
-            os.killpg(own.pid, which)
-        except (ProcessLookupError, PermissionError):
-            return
+    def _end(own: "subprocess.Popen[bytes]", *, politely: bool) -> None:
+        """Ends it with all it started; where processes have no groups, as on Windows, it alone."""
+        group = getattr(os, "killpg", None)
+        with suppress(ProcessLookupError, PermissionError):
+            if group is None:
+                own.terminate() if politely else own.kill()
+            else:
+                group(own.pid, signal.SIGTERM if politely else signal.SIGKILL)
 
     def close(self) -> None:
         """Ends it and removes its folder"""
