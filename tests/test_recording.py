@@ -9,9 +9,11 @@ import errno
 import io
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
+import tracemalloc
 
 import lz4.frame
 import numpy as np
@@ -22,6 +24,7 @@ from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
 from mcap.reader import NonSeekingReader, make_reader
 from mcap.records import Chunk, MessageIndex
@@ -36,6 +39,7 @@ from samara.arrays import leaf_names
 from samara.physics.multirotor import at_rest
 from samara.sim import export, recorder
 from samara.sim.export import export_csv, export_parquet
+from samara.sim.mcap_sections import COMPRESS
 from samara.sim.record_schema import identifiers, published_schema
 from samara.sim.recorder import LogLine, Recorder, Stream
 from samara.sim.recording import RecordingError, describe, read_recording
@@ -1151,3 +1155,31 @@ def test_a_recording_is_described_in_a_few_lines(tmp_path):
     (tmp_path / "cut.mcap").write_bytes((tmp_path / "run.mcap").read_bytes()[: size // 2])
     cut = dict(describe(read_recording(tmp_path / "cut.mcap")))
     assert cut["complete"] == f"no: {tmp_path / 'cut.mcap'}: truncated after 0.996 s: the last chunk may be missing"
+
+
+# What is not honest -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+@pytest.mark.parametrize(
+    ("claimed", "complaint"),
+    [(1000, "does not match its checksum"), (8_400_000_000, r"says that its \d+ bytes were 8400000000")],
+)
+def test_a_chunk_is_unpacked_no_further_than_it_says(tmp_path, compression, claimed, complaint):
+    """50 MB of zeros in a few kilobytes: no more memory is taken than the chunk claims, and an absurd claim is not tried."""
+    path = tmp_path / "bomb.mcap"
+    with Recorder(path, [STATE]) as own:
+        opened = path.read_bytes()
+        own.write({STATE.topic: seconds_of(STATE, 0, 100)})
+    bomb = COMPRESS[compression](bytes(50 << 20))
+    builder = RecordBuilder()
+    Chunk(compression, bomb, 0, 0, 0, claimed).write(builder)
+    path.write_bytes(opened + builder.end())
+    tracemalloc.start()
+    try:
+        recording = read_recording(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not recording.complete and re.search(complaint, recording.problem)
+    assert peak < (10 << 20) + len(bomb)

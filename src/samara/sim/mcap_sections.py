@@ -44,7 +44,22 @@ INDEX_HEAD = struct.Struct("<BQHI")  # opcode, length, channel, bytes of the ent
 ENTRY = 16  # time and place of a message, eight bytes each
 ROOM = 64  # bytes before the messages of a chunk, where its head goes
 COMPRESS: dict[str, Any] = {"": bytes, "lz4": lz4.frame.compress, "zstd": zstandard.compress}
-DECOMPRESS: dict[str, Any] = {"": bytes, "lz4": lz4.frame.decompress, "zstd": zstandard.decompress}
+COMPRESSION_LIMIT, SMALL = 255, 1 << 24  # no lz4 expands further; what zstd makes of few bytes may be this long
+
+
+def is_absurd(compressed: int, size: int) -> bool:
+    """Whether so few bytes cannot honestly be compressed from so many: a chunk of numbers shrinks by 10 at the very most."""
+    return size > COMPRESSION_LIMIT * compressed + SMALL
+
+
+def decompressed(data: bytes, compression: str, size: int) -> bytes:
+    """The first `size` bytes of what was compressed, and one more where there are more; no further is unpacked"""
+    if compression == "lz4":
+        return bytes(lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=size + 1))
+    if compression == "zstd":
+        with zstandard.ZstdDecompressor().stream_reader(data) as stream:
+            return stream.read(size + 1)
+    return data
 
 
 class Piece(NamedTuple):

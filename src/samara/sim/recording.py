@@ -19,7 +19,7 @@ from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Footer, Message, Metadata, Schema, Statistics
 from zstandard import ZstdError
 
-from samara.sim.mcap_sections import DECOMPRESS, MAGIC
+from samara.sim.mcap_sections import COMPRESS, MAGIC, decompressed, is_absurd
 from samara.sim.record_format import (
     ABOUT,
     FORMAT,
@@ -372,9 +372,13 @@ class _Contents:
 
 def _records_of(chunk: Chunk) -> bytes:
     """The records in a chunk, decompressed; they match their CRC-32."""
-    if chunk.compression not in DECOMPRESS:
-        raise _DamageError(f"the chunk there is compressed by {chunk.compression!r}; expected lz4, zstd or nothing")
-    data: bytes = DECOMPRESS[chunk.compression](chunk.data)
+    if chunk.compression not in COMPRESS:
+        raise _DamageError(f"the chunk there is compressed by {chunk.compression!r:.40}; expected lz4, zstd or nothing")
+    if is_absurd(len(chunk.data), chunk.uncompressed_size):
+        raise _DamageError(
+            f"the chunk there says that its {len(chunk.data)} bytes were {chunk.uncompressed_size}, as no compression makes them"
+        )
+    data = decompressed(chunk.data, chunk.compression, chunk.uncompressed_size)
     if len(data) != chunk.uncompressed_size or chunk.uncompressed_crc not in (0, zlib.crc32(data)):
         raise _DamageError("the chunk there does not match its checksum")
     return data
