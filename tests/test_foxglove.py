@@ -5,15 +5,18 @@ import math
 
 import numpy as np
 import pytest
+from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
 from mcap_protobuf.reader import read_protobuf_messages
 from test_cli import call
 
 import samara
 from samara.algebra import Quat, Vec3, rotate
+from samara.sim.fly import recorder_of
+from samara.sim.recorder import LogLine
 from samara.sim.recording import read_recording
 from samara.sim.run import load_run
 from samara.view.foxglove_layout import layout
-from samara.view.foxglove_scene import from_up_to
+from samara.view.foxglove_scene import from_up_to, scene_message
 from samara.view.shape import Box, Disc, Rod, parts_of
 
 
@@ -63,6 +66,29 @@ def test_the_scene_is_no_stream_and_harms_none(flown, tmp_path):
     saved = load_run(flown).save(tmp_path / "again.mcap")
     first, second = (scenes(own)[0].proto_msg.SerializeToString() for own in (flown, saved))
     assert first == second
+
+
+def test_the_scene_shows_the_way_that_was_asked(tmp_path):
+    """A figure of eight is a line strip in the world's frame: points of the trajectory, in their order; a hover draws none."""
+    scenario = samara.load_scenario("figure8")
+    with recorder_of(scenario, tmp_path / "run.mcap", overwrite=False) as recorder:
+        recorder.write({}, [LogLine(0, "info", "test", "nothing is flown")])
+    (scene,) = scenes(tmp_path / "run.mcap")
+    drawn = scene.proto_msg.entities[-1]
+    (line,) = drawn.lines
+    assert (drawn.frame_id, drawn.id) == ("world", f"{scenario.drones[0].name} reference")
+    points = np.array([(p.x, p.y, p.z) for p in line.points])
+    task = scenario.drones[0].task
+    times = np.linspace(0.0, min(task.duration, scenario.duration), len(points))
+    assert np.abs(points - np.array(task.at(times).p_W).T).max() < 1e-12
+    entities = SceneUpdate.FromString(
+        scene_message({"a": samara.vehicle("crazyflie")}, references={"a": np.ones((9, 3))})
+    )
+    assert len(entities.entities) == 1
+    many = {f"d{k}": np.arange(3000.0).reshape(1000, 3) for k in range(100)}
+    long = SceneUpdate.FromString(scene_message({}, references=many)).entities
+    assert [len(own.lines[0].points) for own in long] == [240] * 100
+    assert long[0].lines[0].points[-1].z == 2999.0
 
 
 @pytest.mark.parametrize("axis", [(0, 0, 1), (0, 0, -1), (1, 0, 0), (0.3, -0.5, 0.2), (1e-9, 0, -1), (0, 0, 0)])

@@ -82,6 +82,10 @@ class Trajectory:
         own = self.reference(time)
         return own if self.shift_W == ZERO else own._replace(p_W=own.p_W + self.shift_W)
 
+    def path(self, until: float, points: int) -> Any:
+        """Where it goes until its end or a time [s], evenly in time: (points, 3)  [m]"""
+        return np.stack(self.at(np.linspace(0.0, min(self.duration, until), points)).p_W, axis=1)
+
     def moved(self, shift_W: Vec3) -> "Trajectory":
         """The same trajectory so far away"""
         marks = tuple(mark._replace(p_W=mark.p_W + shift_W) for mark in self.waypoints)

@@ -29,6 +29,7 @@ from samara.vehicles.check import VehicleError
 from samara.vehicles.writer import vehicle_toml
 
 Progress = Callable[[float, float], None]
+PATH_POINTS = 401  # of the path a drone is asked to fly, in the picture of it
 SHORTEST_SLEEP = 2e-3  # [s]: less is not worth asking the system for
 
 
@@ -76,7 +77,8 @@ def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Reco
     """What writes a flight of this scenario to a file while it is flown"""
     from samara.view.foxglove_scene import scene_message
 
-    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world)
+    asked = {drone.name: drone.task.path(scenario.duration, PATH_POINTS) for drone in scenario.drones}
+    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world, asked)
     streams = all_streams(scenario)
     return Recorder(out, streams, about(scenario), attachments(scenario), overwrite=overwrite, scene=scene)
 

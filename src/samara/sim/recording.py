@@ -376,7 +376,7 @@ def _records_of(chunk: Chunk) -> bytes:
         raise _DamageError(f"the chunk there is compressed by {chunk.compression!r:.40}; expected lz4, zstd or nothing")
     if is_absurd(len(chunk.data), chunk.uncompressed_size):
         raise _DamageError(
-            f"the chunk there says that its {len(chunk.data)} bytes were {chunk.uncompressed_size}, as no compression makes them"
+            f"the chunk there says that its {len(chunk.data)} bytes were {chunk.uncompressed_size}; no compression does that"
         )
     data = decompressed(chunk.data, chunk.compression, chunk.uncompressed_size)
     if len(data) != chunk.uncompressed_size or chunk.uncompressed_crc not in (0, zlib.crc32(data)):

@@ -229,7 +229,9 @@ class Run:
         ]
         from samara.view.foxglove_scene import scene_message
 
-        scene = scene_message({track.name: track.vehicle for track in self.tracks}, world_inside(self.attachments))
+        asked = {track.name: track.reference_position for track in self.tracks if "reference" in track.tables}
+        vehicles = {track.name: track.vehicle for track in self.tracks}
+        scene = scene_message(vehicles, world_inside(self.attachments), asked)
         with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite, scene=scene) as recorder:
             for second in range(int(self.tracks[0].time[-1]) + 2):
                 recorder.write(*self._second(second))

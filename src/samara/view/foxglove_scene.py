@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from foxglove_schemas_protobuf.Color_pb2 import Color
 from foxglove_schemas_protobuf.CubePrimitive_pb2 import CubePrimitive
 from foxglove_schemas_protobuf.CylinderPrimitive_pb2 import CylinderPrimitive
+from foxglove_schemas_protobuf.LinePrimitive_pb2 import LinePrimitive
 from foxglove_schemas_protobuf.Point3_pb2 import Point3
 from foxglove_schemas_protobuf.Pose_pb2 import Pose
 from foxglove_schemas_protobuf.Quaternion_pb2 import Quaternion
@@ -23,15 +25,26 @@ from samara.sim.world import World
 from samara.view.shape import Box, Disc, Rod, parts_of, reach_of
 from samara.view.solids import drawn, triangles_of
 
+Array = np.ndarray[Any, Any]
+
 DISC_ALPHA = 0.4
+REFERENCE_COLOUR = "#78828c"
+PATH_POINTS, MOST_POINTS, LEAST_POINTS = 24_000, 500, 60  # of all paths together, and of one
 EMPTY = World()
 THIN = 0.01  # of the reach: how thick a propeller's disc is
 
 
-def scene_message(vehicles: Mapping[str, Vehicle], world: World = EMPTY) -> bytes:
-    """One entity for each drone in the frame of its name, and one for each solid in the world's, for ever"""
+def scene_message(
+    vehicles: Mapping[str, Vehicle], world: World = EMPTY, references: Mapping[str, Array] | None = None
+) -> bytes:
+    """One entity for each drone in the frame of its name, one for each solid and each path asked for in the world's, for ever
+
+    `references` are places (points, 3) [m] by the drones' names.
+    """
     entities = [scene_entity(name, vehicle) for name, vehicle in vehicles.items()]
     entities += [solid_entity(name, solid, colour) for name, solid, colour in drawn(world)]
+    paths = {name: path for name, path in (references or {}).items() if len(path) and np.ptp(path, axis=0).any()}
+    entities += [reference_entity(name, path[_few(len(path), len(paths))]) for name, path in paths.items()]
     return SceneUpdate(entities=entities).SerializeToString(deterministic=True)
 
 
@@ -67,6 +80,31 @@ def solid_entity(name: str, solid: Solid, colour: str) -> Any:
                 points=[Point3(x=x, y=y, z=z) for x, y, z in vertices.tolist()],
                 indices=triangles.ravel().tolist(),
                 color=_colour(colour, 1.0),
+            )
+        ],
+    )
+
+
+def _few(count: int, drones: int) -> Array:
+    """The rows of a path that are drawn: its ends, and a bounded number between them"""
+    most = int(np.clip(PATH_POINTS // drones, LEAST_POINTS, MOST_POINTS))
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
+def reference_entity(name: str, path: Array) -> Any:
+    """The way a drone was asked to go, as a line two pixels wide"""
+    return SceneEntity(
+        timestamp=Timestamp(seconds=0),
+        frame_id=WORLD,
+        id=f"{name} reference",
+        lines=[
+            LinePrimitive(
+                type=LinePrimitive.LINE_STRIP,
+                pose=_pose(ZERO, IDENTITY),
+                thickness=2.0,
+                scale_invariant=True,
+                points=[Point3(x=x, y=y, z=z) for x, y, z in path.tolist()],
+                color=_colour(REFERENCE_COLOUR, 1.0),
             )
         ],
     )

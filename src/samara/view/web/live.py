@@ -474,9 +474,8 @@ def _tasks(setting: Setting) -> list[tuple[int, int]]:
 
 def _sampled(task: Any, duration: float, drones: int) -> Array:
     """Where a task goes, (points, 3)  [m]"""
-    points = REFERENCE_POINTS if drones <= FEW else 2 + 4000 // drones
-    times = np.linspace(0.0, min(task.duration, duration), points)
-    return np.stack(task.at(times).p_W, axis=1)
+    path: Array = task.path(duration, REFERENCE_POINTS if drones <= FEW else 2 + 4000 // drones)
+    return path
 
 
 def _within(value: Any, low: float, high: float) -> float:
