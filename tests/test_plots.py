@@ -40,6 +40,7 @@ from samara.view.signals import (
     limits_of,
     speed_limits,
     supply,
+    welch,
 )
 
 
@@ -155,6 +156,17 @@ def test_a_spectrum_holds_the_variance():
     assert power == pytest.approx(wave.var(), rel=1e-2)
     assert own.time[own.values[:, 0].argmax()] == pytest.approx(7.0, abs=0.26)
     assert own.unit == "V/√Hz"
+
+
+@pytest.mark.parametrize(("rows", "window"), [(4096, 1024), (1000, 256), (333, 101), (64, 64)])
+def test_a_spectrum_is_scipys(rows, window):
+    """Welch's mean, with the same window, overlap and scale, for even and odd windows."""
+    signal = pytest.importorskip("scipy.signal")
+    values = np.random.default_rng(rows).normal(size=(2, rows)).cumsum(axis=1)
+    frequency, density = welch(values, 250.0, window)
+    expected = signal.welch(values, fs=250.0, nperseg=window)
+    assert frequency == pytest.approx(expected[0])
+    assert density == pytest.approx(expected[1], rel=1e-9, abs=1e-12)
 
 
 def test_a_yaw_that_spins_is_drawn_without_lines_across(hover):

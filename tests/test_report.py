@@ -176,6 +176,21 @@ def test_expectations_are_judged_from_the_recording(files):
         "samara fly hover --set drones.vehicle=iris --set duration=3.0"
     )
     assert fly_command("hover", text + "# mine\n", {}) == "samara fly scenario.toml"
+    for told, flags in (
+        (
+            {"drones[0].autopilot.kind": "px4", "drones[0].autopilot.binary": "/a b/px4"},
+            "--autopilot px4 --binary '/a b/px4'",
+        ),
+        (
+            {"drones[0].autopilot.kind": "ardupilot", "drones[0].autopilot.binary": ""},
+            "--autopilot ardupilot --connect",
+        ),
+        (
+            {"drones.autopilot": {"kind": "betaflight", "rate": 500}, "seed": 3},
+            "--set seed=3 --set drones.autopilot.rate=500 --autopilot betaflight",
+        ),
+    ):
+        assert fly_command("hover", text, told) == f"samara fly hover {flags}"
     without = replace(run, attachments={})
     assert expectations(without) == [] and fly_command("own", *scenario_text(without)) == ""
 

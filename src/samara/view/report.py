@@ -7,6 +7,7 @@ write_report([Flown("a.mcap", a), Flown("b.mcap", b)], "report.html")  # a compa
 """
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ MET = 8  # expectations that came true and are listed
 SATURATED = 0.01  # share of commands at a limit that deserves a warning
 SUBJECTS = ("position", "attitude", "rates", "motors", "battery", "wind", "estimate", "spectra", "top")
 OVERLAID = ("position", "velocity", "attitude", "motors", "battery", "top")
+AUTOPILOT = re.compile(r"drones(\[\d+\])?\.autopilot(\.(?P<field>kind|binary))?")
 Progress = Callable[[int, int], None]
 
 
@@ -334,8 +336,25 @@ def fly_command(scenario: str, text: str, settings: dict[str, Any]) -> str:
     if scenario in scenario_names():
         shipped = (resources.files("samara.scenarios") / f"{scenario}.toml").read_text(encoding="utf-8")
     name = scenario if text and shipped.rstrip() == text.rstrip() else "scenario.toml" if text else ""
-    changes = [f"--set {shlex.quote(f'{key}={_as_toml(value)}')}" for key, value in settings.items()]
-    return " ".join(["samara fly", name, *changes]) if name else ""
+    flown_by, others = _autopilot_flags(settings)
+    changes = [f"--set {shlex.quote(f'{key}={_as_toml(value)}')}" for key, value in others.items()]
+    return " ".join(["samara fly", name, *changes, *flown_by]) if name else ""
+
+
+def _autopilot_flags(settings: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """What of the settings is said by --autopilot, --binary or --connect, and the rest: a program is named by a flag only"""
+    named: dict[str, Any] = {}
+    for key, value in settings.items():
+        if found := AUTOPILOT.fullmatch(key):
+            named |= (
+                {found["field"]: value} if found["field"] else value if isinstance(value, dict) else {"kind": value}
+            )
+    flags = [f"--autopilot {shlex.quote(str(named['kind']))}"] if "kind" in named else []
+    if "binary" in named:
+        flags.append(f"--binary {shlex.quote(str(named['binary']))}" if named["binary"] else "--connect")
+    kept = {key: value for key, value in settings.items() if not AUTOPILOT.fullmatch(key)}
+    more = {f"drones.autopilot.{key}": value for key, value in named.items() if key not in ("kind", "binary")}
+    return flags, {**kept, **more}
 
 
 def _as_toml(value: Any) -> str:

@@ -254,16 +254,28 @@ def spectra(track: Track) -> list[Signal]:
     return [signal for own in named for signal in _spectrum(own)]
 
 
-def _spectrum(signal: Signal) -> list[Signal]:
-    from scipy.signal import welch  # type: ignore[import-untyped]
+def welch(values: Array, rate: float, window: int) -> tuple[Array, Array]:
+    """S(f) = mean |Σ w (x − x̄) e^{−2πift}|² · 2/(rate Σ w²), one-sided, over pieces that overlap by half  [unit²/Hz]
 
+    w is Hann's window over as many rows, values are (curves, rows); frequencies [Hz] and (curves, frequencies).
+    """
+    w = 0.5 - 0.5 * np.cos(2.0 * math.pi * np.arange(window) / window)
+    starts = np.arange(0, values.shape[-1] - window + 1, window - window // 2)
+    pieces = values[..., starts[:, None] + np.arange(window)]
+    pieces = w * (pieces - pieces.mean(axis=-1, keepdims=True))
+    density = (np.abs(np.fft.rfft(pieces)) ** 2).mean(axis=-2) / (rate * (w * w).sum())
+    density[..., 1 : -1 if window % 2 == 0 else None] *= 2.0
+    return np.fft.rfftfreq(window, 1.0 / rate), density
+
+
+def _spectrum(signal: Signal) -> list[Signal]:
     count = len(signal.time)
     if count < SHORTEST_SPECTRUM or not signal.time[-1] > signal.time[0]:
         return []
     even = np.linspace(signal.time[0], signal.time[-1], count)
     values = np.stack([np.interp(even, signal.time, own) for own in signal.values.T])
     rate = (count - 1) / (signal.time[-1] - signal.time[0])
-    frequency, density = welch(values, fs=rate, nperseg=min(count, WELCH_WINDOW))
+    frequency, density = welch(values, rate, min(count, WELCH_WINDOW))
     unit = f"{signal.unit}/√Hz" if signal.unit != "1" else "1/√Hz"
     shown = np.maximum(np.sqrt(density[:, 1:].T), SILENT)
     return [Signal(f"Spectrum of {signal.title.lower()}", unit, signal.names, frequency[1:], shown, alike=signal.alike)]
