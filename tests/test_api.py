@@ -3,7 +3,9 @@
 import ast
 import importlib
 import inspect
+import json
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +120,55 @@ def test_types_are_shipped():
 # The cost, and the arrows ------------------------------------------------------------------------------------------
 
 
+FILES = {"samara.parm"}  # names of files on the pages, not of Python
+
+
+@pytest.mark.long
+def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
+    """`samara.control.ILQR` as the pages write it, in a process that has imported nothing but `samara`."""
+    pages = [*repository.glob("README*.md"), *(repository / "docs").glob("*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    paths = sorted(set(re.findall(r"(?<![\w./-])samara(?:\.[A-Za-z_]\w*)+", text)) - FILES)
+    assert {"samara.control.ILQR", "samara.engine.DroneEngine", "samara.gym.Hover", "samara.drone_physics"} <= set(
+        paths
+    )
+    program = (
+        "import sys, functools, samara\n"
+        "for path in sys.stdin.read().split():\n"
+        "    try:\n"
+        "        functools.reduce(getattr, path.split('.')[1:], samara)\n"
+        "    except AttributeError as error:\n"
+        "        print(path, error)\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, input="\n".join(paths), capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+def test_names_that_are_imported_later():
+    """In a fresh process: control's ILQR and the engine as the pages write them; `dir` lists every module, and every name that is
+    imported when it is asked for; a missing extra is a missing attribute, with its sentence."""
+    packages = ("samara", "samara.control", "samara.physics", "samara.sim", "samara.view")
+    program = (
+        "import sys, json, samara\n"
+        "sys.modules['gymnasium'] = None\n"
+        f"listed = {{name: dir(eval(name)) for name in {packages}}}\n"
+        "samara.control.ILQR, samara.engine.DroneEngine, samara.drone_physics.rotor_thrust\n"
+        "try:\n"
+        "    samara.gym\n"
+        "except AttributeError as error:\n"
+        "    print(json.dumps([listed, str(error), hasattr(samara, 'gym')]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    listed, sentence, is_there = json.loads(done.stdout)
+    for package in packages:
+        place = Path(samara.__file__).parent.joinpath(*package.split(".")[1:])
+        modules = {own.stem for own in place.glob("*.py")} | {own.parent.name for own in place.glob("*/__init__.py")}
+        assert modules - {"__init__", "__main__"} <= set(listed[package])
+    assert set(samara.__all__) <= set(listed["samara"]) and "ILQR" in listed["samara.control"]
+    assert re.fullmatch(r"samara\.gym: .*pip install 'samara\[gym\]'", sentence) and not is_there
+
+
 def test_importing_samara_imports_no_backend():
     """Who needs a backend pays for it, nobody else."""
     heavy = ("jax", "casadi", "sympy", "scipy", "matplotlib", "typer", "rich", "llvmlite")
@@ -138,7 +189,7 @@ PURE = {
     "operator",
     "typing",
 }
-INWARD = {"samara.algebra", "samara.ops", "samara.quantity", "samara.physics"}
+INWARD = {"samara.algebra", "samara.ops", "samara.quantity", "samara.lazy", "samara.physics"}
 
 
 def imports_when_loaded(path: Path) -> set[str]:

@@ -1,8 +1,11 @@
 """Samara: multirotor physics, simulation and control; every equation written once, for every backend."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from samara.algebra import Quat, Vec3
 from samara.backends.scan import scan
 from samara.backends.simulator import compile
+from samara.lazy import lazily as _lazily
 from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import (
     CALM,
@@ -20,6 +23,13 @@ from samara.vehicles.build import build_vehicle, switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle, vehicle_names
 from samara.vehicles.writer import save_vehicle
+
+if _TYPE_CHECKING:
+    from samara.sim.fly import fly
+    from samara.sim.replay import replay
+    from samara.sim.run import Run, load_run
+    from samara.sim.scenario import Scenario
+    from samara.sim.scenario_file import load_scenario, scenario_names
 
 __version__ = "0.1.0"
 
@@ -66,10 +76,4 @@ __all__ = [
     "wrench_breakdown",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module 'samara' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_LATER[name]), name)
+__getattr__, __dir__ = _lazily(__name__, __path__, _LATER)

@@ -1,9 +1,5 @@
 """Controllers: `controller(state, reference, vehicle, memory) → command, memory`, pure and component-wise."""
 
+from samara.lazy import lazily as _lazily
 
-def __getattr__(name: str) -> object:
-    if name == "ILQR":  # imported when it is asked for: it brings the compiler along
-        from samara.control.ilqr import ILQR
-
-        return ILQR
-    raise AttributeError(f"module 'samara.control' has no attribute {name!r}")
+__getattr__, __dir__ = _lazily(__name__, __path__, {"ILQR": "samara.control.ilqr"})  # it brings the compiler along

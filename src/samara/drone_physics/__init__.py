@@ -76,6 +76,7 @@ from samara.drone_physics.types import (
     VectorType,
     VelocityType,
 )
+from samara.lazy import lazily as _lazily
 
 __all__ = [
     "AccelerationType",
@@ -129,3 +130,5 @@ __all__ = [
     "torque_from_impulse",
     "velocity_after_contact_with_wall",
 ]
+
+__getattr__, __dir__ = _lazily(__name__, __path__)

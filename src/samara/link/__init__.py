@@ -3,3 +3,7 @@
 Inside everything stays ENU and FLU; each protocol's own axes, units and orders of numbers are made at its border and nowhere
 else. A flight is lockstep: the autopilot gets sensors of an instant, the plant waits for its answer.
 """
+
+from samara.lazy import lazily as _lazily
+
+__getattr__, __dir__ = _lazily(__name__, __path__)

@@ -1,1 +1,5 @@
 """The runtime: what happens when, what flows where, and what is kept of it."""
+
+from samara.lazy import lazily as _lazily
+
+__getattr__, __dir__ = _lazily(__name__, __path__)
