@@ -10,7 +10,7 @@ from samara.arrays import flatten
 from samara.control.geometric import geometric
 from samara.plan.reference import Reference
 
-n, steps, dt = 10_000, 1500, 1e-3
+n, steps, dt = 10_000, 3000, 1e-3
 vehicle = samara.vehicle("crazyflie")
 state, _ = samara.hover(vehicle)
 
