@@ -53,7 +53,7 @@ def agility(vehicle: Vehicle, hover: float = HOVER_OUTPUT) -> tuple[float, float
 
 def gain_parameters(vehicle: Vehicle, hover: float = HOVER_OUTPUT) -> dict[str, float]:
     """MC_ROLLRATE_K = α_iris / α and so on: PX4's gains fit an Iris, and one that turns k times as hard needs 1/k of them"""
-    usual, own = agility(load_vehicle("iris")), agility(vehicle, hover)
+    usual, own = agility(load_vehicle("iris_documented")), agility(vehicle, hover)
     low, high = GAIN_RANGE
     names = ("MC_ROLLRATE_K", "MC_PITCHRATE_K", "MC_YAWRATE_K")
     return {name: min(max(u / a, low), high) if a > 0.0 else 1.0 for name, u, a in zip(names, usual, own, strict=True)}
