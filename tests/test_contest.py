@@ -5,7 +5,9 @@ import pytest
 from test_cli import call
 
 import samara
-from samara.sim.contest import contest, require_thrust
+from samara.control.geometric import geometric
+from samara.control.tuning import tuned
+from samara.sim.contest import contest, labels, require_thrust
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +55,55 @@ def test_samara_compare(monkeypatch, capsys, tmp_path):
     status, _, err = call(monkeypatch, capsys, "compare", "--controllers", "magic")
     assert status == 2
     assert err.startswith("samara: no controller 'magic'; expected some of geometric, ")
+
+
+OWN = """
+from samara.control.geometric import geometric
+
+made = {}
+
+
+def mine(state, reference, vehicle, memory):
+    if vehicle not in made:
+        made[vehicle] = geometric(vehicle)
+    return made[vehicle](state, reference, vehicle, memory)
+
+
+GAIN = 3.0
+"""
+
+
+def test_functions_of_ones_own_fly_beside_the_named(entries, tmp_path):
+    """The geometric controller as a function and by its name: one flight, and names that tell them apart."""
+    vehicle = samara.vehicle("iris_documented")
+    own = geometric(vehicle)
+
+    def mine(state, reference, vehicle, memory):
+        return own(state, reference, vehicle, memory)
+
+    found = contest(vehicle, (mine, tuned("geometric", speed=5.0)), trajectory_name="circle", winds=(4.0,))
+    assert [each.controller for each in found] == ["mine", "geometric speed=5"]
+    named = next(each for each in entries if (each.controller, each.wind) == ("geometric", 4.0))
+    for each in found:
+        assert each.rmse == pytest.approx(named.rmse, rel=1e-9)
+    assert labels((mine, mine, "pid")) == ["mine 1", "mine 2", "pid"]
+
+
+def test_samara_compare_takes_the_function_of_a_file(monkeypatch, capsys, tmp_path):
+    file, out_path = tmp_path / "own.py", str(tmp_path / "out")
+    file.write_text(OWN)
+    status, out, err = call(
+        monkeypatch, capsys, "compare", "--trajectory", "circle", "--controllers", f"{file}:mine", "--out", out_path
+    )
+    assert (status, err) == (0, "") and "mine" in out
+    assert "| mine | 0 |" in (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
+    broken = tmp_path / "broken.py"
+    broken.write_text("import nothing_of_this_name")
+    for word, sentence in (
+        (f"{file}:yours", f"{file} has no function 'yours'; it has mine"),
+        (f"{file}:GAIN", f"{file} has no function 'GAIN'; it has mine"),
+        (f"{tmp_path}/none.py:mine", f"there is no file {tmp_path}/none.py; expected file.py:function"),
+        (f"{broken}:mine", f"{broken} does not run (ModuleNotFoundError: No module named 'nothing_of_this_name')"),
+    ):
+        status, _, err = call(monkeypatch, capsys, "compare", "--controllers", word)
+        assert status == 2 and " ".join(err.split()) == f"samara: --controllers {word}: {sentence}"

@@ -247,6 +247,34 @@ def test_nan_from_ones_own_controller_is_an_error_with_channel_and_time():
         fly(hovering(), controller=bad)
 
 
+def test_ones_own_controller_may_ask_for_the_time_and_the_period_by_name():
+    """Whichever of them it names, as a keyword or not; at 100 Hz they are 0, 10, 20 ms … and 10 ms."""
+    trim, heard = samara.hover(samara.vehicle("crazyflie_documented"))[1], []
+
+    def both(state, reference, vehicle, memory, time, dt):
+        heard.append((time, dt))
+        return trim
+
+    def one(state, reference, vehicle, memory, *, time=-1.0):
+        heard.append(time)
+        return trim
+
+    class Timed:
+        def __call__(self, state, reference, vehicle, memory, dt):
+            heard.append(dt)
+            return trim
+
+    for controller, expected in (
+        (both, [(0.0, 0.01), (0.01, 0.01), (0.02, 0.01)]),
+        (one, [0.0, 0.01, 0.02]),
+        (Timed(), [0.01, 0.01, 0.01]),
+        (lambda *_: trim, []),
+    ):
+        heard.clear()
+        fly(hovering(duration=0.02, rates=Rates(autopilot=100.0)), controller=controller)
+        assert heard == expected
+
+
 def too_much(state, reference, vehicle, memory):
     """Within its range but for motors 1 and 3 from the fifth call on: 1.7 and -0.2."""
     count = memory[0] + 1 if memory else 1
@@ -294,7 +322,7 @@ def test_a_speed_has_its_motors_range_and_a_wrench_has_none():
     assert command_range(samara.vehicle("crazyflie_documented")) == (0.0, 1.0) and lag.speed_max == 2500.0
     assert command_range(own) == (own.rotors[0].motor.speed_min, top)
     drone = Drone("it", own, trajectory.hover(ABOVE), ABOVE, airborne=True, controller=lambda *_: (2.0 * top,) * 4)
-    with pytest.raises(ValueError, match="it: the controller's command of motor 0 is .* at 0.000000 s"):
+    with pytest.raises(ValueError, match=r"it: the controller's command of motor 0 is .* at 0\.000000 s"):
         fly(Scenario("fast", (drone,), 0.1, strict=True))
     body = samara.vehicle("rigid_body_quadrotor")
     strong = replace(drone, vehicle=body, controller=lambda *_: (40.0, 0.0, 0.0, 0.0))

@@ -45,7 +45,7 @@ def linearizer(
         before, a, b = _advance(start, dt, tableau.weights, rates)
         after, n = unit(before)
         a, b = n @ a, n @ b
-        return _in_tangent_space(a, b, x, after) if tangent else (a, b)
+        return in_tangent_space(a, b, x, after) if tangent else (a, b)
 
     return linearize
 
@@ -112,7 +112,7 @@ def _compiled_unit(template: State, dtype: str) -> Callable[[Any], tuple[Any, An
     return call
 
 
-def _in_tangent_space(a: Any, b: Any, x: Any, x_after: Any) -> tuple[Any, Any]:
+def in_tangent_space(a: Any, b: Any, x: Any, x_after: Any) -> tuple[Any, Any]:
     """δx' = P(q') A E(q) δx with E: δθ → ½ q ⊗ (0, δθ) and P: dq → 2 vec(q* ⊗ dq)"""
     n = len(x)
     q, q_after = Quat(*x[_ATTITUDE]), Quat(*x_after[_ATTITUDE])

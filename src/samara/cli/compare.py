@@ -1,7 +1,7 @@
 """`samara compare`: controllers side by side."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +11,11 @@ from samara.cli.screen import console, say
 def compare(
     trajectory: Annotated[str, typer.Option("--trajectory", help="figure8, circle, helix or lissajous.")] = "figure8",
     controllers: Annotated[
-        str, typer.Option("--controllers", help="Names with commas between them; all unless told.")
+        str,
+        typer.Option(
+            "--controllers",
+            help="Names, or functions of your own as file.py:function, with commas between them; all unless told.",
+        ),
     ] = "",
     wind: Annotated[str, typer.Option("--wind", help="Wind speeds [m/s] with commas between them.")] = "0",
     vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "iris",
@@ -28,20 +32,18 @@ def compare(
     from samara.sim.contest import HEADINGS, as_markdown, contest, table_rows
     from samara.view.contest import draw_contest
 
-    names = [name.strip() for name in controllers.split(",") if name.strip()] or list(CONTROLLERS)
-    for name in names:
-        if name not in CONTROLLERS:
-            raise ValueError(f"no controller {name!r}; expected some of {', '.join(CONTROLLERS)}")
+    words = [word.strip() for word in controllers.split(",") if word.strip()] or list(CONTROLLERS)
+    flown = [_controller(word, tuple(CONTROLLERS)) for word in words]
     try:
         winds = [float(word) for word in wind.split(",")]
     except ValueError:
         raise ValueError(f"--wind {wind!r}: expected numbers with commas between them, such as 0,4,8") from None
     craft, screen = load(vehicle), console()
     with Progress(console=screen) as bar:
-        task = bar.add_task("flying", total=len(names) * len(winds))
+        task = bar.add_task("flying", total=len(flown) * len(winds))
         entries = contest(
             craft,
-            names,
+            flown,
             trajectory_name=trajectory,
             speed=speed,
             winds=winds,
@@ -57,3 +59,31 @@ def compare(
     draw_contest(entries, out / "compare.png", title)
     write_text(out / "compare.md", f"# {title}\n\n{as_markdown(entries)}\n\n![paths and errors](compare.png)\n")
     say(f"table   {out / 'compare.md'}\npicture {out / 'compare.png'}")
+
+
+def _controller(word: str, names: tuple[str, ...]) -> Any:
+    """A name, or the function of a Python file: code that is run because its user has named it here"""
+    if ".py:" not in word:
+        if word not in names:
+            raise ValueError(
+                f"no controller {word!r}; expected some of {', '.join(names)}, or a function as file.py:function"
+            )
+        return word
+    import sys
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path, _, name = word.rpartition(":")
+    if not Path(path).is_file():
+        raise ValueError(f"--controllers {word}: there is no file {path}; expected file.py:function")
+    spec = spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None  # a file whose name ends in .py has both
+    module = module_from_spec(spec)
+    sys.path.insert(0, str(Path(path).resolve().parent))  # as `python file.py` has it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"--controllers {word}: {path} does not run ({type(error).__name__}: {error})") from None
+    if not callable(getattr(module, name, None)):
+        own = [key for key, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__]
+        raise ValueError(f"--controllers {word}: {path} has no function {name!r}; it has {', '.join(own) or 'none'}")
+    return getattr(module, name)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.algebra import Vec3, norm
+from samara.control.named import name_of
+from samara.control.tuning import Tuned
 from samara.physics.drag import drag_force
 from samara.physics.multirotor import Vehicle
 from samara.plan import trajectory
@@ -48,14 +50,18 @@ class Entry(NamedTuple):
 
 def contest(
     vehicle: Vehicle,
-    controllers: Sequence[str],
+    controllers: Sequence[str | Tuned | Callable[..., Any]],
     *,
     trajectory_name: str = "figure8",
     speed: float = 2.0,
     winds: Sequence[float] = (0.0,),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Entry]:
-    """Every controller in every wind, from the west; errors count from when the trajectory begins"""
+    """Every controller in every wind, from the west; errors count from when the trajectory begins
+
+    A controller is a name, a name with numbers of its own, or a function, as `samara.fly` takes them. What a function remembers
+    belongs into its memory, which is fresh in every wind.
+    """
     if trajectory_name not in TRAJECTORIES:
         raise ValueError(f"no trajectory {trajectory_name!r}; expected one of {', '.join(TRAJECTORIES)}")
     task = TRAJECTORIES[trajectory_name](speed)
@@ -66,7 +72,7 @@ def contest(
 
 def _flown(
     vehicle: Vehicle,
-    controllers: Sequence[str],
+    controllers: Sequence[str | Tuned | Callable[..., Any]],
     task: Trajectory,
     winds: Sequence[float],
     progress: Callable[[int, int], None],
@@ -75,14 +81,30 @@ def _flown(
     start = Vec3(*(float(x) for x in task.at(0.0).p_W))
     whole = trajectory.sequence(trajectory.hover(start, duration=SETTLE), task)
     for wind in winds:
-        for name in controllers:
-            drone = Drone(name, vehicle, whole, start, airborne=True, controller=name)
+        for name, controller in zip(labels(controllers), controllers, strict=True):
+            drone = Drone("drone", vehicle, whole, start, airborne=True, controller=controller)
             blowing = Constant(Vec3(float(wind), 0.0, 0.0))
             scenario = Scenario(f"{name} in {wind:g} m/s", (drone,), round(whole.duration + 1.0, 3), wind=blowing)
             run = fly(scenario)
             done += 1
             progress(done, total)
             yield _judged(run, name, float(wind), _call_time(scenario))
+
+
+def labels(controllers: Sequence[str | Tuned | Callable[..., Any]]) -> list[str]:
+    """What each is called, with the numbers chosen of it; a number behind those that would be called alike"""
+    names = [_label(own) for own in controllers]
+    return [name if names.count(name) == 1 else f"{name} {names[: k + 1].count(name)}" for k, name in enumerate(names)]
+
+
+def _label(controller: str | Tuned | Callable[..., Any]) -> str:
+    chosen = controller.options if isinstance(controller, Tuned) else ()
+    return " ".join(
+        [
+            name_of(controller),
+            *(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in chosen),
+        ]
+    )
 
 
 def _call_time(scenario: Scenario) -> float:

@@ -170,10 +170,10 @@ def _pilot(key: Key, n: int, period: float, names: tuple[str, ...]) -> CompiledP
     controller = as_tuned(key.controller)
     if not isinstance(controller, Tuned):
         memory = getattr(key.controller, "initial_memory", ())
-        return PythonPilot(key.controller, key.vehicle, memory, n=n, names=names)
+        return PythonPilot(key.controller, key.vehicle, memory, n=n, names=names, period=period)
     named = _named(controller, key.vehicle, key.healthy, period)
     if hasattr(named.call, "look_ahead"):
-        return PythonPilot(named.call, key.vehicle, named.memory, n=n, names=names)
+        return PythonPilot(named.call, key.vehicle, named.memory, n=n, names=names, period=period)
     return CompiledPilot(_pilot_code(named, key.vehicle), key.vehicle, n=n)
 
 

@@ -5,6 +5,7 @@ sensors said. All leave a checked command.
 """
 
 from collections.abc import Callable, Sequence
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from samara.algebra import ZERO
 from samara.arrays import flatten
 from samara.backends.machine import Code
 from samara.backends.packing import unpacker
+from samara.control.named import USUAL_PERIOD
 from samara.ops import clamp, logical_and, where
 from samara.physics.actuator import Lag
 from samara.physics.multirotor import State, Vehicle, at_rest
 from samara.plan.reference import Reference
 from samara.sim.bus import UNIT_RANGE, require_command, sanitized
 from samara.sim.plant import Plant, empty_command
+from samara.sim.timeline import MICROSECONDS
 
 if TYPE_CHECKING:
     from samara.link.autopilot import Link
@@ -91,17 +94,36 @@ class CompiledPilot:
         self._machine.run(1)
 
 
+def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:
+    """Which of `time` and `dt` a function of one's own asks for by their names"""
+    try:
+        known = signature(controller).parameters
+    except (TypeError, ValueError):  # some functions of C have no signature
+        return ()
+    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return tuple(name for name in ("time", "dt") if name in known and known[name].kind in by_name)
+
+
 class PythonPilot:
     """A function of one's own with the same arguments, called with floats for each drone; NaN in its answer is an error.
 
     A controller with `look_ahead`, m instants from now [s], gets the references of those instants instead of one: a `Reference`
-    of arrays. Where its memory has a `prediction` (m, 3), positions it plans to be at, `prediction` (n, m, 3) has them.
-    A command out of range goes to its end; `excess` (channels, n) is what was cut off, 0 of all else.
+    of arrays. Where its memory has a `prediction` (m, 3), positions it plans to be at, `prediction` (n, m, 3) has them. With
+    parameters called `time` or `dt` it gets the time of the flight and of a period in them [s]. A command out of range goes to
+    its end; `excess` (channels, n) is what was cut off, 0 of all else.
     """
 
     def __init__(
-        self, controller: Callable[..., Any], vehicle: Vehicle, memory: Any, *, n: int = 1, names: Sequence[str] = ()
+        self,
+        controller: Callable[..., Any],
+        vehicle: Vehicle,
+        memory: Any,
+        *,
+        n: int = 1,
+        names: Sequence[str] = (),
+        period: float = USUAL_PERIOD,
     ) -> None:
+        self._clock, self._period = clock_parameters(controller), period
         self._controller, self._vehicle, self._range = controller, vehicle, command_range(vehicle)
         self._names = tuple(names) or tuple(f"drone {k}" for k in range(n))
         self._rounding = ROUNDING * (self._range[1] - self._range[0]) if self._range else 0.0
@@ -115,11 +137,13 @@ class PythonPilot:
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """The same, drone by drone; `ahead` (m, fields, n) for one that looks ahead"""
+        clock = {"time": time_us / MICROSECONDS, "dt": self._period}
+        told = {name: clock[name] for name in self._clock}
         for drone, memory in enumerate(self._memories):
             state: State = self._state_of(estimate[:, drone].tolist())
             asked = ahead[:, :, drone].T if ahead.size else reference[:, drone].tolist()
             wanted: Reference = self._reference_of(asked)
-            answer = self._controller(state, wanted, self._vehicle, memory)
+            answer = self._controller(state, wanted, self._vehicle, memory, **told)
             command, self._memories[drone] = _command_and_memory(answer, memory, len(self.command))
             require_command(command, None, f"the controller of {self._names[drone]}", time_us)
             held, changed = sanitized(command, self._range)
