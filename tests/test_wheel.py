@@ -79,7 +79,7 @@ def test_the_installed_wheel_works_without_this_tree(elsewhere):
     flown = run(samara_command, "fly", "--out", "flight", cwd=elsewhere)
     assert flown.returncode == 0, flown.stderr
     assert (elsewhere / "flight" / "run.png").stat().st_size > 10_000
-    assert "error, at the end" in (elsewhere / "flight" / "report.html").read_text(encoding="utf-8")
+    assert "final position error" in (elsewhere / "flight" / "report.html").read_text(encoding="utf-8")
 
     program = (
         "import samara, importlib.util, pathlib\n"

@@ -84,6 +84,8 @@ def told(value: Any, unit: str) -> str:
         return "({}) {}".format(", ".join(f"{round(x, 2) + 0.0:.2f}" for x in value), unit)
     if unit == "m":
         return length(value)
+    if unit == "J" and abs(value) >= 1e3:
+        return told(1e-3 * value, "kJ")
     number = f"{value:.{DECIMALS[unit]}f}" if unit in DECIMALS else f"{value:.3g}"
     return f"{number}{unit}" if unit == "°" else f"{number} {unit}" if unit else number
 

@@ -223,12 +223,15 @@
         pen.fillText(limit.name, MARGIN.left + box.width - 4, this.up(limit.value) + (limit.name === "most" ? 12 : -4));
       }
       if (own.over === "time") {
+        let last = -Infinity; // numbers nearer than this would be written over each other
         for (const mark of page.marks) {
           pen.globalAlpha = 0.3;
           pen.fillRect(this.right(mark.time), MARGIN.top, 1, box.height);
           pen.globalAlpha = 1;
           pen.textAlign = "left";
-          pen.fillText(mark.number, this.right(mark.time) + 3, MARGIN.top + box.height - 4);
+          if (this.right(mark.time) - last < 14) continue;
+          last = this.right(mark.time);
+          pen.fillText(mark.number, last + 3, MARGIN.top + box.height - 4);
         }
       }
       if (pointer[own.over] !== undefined && !own.equal) {

@@ -124,8 +124,8 @@ def _add_crowd(chart: "_Chart", panel: Panel) -> None:
     middle, worst = crowd_of(values)
     chart.add("least", "#7f7f7f", time, np.nanmin(values, axis=0))
     chart.add("largest", "#7f7f7f", time, np.nanmax(values, axis=0))
-    chart.add(f"median of {len(values)}", COLOURS[0], time, middle)
     chart.add(f"farthest: {panel.signals[worst][0]}", COLOURS[1], time, values[worst])
+    chart.add(f"median of {len(values)}", COLOURS[0], time, middle)
 
 
 def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, Any]:

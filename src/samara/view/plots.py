@@ -28,7 +28,7 @@ FORMATS = ("png", "svg", "pdf")
 FEW = 8  # more drones than this are drawn as a crowd: thin lines, the median, and the one farthest from it
 FRAMES = 14  # body frames drawn along a path
 LABELS = 12  # events that are named under the panels
-CLOSEST = 0.03  # of the axis: events nearer than this share a number
+CLOSEST = 0.05  # of the axis: events nearer than this share a number
 LETTERS = 15.5  # of an event's name in an inch
 LEAST_SPAN = {"m": 0.02, "cm": 0.1, "mm": 1.0, "m/s": 0.05, "°": 1.0, "°/s": 2.0, "rad/s": 20.0, "1": 0.02} | {
     "V": 0.1, "A": 0.5, "%": 1.0, "N": 0.01, "N m": 1e-4
@@ -393,10 +393,16 @@ def write_events(figure: Any, lines: Sequence[str], x: float, y: float, step: fl
 # Paths ------------------------------------------------------------------------------------------------------------------
 
 
-def draw_paths(figure: Any, place: tuple[float, float, float, float], flights: Sequence[Flight]) -> Any:
-    """Paths in space over their shadows, with body axes where there is room for them, in a place of a figure"""
-    left, below, _, high = place
-    axes = figure.add_axes(place, projection="3d")
+def draw_paths(
+    figure: Any, place: tuple[float, float, float, float], flights: Sequence[Flight], spread: float = 0.0
+) -> Any:
+    """Paths in space over their shadows, with body axes where there is room for them, in a place of a figure
+
+    Matplotlib draws in a square, of which a flat box fills only the middle: it may be higher than its place, by `spread`.
+    """
+    left, below, wide, high = place
+    axes = figure.add_axes((left, below - spread, wide, high + 2.0 * spread), projection="3d")
+    axes.patch.set_visible(False)
     few = len(flights) <= FEW
     ends = framed([track.position for _, track in flights])
     for k, (label, track) in enumerate(flights):
@@ -412,9 +418,8 @@ def draw_paths(figure: Any, place: tuple[float, float, float, float], flights: S
     axes.set(xlabel="x east [m]", ylabel="y north [m]", zlabel="z up [m]")
     axes.set(xlim=(ends[0][0], ends[1][0]), ylim=(ends[0][1], ends[1][1]), zlim=(ends[0][2], ends[1][2]))
     size = ends[1] - ends[0]
-    axes.set_box_aspect(
-        tuple(size), zoom=0.86 + 0.14 * min(1.0, float(size[2] / size[:2].max()))
-    )  # flat ones look wider
+    flat = float(size[2] / size[:2].max())  # a flat box looks wider, and its labels stand beside it
+    axes.set_box_aspect(tuple(size), zoom=1.0 if flat >= 1.0 else 0.88 - 0.3 * max(0.0, flat - 0.4) * (spread > 0.0))
     for axis, length in zip("xyz", size, strict=True):
         axes.locator_params(axis=axis, nbins=max(2, round(6 * float(length / size.max()))))
     axes.view_init(elev=18.0, azim=-62.0)
@@ -424,6 +429,12 @@ def draw_paths(figure: Any, place: tuple[float, float, float, float], flights: S
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(left - 0.008, below + high), ncols=4)
     return axes
+
+
+def is_flat(flights: Sequence[Flight]) -> bool:
+    """Whether the box around the paths is much wider than high"""
+    low, high = framed([track.position for _, track in flights])
+    return bool((high - low)[2] < 0.7 * (high - low)[:2].max())
 
 
 def framed(paths: Sequence[Any]) -> tuple[Any, Any]:
@@ -456,7 +467,7 @@ def _draw_frames(axes: Any, track: Track, size: float) -> None:
         axes.add_collection(Line3DCollection(lines, colors=COLOURS[k], linewidths=1.3))
 
 
-def draw_top(axes: Any, flights: Sequence[Flight], world: World | None = None) -> None:
+def draw_top(axes: Any, flights: Sequence[Flight], world: World | None = None, *, legend: bool = True) -> None:
     """From above, north up: paths with the reference, where they begin and end, which way the nose points, and the wind"""
     few = len(flights) <= FEW
     points = np.concatenate([track.position[:, :2] for _, track in flights])
@@ -489,7 +500,8 @@ def draw_top(axes: Any, flights: Sequence[Flight], world: World | None = None) -
     )
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.08 if size > 1.0 else 0.4)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    if legend:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _draw_solids(axes: Any, world: World) -> None:

@@ -4,14 +4,17 @@ from pathlib import Path
 from typing import Any
 
 from samara.sim.run import Run
+from samara.sim.world import world_inside
 from samara.view.plots import (
     FEW,
     Flight,
     Panel,
     draw_panel,
     draw_paths,
+    draw_top,
     event_words,
     flights_of,
+    is_flat,
     legend_above,
     mark_events,
     marks_of,
@@ -55,7 +58,11 @@ def draw_run(run: Run, path: str | Path | None = None) -> Any:
         axes.set_xlabel("time [s]")
         first.set_xlim(*ends)
         write_events(figure, words, 0.055, 0.06 / HEIGHT, LINE / HEIGHT)
-        draw_paths(figure, (0.56, 0.02, 0.43, 0.905), flights)
+        if is_flat(flights):  # what it leaves free shows it from above
+            draw_paths(figure, (0.555, 0.42, 0.41, 0.505), flights, spread=0.1)
+            draw_top(figure.add_axes((0.605, 0.065, 0.37, 0.345)), flights, world_inside(run.attachments), legend=False)
+        else:
+            draw_paths(figure, (0.56, 0.02, 0.43, 0.905), flights)
         own = run.tracks[0]
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
         title = f"{run.scenario} · {own.vehicle.name}{others} · {own.controller} control"
