@@ -14,7 +14,7 @@ from samara.view.web.frame import Close
 
 LOW_CHARGE = 0.2
 LINES = 6  # of the log
-STYLE = f"font-size:12px;line-height:1.45;color:{INK};padding:2px 10px 8px 10px;font-variant-numeric:tabular-nums"
+STYLE = f"font-size:12px;line-height:1.45;color:{INK};padding:2px 16px 8px 10px;font-variant-numeric:tabular-nums"
 FILLED = f"background:{COLOURS[0]} !important;color:#ffffff !important;border-color:{COLOURS[0]} !important"
 WORDS = {
     "normalized": "command [%]",

@@ -1,5 +1,6 @@
 """Parts of a vehicle as triangles: one model (GLB) for its frame, one for its body axes, and the blades of a propeller."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,14 +55,19 @@ def frame_model(vehicle: Vehicle, colour: str | None = None, opacity: float = 1.
     return _glb(alike)
 
 
-def axes_model(length: float, colours: tuple[str, ...] = COLOURS[:3]) -> bytes:
-    """x, y and z as arrows, in the colours that curves of them have"""
-    return _glb({(colour, 1.0): _arrow(axis, length) for axis, colour in zip(AXES, colours, strict=True)})
+def ground_axes_model(length: float) -> bytes:
+    """x and y as thin arrows; no z, in which a drone that lifts off would stand"""
+    return _axes(AXES[:2], length, 0.006)
 
 
 def body_axes_model(vehicle: Vehicle) -> bytes:
     """Forward, left, up"""
-    return axes_model(axes_length(vehicle))
+    return _axes(AXES, axes_length(vehicle), 0.014)
+
+
+def _axes(axes: Sequence[Vec3], length: float, thickness: float) -> bytes:
+    """Arrows in the colours that curves of x, y and z have"""
+    return _glb({(COLOURS[k], 1.0): _arrow(axis, length, thickness * length) for k, axis in enumerate(axes)})
 
 
 def blades() -> tuple[Array, Array]:
@@ -132,11 +138,12 @@ def _arc_arrow(radius: float, spin: int) -> Any:
     return trimesh.Trimesh(solid, both, process=False)
 
 
-def _arrow(axis: Vec3, length: float) -> list[Any]:
-    thick = 0.014 * length
-    shaft = trimesh.creation.cylinder(thick, segment=(np.zeros(3), 0.86 * length * np.array(axis)), sections=8)
-    head = trimesh.creation.cone(2.6 * thick, 0.14 * length, sections=10)
-    head.apply_transform(_pose(turn_to(axis), axis * (0.86 * length)))
+def _arrow(axis: Vec3, length: float, thick: float) -> list[Any]:
+    shaft = trimesh.creation.cylinder(
+        thick, segment=(np.zeros(3), (length - 10.0 * thick) * np.array(axis)), sections=8
+    )
+    head = trimesh.creation.cone(2.6 * thick, 10.0 * thick, sections=10)
+    head.apply_transform(_pose(turn_to(axis), axis * (length - 10.0 * thick)))
     return [shaft, head]
 
 

@@ -59,6 +59,7 @@ class Page:
         self.server.gui.configure_theme(
             control_width="medium", show_logo=False, show_share_button=False, brand_color=rgb(COLOURS[0])
         )
+        self.server.gui.main_panel.dock_right()  # beside the picture, not over it: what is followed is in the middle of both
         self.scene = Scene(self.server, figures, ground=ground)
         self._history = history
         self.pressed = Pressed(self.server.gui)

@@ -33,7 +33,16 @@ from samara.view.shape import (
 from samara.view.solids import drawn, triangles_of
 from samara.view.style import COLOURS, GRID, INK
 from samara.view.web.frame import Array, Frame
-from samara.view.web.mesh import axes_model, blades, body_axes_model, crossed_out, frame_model, linear, rgb, turn_to
+from samara.view.web.mesh import (
+    blades,
+    body_axes_model,
+    crossed_out,
+    frame_model,
+    ground_axes_model,
+    linear,
+    rgb,
+    turn_to,
+)
 from samara.view.web.shadow import ABOVE, SHADOW, shadow_poses, silhouette
 
 FEW = 8  # so many drones have colours, names and thrust arrows of their own
@@ -170,8 +179,8 @@ class Scene:
         )
         del grid
         length = cell if self.few else 1.0
-        scene.add_glb("/world/axes", axes_model(length), position=(0.0, 0.0, self.ground))
-        for text, tip in (("x east", (1.0, 0.0, 0.0)), ("y north", (0.0, 1.0, 0.0)), ("z up", (0.0, 0.0, 1.0))):
+        scene.add_glb("/world/axes", ground_axes_model(length), position=(0.0, 0.0, self.ground))
+        for text, tip in (("x east", (1.0, 0.0, 0.0)), ("y north", (0.0, 1.0, 0.0))):
             place = np.array(tip) * length * 1.08 + np.array([0.0, 0.0, self.ground])
             scene.add_label(f"/world/axes {text}", f"{text}, {length:g} m", position=place, font_screen_scale=0.8)
 
