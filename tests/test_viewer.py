@@ -13,8 +13,7 @@ import samara
 
 pytest.importorskip("viser", reason="the page needs viser")
 
-from chromium import Browser, BrowserPage, find_chromium, wait_for
-
+from samara.view.chromium import Browser, BrowserPage, find_chromium, wait_for
 from samara.view.web.live import Live, endless
 from samara.view.web.replay import Replay
 

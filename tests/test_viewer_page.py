@@ -11,6 +11,7 @@ import pytest
 import samara
 from samara.algebra import Vec3, dot, matrix_from_quat, norm
 from samara.sim.events import Event, at, fail_motor
+from samara.sim.recorder import LogLine
 from samara.sim.simulation import Simulation
 from samara.vehicles.loader import vehicle_names
 from samara.view.shape import Box, Disc, Rod, axes_length, extent_of, parts_of, propeller_radius, reach_of
@@ -21,6 +22,7 @@ import msgspec
 from visitor import Visitor, wait_for
 
 from samara.view.web.frame import frame_at, frame_of, motion_of, snapshot_of
+from samara.view.web.gauges import status_html
 from samara.view.web.guard import is_permitted
 from samara.view.web.history import ERROR, FIRST_ROTOR, HEIGHT, ROWS, TILT, WINDOW, History, Recorded, measured
 from samara.view.web.live import Live, endless
@@ -207,6 +209,17 @@ def test_a_recording_knows_when_a_drone_crashed_and_a_motor_died():
     assert (before.close.crashed, after.close.crashed) == (False, True)
     assert list(frame_at([run], 1.9).motor_power[0]) == [1.0] * 4
     assert list(before.motor_power[0]) == [0.0, 0.0, 1.0, 1.0]
+
+
+def test_the_top_of_the_page_says_what_happened_last_and_that_a_drone_is_down():
+    lines = [
+        LogLine(1_500_000, "info", "drone", "<b>first"),
+        LogLine(2_000_000, "warning", "drone", "drone crashed: <i>hard"),
+    ]
+    told = status_html("title", 2.5, math.inf, "paused", lines, crashed=True)
+    assert "2.00 s · <b>warning</b>: drone crashed: &lt;i&gt;hard" in told and "first" not in told
+    assert ">crashed</b>" in told and ">crashed</b>" not in status_html("title", 2.5, math.inf, "paused", lines[:1])
+    assert "not done:</b> &lt;u&gt;why" in status_html("title", 2.5, 9.0, "paused", lines, "<u>why")
 
 
 # Plots --------------------------------------------------------------------------------------------------------------

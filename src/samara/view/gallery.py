@@ -173,6 +173,17 @@ def sensors(folder: Path) -> None:
             shutil.copyfile(Path(drawn) / "allan.png", unfinished)
 
 
+def viewer(folder: Path) -> None:
+    """viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png: the page in a browser"""
+    from samara.view.chromium import find_chromium
+    from samara.view.web.pictures import draw_viewer
+
+    if find_chromium() is None:
+        print("         there is no Chromium: the pictures of the viewer stay as they are", flush=True)
+        return
+    draw_viewer(folder)
+
+
 def vehicles(folder: Path) -> None:
     """vehicles.svg: how the vehicles show themselves in a notebook"""
     from samara import vehicle, vehicle_names
@@ -211,6 +222,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
         structure,
         estimators,
         sensors,
+        viewer,
         vehicles,
     )
 }

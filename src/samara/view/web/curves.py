@@ -65,7 +65,7 @@ def _plot(gui: viser.GuiApi, title: str, least: float, count: int, bottom: bool 
         "axes": (x, y),
         "legend": {"show": False},
         "cursor": {"y": False, "points": {"show": False}},
-        "padding": (4, 8, 0, 0),
+        "padding": (8, 8, 0, 0),
     }
     nothing = tuple(np.zeros(1) for _ in range(count + 1))
     return gui.add_uplot(nothing, _series(count), title=title, height=TALL + (14 if bottom else 0), **options)

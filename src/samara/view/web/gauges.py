@@ -8,7 +8,7 @@ from samara.algebra import euler_from_quat, norm
 from samara.physics.propulsion import rotor_loads
 from samara.sim.pilot import command_limits
 from samara.sim.recorder import LogLine
-from samara.view.shape import CLOCKWISE, COUNTER_CLOCKWISE
+from samara.view.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED
 from samara.view.style import COLOURS, GRID, INK
 from samara.view.web.frame import Close
 
@@ -46,21 +46,38 @@ def gauges(close: Close) -> str:
 
 def log_html(lines: Sequence[LogLine], refused: str = "") -> str:
     """The last lines of the log, and why the last wish was refused"""
-    shown = [
-        f"<div>{line.time_us / 1e6:.2f} s · {_level(line.level)}{escape(line.message)}</div>"
-        for line in list(lines)[-LINES:]
-    ]
+    shown = [f"<div>{_line(line)}</div>" for line in list(lines)[-LINES:]]
     if refused:
-        shown.append(f'<div style="color:{COLOURS[1]}"><b>not done:</b> {escape(refused)}</div>')
+        shown.append(f"<div>{_refusal(refused)}</div>")
     return f'<div style="{STYLE}">{"".join(shown) or "nothing has happened yet"}</div>'
 
 
-def status_html(title: str, time: float, total: float, words: str) -> str:
-    """The clock at the top of the page"""
+def status_html(
+    title: str,
+    time: float,
+    total: float,
+    words: str,
+    lines: Sequence[LogLine] = (),
+    refused: str = "",
+    crashed: bool = False,
+) -> str:
+    """The clock at the top of the page, and what happened last"""
     end = f" of {total:.1f}" if math.isfinite(total) else ""
     big = f'<span style="font-size:20px;font-weight:600">{time:.2f}</span>{end} s'
     keys = '<span style="float:right;opacity:.7;line-height:28px">keys: Ctrl-K</span>'
-    return f'<div style="{STYLE}"><div>{escape(title)}</div>{keys}{big} · {escape(words)}</div>'
+    wreck = f' · <b style="color:{FAILED}">crashed</b>' if crashed else ""
+    last = _refusal(refused) if refused else _line(lines[-1]) if lines else "&nbsp;"
+    short = "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
+    clock = f"<div>{escape(title)}</div>{keys}{big} · {escape(words)}{wreck}"
+    return f'<div style="{STYLE}">{clock}<div style="{short}">{last}</div></div>'
+
+
+def _line(line: LogLine) -> str:
+    return f"{line.time_us / 1e6:.2f} s · {_level(line.level)}{escape(line.message)}"
+
+
+def _refusal(refused: str) -> str:
+    return f'<span style="color:{COLOURS[1]}"><b>not done:</b> {escape(refused)}</span>'
 
 
 def _level(level: str) -> str:

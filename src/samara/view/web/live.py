@@ -133,6 +133,11 @@ class Live:
 
         return Simulation(scenario, sink)
 
+    def fly_to(self, seconds: float) -> None:
+        """Before `run`: flies as fast as the machine can to a time, and pauses there"""
+        self._advance_to(seconds * MICROSECONDS)
+        self.paused = True
+
     # The simulation's thread -----------------------------------------------------------------------------------------
 
     def run(self, *, until_end: bool = False, wait: bool = False, progress: Progress = lambda now, total: None) -> None:
@@ -239,8 +244,10 @@ class Live:
             self._refused = str(error)
 
     def _step(self) -> None:
-        until = (self.simulation.time_us // STEP_US + 1) * STEP_US
-        while self.simulation.time_us < until and not self.ended:
+        self._advance_to((self.simulation.time_us // STEP_US + 1) * STEP_US)
+
+    def _advance_to(self, until_us: float) -> None:
+        while self.simulation.time_us < until_us and not self.ended:
             self.ended = not self.simulation.advance()
             self._remember()
 
@@ -288,7 +295,10 @@ class Live:
                 }
             )
             total = self.scenario.duration if not self._restartable else math.inf
-            self._status.content = status_html(self.scenario.description, snapshot.time, total, shown.words)
+            title, down = self.scenario.description, bool(snapshot.crashed[page.chosen])
+            self._status.content = status_html(
+                title, snapshot.time, total, shown.words, shown.logs, shown.refused, down
+            )
             self._log.content = log_html(shown.logs, shown.refused)
 
     # The server's thread: what is asked is only noted ----------------------------------------------------------------

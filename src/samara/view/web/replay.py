@@ -139,12 +139,13 @@ class Replay:
                 self._drawn_static = True
             page.draw(frame, now, shown.fresh)
             page.pressed.show({"clock": "Play" if shown.playing else "Pause", "camera": page.mode})
-            self._status.content = status_html(self._title, shown.time, self.end, shown.words)
+            said, down = self._said(shown.time), bool(frame.crashed[page.chosen])
+            self._status.content = status_html(self._title, shown.time, self.end, shown.words, said, crashed=down)
             if shown.fresh or now > self._slider_due:
                 self._slider_due = now + SLIDER_EVERY
                 slider: Any = self._slider
                 slider.value = round(shown.time, 2)
-                self._log.content = log_html(self._said(shown.time))
+                self._log.content = log_html(said)
 
     def _said(self, now: float) -> list[LogLine]:
         """What had been logged by then, in all runs"""
