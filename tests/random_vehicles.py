@@ -18,7 +18,7 @@ from samara.physics.rotor import Rotor
 from samara.plan.reference import Reference
 from samara.plan.trajectory import land, take_off
 from samara.sim.plant import empty_command
-from samara.sim.start import clearance
+from samara.sim.standing import clearance
 
 PERIOD, PHYSICS = 4e-3, 1e-3  # [s]
 LANES = 8  # drones to an instruction, at the most

@@ -8,7 +8,7 @@ import samara
 from samara.plan.trajectory import take_off
 from samara.sim.scenario import Drone, Scenario
 from samara.sim.simulation import Simulation
-from samara.sim.start import clearance
+from samara.sim.standing import clearance
 
 
 def all_fly(verdict):

@@ -110,7 +110,10 @@ class Simulation:
         self.ended = ""
         self._linked = self._links()
         self.groups: list[Group] = []
-        self._group({index: initial_state(own, scenario.environment) for index, own in enumerate(scenario.drones)})
+        below = self._underfoot.below if self._underfoot else None
+        self._group(
+            {index: initial_state(own, scenario.environment, below) for index, own in enumerate(scenario.drones)}
+        )
         self._tables: list[dict[str, Rows]] = [self._empty_tables(group) for group in self.groups]
         self._changed = True
 

@@ -1,9 +1,10 @@
 """What a scenario begins with: its instants, and the state each drone starts in."""
 
 from samara.algebra import Vec3, quat_from_euler
-from samara.physics.multirotor import CALM, Environment, State, Vehicle, at_rest
+from samara.physics.multirotor import CALM, Environment, State, at_rest
 from samara.sim.events import Event, event_time_us
 from samara.sim.scenario import Drone, Scenario
+from samara.sim.standing import PlaneBelow, clearance, standing
 from samara.sim.timeline import Timeline, timeline
 from samara.trim import hover
 
@@ -22,18 +23,21 @@ def timed_events(scenario: Scenario, physics_us: int) -> list[tuple[int, Event]]
     return [(time, event) for time, _, event in sorted(known, key=lambda item: item[:2], reverse=True)]
 
 
-def clearance(vehicle: Vehicle) -> float:
-    """How high the centre of mass is when the vehicle stands on level ground  [m]"""
-    return -min((point.z for point in vehicle["contact"].points_B), default=0.0) if vehicle.has("contact") else 0.0
+def initial_state(drone: Drone, environment: Environment = CALM, below: PlaneBelow | None = None) -> State:
+    """At rest on its feet, or hovering, at its start; what hangs from it hangs at rest, or lies on the ground below
 
-
-def initial_state(drone: Drone, environment: Environment = CALM) -> State:
-    """At rest on its feet, or hovering, at its start; what hangs from it hangs at rest, or lies on the ground below"""
+    `below` tells the ground under a place, where it is not the environment's.
+    """
     attitude = quat_from_euler(0.0, 0.0, drone.yaw)
     if drone.airborne:
-        state = hover(drone.vehicle, drone.start_W)[0]._replace(q_WB=attitude)
-    else:
-        state = at_rest(drone.vehicle, drone.start_W + Vec3(0.0, 0.0, clearance(drone.vehicle)), attitude)
+        return _with_load_at_rest(hover(drone.vehicle, drone.start_W)[0]._replace(q_WB=attitude), drone, environment)
+    state = at_rest(drone.vehicle, drone.start_W + Vec3(0.0, 0.0, clearance(drone.vehicle)), attitude)
+    state = _with_load_at_rest(state, drone, environment)
+    find = below or (lambda p_W, q_WB, vehicle: environment.ground)
+    return _with_load_at_rest(standing(state, drone.start_W, drone.vehicle, environment, find), drone, environment)
+
+
+def _with_load_at_rest(state: State, drone: Drone, environment: Environment) -> State:
     if not drone.vehicle.has("slung_load"):
         return state
     at = drone.vehicle.index("slung_load")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from samara.algebra import Vec3, dot
-from samara.sim.start import clearance
+from samara.sim.standing import clearance
 
 if TYPE_CHECKING:
     from samara.sim.run import Run, Track

@@ -11,6 +11,7 @@ import numpy as np
 from samara.algebra import Quat, Vec3, dot, rotate
 from samara.obstacles import HeightMap, Solid, plane_below
 from samara.physics.contact import Ground
+from samara.physics.multirotor import Vehicle
 from samara.physics.solids import Capsule, Sphere
 from samara.sim.nearness import touches
 from samara.sim.plant import Plant
@@ -31,24 +32,15 @@ class Underfoot:
         self.ground: Ground | HeightMap = ground if world.terrain is None else world.terrain
         self.tops: list[Solid] = [own.solid for own in world.solids if not isinstance(own.solid, (Sphere, Capsule))]
 
+    def below(self, p_W: Vec3, q_WB: Quat, vehicle: Vehicle) -> Ground:
+        """The plane below one drone"""
+        here = Vec3(*(np.array([x], dtype=float) for x in p_W))
+        rows = self._planes(here, q_WB, vehicle, 1)[:, 0].tolist()
+        return Ground(Vec3(*rows[:3]), Vec3(*rows[3:]))
+
     def update(self, plant: Plant) -> bool:
         """The planes below the drones of a plant, into its environment; whether any is another one"""
-        p_W, q_WB = Vec3(*plant.state[:3]), Quat(*plant.state[6:10])
-        planes = _rows(plane_below(self.ground, p_W), plant.n)
-        depth = _height(planes, p_W) / planes[5]
-        for solid in self.tops:
-            own = touches(solid, p_W)
-            over = (own.normal_W.z > STEEPEST) & (own.distance > -UNDER) & (own.distance < VICINITY)
-            if not np.any(over):
-                continue
-            top = _rows(Ground(p_W - own.normal_W * own.distance, own.normal_W), plant.n)
-            below = own.distance / np.where(over, top[5], 1.0)  # straight down, where there is a top
-            over = over & (below < depth)
-            for point_B in plant.vehicle["contact"].points_B if plant.vehicle.has("contact") else ():
-                foot_W = p_W + rotate(q_WB, point_B)
-                over &= np.abs(touches(solid, foot_W).distance - _height(top, foot_W)) < OVER
-            planes[:, over] = top[:, over]
-            depth = np.where(over, below, depth)
+        planes = self._planes(Vec3(*plant.state[:3]), Quat(*plant.state[6:10]), plant.vehicle, plant.n)
         first = plant.row("ground.point_W.x")
         held = plant.environment[first : first + 6]
         # A level plane is the same wherever on it its point is; of a slope the point is kept below the drone.
@@ -58,6 +50,25 @@ class Underfoot:
             return False
         held[:, ~same] = planes[:, ~same]
         return True
+
+    def _planes(self, p_W: Vec3, q_WB: Quat, vehicle: Vehicle, n: int) -> Array:
+        """Point and normal of the plane below each of n drones, as six rows."""
+        planes = _rows(plane_below(self.ground, p_W), n)
+        depth = _height(planes, p_W) / planes[5]
+        for solid in self.tops:
+            own = touches(solid, p_W)
+            over = (own.normal_W.z > STEEPEST) & (own.distance > -UNDER) & (own.distance < VICINITY)
+            if not np.any(over):
+                continue
+            top = _rows(Ground(p_W - own.normal_W * own.distance, own.normal_W), n)
+            below = own.distance / np.where(over, top[5], 1.0)  # straight down, where there is a top
+            over = over & (below < depth)
+            for point_B in vehicle["contact"].points_B if vehicle.has("contact") else ():
+                foot_W = p_W + rotate(q_WB, point_B)
+                over &= np.abs(touches(solid, foot_W).distance - _height(top, foot_W)) < OVER
+            planes[:, over] = top[:, over]
+            depth = np.where(over, below, depth)
+        return planes
 
 
 def _rows(plane: Ground, n: int) -> Array:

@@ -18,13 +18,19 @@ FASTEST_MODE = 500.0  # [rad/s]: half a radian per default step, which RK4 follo
 DAMPING_RATIO = 0.7  # of the fastest mode
 
 
-def standing_modes(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]) -> np.ndarray[Any, Any]:
-    """eig(M⁻¹ Σ GᵢᵀGᵢ): the squared frequencies [1/s² per N/m] of a body on springs of unit stiffness"""
+def standing_stiffness(points: tuple[Vec3, ...]) -> np.ndarray[Any, Any]:
+    """K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]: the forces and torques against a displacement and a turn, on springs of unit stiffness"""
     stiffness = np.zeros((6, 6))
-    for x, y, z in points_B:
+    for x, y, z in points:
         lever = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
         geometry = np.hstack([np.eye(3), lever])
         stiffness += geometry.T @ geometry
+    return stiffness
+
+
+def standing_modes(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]) -> np.ndarray[Any, Any]:
+    """eig(M⁻¹ Σ GᵢᵀGᵢ): the squared frequencies [1/s² per N/m] of a body on springs of unit stiffness"""
+    stiffness = standing_stiffness(points_B)
     masses = np.zeros((6, 6))
     masses[:3, :3], masses[3:, 3:] = mass * np.eye(3), np.array(inertia_B, dtype=float).reshape(3, 3)
     return np.linalg.eigvals(np.linalg.solve(masses, stiffness)).real
