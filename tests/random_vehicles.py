@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import samara
-from samara.algebra import Vec3, matrix_from_quat
+from samara.algebra import ZERO, Vec3, matrix_from_quat
 from samara.arrays import flatten, unflatten
 from samara.backends.machine import Code
 from samara.control.named import controller_named
 from samara.integrate import rk4
 from samara.physics.actuator import Lag
-from samara.physics.multirotor import CALM, Vehicle, at_rest, derivative
+from samara.physics.multirotor import CALM, State, Vehicle, at_rest, derivative
 from samara.physics.rotor import Rotor
 from samara.plan.reference import Reference
 from samara.plan.trajectory import land, take_off
 from samara.sim.plant import empty_command
-from samara.sim.standing import clearance
+from samara.sim.standing import clearance, standing
 
 PERIOD, PHYSICS = 4e-3, 1e-3  # [s]
 LANES = 8  # drones to an instruction, at the most
@@ -88,6 +88,12 @@ def numbers_of(vehicle: Vehicle) -> tuple[Any, ...]:
     return vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters
 
 
+def parked(vehicle: Vehicle) -> State:
+    """Standing in the origin, as in a scenario"""
+    touching = at_rest(vehicle, Vec3(0.0, 0.0, clearance(vehicle)))
+    return standing(touching, ZERO, vehicle, CALM, lambda p_W, q_WB, own: CALM.ground)
+
+
 class Flight(NamedTuple):
     """At every control tick: places, tilt cosines, and speeds, (ticks, 3, n), (ticks, n); and the last state of each"""
 
@@ -121,7 +127,7 @@ def fly_alike(vehicles: list[Vehicle], name: str, references: np.ndarray) -> Fli
     size, motors = len(flatten(still)), len(command)
     pilots.held[size + len(flatten(asked)) :] = np.concatenate([bodies.rows, own.rows])
     plants.held[motors:] = bodies.rows
-    plants.carry[:] = np.array([flatten(at_rest(v, Vec3(0.0, 0.0, clearance(v)))) for v in vehicles]).T
+    plants.carry[:] = np.array([flatten(parked(v)) for v in vehicles]).T
     rows = np.empty((len(references), 13, count))
     for row, reference in zip(rows, references, strict=True):
         pilots.held[:size] = plants.carry
