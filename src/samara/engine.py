@@ -12,7 +12,7 @@ because the document forbids any other.
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -40,10 +40,12 @@ from samara.ops import clamp
 from samara.physics.actuator import Lag, lag_step, speed_from_command
 from samara.physics.drag import Damping, Drag
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import Environment, State, Vehicle, initial_effects, wrench_breakdown
+from samara.physics.multirotor import CALM, Environment, State, Vehicle, initial_effects, wrench_breakdown
+from samara.physics.propulsion import obeyed
 from samara.physics.rotor import Rotor
 from samara.quantity import Quantity
-from samara.vehicles.build import build_vehicle
+from samara.sim.standing import clearance, standing
+from samara.vehicles.build import build_vehicle, effects_by_name, switched
 from samara.vehicles.check import check_numbers
 from samara.vehicles.loader import vehicle
 
@@ -121,10 +123,13 @@ def _mirrored(rotor: Rotor) -> Rotor:
 ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirrored, "geometric": _as_drawn}
 
 
-def engine_vehicle(params: CrazyflieParams, allocation: str = "documented") -> Vehicle:
+def engine_vehicle(
+    params: CrazyflieParams, allocation: str = "documented", effects: Mapping[str, Any] | Sequence[str] = ()
+) -> Vehicle:
     """The vehicle the engine flies: `crazyflie_documented` with these numbers, its rotors allocated one way or the other
 
-    It has no ground contact: the document's engine has no floor.
+    The document's engine has no floor, and neither has this unless "contact" is among the effects. The others are those of
+    `samara.switch_on`.
     """
     if allocation not in ALLOCATIONS:
         raise ValueError(f"allocation {allocation!r}: expected one of {', '.join(ALLOCATIONS)}")
@@ -137,7 +142,9 @@ def engine_vehicle(params: CrazyflieParams, allocation: str = "documented") -> V
         )
         for rotor in _CRAZYFLIE.rotors
     ]
-    return build_vehicle(
+    more = effects_by_name(effects)
+    feet = _CRAZYFLIE["contact"] if more.pop("contact", False) else None
+    plain = build_vehicle(
         _CRAZYFLIE.name if allocation == "geometric" else f"{_CRAZYFLIE.name}_torques",
         mass=params.mass,
         inertia=params.inertia,
@@ -146,8 +153,11 @@ def engine_vehicle(params: CrazyflieParams, allocation: str = "documented") -> V
         drag=Drag(linear=Vec3(*params.dragLinear)),
         drag_axes="world",
         damping=Damping(scale(Vec3(*params.dragAngular), Vec3(*params.inertia))),
+        contact_points=feet.points_B if feet else (),
+        friction=_CRAZYFLIE["contact"].surface.friction,
         description=f"{_CRAZYFLIE.structure.description}, {allocation} allocation",
     )
+    return switched(plain, more) if more else plain
 
 
 @lru_cache(maxsize=16)
@@ -170,16 +180,37 @@ class EngineState(NamedTuple):
     motorSpeeds: tuple[float, ...]
 
 
+class NamedState(State):
+    """A `State` that also has document 000's name for its rotor speeds."""
+
+    __slots__ = ()
+
+    @property
+    def motorSpeeds(self) -> tuple[float, ...]:
+        """Ω  [rad/s]"""
+        return self.rotor_speed
+
+
 class DroneEngine:
     """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ = (Ω_cmd − Ω)/τ: the engine of document 000
 
     `allocation` says how rotor speeds make torques: "documented", the document's equations letter by letter, or
-    "geometric", r × F and reaction torque of the airframe it draws, which is the vehicle `crazyflie_documented`. It starts at rest in
-    the origin, rotors standing, all commands 0 (which is idle: `omegaMin`).
+    "geometric", r × F and reaction torque of the airframe it draws, which is the vehicle `crazyflie_documented`. It starts at
+    rest in the origin, rotors standing, all commands 0 (which is idle: `omegaMin`).
+
+    `effects` are what the document lists as extensions, by the names of `samara.switch_on`, with their numbers or without:
+    `effects=["ground_effect", "battery"]`, `effects={"battery": {"capacity": 864.0}}`; and "contact", a floor at height 0.
+    `wind_W` is the wind [m/s] of every step that is not given an environment; it may be set at any time.
     """
 
     def __init__(
-        self, params: CrazyflieParams | None = None, allocation: str = "documented", backend: str = "auto"
+        self,
+        params: CrazyflieParams | None = None,
+        allocation: str = "documented",
+        backend: str = "auto",
+        *,
+        effects: Mapping[str, Any] | Sequence[str] = (),
+        wind_W: Sequence[float] = ZERO,
     ) -> None:
         if not isinstance(params, CrazyflieParams | None):
             raise ValueError(
@@ -187,23 +218,38 @@ class DroneEngine:
             )
         self.params = params or CrazyflieParams()
         self.allocation = allocation
-        self.vehicle = engine_vehicle(self.params, allocation)
+        self.vehicle = engine_vehicle(self.params, allocation, effects)
+        self._effects = tuple(effects_by_name(effects))
+        self.wind_W = _three(wind_W, "wind_W")
         self._simulator = _compiled(self.vehicle, backend)
         self.reset()
 
     def __repr__(self) -> str:
         torques = {"documented": "torques as document 000 writes them", "geometric": "torques by r × F and reaction"}
-        return f"<DroneEngine {self.vehicle.name}, allocation {self.allocation!r}: {torques[self.allocation]}>"
+        also = f"; with {', '.join(self._effects)}" if self._effects else ""
+        return f"<DroneEngine {self.vehicle.name}, allocation {self.allocation!r}: {torques[self.allocation]}{also}>"
+
+    @property
+    def wind_W(self) -> Vec3:
+        """The wind of every step that is not given an environment  [m/s]"""
+        return self._environment.wind_W
+
+    @wind_W.setter
+    def wind_W(self, wind_W: Sequence[float]) -> None:
+        self._environment = CALM._replace(wind_W=_three(wind_W, "wind_W"))
 
     def reset(
         self,
-        p_W: Vec3 = ZERO,
+        p_W: Vec3 | None = None,
         v_W: Vec3 = ZERO,
         q_WB: Quat = IDENTITY,
         omega_B: Vec3 = ZERO,
         motorSpeeds: Sequence[float] = (0.0,) * MOTORS,
     ) -> None:
-        """The state anew, and all commands 0; `reset(**state._asdict())` goes back to a state of `get_state`"""
+        """The state anew, and all commands 0; `reset(**state._asdict())` goes back to a state of `get_state`
+
+        Without a place it is the origin, or with a floor the place where the engine stands on it.
+        """
         if not isinstance(q_WB, Quat):
             raise ValueError(f"q_WB = {q_WB!r}: expected a Quat, whose components have names instead of an order")
         if not 0.0 < math.hypot(*q_WB) < math.inf:
@@ -213,13 +259,15 @@ class DroneEngine:
                 f"motorSpeeds = {tuple(motorSpeeds)} rad/s: expected {MOTORS} numbers that are not negative"
             )
         self._state = State(
-            p_W=_three(p_W, "p_W"),
+            p_W=Vec3(0.0, 0.0, clearance(self.vehicle)) if p_W is None else _three(p_W, "p_W"),
             v_W=_three(v_W, "v_W"),
             q_WB=normalize(Quat(*(float(x) for x in q_WB))),
             omega_B=_three(omega_B, "omega_B"),
             rotor_speed=tuple(float(speed) for speed in motorSpeeds),
             effects=initial_effects(self.vehicle),
         )
+        if p_W is None:
+            self._state = standing(self._state, ZERO, self.vehicle, CALM, lambda p_W, q_WB, vehicle: CALM.ground)
         self._command = (0.0,) * MOTORS
 
     @property
@@ -238,7 +286,8 @@ class DroneEngine:
         """x(t + dt), commands held: RK4 in steps of at most 1 ms, then Ω(t + dt) by the lag's closed form  [s]
 
         The lag runs inside RK4, so that thrust follows the rotors through the step, and its small error is not carried on:
-        under a held command Ω(t) is known exactly for any dt. Above 5 ms, the document's limit, a warning says so.
+        under a held command Ω(t) is known exactly for any dt; not with a battery that sags or an actuator before the motor.
+        Above 5 ms, the document's limit, a warning says so.
         """
         if not isinstance(dt, Real) or not 0.0 < dt <= LONGEST_STEP:
             raise ValueError(f"dt = {dt!r} s: expected a positive number, at most {LONGEST_STEP:g}")
@@ -250,14 +299,17 @@ class DroneEngine:
                 f"all of it, the motion is integrated in {steps} steps",
                 stacklevel=2,
             )
-        after = self._simulator.step(self._state, self._command, dt / steps, steps, environment)
-        self._state = after._replace(rotor_speed=self._speeds_after(dt))
+        around = self._environment if environment is None else environment
+        after = self._simulator.step(self._state, self._command, dt / steps, steps, around)
+        known = not (self.vehicle.has("battery") or self.vehicle.has("actuator"))
+        self._state = after._replace(rotor_speed=self._speeds_after(dt, around)) if known else after
 
-    def _speeds_after(self, dt: float) -> tuple[float, ...]:
-        motors = (rotor.motor for rotor in self.vehicle.rotors)
+    def _speeds_after(self, dt: float, environment: Environment) -> tuple[float, ...]:
+        motors = tuple(rotor.motor for rotor in self.vehicle.rotors)
+        told = tuple(speed_from_command(u, motor) for u, motor in zip(self._command, motors, strict=True))
         return tuple(
-            lag_step(speed, speed_from_command(u, motor), dt, motor)
-            for speed, u, motor in zip(self._state.rotor_speed, self._command, motors, strict=True)
+            lag_step(speed, target, dt, motor)
+            for speed, target, motor in zip(self._state.rotor_speed, obeyed(told, environment), motors, strict=True)
         )
 
     def get_state(self) -> EngineState:
@@ -266,13 +318,13 @@ class DroneEngine:
         return EngineState(own.p_W, own.v_W, own.q_WB, own.omega_B, own.rotor_speed)
 
     @property
-    def state(self) -> State:
-        """The same as Samara's `State`, for its controllers"""
-        return self._state
+    def state(self) -> NamedState:
+        """The same as Samara's `State`, for its controllers, with the states of the effects"""
+        return NamedState(*self._state)
 
     def motor_wrench(self) -> Wrench:
         """f_B = (0, 0, ΣT) and τ_B of the rotors at their present speeds  [N, N·m]"""
-        return wrench_breakdown(self._state, self._command, self.vehicle)["rotors"]
+        return wrench_breakdown(self._state, self._command, self.vehicle, self._environment)["rotors"]
 
     applyMotorCommands = apply_motor_commands
     getState = get_state

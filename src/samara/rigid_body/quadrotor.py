@@ -4,12 +4,13 @@
     u = [F, τφ, τθ, τψ]    thrust along the body's z axis [N], torques about its x, y, z axes [N·m]
 
 A quaternion (w, x, y, z) in place of η makes 13 numbers, and knows no gimbal lock; motors that lag add the speeds of four
-rotors at the end. Every method tells these apart by their length, and takes (n, k) for k states at once. The world is z-up,
-the body forward-left-up: +φ is right side down, +θ nose down, +ψ counter-clockwise.
+rotors at the end, and effects that have states of their own, such as a battery, add those. Every method tells these apart by
+their length, and takes (n, k) for k states at once. The world is z-up, the body forward-left-up: +φ is right side down, +θ nose
+down, +ψ counter-clockwise.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from samara.algebra import (
     IDENTITY,
     UP,
+    ZERO,
     Euler,
     Mat3,
     Quat,
@@ -26,15 +28,16 @@ from samara.algebra import (
     normalize,
     quat_from_euler,
 )
+from samara.arrays import flatten, leaf_names, unflatten
 from samara.control.allocation import command_for_wrench, least_squares_allocation
 from samara.physics.actuator import Lag
 from samara.physics.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
 from samara.physics.drag import Drag
 from samara.physics.gravity import potential_energy, weight
-from samara.physics.multirotor import State, Vehicle, derivative, initial_effects
+from samara.physics.multirotor import CALM, State, Vehicle, derivative, initial_effects
 from samara.physics.rotor import Rotor
 from samara.quantity import Scalar
-from samara.vehicles.build import build_vehicle
+from samara.vehicles.build import build_vehicle, effects_by_name, switched
 from samara.vehicles.loader import vehicle as load_vehicle
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -70,6 +73,7 @@ class _Parts(NamedTuple):
     attitude: Euler | Quat
     omega_B: Vec3
     rotor_speed: tuple[Scalar, ...]
+    effects: tuple[Any, ...]
 
 
 class RigidBodyQuadrotor:
@@ -78,7 +82,11 @@ class RigidBodyQuadrotor:
     What is not given is document 002's: mass 1.2 kg, I diag(0.0081, 0.0081, 0.0142) kg m², g 9.81 m/s², D diag(0.1, 0.1,
     0.15) N s/m. `inertia` is three numbers or a symmetric 3×3 matrix, instead of Ixx, Iyy, Izz. `D` is one number, three, or
     a diagonal matrix; D=0 is no drag and g=0 no weight. `motor_lag` is the time constant [s] of four motors that follow the
-    speeds u asks for. A quadrotor does not change: make another with other numbers.
+    speeds u asks for, with rotors of `rotor_radius` [m]. A quadrotor does not change: make another with other numbers.
+
+    `effects` are those of `samara.switch_on`, with their numbers or without: `effects=["damping"]`, or with motors
+    `effects={"ground_effect": True, "battery": {"capacity": 18000.0}}`; and "contact", feet and a floor at height 0. `wind_W`
+    is the wind [m/s], three numbers or a function of t.
     """
 
     def __init__(
@@ -92,6 +100,9 @@ class RigidBodyQuadrotor:
         g: float | None = None,
         D: Any = None,
         motor_lag: float | None = None,
+        rotor_radius: float | None = None,
+        effects: Mapping[str, Any] | Sequence[str] = (),
+        wind_W: Sequence[float] | Callable[[Any], Any] = ZERO,
     ) -> None:
         documented = load_vehicle("rigid_body_quadrotor")
         if inertia is not None and (Ixx, Iyy, Izz) != (None, None, None):
@@ -103,28 +114,41 @@ class RigidBodyQuadrotor:
         ]
         weightless = g is not None and _number("g", g) == 0.0
         drag = documented["drag"].linear if D is None else _diagonal(D)
+        if rotor_radius is not None and motor_lag is None:
+            raise ValueError(f"rotor_radius = {rotor_radius!r} and no motor_lag: expected both, or neither")
+        radius = 0.0 if rotor_radius is None else _number("rotor_radius", rotor_radius)
+        more = effects_by_name(effects)
+        feet = documented["contact"] if more.pop("contact", False) else None
         vehicle = build_vehicle(
             documented.name,
             mass=documented.mass if mass is None else _number("mass", mass),
             inertia=_inertia(diagonal if inertia is None else inertia),
-            rotors=() if motor_lag is None else _rotors(documented, _number("motor_lag", motor_lag)),
+            rotors=() if motor_lag is None else _rotors(documented, _number("motor_lag", motor_lag), radius),
             actuation="wrench" if motor_lag is None else "speed",
             gravity=documented["gravity"].acceleration if g is None or weightless else _number("g", g),
             drag=Drag(linear=drag) if any(drag) else None,
             drag_axes="world",
+            contact_points=feet.points_B if feet else (),
+            friction=documented["contact"].surface.friction,
             description=documented.structure.description,
         )
+        vehicle = switched(vehicle, more) if more else vehicle
         self._vehicle = vehicle.without_effect("gravity") if weightless else vehicle
+        self._effects, self._wind = tuple(effects_by_name(effects)), _wind(wind_W)
         self._allocation = least_squares_allocation(self._vehicle)
         motors = tuple(f"Ω{i}" for i in range(len(self._vehicle.rotors)))
-        self._layouts = tuple((*_PLACE, *attitude, *_RATES, *motors) for attitude in (_ANGLES, _QUATERNION))
+        effect_names = [effect.name for effect in self._vehicle.structure.effects]
+        states = zip(initial_effects(self._vehicle), effect_names, strict=True)
+        extra = tuple(leaf for tree, name in states for leaf in leaf_names(tree, name))
+        self._layouts = tuple((*_PLACE, *attitude, *_RATES, *motors, *extra) for attitude in (_ANGLES, _QUATERNION))
         self._I = _frozen([list(row) for row in self._vehicle.inertia_B.rows])
-        self._D = _frozen(np.diag(drag))
+        self._D = _frozen(np.diag(self._vehicle["drag"].linear if self._vehicle.has("drag") else ZERO))
 
     def __repr__(self) -> str:
         lag = f", motor_lag={self._vehicle.rotors[0].motor.rise:g}" if self._vehicle.rotors else ""
         drag, inertia = self.D.diagonal().tolist(), self.I.tolist()
-        return f"RigidBodyQuadrotor(mass={self.m:g}, inertia={inertia}, g={self.g:g}, D={drag}{lag})"
+        also = f", effects={list(self._effects)}" if self._effects else ""
+        return f"RigidBodyQuadrotor(mass={self.m:g}, inertia={inertia}, g={self.g:g}, D={drag}{lag}{also})"
 
     @property
     def vehicle(self) -> Vehicle:
@@ -158,8 +182,12 @@ class RigidBodyQuadrotor:
 
     # The equation of motion ------------------------------------------------------------------------------------------
 
+    def wind_W(self, t: Any = 0.0) -> Array:
+        """The wind at a time  [m/s]"""
+        return _stacked(self._wind(t))
+
     def dynamics(self, t: Any, x: Any, u: Any) -> Array:
-        """ẋ at the state x under u = [F, τφ, τθ, τψ], in the shape of x; t is not used
+        """ẋ at the state x under u = [F, τφ, τθ, τψ], in the shape of x; t is the time of the wind, and nothing else's
 
         With motors, u is what the rotors are asked for: Ω_des are the speeds that would give it (none pulls: a thrust below
         zero is zero), and Ω̇ = (Ω_des − Ω)/τ.
@@ -168,13 +196,17 @@ class RigidBodyQuadrotor:
         thrust, *tau_B = _components(u, "u", (_COMMAND,))
         state = self._state(parts)
         command = command_for_wrench(thrust, Vec3(*tau_B), state, self._vehicle, self._allocation)
-        rate = derivative(state, command, self._vehicle)
+        rate = derivative(state, command, self._vehicle, CALM._replace(wind_W=self._wind(t)))
         if isinstance(parts.attitude, Quat):
             turning: Sequence[Scalar] = attitude_rate(parts.attitude, parts.omega_B)
         else:
             _warn_near_gimbal_lock(parts.attitude.pitch)
             turning = euler_rates(parts.attitude, parts.omega_B)
-        return _stacked(rate.p_W, rate.v_W, turning, rate.omega_B, rate.rotor_speed)
+        return _stacked(rate.p_W, rate.v_W, turning, rate.omega_B, rate.rotor_speed, flatten(rate.effects))
+
+    def effect_states(self) -> Array:
+        """What the effects start with, for the end of x: a full battery, air that stands; (0,) where none has a state"""
+        return np.array(flatten(initial_effects(self._vehicle)), dtype=float)
 
     def hover_thrust(self) -> float:
         """F = m g  [N]"""
@@ -210,6 +242,10 @@ class RigidBodyQuadrotor:
         matrix = self.rotation_matrix(*attitude)
         return matrix[:, 0], matrix[:, 1], matrix[:, 2]
 
+    def linear_momentum(self, x: Any) -> Array:
+        """P_W = m v, constant without forces  [N·s]"""
+        return _stacked(self._parts(x).v_W * self.m)
+
     def angular_momentum(self, x: Any, frame: str | None = None) -> Array:
         """L_W = R I ω, constant without torque; in the body L_B = I ω, of which only the length is  [N·m·s]
 
@@ -237,28 +273,31 @@ class RigidBodyQuadrotor:
     def quaternion_state(self, x: Any) -> Array:
         """x with a unit quaternion (w, x, y, z) in the place of the angles: 13 numbers, or 17 with motors"""
         parts = self._parts(x)
-        return _stacked(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, parts.rotor_speed)
+        own = (*parts.rotor_speed, *flatten(parts.effects))
+        return _stacked(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, own)
 
     def euler_state(self, x: Any) -> Array:
         """x with the angles φ, θ, ψ in the place of the quaternion: 12 numbers, or 16 with motors"""
         parts = self._parts(x)
         angles = euler_from_quat(_unit(parts.attitude)) if isinstance(parts.attitude, Quat) else parts.attitude
-        return _stacked(parts.p_W, parts.v_W, angles, parts.omega_B, parts.rotor_speed)
+        own = (*parts.rotor_speed, *flatten(parts.effects))
+        return _stacked(parts.p_W, parts.v_W, angles, parts.omega_B, own)
 
     def state(self, x: Any) -> State:
         """x as a `samara.State`, for `vehicle`"""
         return self._state(self._parts(x))
 
     def _state(self, parts: _Parts) -> State:
-        effects = initial_effects(self._vehicle)
-        return State(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, parts.rotor_speed, effects)
+        return State(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, parts.rotor_speed, parts.effects)
 
     def _parts(self, x: Any) -> _Parts:
         rows = _components(x, "x", self._layouts)
         with_angles = len(rows) == len(self._layouts[0])
         attitude = Euler(*rows[6:9]) if with_angles else _quaternion(rows[6:10])
         rest = rows[6 + len(attitude) :]
-        return _Parts(Vec3(*rows[0:3]), Vec3(*rows[3:6]), attitude, Vec3(*rest[:3]), tuple(rest[3:]))
+        motors = 3 + len(self._vehicle.rotors)
+        effects = unflatten(initial_effects(self._vehicle), iter(rest[motors:]))
+        return _Parts(Vec3(*rows[0:3]), Vec3(*rows[3:6]), attitude, Vec3(*rest[:3]), tuple(rest[3:motors]), effects)
 
     def _attitude(self, given: tuple[Any, ...]) -> Euler | Quat:
         if len(given) == 3:
@@ -354,10 +393,22 @@ def _diagonal(given: Any) -> Vec3:
     return Vec3(*np.broadcast_to(values, 3).tolist())
 
 
-def _rotors(documented: Vehicle, lag: float) -> tuple[Rotor, ...]:
+def _wind(given: Any) -> Callable[[Any], Vec3]:
+    """The wind as a function of time, each of its answers looked at."""
+
+    def at(t: Any) -> Vec3:
+        return Vec3(*_components(given(t) if callable(given) else given, "wind_W", (("x", "y", "z"),)))
+
+    if callable(given):
+        return at
+    steady = at(0.0)
+    return lambda t: steady
+
+
+def _rotors(documented: Vehicle, lag: float, radius: float) -> tuple[Rotor, ...]:
     """Four rotors above the feet of the shipped vehicle, each with a motor that lags."""
     motor = Lag(0.0, _NO_LIMIT, lag, lag)
     return tuple(
-        Rotor(foot_B._replace(z=0.0), UP, spin, _K_THRUST, _K_TORQUE, motor=motor)
+        Rotor(foot_B._replace(z=0.0), UP, spin, _K_THRUST, _K_TORQUE, radius=radius, motor=motor)
         for foot_B, spin in zip(documented["contact"].points_B, _SPINS, strict=True)
     )

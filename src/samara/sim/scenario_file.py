@@ -46,7 +46,7 @@ from samara.sim.wind_shear import LogLaw, PowerLaw
 from samara.sim.wind_table import Field, Replay
 from samara.sim.wind_turbulence import Dryden, VonKarman
 from samara.sim.world import Placed, World
-from samara.vehicles.build import switch_names, switch_on, switched
+from samara.vehicles.build import effects_by_name, switch_names, switch_on, switched
 from samara.vehicles.loader import vehicle
 
 SCHEMA = 1
@@ -668,7 +668,7 @@ def _with_effects(table: _Table, own: Vehicle, folder: Path | None) -> Vehicle:
     """The vehicle with effects by their names, or by a table of them: true, false, or numbers in SI units"""
     wanted = table.take("effects")
     if isinstance(wanted, list) and all(isinstance(name, str) for name in wanted):
-        wanted = dict.fromkeys(wanted, True)
+        wanted = effects_by_name(wanted)
     if not isinstance(wanted, dict):
         raise table.error("effects", wanted, f"a list of names among {', '.join(switch_names())}, or a table of them")
     for numbers in wanted.values():

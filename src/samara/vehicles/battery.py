@@ -12,7 +12,7 @@ from samara.physics.effect import Effect
 from samara.physics.multirotor import CALM, Vehicle
 from samara.physics.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, rotor_loads
 from samara.trim import hover
-from samara.vehicles.check import VehicleError, check_battery, fields_of
+from samara.vehicles.check import VehicleError, check_battery, check_supply, fields_of
 
 BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}
 CELL_CHARGE = (0.0, 0.1, 0.5, 0.9, 1.0)
@@ -25,6 +25,7 @@ HOVER_LAG = 20.0  # [s]
 
 def battery_effect(vehicle: Vehicle, given: Any) -> tuple[Effect, Any]:
     """The effect and its record, of True, a table of numbers, or a list of tables: batteries in parallel"""
+    check_supply(vehicle.name, vehicle.structure.actuation.name, given)
     tables = list(given) if isinstance(given, (list, tuple)) else [{} if given is True else given]
     if not tables or not all(isinstance(table, Mapping) for table in tables):
         raise VehicleError(
@@ -56,7 +57,7 @@ def _usual(vehicle: Vehicle, kind: type[Any]) -> Any:
     present = present if isinstance(present, Ideal) or not present else present[0]
     if isinstance(present, kind):
         return present
-    if vehicle.structure.actuation.name in ("duty", "wrench"):
+    if vehicle.structure.actuation.name == "duty":
         known = ", ".join(fields_of(kind))
         raise VehicleError(
             f"{vehicle.name}: battery: expected all of {known}; only a motor with a lag tells what fits it"

@@ -150,10 +150,19 @@ def switch_on(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
     return switched(vehicle, {effect: numbers})
 
 
-def switched(vehicle: Vehicle, effects: Mapping[str, Any]) -> Vehicle:
+def effects_by_name(effects: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+    """A list of names as a table of them, each with its usual numbers; a table as it is"""
+    if isinstance(effects, Mapping):
+        return dict(effects)
+    if isinstance(effects, str) or not all(isinstance(name, str) for name in effects):
+        raise VehicleError(f"effects = {effects!r}: expected a list of names, or a table of them with their numbers")
+    return dict.fromkeys(effects, True)
+
+
+def switched(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -> Vehicle:
     """The vehicle with several effects at once, as `switch_on` has them: by name the numbers of each, True, or False for off"""
     given: dict[str, Any] = {}
-    for name, numbers in effects.items():
+    for name, numbers in effects_by_name(effects).items():
         if name not in switch_names():
             raise VehicleError(f"{vehicle.name}: effect {name!r}: expected one of {', '.join(switch_names())}")
         if numbers is False:

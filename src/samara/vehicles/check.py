@@ -122,6 +122,10 @@ def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: An
                 raise VehicleError(
                     f"{where}.r_B = {tuple(rotor.r_B)} m: expected a place of its own, rotors[{j}] is there"
                 )
+    check_supply(name, actuation, battery)
+
+
+def check_supply(name: str, actuation: str, battery: Any) -> None:
     if actuation == "wrench" and battery:
         raise VehicleError(
             f"{name}: battery is given; actuation 'wrench' expects none, no motor takes anything from it"
