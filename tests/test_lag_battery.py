@@ -19,7 +19,6 @@ from samara.physics.propulsion import supply_voltage
 from samara.sim.batteries import battery_status, with_cells
 from samara.vehicles.build import switched
 from samara.vehicles.check import VehicleError, check_vehicle
-from samara.view.signals import state_at
 
 PACK = Thevenin(864.0, (0.0, 0.1, 0.5, 0.9, 1.0), (3.0, 3.6, 3.8, 4.1, 4.2), 0.05, 0.02, 500.0)  # 240 mA h
 EFFICIENCY = 0.6
@@ -216,10 +215,9 @@ def test_document_000s_vehicle_flies_until_its_battery_sags(sagging_flight):
     assert np.abs(track.position[:, 2] - 1.0).max() < 0.05
     for time, left in ((3.9, 1.0), (7.9, 0.9)):
         at, told = (np.searchsorted(own, time) for own in (track.time, track.command_time))
-        (own,) = state_at(track, np.array([at])).effects[track.vehicle.index("battery")]
+        (own,) = state_of(track.vehicle, track.tables["state"].rows[at]).effects[track.vehicle.index("battery")]
         speed = track.rotor_speed[at].mean()
-        charge, polarisation = (float(own[0]) for own in own)
-        source = left * np.interp(charge, PACK.table_charge, PACK.table_voltage) - polarisation
+        source = left * np.interp(own.charge, PACK.table_charge, PACK.table_voltage) - own.polarisation
         power = 4.0 * 7.24e-10 * speed**3
         voltage = brentq(lambda v, s=source, p=power: v - s + 0.05 * p / v, 0.6 * source, source, xtol=1e-12)
         assert track.command[told].mean() == pytest.approx((speed * 4.2 / voltage - 300.0) / 2200.0, rel=2e-3)
