@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Vec3, dot, matrix_from_quat, norm
+from samara.algebra import Quat, Vec3, dot, matrix_from_quat, norm, quat_from_euler, rotate, rotate_inverse
 from samara.sim.events import Event, at, fail_motor
 from samara.sim.recorder import LogLine
 from samara.sim.simulation import Simulation
@@ -96,12 +96,25 @@ def test_a_shadow_is_as_long_and_wide_as_the_vehicle(name):
 
 
 def test_a_shadow_lies_under_the_drone_and_points_where_its_nose_does():
-    q = samara.algebra.quat_from_euler(0.3, -0.4, 2.0)
+    q = quat_from_euler(0.3, -0.4, 2.0)
     places, turns = shadow_poses(np.array([[1.0, -2.0, 7.0]]), np.array([q]), 0.25)
     assert places[0] == pytest.approx([1.0, -2.0, 0.25])
-    nose, forward = (samara.algebra.rotate(turn, Vec3(1.0, 0.0, 0.0)) for turn in (q, samara.algebra.Quat(*turns[0])))
+    nose, forward = (rotate(turn, Vec3(1.0, 0.0, 0.0)) for turn in (q, Quat(*turns[0])))
     assert forward.z == pytest.approx(0.0, abs=1e-12)
     assert forward.x * nose.y - forward.y * nose.x == pytest.approx(0.0, abs=1e-12) and dot(forward, nose) > 0.0
+
+
+@pytest.mark.parametrize("mode", ("follow", "onboard", "free"))
+def test_a_shadow_stays_on_the_ground_however_the_world_is_moved(live, failed, mode):
+    """Taken back into the world, it lies below its drone, at the height of the ground."""
+    scene, frame = live.page.scene, frame_of(snapshot_of(failed))
+    scene.look(mode, frame, 0)
+    scene.show(frame)
+    for kind in scene.kinds:
+        for drone, place in zip(kind.drones, np.asarray(kind.shadow.batched_positions), strict=True):
+            x, y, z = rotate_inverse(scene.world_q, Vec3(*place.tolist()) - scene.world_p)
+            assert (x, y) == pytest.approx(tuple(frame.p_W[drone, :2]), abs=1e-5)
+            assert scene.ground < z < scene.ground + 0.01
 
 
 # Cameras ------------------------------------------------------------------------------------------------------------
@@ -255,6 +268,20 @@ def test_plots_of_a_recording_are_what_the_flight_was_up_to_a_time():
     rows = np.searchsorted(run.tracks[0].time, times)
     assert values[:, HEIGHT] == pytest.approx(run.tracks[0].position[rows, 2], abs=1e-12)
     assert np.array_equal(values[:, FIRST_ROTOR:], run.tracks[0].tables["state"].rows[rows, 13:17])
+
+
+def test_the_plots_are_those_of_the_drone_that_is_looked_at(live):
+    """A quadrotor's with four rotor speeds, then a hexarotor's with six: the last of each is what the bus says."""
+    live.fly_to(0.5)
+    for chosen, rotors in ((0, 4), (1, 6)):
+        live.page.chosen = chosen
+        live._draw(live._shown(fresh=True))
+        curves, state = live.page.curves, live.simulation.bus().drones[chosen].state
+        height, *_ = (plot.data for plot in curves._plots)
+        assert height[0][-1] == pytest.approx(0.5, abs=0.07) and (np.diff(height[0]) > 0.0).all()
+        assert height[1][-1] == pytest.approx(state.p_W.z, abs=0.01)
+        assert len(curves._speeds.data) == len(curves._speeds.series) == 1 + rotors
+        assert [speed[-1] for speed in curves._speeds.data[1:]] == pytest.approx(state.rotor_speed, rel=0.01)
 
 
 # Keys and buttons ---------------------------------------------------------------------------------------------------
