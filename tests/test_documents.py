@@ -115,7 +115,7 @@ NAMES = {
     " wTerminalPosition wTerminalVelocity",
     "samara.control.ilqr_reference.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
     "samara.rigid_body": "RigidBodyQuadrotor",
-    "samara.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix angular_momentum total_energy",
+    "samara.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix linear_momentum angular_momentum total_energy",
     "samara.conventions": "quat_to_dcm quat_rotate_inv quat_deriv yaw_from_quat wind_ned v_rel_ned v_air_ned v_air_body Vax"
     " gravity_accel WorldOrigin HomeLocation alt_msl_m ActuatorCommand MotorMap motor_disable_mask bus_current_a PlantOutputs"
     " RotorOutput",
