@@ -146,8 +146,8 @@ def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
 
 
 def test_names_that_are_imported_later():
-    """In a fresh process: control's ILQR and the engine as the pages write them; `dir` lists every module, and every name that is
-    imported when it is asked for; a missing extra is a missing attribute, with its sentence."""
+    """In a fresh process `control.ILQR` and the engine as the pages write them; `dir` lists every module and every such name; a
+    missing extra is a missing attribute, with its sentence."""
     packages = ("samara", "samara.control", "samara.physics", "samara.sim", "samara.view")
     program = (
         "import sys, json, samara\n"

@@ -18,6 +18,7 @@ from samara.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import Gains, gains_for
 from samara.control.geometric import USUAL_LIMITS, FlightLimits, drag_ahead, limited_error, require_sense, turning_along
+from samara.extras import scipy
 from samara.ops import maximum
 from samara.physics.body import required_torque
 from samara.physics.effect import Wrench
@@ -133,13 +134,12 @@ def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = N
     Each error weighs one where the loops, those of `gains_for` unless given, meet it: a metre, the ω m/s with which it closes,
     the tilt ω²/g that pulls it back and the rate at which that is taken; each input where it gives them.
     """
-    from scipy.linalg import solve_discrete_are  # type: ignore[import-untyped]
-
+    riccati = scipy("linalg", "the controller lqr").solve_discrete_are
     a, b = hover_jacobian(vehicle, period)
     x_scale, w_scale = scales(vehicle, len(a), loops)
     a_unit, b_unit = a * x_scale[None] / x_scale[:, None], b * w_scale[None] / x_scale[:, None]
     q_unit = np.diag(np.repeat([1.0, 0.0], [_RIGID, len(a) - _RIGID]))
-    p_unit = solve_discrete_are(a_unit, b_unit, q_unit, np.eye(4))
+    p_unit = riccati(a_unit, b_unit, q_unit, np.eye(4))
     k_unit = np.linalg.solve(np.eye(4) + b_unit.T @ p_unit @ b_unit, b_unit.T @ p_unit @ a_unit)
     return Design(
         gain=k_unit * w_scale[:, None] / x_scale[None],

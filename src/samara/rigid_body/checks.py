@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.integrate import solve_ivp  # type: ignore[import-untyped]
-from scipy.spatial.transform import Rotation  # type: ignore[import-untyped]
 
+from samara.extras import scipy
 from samara.rigid_body.quadrotor import Array, RigidBodyQuadrotor
 
+CHECKS = "checking document 002's model"  # against Rotation and solve_ivp, which know nothing of Samara
 NOTHING = np.zeros(4)  # no thrust, no torque
 TUMBLING = np.array([0.0, 0.0, 0.0, 1.0, -1.0, 2.0, 0.4, -0.3, 1.1, 3.0, -2.0, 4.0])
 
@@ -60,7 +60,7 @@ def rotation_matrices_are_rotations() -> float:
     return _largest(
         np.swapaxes(matrices, 1, 2) @ matrices - np.eye(3),
         np.linalg.det(matrices) - 1.0,
-        matrices - Rotation.from_euler("ZYX", angles[::-1].T).as_matrix(),
+        matrices - scipy("spatial.transform", CHECKS).Rotation.from_euler("ZYX", angles[::-1].T).as_matrix(),
     )
 
 
@@ -104,7 +104,7 @@ def angular_momentum_is_conserved_in_the_world() -> float:
     start = quad.quaternion_state(TUMBLING)
     momenta = []
     for x in (start, _fly(quad, start, NOTHING, 5.0)):
-        attitude = Rotation.from_quat(np.roll(x[6:10], -1))
+        attitude = scipy("spatial.transform", CHECKS).Rotation.from_quat(np.roll(x[6:10], -1))
         momenta.append(attitude.apply(quad.I @ x[10:13]))
     return _largest(momenta[1] - momenta[0]) / float(np.linalg.norm(momenta[0]))
 
@@ -132,7 +132,7 @@ LAWS: dict[str, tuple[Callable[[], float], float]] = {
 
 def _fly(quad: RigidBodyQuadrotor, start: Array, u: Array, seconds: float) -> Array:
     """The state after so many seconds under a constant u."""
-    flown: Any = solve_ivp(
+    flown: Any = scipy("integrate", CHECKS).solve_ivp(
         lambda t, x: quad.dynamics(t, x, u), (0.0, seconds), start, method="DOP853", rtol=1e-12, atol=1e-13
     )
     if not flown.success:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.integrate import solve_ivp  # type: ignore[import-untyped]
 
 from samara.algebra import Vec3
 from samara.control.geometric import GeometricGains, geometric
+from samara.extras import scipy
 from samara.plan.reference import Reference
 from samara.rigid_body.quadrotor import Array, RigidBodyQuadrotor
 
@@ -105,7 +105,7 @@ def _fly(
     rtol: float = 1e-8,
 ) -> Flown:
     time = np.linspace(0.0, seconds, round(100 * seconds) + 1)
-    flown: Any = solve_ivp(
+    flown: Any = scipy("integrate", "document 002's demonstration").solve_ivp(
         lambda t, x: quad.dynamics(t, x, pilot(x)),
         (0.0, seconds),
         start,

@@ -4,7 +4,7 @@ import csv
 import gzip
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -48,9 +48,7 @@ class Blade:
 
     def at(self, station: Any) -> tuple[Any, Any]:
         """c/R and twist at r/R: a monotone cubic through the stations (Fritsch and Carlson, 1980)"""
-        from scipy.interpolate import PchipInterpolator  # type: ignore[import-untyped]
-
-        chord, twist = (PchipInterpolator(self.stations, each)(station) for each in (self.chord, self.twist))
+        chord, twist = (monotone_cubic(station, self.stations, each) for each in (self.chord, self.twist))
         return chord, twist
 
     @property
@@ -58,6 +56,34 @@ class Blade:
         """σ = B ∫c dr / (π R²), the blades' part of the disc; inside the first station the chord goes on as it is there"""
         inside = self.stations[0] * self.chord[0]
         return self.blades * (inside + float(np.trapezoid(self.chord, self.stations))) / math.pi
+
+
+def monotone_cubic(at: Any, x: Sequence[float], y: Sequence[float]) -> Any:
+    """Hermite's cubic through (x, y), with slopes that let it rise and fall only where the points do (Fritsch, Butland 1984)
+
+    Within, the slope is the weighted harmonic mean of its neighbours' where both have one sign, else 0; at an end that of the
+    parabola through three points, held to the sign and three times the size of the last. Beyond the ends the cubic goes on.
+    """
+    places, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    h = np.diff(places)
+    steep = np.diff(values) / h
+    left, right = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
+    alike = steep[:-1] * steep[1:] > 0.0
+    divisor = np.where(alike, left * steep[1:] + right * steep[:-1], 1.0)
+    inner = np.where(alike, (left + right) * steep[:-1] * steep[1:] / divisor, 0.0)
+    ends = _end_slope(h[0], h[1], steep[0], steep[1]), _end_slope(h[-1], h[-2], steep[-1], steep[-2])
+    slope = np.array([ends[0], *inner, ends[1]])
+    k = np.clip(np.searchsorted(places, at, side="right") - 1, 0, len(h) - 1)
+    t = (at - places[k]) / h[k]
+    bend = slope[k] + slope[k + 1] - 2.0 * steep[k]
+    return values[k] + h[k] * t * (slope[k] + t * (steep[k] - slope[k] + (t - 1.0) * bend))
+
+
+def _end_slope(h: float, next_h: float, steep: float, next_steep: float) -> float:
+    slope = ((2.0 * h + next_h) * steep - h * next_steep) / (h + next_h)
+    if slope * steep <= 0.0:
+        return 0.0
+    return 3.0 * steep if steep * next_steep <= 0.0 and abs(slope) > 3.0 * abs(steep) else slope
 
 
 def _check(blade: Blade) -> None:

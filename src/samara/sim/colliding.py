@@ -34,7 +34,7 @@ from samara.sim.impacts import (
     parts_of,
     placed,
 )
-from samara.sim.nearness import distances, shapes_of, touches
+from samara.sim.nearness import distances, pairs_within, shapes_of, touches
 from samara.sim.plant import Plant
 from samara.sim.timeline import MICROSECONDS, plant_steps
 from samara.sim.world import World
@@ -189,12 +189,9 @@ class Colliding:
 
     def _near_pairs(self, steps: _Steps) -> list[tuple[int, int]]:
         """The pairs whose reaches could have met."""
-        from scipy.spatial import cKDTree  # type: ignore[import-untyped]
-
         self._moved += float(steps.travel.max())
         if self._listed is None or 2.0 * self._moved > SKIN:
-            found = cKDTree(steps.p_W.T).query_pairs(2.0 * self._reach.max() + SKIN, output_type="ndarray")
-            self._listed = found[np.lexsort(found.T[::-1])]
+            self._listed = pairs_within(steps.p_W, 2.0 * float(self._reach.max()) + SKIN)
             self._moved = float(steps.travel.max())
         i, j = self._listed.T
         apart = np.sqrt(((steps.p_W[:, i] - steps.p_W[:, j]) ** 2).sum(axis=0))

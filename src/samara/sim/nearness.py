@@ -138,3 +138,21 @@ def _run(code: Code, steps: int, solid: Any, rows: Sequence[Array]) -> Array:
         machine.held[k, :n] = row
     machine.run(steps)
     return machine.carry[:, :n]
+
+
+def pairs_within(p_W: Array, distance: float) -> Array:
+    """The pairs of points (3, n) at most so far from each other, (pairs, 2), each i < j and in rising order  [m]
+
+    Swept along the axis on which they spread the furthest: only those near on it are looked at.
+    """
+    along = p_W[int(np.argmax(np.ptp(p_W, axis=1)))]
+    order = np.argsort(along, kind="stable")
+    place = along[order]
+    first = np.arange(len(order))
+    ahead = np.searchsorted(place, place + distance, side="right") - first - 1
+    one = np.repeat(first, ahead)
+    other = one + 1 + np.arange(len(one)) - np.repeat(np.cumsum(ahead) - ahead, ahead)
+    i, j = order[one], order[other]
+    near = ((p_W[:, i] - p_W[:, j]) ** 2).sum(axis=0) <= distance * distance
+    found = np.sort(np.stack([i[near], j[near]], axis=1), axis=1)
+    return np.asarray(found[np.lexsort(found.T[::-1])])

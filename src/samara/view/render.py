@@ -640,12 +640,20 @@ def _along(edge: Array, place: float) -> Array:
 
 def _smooth_heading(track: Track) -> Array:
     """The direction a camera follows: that of the motion, of the nose where it hardly moves, without sudden turns  [rad]"""
-    from scipy.ndimage import gaussian_filter1d  # type: ignore[import-untyped]
-
     nose = np.stack([np.cos(track.euler[:, 2]), np.sin(track.euler[:, 2])], axis=1)
     rows = max(1.0, SMOOTH * (len(track.time) - 1) / max(float(np.ptp(track.time)), 1e-9))
-    way = gaussian_filter1d(track.velocity[:, :2] + 0.15 * nose, rows, axis=0, mode="nearest")
-    return np.asarray(gaussian_filter1d(np.unwrap(np.arctan2(way[:, 1], way[:, 0])), rows, mode="nearest"))
+    way = bell_mean(track.velocity[:, :2] + 0.15 * nose, rows)
+    return bell_mean(np.unwrap(np.arctan2(way[:, 1], way[:, 0])), rows)
+
+
+def bell_mean(values: Array, deviation: float) -> Array:
+    """Σ e^(−k²/2σ²) xᵢ₊ₖ / Σ e^(−k²/2σ²) along the first axis, |k| ≤ 4σ rows; beyond the ends the values stay as they are"""
+    reach = int(4.0 * deviation + 0.5)
+    weight = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    ends = [(reach, reach), *[(0, 0)] * (values.ndim - 1)]
+    columns = np.pad(values, ends, mode="edge").reshape(len(values) + 2 * reach, -1).T
+    mean = np.stack([np.convolve(column, weight / weight.sum(), mode="valid") for column in columns], axis=1)
+    return mean.reshape(values.shape)
 
 
 # Pixels -----------------------------------------------------------------------------------------------------------------

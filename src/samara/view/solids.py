@@ -67,12 +67,28 @@ def triangles_of(solid: Solid, middle_W: Any = (0.0, 0.0, 0.0), span: float = 10
 
 def outline(solid: Solid) -> Array | None:
     """Its shape from above, (corners, 2); None where that has no end"""
-    from scipy.spatial import ConvexHull  # type: ignore[import-untyped]
-
     if isinstance(solid, (Ground, HeightMap)):
         return None
-    flat = np.concatenate(faces_of(solid))[:, :2]
-    return np.asarray(flat[ConvexHull(flat).vertices])
+    return convex_hull(np.concatenate(faces_of(solid))[:, :2])
+
+
+def convex_hull(points: Array) -> Array:
+    """The corners of the smallest convex shape around points (n, 2), counter-clockwise: Andrew's chains, below and above"""
+    around: list[Array] = []
+    in_order = np.unique(points, axis=0)
+    for chain in (in_order, in_order[::-1]):
+        side: list[Array] = []
+        for point in chain:
+            while len(side) > 1 and _turn(side[-2], side[-1], point) <= 0.0:
+                side.pop()
+            side.append(point)
+        around += side[:-1]
+    return np.array(around)
+
+
+def _turn(a: Array, b: Array, c: Array) -> float:
+    """(b − a) × (c − b): positive to the left"""
+    return float((b[0] - a[0]) * (c[1] - b[1]) - (b[1] - a[1]) * (c[0] - b[0]))
 
 
 def _turned(q: Quat, points: Array) -> Array:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.signal import welch  # type: ignore[import-untyped]
 
 from samara.algebra import ZERO, Vec3
 from samara.files import written_whole
@@ -26,6 +25,7 @@ from samara.physics.turbulence import (
 )
 from samara.random import normals
 from samara.sim.wind_turbulence import Dryden, VonKarman
+from samara.view.signals import welch
 from samara.view.style import COLOURS, INK, samara_style
 
 HEIGHT, MEAN, DT, DRONES, STEPS = 50.0, 8.0, 0.02, 60, 6000
@@ -68,7 +68,8 @@ def _flown(wind: Any) -> Any:
 
 
 def _spectra(axes: Any, blown: Any, name: str, along: Any, across: Any, colour: str) -> None:
-    frequency, power = welch(blown - np.array([MEAN, 0.0, 0.0])[:, None], 1 / DT, nperseg=3000, axis=0, detrend=False)
+    frequency, density = welch(np.moveaxis(blown, 0, -1), 1 / DT, 3000)
+    power = np.moveaxis(density, -1, 0)
     sigma = turbulence_deviations(HEIGHT, wind_6m=MEAN, aloft=1.5)
     lengths = turbulence_lengths(HEIGHT, aloft=DRYDEN_ALOFT)
     smooth = np.logspace(math.log10(0.015), math.log10(12.0), 200)

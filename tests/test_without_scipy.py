@@ -1,0 +1,97 @@
+"""Samara flies without SciPy, and what took its place does what SciPy does."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.interpolate import PchipInterpolator
+from scipy.ndimage import gaussian_filter1d
+from scipy.spatial import ConvexHull, cKDTree
+
+import samara
+from samara.control.lqr import hover_design
+from samara.extras import MissingExtraError
+from samara.rigid_body.checks import seven_checks
+from samara.rotor.blade import monotone_cubic
+from samara.sim.nearness import pairs_within
+from samara.view.render import bell_mean
+from samara.view.solids import convex_hull
+
+RANDOM = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize(
+    "y", [(1, 2, 2, 5, 4, 4.5), (0, 0, 0, 0, 0, 0), (3, 1, 4, 1, 5, 9), (1, 0.9, 0.5, 0.4, 0.1, -3)]
+)
+def test_the_monotone_cubic_is_pchip(y):
+    """At and between its points, and a little beyond them."""
+    x, at = (0.1, 0.2, 0.5, 0.55, 0.9, 1.0), np.linspace(0.05, 1.05, 401)
+    assert monotone_cubic(at, x, y) == pytest.approx(PchipInterpolator(x, y)(at), rel=1e-12, abs=1e-12)
+    assert monotone_cubic(0.3, x, y) == pytest.approx(float(PchipInterpolator(x, y)(0.3)), rel=1e-13, abs=1e-13)
+
+
+@pytest.mark.parametrize("spread", [(10.0, 1.0, 1.0), (0.0, 0.0, 30.0), (0.0, 0.0, 0.0), (3.0, 3.0, 3.0)])
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_pairs_within_are_those_of_the_tree(n, spread):
+    """The same pairs in the same order, along a line, in a plane, in a heap."""
+    p_W = RANDOM.uniform(-1.0, 1.0, (3, n)) * np.array(spread)[:, None]
+    found = cKDTree(p_W.T).query_pairs(1.0, output_type="ndarray").reshape(-1, 2)
+    assert np.array_equal(pairs_within(p_W, 1.0), found[np.lexsort(found.T[::-1])])
+
+
+def test_the_hull_is_the_convex_hull():
+    """The same corners, counter-clockwise: the shoelace area is the hull's, and points on an edge are no corners."""
+    points = np.concatenate([RANDOM.normal(size=(60, 2)), [(-5.0, -5.0), (5.0, -5.0), (0.0, -5.0), (5.0, 5.0)]])
+    corners = convex_hull(points)
+    exact = ConvexHull(points)
+    assert {tuple(own) for own in corners} == {tuple(own) for own in points[exact.vertices]}
+    x, y = corners.T
+    assert 0.5 * (x * np.roll(y, -1) - y * np.roll(x, -1)).sum() == pytest.approx(exact.volume, rel=1e-12)
+
+
+@pytest.mark.parametrize("deviation", [1.0, 2.7, 40.0])
+def test_the_bell_mean_is_a_gaussian_filter(deviation):
+    values = RANDOM.normal(size=(50, 2)).cumsum(axis=0)
+    expected = gaussian_filter1d(values, deviation, axis=0, mode="nearest")
+    assert bell_mean(values, deviation) == pytest.approx(expected, abs=1e-12)
+    assert bell_mean(values[:, 0], deviation) == pytest.approx(expected[:, 0], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        (lambda: hover_design(samara.vehicle("crazyflie")), "the controller lqr needs SciPy"),
+        (seven_checks, "checking document 002's model needs SciPy"),
+    ],
+)
+def test_what_needs_scipy_says_so(monkeypatch, what, sentence):
+    for module in ("scipy.linalg", "scipy.integrate", "scipy.spatial.transform"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=rf"^{sentence}: pip install 'samara\[scipy\]'$"):
+        what()
+
+
+def test_everything_imports_without_scipy():
+    """Links, plots, controllers, the engine: the modules of a flight and of what is drawn of it."""
+    modules = "cli, sim.fly, sim.colliding, control.lqr, control.ilqr, rigid_body.checks, rotor.blade, view.render, view.report"
+    program = (
+        f"import sys; sys.modules['scipy'] = None; import {', '.join(f'samara.{own}' for own in modules.split(', '))}"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-1000:]
+
+
+@pytest.mark.long
+def test_the_default_mission_and_its_report_without_scipy(tmp_path):
+    """`samara fly` as `make fly` runs it, shorter, with every import of SciPy refused; and what stands in the way is drawn."""
+    program = (
+        "import sys\nsys.modules['scipy'] = None\nfrom samara.cli import main\n"
+        "sys.argv = ['samara', 'fly', sys.argv[1], '--set', 'duration=1', '--out', sys.argv[2]]\nmain()\n"
+    )
+    for scenario in ("waypoints", "obstacle_course", "stack"):
+        out = tmp_path / scenario
+        done = subprocess.run([sys.executable, "-c", program, scenario, str(out)], capture_output=True, text=True)
+        assert "Traceback" not in done.stderr and "SciPy" not in done.stderr, done.stderr[-2000:]
+        written = {path.name for path in out.rglob("*")}
+        assert {"run.mcap", "run.png", "report.html"} <= written
