@@ -12,7 +12,7 @@ import samara
 from samara.sim.recorder import LogLine
 from samara.view.charts import POINTS, Charts, _short, chart_of, map_of
 from samara.view.chromium import Browser, find_chromium, wait_for
-from samara.view.plots import FEW, Flight, flights_of, marks_of, panels_of
+from samara.view.plots import FEW, Flight, Panel, flights_of, marks_of, panels_of
 from samara.view.report import Flown, write_report
 from samara.view.signals import Signal
 
@@ -64,12 +64,22 @@ def test_a_long_flight_keeps_its_peaks_and_a_page_its_size():
     values = np.sin(np.linspace(0.0, 50.0, rows))
     values[777_777], values[333_333] = 9.0, -8.0
     signal = Signal("Voltage", "V", ("bus",), np.arange(rows) / 1e3, values[:, None])
-    from samara.view.plots import Panel
-
     chart = chart_of(Panel("Voltage", (("drone", signal),)), ["drone"], "time")
     (curve,) = chart["curves"]
     assert len(curve["y"]) < 3 * POINTS and (max(curve["y"]), min(curve["y"])) == (9.0, -8.0)
     assert len(json.dumps(chart)) < 100_000
+
+
+def test_eight_drones_need_no_more_room_than_a_page_may_have():
+    """Forty panels of eight curves, each with what was asked, in five digits and a sign: under 4 MB."""
+    time, rng = np.arange(60_000) / 1e3, np.random.default_rng(0)
+    signals = {f"d{k}": rng.normal(size=(60_000, 1)) for k in range(FEW)}
+    panel = Panel(
+        "Roll", tuple((name, Signal("Roll", "°", ("roll",), time, y, (time, -y))) for name, y in signals.items())
+    )
+    chart = chart_of(panel, list(signals), "time")
+    assert len(chart["curves"]) == 2 * FEW
+    assert 40 * len(json.dumps(chart, separators=(",", ":"))) < 4_000_000
 
 
 def test_where_there_is_no_number_there_is_none():

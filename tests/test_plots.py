@@ -290,6 +290,16 @@ def test_a_drone_that_stays_is_drawn_by_how_far_it_is_off(hover):
     assert panels_of("position", flights_of(hover))[0].title == "Position"
 
 
+def test_who_was_told_places_has_no_error_from_a_path(hover):
+    """PX4 is sent to places: how far it is from the planned path is no error, and not called one."""
+    sent = replace(hover, tracks=(replace(hover.tracks[0], controller="px4"),))
+    two = replace(hover, tracks=(replace(sent.tracks[0], name="a"), replace(hover.tracks[0], name="b")))
+    assert [own.title for own in panels_of("position", flights_of(sent))] == ["Position", "Distance from the plan"]
+    assert "Position error" in [own.title for own in panels_of("position", flights_of(two))]
+    for run in (sent, two, replace(two, tracks=two.tracks[::-1])):
+        assert len(run.plot().axes) >= 4
+
+
 def test_spinning_up_does_not_squeeze_the_flight(hover):
     """Motors start from rest on the ground; the panel of their speeds is made for the flight."""
     axes = figure_of("motors", flights_of(hover)).axes[0]

@@ -22,7 +22,10 @@ from samara.view.signals import Signal
 from samara.view.solids import drawn, outline
 from samara.view.style import COLOURS
 
-POINTS = 1500  # of a curve: more than a page is wide
+POINTS, FEWEST = (
+    1500,
+    400,
+)  # of a curve alone in a chart, and of one among many: more than a page is wide, and enough for it
 DIGITS = 5
 OVER = {"time": ("time [s]", "s"), "frequency": ("frequency [Hz]", "Hz"), "east": ("x east [m]", "m")}
 
@@ -74,7 +77,7 @@ def chart_of(panel: Panel, names: Sequence[str], over: str) -> dict[str, Any]:
     """One flight: its components. Several: a curve for each. Many: their least, median and largest, and who is farthest."""
     signals = [own for _, own in panel.signals]
     log = over == "frequency"
-    chart = _Chart(log)
+    chart = _Chart(log, max(FEWEST, POINTS // len(names)) if len(names) <= FEW else POINTS)
     if len(names) == 1:
         own = signals[0]
         for k, name in enumerate(own.names):
@@ -130,7 +133,7 @@ def _add_crowd(chart: "_Chart", panel: Panel) -> None:
 
 def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, Any]:
     """The paths from above, the reference dashed, over the solids"""
-    chart = _Chart(False)
+    chart = _Chart()
     points = np.concatenate([track.position[:, :2] for _, track in flights])
     for k, (label, track) in enumerate(flights):
         rows = np.arange(0, len(track.time), max(1, len(track.time) * len(flights) // (4 * POINTS)))
@@ -167,8 +170,8 @@ def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, Any]:
 class _Chart:
     """Curves of one chart; those over the same times share them."""
 
-    def __init__(self, log: bool) -> None:
-        self._log = log
+    def __init__(self, log: bool = False, points: int = POINTS) -> None:
+        self._log, self._points = log, points
         self._xs, self._known = list[list[float | None]](), dict[bytes, int]()
         self._curves = list[dict[str, Any]]()
 
@@ -185,7 +188,7 @@ class _Chart:
     ) -> None:
         """A curve under a name; those of one group are hidden together"""
         if t is None:
-            x, y = thinned(x, y, POINTS)
+            x, y = thinned(x, y, self._points)
         if self._log:
             x, y = np.log10(x), np.log10(y)
         curve = {

@@ -74,5 +74,5 @@ def _panels(flights: list[Flight]) -> list[Panel]:
     """Position, attitude and rotor speeds (or thrust); of several drones what can be told apart: height, error, motors"""
     if len(flights) == 1:
         return [panels_of(what, flights)[0] for what in ("position", "attitude", "motors")]
-    position = {panel.title: panel for panel in panels_of("position", flights)}
-    return [position["Position, z up"], position["Position error"], panels_of("motors", flights)[0]]
+    _, _, height, error, *_ = panels_of("position", flights)
+    return [height, error, panels_of("motors", flights)[0]]

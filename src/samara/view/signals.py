@@ -17,7 +17,7 @@ from samara.plan.reference import Reference
 from samara.sim.pilot import command_range, speed_range
 from samara.sim.plant import environment_of
 from samara.sim.run import Track
-from samara.sim.summary import followed, length_unit
+from samara.sim.summary import ORDERED, followed, length_unit
 
 Array = np.ndarray[Any, Any]
 
@@ -80,10 +80,11 @@ def position(track: Track) -> list[Signal]:
 
 
 def position_error(track: Track) -> Signal:
-    """|p − p_reference|, while that is an error: in the air; all of it where no path was given"""
-    rows = followed(track)
-    error = np.full(len(track.time), np.nan)
-    error[rows if len(rows) else slice(None)] = track.error[rows if len(rows) else slice(None)]
+    """|p − p_reference|, while that is an error: in the air, of a pilot that was given the path"""
+    rows, error = followed(track), np.full(len(track.time), np.nan)
+    if track.controller in ORDERED:
+        return Signal("Distance from the plan", "m", ("distance",), track.time, track.error[:, None])
+    error[rows] = track.error[rows]
     return Signal("Position error", "m", ("distance",), track.time, error[:, None])
 
 
@@ -102,7 +103,7 @@ def position_off(track: Track) -> Signal:
 
 def in_handy_unit(signal: Signal) -> Signal:
     """Lengths [m] in mm, cm or m, as the largest asks for"""
-    factor, unit = length_unit(float(np.nanmax(np.abs(signal.values))))
+    factor, unit = length_unit(float(np.nan_to_num(np.abs(signal.values)).max()))
     return signal._replace(unit=unit, values=factor * signal.values)
 
 
