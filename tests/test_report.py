@@ -233,6 +233,17 @@ def test_many_drones_are_told_by_their_ends(tmp_path, monkeypatch):
     assert f"<th>height, largest</th><td>{ends[0]} (cf0)</td><td>{ends[1]}</td><td>{ends[2]} (cf9)</td>" in text
 
 
+def test_a_talkative_flight_has_a_page_of_ordinary_size(files, tmp_path, monkeypatch):
+    """A hundred thousand lines of log: the first are shown, and how many more there are."""
+    monkeypatch.setattr("samara.view.report.SUBJECTS", ("rates",))
+    run = load_run(files[0])
+    lines = tuple(LogLine(20 * k + 1, "info", "drone", f"word {k}") for k in range(100_000))
+    write_report([Flown("run.mcap", replace(run, logs=lines))], tmp_path / "run.html")
+    text = (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert len(text) < 1_500_000
+    assert "word 59<" in text and "word 60<" not in text and f"and {len(lines) - 60} lines more" in text
+
+
 def test_nothing_is_left_of_a_report_that_fails(files, tmp_path, monkeypatch):
     """Written to a temporary name and renamed: an old report survives, no half one appears."""
     path = tmp_path / "run.html"

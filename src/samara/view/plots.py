@@ -5,6 +5,7 @@ draw_all(run, "folder")
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ FORMATS = ("png", "svg", "pdf")
 
 FEW = 8  # more drones than this are drawn as a crowd: thin lines, the median, and the one farthest from it
 FRAMES = 14  # body frames drawn along a path
+MOST_MARKS = 200  # events that have a line: more would be a grey wall
 LABELS = 12  # events that are named under the panels
 CLOSEST = 0.05  # of the axis: events nearer than this share a number
 LETTERS = 15.5  # of an event's name in an inch
@@ -71,11 +73,8 @@ def flights_of(run: Run) -> list[Flight]:
 def marks_of(run: Run) -> list[Mark]:
     """What happened on the way"""
     end = float(run.tracks[0].time[-1])
-    return [
-        Mark(number, line.time_us / 1e6, line.message)
-        for number, line in enumerate(run.logs, start=1)
-        if 0.0 < line.time_us / 1e6 < end
-    ]
+    marks = (Mark(number, line.time_us / 1e6, line.message) for number, line in enumerate(run.logs, start=1))
+    return list(islice((mark for mark in marks if 0.0 < mark.time < end), MOST_MARKS))
 
 
 def available(flights: Sequence[Flight]) -> list[str]:

@@ -26,7 +26,7 @@ from samara.view.charts import Charts, script, script_hash
 from samara.view.measures import all_measures, measures, saturation
 from samara.view.notebook import vehicle_numbers, vehicle_svg
 from samara.view.page import Html, element, image, page, picture, table
-from samara.view.plots import FEW, Flight, flights_of, marks_of
+from samara.view.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
 from samara.view.run import draw_run
 from samara.view.style import COLOURS
 
@@ -279,7 +279,7 @@ def timeline_svg(run: Run) -> Html:
         shapes.append(element("text", f"{k * step:g}", x=tick, y=y + 20, **words))
     shapes.append(element("text", "time [s]", x=width - 2, y=y + 4, **{**words, "text_anchor": "end"}))
     last = -100.0
-    for number, line in enumerate(run.logs, start=1):
+    for number, line in enumerate(run.logs[:MOST_MARKS], start=1):
         x = at(line.time_us / 1e6)
         colour = COLOURS[1] if LEVELS.index(line.level) >= 2 else COLOURS[0]
         shapes.append(element("circle", cx=f"{x:.1f}", cy=y, r=5, fill=colour, stroke="#ffffff"))
