@@ -2,6 +2,7 @@
 
 Some show measurements that do not come with Samara. `SAMARA_FLIGHTS` names the folder of NanoBench's flights (`validation`),
 `SAMARA_INTERACTION` that of Neural-Swarm2's tables (`neighbours`), `SAMARA_PROPELLERS` that of the UIUC's propellers (`rotor`).
+Those of the viewer are taken in Chromium, where there is one.
 """
 
 import math
