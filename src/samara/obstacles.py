@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 
 from samara.algebra import Vec3, dot, norm
 from samara.ops import absolute, logical_and, logical_or, minimum, piecewise_linear, safe_norm, where
+from samara.packed import arrays_inside
 from samara.physics.contact import Ground
 from samara.physics.solids import (
     Box,
@@ -111,15 +111,12 @@ class HeightMap:
             if ending != ".npz":
                 rows = np.load(source) if ending == ".npy" else np.loadtxt(source, delimiter=",", ndmin=2)
                 return HeightMap.from_grid(rows, float(spacing or 0.0), origin)
-            with np.load(source) as arrays:
-                missing = [name for name in "xyz" if name not in arrays]
-                if missing:
-                    raise ValueError(f"{missing[0]} is missing; expected arrays x, y and z")
-                return HeightMap(arrays["x"], arrays["y"], arrays["z"])
-        except (OSError, EOFError, BadZipFile) as error:
+            x, y, z = arrays_inside(source.getvalue(), str(path), "xyz")
+        except (OSError, EOFError, MemoryError) as error:
             raise ValueError(f"{path}: cannot be read ({error}); expected a height map") from None
         except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise ValueError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
+        return HeightMap(x, y, z)
 
     @cached_property
     def steepest(self) -> float:

@@ -6,9 +6,7 @@ firmware has made up for the battery's voltage. (`att_stateEstimate_pitch` is in
 """
 
 import csv
-import gzip
 import math
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ import numpy as np
 from samara.algebra import Quat, Vec3, conjugate, euler_from_quat, normalize, quat_from_euler, rotate
 from samara.arrays import flatten
 from samara.ops import piecewise_linear
+from samara.packed import text_inside
 from samara.physics.actuator import Lag, command_from_speed
 from samara.physics.multirotor import Command, Vehicle
 
@@ -94,20 +93,8 @@ def read_flight(path: str | Path) -> Flight:
     return Flight(Path(path).name.partition(".")[0], rows[0] - rows[0, 0], body, rows[14:18], rows[18])
 
 
-def _text(path: Path) -> str:
-    """What is in the file, unpacked no further than a flight is long"""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            data = file.read(_MOST + 1)
-        if len(data) <= _MOST:
-            return data.decode()
-    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be unpacked ({error}); expected a CSV file, gzipped or not") from None
-    raise ValueError(f"{path}: holds more than {_MOST >> 20} MB; expected a NanoBench flight")
-
-
 def _columns(path: Path) -> Array:
-    lines = csv.reader(_text(path).splitlines())
+    lines = csv.reader(text_inside(path, _MOST).splitlines())
     heading = next(lines, [])
     missing = [name for name in _COLUMNS if heading.count(name) != 1]
     if missing:

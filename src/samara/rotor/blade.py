@@ -1,7 +1,6 @@
 """A propeller's blade: chord and twist along the radius, from a file or from the tables of the UIUC Propeller Data Site."""
 
 import csv
-import gzip
 import math
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from samara.packed import text_inside
 
 INCH = 0.0254
 _GEOMETRY = "volume1_geom.csv"
@@ -215,12 +216,11 @@ def _rows(folder: Path, name: str, columns: tuple[str, ...]) -> Iterator[dict[st
     path = next((p for p in (folder / name, folder / f"{name}.gz") if p.is_file()), None)
     if path is None:
         raise BladeError(f"{folder}: has no {name} or {name}.gz; expected the tables of the UIUC Propeller Data Site")
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        missing = set(columns) - set(reader.fieldnames or ())
-        if missing:
-            raise BladeError(f"{path}: has no column {', '.join(sorted(missing))}; expected {', '.join(columns)}")
-        yield from reader
+    reader = csv.DictReader(text_inside(path).splitlines())
+    missing = set(columns) - set(reader.fieldnames or ())
+    if missing:
+        raise BladeError(f"{path}: has no column {', '.join(sorted(missing))}; expected {', '.join(columns)}")
+    yield from reader
 
 
 def _cell(row: dict[str, str], key: str) -> float:

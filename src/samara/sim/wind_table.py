@@ -6,6 +6,7 @@ columns x, y, z, wind_x, wind_y, wind_z and one row for every corner; `Replay` a
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from samara.algebra import ZERO, Vec3
+from samara.packed import arrays_inside
 from samara.quantity import Scalar
 from samara.sim.wind import _keep_vector
 
@@ -58,17 +60,22 @@ class Field:
     def from_bytes(data: bytes, name: str, *, carried_W: Vec3 = ZERO) -> "Field":
         """From what an `.npz` or a `.csv` holds; its name tells which it is"""
         if name.endswith(".npz"):
-            x, y, z, winds = _arrays(data, name, ("x", "y", "z", "wind"))
+            x, y, z, winds = arrays_inside(data, name, ("x", "y", "z", "wind"))
             return _named(name, lambda: Field(x, y, z, winds, carried_W))
         rows = _read(data, name, ("x", "y", "z", "wind_x", "wind_y", "wind_z"))
         axes = [np.unique(rows[:, i]) for i in range(3)]
         at = tuple(np.searchsorted(axis, rows[:, i]) for i, axis in enumerate(axes))
-        wind = np.full((*(len(axis) for axis in axes), 3), np.nan)
-        wind[at] = rows[:, 3:]
-        corners = int(np.prod(wind.shape[:3]))
-        if len(rows) != corners or np.isnan(wind).any():
-            sizes = " × ".join(str(len(axis)) for axis in axes)
+        shape = tuple(len(axis) for axis in axes)
+        known = np.zeros(len(rows) if math.prod(shape) == len(rows) else 0, dtype=bool)
+        if len(known):
+            known[np.ravel_multi_index(at, shape)] = True
+        if (
+            not known.any() or not known.all()
+        ):  # looked at first: rows that are no grid would make one of their number cubed
+            sizes = " × ".join(map(str, shape))
             raise ValueError(f"{name}: {len(rows)} rows; expected one for each of the {sizes} corners of the grid")
+        wind = np.empty((*shape, 3))
+        wind[at] = rows[:, 3:]
         return _named(name, lambda: Field(axes[0], axes[1], axes[2], wind, carried_W))
 
     def initial(self) -> tuple[()]:
@@ -181,18 +188,6 @@ def _named(name: str, made: Any) -> Any:
         return made()
     except ValueError as error:
         raise ValueError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
-
-
-def _arrays(data: bytes, name: str, wanted: tuple[str, ...]) -> list[Array]:
-    """The named arrays of an NPZ file"""
-    try:
-        with np.load(io.BytesIO(data)) as arrays:
-            missing = [key for key in wanted if key not in arrays]
-            if not missing:
-                return [np.asarray(arrays[key], dtype=float) for key in wanted]
-    except Exception:  # NumPy, zipfile and zlib each have their own words for a file that is none of theirs
-        raise ValueError(f"{name}: cannot be read; expected a NumPy .npz file of numbers") from None
-    raise ValueError(f"{name}: {missing[0]} is missing; expected arrays {', '.join(wanted[:-1])} and {wanted[-1]}")
 
 
 def _read(data: bytes, name: str, columns: tuple[str, ...]) -> Array:

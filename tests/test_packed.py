@@ -1,0 +1,76 @@
+"""Packed files are unpacked no further than they may be long, and rows that are no grid do not become one."""
+
+import gzip
+import io
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from samara.obstacles import HeightMap
+from samara.packed import arrays_inside, text_inside
+from samara.sim.wind_table import Field
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def peak_of(what):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="expected") as error:
+            what()
+        return str(error.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_packed_comes_back():
+    x, y = arrays_inside(npz(x=[1, 2], y=[3.5]), "a.npz", "xy")
+    assert x.tolist() == [1.0, 2.0] and y.tolist() == [3.5]
+
+
+def test_text_is_read_gzipped_or_not(tmp_path):
+    for name, data in (("a.csv", "é,1\n".encode()), ("b.csv.gz", gzip.compress("\ufeffé,1\n".encode()))):
+        (tmp_path / name).write_bytes(data)
+        assert text_inside(tmp_path / name) == "é,1\n"
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
+    """20 MB of zeros in 20 kB, with a limit of 1 MB: little more than the limit is ever taken."""
+    bomb = npz(x=np.zeros(2_500_000))
+    sentence, peak = peak_of(lambda: arrays_inside(bomb, "bomb.npz", "x", 1 << 20))
+    assert sentence.startswith("bomb.npz: holds 20000") and peak < 3 << 20
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(bytes(20 << 20)))
+    sentence, peak = peak_of(lambda: text_inside(path, 1 << 20))
+    assert sentence == f"{path}: holds more than 1 MB; expected less" and peak < 5 << 20
+
+
+def test_rows_that_are_no_grid_do_not_become_one():
+    """300 rows with 300 different places on each axis would be a grid of 27 million corners."""
+    places = np.arange(300.0)
+    lines = [f"{p},{p},{p},0,0,0" for p in places]
+    data = "\n".join(["x,y,z,wind_x,wind_y,wind_z", *lines]).encode()
+    sentence, peak = peak_of(lambda: Field.from_bytes(data, "line.csv"))
+    assert sentence == "line.csv: 300 rows; expected one for each of the 300 × 300 × 300 corners of the grid"
+    assert peak < 5 << 20
+    twice = "x,y,z,wind_x,wind_y,wind_z\n" + "0,0,0,1,1,1\n" * 2 + "1,0,0,1,1,1\n" * 2
+    with pytest.raises(ValueError, match="4 rows; expected one for each of the 2 × 1 × 1 corners"):
+        Field.from_bytes(twice.encode(), "twice.csv")
+    same = "x,y,z,wind_x,wind_y,wind_z\n0,0,0,1,1,1\n0,0,0,1,1,1\n1,1,0,1,1,1\n1,1,0,1,1,1\n"
+    with pytest.raises(ValueError, match="4 rows; expected one for each of the 2 × 2 × 1 corners"):
+        Field.from_bytes(same.encode(), "same.csv")
+
+
+def test_a_height_map_that_is_none_is_named(tmp_path):
+    for name, data, sentence in (
+        ("a.npz", b"no zip", "a.npz: cannot be read; expected a NumPy .npz file of numbers"),
+        ("b.npz", npz(x=[0.0, 1.0], y=[0.0, 1.0]), "b.npz: z is missing; expected arrays x, y and z"),
+    ):
+        with pytest.raises(ValueError, match=rf"^{name}: ") as error:
+            HeightMap.from_file(name, data=data)
+        assert str(error.value) == sentence
