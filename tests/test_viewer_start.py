@@ -125,7 +125,7 @@ def test_a_signal_closes_the_page_with_a_word(monkeypatch, which):
 
 
 def test_an_interrupt_that_is_swallowed_while_the_page_is_made_still_ends_it(monkeypatch):
-    """Libraries that are being imported may catch everything; the page must not stand there after a Ctrl-C."""
+    """What is raised in a callback of the compiler is lost; the page must not stand there after a Ctrl-C."""
     page = Closing()
 
     def make(*how: object) -> Closing:

@@ -15,7 +15,7 @@ class Interrupts:
     asked = False
 
     def check(self) -> None:
-        """KeyboardInterrupt, where one has come and was lost: code that is being imported may swallow it"""
+        """KeyboardInterrupt, where one has come and was lost: LLVM's callbacks swallow what is raised in them"""
         if self.asked:
             raise KeyboardInterrupt
 
