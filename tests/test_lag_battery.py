@@ -63,6 +63,13 @@ def test_a_commanded_speed_is_kept_until_the_voltage_no_longer_reaches_it():
         assert derivative(state, (told,), vehicle).rotor_speed == pytest.approx((0.0,), abs=1e-9)
 
 
+def test_drones_of_a_batch_may_be_rated_differently():
+    """V_full of 0 (the battery's own, 3.5 V), 4.2 V and 3.7 V side by side: Ω̇ = (Ω_max V/V_full − Ω)/τ of each."""
+    vehicle = on(Ideal(3.5)).replace({"rotors.motor.full_voltage": np.array([0.0, 4.2, 3.7])})
+    rate = derivative(at_rest(vehicle), (1.0,) * 4, vehicle).rotor_speed[0]
+    assert rate == pytest.approx(2500.0 * 3.5 / np.array([3.5, 4.2, 3.7]) / 0.015, rel=1e-14)
+
+
 def test_a_supply_at_its_rated_voltage_changes_no_bit():
     """V = V_full is a factor of exactly 1: the same states as without a battery, to the last bit."""
     vehicle = on(Ideal(3.7))

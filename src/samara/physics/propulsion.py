@@ -208,7 +208,7 @@ def rated_voltages(vehicle: Vehicle) -> tuple[Scalar, ...]:
     """V_full of every motor with a lag: its own, or where that is 0 the full battery's  [V]"""
     full = _full_voltage(vehicle)
     own = (rotor.motor.full_voltage for rotor in vehicle.rotors if isinstance(rotor.motor, Lag))
-    return tuple(full if isinstance(volts, float) and volts == 0.0 else volts for volts in own)
+    return tuple(where(volts <= 0.0, full, volts) for volts in own)
 
 
 def _full_voltage(vehicle: Vehicle) -> Scalar:
