@@ -17,15 +17,16 @@ from samara.physics.contact import Ground
 from samara.physics.effect import Effect, Wrench
 from samara.physics.flapping import Flapping
 from samara.physics.ground_effect import Ceiling, GroundEffect, cheeseman_bennett
-from samara.physics.multirotor import CALM, Environment
+from samara.physics.multirotor import CALM, Environment, at_rest
 from samara.physics.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
 from samara.plan.flatness import flat_output, flat_to_state
 from samara.plan.trajectory import circle
 from samara.quantity import Quantity, Scalar
 from samara.rotor.blade import blade
 from samara.rotor.fit import fit_rotor
+from samara.sim.plant import empty_command
 from samara.sim.scenario_file import ScenarioError, parse_scenario
-from samara.vehicles.build import switched
+from samara.vehicles.build import switch_names, switched
 from samara.vehicles.check import fields_of
 from samara.vehicles.effects import NOT_PLANNED, OPTIONS, TYPICAL_SOLIDITY, Option, typical_solidity
 from samara.vehicles.hull import body_radius
@@ -500,3 +501,35 @@ def test_compiled_equals_written_with_all_effects_on_a_vehicle_with_dc_motors():
     written = samara.step(state, command, vehicle, 1e-3)
     compiled = samara.compile(vehicle, backend="llvm").step(state, command, 1e-3)
     assert np.array(flatten(compiled)) == pytest.approx(np.array(flatten(written)), rel=1e-12, abs=1e-12)
+
+
+# Every vehicle with every effect -----------------------------------------------------------------------------------
+
+NUMBERS = {
+    "body": {"radius": 0.1},
+    "drag": {"linear": [0.01, 0.01, 0.01]},
+    "damping": {"linear": [1e-4, 1e-4, 1e-4]},
+    "actuator": {"natural_frequency": 30.0, "damping_ratio": 0.7, "rate_limit": 10.0},
+    "rotor_drag": {"coefficient": 1e-7},
+    "rotor_fit": {"blade": "gws_10x4.7"},
+    "ceiling_effect": {"point_W": [0.0, 0.0, 3.0]},
+    "propwash": {"gusts": 0.0},
+    "slung_load": {"mass": 0.005, "length": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", samara.vehicle_names())
+def test_what_can_be_switched_on_can_be_flown(name):
+    """Every effect, and the battery, is refused in a sentence or takes a step to finite numbers; nothing breaks later."""
+    vehicle, flown = samara.vehicle(name), []
+    for effect in switch_names():
+        try:
+            own = switched(vehicle, {effect: NUMBERS.get(effect, True)})
+        except samara.VehicleError:
+            continue
+        state = at_rest(own, Vec3(0.0, 0.0, 1.0))._replace(rotor_speed=tuple(300.0 for _ in own.rotors))
+        after = samara.step(state, empty_command(own), own, 1e-3)
+        assert np.isfinite(flatten(after)).all(), effect
+        flown.append(effect)
+    assert {"drag", "damping", "slung_load"} <= set(flown)
+    assert ("actuator" in flown) == ("arms" in flown) == bool(vehicle.rotors)

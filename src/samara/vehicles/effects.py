@@ -72,12 +72,18 @@ class Option(NamedTuple):
         return self.complete is not _as_given
 
 
+def needs_rotors(effect: str) -> Callable[[Vehicle], str | None]:
+    """A check that there are rotors."""
+    wrong = f"{effect} is on and rotors has 0 entries: expected at least one"
+    return lambda vehicle: None if vehicle.rotors else wrong
+
+
 def needs_discs(effect: str) -> Callable[[Vehicle], str | None]:
     """A check that there are rotors, and each has a radius."""
 
     def check(vehicle: Vehicle) -> str | None:
-        if not vehicle.rotors:
-            return f"{effect} is on and rotors has 0 entries: expected at least one"
+        if wrong := needs_rotors(effect)(vehicle):
+            return wrong
         for i, rotor in enumerate(vehicle.rotors):
             if not rotor.radius > 0.0:
                 return f"rotors[{i}].radius = {rotor.radius} m: expected a positive number, {effect} needs it"
@@ -248,8 +254,8 @@ def _imbalance_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[st
 
 def _check_imbalance(vehicle: Vehicle) -> str | None:
     shaken, count = vehicle["imbalance"], len(vehicle.rotors)
-    if not count:
-        return "imbalance is on and rotors has 0 entries: expected at least one"
+    if wrong := needs_rotors("imbalance")(vehicle):
+        return wrong
     if len(shaken.unbalance) != count:
         return f"imbalance.unbalance has {len(shaken.unbalance)} numbers: expected {count}, one for each rotor"
     if not shaken.ripple < 1.0:
@@ -261,7 +267,7 @@ OPTIONS: dict[str, Option] = {
     "body": Option(Hull, {"": BODY}),
     "drag": Option(Drag, {"world": drag_effects.WORLD_AXES, "body": drag_effects.BODY_AXES}, key="axes"),
     "damping": Option(Damping, {"": drag_effects.ANGULAR}),
-    "actuator": Option(SecondOrder, {"": SECOND_ORDER_ACTUATOR}),
+    "actuator": Option(SecondOrder, {"": SECOND_ORDER_ACTUATOR}, check=needs_rotors("actuator")),
     "rotor_air": Option(
         RotorAir,
         {"dynamic": DYNAMIC_AIR, "dynamic_3": DYNAMIC_AIR_3, "momentum": MOMENTUM_AIR},
