@@ -117,6 +117,13 @@ def test_every_path_of_the_layout_is_a_field_of_the_recording(flown):
     assert sorted(leaves(own["layout"])) == sorted(own["configById"])
     assert set(own["configById"]["3D!samara"]["topics"]) <= set(messages)
     motors = [path["value"] for path in own["configById"]["Plot!motors"]["paths"]]
+    supply = [path["value"] for path in own["configById"]["Plot!supply"]["paths"]]
+    assert {
+        "/quad/outputs.voltage",
+        "/quad/outputs.current",
+        "/quad/outputs.airspeed",
+        "/hexa/outputs.airspeed",
+    } <= set(supply)
     assert motors[:4] == [f"/quad/command.motor_{k}" for k in range(4)] and len(motors) == 10
 
 

@@ -10,7 +10,7 @@ import samara
 from samara import Environment
 from samara.arrays import flatten
 from samara.control.allocation import thrust_limits
-from samara.conventions import bus_current_a
+from samara.conventions import bus_current_a, plant_outputs
 from samara.physics.actuator import Lag
 from samara.physics.battery import BatteryState, Ideal, Source, Thevenin, voltage_under_power
 from samara.physics.motor import DcMotor
@@ -158,6 +158,8 @@ def test_the_current_of_the_bus_is_power_over_voltage():
         dead = Environment(motor_power=(0.0, 1.0, 1.0, 1.0))
         voltage = supply_voltage(state, command, vehicle, dead)
         assert bus_current_a(state, command, vehicle, dead) == pytest.approx(0.75 * air / voltage, rel=1e-12)
+        each = [rotor.bus_current_a for rotor in plant_outputs(state, command, vehicle, dead).rotors]
+        assert each == pytest.approx([0.0, *[0.25 * air / voltage] * 3], rel=1e-12)
         cut = Environment(battery_connected=0.0)
         assert bus_current_a(state, command, vehicle, cut) == supply_voltage(state, command, vehicle, cut) == 0.0
         coasting = [-speed / 0.015 for speed in state.rotor_speed]  # towards standing still, with the lag

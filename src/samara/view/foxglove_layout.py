@@ -15,6 +15,7 @@ from samara.sim.run import Run, Track, run_from
 from samara.view.style import COLOURS
 
 DRONES = 4  # whose curves are plotted; the rest can be added by hand
+SUPPLY = (("outputs", "voltage"), ("outputs", "current"), ("outputs", "airspeed"))
 SPACE, LOG = "3D!samara", "RosOut!samara"
 
 
@@ -33,6 +34,7 @@ def layout(run: Run) -> dict[str, Any]:
         "Plot!attitude": _plot("Attitude q_WB [1]", shown, (("state", "q_WB"),)),
         "Plot!rates": _plot("Angular velocity [rad/s]", shown, (("state", "omega_B"),)),
         "Plot!motors": _plot("Motors", shown, (("command", ""),)),
+        "Plot!supply": _plot("Voltage [V], current [A], airspeed [m/s]", shown, SUPPLY),
         LOG: {"topicToRender": LOG_TOPIC, "searchTerms": [], "minLogLevel": 1},
     }
     plots = _stacked([name for name in panels if name.startswith("Plot!")])
@@ -100,7 +102,7 @@ def _plot(title: str, tracks: tuple[Track, ...], wanted: tuple[tuple[str, str], 
             if table is None:
                 continue
             for name, plain in zip(table.fields, identifiers(table.fields), strict=True):
-                if not field or name.startswith((f"{field}.", f"{field}[")):
+                if not field or name == field or name.startswith((f"{field}.", f"{field}[")):
                     colour = COLOURS[len(paths) % len(COLOURS)]
                     value = f"/{track.name}/{stream}.{plain}"
                     paths.append({"value": value, "enabled": True, "timestampMethod": "receiveTime", "color": colour})
