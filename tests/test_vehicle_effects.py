@@ -284,7 +284,7 @@ WRONG = {
     "a hinge beyond the tip": (
         HEXA, f"{AIR}[flapping]\nhinge_offset = {quantity(1.2, '1')}\n", r"flapping\.hinge_offset = 1\.2: .* below 1"
     ),
-    "another unit": (HEXA, f"[ground_effect]\nbody_distance = {quantity(2, 'cm')}\n", "has the unit 'cm': expected 'm'"),
+    "another unit": (HEXA, f"[ground_effect]\nbody_distance = {quantity(2, 's')}\n", "has the unit 's': expected 'm' or 'mm'"),
     "an unknown key": (HEXA, "[ground_effect]\nlift = 2\n", r"ground_effect\.lift = 2: expected only the keys body_lift"),
     "a body without rotors": (samara.vehicle("rigid_body_quadrotor"), "[ground_effect]\n", "rotors has 0 entries"),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from samara.cli import compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
+from samara.cli import check, compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
 from samara.extras import MissingExtraError
 from samara.printable import printable
 
@@ -65,6 +65,7 @@ def options(
 
 
 app.command("vehicles")(vehicles.list_vehicles)
+app.command("check")(check.check)
 flight.add_to(app)
 look.add_to(app)
 app.command("view")(view.view)

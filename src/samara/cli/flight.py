@@ -1,4 +1,4 @@
-"""`samara fly` and what goes with it: scenarios, check, replay, diff, info."""
+"""`samara fly` and what goes with it: scenarios, replay, diff, info."""
 
 import os
 import shlex
@@ -24,7 +24,7 @@ FAILED, INTERRUPTED = 1, 130
 
 def add_to(app: typer.Typer) -> None:
     """Adds these commands to the command line"""
-    for command in (fly, scenarios, check, replay, diff, info):
+    for command in (fly, scenarios, replay, diff, info):
         app.command()(command)
 
 
@@ -76,6 +76,7 @@ def fly(
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
     own = load_scenario(scenario, changes)
     _require_mavlink(own)
+    _doubt(scenario, changes, own)
     folder = out if out is not None else Path("out") / own.name
     path = _claimed(folder)
     screen = console()
@@ -163,6 +164,20 @@ def _found(kind: str) -> str:
         f"{title} not found: expected --binary PROGRAM, the environment variable {VARIABLES[kind]}{installed}, or --connect to "
         "wait for one that you start"
     )
+
+
+def _doubt(scenario: str, changes: dict[str, Any], own: "Scenario") -> None:
+    """A line for each vehicle of the user's own whose numbers are far from real ones"""
+    from samara.sim.scenario_file import scenario_document
+    from samara.vehicles.figures import warnings
+
+    files = [str(table["vehicle"]) for table in scenario_document(scenario, changes)["drones"]]
+    craft = {drone.vehicle.name: drone.vehicle for drone in own.drones}
+    if not any(name.endswith(".toml") for name in files):
+        return
+    for name, vehicle in craft.items():
+        for doubt in warnings(vehicle):
+            console().print(verdict(False, f"{name}: {doubt}"))
 
 
 def _require_mavlink(scenario: "Scenario") -> None:
@@ -285,30 +300,6 @@ def scenarios() -> None:
         kinds = ", ".join(dict.fromkeys(drone.vehicle.name for drone in own.drones))
         table.add_row(name, own.description, kinds, str(len(own.drones)), f"{own.duration:g}")
     console().print(table)
-
-
-def check(
-    files: Annotated[list[str], typer.Argument(help="Scenario or vehicle files, or shipped names of scenarios.")],
-) -> None:
-    """Read scenario and vehicle files, and say what is wrong with them or what they hold."""
-    import tomllib
-
-    from samara import vehicle
-    from samara.sim.scenario_file import load_scenario
-
-    for name in files:
-        is_vehicle = False
-        if name.endswith(".toml") and Path(name).is_file():
-            try:
-                is_vehicle = "body" in tomllib.loads(Path(name).read_text(encoding="utf-8"))
-            except (ValueError, RecursionError):
-                is_vehicle = False
-        if is_vehicle:
-            craft = vehicle(name)
-            say(f"{name}: vehicle {craft.name}, {craft.mass:g} kg, {len(craft.rotors)} rotors")
-        else:
-            own = load_scenario(name)
-            say(f"{name}: scenario {own.name}, {len(own.drones)} drones, {len(own.events)} events, {own.duration:g} s")
 
 
 def replay(

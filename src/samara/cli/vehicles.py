@@ -37,7 +37,7 @@ def _about(vehicle: "Vehicle") -> "Text":
     """Name, description, and the source of the mass, which speaks for the rest."""
     from rich.text import Text
 
-    source = dict(vehicle.structure.sources).get("body.mass", "built in Python")
+    source = dict(vehicle.structure.sources).get("body.mass", "not given")
     description = vehicle.structure.description
     about = f"{description}; source: {source}" if description else f"source: {source}"
     return Text.assemble((printable(vehicle.name), "bold"), "\n", (printable(about), "dim"))

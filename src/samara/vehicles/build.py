@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from samara.vehicles.battery import battery_effect
 from samara.vehicles.check import (
     Field,
     VehicleError,
+    check_all,
     check_battery,
     check_body,
     check_contact,
@@ -90,17 +92,15 @@ def build_vehicle(
     if len(inertia) not in (3, 9):
         raise VehicleError(f"{name}: body.inertia has {len(inertia)} numbers: expected 3 (diagonal) or 9 (rows)")
     inertia_B = Mat3(*inertia) if len(inertia) == 9 else diagonal(Vec3(*inertia))
-    check_body(name, mass, inertia_B)
-    for field, value, known in (
-        ("actuation", actuation, tuple(ACTUATIONS)),
-        ("gravity.model", gravity_model, tuple(GRAVITIES)),
-        ("inflow.model", inflow, tuple(INFLOWS)),
-    ):
-        if value is not None and value not in known:
-            raise VehicleError(f"{name}: {field} = {value!r}: expected one of {', '.join(known)}")
-    check_rotors(name, actuation, rotors, battery, inflow)
-    check_record(f"{name}: gravity", Gravity(gravity))
-    check_battery(name, battery)
+    check_all(
+        partial(check_body, name, mass, inertia_B),
+        partial(_check_choice, f"{name}: actuation", actuation, tuple(ACTUATIONS)),
+        partial(_check_choice, f"{name}: gravity.model", gravity_model, tuple(GRAVITIES)),
+        partial(_check_choice, f"{name}: inflow.model", inflow, tuple(INFLOWS)),
+        partial(check_rotors, name, actuation, rotors, battery, inflow),
+        partial(check_record, f"{name}: gravity", Gravity(gravity)),
+        partial(check_battery, name, battery),
+    )
 
     effects: list[tuple[Effect, Any]] = [(GRAVITIES[gravity_model], Gravity(gravity))]
     effects.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
@@ -134,6 +134,11 @@ def build_vehicle(
     vehicle = _with_options(vehicle, {key: value for key, value in options.items() if value is not None})
     check_options(name, vehicle)
     return vehicle
+
+
+def _check_choice(where: str, value: str | None, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        raise VehicleError(f"{where} = {value!r}: expected one of {', '.join(known)}")
 
 
 def switch_names() -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """Whether a vehicle's numbers can be real: one sentence about the first that cannot."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -20,11 +22,33 @@ from samara.vehicles.effects import OPTIONS, models_of
 from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
 
 SMALLEST_MASS = 1e-6  # [kg]: a mosquito; below it a file has its unit wrong
+LARGEST_MASS = 1e5  # [kg]: above every rotorcraft that was ever built
 SMALLEST_MOMENT = 1e-18  # [kg m^2]
 
 
 class VehicleError(ValueError):
-    """One sentence: which vehicle, which field, which value, what was expected."""
+    """One sentence: which vehicle, which field, which value, what was expected; of a file one on each line."""
+
+
+def raise_all(problems: Sequence[str]) -> None:
+    """One error for all that is wrong, or none; what is wrong with several rotors alike is said of the first"""
+    alike: dict[str, list[str]] = {}
+    for problem in problems:
+        alike.setdefault(re.sub(r"\[\d+\]", "[]", problem), []).append(problem)
+    said = [first if not more else f"{first} (and {len(more)} more like it)" for first, *more in alike.values()]
+    if said:
+        raise VehicleError("\n".join(said))
+
+
+def check_all(*checks: Callable[[], None]) -> None:
+    """Every check, and one error for all that they find"""
+    problems: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except VehicleError as error:
+            problems += str(error).split("\n")
+    raise_all(problems)
 
 
 def check_vehicle(vehicle: Vehicle, name: str | None = None) -> Vehicle:
@@ -61,6 +85,8 @@ def check_body(name: str, mass: float, inertia_B: Mat3) -> None:
     wanted = expected(mass, Quantity("kg", SMALLEST_MASS, LARGEST))
     if wanted or mass < SMALLEST_MASS:
         raise VehicleError(f"{name}: body.mass = {mass!r} kg: expected {wanted or f'at least {SMALLEST_MASS:g} kg'}")
+    if mass > LARGEST_MASS:
+        raise VehicleError(f"{name}: body.mass = {mass!r} kg: expected at most {LARGEST_MASS:g} kg")
     if not (isinstance(inertia_B, Mat3) and all(isinstance(each, (int, float)) for each in inertia_B)):
         raise VehicleError(f"{name}: body.inertia = {inertia_B!r} kg m^2: expected a Mat3 of 9 numbers")
     matrix = np.array(inertia_B, dtype=float).reshape(3, 3)
@@ -86,43 +112,10 @@ def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: An
     if (actuation == "wrench") == bool(rotors):
         expected = "none" if actuation == "wrench" else "at least one"
         raise VehicleError(f"{name}: rotors has {len(rotors)} entries; actuation {actuation!r} expects {expected}")
-    motor_kind = DcMotor if actuation == "duty" else Lag
-    for i, rotor in enumerate(rotors):
-        where = f"{name}: rotors[{i}]"
-        for field, unit in (("r_B", "m"), ("axis_B", "1")):
-            check_numbers(f"{where}.{field}", getattr(rotor, field), Quantity(unit, -1.0, 1.0), 3)
-        if abs(math.hypot(*rotor.axis_B) - 1.0) > 1e-9:
-            raise VehicleError(f"{where}.axis_B = {tuple(rotor.axis_B)}: expected a unit vector")
-        if rotor.spin not in (-1, 1):
-            raise VehicleError(f"{where}.spin = {rotor.spin}: expected +1 (ccw) or -1 (cw)")
-        hints = get_type_hints(Rotor, include_extras=True)
-        for field in ("k_thrust", "k_torque", "inertia", "radius"):
-            check_numbers(f"{where}.{field}", getattr(rotor, field), get_args(hints[field])[1], 1)
-        if not isinstance(rotor.motor, motor_kind):
-            kind = type(rotor.motor).__name__
-            raise VehicleError(f"{where}.motor is a {kind}; actuation {actuation!r} expects a {motor_kind.__name__}")
-        check_record(f"{where}.motor", rotor.motor)
-        if not rotor.motor.efficiency <= 1.0:
-            raise VehicleError(f"{where}.motor.efficiency = {rotor.motor.efficiency}: expected at most 1")
-        if isinstance(rotor.motor, DcMotor):
-            check_dc_motor(f"{where}.motor", rotor.motor)
-        if isinstance(rotor.motor, Lag) and not 0.0 <= rotor.motor.speed_min < rotor.motor.speed_max:
-            limits = f"[{rotor.motor.speed_min}, {rotor.motor.speed_max}]"
-            raise VehicleError(f"{where}.motor speeds {limits} rad/s: expected 0 <= speed_min < speed_max")
-        if inflow and rotor.radius <= 0.0:
-            raise VehicleError(
-                f"{where}.radius = {rotor.radius} m: expected a positive number, the inflow model needs it"
-            )
-        if actuation == "duty" and rotor.inertia <= 0.0:
-            raise VehicleError(
-                f"{where}.inertia = {rotor.inertia} kg m^2: expected a positive number, the motor turns it"
-            )
-        for j, other in enumerate(rotors[:i]):
-            if tuple(rotor.r_B) == tuple(other.r_B):
-                raise VehicleError(
-                    f"{where}.r_B = {tuple(rotor.r_B)} m: expected a place of its own, rotors[{j}] is there"
-                )
-    check_supply(name, actuation, battery)
+    check_all(
+        *(partial(_check_rotor, name, i, rotors, actuation, inflow) for i in range(len(rotors))),
+        partial(check_supply, name, actuation, battery),
+    )
 
 
 def check_supply(name: str, actuation: str, battery: Any) -> None:
@@ -132,6 +125,38 @@ def check_supply(name: str, actuation: str, battery: Any) -> None:
         )
     if actuation == "duty" and not battery:
         raise VehicleError(f"{name}: battery is missing; actuation 'duty' needs its voltage")
+
+
+def _check_rotor(name: str, i: int, rotors: Sequence[Rotor], actuation: str, inflow: str | None) -> None:
+    rotor, where = rotors[i], f"{name}: rotors[{i}]"
+    motor_kind = DcMotor if actuation == "duty" else Lag
+    for field, unit in (("r_B", "m"), ("axis_B", "1")):
+        check_numbers(f"{where}.{field}", getattr(rotor, field), Quantity(unit, -1.0, 1.0), 3)
+    if abs(math.hypot(*rotor.axis_B) - 1.0) > 1e-9:
+        raise VehicleError(f"{where}.axis_B = {tuple(rotor.axis_B)}: expected a unit vector")
+    if rotor.spin not in (-1, 1):
+        raise VehicleError(f"{where}.spin = {rotor.spin}: expected +1 (ccw) or -1 (cw)")
+    hints = get_type_hints(Rotor, include_extras=True)
+    for field in ("k_thrust", "k_torque", "inertia", "radius"):
+        check_numbers(f"{where}.{field}", getattr(rotor, field), get_args(hints[field])[1], 1)
+    if not isinstance(rotor.motor, motor_kind):
+        kind = type(rotor.motor).__name__
+        raise VehicleError(f"{where}.motor is a {kind}; actuation {actuation!r} expects a {motor_kind.__name__}")
+    check_record(f"{where}.motor", rotor.motor)
+    if not rotor.motor.efficiency <= 1.0:
+        raise VehicleError(f"{where}.motor.efficiency = {rotor.motor.efficiency}: expected at most 1")
+    if isinstance(rotor.motor, DcMotor):
+        check_dc_motor(f"{where}.motor", rotor.motor)
+    if isinstance(rotor.motor, Lag) and not 0.0 <= rotor.motor.speed_min < rotor.motor.speed_max:
+        limits = f"[{rotor.motor.speed_min}, {rotor.motor.speed_max}]"
+        raise VehicleError(f"{where}.motor speeds {limits} rad/s: expected 0 <= speed_min < speed_max")
+    if inflow and rotor.radius <= 0.0:
+        raise VehicleError(f"{where}.radius = {rotor.radius} m: expected a positive number, the inflow model needs it")
+    if actuation == "duty" and rotor.inertia <= 0.0:
+        raise VehicleError(f"{where}.inertia = {rotor.inertia} kg m^2: expected a positive number, the motor turns it")
+    for j, other in enumerate(rotors[:i]):
+        if tuple(rotor.r_B) == tuple(other.r_B):
+            raise VehicleError(f"{where}.r_B = {tuple(rotor.r_B)} m: expected a place of its own, rotors[{j}] is there")
 
 
 class Field(NamedTuple):

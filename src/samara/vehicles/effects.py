@@ -31,6 +31,7 @@ from samara.trim import hover
 from samara.vehicles.arms import FREQUENCY, arms_numbers, check_arms
 from samara.vehicles.hull import BODY, Hull
 from samara.vehicles.slung_load import check_load, load_numbers
+from samara.vehicles.steps import check_actuator, check_damping, check_drag
 
 TYPICAL_SOLIDITY = 0.08  # two blades with a mean chord of R/8, as most propellers of 5 to 15 inch have
 HIGHEST_PITCH = 0.6  # [rad]: steeper blades have stalled, and their lift is no longer a straight line
@@ -263,11 +264,17 @@ def _check_imbalance(vehicle: Vehicle) -> str | None:
     return None
 
 
+def _check_actuator(vehicle: Vehicle) -> str | None:
+    return needs_rotors("actuator")(vehicle) or check_actuator(vehicle)
+
+
 OPTIONS: dict[str, Option] = {
     "body": Option(Hull, {"": BODY}),
-    "drag": Option(Drag, {"world": drag_effects.WORLD_AXES, "body": drag_effects.BODY_AXES}, key="axes"),
-    "damping": Option(Damping, {"": drag_effects.ANGULAR}),
-    "actuator": Option(SecondOrder, {"": SECOND_ORDER_ACTUATOR}, check=needs_rotors("actuator")),
+    "drag": Option(
+        Drag, {"world": drag_effects.WORLD_AXES, "body": drag_effects.BODY_AXES}, key="axes", check=check_drag
+    ),
+    "damping": Option(Damping, {"": drag_effects.ANGULAR}, check=check_damping),
+    "actuator": Option(SecondOrder, {"": SECOND_ORDER_ACTUATOR}, check=_check_actuator),
     "rotor_air": Option(
         RotorAir,
         {"dynamic": DYNAMIC_AIR, "dynamic_3": DYNAMIC_AIR_3, "momentum": MOMENTUM_AIR},

@@ -5,6 +5,7 @@ and K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]. Its modes λ = eig(M⁻¹K) deci
 """
 
 import cmath
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from samara.algebra import Mat3, Vec3
 from samara.physics.contact import Surface
+from samara.physics.rotor import Rotor
 
 DEFAULT_STEP = 1e-3  # the physics step everything shipped is stable at [s]
 FASTEST_MODE = 500.0  # [rad/s]: half a radian per default step, which RK4 follows to 1e-4
@@ -34,6 +36,17 @@ def standing_modes(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]) -> 
     masses = np.zeros((6, 6))
     masses[:3, :3], masses[3:, 3:] = mass * np.eye(3), np.array(inertia_B, dtype=float).reshape(3, 3)
     return np.linalg.eigvals(np.linalg.solve(masses, stiffness)).real
+
+
+def derived_feet(rotors: Sequence[Rotor]) -> tuple[Vec3, ...]:
+    """Four feet in a square, as far out as the arms reach on average, half an arm below the lowest hub  [m, body]
+
+    A vehicle without arms stands as wide as its rotors, or 10 cm.
+    """
+    arms = [math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in rotors]
+    arm = sum(arms) / len(arms) or max(rotor.radius for rotor in rotors) or 0.1
+    out, height = arm / math.sqrt(2.0), min(0.0, *(rotor.r_B.z for rotor in rotors)) - 0.5 * arm
+    return tuple(Vec3(x * out, y * out, height) for x, y in ((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)))
 
 
 def derived_surface(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], friction: float) -> Surface:

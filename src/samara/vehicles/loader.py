@@ -1,16 +1,18 @@
-"""From a TOML file to a vehicle: strict, and one sentence about what is wrong.
+"""From a TOML file to a vehicle: strict, and one sentence about each thing that is wrong.
 
-Every value stands as `{ value, unit, source }`. What a table may hold, in which unit and of which sign, is read from the
-record it becomes: `[drag]` from `Drag`, `[motor]` from `Lag` or `DcMotor`, and so on.
+Every value stands as `{ value, unit, source }`; the source may be left out. What a table may hold, in which unit and of which
+sign, is read from the record it becomes: `[drag]` from `Drag`, `[motor]` from `Lag` or `DcMotor`, and so on.
 """
 
 import math
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from samara.algebra import Vec3, quat_from_axis_angle, rotate
 from samara.physics.actuator import Lag
@@ -23,17 +25,49 @@ from samara.physics.rotor import Rotor
 from samara.quantity import Quantity, expected
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
-from samara.vehicles.check import VehicleError, check_vehicle, fields_of
+from samara.vehicles.check import VehicleError, check_vehicle, fields_of, raise_all
 from samara.vehicles.effects import OPTIONS
+from samara.vehicles.ground import derived_feet
 from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1
 ALIASES = {"crazyflie_measured": "crazyflie"}  # names that vehicles had before
 MOTORS: dict[str, type[Any]] = {"lag": Lag, "dc": DcMotor}
 CONVERSIONS: dict[tuple[str, str], Callable[[float], float]] = {
+    ("g", "kg"): lambda x: x / 1e3,
+    ("lb", "kg"): lambda x: 0.45359237 * x,
+    ("mm", "m"): lambda x: x / 1e3,
+    ("cm", "m"): lambda x: x / 1e2,
+    ("inch", "m"): lambda x: 0.0254 * x,
+    ("g mm^2", "kg m^2"): lambda x: x / 1e9,
+    ("g cm^2", "kg m^2"): lambda x: x / 1e7,
+    ("kg mm^2", "kg m^2"): lambda x: x / 1e6,
+    ("kg cm^2", "kg m^2"): lambda x: x / 1e4,
+    ("g m^2", "kg m^2"): lambda x: x / 1e3,
+    ("g mm", "kg m"): lambda x: x / 1e6,
     ("deg", "rad"): math.radians,
+    ("rpm", "rad/s"): lambda x: x * 2.0 * math.pi / 60.0,
+    ("N/rpm^2", "N s^2/rad^2"): lambda x: x * (60.0 / (2.0 * math.pi)) ** 2,
+    ("N m/rpm^2", "N m s^2/rad^2"): lambda x: x * (60.0 / (2.0 * math.pi)) ** 2,
+    ("ms", "s"): lambda x: x / 1e3,
     ("A h", "C"): lambda hours: 3600.0 * hours,
+    ("mA h", "C"): lambda x: 3.6 * x,
+    ("mA", "A"): lambda x: x / 1e3,
+    ("mV", "V"): lambda x: x / 1e3,
+    ("mohm", "ohm"): lambda x: x / 1e3,
     ("rpm/V", "N m/A"): lambda kv: 60.0 / (2.0 * math.pi * kv),
+    ("%", "1"): lambda x: x / 1e2,
+}
+SPELLINGS = {
+    "in": "inch",
+    '"': "inch",
+    "mAh": "mA h",
+    "Ah": "A h",
+    "Ohm": "ohm",
+    "mOhm": "mohm",
+    "Ω": "ohm",
+    "mΩ": "mohm",
+    "°": "deg",
 }
 _SPINS = {"ccw": 1, "cw": -1}
 _MANY = 16  # keys that one sentence lists; of more, those most like the one that was found come first
@@ -57,7 +91,7 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise VehicleError(f"{path}: cannot be read ({error}); expected a vehicle file") from None
-        loaded = parse_vehicle(text, path.name, path.parent)
+        loaded = parse_vehicle(text, path.name, path.parent, feet=True)
     elif name in vehicle_names():
         entry = resources.files("samara.vehicles").joinpath(f"{name}.toml")
         loaded = parse_vehicle(entry.read_text(encoding="utf-8"), f"{name}.toml")
@@ -73,13 +107,17 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
         raise VehicleError(error.args[0]) from None
 
 
-def parse_vehicle(text: str, origin: str, folder: Path | None = None) -> Vehicle:
-    """A vehicle from the text of a file; `origin` is what errors call it, `folder` where the files are that it names."""
+def parse_vehicle(text: str, origin: str, folder: Path | None = None, *, feet: bool = False) -> Vehicle:
+    """A vehicle from the text of a file; `origin` is what errors call it, `folder` where the files are that it names.
+
+    With `feet` one that has rotors and says nothing of contact gets feet under its arms. All that is wrong is in one error, a
+    sentence on each line.
+    """
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # tomllib's own, and Python's on endless digits or brackets
         raise VehicleError(f"{origin}: is not TOML ({error})") from None
-    file = _Table(document, origin, "", [])
+    file = _Table(document, origin, "", _Notes([], []))
     schema = file.take("schema", str(SCHEMA))
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise file.error("schema", f"= {_shown(schema)}: expected {SCHEMA}")
@@ -87,38 +125,41 @@ def parse_vehicle(text: str, origin: str, folder: Path | None = None) -> Vehicle
         raise VehicleError(
             f"{origin}: schema = {_shown(schema)}: this Samara reads up to {SCHEMA}; a newer one wrote it"
         )
-    name = file.text("name")
-    actuation = file.text("actuation", choices=tuple(ACTUATIONS))
-    description = file.text("description", default="")
-    body = file.table("body")
-    options: dict[str, Any] = {"mass": body.number("mass", Quantity("kg", 1e-3, 1e3)), "inertia": _inertia(body)}
-    if "radius" in body:
-        options["body"] = body.fields(OPTIONS["body"].record)
-    body.finish()
-    options |= _gravity(file) | _contact(file) | _options(file, folder)
-    if inflow := file.table("inflow", optional=True):
-        options["inflow"] = inflow.text("model")
-        inflow.finish()
-    options["battery"] = _battery(file)
-    options["rotors"] = _rotors(file)
-    carried = _payload(file)
+    name = file.noted(lambda: file.text("name"), "")
+    actuation = file.noted(lambda: file.text("actuation", choices=tuple(ACTUATIONS)), "")
+    description = file.noted(lambda: file.text("description", default=""), "")
+    options: dict[str, Any] = {}
+    for part in (_body, _gravity, _contact, partial(_options, folder=folder), _inflow):
+        options |= file.noted(partial(part, file), {})
+    options["battery"] = file.noted(lambda: _battery(file), None)
+    options["rotors"] = file.noted(lambda: _rotors(file), [])
+    carried = file.noted(lambda: _payload(file), Payload())
     file.finish()
-    try:
-        built = build_vehicle(
-            name, actuation=actuation, description=description, sources=tuple(file.sources), **options
-        )
-        return check_vehicle(with_payload(built, carried)) if carried.mass else built
-    except VehicleError as error:
-        raise VehicleError(str(error).replace(f"{name}:", f"{origin}:", 1)) from None
+    raise_all(file.notes.problems)
+    if feet and options["rotors"] and "contact_points" not in options:
+        options["contact_points"] = derived_feet(options["rotors"])
+    built = build_vehicle(
+        origin, actuation=actuation, description=description, sources=tuple(file.notes.sources), **options
+    )
+    if carried.mass:
+        built = check_vehicle(with_payload(built, carried))
+    return replace(built, structure=replace(built.structure, name=name))
+
+
+class _Notes(NamedTuple):
+    """What is found while a file is read: (path, source) of its values, and all that is wrong."""
+
+    sources: list[tuple[str, str]]
+    problems: list[str]
 
 
 class _Table:
     """A table of the file that knows its name and forgets what was read, so that what is left over is unknown."""
 
-    def __init__(self, entries: Any, origin: str, path: str, sources: list[tuple[str, str]]) -> None:
+    def __init__(self, entries: Any, origin: str, path: str, notes: _Notes) -> None:
         if not isinstance(entries, dict):
             raise VehicleError(f"{origin}: {path} = {_shown(entries)}: expected a table")
-        self.entries, self.origin, self.path, self.sources = dict(entries), origin, path, sources
+        self.entries, self.origin, self.path, self.notes = dict(entries), origin, path, notes
         self.asked: dict[str, None] = {}
 
     def __bool__(self) -> bool:
@@ -127,6 +168,14 @@ class _Table:
     def __contains__(self, key: str) -> bool:
         self.asked[key] = None
         return key in self.entries
+
+    def noted(self, read: Callable[[], Any], otherwise: Any) -> Any:
+        """What is read; or what is wrong noted, and reading goes on with something else"""
+        try:
+            return read()
+        except VehicleError as error:
+            self.notes.problems.append(str(error))
+            return otherwise
 
     def name(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
@@ -149,30 +198,32 @@ class _Table:
     def table(self, key: str, optional: bool = False) -> "_Table | Any":
         if optional and key not in self:
             return None
-        return _Table(self.take(key, "a table"), self.origin, self.name(key), self.sources)
+        return _Table(self.take(key, "a table"), self.origin, self.name(key), self.notes)
 
     def tables(self, key: str) -> list["_Table"]:
         entries = self.entries.pop(key) if key in self else []
         if not isinstance(entries, list):
             raise self.error(key, f"= {_shown(entries)}: expected a list of tables")
-        return [_Table(entry, self.origin, f"{self.name(key)}[{i}]", self.sources) for i, entry in enumerate(entries)]
+        return [_Table(entry, self.origin, f"{self.name(key)}[{i}]", self.notes) for i, entry in enumerate(entries)]
 
     def finish(self) -> None:
         for key, value in self.entries.items():
             near = get_close_matches(key, self.asked, 3) if len(self.asked) > _MANY else []
             known = [*near, *(each for each in self.asked if each not in near)]
             listed = ", ".join(known if len(known) <= _MANY else [*known[:_MANY], "..."])
-            raise self.error(key, f"= {_shown(value)}: expected only the keys {listed} here")
+            self.notes.problems.append(str(self.error(key, f"= {_shown(value)}: expected only the keys {listed} here")))
 
     def quantity(self, key: str, unit: str) -> tuple[Any, str]:
         """The bare value of a `{ value, unit, source }` and the unit it is given in: the one asked for or a convertible one."""
         whole = self.take(key, "{ value, unit, source }")
         if not isinstance(whole, dict):
             raise self.error(key, f"= {_shown(whole)}: expected {{ value, unit, source }}")
-        entry = _Table(whole, self.origin, self.name(key), self.sources)
-        value, given, source = entry.take("value", "a number or numbers"), entry.text("unit"), entry.text("source")
+        entry = _Table(whole, self.origin, self.name(key), self.notes)
+        value, given, source = entry.take("value", "a number or numbers"), entry.text("unit"), entry.text("source", "")
         entry.finish()
-        self.sources.append((self.name(key), source))
+        given = SPELLINGS.get(given, given)
+        if source:
+            self.notes.sources.append((self.name(key), source))
         units = [unit, *(other for other, into in CONVERSIONS if into == unit)]
         if given not in units:
             raise self.error(key, f"has the unit {given!r}: expected {' or '.join(repr(each) for each in units)}")
@@ -209,12 +260,8 @@ class _Table:
         for key, own in fields_of(kind).items():
             if key not in self and (lacking or key in kind._field_defaults):
                 continue
-            if own.numbers == 3:
-                values[key] = self.vector(key, own.quantity)
-            elif own.numbers == 0:
-                values[key] = self.numbers(key, own.quantity)
-            else:
-                values[key] = self.number(key, own.quantity)
+            read: Callable[..., Any] = self.vector if own.numbers == 3 else self.number if own.numbers else self.numbers
+            values[key] = self.noted(partial(read, key, own.quantity), None)
         return values
 
 
@@ -236,6 +283,27 @@ def _inertia(body: _Table) -> tuple[float, ...]:
         raise body.error("inertia", f"= {_shown(value)} kg m^2: expected 3 numbers (diagonal) or 3 rows of 3")
     any_sign = Quantity("kg m^2", -1.0, 1.0)
     return tuple(body.checked("inertia", each, given, any_sign) for each in numbers)
+
+
+def _body(file: _Table) -> dict[str, Any]:
+    body = file.table("body")
+    options: dict[str, Any] = {
+        "mass": body.noted(lambda: body.number("mass", Quantity("kg", 1e-3, 1e3)), None),
+        "inertia": body.noted(lambda: _inertia(body), None),
+    }
+    if "radius" in body:
+        options["body"] = body.fields(OPTIONS["body"].record)
+    body.finish()
+    return options
+
+
+def _inflow(file: _Table) -> dict[str, Any]:
+    table = file.table("inflow", optional=True)
+    if not table:
+        return {}
+    model = table.text("model")
+    table.finish()
+    return {"inflow": model}
 
 
 def _gravity(file: _Table) -> dict[str, Any]:
@@ -265,6 +333,9 @@ def _options(file: _Table, folder: Path | None) -> dict[str, Any]:
 
 
 def _contact(file: _Table) -> dict[str, Any]:
+    if "contact" in file and file.entries["contact"] is False:
+        file.take("contact", "a table or false")
+        return {"contact_points": ()}
     table = file.table("contact", optional=True)
     if not table:
         return {}
@@ -308,33 +379,37 @@ def _battery(file: _Table) -> Any:
 
 
 def _rotors(file: _Table) -> list[Rotor]:
-    shared = file.table("rotor", optional=True)
+    shared = file.noted(partial(file.table, "rotor", optional=True), None)
     shared_values = {} if not shared else _rotor_values(shared)
     if shared:
         shared.finish()
-    shared_motor = _motor(file)
-    rotors = []
-    for table in file.tables("rotors"):
-        r_B, axis_B = _placement(table)
-        spin = _SPINS[table.text("spin", choices=tuple(_SPINS))]
-        values = shared_values | _rotor_values(table)
-        for key in ("k_thrust", "k_torque"):
-            if key not in values:
-                raise table.error(key, "is missing: expected { value, unit, source } here or in [rotor]")
-        motor = _motor(table) or shared_motor
-        if motor is None:
-            raise table.error("motor", "is missing: expected a table here or as [motor]")
-        table.finish()
-        rotors.append(Rotor(r_B, axis_B, spin, motor=motor, **values))
+    shared_motor = file.noted(partial(_motor, file), Lag)
+    rotors = [file.noted(partial(_rotor, table, shared_values, shared_motor), None) for table in file.tables("rotors")]
     if not rotors and (shared_values or shared_motor):
         raise VehicleError(f"{file.origin}: rotors is missing: expected one [[rotors]] for each rotor")
     return rotors
 
 
+def _rotor(table: _Table, shared_values: dict[str, float], shared_motor: Any) -> Rotor:
+    before = len(table.notes.problems)
+    r_B, axis_B = table.noted(lambda: _placement(table), (None, None))
+    spin = table.noted(lambda: _SPINS[table.text("spin", choices=tuple(_SPINS))], 1)
+    values = shared_values | _rotor_values(table)
+    for key in ("k_thrust", "k_torque"):
+        if key not in values:
+            raise table.error(key, "is missing: expected { value, unit, source } here or in [rotor]")
+    motor = _motor(table) or shared_motor
+    if motor is None:
+        raise table.error("motor", "is missing: expected a table here or as [motor]")
+    if len(table.notes.problems) == before:
+        table.finish()
+    return Rotor(r_B, axis_B, spin, motor=motor, **values)
+
+
 def _rotor_values(table: _Table) -> dict[str, float]:
     hints = get_type_hints(Rotor, include_extras=True)
     keys = [key for key in ("k_thrust", "k_torque", "inertia", "radius") if key in table]
-    return {key: table.number(key, get_args(hints[key])[1]) for key in keys}
+    return {key: table.noted(partial(table.number, key, get_args(hints[key])[1]), None) for key in keys}
 
 
 def _motor(table: _Table) -> Any:

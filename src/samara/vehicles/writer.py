@@ -88,6 +88,8 @@ def _toml(vehicle: Vehicle) -> str:
     ]
     if vehicle.structure.description:
         lines.append(f"description = {_text(vehicle.structure.description)}")
+    if vehicle.rotors and not vehicle.has("contact"):
+        lines.append("contact = false")
     rows = [list(row) for row in vehicle.inertia_B.rows]
     lines += ["", "[body]", line("body.mass", vehicle.mass, "kg"), line("body.inertia", rows, "kg m^2")]
     if vehicle.has("body"):

@@ -1,0 +1,95 @@
+"""`samara check`: what is wrong with files, and what a vehicle's numbers say together."""
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from samara.cli.screen import console, say, verdict
+
+if TYPE_CHECKING:
+    from samara.physics.multirotor import Vehicle
+
+
+def check(
+    files: Annotated[list[str], typer.Argument(help="Scenario or vehicle files, or shipped names of either.")],
+) -> None:
+    """Read files and say all that is wrong with them; of a vehicle also how it hovers, and what is far from real ones."""
+    from samara import vehicle
+    from samara.sim.scenario_file import load_scenario
+
+    problems = []
+    for name in files:
+        try:
+            if _is_vehicle(name):
+                _tell(name, vehicle(name))
+            else:
+                own = load_scenario(name)
+                say(
+                    f"{name}: scenario {own.name}, {len(own.drones)} drones, {len(own.events)} events, {own.duration:g} s"
+                )
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        raise ValueError("\n".join(problems))
+
+
+def _is_vehicle(name: str) -> bool:
+    """A shipped name that is a vehicle's, or a file with something that only vehicles have"""
+    from samara import vehicle_names
+
+    if not name.endswith(".toml") or not Path(name).is_file():
+        return name in vehicle_names()
+    try:
+        return not {"body", "actuation", "rotors", "rotor"}.isdisjoint(
+            tomllib.loads(Path(name).read_text(encoding="utf-8"))
+        )
+    except (ValueError, RecursionError):
+        return False
+
+
+def _tell(name: str, vehicle: "Vehicle") -> None:
+    from samara.vehicles.figures import AXES, controllable, figures, hover_power, warnings
+
+    say(f"{name}: vehicle {vehicle.name}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors")
+    screen = console()
+    if vehicle.rotors:
+        rank, free = controllable(vehicle)
+        listed = "all of force and torque" if len(free) == len(AXES) else ", ".join(free) or "none"
+        lines = [("allocation", f"rank {rank}; commanded alone: {listed}")]
+        try:
+            lines += _hovering(vehicle, hover_power(vehicle))
+        except ValueError:  # the warnings say why
+            lines.append(("hover", "none"))
+        for title, text in lines:
+            say(f"  {title:14s} {text}")
+    found = figures(vehicle)
+    if found:
+        screen.print(_table(found))
+    for warning in warnings(vehicle):
+        screen.print(verdict(False, warning))
+
+
+def _hovering(vehicle: "Vehicle", power: Any) -> list[tuple[str, str]]:
+    from samara import hover
+
+    state, command = hover(vehicle)
+    low, high = min(command), max(command)
+    each = f"{high:.3g}" if high - low < 1e-3 * high else f"{low:.3g} to {high:.3g}"
+    unit = {"speed": " rad/s", "wrench": " N"}.get(vehicle.structure.actuation.name, " of 1")
+    lines = [("hover", f"command {each}{unit}, rotors at {max(state.rotor_speed):.0f} rad/s")]
+    against = f"; momentum theory: at least {power.ideal:.3g} W" if power.ideal else "; no radius, no momentum theory"
+    return [*lines, ("hover power", f"{power.shaft:.3g} W at the rotors{against}")]
+
+
+def _table(found: list[Any]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("", "value", "typical"):
+        table.add_column(heading)
+    for own in found:
+        table.add_row(own.name, own.shown, own.expected)
+    return table
