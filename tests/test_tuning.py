@@ -121,13 +121,13 @@ def test_a_stiffer_position_loop_is_pushed_less_by_the_wind(position):
 
 
 def test_the_recording_says_what_was_chosen_and_flies_again(tmp_path):
-    """In its metadata, and in the scenario's text with what was set: flown again from there it is the same flight."""
+    """In its metadata, with what was set of the scenario: flown again from there it is the same flight."""
     settings = {"duration": 0.2, "drones.controller.position": 2.5, "drones.controller.attitude": [9, 9, 3]}
     run = fly("hover", settings=settings, out=tmp_path / "run.mcap")
     (own,) = json.loads(samara.load_run(tmp_path / "run.mcap").metadata["drones"])
     assert own["controller"] == "geometric" == run.tracks[0].controller
     assert own["controller_options"] == {"position": 2.5, "attitude": [9.0, 9.0, 3.0]}
-    assert "# set: drones.controller.position = 2.5" in run.attachments["scenario.toml"].decode()
+    assert json.loads(run.metadata["settings"]) == settings
     again = samara.replay(run)
     assert np.array_equal(again.tables["state"].rows, run.tables["state"].rows)
     chosen = tuned(own["controller"], **own["controller_options"])
