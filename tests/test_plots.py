@@ -145,6 +145,9 @@ def test_the_error_of_an_estimate_is_what_was_added_to_the_truth(hover):
     assert position.band == pytest.approx(np.full((len(rows), 3), 0.6))
     assert attitude.band == pytest.approx(np.full((len(rows), 3), math.degrees(0.6)))
     assert all(own.band is None for own in estimate(with_tables(hover, estimate=told).tracks[0]))
+    first = replace(told, rows=np.concatenate([rows[:1] + 1e3, rows[1:]]))  # lost at first: that sets no scale
+    position = estimate(with_tables(hover, estimate=first).tracks[0])[0]
+    assert position.values.max() > 900.0 and span_of([position])[1] < 0.5
 
 
 def test_a_spectrum_holds_the_variance():

@@ -185,6 +185,34 @@ def viewer(folder: Path) -> None:
     draw_viewer(folder)
 
 
+def report(folder: Path) -> None:
+    """report.png: charts of a report in a browser, with the values under the pointer"""
+    from samara.sim.fly import fly
+    from samara.view.chromium import Browser, find_chromium
+    from samara.view.report import Flown, write_report
+
+    program = find_chromium()
+    if program is None:
+        print("         there is no Chromium: report.png stays as it is", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as own:
+        path = write_report([Flown("run.mcap", fly("wind"))], Path(own) / "report.html")
+        browser = Browser(program, (1180, 760))
+        try:
+            page = browser.page(path.as_uri(), (1180, 760))
+            page.wait("Fly it again")
+            page.evaluate("document.querySelector('.pair').scrollIntoView({block: 'start'}); scrollBy(0, -60)")
+            left, top = page.evaluate(
+                "(() => { const r = document.querySelector('canvas').getBoundingClientRect(); return [r.left, r.top]; })()"
+            )
+            page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + 360.0, y=top + 60.0)
+            time.sleep(1.0)
+            with written_whole(folder / "report.png") as unfinished:
+                page.picture(unfinished)
+        finally:
+            browser.close()
+
+
 def vehicles(folder: Path) -> None:
     """vehicles.svg: how the vehicles show themselves in a notebook"""
     from samara import vehicle, vehicle_names
@@ -224,6 +252,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
         estimators,
         sensors,
         viewer,
+        report,
         vehicles,
     )
 }

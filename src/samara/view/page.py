@@ -119,6 +119,7 @@ thead th {{ font-weight: 600; }}
 .card table {{ width: 100%; }}
 .card th {{ white-space: normal; }}
 .card td {{ text-align: right; padding-right: 0; }}
+.card .numbers td {{ white-space: nowrap; }}
 .card svg {{ margin: 0 auto 8px; }}
 img {{ display: block; max-width: 100%; height: auto; background: #ffffff; border-radius: 10px; margin: 0 auto; }}
 figure {{ margin: 12px 0; background: var(--paper); border-radius: 10px; border: 1px solid var(--line); padding: 6px; }}

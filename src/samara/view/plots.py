@@ -231,9 +231,10 @@ def span_of(signals: Sequence[Signal]) -> tuple[float, float] | None:
     """The least and the largest of all curves with a margin, and no less between them than a reader should see"""
     shown = []
     for own in signals:
-        shown.append(own.values if own.weighed is None else own.values[own.weighed])
+        rows = slice(None) if own.weighed is None else own.weighed
+        shown.append(own.values[rows])
         shown += [] if own.asked is None else [own.asked[1]]
-        shown += [] if own.band is None else [own.band, -own.band]
+        shown += [] if own.band is None else [own.band[rows], -own.band[rows]]
     finite = [own[np.isfinite(own)] for own in shown]
     if not any(own.size for own in finite):
         return None

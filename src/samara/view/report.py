@@ -149,10 +149,10 @@ def _warnings(run: Run) -> Html | None:
 
 def _measured(run: Run) -> Html:
     if len(run.tracks) == 1:
-        cards = [
-            element("div", element("h3", heading), table((), [(own.name, own.text) for own in rows]), class_="card")
-            for heading, rows in measures(run.tracks[0]).items()
-        ]
+        cards = []
+        for heading, rows in measures(run.tracks[0]).items():
+            numbers = table((), [(own.name, own.text) for own in rows], class_="numbers")
+            cards.append(element("div", element("h3", heading), numbers, class_="card"))
         return element("div", cards, class_="cards")
     if len(run.tracks) <= ONE_BY_ONE:
         return side_by_side([(track.name, track) for track in run.tracks])

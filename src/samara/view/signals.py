@@ -24,6 +24,7 @@ Array = np.ndarray[Any, Any]
 ASKED_POINTS = 300  # where the attitude that the reference asks for is computed: more than a picture shows
 SPINNING = 4.0 * math.pi  # [rad]: a yaw that turns further is drawn within ±180°
 SIGMAS = 3.0
+SETTLING = 0.5  # [s] in which an estimator finds itself, and which do not set the scale
 HARDLY = 0.5  # [m]: a drone that stays within this is drawn by how far it is off
 WELCH_WINDOW = 1024  # rows
 SHORTEST_SPECTRUM = 16  # rows
@@ -233,11 +234,13 @@ def estimate(track: Track) -> list[Signal]:
         _band(track, field, scale) for field, scale in (("p_W", 1.0), ("v_W", 1.0), ("theta_B", math.degrees(1.0)))
     ]
     of = "error of the estimate"
-    return [
+    settled = np.flatnonzero(told.time >= told.time[0] + SETTLING)
+    signals = [
         Signal(f"Position {of}", "m", AXES, told.time, told["p_W"] - true["p_W"][rows], band=bands[0]),
         Signal(f"Velocity {of}", "m/s", AXES, told.time, told["v_W"] - true["v_W"][rows], band=bands[1]),
         Signal(f"Attitude {of}", "°", BODY_AXES, told.time, theta, band=bands[2]),
     ]
+    return [own._replace(weighed=settled) for own in signals] if len(settled) else signals
 
 
 def _band(track: Track, field: str, scale: float = 1.0) -> Array | None:
