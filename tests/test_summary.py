@@ -87,7 +87,7 @@ def test_the_height_of_the_legs_is_no_error():
     """A lift-off begins with the reference at the ground and the body on its legs; only what follows is counted."""
     run = samara.fly("hover", settings={"duration": 3.0, "drones.vehicle": "iris"})
     legs = -min(point.z for point in run.vehicle["contact"].points_B)
-    assert run.error[0] == pytest.approx(legs, abs=2e-3)
+    assert run.error[0] == pytest.approx(legs, abs=1e-2)  # the feet carry its weight, and give way a little
     flying = (run.position[:, 2] > legs + 1e-3) & (run.reference_position[:, 2] >= legs)
     assert run.summary()["tracking error, RMS"].value == pytest.approx(rms(run.error[flying]))
     assert run.summary()["tracking error, largest"].value == run.error[flying].max() < legs
