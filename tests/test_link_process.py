@@ -2,12 +2,18 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 
+import samara
+from samara.link.autopilot import Autopilot, open_link
 from samara.link.process import Process
 
 UNKNOWN_ON_WINDOWS = ("killpg", "getpgid", "setsid", "fork", "getuid"), ("SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1")
@@ -49,3 +55,114 @@ def test_modules_are_imported_where_these_names_do_not_exist():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "imported\n", done.stderr[-2000:]
+
+
+# With its owner -----------------------------------------------------------------------------------------------------
+
+SOON = 60.0  # [s]: nothing here takes so long, however slow the machine
+
+
+def until(true):
+    """Whether it comes true at all"""
+    deadline = time.monotonic() + SOON
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return true()
+
+
+def runs(pid):
+    """Whether there is such a process, and it has not ended"""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (OSError, IndexError):
+        return False
+
+
+@pytest.fixture
+def sleeper(tmp_path):
+    """An autopilot that never speaks, and leaves its number in a file."""
+    program = tmp_path / "px4"
+    program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/pid\nexec sleep 600\n")
+    program.chmod(0o755)
+    return program
+
+
+def number_of(program):
+    path = program.with_name("pid")
+    assert until(path.is_file)
+    return int(path.read_text())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a process when its parent is gone")
+def test_a_process_is_gone_when_its_owner_was_killed(sleeper):
+    """SIGKILL leaves its owner no time to end it: the system does."""
+    lines = (
+        f"from samara.link.process import Process; import time; Process([{str(sleeper)!r}]).start(); time.sleep(600)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", lines])
+    try:
+        pid = number_of(sleeper)
+        assert runs(pid)
+    finally:
+        owner.kill()
+        owner.wait()
+    assert until(lambda: not runs(pid))
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.long)])
+def test_a_signal_ends_the_flight_and_its_autopilot(sleeper, name):
+    """As Ctrl-C does: the sentence, status 130, and nothing left running; here a PX4 is waited for that never connects."""
+    program, out = "from samara.cli import main; main()", sleeper.with_name("out")
+    words = ["fly", "hover", "--autopilot", "px4", "--binary", str(sleeper), "--out", str(out)]
+    flight = subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        pid = number_of(sleeper)
+        flight.send_signal(getattr(signal, name))
+        said, _ = flight.communicate(timeout=SOON)
+    finally:
+        flight.kill()
+        flight.wait()
+    assert flight.returncode == 130 and "stopped;" in said and (out / "run.mcap").stat().st_size > 0
+    assert not runs(pid)
+
+
+def test_a_program_no_system_can_start_is_said(tmp_path):
+    program = tmp_path / "px4"
+    program.write_bytes(b"\x7fELF of nothing")
+    program.chmod(0o755)
+    own = Process([str(program)])
+    try:
+        try:
+            own.start()
+        except ValueError as error:
+            said = str(error)
+        else:
+            assert until(lambda: own.ended)
+            said = own.ended
+    finally:
+        own.close()
+    assert "cannot be started (Exec format error" in said or "Exec format error" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken", "sentence"),
+    [
+        ("px4", (socket.SOCK_DGRAM, 14582), "UDP 127.0.0.1:14582 cannot be used (Address already in use): PX4 is already "
+         "running for instance 2; end it, or fly with instance = 3"),
+        ("ardupilot", (socket.SOCK_STREAM, 5780), "TCP 127.0.0.1:5780 cannot be used (Address already in use): ArduCopter is "
+         "already running for instance 2; end it, or fly with instance = 3"),
+        ("betaflight", (socket.SOCK_DGRAM, 9003), "UDP 127.0.0.1:9003 cannot be used (Address already in use): Betaflight is "
+         "already running; end it, or fly with --connect: its ports are fixed"),
+    ],
+)  # fmt: skip
+def test_an_autopilot_that_runs_already_is_named_by_its_port_before_another_is_started(kind, taken, sentence, sleeper):
+    with socket.socket(socket.AF_INET, taken[0]) as other:
+        other.bind(("0.0.0.0", taken[1]))
+        if taken[0] == socket.SOCK_STREAM:
+            other.listen()
+        instance = 0 if kind == "betaflight" else 2
+        with pytest.raises(ValueError) as error:
+            open_link(Autopilot(kind, str(sleeper), instance), samara.vehicle("hakoniwa"), print)
+    assert str(error.value) == sentence
+    assert not sleeper.with_name("pid").exists()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from samara.cli.interrupts import interrupts
 from samara.cli.screen import console, say, verdict
 from samara.cli.view import Browser, Port, Speed, watched
 from samara.files import point_to
@@ -81,7 +82,12 @@ def fly(
     path = _claimed(folder)
     screen = console()
     clock = Clock()
-    with _progress(f"flying {own.name}", own.duration, clock) as progress:
+    with interrupts() as asked, _progress(f"flying {own.name}", own.duration, clock) as shown:
+
+        def progress(now: float, total: float) -> None:
+            asked.check()
+            shown(now, total)
+
         try:
             if watch:
                 run = watched(own, path, speed, port, browser, progress)

@@ -6,7 +6,6 @@ line once more; a smaller one means that it began anew. It makes GPS, barometer 
 
 import select
 import shlex
-import socket
 import struct
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from samara.conventions import HOME
 from samara.frames import frd_from_flu
 from samara.link.autopilot import Autopilot, Say, Watch
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
+from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
 from samara.link.readings import Readings, outside
 from samara.link.start import Start
@@ -85,14 +85,10 @@ class ArduPilot:
         self._order = rotor_of_output(vehicle, "ardupilot")
         self._period = 1.0 / autopilot.sensor_rate
         address = (autopilot.host, PORT + PORTS_APART * autopilot.instance)
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self._socket.bind(address)
-        except OSError as error:
-            self._socket.close()
-            raise ValueError(
-                f"UDP {address[0]}:{address[1]} cannot be used ({error.strerror}): is another flight there?"
-            ) from None
+        mavlink_port = MAVLINK_PORT + PORTS_APART * autopilot.instance
+        if autopilot.binary:
+            require_free(autopilot.host, other_process("ArduCopter", autopilot.instance), tcp=(mavlink_port,))
+        self._socket = bound(*address, other_flight(autopilot.instance))
         self._where = f"on UDP {address[0]}:{address[1]}"
         parameters = {**ardupilot_parameters(vehicle, autopilot.hover), **dict(autopilot.parameters)}
         words = "".join(f"{name} {value:.9g}\n" for name, value in parameters.items())
@@ -106,7 +102,7 @@ class ArduPilot:
         line = f'exec "$program" {shlex.join(ardupilot_command("", autopilot.instance)[1:])}'
         start = Start("arducopter", (line,), files={PARAMETERS: words})
         self._watch = Watch(autopilot, self.title, process, start, say)
-        wire = Wire((autopilot.host, MAVLINK_PORT + PORTS_APART * autopilot.instance), stream=True)
+        wire = Wire(autopilot.host, mavlink_port, stream=True)
         self._wire, self._ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say)
         self._peer: tuple[str, int] | None = None
         self._frame, self._last_line = -1, b""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from samara.algebra import Quat, Vec3
 from samara.frames import frd_from_flu
 from samara.link.autopilot import Autopilot, Say, Watch
+from samara.link.ports import bound, require_free
 from samara.link.process import Process, require_binary, usual_binary
 from samara.link.readings import Readings, outside
 from samara.link.start import Start
@@ -49,6 +50,8 @@ SETTINGS = (
     ),
     "set angle_limit = 60",
 )
+OTHER_FLIGHT = "is another flight there? End it first: Betaflight's ports are fixed"
+RUNNING = "Betaflight is already running; end it, or fly with --connect: its ports are fixed"
 PROMPT = b"\n# "
 HALF_TURN_X = Quat(0.0, 1.0, 0.0, 0.0)
 
@@ -118,9 +121,12 @@ class Betaflight:
                 f"vehicle {vehicle.name!r} has {len(self._order)} rotors; Betaflight's simulator has 4 motors"
             )
         self._period = 1.0 / autopilot.sensor_rate
-        self._motors = _bound(autopilot.host, MOTORS_PORT)
+        host = autopilot.host
+        if autopilot.binary:
+            require_free(host, RUNNING, udp=(STATE_PORT, RADIO_PORT), tcp=(CLI_PORT,))
+        self._motors = bound(host, MOTORS_PORT, OTHER_FLIGHT)
         try:
-            self._raw = _bound(autopilot.host, RAW_PORT)
+            self._raw = bound(host, RAW_PORT, OTHER_FLIGHT)
         except ValueError:
             self._motors.close()
             raise
@@ -279,16 +285,6 @@ class Betaflight:
         self._outputs, self._known = [0.0] * MOTOR_COUNT, False
         what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
         self._watch.lost(f"{what} at {time_us / 1e6:.3f} s")
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        own.bind((host, port))
-    except OSError as error:
-        own.close()
-        raise ValueError(f"UDP {host}:{port} cannot be used ({error.strerror}): is another flight there?") from None
-    return own
 
 
 def _received(own: socket.socket) -> bytes:

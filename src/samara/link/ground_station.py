@@ -14,6 +14,7 @@ from samara.algebra import Vec3, norm
 from samara.frames import Geodetic, geodetic_from_enu
 from samara.link.autopilot import Say
 from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
+from samara.link.ports import bound
 from samara.sim.setting import Order
 
 SYSTEM, COMPONENT = 245, 190  # a ground station that is nobody else's, and MAV_COMP_ID_MISSIONPLANNER
@@ -51,19 +52,12 @@ ARDUCOPTER = Dialect((1, 4, 0), (1, 9, 0), (1, 4, 0), lambda mode: mode[1], Fals
 class Wire:
     """A UDP port or a TCP connection that never blocks."""
 
-    def __init__(self, address: tuple[str, int], *, stream: bool) -> None:
-        self._address, self._stream = address, stream
+    def __init__(self, host: str, port: int, *, stream: bool) -> None:
+        self._address, self._stream = (host, port), stream
         self._peer: Any = None
         self._socket: socket.socket | None = None
         if not stream:
-            self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            try:
-                self._socket.bind(address)
-            except OSError as error:
-                self._socket.close()
-                raise ValueError(
-                    f"UDP {address[0]}:{address[1]} cannot be used ({error.strerror}): is another flight or MAVSDK there?"
-                ) from None
+            self._socket = bound(host, port, "is another flight or MAVSDK there? End it first")
             self._socket.setblocking(False)
 
     def connect(self) -> bool:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +14,17 @@ from pathlib import Path
 
 GRACE = 2.0  # [s], between the polite signal and the other
 LAST_LINES = 5
+ENDING = 0.5  # [s], from a connection that breaks to the end of its process
+WITH_ITS_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)
+try:
+    os.execv(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(f"it cannot be started ({error.strerror}); expected an autopilot's binary")
+"""
 
 
 class Process:
@@ -40,7 +52,7 @@ class Process:
         try:
             with open(self.log, "wb") as said:
                 self._running = subprocess.Popen(
-                    self.command,
+                    _with_its_parent(self.command),
                     cwd=self.folder,
                     env={**os.environ, **self._environment},
                     stdin=subprocess.DEVNULL,
@@ -59,9 +71,16 @@ class Process:
         code = None if self._running is None else self._running.poll()
         if code is None:
             return ""
-        how = f"by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"with status {code}"
+        how = f"by signal {-code} ({_signal_name(-code)})" if code < 0 else f"with status {code}"
         words = " / ".join(self.last_words())
         return f"{Path(self.command[0]).name} ended {how}" + (f"; its last words: {words}" if words else "")
+
+    def ended_soon(self) -> str:
+        """How it ended; one whose connection broke is given a moment to do so"""
+        if self._running is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._running.wait(ENDING)
+        return self.ended
 
     def last_words(self, lines: int = LAST_LINES) -> list[str]:
         """The last lines it said"""
@@ -73,7 +92,7 @@ class Process:
 
     def stop(self) -> None:
         """Ends it and what it started"""
-        own, self._running = self._running, None
+        own = self._running
         if own is None:
             return
         if own.poll() is None and self._polite:
@@ -82,6 +101,7 @@ class Process:
                 own.wait(GRACE)
         self._end(own, politely=False)
         own.wait()
+        self._running = None  # not before: an interrupt on the way here leaves it to the next who ends it
 
     @staticmethod
     def _end(own: "subprocess.Popen[bytes]", *, politely: bool) -> None:
@@ -98,6 +118,23 @@ class Process:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         atexit.unregister(self.close)
+
+
+def _with_its_parent(command: list[str]) -> list[str]:
+    """The command, on Linux such that the system kills it when the thread that started it is gone, however that ended
+
+    A few lines of Python become the program: `preexec_fn` would run where the locks of other threads are shut for ever.
+    """
+    if sys.platform != "linux" or not sys.executable:
+        return command
+    return [sys.executable, "-I", "-S", "-c", WITH_ITS_PARENT, str(os.getpid()), *command]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of the real-time signals
+        return "no name"
 
 
 VARIABLES = {"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER", "betaflight": "SAMARA_BETAFLIGHT"}

@@ -17,6 +17,7 @@ from samara.link.autopilot import Autopilot, Say, Watch
 from samara.link.ground_station import PX4 as PX4_MODES
 from samara.link.ground_station import GroundStation, Wire
 from samara.link.mavlink import Listener, Speaker, layout
+from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.readings import Fix, Readings, outside
@@ -27,6 +28,7 @@ from samara.physics.multirotor import Vehicle
 from samara.sim.setting import Order
 
 PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16
+ITS_PORTS = (14580, 18570)  # which PX4 opens itself: for onboard computers, and for a ground station
 SIMULATOR = (1, 51)  # system and component the simulator speaks as
 IMU, MAGNETOMETER, BAROMETER = 0x3F, 0x1C0, 0x1A00  # fields_updated; a group needs all its bits
 ARMED = 128
@@ -54,24 +56,23 @@ class Px4:
             **dict(autopilot.parameters),
         }
         environment = px4_environment(self.parameters)
-        process = None
+        host, instance = autopilot.host, autopilot.instance
+        command = None
         if autopilot.binary:
             binary = require_binary(autopilot.binary, "PX4, bin/px4 of a px4_sitl build")
-            process = Process(px4_command(str(binary), autopilot.instance), environment)
-        address = (autopilot.host, PORT + autopilot.instance)
-        self._where = f"on TCP {address[0]}:{address[1]}"
-        wire = Wire((autopilot.host, OFFBOARD_PORT + autopilot.instance), stream=False)
+            command = px4_command(str(binary), instance)
+            require_free(host, other_process(self.title, instance), udp=[port + instance for port in ITS_PORTS])
+        self._where = f"on TCP {host}:{PORT + instance}"
+        wire = Wire(host, OFFBOARD_PORT + instance, stream=False)
         self._ground = GroundStation(wire, PX4_MODES, self.title, say)
-        self._server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._server.bind(address)
-        except OSError as error:
-            self._server.close()
+            self._server = bound(host, PORT + instance, other_flight(instance), stream=True)
+        except ValueError:
             wire.close()
-            raise ValueError(f"{self._where[3:]} cannot be used ({error.strerror}): is another flight there?") from None
+            raise
         self._server.listen(4)
-        self._watch = Watch(autopilot, self.title, process, px4_start(autopilot.instance, environment), say)
+        process = Process(command, environment) if command else None
+        self._watch = Watch(autopilot, self.title, process, px4_start(instance, environment), say)
         self._sticks = Sticks(vehicle, autopilot.hover) if autopilot.sticks else None
         self._peer: socket.socket | None = None
         self._outputs = [0.0] * self._rotors

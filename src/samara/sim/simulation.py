@@ -111,9 +111,13 @@ class Simulation:
         self._linked = self._links()
         self.groups: list[Group] = []
         below = self._underfoot.below if self._underfoot else None
-        self._group(
-            {index: initial_state(own, scenario.environment, below) for index, own in enumerate(scenario.drones)}
-        )
+        try:
+            self._group(
+                {index: initial_state(own, scenario.environment, below) for index, own in enumerate(scenario.drones)}
+            )
+        except BaseException:
+            self.close()
+            raise
         self._tables: list[dict[str, Rows]] = [self._empty_tables(group) for group in self.groups]
         self._changed = True
 
