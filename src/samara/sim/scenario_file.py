@@ -553,13 +553,14 @@ def _wind_source(table: _Table, beside: _Beside, environment: Environment) -> Wi
         elif table.has("mean"):
             given["mean"] = table.vector("mean")
     if "mean" not in given and (table.has("from_deg") or table.has("speed")):
+        if not hasattr(maker, "from_direction"):
+            key, what = ("from_deg", "direction") if table.has("from_deg") else ("speed", "speed")
+            reason = "there is no wind" if kind == "none" else f"{kind} has its own"
+            raise table.error(key, table.entries[key], f"no {what}: {reason}")
+        maker = maker.from_direction
         speed, direction = table.number("speed"), math.radians(table.number("from_deg", WEST))
         if speed < 0.0:
             raise table.error("speed", speed, "a number that is not negative")
-        maker = getattr(maker, "from_direction", None)
-        if maker is None:
-            expected = "no direction: there is no wind" if kind == "none" else f"no direction: {kind} has its own"
-            raise table.error("from_deg", math.degrees(direction), expected)
         given |= {"speed": speed, "direction_from": direction}
     source: WindSource = table.call(maker, **given)
     return source
