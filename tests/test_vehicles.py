@@ -26,6 +26,7 @@ from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
 
 NAMES = samara.vehicle_names()
+CRAZYFLIE, IRIS = "crazyflie_documented", "iris_documented"
 
 
 def text_of(name: str) -> str:
@@ -60,10 +61,10 @@ THOUSANDS = "9" * 400
 
 WRONG = {
     # case: (vehicle, text, its replacement, the field named, the value quoted, what was expected)
-    "unknown key": ("crazyflie_documented", "[body]", '[body]\ncolour = "red"', "body.colour", "'red'", "only the keys mass, inertia"),
-    "unknown table": ("crazyflie_documented", "[body]", "[wings]\nspan = 1\n[body]", "wings", "{'span': 1}", "only the keys schema, name"),
-    "unknown key of a record": ("crazyflie_documented", "[motor]", "[motor]\npoles = 12", "motor.poles", "12", "rise, fall"),
-    "unknown key of a value": ("crazyflie_documented", MASS, f'{MASS}, sauce = "hot"', "body.mass.sauce", "'hot'", "value, unit, source"),
+    "unknown key": (CRAZYFLIE, "[body]", '[body]\ncolour = "red"', "body.colour", "'red'", "only the keys mass, inertia"),
+    "unknown table": (CRAZYFLIE, "[body]", "[wings]\nspan = 1\n[body]", "wings", "{'span': 1}", "only the keys schema, name"),
+    "unknown key of a record": (CRAZYFLIE, "[motor]", "[motor]\npoles = 12", "motor.poles", "12", "rise, fall"),
+    "unknown key of a value": (CRAZYFLIE, MASS, f'{MASS}, sauce = "hot"', "body.mass.sauce", "'hot'", "value, unit, source"),
     "key of the other kind of placing": (
         "hakoniwa",
         'spin     = "ccw"',
@@ -72,49 +73,49 @@ WRONG = {
         "3",
         "only the keys position",
     ),
-    "misspelt key": ("crazyflie_documented", MASS, 'vlaue = 0.028, unit = "kg"', "body.mass.value", "is missing", "a number"),
-    "missing mass": ("crazyflie_documented", "mass    =", "weight =", "body.mass", "is missing", "{ value, unit, source }"),
-    "missing table": ("crazyflie_documented", "[body]", "[Body]", "body", "is missing", "a table"),
-    "source as number": ("crazyflie_documented", f'{MASS}, source = "document 000"', f"{MASS}, source = 0", "mass.source", "0", "a text"),
-    "missing unit": ("crazyflie_documented", MASS, "value = 0.028", "body.mass.unit", "is missing", "a text"),
-    "missing spin": ("crazyflie_documented", 'spin    = "cw"\n', "", "rotors[0].spin", "is missing", "one of ccw, cw"),
-    "missing coefficient": ("crazyflie_documented", "k_thrust =", "#", "rotors[0].k_thrust", "is missing", "here or in [rotor]"),
-    "missing motor": ("crazyflie_documented", "[motor]", "[drag.motor]", "drag.motor", "'lag'", "only the keys axes, linear"),
+    "misspelt key": (CRAZYFLIE, MASS, 'vlaue = 0.028, unit = "kg"', "body.mass.value", "is missing", "a number"),
+    "missing mass": (CRAZYFLIE, "mass    =", "weight =", "body.mass", "is missing", "{ value, unit, source }"),
+    "missing table": (CRAZYFLIE, "[body]", "[Body]", "body", "is missing", "a table"),
+    "source as number": (CRAZYFLIE, f'{MASS}, source = "document 000"', f"{MASS}, source = 0", "mass.source", "0", "a text"),
+    "missing unit": (CRAZYFLIE, MASS, "value = 0.028", "body.mass.unit", "is missing", "a text"),
+    "missing spin": (CRAZYFLIE, 'spin    = "cw"\n', "", "rotors[0].spin", "is missing", "one of ccw, cw"),
+    "missing coefficient": (CRAZYFLIE, "k_thrust =", "#", "rotors[0].k_thrust", "is missing", "here or in [rotor]"),
+    "missing motor": (CRAZYFLIE, "[motor]", "[drag.motor]", "drag.motor", "'lag'", "only the keys axes, linear"),
     "missing battery": ("hakoniwa", "[battery]", "[damping]", "damping.linear", "is missing", "{ value, unit, source }"),
-    "missing rotors": ("crazyflie_documented", "[[rotors]]", "[[others]]", "others", "[{", "rotors"),
-    "missing name": ("crazyflie_documented", 'name = "crazyflie_documented"', "", "name", "is missing", "a text"),
-    "missing schema": ("crazyflie_documented", "schema = 1", "", "schema", "is missing", "1"),
-    "newer schema": ("crazyflie_documented", "schema = 1", "schema = 2", "schema", "2", "reads up to 1; a newer one wrote it"),
-    "schema as text": ("crazyflie_documented", "schema = 1", 'schema = "1"', "schema", "'1'", "1"),
-    "schema zero": ("crazyflie_documented", "schema = 1", "schema = 0", "schema", "0", "1"),
-    "schema true": ("crazyflie_documented", "schema = 1", "schema = true", "schema", "True", "1"),
-    "wrong unit": ("crazyflie_documented", MASS, 'value = 28, unit = "oz"', "body.mass", "'oz'", "'kg' or 'g'"),
-    "wrong unit of angle": ("crazyflie_documented", 'unit = "deg"', 'unit = "grad"', "rotors[0].azimuth", "'grad'", "'rad' or 'deg'"),
-    "wrong unit of charge": ("iris_documented", 'unit = "A h"', 'unit = "Wh"', "battery[0].capacity", "'Wh'", "'C' or 'A h'"),
-    "wrong unit of the motor": ("iris_documented", 'unit = "rpm/V"', 'unit = "rpm"', "motor.constant", "'rpm'", "'N m/A' or 'rpm/V'"),
-    "unit as number": ("crazyflie_documented", MASS, "value = 0.028, unit = 1000", "body.mass.unit", "1000", "a text"),
+    "missing rotors": (CRAZYFLIE, "[[rotors]]", "[[others]]", "others", "[{", "rotors"),
+    "missing name": (CRAZYFLIE, 'name = "crazyflie_documented"', "", "name", "is missing", "a text"),
+    "missing schema": (CRAZYFLIE, "schema = 1", "", "schema", "is missing", "1"),
+    "newer schema": (CRAZYFLIE, "schema = 1", "schema = 2", "schema", "2", "reads up to 1; a newer one wrote it"),
+    "schema as text": (CRAZYFLIE, "schema = 1", 'schema = "1"', "schema", "'1'", "1"),
+    "schema zero": (CRAZYFLIE, "schema = 1", "schema = 0", "schema", "0", "1"),
+    "schema true": (CRAZYFLIE, "schema = 1", "schema = true", "schema", "True", "1"),
+    "wrong unit": (CRAZYFLIE, MASS, 'value = 28, unit = "oz"', "body.mass", "'oz'", "'kg' or 'g'"),
+    "wrong unit of angle": (CRAZYFLIE, 'unit = "deg"', 'unit = "grad"', "rotors[0].azimuth", "'grad'", "'rad' or 'deg'"),
+    "wrong unit of charge": (IRIS, 'unit = "A h"', 'unit = "Wh"', "battery[0].capacity", "'Wh'", "'C' or 'A h'"),
+    "wrong unit of the motor": (IRIS, 'unit = "rpm/V"', 'unit = "rpm"', "motor.constant", "'rpm'", "'N m/A' or 'rpm/V'"),
+    "unit as number": (CRAZYFLIE, MASS, "value = 0.028, unit = 1000", "body.mass.unit", "1000", "a text"),
     "bare number": (
-        "crazyflie_documented",
+        CRAZYFLIE,
         f'{{ {MASS}, source = "document 000" }}',
         "0.028",
         "body.mass",
         "0.028",
         "{ value, unit, source }",
     ),
-    "negative mass": ("crazyflie_documented", "value = 0.028", "value = -0.028", "body.mass", "-0.028 kg", "a positive number"),
-    "no mass": ("crazyflie_documented", "value = 0.028", "value = 0", "body.mass", "0 kg", "a positive number"),
-    "hardly any mass": ("crazyflie_documented", "value = 0.028", "value = 1e-320", "body.mass", "1e-320 kg", "at least 1e-06 kg"),
-    "mass nan": ("crazyflie_documented", "value = 0.028", "value = nan", "body.mass", "nan kg", "a finite number"),
-    "mass infinite": ("crazyflie_documented", "value = 0.028", "value = inf", "body.mass", "inf kg", "a finite number"),
-    "mass beyond floats": ("crazyflie_documented", "value = 0.028", "value = 1e400", "body.mass", "inf kg", "a finite number"),
-    "mass huge": ("crazyflie_documented", "value = 0.028", "value = 1e300", "body.mass", "1e+300 kg", "at most 1e+12"),
-    "mass of 400 digits": ("crazyflie_documented", "value = 0.028", f"value = {THOUSANDS}", "body.mass", "999", "a finite number"),
-    "mass as text": ("crazyflie_documented", "value = 0.028", 'value = "0.028"', "body.mass", "'0.028'", "a finite number"),
-    "mass true": ("crazyflie_documented", "value = 0.028", "value = true", "body.mass", "True", "a finite number"),
-    "mass as list": ("crazyflie_documented", "value = 0.028", "value = [0.028]", "body.mass", "[0.028]", "a finite number"),
-    "mass as date": ("crazyflie_documented", "value = 0.028", "value = 2020-02-02", "body.mass", "date(2020, 2, 2)", "a finite number"),
+    "negative mass": (CRAZYFLIE, "value = 0.028", "value = -0.028", "body.mass", "-0.028 kg", "a positive number"),
+    "no mass": (CRAZYFLIE, "value = 0.028", "value = 0", "body.mass", "0 kg", "a positive number"),
+    "hardly any mass": (CRAZYFLIE, "value = 0.028", "value = 1e-320", "body.mass", "1e-320 kg", "at least 1e-06 kg"),
+    "mass nan": (CRAZYFLIE, "value = 0.028", "value = nan", "body.mass", "nan kg", "a finite number"),
+    "mass infinite": (CRAZYFLIE, "value = 0.028", "value = inf", "body.mass", "inf kg", "a finite number"),
+    "mass beyond floats": (CRAZYFLIE, "value = 0.028", "value = 1e400", "body.mass", "inf kg", "a finite number"),
+    "mass huge": (CRAZYFLIE, "value = 0.028", "value = 1e300", "body.mass", "1e+300 kg", "at most 1e+12"),
+    "mass of 400 digits": (CRAZYFLIE, "value = 0.028", f"value = {THOUSANDS}", "body.mass", "999", "a finite number"),
+    "mass as text": (CRAZYFLIE, "value = 0.028", 'value = "0.028"', "body.mass", "'0.028'", "a finite number"),
+    "mass true": (CRAZYFLIE, "value = 0.028", "value = true", "body.mass", "True", "a finite number"),
+    "mass as list": (CRAZYFLIE, "value = 0.028", "value = [0.028]", "body.mass", "[0.028]", "a finite number"),
+    "mass as date": (CRAZYFLIE, "value = 0.028", "value = 2020-02-02", "body.mass", "date(2020, 2, 2)", "a finite number"),
     "inertia not symmetric": (
-        "crazyflie_documented",
+        CRAZYFLIE,
         INERTIA,
         "[[1.4e-5, 1e-6, 0], [2e-6, 1.4e-5, 0], [0, 0, 2.17e-5]]",
         "body.inertia",
@@ -122,7 +123,7 @@ WRONG = {
         "a symmetric matrix",
     ),
     "inertia not positive definite": (
-        "crazyflie_documented",
+        CRAZYFLIE,
         INERTIA,
         "[[1.4e-5, 2e-5, 0], [2e-5, 1.4e-5, 0], [0, 0, 2.17e-5]]",
         "body.inertia",
@@ -130,30 +131,30 @@ WRONG = {
         "a positive-definite matrix",
     ),
     "inertia of a rod without thickness": (
-        "crazyflie_documented",
+        CRAZYFLIE,
         INERTIA,
         "[1.4e-5, 1.4e-5, 0]",
         "body.inertia",
         "[0.0, 0.0, 0.0]",
         "a positive-definite matrix",
     ),
-    "inertia breaks the triangle": ("crazyflie_documented", INERTIA, "[1e-5, 1e-5, 2.1e-5]", "body.inertia", "2.1e-05", "I1 + I2 >= I3"),
+    "inertia breaks the triangle": (CRAZYFLIE, INERTIA, "[1e-5, 1e-5, 2.1e-5]", "body.inertia", "2.1e-05", "I1 + I2 >= I3"),
     "inertia breaks the triangle off axis": (
-        "crazyflie_documented",
+        CRAZYFLIE,
         INERTIA,
         "[[1e-5, 0.5e-5, 0], [0.5e-5, 1e-5, 0], [0, 0, 2.1e-5]]",
         "body.inertia",
         "2.1e-05",
         "I1 + I2 >= I3",
     ),
-    "inertia nan": ("crazyflie_documented", INERTIA, "[1.4e-5, nan, 2.17e-5]", "body.inertia", "nan kg m^2", "a finite number"),
-    "inertia of two": ("crazyflie_documented", INERTIA, "[1.4e-5, 1.4e-5]", "body.inertia", "[1.4e-05, 1.4e-05]", "3 rows of 3"),
-    "inertia of one": ("crazyflie_documented", INERTIA, "1.4e-5", "body.inertia", "1.4e-05", "3 rows of 3"),
-    "inertia ragged": ("crazyflie_documented", INERTIA, "[[1e-5], 1e-5, 1e-5]", "body.inertia", "[1e-05]", "a finite number"),
-    "inertia as text": ("crazyflie_documented", INERTIA, '["a", "b", "c"]', "body.inertia", "'a'", "a finite number"),
-    "duplicate rotor": ("crazyflie_documented", "value = -45,", "value = 45,", "rotors[1].r_B", "0.0325", "rotors[0] is there"),
-    "arm of no length": ("crazyflie_documented", "value = 0.046", "value = 0", "rotors[0].arm", "0 m", "a positive number"),
-    "position of two": ("iris_documented", "[0.1515, -0.245, 0.0]", "[0.1515, -0.245]", "rotors[0].position", "-0.245]", "3 numbers"),
+    "inertia nan": (CRAZYFLIE, INERTIA, "[1.4e-5, nan, 2.17e-5]", "body.inertia", "nan kg m^2", "a finite number"),
+    "inertia of two": (CRAZYFLIE, INERTIA, "[1.4e-5, 1.4e-5]", "body.inertia", "[1.4e-05, 1.4e-05]", "3 rows of 3"),
+    "inertia of one": (CRAZYFLIE, INERTIA, "1.4e-5", "body.inertia", "1.4e-05", "3 rows of 3"),
+    "inertia ragged": (CRAZYFLIE, INERTIA, "[[1e-5], 1e-5, 1e-5]", "body.inertia", "[1e-05]", "a finite number"),
+    "inertia as text": (CRAZYFLIE, INERTIA, '["a", "b", "c"]', "body.inertia", "'a'", "a finite number"),
+    "duplicate rotor": (CRAZYFLIE, "value = -45,", "value = 45,", "rotors[1].r_B", "0.0325", "rotors[0] is there"),
+    "arm of no length": (CRAZYFLIE, "value = 0.046", "value = 0", "rotors[0].arm", "0 m", "a positive number"),
+    "position of two": (IRIS, "[0.1515, -0.245, 0.0]", "[0.1515, -0.245]", "rotors[0].position", "-0.245]", "3 numbers"),
     "axis not of length one": (
         "hexarotor_x",
         'spin    = "cw"',
@@ -162,34 +163,34 @@ WRONG = {
         "2.0",
         "a unit vector",
     ),
-    "spin to the left": ("crazyflie_documented", 'spin    = "cw"', 'spin = "left"', "rotors[0].spin", "'left'", "one of ccw, cw"),
-    "spin as number": ("crazyflie_documented", 'spin    = "cw"', "spin = 1", "rotors[0].spin", "1", "one of ccw, cw"),
+    "spin to the left": (CRAZYFLIE, 'spin    = "cw"', 'spin = "left"', "rotors[0].spin", "'left'", "one of ccw, cw"),
+    "spin as number": (CRAZYFLIE, 'spin    = "cw"', "spin = 1", "rotors[0].spin", "1", "one of ccw, cw"),
     "rotors as number": ("rigid_body_quadrotor", 'name = "', 'rotors = 4\nname = "', "rotors", "4", "a list of tables"),
-    "no thrust": ("crazyflie_documented", "2.88e-8", "0", "rotor.k_thrust", "0 N s^2/rad^2", "a positive number"),
-    "negative reaction": ("crazyflie_documented", "7.24e-10", "-7.24e-10", "rotor.k_torque", "-7.24e-10 N m", "not negative"),
+    "no thrust": (CRAZYFLIE, "2.88e-8", "0", "rotor.k_thrust", "0 N s^2/rad^2", "a positive number"),
+    "negative reaction": (CRAZYFLIE, "7.24e-10", "-7.24e-10", "rotor.k_torque", "-7.24e-10 N m", "not negative"),
     "unknown actuation": (
-        "crazyflie_documented",
+        CRAZYFLIE,
         '"normalized"',
         '"telepathy"',
         "actuation",
         "'telepathy'",
         "one of normalized, speed, duty, wrench",
     ),
-    "duty for a motor with lag": ("crazyflie_documented", '"normalized"', '"duty"', "rotors[0].motor", "Lag", "'duty' expects a DcMotor"),
-    "wrench with rotors": ("crazyflie_documented", '"normalized"', '"wrench"', "rotors", "4", "expects none"),
+    "duty for a motor with lag": (CRAZYFLIE, '"normalized"', '"duty"', "rotors[0].motor", "Lag", "'duty' expects a DcMotor"),
+    "wrench with rotors": (CRAZYFLIE, '"normalized"', '"wrench"', "rotors", "4", "expects none"),
     "rotors without any": ("rigid_body_quadrotor", '"wrench"', '"speed"', "rotors", "0", "at least one"),
-    "unknown motor": ("crazyflie_documented", '"lag"', '"steam"', "motor.model", "'steam'", "one of lag, dc"),
-    "unknown drag axes": ("crazyflie_documented", '"world"', '"moon"', "drag.axes", "'moon'", "one of world, body"),
-    "unknown gravity": ("crazyflie_documented", "[gravity]", '[gravity]\nmodel = "none"', "gravity.model", "'none'", "uniform, spherical"),
-    "unknown inflow": ("iris_documented", '"squared"', '"cubed"', "inflow.model", "'cubed'", "one of squared, signed"),
-    "unknown battery": ("iris_documented", '"thevenin"', '"potato"', "battery[0].model", "'potato'", "one of ideal, thevenin"),
-    "falls upwards": ("crazyflie_documented", "9.81", "-9.81", "gravity.acceleration", "-9.81 m/s^2", "a positive number"),
-    "drag that pushes": ("crazyflie_documented", "[0.1, 0.1, 0.2]", "[0.1, -0.1, 0.2]", "drag.linear", "-0.1 N s/m", "not negative"),
-    "drag of two": ("crazyflie_documented", "[0.1, 0.1, 0.2]", "[0.1, 0.1]", "drag.linear", "[0.1, 0.1]", "3 numbers"),
-    "idle above maximum": ("crazyflie_documented", "value = 2500", "value = 200", "motor", "[300.0, 200.0]", "speed_min < speed_max"),
-    "no time to rise": ("crazyflie_documented", "value = 0.015", "value = 0", "motor.rise", "0 s", "a positive number"),
-    "negative friction": ("crazyflie_documented", "value = 0.8,", "value = -0.8,", "contact.friction", "-0.8", "not negative"),
-    "points of two": ("crazyflie_documented", "[[0.033, 0.033, -0.02],", "[[0.033, 0.033],", "contact.points", "[0.033, 0.033]", "of 3"),
+    "unknown motor": (CRAZYFLIE, '"lag"', '"steam"', "motor.model", "'steam'", "one of lag, dc"),
+    "unknown drag axes": (CRAZYFLIE, '"world"', '"moon"', "drag.axes", "'moon'", "one of world, body"),
+    "unknown gravity": (CRAZYFLIE, "[gravity]", '[gravity]\nmodel = "none"', "gravity.model", "'none'", "uniform, spherical"),
+    "unknown inflow": (IRIS, '"squared"', '"cubed"', "inflow.model", "'cubed'", "one of squared, signed"),
+    "unknown battery": (IRIS, '"thevenin"', '"potato"', "battery[0].model", "'potato'", "one of ideal, thevenin"),
+    "falls upwards": (CRAZYFLIE, "9.81", "-9.81", "gravity.acceleration", "-9.81 m/s^2", "a positive number"),
+    "drag that pushes": (CRAZYFLIE, "[0.1, 0.1, 0.2]", "[0.1, -0.1, 0.2]", "drag.linear", "-0.1 N s/m", "not negative"),
+    "drag of two": (CRAZYFLIE, "[0.1, 0.1, 0.2]", "[0.1, 0.1]", "drag.linear", "[0.1, 0.1]", "3 numbers"),
+    "idle above maximum": (CRAZYFLIE, "value = 2500", "value = 200", "motor", "[300.0, 200.0]", "speed_min < speed_max"),
+    "no time to rise": (CRAZYFLIE, "value = 0.015", "value = 0", "motor.rise", "0 s", "a positive number"),
+    "negative friction": (CRAZYFLIE, "value = 0.8,", "value = -0.8,", "contact.friction", "-0.8", "not negative"),
+    "points of two": (CRAZYFLIE, "[[0.033, 0.033, -0.02],", "[[0.033, 0.033],", "contact.points", "[0.033, 0.033]", "of 3"),
     "no points": (
         "hakoniwa",
         "[[0.103, 0.103, -0.1], [0.103, -0.103, -0.1], [-0.103, -0.103, -0.1], [-0.103, 0.103, -0.1]]",
@@ -199,7 +200,7 @@ WRONG = {
         "a list of points",
     ),
     "ground of document 003 under 28 g": (
-        "crazyflie_documented",
+        CRAZYFLIE,
         "[contact]",
         '[contact]\nstiffness = { value = 5000, unit = "N/m", source = "003" }\n'
         'damping = { value = 600, unit = "N s/m", source = "003" }',
@@ -207,18 +208,18 @@ WRONG = {
         "5000 N/m",
         "these need dt <=",
     ),
-    "charge out of order": ("iris_documented", CHARGES, "[0, 0.5, 0.1, 0.9, 1]", "battery[0].table_charge", "0.5, 0.1", "increasing"),
-    "charge beyond full": ("iris_documented", CHARGES, "[0, 0.1, 0.5, 0.9, 2]", "battery[0].table_charge", "2.0", "within [0, 1]"),
-    "charge and voltage unequal": ("iris_documented", CHARGES, "[0, 0.5, 0.9, 1]", "battery[0].table_voltage", "5", "4, as many as"),
-    "empty charge table": ("iris_documented", CHARGES, "[]", "battery[0].table_charge", "[]", "two or more"),
-    "charge as number": ("iris_documented", CHARGES, "1", "battery[0].table_charge", "1", "a list of numbers"),
-    "voltage that falls": ("iris_documented", "[9.0, 10.8,", "[10.8, 9.0,", "battery[0].table_voltage", "[10.8, 9.0", "do not fall"),
-    "motor without constant": ("iris_documented", "value = 920", "value = 0", "motor.constant", "0 rpm/V", "a positive number"),
-    "controller that makes power": ("iris_documented", "value = 0.98", "value = 1.7", "motor.efficiency", "1.7", "at most 1"),
-    "dead zone over all": ("iris_documented", 'value = 0.02, unit = "1"', 'value = 1.2, unit = "1"', "motor.dead_zone", "1.2", "than 1"),
-    "current that never stops": ("iris_documented", 'value = 0, unit = "A"', 'value = 3, unit = "A"', "motor.current_min", "3.0", "0 "),
-    "inflow without radius": ("iris_documented", "value = 0.127", "value = 0", "rotors[0].radius", "0.0 m", "the inflow model needs it"),
-    "motor without inertia": ("iris_documented", "value = 1.2e-5", "value = 0", "rotors[0].inertia", "0.0 kg m^2", "the motor turns it"),
+    "charge out of order": (IRIS, CHARGES, "[0, 0.5, 0.1, 0.9, 1]", "battery[0].table_charge", "0.5, 0.1", "increasing"),
+    "charge beyond full": (IRIS, CHARGES, "[0, 0.1, 0.5, 0.9, 2]", "battery[0].table_charge", "2.0", "within [0, 1]"),
+    "charge and voltage unequal": (IRIS, CHARGES, "[0, 0.5, 0.9, 1]", "battery[0].table_voltage", "5", "4, as many as"),
+    "empty charge table": (IRIS, CHARGES, "[]", "battery[0].table_charge", "[]", "two or more"),
+    "charge as number": (IRIS, CHARGES, "1", "battery[0].table_charge", "1", "a list of numbers"),
+    "voltage that falls": (IRIS, "[9.0, 10.8,", "[10.8, 9.0,", "battery[0].table_voltage", "[10.8, 9.0", "do not fall"),
+    "motor without constant": (IRIS, "value = 920", "value = 0", "motor.constant", "0 rpm/V", "a positive number"),
+    "controller that makes power": (IRIS, "value = 0.98", "value = 1.7", "motor.efficiency", "1.7", "at most 1"),
+    "dead zone over all": (IRIS, 'value = 0.02, unit = "1"', 'value = 1.2, unit = "1"', "motor.dead_zone", "1.2", "than 1"),
+    "current that never stops": (IRIS, 'value = 0, unit = "A"', 'value = 3, unit = "A"', "motor.current_min", "3.0", "0 "),
+    "inflow without radius": (IRIS, "value = 0.127", "value = 0", "rotors[0].radius", "0.0 m", "the inflow model needs it"),
+    "motor without inertia": (IRIS, "value = 1.2e-5", "value = 0", "rotors[0].inertia", "0.0 kg m^2", "the motor turns it"),
     "two ideal batteries": (
         "hakoniwa",
         "[battery]",
@@ -368,14 +369,14 @@ def test_the_vehicles_of_the_issue_are_all_here():
         "crazyflie_documented", "crazyflie", "rigid_body_quadrotor", "iris_documented", "hakoniwa",
         "hexarotor_x", "octorotor_x", "hexarotor_tilted",
     }  # fmt: skip
-    assert [len(samara.vehicle(name).rotors) for name in ("iris_documented", "hexarotor_x", "octorotor_x")] == [4, 6, 8]
+    assert [len(samara.vehicle(name).rotors) for name in (IRIS, "hexarotor_x", "octorotor_x")] == [4, 6, 8]
 
 
 # name, hover speed [rad/s], hover command: seed_systems and errata, with as many digits as they print
 PUBLISHED_HOVER = [
-    ("crazyflie_documented", "1544.142", "0.565519"),
+    (CRAZYFLIE, "1544.142", "0.565519"),
     ("hakoniwa", "1448.42", "0.4766"),
-    ("iris_documented", "213.095", "0.56674"),
+    (IRIS, "213.095", "0.56674"),
 ]
 
 
@@ -693,7 +694,7 @@ def test_replacing_the_mass_moves_the_hover():
     ratio = samara.hover(heavier)[0].rotor_speed[0] / samara.hover(iris)[0].rotor_speed[0]
     assert ratio == pytest.approx(math.sqrt(1.6 / 1.5), rel=1e-12)
     assert iris.mass == 1.5
-    assert samara.vehicle("iris_documented", mass=1.6) == heavier
+    assert samara.vehicle(IRIS, mass=1.6) == heavier
 
 
 def test_replacing_reaches_every_record():
@@ -718,7 +719,7 @@ def test_replacing_reaches_every_record():
 def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
     """The document gave 1.5 kg; it never said 1.6."""
     overrides = {"mass": 1.6, "rotors.k_thrust": 9e-5, "battery.resistance": 0.05, "drag.linear.x": 0.06}
-    vehicle = samara.vehicle("iris_documented", **overrides)
+    vehicle = samara.vehicle(IRIS, **overrides)
     samara.save_vehicle(vehicle, tmp_path / "mine.toml")
     sources = dict(samara.vehicle(tmp_path / "mine.toml").structure.sources)
     for replaced in ("body.mass", "rotors[0].k_thrust", "battery[0].resistance", "drag.linear"):
@@ -737,7 +738,7 @@ def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
     [
         ({"mass": -1.0}, r"documented: body\.mass = -1\.0 kg: expected a positive number"),
         ({"mass": "heavy"}, r"documented: body\.mass = 'heavy' kg: expected a finite number"),
-        ({"colour": "red"}, r"'iris_documented' has no parameter 'colour'; expected a field of mass, inertia_B, rotors, gravity"),
+        ({"colour": "red"}, r"has no parameter 'colour'; expected a field of mass, inertia_B, rotors, gravity"),
         ({"rotors.blades": 2}, r"'iris_documented' has no parameter 'rotors\.blades'"),
         ({"drag.linear": 0.1}, r"documented: drag\.linear = 0\.1: expected 3 numbers"),
         ({"drag.linear.x": -0.1}, r"documented: drag\.linear = -0\.1 N s/m: expected a number that is not negative"),
@@ -749,7 +750,7 @@ def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
 )  # fmt: skip
 def test_overrides_are_checked_like_a_file(overrides, complaint):
     with pytest.raises(samara.VehicleError, match=complaint) as error:
-        samara.vehicle("iris_documented", **overrides)
+        samara.vehicle(IRIS, **overrides)
     sentence(error)
 
 
