@@ -318,12 +318,18 @@ def test_a_log_is_blown_on_all(tmp_path):
         ("kind = 'field'\nfile = 'some.npz'", "some.npz: z is missing; expected arrays x, y, z and wind"),
         ("kind = 'field'\nfile = 'log.csv'", "log.csv: column 'x' is missing; expected x, y, z, wind_x"),
         ("kind = 'replay'\nfile = 'words.csv'", "words.csv: line 2 is ['now', '1', '0', '0']; expected numbers"),
-        ("kind = 'replay'\nfile = 'log.csv'\nspeed = 2.0", "wind[0].speed = 2.0: expected no speed: replay has its own"),
+        (
+            "kind = 'replay'\nfile = 'log.csv'\nspeed = 2.0",
+            "wind[0].speed = 2.0: expected no speed: replay has its own",
+        ),
         ("kind = 'field'\nfile = 'street.csv'\nfrom_deg = 1\nspeed = 2.0", "expected no direction: field has its own"),
         ("kind = 'dryden'", "wind[0].mean is missing"),
         ("kind = 'dryden'\nmean = [1, 2]", "wind[0].mean = [1, 2]: expected three finite numbers"),
         ("kind = 'dryden'\nmean = { kind = 'turbulence', mean_W = [1, 0, 0], sigma = 1, tau = 1 }", "which is random"),
-        ("kind = 'dryden'\nmean = [1, 0, 0]\nheight = 3.0", "wind[0].height = 3.0: expected only the keys at_hubs, kind, mean, sigma_aloft"),
+        (
+            "kind = 'dryden'\nmean = [1, 0, 0]\nheight = 3.0",
+            "wind[0].height = 3.0: expected only the keys at_hubs, kind, mean, sigma_aloft",
+        ),
         (
             "kind = 'log_law'\nwind_W = [1, 0, 0]\nroughness = -1.0",
             "LogLaw.roughness is -1.0; expected a positive number",

@@ -238,9 +238,7 @@ def test_a_file_keeps_it_and_what_cannot_be_felt_is_refused():
     again = parse_vehicle(vehicle_toml(WASHED), "iris.toml")
     assert again["propwash"] == WASHED["propwash"]
     assert again.structure == WASHED.structure
-    with pytest.raises(
-        VehicleError, match=r"propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"
-    ):
+    with pytest.raises(VehicleError, match=r"propwash\.gusts = 0\.16 and rotor_air is off: expected rotor_air"):
         switch_on(samara.vehicle("iris_documented"), "propwash")
     with pytest.raises(VehicleError, match=r"propwash\.drag_area = -1.*expected a number that is not negative"):
         switch_on(samara.vehicle("iris_documented"), "propwash", drag_area=-1.0, gusts=0.0)

@@ -32,7 +32,9 @@ def test_every_shipped_scenario_does_what_it_expects(name):
     assert [each.text for each in judged if not each.true] == []
     for track in run.tracks:
         rows = track.tables["command"].rows
-        assert np.abs(np.diff(rows, axis=0)).mean() < 0.01, f"{track.name} chatters: its motors would be hot, not flying"
+        assert np.abs(np.diff(rows, axis=0)).mean() < 0.01, (
+            f"{track.name} chatters: its motors would be hot, not flying"
+        )
 
 
 def test_the_issue_of_each_scenario_is_there():

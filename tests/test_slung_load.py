@@ -423,7 +423,9 @@ def test_the_derived_cable_is_stable_at_the_default_step_and_a_harder_one_is_ref
                 craft, "slung_load", mass=share * craft.mass, length=0.8, attachment_B=Vec3(0.02, 0.0, -0.03)
             )
             assert largest_load_step(loaded) > 2e-3
-    with pytest.raises(VehicleError, match=r"iris_documented: slung_load\.stiffness = 1e\+07 N/m .* need dt <= .* would do"):
+    with pytest.raises(
+        VehicleError, match=r"iris_documented: slung_load\.stiffness = 1e\+07 N/m .* need dt <= .* would do"
+    ):
         switch_on(samara.vehicle("iris_documented"), "slung_load", mass=0.3, length=1.0, stiffness=1e7)
     for field, value in (("mass", 0.0), ("length", -1.0), ("drag_area", math.nan)):
         with pytest.raises(VehicleError, match=rf"iris_documented: slung_load\.{field} = .*: expected"):
