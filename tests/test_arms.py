@@ -61,7 +61,7 @@ def tilted(azimuth, tilt, spin=1.0, height=0.03):
 
 
 def craft(arms=TIPS, count=3, gravity=False, **options):
-    """A body with arms at odd places, through empty space unless told."""
+    """A body with arms at odd places, through empty space by default."""
     inertia = Mat3(0.030, 0.001, -0.002, 0.001, 0.033, 0.0015, -0.002, 0.0015, 0.055)
     rotors = tuple(tilted(0.4 + 2.0 * i, 0.2 * i, (-1.0) ** i, 0.01 * i) for i in range(count))
     own = samara.build_vehicle(

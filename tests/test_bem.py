@@ -322,7 +322,7 @@ def test_the_table_in_the_documentation_is_this_one(errors, repository):
 
 
 @pytest.mark.long
-def test_a_family_left_out_of_the_choice_is_foretold_as_well(propellers):
+def test_a_family_left_out_of_the_choice_is_predicted_as_well(propellers):
     """Stall angle and drag chosen without a family, on a coarse grid of both, and that family scored with them"""
     choices = [
         SMALL_PROPELLER._replace(stall=math.radians(s), drag=d)

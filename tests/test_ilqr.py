@@ -380,7 +380,7 @@ def test_001_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilqr
 
 
 def test_a_candidate_is_taken_by_merit():
-    """The lowest cost; but none that rises, none that is no number, and none that brings next to nothing of its promise."""
+    """The lowest cost; but none that rises, none that is not a number, and none that brings next to nothing of its promise."""
     sizes = (1.0, 0.5, 0.1)
     picked = choose((9.0, 7.0, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
     assert (picked.accepted, picked.index, picked.alpha, picked.cost) == (1.0, 1.0, 0.5, 7.0)

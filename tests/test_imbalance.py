@@ -25,7 +25,7 @@ SOFT = Arms(0.06, 0.03, 2e-5, 8.0, 11.0, 4.0, damping_ratio=0.05)
 
 
 def quad(unbalance=(U, 0.0, 0.0, 0.0), ripple=0.0, arms=None):
-    """Four equal arms, the rotors at the height of the centre; only the first is out of balance unless told."""
+    """Four equal arms, the rotors at the height of the centre; only the first is out of balance by default."""
     places = [math.pi / 4 + math.pi / 2 * i for i in range(4)]
     rotors = [
         Rotor(

@@ -349,7 +349,7 @@ def test_a_port_that_is_taken_and_a_binary_that_is_none_are_one_sentence():
             opened([])
     finally:
         link.close()
-    with pytest.raises(ValueError, match="is no program that can be run; expected the binary of PX4"):
+    with pytest.raises(ValueError, match="is not a program that can be run; expected the binary of PX4"):
         opened([], binary=__file__)
     with pytest.raises(ValueError, match="has 0 rotors; PX4 allocates to 1 to 12"):
         open_link(Autopilot("px4"), samara.vehicle("rigid_body_quadrotor"), print)

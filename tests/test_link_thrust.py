@@ -75,7 +75,7 @@ def test_the_command_line_wants_an_autopilot_it_knows(tmp_path, monkeypatch):
         (["--autopilot", "px4", "--connect", "--binary", "x"], "expected one of them"),
         (
             ["--autopilot", "px4", "--binary", "nowhere/px4"],
-            "is no program that can be run; expected the binary of px4",
+            "is not a program that can be run; expected the binary of px4",
         ),
     ):
         with pytest.raises(ValueError) as error:

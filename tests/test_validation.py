@@ -76,7 +76,7 @@ def own_flight():
     return flown(samara.vehicle("crazyflie"))
 
 
-def test_a_model_foretells_its_own_flight(own_flight):
+def test_a_model_predicts_its_own_flight(own_flight):
     """Half a second from every state of it to 1e-9, rotor speeds found from the commands alone after three seconds."""
     body, commands, speeds, simulator = own_flight
     usable = np.arange(body.shape[1]) > 300
@@ -89,7 +89,7 @@ def test_a_model_foretells_its_own_flight(own_flight):
         assert own.max() < 1e-9, name
 
 
-def test_with_the_attitude_given_it_foretells_the_rest_of_its_own_flight(own_flight):
+def test_with_the_attitude_given_it_predicts_the_rest_of_its_own_flight(own_flight):
     body, commands, speeds, simulator = own_flight
     windows = Windows(np.arange(300, 1100, 50), 50, PERIOD)
     said = predicted(body, speeds, commands, windows, simulator, attitude_given=True)

@@ -284,7 +284,7 @@ def nearer(
     gap, closing = own.distance - clearance, -dot(v_W, own.normal_W)
     apart, approaching = gap > 0.0, closing > _PARALLEL * speed
     missed = logical_or(missed, logical_and(apart, closing <= _PARALLEL * speed))
-    met = where(gap <= 0.0, 0.0, gap)  # a gap that is no number stays none
+    met = where(gap <= 0.0, 0.0, gap)  # a gap that is not a number stays none
     step = where(logical_and(apart, approaching), gap / where(approaching, closing, 1.0), met)
     return where(missed, time, time + step), missed
 

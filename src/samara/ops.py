@@ -52,7 +52,7 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
 def _library(kind: Any) -> str:
     name = _LIBRARIES.get(kind.__module__) or _LIBRARIES.get(kind.__module__.partition(".")[0])
     if name is None:
-        raise TypeError(f"{kind} is no scalar Samara knows; expected float, NumPy, JAX, CasADi or SymPy")
+        raise TypeError(f"{kind} is not a scalar that Samara knows; expected float, NumPy, JAX, CasADi or SymPy")
     return name
 
 

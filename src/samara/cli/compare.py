@@ -14,10 +14,10 @@ def compare(
         str,
         typer.Option(
             "--controllers",
-            help="Names, or functions of your own as file.py:function, with commas between them; all unless told.",
+            help="Names, or functions of your own as file.py:function, separated by commas; all by default.",
         ),
     ] = "",
-    wind: Annotated[str, typer.Option("--wind", help="Wind speeds [m/s] with commas between them.")] = "0",
+    wind: Annotated[str, typer.Option("--wind", help="Wind speeds [m/s] separated by commas.")] = "0",
     vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "iris",
     speed: Annotated[float, typer.Option("--speed", help="Peak speed along the trajectory [m/s].")] = 2.0,
     out: Annotated[Path, typer.Option("--out", help="The folder for the table and the picture.")] = Path("out/compare"),
@@ -37,7 +37,7 @@ def compare(
     try:
         winds = [float(word) for word in wind.split(",")]
     except ValueError:
-        raise ValueError(f"--wind {wind!r}: expected numbers with commas between them, such as 0,4,8") from None
+        raise ValueError(f"--wind {wind!r}: expected numbers separated by commas, such as 0,4,8") from None
     craft, screen = load(vehicle), console()
     with Progress(console=screen) as bar:
         task = bar.add_task("flying", total=len(flown) * len(winds))

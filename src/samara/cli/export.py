@@ -38,7 +38,7 @@ def export_drone_physics(
 def export_csv(
     run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording unless told.")
+        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording by default.")
     ] = None,
 ) -> None:
     """Write a recording as CSV files, one for each stream: names with units, numbers that read back exactly."""
@@ -53,7 +53,7 @@ def export_csv(
 def export_parquet(
     run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording unless told.")
+        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording by default.")
     ] = None,
 ) -> None:
     """Write a recording as Parquet files, one for each stream, units with the columns."""
@@ -67,7 +67,7 @@ def export_parquet(
 @app.command("foxglove-layout")
 def export_foxglove_layout(
     run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording unless told.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")] = None,
 ) -> None:
     """Write a layout for Foxglove: the drones in space, plots of position, attitude and motors by the run's topics."""
     from samara.sim.recording import read_recording
@@ -79,7 +79,7 @@ def export_foxglove_layout(
 @app.command("rerun")
 def export_rerun(
     run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording unless told.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")] = None,
 ) -> None:
     """Write a recording for Rerun: moving drones, paths, every number over time."""
     from samara.sim.run import load_run

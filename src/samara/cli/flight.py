@@ -44,7 +44,7 @@ def fly(
     realtime: Annotated[bool, typer.Option("--realtime", help="No faster than the clock.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="The folder for recording, picture and report; out/<scenario> unless told."),
+        typer.Option("--out", help="The folder for recording, picture and report; out/<scenario> by default."),
     ] = None,
     autopilot: Annotated[
         str | None, typer.Option("--autopilot", help="Let a real autopilot fly: px4, ardupilot or betaflight.")

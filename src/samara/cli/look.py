@@ -21,11 +21,11 @@ def plot(
         typer.Option(
             "--what",
             help="position, velocity, attitude, rates, motors, wind, battery, estimate, spectra, path, top; "
-            "with commas between them. All there is unless told.",
+            "separated by commas. All there is by default.",
         ),
     ] = "",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording unless told.")
+        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording by default.")
     ] = None,
 ) -> None:
     """Draw a recording, one PNG for each subject."""
@@ -40,7 +40,7 @@ def plot(
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Recordings: one is told in full, several are compared.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The page; beside one recording, or report.html, unless told.")
+        Path | None, typer.Option("--out", "-o", help="The page; beside one recording, or report.html, by default.")
     ] = None,
 ) -> None:
     """Write a page about a recording, or about several side by side: one HTML file, pictures inside."""
@@ -72,9 +72,9 @@ def render(
         str | None,
         typer.Option("--camera", help="chase, fixed, top or onboard; chase, for a picture or many drones fixed."),
     ] = None,
-    drone: Annotated[str, typer.Option("--drone", help="Whom to follow; the first unless told.")] = "",
+    drone: Annotated[str, typer.Option("--drone", help="Whom to follow; the first by default.")] = "",
     start: Annotated[float, typer.Option("--start", help="From this second of the flight.")] = 0.0,
-    stop: Annotated[float | None, typer.Option("--stop", help="To this second; to the end unless told.")] = None,
+    stop: Annotated[float | None, typer.Option("--stop", help="To this second; to the end by default.")] = None,
 ) -> None:
     """Film a recording without a display: lines, discs and numbers."""
     import math

@@ -24,7 +24,7 @@ def plan(
     tilt: Annotated[float, typer.Option("--tilt", help="How far it may lean [deg].")] = 60.0,
     rate: Annotated[float, typer.Option("--rate", help="How fast it may turn [deg/s].")] = 573.0,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a picture.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; beside the file unless told.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; beside the file by default.")] = None,
 ) -> None:
     """Find the fastest way through waypoints within a vehicle's limits; or, where the file has times, check those."""
     from samara import vehicle as load

@@ -19,7 +19,7 @@ def rotor(
     rpm: Annotated[float, typer.Option("--rpm", help="Rotor speed [revolutions per minute].")] = 5000.0,
     data: Annotated[Path | None, typer.Option("--data", help="A folder with the UIUC tables.")] = None,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a picture.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; out/NAME.png unless told.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; out/NAME.png by default.")] = None,
 ) -> None:
     """Print thrust, power and efficiency of a propeller by blade element momentum theory, beside what was measured."""
     from samara.rotor.blade import BladeError, blade, read_uiuc

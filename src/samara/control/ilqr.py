@@ -227,9 +227,9 @@ class ILQR:
         """The best inputs from a state to a target: a point (x, y, z), a `Trajectory` from `time` on, or a `Reference`
 
         `state` is a `State`, or its 13 numbers p, v, q, ω with the `layout` of q: "xyzw" is document 001's order, "wxyz" that
-        of `Quat`; `result.states` are in it too ("wxyz" unless told). A `Reference` of arrays has what is asked at the N + 1
+        of `Quat`; `result.states` are in it too ("wxyz" by default). A `Reference` of arrays has what is asked at the N + 1
         instants `look_ahead` from now. A warm start is an earlier result, or inputs (N, m), `shift` seconds old. `before` is
-        the input just given, hover unless told. `iterations=1` is a real-time iteration. `push_W` is a steady acceleration from
+        the input just given, hover by default. `iterations=1` is a real-time iteration. `push_W` is a steady acceleration from
         outside [m/s²], as a wind gives. A state or target that is not finite, or has no finite cost, is answered with hover
         and a warning.
         """
@@ -495,7 +495,7 @@ class ILQR:
         return command, Memory(result.controls, now, command, time, watched, result.states[:, :3])
 
     def _watch(self, state: State, kept: Memory) -> Observed | None:
-        """What the last period says of a push from outside; nothing at the first call, or where the state is no number"""
+        """What the last period says of a push from outside; nothing at the first call, or where the state is not a number"""
         if not self._share:
             return None
         machine, pack = self._observer

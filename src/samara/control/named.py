@@ -77,7 +77,7 @@ CONTROLLERS: dict[str, Callable[..., Any]] = {
 }
 """Each is called with a vehicle, `healthy`, `period` and numbers of `KNOBS`; it gives a controller with `initial_memory`."""
 
-USUAL_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz unless told otherwise
+USUAL_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz by default
 
 
 def as_tuned(controller: Any) -> Any:

@@ -110,7 +110,7 @@ def noisy_estimator(noise: Noise = DOCUMENT_003) -> Estimator:
 
 @cache
 def delayed_estimator(delay: float, period: float, of: Estimator = TRUTH) -> Estimator:
-    """What another estimator (the truth unless told) said `delay` seconds ago; a multiple of the period of its updates [s]
+    """What another estimator (the truth by default) said `delay` seconds ago; a multiple of the period of its updates [s]
 
     Until so much time has passed, its estimate is the first one.
     """

@@ -154,5 +154,5 @@ def require_binary(path: str | Path, what: str) -> Path:
     """The path of a program that is there and may be run"""
     own = Path(path).expanduser().resolve()
     if not own.is_file() or not os.access(own, os.X_OK):
-        raise ValueError(f"{path}: is no program that can be run; expected the binary of {what}")
+        raise ValueError(f"{path}: is not a program that can be run; expected the binary of {what}")
     return own

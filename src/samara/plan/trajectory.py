@@ -260,7 +260,7 @@ def figure8(
     acceleration: float = 2.0,
     yaw: Yaw = 0.0,
 ) -> Trajectory:
-    """p = c + (a sin φ, b sin 2φ, 0): Gerono's lemniscate (b = a/2 unless told), from its crossing; never above `speed`
+    """p = c + (a sin φ, b sin 2φ, 0): Gerono's lemniscate (b = a/2 by default), from its crossing; never above `speed`
 
     `reach` a is its half length along x, `width` b its half width along y.
     """

@@ -249,7 +249,7 @@ class RigidBodyQuadrotor:
     def angular_momentum(self, x: Any, frame: str | None = None) -> Array:
         """L_W = R I ω, constant without torque; in the body L_B = I ω, of which only the length is  [N·m·s]
 
-        Of a whole state in the frame "world" (unless told) or "body"; of ω alone, three numbers, in the body.
+        Of a whole state in the frame "world" (by default) or "body"; of ω alone, three numbers, in the body.
         """
         if frame not in (None, "world", "body"):
             raise ValueError(f"frame = {frame!r}: expected 'world' or 'body'")

@@ -74,7 +74,7 @@ class Sensor:
 
 
 def reading_sensor(kind: str, reading: Any, units: tuple[str, ...], measure: Measure, **more: Any) -> Sensor:
-    """A traced sensor whose fields are those of its reading, and whose name is its kind unless told"""
+    """A traced sensor whose fields are those of its reading, and whose name is its kind by default"""
     name, traced = more.pop("name", "") or kind, more.pop("traced", True)
     fields = tuple(leaf_names(reading))
     return Sensor(name, fields, units, measure, traced=traced, kind=kind, reading=reading, **more)

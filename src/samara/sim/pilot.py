@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 REFERENCE = Reference(ZERO)
 BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
-LARGEST = 1e12  # in size; beyond it a command is no number
+LARGEST = 1e12  # in size; beyond it a command is not a number
 
 
 def command_limits(vehicle: Vehicle) -> tuple[float, float] | None:
@@ -50,7 +50,7 @@ def command_range(vehicle: Vehicle) -> tuple[float, float] | None:
 def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> Code:
     """A traceable controller(state, reference, vehicle, memory) → command, memory, followed by a look at what it gives
 
-    What is no number becomes 0 and is counted; a command out of range goes to its end.
+    What is not a number becomes 0 and is counted; a command out of range goes to its end.
     """
     limits, command = command_limits(vehicle), empty_command(vehicle)
 

@@ -251,7 +251,7 @@ class Run:
         return blocks, [line for line in self.logs if low <= line.time_us < high]
 
     def plot(self, what: str | Path | None = None, path: str | Path | None = None) -> Any:
-        """The page of first sight, or one subject such as "attitude"; a file (.png, .svg, .pdf) when given a path
+        """The page to look at first, or one subject such as "attitude"; a file (.png, .svg, .pdf) when given a path
 
         `plot("run.png")` is the page as a file. Without a path the answer is a Matplotlib figure.
         """

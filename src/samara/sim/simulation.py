@@ -516,7 +516,7 @@ class Simulation:
         if count == group.seen_insane:
             return
         name = self.scenario.drones[group.drones[int(np.argmax(group.pilot.insane))]].name
-        sentence = f"{name}: the controller gave a command that is no number by {self.time_us / MICROSECONDS:.6f} s"
+        sentence = f"{name}: the controller gave a command that is not a number by {self.time_us / MICROSECONDS:.6f} s"
         if self.scenario.strict:
             raise FloatingPointError(f"{sentence}; expected finite numbers")
         if not group.seen_insane:

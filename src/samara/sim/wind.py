@@ -136,7 +136,7 @@ class Step:
         return ()
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
-        """w(t) = before for t < at, after for t ≥ at; a time that is no number gives no wind that is one"""
+        """w(t) = before for t < at, after for t ≥ at; a time that is not a number gives no wind that is one"""
         early, late = time < self.at, time >= self.at
         pairs = zip(self.before_W, self.after_W, strict=True)
         return Vec3(*(where(early, before, where(late, after, time)) for before, after in pairs)), memory

@@ -146,7 +146,7 @@ class Replay:
         if self.linear:
             return Vec3(*(_plain(numbers.interp(time, times, wind[:, i])) for i in range(3))), memory
         at = numbers.clip(numbers.searchsorted(times, time, side="right") - 1, 0, len(self.times) - 1)
-        unknown = time * 0.0  # a time that is no number gives no wind that is one
+        unknown = time * 0.0  # a time that is not a number gives no wind that is one
         return Vec3(*(_plain(wind[at, i] + unknown) for i in range(3))), memory
 
 

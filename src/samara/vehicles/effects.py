@@ -213,7 +213,7 @@ def _check_fit(vehicle: Vehicle) -> str | None:
 
 
 def _ground_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """b is the distance between opposite rotors unless told"""
+    """b is the distance between opposite rotors by default"""
     apart = opposite_rotors(vehicle)
     return {**({"body_distance": apart} if apart > 0.0 else {}), **given}
 
@@ -222,7 +222,7 @@ def _ground_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _wash_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An arm of width R/6 under half of every disc, R/4 below it, with a plate's C_D = 1.17, unless told"""
+    """An arm of width R/6 under half of every disc, R/4 below it, with a plate's C_D = 1.17, by default"""
     radii = [rotor.radius for rotor in vehicle.rotors]
     usual = (
         {"drag_area": 1.17 * sum(r * r for r in radii) / 6.0, "distance": sum(radii) / len(radii) / 4.0}

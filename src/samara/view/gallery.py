@@ -77,7 +77,7 @@ def validation(folder: Path) -> None:
 
 
 def flight(folder: Path) -> None:
-    """flight.png: the page of first sight of `samara fly`"""
+    """flight.png: the page to look at first of `samara fly`"""
     from samara.sim.fly import fly
     from samara.view.run import draw_run
 

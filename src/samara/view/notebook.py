@@ -218,7 +218,7 @@ def _trajectory_figure(trajectory: Trajectory) -> Any:
 
 
 def run_html(run: Run) -> str:
-    """The picture of first sight and the summary, a column for each drone"""
+    """The picture to look at first and the summary, a column for each drone"""
     from samara.view.run import draw_run
 
     shown = run.tracks[:6]

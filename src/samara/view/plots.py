@@ -100,7 +100,7 @@ def draw(run: Run, what: str, path: str | Path | None = None) -> Any:
 
 
 def draw_all(run: Run, folder: str | Path, what: Sequence[str] = ()) -> list[Path]:
-    """One PNG for each subject, all that there is something of unless told; their paths"""
+    """One PNG for each subject, all that there is something of by default; their paths"""
     wanted = [require_subject(own) for own in what] or available(flights_of(run))
     return [draw(run, own, Path(folder) / f"{own}.png") for own in wanted]
 

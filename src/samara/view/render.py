@@ -40,7 +40,7 @@ EDGE = 24  # corners of a propeller's disc
 STROBES, STROBED = 14, 3  # times at which a drone is drawn in a picture, and how many drones are drawn so
 MOST_PIXELS = 4096
 PALETTE = 64  # colours of a GIF
-GIF_FPS, GIF_SIZE, GIF_FRAMES = 10.0, (480, 360), 200  # unless told: under 5 MB, at about 20 kB a frame
+GIF_FPS, GIF_SIZE, GIF_FRAMES = 10.0, (480, 360), 200  # by default: under 5 MB, at about 20 kB a frame
 FILLED = 0.42  # of the picture's size, from its middle, that a whole flight takes
 SMALLEST_SEEN = 0.02  # of the picture's height: drones that would look smaller are drawn larger than life
 SIMPLE = 22.0  # [px]: smaller drones are drawn without regard to which part is nearer
@@ -63,7 +63,7 @@ class Film(NamedTuple):
 
 
 def usual_film(run: Run, path: str | Path, **told: Any) -> Film:
-    """What is filmed unless told otherwise: of a GIF a few hundred small frames, so that no flight makes more than 5 MB of it
+    """What is filmed by default: of a GIF a few hundred small frames, so that no flight makes more than 5 MB of it
 
     A long flight is shown faster than the clock rather than in part.
     """

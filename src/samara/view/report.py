@@ -56,7 +56,7 @@ def write_report(
 ) -> Path:
     """One run is told in full, several are compared; `judged` are its expectations, else those in the recording
 
-    `picture_file` is the picture of first sight where it has been drawn already.
+    `picture_file` is the picture to look at first where it has been drawn already.
     """
     if not flown:
         raise ValueError("a report needs a run; expected at least one")

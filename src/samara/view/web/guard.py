@@ -41,7 +41,7 @@ def objection(hosts: Sequence[str], origins: Sequence[str]) -> str:
 def _name(address: str) -> str | None:
     try:
         parts = urlsplit(address)
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises where it is not a number
     except ValueError:
         return None
     return parts.hostname if not (parts.username or parts.path or parts.query or parts.fragment) else None

@@ -492,7 +492,7 @@ def _within(value: Any, low: float, high: float) -> float:
     """What a slider may say, whatever a browser sent"""
     number = float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return min(max(number, low), high)
 
 
