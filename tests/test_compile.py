@@ -321,6 +321,56 @@ def test_a_buffer_that_does_not_fit_is_refused():
         sim.step_into(np.tile(x[:, None], (1, 8)), tuple(np.full(4, u) for u in command), 1e-3)
 
 
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_memory_that_may_not_be_written_is_not_written(backend, tmp_path):
+    """A file mapped to be read, a `bytes`, an array made read-only after its first step: each is as it was, and it is said."""
+    sim = samara.compile(BENCH, backend=backend)
+    state, command = samara.hover(BENCH)
+    x = state.to_numpy() + 0.1
+    np.save(tmp_path / "x.npy", x)
+    kept = x.tobytes()
+    mapped, frozen, later = np.load(tmp_path / "x.npy", mmap_mode="r"), np.frombuffer(kept), x.copy()
+    sim.step_into(later, command, 1e-3)
+    after = later.tobytes()
+    later.flags.writeable = False
+    for shaped in (lambda own: own, lambda own: own.reshape(-1, 1)):
+        for own, before in ((mapped, kept), (frozen, kept), (later, after)):
+            with pytest.raises(ValueError, match="not writable; expected .* writable"):
+                sim.step_into(shaped(own), command, 1e-3)
+            assert own.tobytes() == before
+    assert kept == x.tobytes()
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_numbers_of_another_byte_order_or_place_are_refused(backend):
+    """The same letter "d" in the other byte order, or eight bytes that begin anywhere, are not this machine's numbers."""
+    sim = samara.compile(BENCH, backend=backend)
+    state, command = samara.hover(BENCH)
+    x = state.to_numpy()
+    shifted = np.empty(x.nbytes + 1, np.uint8)[1:].view(float)
+    for wrong in (x.astype(x.dtype.newbyteorder()), shifted, x.reshape(1, 1, -1), list(x), memoryview(x)):
+        with pytest.raises(ValueError, match="^buffer .*expected"):
+            sim.step_into(wrong, command, 1e-3)
+    turned = x.copy()
+    sim.step_into(turned, command, 1e-3)
+    with pytest.raises(ValueError, match="byte order"):
+        sim.step_into(turned.view(turned.dtype.newbyteorder()), command, 1e-3)
+
+
+@pytest.mark.parametrize("steps", [-1, 2**64, 10**400, 1.5, True, "3", None])
+def test_a_number_of_steps_is_a_whole_one(steps):
+    sim = samara.compile(BENCH, backend="llvm")
+    state, command = samara.hover(BENCH)
+    for call in (
+        lambda: sim.step(state, command, 1e-3, steps=steps),
+        lambda: sim.step_into(state.to_numpy(), command, 1e-3, steps=steps),
+        lambda: sim.rollout(state, np.tile(command, (4, 1)), record_every=steps),
+    ):
+        with pytest.raises(ValueError, match=r"^(steps|record_every) is .*; expected a whole number"):
+            call()
+    assert sim.step(state, command, 1e-3, steps=np.int32(0)) == state
+
+
 def test_the_code_uses_the_widest_registers():
     """On a CPU with AVX-512 or AVX2 the batch kernel works in zmm or ymm registers, and calls nothing."""
     from samara.backends.llvm_kernel import Shape, scan_kernel, vector_width

@@ -55,9 +55,9 @@ def compile_scan_llvm(
         same = np.array([value for value, one in zip(held, uniform, strict=True) if one], dtype=dtype)
         own = np.array([value for value, one in zip(held, uniform, strict=True) if not one], dtype=dtype)
         inputs_uniform = inputs is None or np.ndim(inputs) == 2
-        if carry.dtype != dtype or not carry.flags.c_contiguous or carry.shape[0] != sizes[0]:
+        if carry.dtype != dtype or not carry.flags.carray or carry.shape[0] != sizes[0]:
             raise ValueError(
-                f"carry has shape {carry.shape}, dtype {carry.dtype}; expected ({sizes[0]}, N), {dtype}, by rows"
+                f"carry has shape {carry.shape}, dtype {carry.dtype.str}; expected ({sizes[0]}, N), {dtype}, by rows, writable"
             )
         if (own.size and own.shape[1] != n) or not (inputs_uniform or np.shape(inputs)[2] == n):
             raise ValueError(
@@ -115,7 +115,6 @@ class Alone(NamedTuple):
     pack_held: Callable[..., bytes]
     view: Any
     advance: Callable[[Any, bytes, int], None]
-    letter: str
     components: int
     kernel: Kernel
 
@@ -138,7 +137,7 @@ def compile_alone_llvm(
         else:
             at_length(carry_view, held_bytes, steps)
 
-    return Alone(state.pack, state.unpack, numbers.pack, view, advance, letter, carry, kernel)
+    return Alone(state.pack, state.unpack, numbers.pack, view, advance, carry, kernel)
 
 
 def _in_threads(tasks: list[Callable[[], None]]) -> None:

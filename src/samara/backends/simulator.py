@@ -1,6 +1,7 @@
 """`samara.compile`: a vehicle, an integrator and perhaps a controller as one fast function on a backend of one's choice."""
 
 import math
+import operator
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -149,6 +150,7 @@ class Simulator:
         vehicle: Vehicle | None = None,
     ) -> State:
         """x(t + steps·dt), command and environment held; one drone or N"""
+        steps = _count("steps", steps, 0)
         leaves, held = self._pack(state), self._held(command, dt, environment, vehicle)
         if {*map(type, leaves), *map(type, held)} <= _PLAIN:
             return self._unpack(self._step_alone(leaves, held, steps, environment))
@@ -193,16 +195,21 @@ class Simulator:
         environment: Environment | None = None,
         vehicle: Vehicle | None = None,
     ) -> None:
-        """The same on a flat array of shape (components,) or (components, N), in place, without packing or checks"""
+        """The same on a flat array of shape (components,) or (components, N), in place, without packing; what is written is
+        not checked, where it is written to is: the machine code gets a bare address"""
+        steps = _count("steps", steps, 0)
+        if (
+            not isinstance(buffer, np.ndarray)
+            or buffer.dtype != self._dtype
+            or not 1 <= buffer.ndim <= 2
+            or not buffer.flags.carray  # by rows, aligned, and to be written to: each can change between two calls
+        ):
+            raise self._wrong_buffer(buffer)
         if buffer.ndim == 1 and self.backend == "llvm":
             alone = self._alone(_shape(environment))
             known, view = self._compiled.get("last buffer", _NO_BUFFER)
             if known is not buffer:  # making a view takes as long as the step: the last one is kept
-                if (
-                    buffer.dtype.char != alone.letter
-                    or len(buffer) != alone.components
-                    or not buffer.flags.c_contiguous
-                ):
+                if len(buffer) != alone.components:
                     raise self._wrong_buffer(buffer)
                 view = alone.view.from_buffer(buffer)
                 self._compiled["last buffer"] = (buffer, view)
@@ -213,7 +220,7 @@ class Simulator:
             alone.advance(view, held, steps)
             return
         rows = buffer if buffer.ndim == 2 else buffer.reshape(-1, 1)
-        if buffer.dtype != self.dtype or len(rows) != len(self._names) or not buffer.flags.c_contiguous:
+        if len(rows) != len(self._names):
             raise self._wrong_buffer(buffer)
         run = self._stepper(_shape(environment))
         after, _ = run(rows, self._held(command, dt, environment, vehicle), None, steps)
@@ -245,8 +252,7 @@ class Simulator:
         if not np.isfinite(inputs).all():
             k, i = (int(x) for x in np.argwhere(~np.isfinite(inputs))[0][:2])
             raise ValueError(f"{what}[{k}, {i}] is {inputs[k, i]}; expected finite numbers")
-        if record_every < 1:
-            raise ValueError(f"record_every = {record_every}: expected a positive number")
+        record_every = _count("record_every", record_every, 1)
         carry_tree = (state, self.initial_memory if memory is None else memory) if self.controller else state
         leaves = flatten(carry_tree)
         held = [dt, *self._held_after_dt(environment, vehicle)]
@@ -295,6 +301,10 @@ class Simulator:
     @cached_property
     def _command(self) -> Command:
         return tuple(0.0 for _ in range(len(self.vehicle.rotors) or 4))
+
+    @cached_property
+    def _dtype(self) -> Any:
+        return np.dtype(self.dtype)
 
     @cached_property
     def _template(self) -> State:
@@ -413,9 +423,12 @@ class Simulator:
 
     def _wrong_buffer(self, buffer: Any) -> ValueError:
         shape = f"({len(self._names)},) or ({len(self._names)}, N)"
-        return ValueError(
-            f"buffer has shape {buffer.shape} and dtype {buffer.dtype}; expected {shape}, {self.dtype}, contiguous by rows"
-        )
+        expected = f"expected {shape}, {self.dtype} in this machine's byte order, contiguous by rows, aligned, writable"
+        if not isinstance(buffer, np.ndarray):
+            return ValueError(f"buffer is of type {type(buffer).__name__}; expected a NumPy array: {expected[9:]}")
+        lacks = [what for what in ("contiguous", "aligned", "writeable") if not getattr(buffer.flags, what)]
+        found = "".join(f", not {what.replace('eable', 'able')}" for what in lacks)
+        return ValueError(f"buffer has shape {buffer.shape} and dtype {buffer.dtype.str}{found}; {expected}")
 
     def _check_held(self, held: list[Any], n: int, environment: Environment | None) -> None:
         for k, value in enumerate(held):
@@ -440,6 +453,19 @@ class Simulator:
 _REFERENCE = Reference(ZERO)
 _PLAIN = {float, int}
 _NO_BUFFER = (None, None)
+_MOST_STEPS = 2**31 - 1  # of one call, which nothing can interrupt
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    """A number of steps: a whole one, and none that would never end"""
+    if type(value) is not int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ValueError(f"{name} is {value!r:.60}; expected a whole number")
+        value = operator.index(value)
+    if not least <= value <= _MOST_STEPS:
+        shown = value if abs(value) < 10**30 else "a number of many digits"
+        raise ValueError(f"{name} is {shown}; expected a whole number from {least} to {_MOST_STEPS}")
+    return value
 
 
 def _shape(environment: Environment | None) -> _Shape | None:
