@@ -335,7 +335,7 @@ def test_memory_that_may_not_be_written_is_not_written(backend, tmp_path):
     later.flags.writeable = False
     for shaped in (lambda own: own, lambda own: own.reshape(-1, 1)):
         for own, before in ((mapped, kept), (frozen, kept), (later, after)):
-            with pytest.raises(ValueError, match="not writable; expected .* writable"):
+            with pytest.raises(ValueError, match=r"not writable; expected .* writable"):
                 sim.step_into(shaped(own), command, 1e-3)
             assert own.tobytes() == before
     assert kept == x.tobytes()
@@ -349,7 +349,7 @@ def test_numbers_of_another_byte_order_or_place_are_refused(backend):
     x = state.to_numpy()
     shifted = np.empty(x.nbytes + 1, np.uint8)[1:].view(float)
     for wrong in (x.astype(x.dtype.newbyteorder()), shifted, x.reshape(1, 1, -1), list(x), memoryview(x)):
-        with pytest.raises(ValueError, match="^buffer .*expected"):
+        with pytest.raises(ValueError, match=r"^buffer .*expected"):
             sim.step_into(wrong, command, 1e-3)
     turned = x.copy()
     sim.step_into(turned, command, 1e-3)

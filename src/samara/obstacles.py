@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from samara.algebra import Vec3, dot, norm
+from samara.named_files import read_bytes
 from samara.ops import absolute, logical_and, logical_or, minimum, piecewise_linear, safe_norm, where
 from samara.packed import arrays_inside
 from samara.physics.contact import Ground
@@ -93,7 +94,7 @@ class HeightMap:
 
     @staticmethod
     def from_file(
-        path: str | Path, spacing: float | None = None, origin: Sequence[float] = (0.0, 0.0), data: bytes = b""
+        path: str | Path, spacing: float | None = None, origin: Sequence[float] = (0.0, 0.0), data: bytes | None = None
     ) -> "HeightMap":
         """From an `.npz` with arrays x, y and z (nx, ny), or with a spacing from an `.npy` or `.csv` of heights  [m]
 
@@ -107,11 +108,12 @@ class HeightMap:
         if ending == ".npz" and spacing is not None:
             raise ValueError(f"{path}: has its own x and y; expected no spacing with it")
         try:
-            source = io.BytesIO(data or Path(path).read_bytes())
+            held = read_bytes(Path(path)) if data is None else data
             if ending != ".npz":
+                source = io.BytesIO(held)
                 rows = np.load(source) if ending == ".npy" else np.loadtxt(source, delimiter=",", ndmin=2)
                 return HeightMap.from_grid(rows, float(spacing or 0.0), origin)
-            x, y, z = arrays_inside(source.getvalue(), str(path), "xyz")
+            x, y, z = arrays_inside(held, str(path), "xyz")
         except (OSError, EOFError, MemoryError) as error:
             raise ValueError(f"{path}: cannot be read ({error}); expected a height map") from None
         except ValueError as error:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from itertools import pairwise
 from typing import Protocol
 
@@ -98,6 +99,10 @@ class Autopilot:
         if self.rate and not low <= self.rate <= high:
             raise ValueError(f"autopilot.rate is {self.rate:g} Hz; expected {low:g} to {high:g} for {self.kind}")
 
+        for name, _ in self.parameters:  # they become lines of scripts and files
+            if not (name.isascii() and name.replace("_", "").isalnum()):
+                raise ValueError(f"autopilot.parameters has {name!r:.60}; expected names of letters, digits and _")
+
     @property
     def sensor_rate(self) -> float:
         """How often it gets sensors  [Hz]"""
@@ -107,6 +112,14 @@ class Autopilot:
 USUAL_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0}
 RATES = {"px4": (50.0, 4000.0), "ardupilot": (720.0, 4000.0), "betaflight": (200.0, 4000.0)}
 """ArduPilot refuses to arm below 720 Hz."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine reach a host of this name"""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

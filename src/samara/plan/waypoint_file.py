@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.algebra import Vec3
+from samara.named_files import read_bytes
 
 COLUMNS = ("x", "y", "z", "yaw", "time")
 
@@ -24,12 +25,15 @@ class WaypointFile(NamedTuple):
 
 def read_waypoints(path: str | Path) -> WaypointFile:
     """The waypoints of a file; what is wrong with it is said with the number of its line"""
-    text = Path(path).read_text(encoding="utf-8-sig")
-    lines = [
-        (number, [cell.strip() for cell in row])
-        for number, row in enumerate(csv.reader(text.splitlines()), start=1)
-        if row and any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
-    ]
+    try:
+        text = read_bytes(Path(path)).decode("utf-8-sig")
+        lines = [
+            (number, [cell.strip() for cell in row])
+            for number, row in enumerate(csv.reader(text.splitlines()), start=1)
+            if row and any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
+        ]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: cannot be read ({error}); expected lines of x,y,z[,yaw][,time]") from None
     if not lines:
         raise ValueError(f"{path}: has no waypoints; expected lines of x,y,z[,yaw][,time]")
     names = [cell.lower() for cell in lines[0][1]]

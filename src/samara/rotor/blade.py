@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.named_files import read_text
 from samara.packed import text_inside
 
 INCH = 0.0254
@@ -120,7 +121,7 @@ def blade(name_or_path: str | Path) -> tuple[Blade, Measurement | None]:
     path = Path(name_or_path)
     if path.suffix == ".toml":
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path)
         except (OSError, UnicodeDecodeError) as error:
             raise BladeError(f"{path}: cannot be read ({error}); expected a blade file") from None
         return parse_blade(text, path.name)
@@ -134,7 +135,7 @@ def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
     """A blade from the text of a file; `origin` is what errors call it."""
     try:
         entries = tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BladeError(f"{origin}: is not TOML ({error})") from None
     known = {"name", "family", "source", "blades", "radius", "stations", "chord", "twist", "measured"}
     for key in entries:

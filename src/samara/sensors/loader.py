@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.algebra import IDENTITY, ZERO, Quat, Vec3
+from samara.named_files import read_text
 from samara.quantity import Quantity, expected
 from samara.sensors.barometer import BarometerPart, barometer
 from samara.sensors.battery_monitor import BatteryMonitorPart, battery_monitor
@@ -91,18 +92,25 @@ def part_names() -> list[str]:
 
 def part(name_or_path: str | Path, **overrides: Any) -> Part:
     """A part by its shipped name or from a file, with other numbers where given: `part("bmp388", noise=0.0)`"""
+    return altered(_loaded(name_or_path), **overrides)
+
+
+def altered(own: Part, **overrides: Any) -> Part:
+    """The part with other numbers where given"""
+    return own._replace(numbers=_replaced(own.numbers, overrides, own.name)) if overrides else own
+
+
+def _loaded(name_or_path: str | Path) -> Part:
     path = Path(name_or_path)
     if path.suffix == ".toml":
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path)
         except (OSError, UnicodeDecodeError) as error:
             raise PartError(f"{path}: cannot be read ({error}); expected a part file") from None
-        loaded = parse_part(text, path.name)
-    elif str(name_or_path) in part_names():
-        loaded = _shipped(str(name_or_path))
-    else:
-        raise PartError(f"no part {str(name_or_path)!r}; expected a .toml file or one of {', '.join(part_names())}")
-    return loaded._replace(numbers=_replaced(loaded.numbers, overrides, loaded.name)) if overrides else loaded
+        return parse_part(text, path.name)
+    if str(name_or_path) in part_names():
+        return _shipped(str(name_or_path))
+    raise PartError(f"no part {str(name_or_path)!r}; expected a .toml file or one of {', '.join(part_names())}")
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ key that ends in `_deg` is the angle without that ending, in degrees.
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from importlib import resources
 from inspect import Parameter, signature
@@ -21,8 +21,10 @@ from samara.estimate.complementary import Gains, complementary
 from samara.estimate.ekf import ekf
 from samara.estimate.fusion import Fusion, Start
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
-from samara.link.autopilot import CONVENTIONS, Autopilot
+from samara.link.autopilot import CONVENTIONS, Autopilot, is_loopback
 from samara.link.prepare import prepared
+from samara.link.process import VARIABLES
+from samara.named_files import path_beside, read_bytes, read_text
 from samara.obstacles import HeightMap, Solid, distance_to
 from samara.physics.atmosphere import air_density
 from samara.physics.contact import Ground
@@ -33,7 +35,7 @@ from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
 from samara.sensors import earth
 from samara.sensors.earth import HOME, Place
-from samara.sensors.loader import part, part_names
+from samara.sensors.loader import altered, parse_part, part, part_names
 from samara.sensors.sensor import SENSORS, Sensor
 from samara.sim import events, wind, world
 from samara.sim.events import Event
@@ -47,7 +49,7 @@ from samara.sim.wind_table import Field, Replay
 from samara.sim.wind_turbulence import Dryden, VonKarman
 from samara.sim.world import Placed, World
 from samara.vehicles.build import effects_by_name, switch_names, switch_on, switched
-from samara.vehicles.loader import vehicle
+from samara.vehicles.loader import parse_vehicle, vehicle
 
 SCHEMA = 1
 TRANSFER_SPEED = 1.5  # [m/s], from where one task ends to where the next begins
@@ -158,7 +160,7 @@ def _file(name_or_path: str | Path) -> tuple[str, str, Path | None]:
     path = Path(name_or_path)
     if path.suffix == ".toml":
         try:
-            return path.read_text(encoding="utf-8"), path.name, path.parent
+            return read_text(path), path.name, path.parent
         except (OSError, UnicodeDecodeError) as error:
             raise ScenarioError(f"{path}: cannot be read ({error}); expected a scenario file") from None
     if str(name_or_path) in scenario_names():
@@ -189,11 +191,11 @@ def parse_scenario(
     origin: str,
     settings: Mapping[str, Any] | None = None,
     folder: Path | None = None,
-    files: Mapping[str, bytes] | None = None,
+    inside: Mapping[str, bytes] | None = None,
 ) -> Scenario:
     """A scenario from the text of a file; `origin` is what errors call it, `folder` where its own vehicles and tables are
 
-    `files` are tables that are not in the folder, by the name they have in the text: those of a recording.
+    `inside` are the files of the recording that the text is from: then nothing else is read, and no program is named.
     """
     document = _document(text, origin)
     for key, value in (settings or {}).items():
@@ -210,8 +212,8 @@ def parse_scenario(
     with_axis = isinstance(document.get("rates"), dict) and "sensor" in document["rates"]
     rates = _rates(file)
     environment, where = _environment(file)
-    drones = _with_downwash(file, _drones(file, rates, folder, where))
-    beside = _Beside(folder, files or {})
+    beside = _Beside(folder, inside, settings or {})
+    drones = _with_downwash(file, _drones(file, rates, beside, where))
     blowing, at_hubs = _wind(file, beside, environment, drones)
     rates = _sensor_axis(file, rates, drones, with_axis)
     happening = tuple(_event(table, drones) for table in file.tables("events"))
@@ -434,21 +436,55 @@ def _environment(file: _Table) -> tuple[Environment, Place]:
 
 
 class _Beside:
-    """The files beside a scenario, and what was read of them."""
+    """The files that a scenario names, and what was read of them.
 
-    def __init__(self, folder: Path | None, files: Mapping[str, bytes]) -> None:
-        self.folder, self.files = folder, files
+    A file names those in its own folder, a recording those inside it. What came as a setting a person has typed: that may be
+    anywhere, and may be a program.
+    """
+
+    def __init__(self, folder: Path | None, inside: Mapping[str, bytes] | None, settings: Mapping[str, Any]) -> None:
+        self.folder, self.inside = folder or Path(), inside
+        self._typed = set(_texts(settings)) if inside is None else set()
         self.read: dict[str, bytes] = {}
 
-    def bytes_of(self, table: _Table, key: str) -> tuple[bytes, str]:
-        """What the file that a key names holds, and its name"""
-        name = table.text(key)
+    def trusts(self, text: Any) -> bool:
+        return isinstance(text, str) and text in self._typed
+
+    def path(self, table: _Table, key: str, name: str) -> Path:
+        """Where the file is that a key names"""
+        if self.inside is not None:
+            raise table.error(key, name, "a file inside the recording")
         try:
-            data = self.files[name] if name in self.files else ((self.folder or Path()) / name).read_bytes()
-        except OSError as error:
-            raise table.error(key, name, f"a file beside the scenario ({error.strerror})") from None
-        self.read[name] = data
-        return data, name
+            return self.folder / name if self.trusts(name) else path_beside(self.folder, name)
+        except ValueError:
+            expected = "a file beside the scenario or below it; --vehicle and --set may name any other"
+            raise table.error(key, name, expected) from None
+
+    def bytes_of(self, table: _Table, key: str, name: str) -> bytes:
+        """What the file that a key names holds"""
+        if self.inside is None or name not in self.inside:
+            try:
+                self.read[name] = read_bytes(self.path(table, key, name))
+            except (OSError, ValueError) as error:
+                if isinstance(error, ScenarioError):
+                    raise
+                why = getattr(error, "strerror", None) or error
+                raise table.error(key, name, f"a file beside the scenario ({why})") from None
+        else:
+            self.read[name] = self.inside[name]
+        return self.read[name]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in nested tables and lists"""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _texts(each)
 
 
 def _world(file: _Table, beside: _Beside, environment: Environment, drones: tuple[Drone, ...]) -> World:
@@ -510,7 +546,8 @@ def _material(table: _Table) -> Material:
 def _height_map(table: _Table, beside: _Beside) -> HeightMap:
     given: dict[str, Any] = {}
     if table.has("file"):
-        given["data"], given["file"] = beside.bytes_of(table, "file")
+        given["file"] = table.text("file")
+        given["data"] = beside.bytes_of(table, "file", given["file"])
     made: HeightMap = table.call(world.height_map, **given)
     return made
 
@@ -541,7 +578,8 @@ def _wind_source(table: _Table, beside: _Beside, environment: Environment) -> Wi
     maker: Any = WINDS[kind]
     given: dict[str, Any] = {}
     if kind in ("field", "replay"):
-        given["data"], given["name"] = beside.bytes_of(table, "file")
+        given["name"] = table.text("file")
+        given["data"] = beside.bytes_of(table, "file", given["name"])
     if "ground" in signature(maker).parameters and "ground" not in table.entries:
         given["ground"] = environment.ground.point_W.z
     if kind in ("dryden", "von_karman"):
@@ -589,10 +627,10 @@ def _with_downwash(file: _Table, drones: tuple[Drone, ...]) -> tuple[Drone, ...]
     return tuple(replace(own, vehicle=made.get(id(own.vehicle), own.vehicle)) for own in drones)
 
 
-def _drones(file: _Table, rates: Rates, folder: Path | None, where: Place) -> tuple[Drone, ...]:
+def _drones(file: _Table, rates: Rates, beside: _Beside, where: Place) -> tuple[Drone, ...]:
     drones: list[Drone] = []
     for table in file.tables("drones"):
-        drones += _copies(table, rates, folder, where, len(drones))
+        drones += _copies(table, rates, beside, where, len(drones))
     if not drones:
         raise ScenarioError(f"{file.origin}: drones is missing: expected one [[drones]] at least")
     names = [own.name for own in drones]
@@ -602,20 +640,20 @@ def _drones(file: _Table, rates: Rates, folder: Path | None, where: Place) -> tu
     return tuple(drones)
 
 
-def _copies(table: _Table, rates: Rates, folder: Path | None, where: Place, before: int) -> list[Drone]:
+def _copies(table: _Table, rates: Rates, beside: _Beside, where: Place, before: int) -> list[Drone]:
     """One drone, or `count` of them in rows of `columns`, `spacing` apart, each with its tasks moved along."""
     name = table.text("name", f"drone{before}")
     if not is_name(name):
         raise table.error("name", name, NAME)
-    own_vehicle = _vehicle(table, folder)
+    count = table.whole("count", 1, low=1, high=MOST_DRONES)
+    own_vehicle = _vehicle(table, beside, name if count == 1 else f"{name}0")
     start, yaw = table.vector("start", (0.0, 0.0, 0.0)), math.radians(table.number("yaw_deg", 0.0))
     controller = _controller(table)
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
-    sensors = _sensors(table, folder, where)
-    autopilot = _autopilot(table)
+    sensors = _sensors(table, beside, where)
+    autopilot = _autopilot(table, beside)
     estimator = _estimator(table, rates, sensors, own_vehicle)
     motor_map = _motor_map(table, len(own_vehicle.rotors))
-    count = table.whole("count", 1, low=1, high=MOST_DRONES)
     columns = table.whole("columns", count, low=1, high=MOST_DRONES)
     spacing = table.vector("spacing", (1.0, 1.0, 0.0))
     task = _tasks(table.tables("tasks"), start, yaw)
@@ -655,17 +693,21 @@ def _controller(table: _Table) -> str | Tuned:
         raise ScenarioError(f"{own.origin}: {own.path}.{error}") from None
 
 
-def _vehicle(table: _Table, folder: Path | None) -> Any:
-    name = table.text("vehicle")
-    beside = folder / name if folder is not None and name.endswith(".toml") else Path(name)
+def _vehicle(table: _Table, beside: _Beside, drone: str) -> Any:
+    name, flown = table.text("vehicle"), f"vehicle/{drone}.toml"
+    if beside.inside is not None and flown in beside.inside:  # as it flew, with the effects it had
+        table.entries.pop("effects", None)
+        return parse_vehicle(beside.inside[flown].decode("utf-8", "replace"), f"{drone}.toml")
     try:
-        own = vehicle(beside if name.endswith(".toml") else name)
+        own = vehicle(beside.path(table, "vehicle", name) if name.endswith(".toml") else name)
+    except ScenarioError:
+        raise
     except ValueError as error:
         raise ScenarioError(f"{table.origin}: {table.name('vehicle')} = {name!r}: {error}") from None
-    return _with_effects(table, own, folder) if table.has("effects") else own
+    return _with_effects(table, own, beside) if table.has("effects") else own
 
 
-def _with_effects(table: _Table, own: Vehicle, folder: Path | None) -> Vehicle:
+def _with_effects(table: _Table, own: Vehicle, beside: _Beside) -> Vehicle:
     """The vehicle with effects by their names, or by a table of them: true, false, or numbers in SI units"""
     wanted = table.take("effects")
     if isinstance(wanted, list) and all(isinstance(name, str) for name in wanted):
@@ -673,22 +715,40 @@ def _with_effects(table: _Table, own: Vehicle, folder: Path | None) -> Vehicle:
     if not isinstance(wanted, dict):
         raise table.error("effects", wanted, f"a list of names among {', '.join(switch_names())}, or a table of them")
     for numbers in wanted.values():
-        if isinstance(numbers, dict) and folder is not None and str(numbers.get("blade", "")).endswith(".toml"):
-            numbers["blade"] = str(folder / numbers["blade"])
+        if isinstance(numbers, dict) and str(numbers.get("blade", "")).endswith(".toml"):
+            numbers["blade"] = str(beside.path(table, "effects", str(numbers["blade"])))
     try:
         return switched(own, wanted)
     except ValueError as error:
         raise ScenarioError(f"{table.origin}: {table.name('effects')}: {error}") from None
 
 
-def _autopilot(table: _Table) -> Autopilot | None:
-    """The autopilot that flies it: its kind, or a table of kind, binary, rate, on_loss and so on."""
+def _autopilot(table: _Table, beside: _Beside) -> Autopilot | None:
+    """The autopilot that flies it: its kind, or a table of kind, rate, on_loss and so on.
+
+    A file does not say which program is run, nor who may reach this machine: whoever flies it does.
+    """
     if not table.has("autopilot"):
         return None
     if isinstance(table.entries["autopilot"], str):
         table.entries["autopilot"] = {"kind": table.entries["autopilot"]}
     own = table.table("autopilot")
     assert own is not None
+    for key, harmless, expected in (
+        (
+            "binary",
+            lambda text: not text,
+            "no program in a file: name it by --binary, --set, in Python, or in {variable}",
+        ),
+        ("host", is_loopback, "this machine, 127.0.0.1, in a file: name another by --set or in Python"),
+    ):
+        named = own.entries.get(key, "")
+        if isinstance(named, str) and named and not harmless(named) and not beside.trusts(named):
+            if beside.inside is None:
+                raise own.error(
+                    key, named, expected.format(variable=VARIABLES.get(str(own.entries.get("kind")), "SAMARA_PX4"))
+                )
+            del own.entries[key]
     numbers = own.table("parameters")
     given = {} if numbers is None else {key: numbers.number(key) for key in list(numbers.entries)}
     version = own.entries.get("convention")
@@ -707,11 +767,11 @@ def _motor_map(table: _Table, rotors: int) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _sensors(table: _Table, folder: Path | None, where: Place) -> tuple[Sensor, ...]:
+def _sensors(table: _Table, beside: _Beside, where: Place) -> tuple[Sensor, ...]:
     entries = table.take("sensors", []) if table.has("sensors") else []
     if not isinstance(entries, list) or not all(isinstance(entry, (str, dict)) for entry in entries):
         raise table.error("sensors", entries, "a list of names, or of tables with a part")
-    sensors = [_sensor(table, k, entries, folder, where) for k in range(len(entries))]
+    sensors = [_sensor(table, k, entries, beside, where) for k in range(len(entries))]
     names = [sensor.name for sensor in sensors]
     for name in names:
         if names.count(name) > 1:
@@ -719,7 +779,7 @@ def _sensors(table: _Table, folder: Path | None, where: Place) -> tuple[Sensor, 
     return tuple(sensors)
 
 
-def _sensor(table: _Table, k: int, entries: list[Any], folder: Path | None, where: Place) -> Sensor:
+def _sensor(table: _Table, k: int, entries: list[Any], beside: _Beside, where: Place) -> Sensor:
     """One without error by its name, or a part as it is, or a table of a part, its mounting, and other numbers for it."""
     entry = entries[k]
     own = _Table({"part": entry} if isinstance(entry, str) else entry, table.origin, f"{table.name('sensors')}[{k}]")
@@ -732,9 +792,15 @@ def _sensor(table: _Table, k: int, entries: list[Any], folder: Path | None, wher
     name, r_B = own.text("name", ""), own.vector("r_B", (0.0, 0.0, 0.0))
     angles = own.vector("rotation_deg", (0.0, 0.0, 0.0))
     q_BS = quat_from_euler(*(math.radians(angle) for angle in angles))
-    beside = folder / kind if folder is not None and kind.endswith(".toml") else kind
     try:
-        return part(beside, **own.entries).sensor(r_B=r_B, q_BS=q_BS, where=where, name=name)
+        if kind.endswith(".toml"):
+            text = beside.bytes_of(own, "part", kind).decode("utf-8")
+            made = altered(parse_part(text, Path(kind).name), **own.entries)
+        else:
+            made = part(kind, **own.entries)
+        return made.sensor(r_B=r_B, q_BS=q_BS, where=where, name=name)
+    except ScenarioError:
+        raise
     except ValueError as error:
         raise ScenarioError(f"{table.origin}: {own.path}: {error}") from None
 

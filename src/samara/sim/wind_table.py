@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from samara.algebra import ZERO, Vec3
+from samara.named_files import read_bytes
 from samara.packed import arrays_inside
 from samara.quantity import Scalar
 from samara.sim.wind import _keep_vector
@@ -54,7 +55,7 @@ class Field:
     @staticmethod
     def from_file(path: str | Path, *, carried_W: Vec3 = ZERO) -> "Field":
         """From an `.npz` or a `.csv`"""
-        return Field.from_bytes(Path(path).read_bytes(), str(path), carried_W=carried_W)
+        return Field.from_bytes(read_bytes(Path(path)), str(path), carried_W=carried_W)
 
     @staticmethod
     def from_bytes(data: bytes, name: str, *, carried_W: Vec3 = ZERO) -> "Field":
@@ -127,7 +128,7 @@ class Replay:
     @staticmethod
     def from_file(path: str | Path, *, linear: bool = False) -> "Replay":
         """From a `.csv`"""
-        return Replay.from_bytes(Path(path).read_bytes(), str(path), linear=linear)
+        return Replay.from_bytes(read_bytes(Path(path)), str(path), linear=linear)
 
     @staticmethod
     def from_bytes(data: bytes, name: str, *, linear: bool = False) -> "Replay":
@@ -197,15 +198,21 @@ def _read(data: bytes, name: str, columns: tuple[str, ...]) -> Array:
     except UnicodeDecodeError:
         raise ValueError(f"{name}: is no text; expected a .csv with {', '.join(columns)}") from None
     table = csv.DictReader(io.StringIO(text, newline=""))
+    try:
+        names = table.fieldnames or ()
+    except csv.Error as error:
+        raise ValueError(f"{name}: line 1 cannot be read ({error}); expected {', '.join(columns)}") from None
     for column in columns:
-        if column not in (table.fieldnames or ()):
+        if column not in names:
             raise ValueError(f"{name}: column {column!r} is missing; expected {', '.join(columns)}")
     rows = []
-    for line in table:
-        try:
+    try:
+        for line in table:
             rows.append([float(line[column]) for column in columns])
-        except (TypeError, ValueError):
-            raise ValueError(f"{name}: line {table.line_num} is {list(line.values())}; expected numbers") from None
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: line {table.line_num} is {list(line.values())!s:.120}; expected numbers") from None
+    except csv.Error as error:
+        raise ValueError(f"{name}: line {table.line_num} cannot be read ({error}); expected numbers") from None
     if not rows:
         raise ValueError(f"{name}: no rows; expected {', '.join(columns)}")
     return np.array(rows)

@@ -91,7 +91,7 @@ def box(center: Vec3, size: Vec3, rotation_deg: Vec3 = ZERO) -> Box:
 
 
 def height_map(
-    file: str = "", rows: Any = None, spacing: float = 0.0, origin: Any = (0.0, 0.0), data: bytes = b""
+    file: str = "", rows: Any = None, spacing: float = 0.0, origin: Any = (0.0, 0.0), data: bytes | None = None
 ) -> HeightMap:
     """Heights at the corners of a grid, from a file's data or written out: rows[i][j] at x = x₀ + i·s, y = y₀ + j·s"""
     if bool(file) == (rows is not None):

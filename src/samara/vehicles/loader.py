@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from samara.algebra import Vec3, quat_from_axis_angle, rotate
+from samara.named_files import path_beside, read_text
 from samara.physics.actuator import Lag
 from samara.physics.battery import Ideal
 from samara.physics.contact import Surface
@@ -88,7 +89,7 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
     name = ALIASES.get(str(name_or_path), str(name_or_path))
     if path.suffix == ".toml":
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path)
         except (OSError, UnicodeDecodeError) as error:
             raise VehicleError(f"{path}: cannot be read ({error}); expected a vehicle file") from None
         loaded = parse_vehicle(text, path.name, path.parent, feet=True)
@@ -110,8 +111,8 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
 def parse_vehicle(text: str, origin: str, folder: Path | None = None, *, feet: bool = False) -> Vehicle:
     """A vehicle from the text of a file; `origin` is what errors call it, `folder` where the files are that it names.
 
-    With `feet` one that has rotors and says nothing of contact gets feet under its arms. All that is wrong is in one error, a
-    sentence on each line.
+    Without a folder it may name none: the vehicle of a recording reads nothing from the disk. With `feet` one that has rotors
+    and says nothing of contact gets feet under its arms. All that is wrong is in one error, a sentence on each line.
     """
     try:
         document = tomllib.loads(text)
@@ -325,11 +326,21 @@ def _options(file: _Table, folder: Path | None) -> dict[str, Any]:
         for key in option.texts:
             if key in table:
                 text = table.text(key)
-                given[key] = folder / text if folder is not None and text.endswith(".toml") else text
+                given[key] = _beside(table, key, folder, text) if text.endswith(".toml") else text
         given |= {key: table.number(key, own) for key, own in option.numbers.items() if key in table}
         found[name] = given | table.fields(option.record, option.completes)
         table.finish()
     return found
+
+
+def _beside(table: _Table, key: str, folder: Path | None, name: str) -> Path:
+    """A file in the folder of the one that names it"""
+    if folder is None:
+        raise table.error(key, f"= {_shown(name)}: expected a name that Samara knows; there is no folder to look in")
+    try:
+        return path_beside(folder, name)
+    except ValueError as error:
+        raise table.error(key, f"= {_shown(name)}: {error}") from None
 
 
 def _contact(file: _Table) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def scenario_inside(run: Run) -> Scenario | None:
 
     text, settings = scenario_text(run)
     try:
-        return parse_scenario(text, "scenario.toml", settings, files=run.attachments) if text else None
+        return parse_scenario(text, "scenario.toml", settings, inside=run.attachments) if text else None
     except (ValueError, OSError):
         return None
 

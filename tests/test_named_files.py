@@ -1,0 +1,250 @@
+"""What somebody else's file may do on this machine: be read, and name files beside it. It starts no program, opens no door to
+others, and reads nothing from elsewhere; what a person types is trusted."""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import samara
+from samara.cli import main
+from samara.link.autopilot import Autopilot, is_loopback
+from samara.named_files import path_beside, read_bytes
+from samara.sim.run import load_run
+from samara.sim.scenario_file import ScenarioError, load_scenario
+from samara.view.report import expectations, scenario_inside
+
+FLIGHT = """
+duration = 0.1
+[[drones]]
+vehicle = {vehicle}
+airborne = true
+start = [0, 0, 1]
+{more}
+"""
+
+
+def written(folder, *, vehicle='"iris"', more="", name="mine.toml"):
+    path = folder / name
+    path.write_text(FLIGHT.format(vehicle=vehicle, more=more))
+    return path
+
+
+def call(monkeypatch, capsys, *words):
+    """Exit status, stdout and stderr of the command line"""
+    monkeypatch.setattr(sys, "argv", ["samara", *map(str, words)])
+    try:
+        main()
+        status = 0
+    except SystemExit as end:
+        status = end.code or 0
+    out = capsys.readouterr()
+    return status, out.out, out.err
+
+
+# Programs and doors --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def evil(tmp_path):
+    """A program that leaves a trace"""
+    path = tmp_path / "evil.sh"
+    path.write_text(f"#!/bin/sh\ntouch {tmp_path}/pwned\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("command", ["fly", "view", "check"])
+@pytest.mark.parametrize("table", ['{{ kind = "px4", binary = "{}" }}', '{{ kind = "betaflight", binary = "{}" }}'])
+def test_a_scenario_names_no_program(command, table, evil, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("evil.sh", "./evil.sh", evil):
+        path = written(tmp_path, more=f"autopilot = {table.format(name)}")
+        status, out, err = call(monkeypatch, capsys, command, path)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        variable = "SAMARA_PX4" if "px4" in table else "SAMARA_BETAFLIGHT"
+        assert f"mine.toml: drones[0].autopilot.binary = '{name}': expected no program in a file" in err
+        assert "--binary" in err and variable in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.sh", "mine.toml"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "::", "example.com", "127.0.0.1; touch pwned"])
+def test_a_scenario_opens_no_door(host, tmp_path):
+    path = written(tmp_path, more=f'autopilot = {{ kind = "betaflight", host = "{host}" }}')
+    with pytest.raises(
+        ScenarioError, match=r"autopilot\.host = .*: expected this machine, 127\.0\.0\.1, in a file: name"
+    ):
+        load_scenario(path)
+
+
+def test_what_a_person_types_is_trusted(evil, tmp_path):
+    """The same words by --set, as settings in Python, or as an Autopilot"""
+    path = written(tmp_path, more='autopilot = { kind = "px4", host = "localhost", binary = "" }')
+    typed = {"drones.autopilot.binary": str(evil), "drones.autopilot.host": "0.0.0.0"}
+    own = load_scenario(path, typed).drones[0].autopilot
+    assert (own.binary, own.host) == (str(evil), "0.0.0.0")
+    assert Autopilot("px4", binary=str(evil), host="0.0.0.0").host == "0.0.0.0"
+    hosts = {"127.0.0.1": True, "127.1.2.3": True, "::1": True, "localhost": True, "": False, "localhost.evil": False}
+    assert {host: is_loopback(host) for host in hosts} == hosts
+
+
+@pytest.mark.parametrize("name", ["X; touch pwned; Y", "X\nY", "", "$(id)"])
+def test_parameters_of_an_autopilot_are_no_words_for_the_shell(name):
+    """They become lines of the script that a person is asked to run."""
+    with pytest.raises(ValueError, match=r"autopilot\.parameters has .*; expected names of letters, digits and _"):
+        Autopilot("px4", parameters=((name, 1.0),))
+
+
+# Files that a file names ---------------------------------------------------------------------------------------------
+
+
+def test_a_file_names_those_beside_it_and_below(tmp_path):
+    (tmp_path / "parts").mkdir()
+    outside = tmp_path.parent / f"{tmp_path.name}.toml"
+    outside.write_text("")
+    (tmp_path / "link.toml").symlink_to(outside)
+    (tmp_path / "near.toml").symlink_to(tmp_path / "parts")
+    assert path_beside(tmp_path, "a.toml") == tmp_path / "a.toml"
+    assert path_beside(tmp_path, "parts/../parts/a.toml")
+    assert path_beside(tmp_path, "near.toml")
+    for name in ("../a.toml", str(outside), "link.toml", "parts/../../a.toml", "/etc/passwd", "a\0b"):
+        with pytest.raises(ValueError, match="is not in the folder of the file that names it"):
+            path_beside(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("vehicle", "more"),
+    [
+        ('"{}.toml"', ""),
+        ('"iris"', 'sensors = [{{ part = "{}.toml" }}]'),
+        ('"iris"', 'effects = {{ rotor_air = {{ blade = "{}.toml" }} }}'),
+        ('"iris"', '[wind]\nkind = "replay"\nfile = "{}.csv"'),
+        ('"iris"', '[[solids]]\nkind = "height_map"\nfile = "{}.npy"\nspacing = 1.0'),
+    ],
+)
+def test_a_scenario_reads_nothing_from_elsewhere(vehicle, more, tmp_path):
+    for name in ("../secret", "/etc/secret"):
+        path = written(tmp_path, vehicle=vehicle.format(name), more=more.format(name))
+        with pytest.raises(ScenarioError, match="expected a file beside the scenario or below it; --vehicle and --set"):
+            load_scenario(path)
+
+
+def test_a_vehicle_names_no_blade_from_elsewhere(tmp_path):
+    text = (Path(samara.__file__).parent / "vehicles" / "iris.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text + '\n[rotor_fit]\nblade = "../b.toml"\n')
+    with pytest.raises(
+        ValueError, match=r"rotor_fit\.blade = '\.\./b\.toml': .*; expected a file beside that or below"
+    ):
+        samara.vehicle(tmp_path / "mine.toml")
+
+
+def test_a_vehicle_and_a_table_may_be_anywhere_when_they_are_typed(tmp_path):
+    (tmp_path / "lab").mkdir()
+    elsewhere = tmp_path / "own.toml"
+    elsewhere.write_text((Path(samara.__file__).parent / "vehicles" / "iris.toml").read_text())
+    path = written(tmp_path / "lab")
+    for named in (str(elsewhere), "../own.toml"):
+        assert load_scenario(path, {"drones.vehicle": named}).drones[0].vehicle.mass == samara.vehicle("iris").mass
+
+
+def test_devices_and_pipes_are_no_files(tmp_path):
+    """/dev/zero never ends, and nobody writes into the pipe."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (Path("/dev/zero"), tmp_path / "pipe.toml", tmp_path):
+        with pytest.raises(OSError, match="it is no plain file"):
+            read_bytes(path)
+    (tmp_path / "long.csv").write_bytes(bytes(11))
+    with pytest.raises(OSError, match="larger than"):
+        read_bytes(tmp_path / "long.csv", 10)
+    for load in (samara.vehicle, load_scenario):
+        with pytest.raises(ValueError, match=r"pipe\.toml: cannot be read \(it is no plain file\)"):
+            load(tmp_path / "pipe.toml")
+
+
+# Recordings ------------------------------------------------------------------------------------------------------------
+
+
+OPENED: list[str] = []
+sys.addaudithook(lambda event, args: OPENED.append(str(args[0])) if event == "open" else None)
+
+
+@pytest.fixture(scope="module")
+def flown(tmp_path_factory):
+    """A flight whose vehicle, sensor and wind are files beside its scenario"""
+    folder = tmp_path_factory.mktemp("flown")
+    source = Path(samara.__file__).parent
+    (folder / "own.toml").write_text((source / "vehicles" / "iris.toml").read_text())
+    (folder / "gyro.toml").write_text((source / "sensors" / "parts" / "bmi088.toml").read_text())
+    (folder / "log.csv").write_text("time,wind_x,wind_y,wind_z\n0,1,0,0\n1,2,0,0\n")
+    more = 'sensors = [{ part = "gyro.toml" }]\n[wind]\nkind = "replay"\nfile = "log.csv"\n[expect]\nmax_error = 5.0\n'
+    path = written(folder, vehicle='"own.toml"', more=more)
+    samara.fly(path, out=folder / "run.mcap")
+    for name in ("own.toml", "gyro.toml", "log.csv", "mine.toml"):
+        (folder / name).unlink()
+    return load_run(folder / "run.mcap")
+
+
+def test_a_recording_carries_the_files_its_scenario_names(flown):
+    """They are gone from the disk, and the scenario inside can still be read."""
+    assert {"own.toml", "gyro.toml", "log.csv"} - set(flown.attachments) == {"own.toml"}
+    own = scenario_inside(flown)
+    assert own.drones[0].vehicle.mass == flown.tracks[0].vehicle.mass
+    assert [sensor.kind for sensor in own.drones[0].sensors] == ["imu"]
+    assert [judged.true for judged in expectations(flown)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FLIGHT.format(vehicle='"{bait}.toml"', more=""),
+        FLIGHT.format(vehicle='"iris"', more='sensors = [{{ part = "{bait}.toml" }}]'),
+        FLIGHT.format(vehicle='"iris"', more='[wind]\nkind = "replay"\nfile = "{bait}.csv"'),
+        FLIGHT.format(vehicle='"iris"', more='[[solids]]\nkind = "height_map"\nfile = "{bait}.npy"\nspacing = 1.0'),
+        FLIGHT.format(vehicle='"iris"', more='effects = {{ rotor_air = {{ blade = "{bait}.toml" }} }}'),
+    ],
+)
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_recording_reads_nothing_from_the_disk(text, empty, flown, tmp_path, monkeypatch):
+    """Neither what its text names, nor what it says was typed, nor where the file of that name inside it is empty."""
+    bait = tmp_path / "bait"
+    for ending in (".toml", ".csv", ".npy"):
+        bait.with_suffix(ending).write_text("")
+    monkeypatch.chdir(tmp_path)
+    inside = {f"{name}{ending}": b"" for name in ("bait", bait) for ending in (".csv", ".npy", ".toml") if empty}
+    for name in ("bait", str(bait)):
+        attached = {
+            **inside,
+            "scenario.toml": text.replace("{bait}", name).replace("{{", "{").replace("}}", "}").encode(),
+        }
+        forged = replace(
+            flown,
+            attachments=attached,
+            metadata={**flown.metadata, "settings": json.dumps({"description": f"{name}.toml {name}.csv", "seed": 1})},
+        )
+        OPENED.clear()
+        scenario_inside(forged)
+        assert not [path for path in OPENED if "bait" in path]
+    blade = (Path(samara.__file__).parent / "vehicles" / "iris.toml").read_text()
+    attached = {**flown.attachments, "vehicle/drone0.toml": f'{blade}\n[rotor_fit]\nblade = "{bait}.toml"\n'.encode()}
+    replace(flown, attachments=attached).save(tmp_path / "forged.mcap")
+    OPENED.clear()
+    with pytest.raises(ValueError, match="expected a name that Samara knows"):
+        load_run(tmp_path / "forged.mcap")
+    assert not [path for path in OPENED if "bait" in path]
+
+
+def test_a_recording_that_names_a_program_is_read_and_replayed(flown, evil, tmp_path):
+    """One made before scenarios could not: nothing of it is started."""
+    text = FLIGHT.format(vehicle='"iris"', more=f'autopilot = {{ kind = "px4", binary = "{evil}", host = "0.0.0.0" }}')
+    older = replace(flown, attachments={**flown.attachments, "scenario.toml": text.encode()})
+    older.save(tmp_path / "older.mcap")
+    run = load_run(tmp_path / "older.mcap")
+    own = scenario_inside(run).drones[0].autopilot
+    assert (own.kind, own.binary, own.host) == ("px4", "", "127.0.0.1")
+    again = samara.replay(run)
+    assert np.array_equal(again.tracks[0].position, run.tracks[0].position)
+    assert not (tmp_path / "pwned").exists()
