@@ -22,7 +22,7 @@ from samara.algebra import (
     scale,
 )
 from samara.arrays import flatten, unflatten
-from samara.estimate.complementary import complementary
+from samara.estimate.complementary import Gains, complementary
 from samara.estimate.covariance import packed, propagated, unpacked, updated
 from samara.estimate.ekf import ACCELEROMETER, CORE, GYROSCOPE, ROWS, THETA, Moment, P, V, ekf, lasting_errors
 from samara.estimate.fusion import Sample, Start
@@ -159,22 +159,43 @@ def test_the_covariance_moves_as_the_state_itself_does():
     assert np.abs(grown).max() < 1e-4  # of what it is; the filter leaves ½ dt² out
 
 
-@pytest.mark.parametrize("name", ["neo-m9n", "bmp388", "bmm150", "vicon"])
-def test_each_row_is_how_the_sensor_itself_changes(name):
-    """The sensor's own function of a disturbed state, against the filter's row: at a lever arm, turned, in motion"""
+def told(sensor, state):
+    """What a sensor says of a state with all draws of its errors 0"""
+    draws, start = (0.0,) * sensor.normals_needed, (0.0,) * sensor.start_normals
+    return sensor.measure(state, hover(IRIS)[1], IRIS, CALM, draws, sensor.initial(IRIS, start), 1.0)[0]
+
+
+def at_a_lever(name, delay=0.0):
+    """A part off the centre, turned, and heard late; motion capture in a frame of its own"""
     mounting = {"r_B": (0.1, -0.05, 0.08), "q_BS": quat_from_euler(0.1, 0.2, -0.4)}
     more = {"q_WM": (math.cos(0.2), 0.0, 0.0, math.sin(0.2)), "p_WM": (1.0, 2.0, 3.0)} if name == "vicon" else {}
-    sensor = part(name, delay=0.0, **({"resolution": 0.0} if name.startswith("bm") else {}), **more).sensor(**mounting)
-    state = hover(IRIS, Vec3(3.0, -2.0, 6.0))[0]._replace(
-        q_WB=quat_from_euler(0.3, -0.2, 1.0), v_W=Vec3(1.0, 2.0, -1.0), omega_B=Vec3(0.4, -0.3, 0.8)
-    )
+    return part(name, delay=delay, **({"resolution": 0.0} if name.startswith("bm") else {}), **more).sensor(**mounting)
+
+
+AIDS = ("neo-m9n", "bmp388", "bmm150", "vicon")
+MOVING = hover(IRIS, Vec3(3.0, -2.0, 6.0))[0]._replace(q_WB=quat_from_euler(0.3, -0.2, 1.0), v_W=Vec3(1.0, 2.0, -1.5))
+
+
+@pytest.mark.parametrize("ago", [0.0, 0.08])
+@pytest.mark.parametrize("name", AIDS)
+def test_each_row_is_how_the_sensor_itself_changes(name, ago):
+    """The sensor's own function of a disturbed state, against the filter's row: at a lever arm, turned, in motion
+
+    Some time ago it was at p − v T, at a speed of v − (R f − g e₃) T.
+    """
+    sensor, f_B = at_a_lever(name), Vec3(1.0, -2.0, 11.0)
+    state = MOVING._replace(omega_B=Vec3(0.4, -0.3, 0.8))
     lasting = (0.0,) * len(lasting_errors(sensor))
-    at = Moment(state.q_WB, matrix_from_quat(state.q_WB), state.v_W, state.p_W, state.omega_B, ZERO, 0.0)
+
+    def then(now):
+        slower = (rotate(now.q_WB, f_B) - Vec3(0.0, 0.0, G)) * ago
+        return now._replace(p_W=now.p_W - now.v_W * ago, v_W=now.v_W - slower)
+
+    past = then(state)
+    at = Moment(state.q_WB, matrix_from_quat(state.q_WB), past.v_W, past.p_W, state.omega_B, f_B, ago)
 
     def residuals(moved):
-        command, start = hover(IRIS)[1], (0.0,) * sensor.start_normals
-        draws = (0.0,) * sensor.normals_needed
-        reading, _ = sensor.measure(moved, command, IRIS, CALM, draws, sensor.initial(IRIS, start), 1.0)
+        reading = told(sensor, then(moved))
         return list(ROWS[sensor.kind](reading, at, sensor.about.mounting.r_B, lasting, CORE, sensor.about))
 
     still = residuals(state)
@@ -191,15 +212,64 @@ def test_each_row_is_how_the_sensor_itself_changes(name):
                 v_W=state.v_W + Vec3(*e[V : V + 3]),
                 p_W=state.p_W + Vec3(*e[P : P + 3]),
             )
-            for own, then in zip(still, residuals(moved), strict=True):
+            for own, other in zip(still, residuals(moved), strict=True):
                 size = max(abs(c) for column, c in own.row.items() if column < 9)
-                assert then.residual / h == pytest.approx(own.row.get(k, 0.0), abs=1e-3 * size + floor / 1e-4)
+                assert other.residual / h == pytest.approx(own.row.get(k, 0.0), abs=1e-3 * size + floor / 1e-4)
 
 
-def test_with_a_perfect_imu_it_finds_its_way_alone():
+@pytest.mark.parametrize("name", AIDS)
+def test_each_variance_is_that_of_the_sensors_own_noise(name):
+    """Of 4000 readings of one state, steps of the converter included: σ² + q²/12"""
+    fine = part(name)
+    coarse = {"resolution": 2.0 * fine.numbers.noise} if name.startswith("bm") else {}
+    sensor = part(name, delay=0.0, **coarse).sensor()
+    count, rng = 4000, np.random.default_rng(5)
+    draws = [rng.normal(size=count) for _ in range(sensor.normals_needed)]
+    if sensor.kind == "gps":
+        draws[:3], draws[9] = [np.zeros(count)] * 3, np.zeros(count)
+    if sensor.kind == "barometer":
+        draws[1] = np.zeros(count)
+    memory = sensor.initial(IRIS, (0.0,) * sensor.start_normals)
+    state = hover(IRIS, Vec3(3.0, -2.0, 6.0))[0]
+    reading, _ = sensor.measure(state, hover(IRIS)[1], IRIS, CALM, draws, memory, 1.0)
+    at = Moment(state.q_WB, matrix_from_quat(state.q_WB), state.v_W, state.p_W, ZERO, Vec3(0.0, 0.0, G), 0.0)
+    lasting = (0.0,) * len(lasting_errors(sensor))
+    for own in ROWS[sensor.kind](reading, at, ZERO, lasting, CORE, sensor.about):
+        assert np.var(own.residual) == pytest.approx(own.variance, rel=0.12)
+
+
+@pytest.mark.parametrize("faster", [1, 4])
+def test_a_step_adds_the_variance_of_the_imus_own_noise(faster):
+    """From certainty: δv and δθ after one period are one sample's error · dt, its converter's steps included."""
+    dt = 0.004
+    numbers = perfect(part("bmi088").numbers)
+    fine = {"gyroscope": 2e-4, "accelerometer": 3e-3}  # per √Hz
+    steps = {name: 2.0 * noise * math.sqrt(faster / dt) for name, noise in fine.items()}
+    coarse = {
+        name: getattr(numbers, name)._replace(noise_density=Vec3(own, own, own), resolution=steps[name])
+        for name, own in fine.items()
+    }
+    imu = part("bmi088")._replace(numbers=numbers._replace(rate=faster / dt, **coarse)).sensor()
+    filter_ = ekf((imu, part("vicon").sensor()), dt, G)
+    rng = np.random.default_rng(6)
+    draws, memory = rng.normal(size=(12, 4000)), imu.initial(IRIS, (0.0,) * imu.start_normals)
+    reading, _ = imu.measure(hover(IRIS)[0], hover(IRIS)[1], IRIS, CALM, list(draws), memory, dt / faster)
+    own = started(filter_)
+    n = CORE + len(own.lasting)
+    still = own._replace(covariance=packed(np.zeros((n, n)).tolist()))
+    grown = np.diag(unpacked(filter_.predict(Sample(own.imu, 1.0), still, dt).covariance, n))
+    for first, samples in ((THETA, reading.omega_B), (V, reading.specific_force_B)):
+        assert grown[first : first + 3] == pytest.approx([np.var(x) * dt * dt for x in samples], rel=0.12)
+
+
+@pytest.mark.parametrize("kind", ["ekf", "complementary"])
+def test_with_a_perfect_imu_it_finds_its_way_alone(kind):
     """Ten seconds of pirouettes by dead reckoning, the IMU sampled from a known motion: p(t) and q(t) in closed form"""
     imu = part("bmi088")._replace(numbers=perfect(part("bmi088").numbers)).sensor()
-    filter_ = ekf((imu, OUTDOORS[1]), 0.004, G, Start(*(1e-9,) * 4))
+    alone = {"gains": Gains(tilt=0.0, bias=0.0)} if kind == "complementary" else {}
+    filter_ = {"ekf": ekf, "complementary": complementary}[kind](
+        (imu, OUTDOORS[1]), 0.004, G, Start(*(1e-9,) * 4), **alone
+    )
     w, r, spin, dt = 1.5, 2.0, 0.8, 0.004
 
     def motion(t):
@@ -295,6 +365,68 @@ def test_mahonys_filter_stands_up_and_turns_north():
     tilt = np.hypot(*np.array(angles)[:, :2].T)
     assert tilt[-1] < 0.4 * tilt[0]
     assert abs(angles[-1][2]) < 0.02
+
+
+def corrected(name, error=(0.0,) * 9, delay=0.08):
+    """Truth and estimate, off by `error`, before and after a sample of the truth of `delay` ago  (9,), (9,)"""
+    imu = part("bmi088").sensor(r_B=(0.02, 0.03, -0.01))
+    sensor = at_a_lever(name, delay)
+    sensors = (imu, sensor) if name in ("neo-m9n", "vicon") else (imu, OUTDOORS[1], sensor)
+    filter_ = complementary(sensors, 0.004, G)
+    true = started(filter_, MOVING)
+    before = true._replace(
+        q_WB=true.q_WB * quat_exp(Vec3(*error[0:3])),
+        v_W=true.v_W + Vec3(*error[3:6]),
+        p_W=true.p_W + Vec3(*error[6:9]),
+    )
+    then = MOVING._replace(p_W=MOVING.p_W - MOVING.v_W * delay)
+    after = filter_.correct(sensor, Sample(told(sensor, then), 1.0), before)
+    off = [
+        np.array(flatten((quat_log(conjugate(true.q_WB) * own.q_WB), own.v_W - true.v_W, own.p_W - true.p_W)))
+        for own in (before, after)
+    ]
+    return sensor, before, after, off
+
+
+@pytest.mark.parametrize("name", AIDS)
+def test_mahonys_filter_that_is_right_is_left_alone(name):
+    """A reading of 80 ms ago, off the IMU and in axes of its own, tells of then and there: p − v T + R (r − r_I)"""
+    _, before, after, _ = corrected(name)
+    assert flatten(after) == pytest.approx(flatten(before), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "of_velocity", "of_place"),
+    [
+        ("neo-m9n", (0.3, -0.2, 0.1, 0.0, 0.0, 0.0), (1.0, 0.5 * 0.08), (0.0, 0.5)),
+        ("neo-m9n", (0.0, 0.0, 0.0, 0.4, -0.3, 0.2), (1.0, 0.5 * 0.08), (0.0, 0.5)),
+        ("bmp388", (0.0, 0.0, 0.0, 0.0, 0.0, 0.2), (0.0, 0.0), (0.0, 0.5)),
+        ("vicon", (0.0, 0.0, 0.0, 0.04, -0.03, 0.02), (0.0, 0.0), (200.0, 20.0)),
+    ],
+)
+def test_mahonys_filter_wears_an_error_away_at_its_gains(name, error, of_velocity, of_place):
+    """One sample takes gain/rate of an error: 1 and ½ 1/s of a fix' velocity and place, 20 1/s and 20²/2 1/s² of a pose
+
+    An error of velocity is, of a place 80 ms ago, one of place too: the other way.
+    """
+    span = 1.0 / at_a_lever(name).rate
+    v, p = np.array(error[:3]), np.array(error[3:])
+    left = [v - span * (v * of_velocity[0] + p * of_place[0]), p - span * (p * of_place[1] - v * of_velocity[1])]
+    _, _, _, (before, after) = corrected(name, (0.0, 0.0, 0.0, *error))
+    assert before[3:] == pytest.approx(error, abs=1e-12)
+    assert after == pytest.approx([0.0, 0.0, 0.0, *left[0], *left[1]], rel=2e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "gain"), [("bmm150", 0.5), ("vicon", 20.0)])
+def test_mahonys_filter_turns_back_and_learns_the_gyroscopes_bias(name, gain):
+    """About the vertical by ε: gain/rate of it is turned back, and 0.002/rate of it said to be the gyroscope's bias."""
+    axis_B, angle = rotate(conjugate(MOVING.q_WB), Vec3(0.0, 0.0, 1.0)), 0.01
+    error = np.array([*(axis_B * angle), *(0.0,) * 6])
+    sensor, before, after, (_, off) = corrected(name, error, delay=0.0)
+    share = gain / sensor.rate
+    assert off[:3] == pytest.approx(error[:3] * (1.0 - share), rel=1e-3, abs=1e-7)
+    learnt = np.array(after.gyroscope_bias) - np.array(before.gyroscope_bias)
+    assert learnt == pytest.approx(error[:3] * (0.002 / sensor.rate), rel=1e-3, abs=1e-9)
 
 
 # In flight ----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import samara
+from samara.algebra import Quat, quat_from_euler
 from samara.sim.compare import distances, first_difference
 from samara.sim.fly import fingerprint
 from samara.sim.replay import replay
@@ -102,6 +103,25 @@ def test_another_plant_flies_elsewhere(flown):
     again = replay(run, vehicle=heavier)
     assert distances(run, again)[0].position_max > 0.05
     assert again.position[-1, 2] < run.position[-1, 2]
+
+
+def test_the_distance_of_two_runs_is_that_of_their_places_and_of_their_attitudes(flown, tmp_path):
+    """Moved by 3 cm at every other time and turned by 8° once, the other way round too: q and −q are one attitude."""
+    run, _ = flown
+    other = samara.load_run(run.save(tmp_path / "copy.mcap"))
+    table = other["b"].tables["state"]
+    rows, p, q = table.rows.copy(), table.fields.index("p_W.x"), table.fields.index("q_WB.w")
+    rows[::2, p : p + 3] += np.array([0.01, -0.02, 0.02])
+    turned = Quat(*rows[100, q : q + 4]) * quat_from_euler(0.0, np.radians(8.0), 0.0)
+    rows[100, q : q + 4] = turned
+    rows[:, q : q + 4] *= -1.0
+    object.__setattr__(table, "rows", rows)
+    same, apart = distances(run, other)
+    assert (same.drone, same.position_rms, same.position_max) == ("a", 0.0, 0.0)
+    assert same.attitude_max_deg < 1e-5
+    moved = len(rows[::2]) / len(rows)
+    assert (apart.position_max, apart.position_rms) == pytest.approx((0.03, 0.03 * np.sqrt(moved)), rel=1e-9)
+    assert apart.attitude_max_deg == pytest.approx(8.0, rel=1e-9)
 
 
 def test_a_plant_with_other_rotors_is_refused(flown):

@@ -473,3 +473,19 @@ def test_follow_brings_the_drone_to_where_a_trajectory_begins():
     assert np.abs(np.diff(run.tracks[0].tables["reference"]["p_W"], axis=0)).max() < 0.03
     away = np.linalg.norm(run.reference_position[-1] - [3.0, 0.0, 3.0])
     assert away == pytest.approx(1.0, abs=1e-6)
+
+
+def test_whoever_touches_the_ground_faster_than_three_metres_a_second_has_crashed():
+    """Dropped from v²/2g without drag, looked at every millisecond: 2.97 m/s is a landing, 3.03 m/s a crash, and says so."""
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("drag").replace({"rotors.motor.speed_min": 0.0})
+    g = vehicle["gravity"].acceleration
+
+    def dropped(speed):
+        start = Vec3(speed, 0.0, speed**2 / (2.0 * g))
+        return Drone(f"at {speed}", vehicle, trajectory.hover(start), start, armed=False)
+
+    speeds = (1.0, 2.97, 3.03, 3.5)
+    run = fly(Scenario("drop", tuple(map(dropped, speeds)), 0.5, rates=Rates(scenario=1000.0)))
+    assert run.crashed == ("at 3.03", "at 3.5")
+    said = [line.message for line in run.logs if "crashed" in line.message]
+    assert said == [f"at {speed} crashed: touched the ground at {speed:.1f} m/s" for speed in speeds[2:]]
