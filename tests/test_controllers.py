@@ -16,7 +16,7 @@ from samara.arrays import flatten, unflatten
 from samara.backends.trace import trace
 from samara.control.gains import Gains, authority, gains_for, motor_time_constant
 from samara.control.geometric import geometric, geometric_wrench, turning_along, wanted_pull
-from samara.control.indi import indi
+from samara.control.indi import indi, measured
 from samara.control.lqr import flat_error, hover_design, lqr, scales
 from samara.control.mellinger import mellinger, mellinger_torque
 from samara.control.named import CONTROLLERS, controller_named
@@ -455,6 +455,57 @@ def test_a_wrong_inertia_does_not_change_how_indi_turns():
         worst[name] = np.abs(as_known - as_is).max()
     assert worst["indi"] < 0.35 * worst["geometric"]
     assert worst["geometric"] > 1.0
+
+
+@pytest.mark.parametrize("kind", ["crazyflie_documented", "hexarotor_tilted", "octorotor_x"])
+def test_what_indi_measures_is_what_happened_between_two_calls(kind):
+    """Between, a mean of both ends: ½ (τ₋ + τ) + τ_Ω̇ and (ω − ω₋)/dt; and (v − v₋)/dt + g − ½ (f₋ + f)/m, each with its lag
+
+    Torque and force by the rotors' own sums: r × a T − s a Q, a T, with T = k Ω² and Q = c Ω²; spinning up costs s J Ω̇ a.
+    """
+    vehicle, dt = in_air(kind), PERIOD
+    vehicle = vehicle.without_effect("drag")
+    rng, g, gains = np.random.default_rng(4), vehicle["gravity"].acceleration, gains_for(vehicle)
+    q = quat_from_euler(0.1, -0.2, 0.7)
+    states = [
+        at(vehicle)._replace(
+            v_W=Vec3(*rng.normal(size=3) * 0.01),
+            omega_B=Vec3(*rng.normal(size=3) * 0.1),
+            q_WB=q,
+            rotor_speed=tuple(own * rng.uniform(1.0, 1.1) for own in at(vehicle).rotor_speed),
+        )
+        for _ in range(2)
+    ]
+
+    def given(state):
+        f, tau = np.zeros(3), np.zeros(3)
+        for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True):
+            axis = np.array(rotor.axis_B)
+            f += axis * rotor.k_thrust * speed**2
+            tau += np.cross(rotor.r_B, axis * rotor.k_thrust * speed**2) - axis * rotor.spin * rotor.k_torque * speed**2
+        return Rotation.from_quat([q.x, q.y, q.z, q.w]).apply(f), tau
+
+    start = indi(vehicle, period=dt).initial_memory._replace(aloft=1.0)
+    before = measured(states[0], vehicle, start, dt, gains)._replace(
+        filtered_alpha_B=ZERO, filtered_tau_B=ZERO, push_W=ZERO, aloft=1.0
+    )
+    after = measured(states[1], vehicle, before, dt, gains)
+    (f0, tau0), (f1, tau1) = map(given, states)
+    turned = 0.5 * (tau0 + tau1)
+    if vehicle.has("rotor_momentum"):
+        for speed, then, rotor in zip(states[1].rotor_speed, states[0].rotor_speed, vehicle.rotors, strict=True):
+            h, change = (np.array(rotor.axis_B) * rotor.spin * rotor.inertia * own for own in (speed, speed - then))
+            turned -= np.cross(states[1].omega_B, h) + change / dt
+    alpha = (np.array(states[1].omega_B) - np.array(states[0].omega_B)) / dt
+    push = (np.array(states[1].v_W) - np.array(states[0].v_W)) / dt + [0.0, 0.0, g] - 0.5 * (f0 + f1) / vehicle.mass
+    k, k_push = dt / (0.010 + dt), dt / (1.0 / gains.attitude.x + dt)
+    assert np.abs(push).max() * k_push < g
+    assert np.array(after.filtered_alpha_B) == pytest.approx(k * alpha, rel=1e-9)
+    assert np.array(after.filtered_tau_B) == pytest.approx(k * turned, rel=1e-9, abs=1e-15)
+    assert np.array(after.push_W) == pytest.approx(k_push * push, rel=1e-9)
+    again = measured(states[1], vehicle, after, dt, gains)
+    still = np.array(after.filtered_alpha_B) * (1.0 - k)
+    assert np.array(again.filtered_alpha_B) == pytest.approx(still, rel=1e-9)
 
 
 def test_blown_away_for_five_seconds_pid_comes_back_without_overshoot():

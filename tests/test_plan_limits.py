@@ -13,10 +13,12 @@ from typer.testing import CliRunner
 import samara
 from samara.algebra import Vec3
 from samara.cli import plan as command
+from samara.control.allocation import thrust_limits
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.limits import GRID, Limits, asked, at_pace, equal_speed, fastest, usage
-from samara.plan.trajectory import circle, race, through
+from samara.plan.trajectory import circle, hover, race, through
 from samara.plan.waypoint_file import WaypointFile, read_waypoints
+from samara.rigid_body import RigidBodyQuadrotor
 
 POINTS = [(0.0, 0.0, 1.0), (4.0, 0.0, 1.5), (4.0, 3.0, 3.0), (0.0, 3.0, 1.0)]
 LIMITS = Limits(thrust=0.9, tilt=math.radians(50.0), rate=8.0)
@@ -106,6 +108,36 @@ def test_usage_is_one_where_the_limit_is():
     used = usage(motion, vehicle, Limits(tilt=lean, rate=math.hypot(across, motion.state.omega_B.z)))
     assert used["tilt"] == pytest.approx(1.0, rel=1e-12)
     assert used["rate"] == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["crazyflie_documented", "iris"])
+def test_usage_of_rotors_and_commands_is_one_at_their_ends(name):
+    """A part x of the way from a rotor's least thrust to its most: x (high − low) + low of `high`, and 1 − x of the way down"""
+    vehicle = samara.vehicle(name)
+    low, high = np.array(thrust_limits(vehicle)).T
+    motion = flat_motion(flat_output(circle((0.0, 0.0, 2.0), radius=2.0, speed=1.0, laps=math.inf), 20.0), vehicle)
+    for x in (0.0, 0.25, 1.0):
+        part = np.full(len(low), 0.5)
+        part[1] = x
+        lifts = low + part * (high - low)
+        used = usage(motion._replace(rotor_thrust=tuple(lifts), thrust=lifts.sum()), vehicle, Limits(thrust=0.8))
+        assert used["rotor, most"] == pytest.approx((lifts / high).max(), rel=1e-12)
+        assert used["rotor, least"] == pytest.approx(1.0 - part.min(), rel=1e-12)
+        assert used["thrust"] == pytest.approx(lifts.sum() / (0.8 * high.sum()), rel=1e-12)
+        told = usage(motion._replace(command=tuple(part)), vehicle)
+        assert (told["command, most"], told["command, least"]) == pytest.approx(
+            (part.max(), 1.0 - part.min()), rel=1e-12
+        )
+
+
+def test_usage_of_a_speed_is_one_at_the_ends_its_motor_holds():
+    """A command that is a speed: a part x of the way from the least to the most"""
+    vehicle = RigidBodyQuadrotor(motor_lag=0.05).vehicle
+    vehicle = vehicle.replace({"rotors.motor.speed_min": 0.2 * vehicle.rotors[0].motor.speed_max})
+    motor, motion = vehicle.rotors[0].motor, flat_motion(flat_output(hover((0.0, 0.0, 2.0)), 0.0), vehicle)
+    speeds = tuple(motor.speed_min + x * (motor.speed_max - motor.speed_min) for x in (0.2, 0.5, 0.6, 0.9))
+    told = usage(motion._replace(command=speeds), vehicle)
+    assert (told["command, most"], told["command, least"]) == pytest.approx((0.9, 0.8), rel=1e-12)
 
 
 def test_what_cannot_hover_within_its_limits_is_refused():
