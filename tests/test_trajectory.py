@@ -503,6 +503,21 @@ def test_the_largest_derivative_is_found():
 # One after the other -----------------------------------------------------------------------------------------------
 
 
+def test_moved_it_is_the_same_so_far_away():
+    """Places and waypoints by the shift, twice by both; velocity and all above it unchanged."""
+    here = figure8((0.0, 0.0, 2.0), reach=3.0, speed=2.0, laps=2)
+    once, twice = Vec3(1.0, -2.0, 0.5), Vec3(0.25, 0.5, 1.0)
+    there = here.moved(once).moved(twice)
+    for time in (0.0, 1.7, np.array([0.3, 2.0, 4.0])):
+        own, other = here.at(time), there.at(time)
+        away = np.stack(np.broadcast_arrays(*(other.p_W - own.p_W)), axis=-1)
+        assert away == pytest.approx(np.broadcast_to(once + twice, away.shape))
+        assert np.array_equal(flatten(other._replace(p_W=own.p_W)), flatten(own))
+    assert [mark.time for mark in there.waypoints] == [mark.time for mark in here.waypoints]
+    for mark, before in zip(there.waypoints, here.waypoints, strict=True):
+        assert tuple(mark.p_W - before.p_W) == pytest.approx(once + twice)
+
+
 def test_a_sequence_is_its_parts():
     up, eight = take_off((0.0, 0.0, 0.0), height=2.0), figure8((0.0, 0.0, 2.0), reach=2.0, speed=2.0)
     wait, down = hover((0.0, 0.0, 2.0), duration=1.5), land((0.0, 0.0, 2.0))
