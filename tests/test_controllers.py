@@ -137,7 +137,7 @@ def test_a_scenario_flies_it_by_name(name):
 
 def test_a_scenario_tells_a_controller_how_often_it_is_called():
     """By name at 125 Hz it flies as the one built for 8 ms, called as a function; as the one built for 4 ms it would not."""
-    vehicle, settings = samara.vehicle("crazyflie_documented"), {"duration": 1.5, "rates.autopilot": 125}
+    vehicle, settings = samara.vehicle("crazyflie"), {"duration": 1.5, "rates.autopilot": 125}
     by_name = samara.fly("hover", controller="pid", settings=settings)
     told, untold = (
         samara.fly("hover", controller=pid(vehicle, period=period), settings=settings) for period in (8e-3, 4e-3)
