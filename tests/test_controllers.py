@@ -15,7 +15,15 @@ from samara.algebra import ZERO, Quat, Vec3, matrix_from_quat, norm, quat_from_e
 from samara.arrays import flatten, unflatten
 from samara.backends.trace import trace
 from samara.control.gains import Gains, authority, gains_for, motor_time_constant
-from samara.control.geometric import geometric, geometric_wrench, turning_along, wanted_pull
+from samara.control.geometric import (
+    FlightLimits,
+    geometric,
+    geometric_wrench,
+    next_balance,
+    turning_along,
+    wanted_pull,
+)
+from samara.control.ilqr_disturbance import Observed, observed, share_of
 from samara.control.indi import indi, measured
 from samara.control.lqr import flat_error, hover_design, lqr, scales
 from samara.control.mellinger import mellinger, mellinger_torque
@@ -506,6 +514,51 @@ def test_what_indi_measures_is_what_happened_between_two_calls(kind):
     again = measured(states[1], vehicle, after, dt, gains)
     still = np.array(after.filtered_alpha_B) * (1.0 - k)
     assert np.array(again.filtered_alpha_B) == pytest.approx(still, rel=1e-9)
+
+
+def test_the_balance_learns_only_where_an_offset_lasts():
+    """b − (4/27) ω³ e dt, within ±g; held while the pull is cut by more than g/1000, or an offset closes faster than 0.4 ω"""
+    vehicle = in_air("crazyflie_documented")
+    g, gains, e_p, b = 9.81, gains_for(vehicle), Vec3(0.3, -0.4, 0.0), Vec3(0.1, 0.2, -0.3)
+    closing = 0.4 * gains.position * 0.5
+    learnt = np.array(b) - 4.0 / 27.0 * gains.position**3 * np.array(e_p) * PERIOD
+
+    def after(speed=0.0, cut=0.0, start=b, period=PERIOD):
+        return np.array(next_balance(start, e_p, Vec3(0.0, 0.0, speed), cut, vehicle, gains, period))
+
+    assert after() == pytest.approx(learnt, rel=1e-12)
+    assert after(0.99 * closing, 0.99e-3 * g) == pytest.approx(learnt, rel=1e-12)
+    assert np.array_equal(after(1.01 * closing), b) and np.array_equal(after(0.0, 1.01e-3 * g), b)
+    assert after(period=1e3) == pytest.approx([-g, g, -0.3], rel=1e-12)
+
+
+def test_what_the_predictive_controller_has_left_over_is_what_no_force_explains():
+    """d + s ((v − v₋)/dt − ½ (a₋ + a) − d), each component within ±g"""
+    vehicle = in_air("crazyflie_documented")
+    (state, command), g = samara.hover(vehicle), vehicle["gravity"].acceleration
+    state = state._replace(v_W=Vec3(0.3, -0.2, 0.1), q_WB=quat_from_euler(0.2, 0.1, 0.3))
+    a = np.array(derivative(state, command, vehicle).v_W)
+    before = Observed(Vec3(0.5, -0.4, 0.3), Vec3(0.31, -0.22, 0.12), Vec3(0.1, 0.2, 0.3))
+    d, v0, a0 = map(np.array, before)
+    left_over = (np.array(state.v_W) - v0) / 0.01 - 0.5 * (a0 + a)
+    after = observed(before, state, command, vehicle, 0.2, 0.01)
+    assert np.array(after.push_W) == pytest.approx(d + 0.2 * (left_over - d), rel=1e-12)
+    assert np.array([after.v_W, after.a_W]) == pytest.approx(np.array([state.v_W, a]), rel=1e-12)
+    blown = state._replace(v_W=Vec3(9.0, -9.0, 0.1))
+    assert observed(before, blown, command, vehicle, 1.0, 0.01).push_W[:2] == pytest.approx((g, -g), rel=1e-12)
+    assert share_of(0.02, 0.1) == pytest.approx(1.0 - math.exp(-0.2), rel=1e-12)
+
+
+def test_the_regulator_cuts_an_error_where_it_asks_for_half_the_tilt():
+    """v = g tan(θ/2) / 2ω, ω² = g k_x/k_θ or k_z/m, whichever is more; a lower limit of one's own stays"""
+    vehicle = in_air("crazyflie_documented")
+    design, g = hover_design(vehicle, PERIOD), vehicle["gravity"].acceleration
+    k = design.gain
+    w = math.sqrt(max(g * k[2, 0] / k[2, 7], -g * k[1, 1] / k[1, 6], k[0, 2] / vehicle.mass))
+    for tilt in (0.3, 0.6):
+        limits = FlightLimits(tilt=tilt, speed=100.0)
+        assert lqr(vehicle, design, limits=limits).limits.speed == pytest.approx(g * math.tan(tilt / 2.0) / (2.0 * w))
+    assert lqr(vehicle, design, limits=FlightLimits(speed=0.01)).limits.speed == 0.01
 
 
 def test_blown_away_for_five_seconds_pid_comes_back_without_overshoot():

@@ -140,6 +140,12 @@ def test_usage_of_a_speed_is_one_at_the_ends_its_motor_holds():
     assert (told["command, most"], told["command, least"]) == pytest.approx((0.9, 0.8), rel=1e-12)
 
 
+def test_equal_speeds_are_the_lengths_of_the_pieces():
+    """A metre a second: 5 m and 12 m, and a piece of no length is not of no time"""
+    shares = equal_speed([(1.0, 2.0, 3.0), (4.0, 6.0, 3.0), (4.0, 6.0, 15.0), (4.0, 6.0, 15.0)])
+    assert shares == pytest.approx([5.0, 12.0, 1e-6], rel=1e-12)
+
+
 def test_what_cannot_hover_within_its_limits_is_refused():
     with pytest.raises(
         ValueError, match=r"'crazyflie_documented' already uses .* of the limit on thrust when it hovers"
