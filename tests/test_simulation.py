@@ -134,6 +134,8 @@ def test_go_to_return_and_land():
     assert run.position[np.searchsorted(run.time, 4.9)] == pytest.approx([2.0, 1.0, 3.0], abs=0.05)
     assert run.position[np.searchsorted(run.time, 8.9)] == pytest.approx([0.0, 0.0, 3.0], abs=0.05)
     assert run.position[-1, 2] < 0.05
+    aim = run.tracks[0].tables["reference"]["p_W"][-1]
+    assert aim == pytest.approx([0.0, 0.0, -0.3], abs=1e-9)  # below the ground, to be pressed onto it
     assert run.logs[-1].message == "landed"
     assert run.crashed == ()
 
