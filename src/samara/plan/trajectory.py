@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from samara.algebra import UP, ZERO, Vec3
+from samara.argument import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
 from samara.arrays import flatten, unflatten
 from samara.ops import clamp, cos, floor, logical_and, sin, where, wrap_angle
 from samara.plan.polynomial import Array, Piecewise, minimum_derivative
@@ -38,7 +39,10 @@ from samara.plan.series import Series
 from samara.quantity import Scalar
 
 ALONG = "along"
-Yaw = float | str
+Heading = Annotated[float, Limits("rad", -1e3, 1e3)]
+Yaw = Heading | str
+Cycles = Annotated[Any, Three("", -100.0, 100.0)]
+Angles = Annotated[Any, Three("rad", -1e3, 1e3)]
 
 
 class Waypoint(NamedTuple):
@@ -100,7 +104,7 @@ class Trajectory:
 # From place to place ------------------------------------------------------------------------------------------------
 
 
-def hover(p_W: Any, *, duration: float = math.inf, yaw: float = 0.0) -> Trajectory:
+def hover(p_W: Place, *, duration: Seconds = math.inf, yaw: Heading = 0.0) -> Trajectory:
     """p(t) = p"""
     place, facing = _place("hover: p_W", p_W), _number("hover: yaw", yaw)
     return Trajectory(
@@ -124,10 +128,10 @@ def legs(start_W: Any, way: Sequence[Leg], *, yaw: float = 0.0) -> Trajectory:
 def waypoints(
     points: Sequence[Any],
     *,
-    speed: float | None = None,
-    travel: float | Sequence[float] | None = None,
-    rest: float = 0.0,
-    yaw: float = 0.0,
+    speed: Speed | None = None,
+    travel: Seconds | Sequence[Seconds] | None = None,
+    rest: Seconds = 0.0,
+    yaw: Heading = 0.0,
 ) -> Trajectory:
     """From point to point with the least jerk, each a stop: peak `speed` on every leg, or so much `travel` time for it
 
@@ -153,20 +157,20 @@ def waypoints(
     return Trajectory("waypoints", through.duration, through.reference, through.waypoints)
 
 
-def line(start_W: Any, end_W: Any, *, speed: float, acceleration: float = 2.0, yaw: Yaw = 0.0) -> Trajectory:
+def line(start_W: Place, end_W: Place, *, speed: Speed, acceleration: Acceleration = 2.0, yaw: Yaw = 0.0) -> Trajectory:
     """Straight at a constant speed, with smooth ends: no faster than `speed`, no harder than `acceleration`"""
     return _straight("line", _place("line: start_W", start_W), _place("line: end_W", end_W), speed, acceleration, yaw)
 
 
 def take_off(
-    start_W: Any, *, height: float, speed: float = 1.0, acceleration: float = 2.0, yaw: float = 0.0
+    start_W: Place, *, height: Length, speed: Speed = 1.0, acceleration: Acceleration = 2.0, yaw: Heading = 0.0
 ) -> Trajectory:
     """Straight up from a place to a height z"""
     return _vertical("take_off", start_W, height, speed, acceleration, yaw, up=True)
 
 
 def land(
-    start_W: Any, *, height: float = 0.0, speed: float = 0.5, acceleration: float = 2.0, yaw: float = 0.0
+    start_W: Place, *, height: Length = 0.0, speed: Speed = 0.5, acceleration: Acceleration = 2.0, yaw: Heading = 0.0
 ) -> Trajectory:
     """Straight down from a place to a height z, at constant speed between smooth ends"""
     return _vertical("land", start_W, height, speed, acceleration, yaw, up=False)
@@ -217,14 +221,14 @@ def harmonic_path(angle: Scalar, curve: Harmonic) -> Path:
 
 
 def circle(
-    centre_W: Any,
+    centre_W: Place,
     *,
-    radius: float,
-    speed: float,
-    laps: float = 1.0,
-    start: float = 0.0,
+    radius: Length,
+    speed: Speed,
+    laps: Laps = 1.0,
+    start: Heading = 0.0,
     clockwise: bool = False,
-    acceleration: float = 2.0,
+    acceleration: Acceleration = 2.0,
     yaw: Yaw = 0.0,
 ) -> Trajectory:
     """p = c + R (cos α, sin α, 0), α = start ± φ(t): from rest up to `speed`, round, and to rest again"""
@@ -233,15 +237,15 @@ def circle(
 
 
 def helix(
-    centre_W: Any,
+    centre_W: Place,
     *,
-    radius: float,
-    rise: float,
-    turns: float,
-    speed: float,
-    start: float = 0.0,
+    radius: Length,
+    rise: Length,
+    turns: Laps,
+    speed: Speed,
+    start: Heading = 0.0,
     clockwise: bool = False,
-    acceleration: float = 2.0,
+    acceleration: Acceleration = 2.0,
     yaw: Yaw = 0.0,
 ) -> Trajectory:
     """p = c + (R cos α, R sin α, hφ/2π), α = start ± φ(t): a circle that rises by h each turn, or sinks"""
@@ -251,13 +255,13 @@ def helix(
 
 
 def figure8(
-    centre_W: Any,
+    centre_W: Place,
     *,
-    reach: float,
-    width: float | None = None,
-    speed: float,
-    laps: float = 1.0,
-    acceleration: float = 2.0,
+    reach: Length,
+    width: Length | None = None,
+    speed: Speed,
+    laps: Laps = 1.0,
+    acceleration: Acceleration = 2.0,
     yaw: Yaw = 0.0,
 ) -> Trajectory:
     """p = c + (a sin φ, b sin 2φ, 0): Gerono's lemniscate (b = a/2 by default), from its crossing; never above `speed`
@@ -271,14 +275,14 @@ def figure8(
 
 
 def lissajous(
-    centre_W: Any,
+    centre_W: Place,
     *,
-    amplitude: Any,
-    frequency: Any,
-    phase: Any = ZERO,
-    speed: float,
-    laps: float = 1.0,
-    acceleration: float = 2.0,
+    amplitude: Place,
+    frequency: Cycles,
+    phase: Angles = ZERO,
+    speed: Speed,
+    laps: Laps = 1.0,
+    acceleration: Acceleration = 2.0,
     yaw: Yaw = 0.0,
 ) -> Trajectory:
     """p = c + A ∘ sin(k φ + δ), the frequencies k whole numbers: a lap is φ from 0 to 2π"""
@@ -362,10 +366,10 @@ def _flown(
 def race(
     gates: Sequence[Any],
     *,
-    speed: float,
-    acceleration: float = 8.0,
+    speed: Speed,
+    acceleration: Acceleration = 8.0,
     closed: bool = False,
-    laps: float = 1.0,
+    laps: Laps = 1.0,
     order: int = 4,
     yaw: Yaw = 0.0,
 ) -> Trajectory:

@@ -11,9 +11,10 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from samara.algebra import UP, Vec3, euler_from_quat, norm, rotate
+from samara.argument import Length, Limits, Place, Seconds, Speed, Velocity
 from samara.physics.slung_load import LoadState
 from samara.plan import trajectory as plan
 from samara.plan.trajectory import Trajectory
@@ -185,7 +186,7 @@ def _from_here(bus: DroneBus, target_W: Vec3, speed: float) -> Trajectory:
     return transfer(bus.reference, target_W, speed=speed)
 
 
-def go_to(p_W: Any, speed: float = SPEED, drone: str = "") -> Action:
+def go_to(p_W: Place, speed: Speed = SPEED, drone: str = "") -> Action:
     """From the reference of now, in its motion, to rest at a place"""
     target = Vec3(*(float(x) for x in p_W))
     name = f"go to ({target.x:g}, {target.y:g}, {target.z:g})"
@@ -196,7 +197,7 @@ def go_to(p_W: Any, speed: float = SPEED, drone: str = "") -> Action:
     return _on(drone, change, name)
 
 
-def take_off(height: float, speed: float = SPEED, drone: str = "") -> Action:
+def take_off(height: Length, speed: Speed = SPEED, drone: str = "") -> Action:
     """Armed, and straight up to a height above the world's origin  [m]"""
     if not 0.0 < height < 10_000.0:
         raise ValueError(f"take off: the height is {height!r} m; expected a number above 0")
@@ -209,7 +210,7 @@ def take_off(height: float, speed: float = SPEED, drone: str = "") -> Action:
     return _on(drone, change, f"take off to {height:g} m")
 
 
-def return_home(height: float = 0.0, speed: float = SPEED, drone: str = "") -> Action:
+def return_home(height: Length = 0.0, speed: Speed = SPEED, drone: str = "") -> Action:
     """To above the place it started from, at a height or, with 0, at the height it has"""
 
     def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
@@ -219,7 +220,7 @@ def return_home(height: float = 0.0, speed: float = SPEED, drone: str = "") -> A
     return _on(drone, change, "return")
 
 
-def land(speed: float = LANDING_SPEED, drone: str = "") -> Action:
+def land(speed: Speed = LANDING_SPEED, drone: str = "") -> Action:
     """To rest, then straight down to below the ground, so that it stands there with little thrust"""
 
     def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
@@ -234,7 +235,7 @@ def land(speed: float = LANDING_SPEED, drone: str = "") -> Action:
     return _on(drone, change, "land")
 
 
-def wind_step(wind_W: Any) -> Action:
+def wind_step(wind_W: Velocity) -> Action:
     """From now on this wind, in world axes  [m/s]"""
     source = Constant(Vec3(*(float(x) for x in wind_W)))
 
@@ -245,7 +246,7 @@ def wind_step(wind_W: Any) -> Action:
     return action
 
 
-def gust(amplitude_W: Any, duration: float) -> Action:
+def gust(amplitude_W: Velocity, duration: Seconds) -> Action:
     """½ A (1 − cos 2πt/T) on top of the wind, from now  [m/s, s]"""
     amplitude = Vec3(*(float(x) for x in amplitude_W))
 
@@ -336,7 +337,9 @@ def unfreeze_estimator(drone: str = "") -> Action:
     return _fault(drone, "unfreeze estimator", estimator_frozen=False)
 
 
-def add_payload(mass: float, r_B: Any = (0.0, 0.0, 0.0), drone: str = "") -> Action:
+def add_payload(
+    mass: Annotated[float, Limits("kg", 0.0, 1e4)], r_B: Place = (0.0, 0.0, 0.0), drone: str = ""
+) -> Action:
     """A point mass is fixed to the body at r_B from the bare vehicle's centre of mass  [kg, m]; 0 kg drops it"""
     payload = Payload(float(mass), Vec3(*(float(x) for x in r_B)))
     if not 0.0 <= payload.mass < math.inf:

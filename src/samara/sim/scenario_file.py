@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from samara.algebra import Vec3, norm, quat_from_euler
+from samara.argument import UnfitError, argument, is_number, radians
 from samara.control.named import CONTROLLERS
 from samara.control.tuning import Tuned, tuned
 from samara.estimate.complementary import Gains, complementary
@@ -56,6 +57,7 @@ TRANSFER_SPEED = 1.5  # [m/s], from where one task ends to where the next begins
 LONGEST = 86400.0  # [s]
 WEST = 270.0  # [deg]: where a wind comes from that says only how fast it is
 MOST_DRONES = 10_000
+MOST_POINTS = {"points": 5000, "gates": 300}  # a race takes time that grows with their square
 
 BY_KIND = ("controller", "estimator", "autopilot")  # of a drone: a table, or the text that would be its `kind`
 
@@ -293,7 +295,7 @@ class _Table:
         self, key: str, default: float | None = None, *, above: float = -math.inf, upto: float = math.inf
     ) -> float:
         value = self.take(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not above < value <= upto:
+        if not is_number(value) or not above < value <= upto:
             limits = [f"above {above:g}"] * (above > -math.inf) + [f"up to {upto:g}"] * (upto < math.inf)
             raise self.error(key, value, " ".join(["a number", " and ".join(limits)]).strip())
         return float(value)
@@ -306,7 +308,7 @@ class _Table:
 
     def vector(self, key: str, default: Any = None) -> Vec3:
         value = self.take(key, default)
-        if not isinstance(value, (list, tuple)) or len(value) != 3 or not all(_is_number(x) for x in value):
+        if not isinstance(value, (list, tuple)) or len(value) != 3 or not all(is_number(x) for x in value):
             raise self.error(key, value, "three finite numbers")
         return Vec3(*(float(x) for x in value))
 
@@ -325,7 +327,7 @@ class _Table:
 
     def call(self, function: Callable[..., Any], **given: Any) -> Any:
         """function(**the rest of the table), every value of the type its parameter asks for"""
-        hints = get_type_hints(function)
+        hints = get_type_hints(function, include_extras=True)
         parameters = {key: own for key, own in signature(function).parameters.items() if key not in given}
         keywords: dict[str, Any] = dict(given)
         for key in list(self.entries):
@@ -333,35 +335,18 @@ class _Table:
             if plain not in parameters:
                 allowed = ", ".join(dict.fromkeys((*self.asked, *parameters))) or "none"
                 raise self.error(key, self.entries[key], f"only the keys {allowed} here")
-            value = _typed(self, key, self.entries.pop(key), hints.get(plain, Any))
-            keywords[plain] = math.radians(value) if key != plain else value
+            value = self.entries.pop(key)
+            try:
+                keywords[plain] = argument(radians(value) if key != plain else value, hints.get(plain))
+            except UnfitError as error:
+                raise self.error(key, value, str(error)) from None
         for key, own in parameters.items():
             if own.default is Parameter.empty and key not in keywords:
                 raise ScenarioError(f"{self.origin}: {self.name(key)} is missing")
         try:
             return function(**keywords)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise ScenarioError(f"{self.origin}: {self.path}: {error}") from None
-
-
-def _typed(table: _Table, key: str, value: Any, hint: Any) -> Any:
-    if hint is float and not _is_number(value):
-        raise table.error(key, value, "a finite number")
-    if hint is int and (isinstance(value, bool) or not isinstance(value, int)):
-        raise table.error(key, value, "a whole number")
-    if hint is str and not isinstance(value, str):
-        raise table.error(key, value, "a text")
-    if hint is bool and not isinstance(value, bool):
-        raise table.error(key, value, "true or false")
-    if hint is Vec3:
-        if not isinstance(value, list) or len(value) != 3 or not all(_is_number(x) for x in value):
-            raise table.error(key, value, "three finite numbers")
-        return Vec3(*(float(x) for x in value))
-    return value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e12
 
 
 def _shown(value: Any) -> str:
@@ -656,7 +641,10 @@ def _copies(table: _Table, rates: Rates, beside: _Beside, where: Place, before: 
     motor_map = _motor_map(table, len(own_vehicle.rotors))
     columns = table.whole("columns", count, low=1, high=MOST_DRONES)
     spacing = table.vector("spacing", (1.0, 1.0, 0.0))
-    task = _tasks(table.tables("tasks"), start, yaw)
+    try:
+        task = _tasks(table.tables("tasks"), start, yaw)
+    except ArithmeticError as error:  # a way of 1e-300 m
+        raise ScenarioError(f"{table.origin}: {table.name('tasks')} cannot be flown ({error})") from None
     table.finish()
     made = []
     for i in range(count):
@@ -919,11 +907,11 @@ def _task_anywhere(table: _Table) -> Trajectory:
 
 def _points(table: _Table, key: str, here: Vec3, *, with_start: bool) -> list[Vec3]:
     value = table.take(key)
-    if not isinstance(value, list) or not value:
-        raise table.error(key, value, "a list of points of three numbers")
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_POINTS[key]:
+        raise table.error(key, value, f"a list of points of three numbers, at most {MOST_POINTS[key]}")
     points = []
     for i, each in enumerate(value):
-        if not isinstance(each, list) or len(each) != 3 or not all(_is_number(x) for x in each):
+        if not isinstance(each, list) or len(each) != 3 or not all(is_number(x) for x in each):
             raise table.error(f"{key}[{i}]", each, "three finite numbers")
         points.append(Vec3(*(float(x) for x in each)))
     return [here, *points] if with_start and norm(points[0] - here) > 1e-9 else points
@@ -940,11 +928,14 @@ def _event(table: _Table, drones: tuple[Drone, ...]) -> Event:
     if name and name not in [own.name for own in drones]:
         raise table.error("drone", name, f"one of {', '.join(own.name for own in drones[:20])}")
     try:
+        value = argument(value, {"at": float, "at_step": int, "when": str}[given[0]])
         trigger: Any = (
-            events.when(value, name) if given[0] == "when" and isinstance(value, str) else
+            events.when(value, name) if given[0] == "when" else
             events.at(value) if given[0] == "at" else events.at_step(value)
         )  # fmt: skip
-    except (ValueError, TypeError) as error:
+    except UnfitError as error:
+        raise table.error(given[0], value, str(error)) from None
+    except ValueError as error:
         raise ScenarioError(f"{table.origin}: {table.name(given[0])}: {error}") from None
     kind = table.text("do", choices=(*ACTIONS, "follow"))
     label = table.text("name", "")

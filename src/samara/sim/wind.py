@@ -21,16 +21,20 @@ wind of a drone that hovers at one place. `wind_at` asks either kind, and `is_lo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from samara.algebra import ZERO, Vec3
+from samara.argument import OneOrThree, Seconds
 from samara.arrays import flatten, leaf_names
 from samara.frames import wind_enu_from_direction
 from samara.ops import clamp, cos, where
 from samara.quantity import Scalar
 from samara.random import gauss_markov
+
+Sigma = Annotated[Any, OneOrThree("m/s", -100.0, 100.0)]
+Tau = Annotated[Any, OneOrThree("s", -1e5, 1e5)]
 
 
 class WindSource(Protocol):
@@ -117,7 +121,7 @@ class Step:
     """w(t) = before for t < at, after for t ≥ at"""
 
     after_W: Vec3
-    at: Scalar
+    at: Seconds
     before_W: Vec3 = ZERO
     normals_needed: ClassVar[int] = 0
 
@@ -127,7 +131,7 @@ class Step:
         _check(self, "at")
 
     @staticmethod
-    def from_direction(speed: Scalar, direction_from: Scalar, *, at: Scalar) -> "Step":
+    def from_direction(speed: Scalar, direction_from: Scalar, *, at: Seconds) -> "Step":
         """From calm to a speed [m/s], from a direction clockwise from north [rad]."""
         return Step(wind_enu_from_direction(speed, direction_from), at)
 
@@ -147,8 +151,8 @@ class Gust:
     """w(t) = ½ A (1 − cos 2πx),  x = (t − start) / duration within [0, 1]: the 1-cosine gust, its peak A in the middle"""
 
     amplitude_W: Vec3
-    start: Scalar
-    duration: Scalar
+    start: Seconds
+    duration: Seconds
     normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
@@ -157,7 +161,7 @@ class Gust:
         _check(self, "duration", positive=True)
 
     @staticmethod
-    def from_direction(speed: Scalar, direction_from: Scalar, *, start: Scalar, duration: Scalar) -> "Gust":
+    def from_direction(speed: Scalar, direction_from: Scalar, *, start: Seconds, duration: Seconds) -> "Gust":
         """By its peak speed [m/s] and where it comes from, clockwise from north [rad]."""
         return Gust(wind_enu_from_direction(speed, direction_from), start, duration)
 
@@ -179,8 +183,8 @@ class OrnsteinUhlenbeck:
     """
 
     mean_W: Vec3
-    sigma: Any
-    tau: Any
+    sigma: Sigma
+    tau: Tau
     normals_needed: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
@@ -193,7 +197,7 @@ class OrnsteinUhlenbeck:
         _check(self, "tau", positive=True)
 
     @staticmethod
-    def from_direction(speed: Scalar, direction_from: Scalar, *, sigma: Any, tau: Any) -> "OrnsteinUhlenbeck":
+    def from_direction(speed: Scalar, direction_from: Scalar, *, sigma: Sigma, tau: Tau) -> "OrnsteinUhlenbeck":
         """By the mean's speed [m/s] and where it comes from, clockwise from north [rad]."""
         return OrnsteinUhlenbeck(wind_enu_from_direction(speed, direction_from), sigma, tau)
 

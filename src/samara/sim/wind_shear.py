@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from samara.algebra import Vec3
+from samara.argument import Exponent, Height
 from samara.frames import wind_enu_from_direction
 from samara.physics.boundary_layer import log_law, power_law
 from samara.quantity import Scalar
@@ -19,9 +20,9 @@ class PowerLaw:
     """
 
     wind_W: Vec3
-    at: Scalar = 10.0
-    exponent: Scalar = 1.0 / 7.0
-    ground: Scalar = 0.0
+    at: Height = 10.0
+    exponent: Exponent = 1.0 / 7.0
+    ground: Height = 0.0
     normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
@@ -35,9 +36,9 @@ class PowerLaw:
         speed: Scalar,
         direction_from: Scalar,
         *,
-        at: Scalar = 10.0,
-        exponent: Scalar = 1.0 / 7.0,
-        ground: Scalar = 0.0,
+        at: Height = 10.0,
+        exponent: Exponent = 1.0 / 7.0,
+        ground: Height = 0.0,
     ) -> "PowerLaw":
         """By the speed [m/s] at the reference height and where it comes from, clockwise from north [rad]."""
         return PowerLaw(wind_enu_from_direction(speed, direction_from), at, exponent, ground)
@@ -65,9 +66,9 @@ class LogLaw:
     """
 
     wind_W: Vec3
-    at: Scalar = 10.0
-    roughness: Scalar = 0.03
-    ground: Scalar = 0.0
+    at: Height = 10.0
+    roughness: Height = 0.03
+    ground: Height = 0.0
     normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class LogLaw:
 
     @staticmethod
     def from_direction(
-        speed: Scalar, direction_from: Scalar, *, at: Scalar = 10.0, roughness: Scalar = 0.03, ground: Scalar = 0.0
+        speed: Scalar, direction_from: Scalar, *, at: Height = 10.0, roughness: Height = 0.03, ground: Height = 0.0
     ) -> "LogLaw":
         """By the speed [m/s] at the reference height and where it comes from, clockwise from north [rad]."""
         return LogLaw(wind_enu_from_direction(speed, direction_from), at, roughness, ground)

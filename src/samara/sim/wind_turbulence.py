@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from samara.algebra import UP, ZERO, Vec3, cross, norm
+from samara.argument import Deviation, Height
 from samara.frames import wind_enu_from_direction
 from samara.ops import safe_divide, safe_norm, safe_sqrt, where
 from samara.physics.turbulence import (
@@ -43,9 +44,9 @@ class Dryden:
     """
 
     mean: Any
-    sigma_aloft: Scalar = 1.5
-    height: Scalar = 10.0
-    ground: Scalar = 0.0
+    sigma_aloft: Deviation = 1.5
+    height: Height = 10.0
+    ground: Height = 0.0
     normals_needed: ClassVar[int] = _PER_SHARE * len(DRYDEN)
 
     def __post_init__(self) -> None:
@@ -53,7 +54,12 @@ class Dryden:
 
     @staticmethod
     def from_direction(
-        speed: Scalar, direction_from: Scalar, *, sigma_aloft: Scalar = 1.5, height: Scalar = 10.0, ground: Scalar = 0.0
+        speed: Scalar,
+        direction_from: Scalar,
+        *,
+        sigma_aloft: Deviation = 1.5,
+        height: Height = 10.0,
+        ground: Height = 0.0,
     ) -> "Dryden":
         """By the mean's speed [m/s] and where it comes from, clockwise from north [rad]."""
         return Dryden(Constant(wind_enu_from_direction(speed, direction_from)), sigma_aloft, height, ground)
@@ -81,9 +87,9 @@ class VonKarman:
     """
 
     mean: Any
-    sigma_aloft: Scalar = 1.5
-    height: Scalar = 10.0
-    ground: Scalar = 0.0
+    sigma_aloft: Deviation = 1.5
+    height: Height = 10.0
+    ground: Height = 0.0
     normals_needed: ClassVar[int] = _PER_SHARE * len(VON_KARMAN)
 
     def __post_init__(self) -> None:
@@ -91,7 +97,12 @@ class VonKarman:
 
     @staticmethod
     def from_direction(
-        speed: Scalar, direction_from: Scalar, *, sigma_aloft: Scalar = 1.5, height: Scalar = 10.0, ground: Scalar = 0.0
+        speed: Scalar,
+        direction_from: Scalar,
+        *,
+        sigma_aloft: Deviation = 1.5,
+        height: Height = 10.0,
+        ground: Height = 0.0,
     ) -> "VonKarman":
         """By the mean's speed [m/s] and where it comes from, clockwise from north [rad]."""
         return VonKarman(Constant(wind_enu_from_direction(speed, direction_from)), sigma_aloft, height, ground)

@@ -7,10 +7,11 @@ A scenario file's tables become it by the functions here, and a recording carrie
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from samara.algebra import UP, ZERO, Vec3, norm, quat_from_euler
+from samara.argument import is_number
 from samara.arrays import flatten, unflatten
 from samara.obstacles import HeightMap, Solid
 from samara.physics.contact import Ground
@@ -91,17 +92,21 @@ def box(center: Vec3, size: Vec3, rotation_deg: Vec3 = ZERO) -> Box:
 
 
 def height_map(
-    file: str = "", rows: Any = None, spacing: float = 0.0, origin: Any = (0.0, 0.0), data: bytes | None = None
+    file: str = "",
+    rows: Sequence[Sequence[float]] | None = None,
+    spacing: float = 0.0,
+    origin: Sequence[float] = (0.0, 0.0),
+    data: bytes | None = None,
 ) -> HeightMap:
     """Heights at the corners of a grid, from a file's data or written out: rows[i][j] at x = x₀ + i·s, y = y₀ + j·s"""
     if bool(file) == (rows is not None):
         raise ValueError("expected a file (.npz, .npy, .csv) or rows of heights, one of them")
-    if not isinstance(origin, (list, tuple)) or len(origin) != 2 or not all(_is_number(x) for x in origin):
+    if not isinstance(origin, (list, tuple)) or len(origin) != 2 or not all(is_number(x) for x in origin):
         raise ValueError(f"origin = {origin!r}: expected two numbers")
     corner = [float(x) for x in origin]
     if file:
         return HeightMap.from_file(file, spacing or None, corner, data)
-    if not isinstance(rows, list) or not all(isinstance(row, list) and all(map(_is_number, row)) for row in rows):
+    if not isinstance(rows, list) or not all(isinstance(row, list) and all(map(is_number, row)) for row in rows):
         raise ValueError("rows: expected lists of numbers, one for each x")
     if len({len(row) for row in rows}) != 1:
         raise ValueError("rows: expected lists of equal length")
@@ -112,10 +117,6 @@ def _above(name: str, value: float) -> float:
     if not value > 0.0:
         raise ValueError(f"{name} = {value:g}: expected a number above 0")
     return value
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < 1e12
 
 
 # In a recording -------------------------------------------------------------------------------------------------------

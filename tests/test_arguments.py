@@ -1,0 +1,124 @@
+"""A table of a scenario becomes a call: every value is of the type and within the limits that the parameter declares, or one
+sentence says what was expected; nothing is worked on before."""
+
+import inspect
+from typing import Any, get_type_hints
+
+import pytest
+
+from samara.algebra import Vec3
+from samara.argument import Laps, Limits, OneOrThree, Place, Speed, UnfitError, argument, radians
+from samara.sim.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioError, parse_scenario
+
+HEAD = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\nairborne = true\nstart = [0, 0, 1]\n'
+MAKERS = [own for table in (TASKS, WINDS, SOLIDS, ACTIONS) for own in table.values()]
+MAKERS += [own.from_direction for own in WINDS.values() if hasattr(own, "from_direction")]
+HANDED = {"points", "gates", "mean", "data", "speed", "direction_from", "name"}  # read by hand, each with its own sentence
+WRONG: list[Any] = ["0.6", True, [1], [], {"a": 1}, 10**400, -(10**400), 1e300, float("nan"), [1, 2, "3"], [[1, 2, 3]]]
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda own: own.__qualname__)
+def test_every_parameter_says_what_it_takes(maker):
+    hints = get_type_hints(maker, include_extras=True)
+    for name in set(inspect.signature(maker).parameters) - HANDED:
+        assert hints[name] is not Any, name
+        for wrong in WRONG:
+            if isinstance(wrong, str) and "str" in str(hints[name]) or isinstance(wrong, bool) and hints[name] is bool:
+                continue
+            if isinstance(wrong, list) and "Sequence" in str(hints[name]):
+                continue
+            with pytest.raises(UnfitError):
+                argument(wrong, hints[name])
+
+
+def test_values_become_what_parameters_take():
+    assert argument([1, 2, 3], Place) == Vec3(1.0, 2.0, 3.0)
+    assert argument(2, Speed) == 2.0 and type(argument(2, float)) is float
+    assert argument("along", float | str) == "along" and argument(3, float | str) == 3.0
+    assert argument(3, float | None) == 3.0
+    assert radians(180) == pytest.approx(3.141592653589793, abs=0)
+    assert radians([0, 90])[1] == radians(90)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "wanted"),
+    [
+        (1e-300, Speed, "a number from 0.001 to 1000 m/s"),
+        (200000, Laps, "a number from 0.001 to 1000"),
+        ("x", float | str | None, None),
+        (True, int, "a whole number"),
+        (1.5, int, "a whole number"),
+        ([1, 2, 1e9], Place, "three numbers, each from -1e+06 to 1e+06 m"),
+        (b"", bytes | None, "none in a file"),
+        ([1] * 200_000, list[float], "a list of at most 100000 entries"),
+    ],
+)
+def test_limits_are_said(value, hint, wanted):
+    if wanted is None:
+        assert argument(value, hint) == value
+        return
+    with pytest.raises(UnfitError) as refused:
+        argument(value, hint)
+    assert str(refused.value) == wanted
+
+
+def test_one_number_for_all_axes_or_three():
+    from typing import Annotated
+
+    sigma = Annotated[Any, OneOrThree("m/s", 0.0, 10.0)]
+    assert argument(1, sigma) == 1.0 and argument([1, 2, 3], sigma) == Vec3(1.0, 2.0, 3.0)
+    for wrong in (-1, [1, 2, 11], [1], "1"):
+        with pytest.raises(UnfitError):
+            argument(wrong, sigma)
+    assert argument(1, Annotated[Any, Limits("", 0.0, 1.0)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[wind]\nkind = "turbulence"\nmean_W = [1, 0, 0]\nsigma = "0.6"\ntau = 1', "sigma = '0.6': expected a finite number or"),
+        ('[wind]\nkind = "turbulence"\nmean_W = [1, 0, 0]\nsigma = 0.6\ntau = [1]', "tau = [1]: expected a finite number or three"),
+        ('[wind]\nkind = "step"\nafter_W = [1, 0, 0]\nat = "3"', "at = '3': expected a finite number"),
+        ('[[events]]\nat = "3"\ndo = "land"', "events[0].at = '3': expected a finite number"),
+        ('[[events]]\nat_step = 1.5\ndo = "land"', "events[0].at_step = 1.5: expected a whole number"),
+        ('[[events]]\nwhen = 5\ndo = "land"', "events[0].when = 5: expected a text"),
+        ('[[events]]\nat = 1\ndo = "go_to"\np_W = "here"', "events[0].p_W = 'here': expected three finite numbers"),
+        ('[[events]]\nat = 1\ndo = "land"\nspeed = 1e-300', "speed = 1e-300: expected a number from 0.001 to 1000 m/s"),
+        ('[[solids]]\nkind = "height_map"\nrows = 1', "rows = 1: expected a list of at most"),
+        ('[[solids]]\nkind = "height_map"\ndata = "x"', "solids[0].data = 'x': expected none in a file"),
+        ("[environment]\naltitude = 1" + "0" * 400, "environment.altitude = 1000"),
+        ("[expect]\nmax_error = 1" + "0" * 400, "expect.max_error = 1000"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_table_is_one_sentence(text, sentence):
+    with pytest.raises(ScenarioError) as refused:
+        parse_scenario(HEAD + text, "mine.toml")
+    assert sentence in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "sentence"),
+    [
+        ('kind = "circle"\ncentre = [0, 0, 1]\nradius = 1\nspeed = 1e-300', "speed = 1e-300: expected a number from 0.001"),
+        ('kind = "circle"\ncentre = [0, 0, 1]\nradius = 1\nspeed = 1\nlaps = 200000', "laps = 200000: expected a number from"),
+        ('kind = "circle"\ncentre = [0, 0, 1]\nradius = 1\nspeed = 1\nyaw_deg = "along"', "expected a finite number of degrees"),
+        ('kind = "race"\ngates = [[0, 0, 1], [1, 0, 1]]\nspeed = 1\nclosed = true\nlaps = 200000', "laps = 200000: expected"),
+        (f'kind = "race"\ngates = {[[k, 0, 1] for k in range(301)]}\nspeed = 1', "points of three numbers, at most 300"),
+        ('kind = "lissajous"\ncentre = [0, 0, 1]\namplitude = 1\nfrequency = [1, 2, 3]\nspeed = 1', "amplitude = 1: expected three"),
+        ('kind = "lissajous"\ncentre = [0, 0, 1]\namplitude = [1, 1, 1]\nfrequency = [1e9, 2, 3]\nspeed = 1', "each from -100 to 100"),
+        ('kind = "waypoints"\npoints = [[1, 0, 1]]\ntravel = "2"', "travel = '2': expected a finite number or a list"),
+    ],
+)  # fmt: skip
+def test_a_task_is_refused_before_it_is_worked_on(task, sentence):
+    with pytest.raises(ScenarioError) as refused:
+        parse_scenario(f"{HEAD}[[drones.tasks]]\n{task}", "mine.toml")
+    assert sentence in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_an_angle_in_degrees_may_be_three():
+    tasks = '[[drones.tasks]]\nkind = "lissajous"\ncentre = [0, 0, 1]\namplitude = [1, 1, 0]\nfrequency = [1, 2, 0]\nspeed = 1\n'
+    turned, plain = (
+        parse_scenario(HEAD + tasks + phase, "mine.toml").drones[0].task.at(20.0).p_W
+        for phase in ("phase_deg = [90, 0, 0]", f"phase = [{radians(90)!r}, 0, 0]")
+    )
+    assert turned == plain
