@@ -76,7 +76,7 @@ def argument(value: Any, hint: Any) -> Any:
     wanted, fits = PLAIN.get(hint, ("none in a file", lambda value: False))
     if not fits(value):
         raise UnfitError(wanted)
-    return Vec3(*map(float, value)) if hint is Vec3 else float(value) if hint is float else value
+    return Vec3(*map(float, value)) if hint is Vec3 else value
 
 
 def _is_three(value: Any) -> bool:
@@ -97,7 +97,7 @@ def _within(value: Any, mark: Limits | Three | OneOrThree) -> Any:
     if is_number(value) and not isinstance(mark, Three):
         if not mark.low <= value <= mark.high:
             raise UnfitError(f"a number {bounds}")
-        return float(value)
+        return value
     what = {Limits: "a finite number", Three: "three finite numbers", OneOrThree: "a finite number or three"}[
         type(mark)
     ]

@@ -73,7 +73,7 @@ def at(time: float) -> At:
     """At a time  [s]"""
     exact = microseconds(time, "the time of an event")
     if exact < 0:
-        raise ValueError(f"the time of an event is {time:g} s; expected a number that is not negative")
+        raise ValueError(f"the time of an event is {time!r} s; expected a number that is not negative")
     return At(exact)
 
 
