@@ -13,7 +13,15 @@ from samara.sim.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioErro
 HEAD = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\nairborne = true\nstart = [0, 0, 1]\n'
 MAKERS = [own for table in (TASKS, WINDS, SOLIDS, ACTIONS) for own in table.values()]
 MAKERS += [own.from_direction for own in WINDS.values() if hasattr(own, "from_direction")]
-HANDED = {"points", "gates", "mean", "data", "speed", "direction_from", "name"}  # read by hand, each with its own sentence
+HANDED = {
+    "points",
+    "gates",
+    "mean",
+    "data",
+    "speed",
+    "direction_from",
+    "name",
+}  # read by hand, each with its own sentence
 WRONG: list[Any] = ["0.6", True, [1], [], {"a": 1}, 10**400, -(10**400), 1e300, float("nan"), [1, 2, "3"], [[1, 2, 3]]]
 
 

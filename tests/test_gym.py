@@ -196,11 +196,11 @@ def test_the_middle_of_the_action_space_hovers(name):
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 def test_a_step_is_ten_milliseconds_of_the_equations(backend):
     """Five steps of 2 ms in Python floats, the command put together by hand: ±1 is full throttle and its mirror image."""
-    env = Hover(3, backend=backend)
+    env = Hover(3, "crazyflie_documented", backend=backend)
     env.reset(seed=5)
     before = env.state
     env.step(np.array([[1.0, -1.0, 0.5, 0.0], [0.0] * 4, [9.0, -9.0, 0.5, 0.0]]))
-    u0 = (np.sqrt(0.028 * 9.81 / 4.0 / 2.88e-8) - 300.0) / 2200.0  # document 000's Crazyflie
+    u0 = (np.sqrt(0.028 * 9.81 / 4.0 / 2.88e-8) - 300.0) / 2200.0
     commands = ((1.0, 2.0 * u0 - 1.0, 0.5 * (1.0 + u0), u0), (u0,) * 4, (1.0, 2.0 * u0 - 1.0, 0.5 * (1.0 + u0), u0))
     vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     for k, command in enumerate(commands):
@@ -218,14 +218,14 @@ def test_an_observation_is_the_state_a_learner_can_read():
         seen, *_ = env.step(action)
     state = env.state
     R_WB = Rotation.from_quat(np.array(state.q_WB).T, scalar_first=True).as_matrix().reshape(4, 9)
-    still = np.sqrt(0.028 * 9.81 / 4.0 / 2.88e-8)
+    still = np.sqrt(0.0293 * 9.80665 / 4.0 / 2.02e-8)
     rows = (np.array(state.p_W).T, np.array(state.v_W).T, R_WB, np.array(state.omega_B).T)
     expected = np.hstack([*rows, np.array(state.rotor_speed).T / still - 1.0])
     assert seen == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
 def test_reward_is_one_on_the_target_a_half_at_half_a_metre_and_never_negative():
-    at = at_rest(samara.vehicle("crazyflie_documented"))
+    at = at_rest(samara.vehicle("crazyflie"))
     assert gym.reward(at) == 1.0
     assert gym.reward(at._replace(p_W=Vec3(0.3, 0.0, -0.4))) == pytest.approx(0.5, rel=1e-15)
     assert gym.reward(at._replace(v_W=Vec3(0.0, 1.0, 3.0))) == pytest.approx(0.5, rel=1e-15)
@@ -245,7 +245,7 @@ def test_lost_is_two_metres_off_or_past_ninety_degrees():
 
 def test_a_controller_keeps_every_drone_in_the_air_and_doing_nothing_does_not():
     """Lee's controller through the actions: all 64 fly their 5 s and end within 1 cm; the trim alone loses nine in ten."""
-    env, idle = Hover(64), Hover(64)
+    env, idle = (Hover(64, "crazyflie_documented") for _ in range(2))
     control = geometric(env.vehicle)
     env.reset(seed=1)
     idle.reset(seed=1)
@@ -320,5 +320,5 @@ def test_without_gymnasium_one_sentence_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: samara.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'"
+        "samara.extras.MissingExtraError: samara.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'"
     )

@@ -130,7 +130,9 @@ def parse_vehicle(text: str, origin: str, folder: Path | None = None, *, feet: b
     actuation = file.noted(lambda: file.text("actuation", choices=tuple(ACTUATIONS)), "")
     description = file.noted(lambda: file.text("description", default=""), "")
     options: dict[str, Any] = {}
-    for part in (_body, _gravity, _contact, partial(_options, folder=folder), _inflow):
+    parts: list[Callable[[_Table], dict[str, Any]]] = [_body, _gravity, _contact, _inflow]
+    parts += [partial(_option, name=name, folder=folder) for name in OPTIONS if name != "body"]
+    for part in parts:
         options |= file.noted(partial(part, file), {})
     options["battery"] = file.noted(lambda: _battery(file), None)
     options["rotors"] = file.noted(lambda: _rotors(file), [])
@@ -313,23 +315,22 @@ def _gravity(file: _Table) -> dict[str, Any]:
     return {"gravity": table.record(Gravity).acceleration, "gravity_model": model}
 
 
-def _options(file: _Table, folder: Path | None) -> dict[str, Any]:
-    """What `build_vehicle` is told of every optional table that the file has; where there are several models it says which."""
+def _option(file: _Table, name: str, folder: Path | None) -> dict[str, Any]:
+    """What `build_vehicle` is told of an optional table, if the file has it; where there are several models it says which."""
+    table, option = file.table(name, optional=True), OPTIONS[name]
+    if not table:
+        return {}
     found: dict[str, Any] = {}
-    for name, option in OPTIONS.items():
-        table = file.table(name, optional=True) if name != "body" else None
-        if not table:
-            continue
-        if len(option.models) > 1:
-            found[f"{name}_{option.key}"] = table.text(option.key)
-        given: dict[str, Any] = {}
-        for key in option.texts:
-            if key in table:
-                text = table.text(key)
-                given[key] = _beside(table, key, folder, text) if text.endswith(".toml") else text
-        given |= {key: table.number(key, own) for key, own in option.numbers.items() if key in table}
-        found[name] = given | table.fields(option.record, option.completes)
-        table.finish()
+    if len(option.models) > 1:
+        found[f"{name}_{option.key}"] = table.text(option.key)
+    given: dict[str, Any] = {}
+    for key in option.texts:
+        if key in table:
+            text = table.text(key)
+            given[key] = _beside(table, key, folder, text) if text.endswith(".toml") else text
+    given |= {key: table.number(key, own) for key, own in option.numbers.items() if key in table}
+    found[name] = given | table.fields(option.record, option.completes)
+    table.finish()
     return found
 
 
