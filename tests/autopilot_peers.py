@@ -95,7 +95,6 @@ class Px4Peer(threading.Thread):
         self.sensors: list[Any] = []
         self.fixes: list[Any] = []
         self.truths: list[Any] = []
-        self.radio: list[Any] = []
         self.answered, self.problem, self.running = 0, "", True
         if parameters:
             gains = [0.15 * parameters[f"MC_{axis}RATE_K"] for axis in ("ROLL", "PITCH", "YAW")]
@@ -134,8 +133,6 @@ class Px4Peer(threading.Thread):
                 kind = message.get_type()
                 if kind == "HIL_GPS":
                     self.fixes.append(message)
-                elif kind == "HIL_RC_INPUTS_RAW":
-                    self.radio.append(message)
                 elif kind == "HIL_STATE_QUATERNION":
                     truth = message
                     self.truths.append(message)
@@ -204,6 +201,8 @@ class GroundPeer(threading.Thread):
         self.heard = common.MAVLink(None)
         self.to, self.refusals = ("127.0.0.1", port), refusals
         self.orders: list[Any] = []
+        self.batteries: list[Any] = []
+        self.on_battery: Any = lambda message: None
         self.height, self.armed, self.mode, self.running = 0.0, False, 0, True
         self.start()
 
@@ -223,6 +222,9 @@ class GroundPeer(threading.Thread):
 
     def _obey(self, wire: socket.socket, message: Any) -> None:
         kind = message.get_type()
+        if kind == "BATTERY_STATUS":
+            self.batteries.append(message)
+            self.on_battery(message)
         if kind == "PARAM_SET":
             self.height = message.param_value if message.param_id == "MIS_TAKEOFF_ALT" else self.height
         if kind not in ("COMMAND_LONG", "COMMAND_INT"):
@@ -267,6 +269,7 @@ class ArduPilotPeer(threading.Thread):
         self.magic, self.outputs = (18458 if outputs == 16 else 29569), outputs
         self.hold, self.trouble, self.trouble_at = Hold(target, hover, gains), trouble, trouble_at
         self.lines: list[dict[str, Any]] = []
+        self.on_line: Any = lambda line: None
         self.raw = b""
         self.count, self.resends, self.running, self.problem = 0, 0, True, ""
         self.start()
@@ -312,6 +315,7 @@ class ArduPilotPeer(threading.Thread):
             assert self.raw[:1] == self.raw[-1:] == b"\n"
             line: dict[str, Any] = json.loads(self.raw)
             self.lines.append(line)
+            self.on_line(line)
             return line
         return None
 
@@ -333,9 +337,16 @@ class ArduPilotPeer(threading.Thread):
 class BetaflightPeer(threading.Thread):
     """Betaflight in angle mode: one packet of motors for each of state, sticks from the radio, attitude from the gyro."""
 
-    def __init__(self, convention: str = "4.6", gains: tuple[float, float, float] = (0.1, 0.1, 0.1)) -> None:
+    def __init__(
+        self,
+        convention: str = "4.6",
+        gains: tuple[float, float, float] = (0.1, 0.1, 0.1),
+        *,
+        arms: bool = True,
+        dies_at: int = -1,
+    ) -> None:
         super().__init__(daemon=True)
-        self.convention, self.gains = convention, gains
+        self.convention, self.gains, self.arms, self.dies_at = convention, gains, arms, dies_at
         self.states: list[tuple[float, ...]] = []
         self.radio: list[tuple[float, ...]] = []
         self.arrivals: list[float] = []
@@ -350,7 +361,7 @@ class BetaflightPeer(threading.Thread):
         state.settimeout(0.2)
         radio.setblocking(False)
         try:
-            while self.running:
+            while self.running and len(self.states) != self.dies_at:
                 try:
                     numbers = struct.unpack("<18d", state.recv(4096))
                 except TimeoutError:
@@ -386,7 +397,7 @@ class BetaflightPeer(threading.Thread):
         if arm < 0.0:
             self.armed = False
         elif throttle < -0.9 and force[2] < -5.0:
-            self.armed = True
+            self.armed = self.arms
         if not self.armed:
             self.attitude = np.zeros(3)
             return [0.0] * 4

@@ -2,6 +2,7 @@
 
 import json
 import math
+import socket
 import struct
 from dataclasses import replace
 
@@ -162,6 +163,27 @@ def test_garbage_is_skipped_and_said_once():
     link.close()
     peer.stop()
     assert said == ["a packet of 9 bytes on UDP 127.0.0.1:9002 is no servo output; it was skipped"]
+
+
+@pytest.mark.parametrize("count", [1, 10**6])
+def test_a_packet_from_another_port_does_not_take_over(count):
+    """Neither with a smaller frame count, as one that was started anew has it, nor with a larger one."""
+    said, peer = [], ArduPilotPeer()
+    link = opened(said)
+    exchanged(link, 20)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        for k in range(5):
+            other.sendto(struct.pack("<HHI16H", 18458, 1000, count + k, *[2000] * 16), ("127.0.0.1", 9002))
+        port = other.getsockname()[1]
+        outputs = exchanged(link, 30)
+    ending = [words for _, words in link.ending()]
+    link.close()
+    peer.stop()
+    assert not np.any(outputs) and link.restarts == 0
+    sentence = f"a second autopilot speaks on UDP 127.0.0.1:9002, from port {port}, and is not listened to"
+    assert said == [sentence] and f"5 times in all: {sentence}" in ending
+    assert ending[0] == "ArduPilot answered 50 of 50 packets, 0 missed"
 
 
 def test_one_that_is_lost_ends_the_flight_with_a_sentence():

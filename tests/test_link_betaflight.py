@@ -1,7 +1,9 @@
 """Betaflight over UDP: signs of two versions, the sticks of a pilot, and even packets; by a peer, and by Betaflight itself."""
 
 import math
+import socket
 import struct
+import threading
 import time
 
 import numpy as np
@@ -12,7 +14,7 @@ from conftest import do_without
 import samara
 from samara.algebra import ZERO, Vec3, quat_from_euler, rotate
 from samara.link.autopilot import Autopilot, open_link
-from samara.link.betaflight import CONVENTIONS, parse_motors, parse_raw, state_packet
+from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, parse_raw, state_packet
 from samara.link.prepare import flown_by
 from samara.link.process import usual_binary
 from samara.link.readings import Readings
@@ -153,18 +155,109 @@ def test_a_flight_by_sticks_hovers_within_ten_centimetres_and_keeps_to_the_clock
 
 
 def test_one_that_falls_silent_ends_the_flight_with_a_sentence():
-    peer = BetaflightPeer()
-
-    def tell(sentence):
-        raise AssertionError(sentence)
-
-    own = flown(3.0, [], patience=0.6)
-    import threading
-
-    threading.Timer(1.0, peer.stop).start()
-    run = samara.fly(own, tell=tell)
+    peer = BetaflightPeer(dies_at=500)
+    run = samara.fly(flown(3.0, [], patience=0.6))
+    peer.stop()
     assert "Betaflight has not answered for 0.6 s" in run.problem
     assert run.time[-1] < 3.0
+
+
+def test_one_that_never_arms_is_said():
+    """At the end of a short flight; in a long one after ten seconds, once."""
+    peer = BetaflightPeer(arms=False)
+    run = samara.fly(flown(1.0, [Event(at(0.0), take_off(1.0))]))
+    peer.stop()
+    assert run.problem == ""
+    assert run.logs[-2].message == "Betaflight was asked to arm and never did"
+    said = []
+    link = open_link(Autopilot("betaflight"), samara.vehicle("hakoniwa"), lambda level, words: said.append(words))
+    for seconds in (0, 4, 8):
+        link._watch_arming(1_000_000 * seconds)  # not asked yet
+    link.sticks.armed = True
+    for seconds in (9, 18, 19, 30):
+        link._watch_arming(1_000_000 * seconds)
+        assert said == ([] if seconds < 19 else ["Betaflight has not armed 10 s after it was asked to"])
+    assert len(list(link.ending())) == 1
+    link.close()
+
+
+def test_motors_from_another_port_are_not_listened_to():
+    said, peer = [], BetaflightPeer()
+    link = open_link(Autopilot("betaflight"), samara.vehicle("hakoniwa"), lambda level, words: said.append(words))
+    link.exchange(level())
+    said.clear()  # that it was waited for
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        for _ in range(3):
+            other.sendto(struct.pack("<4f", *[1.0] * 4), ("127.0.0.1", 9002))
+        outputs = [list(link.exchange(level())) for _ in range(10)]
+    ending = [words for _, words in link.ending()]
+    link.close()
+    peer.stop()
+    assert outputs == [[0.0] * 4] * 10
+    assert len(said) == 1 and ending[1:] == [f"3 times in all: {said[0]}"]
+
+
+# Which version ------------------------------------------------------------------------------------------------------
+
+
+class Msp(threading.Thread):
+    """Betaflight's TCP port: answers one question about its version."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__(daemon=True)
+        self.answer, self.asked = answer, b""
+        self.server = socket.create_server(("127.0.0.1", 5761))
+        self.start()
+
+    def run(self) -> None:
+        wire, _ = self.server.accept()
+        self.asked = wire.recv(64)
+        wire.sendall(self.answer)
+        wire.close()
+        self.server.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "version", "convention"),
+    [
+        (b"$M>\x03\x03\x04\x06\x00\x02", (4, 6), "4.6"),
+        (b"$M>\x03\x03\x19\x0c\x05\x10", (25, 12), "4.6"),
+        (b"$M>\x03\x03\x1a\x0c\x00\x16", (26, 12), "2026.12"),
+        (b"what?", None, "4.6"),
+    ],
+)
+def test_its_version_says_which_convention_it_has(answer, version, convention):
+    """2025.12.5 has the older one, 2026.12 the newer; one that does not say is taken for the older."""
+    msp = Msp(answer)
+    assert firmware_version("127.0.0.1") == version
+    msp.join(10.0)
+    assert msp.asked == b"$M<\x00\x03\x03"
+    peer, msp = BetaflightPeer(), Msp(answer)
+    link = open_link(Autopilot("betaflight"), samara.vehicle("hakoniwa"), print)
+    link._meet(level())
+    link.close()
+    peer.stop()
+    msp.join(10.0)
+    assert link._convention == CONVENTIONS[convention]
+    assert link._order == rotor_of_output(samara.vehicle("hakoniwa"), CONVENTIONS[convention].system)
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_its_address_is_given_as_it_wants_it_and_its_words_are_shown(newest, tmp_path):
+    """Versions after 2025.12 refuse an address without `--ip`; what a program said when it ended is in the sentence."""
+    program = tmp_path / "betaflight_SITL.elf"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --ip ] || { echo "[SITL] Unknown argument: $1"; exit 1; }\necho "IP is $2"\nexit 3\n'
+        if newest
+        else '#!/bin/sh\necho "IP is $1"\nexit 3\n'
+    )
+    program.chmod(0o755)
+    with pytest.raises(ValueError) as error:
+        open_link(Autopilot("betaflight", str(program)), samara.vehicle("hakoniwa"), print)
+    assert str(error.value) == (
+        "Betaflight's command line on TCP 5761 cannot be used (Connection refused); betaflight_SITL.elf ended with status 3; "
+        "its last words: IP is 127.0.0.1"
+    )
 
 
 def test_only_one_can_fly_and_only_with_four_motors():

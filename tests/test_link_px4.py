@@ -1,6 +1,8 @@
 """PX4 in lockstep: what goes over the wire, what the vehicle's geometry becomes, and flights through the protocol."""
 
 import math
+import socket
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from autopilot_peers import GroundPeer, Px4Peer, mixer_of, one_at_a_time  # noqa
 import samara
 from samara.algebra import ZERO, Quat, Vec3, quat_from_euler
 from samara.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
-from samara.link.autopilot import Autopilot, AutopilotLostError, open_link, task_orders
+from samara.link.autopilot import Autopilot, AutopilotLostError, Repeated, open_link, task_orders
 from samara.link.prepare import flown_by, prepared
 from samara.link.px4 import gps_fields, truth_fields
 from samara.link.px4_parameters import agility, px4_environment, px4_parameters, rotor_parameters
@@ -22,6 +24,7 @@ from samara.plan.trajectory import circle, waypoints
 from samara.sensors.earth import HOME
 from samara.sim.events import Event, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
 from samara.sim.scenario_file import ScenarioError, load_scenario, parse_scenario
+from samara.sim.setting import Order
 from samara.trim import effectiveness
 
 MISSION = """
@@ -265,10 +268,74 @@ def test_an_autopilot_that_is_lost_ends_the_flight_with_a_sentence_and_its_recor
     run = samara.fly(own, out=tmp_path / "run.mcap")
     peer.running = False
     assert words in run.problem and run.problem.startswith("the flight ended at ") and "\n" not in run.problem
-    assert run.logs[-2].level == "error" and run.logs[-2].message == run.problem
+    assert [line.message for line in run.logs if line.level == "error"] == [run.problem]
+    assert run.logs[-2].message == "PX4 answered 200 of 218 packets, 0 missed" or trouble == "hangs"
     recorded = samara.load_run(tmp_path / "run.mcap")
     assert 0.8 < recorded.time[-1] < 3.0
     assert samara.replay(recorded).time[-1] == recorded.time[-1]
+
+
+def test_one_that_connects_and_never_answers_is_a_problem_and_no_finished_flight():
+    peer = Px4Peer(boot_us=10**12)
+    run = samara.fly(flown_by(scenario("iris_documented", 0.3), Autopilot("px4")))
+    peer.stop()
+    assert run.time[-1] == 0.3
+    assert run.problem == "PX4 was there and never answered: nothing was flown by it"
+    assert [line.message for line in run.logs[-3:-1]] == ["PX4 answered 0 of 76 packets, 0 missed", run.problem]
+
+
+def test_one_that_is_killed_is_named_with_its_signal(tmp_path):
+    """It connects, as PX4 does, and dies without a word; the sentence holds what the system knows of its end."""
+    program = tmp_path / "px4"
+    words = "import os, socket\nsocket.create_connection(('127.0.0.1', 4560))\nprint('alive', flush=True)\n"
+    program.write_text(f"#!{sys.executable}\n{words}os.kill(os.getpid(), 9)\n")
+    program.chmod(0o755)
+    run = samara.fly(flown_by(scenario("iris_documented", 5.0), Autopilot("px4", binary=str(program))))
+    assert run.problem.endswith(": px4 ended by signal 9 (SIGKILL); its last words: alive")
+
+
+def test_with_wait_one_that_was_flying_is_said_to_come_back_disarmed():
+    said = []
+    link = opened(said, on_loss="wait")
+    link._watch.lost("PX4 closed the connection at 3.000 s", turning=True)
+    link._watch.lost("PX4 closed the connection at 4.000 s", turning=False)
+    link.close()
+    assert said[0].endswith("until it is back, and will come back disarmed: in the air the drone falls")
+    assert said[1].endswith("until it is back")
+
+
+def test_a_second_voice_does_not_take_over_the_ground_station():
+    """Orders go to the one whose heartbeat came first, whoever else speaks to the port; that is said once, with a count."""
+    said, peer, ground = [], Px4Peer(boot_us=0), GroundPeer(refusals=0)
+    link = opened(said)
+    stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    stranger.bind(("127.0.0.1", 0))
+    stranger.setblocking(False)
+    beat = ground.common.MAVLink_heartbeat_message(2, 12, 129, 0, 4, 3).pack(ground.mav)
+    try:
+        for k in range(1000):  # until its heartbeat has come
+            fly_still(link, 1, first=k)
+            if link._ground.mode >= 0:
+                break
+            time.sleep(0.01)
+        for _ in range(5):
+            stranger.sendto(beat, ("127.0.0.1", 14540))
+        link.obey(Order("arm"))
+        for j in range(1000):
+            fly_still(link, 5, first=k + 5 * j + 1)
+            if not link._ground.waiting:
+                break
+            time.sleep(0.01)
+        assert ground.armed and link._ground.waiting == 0
+        with pytest.raises(BlockingIOError):
+            stranger.recv(4096)
+        said_last = [words for _, words in link.ending()]
+    finally:
+        stranger.close()
+        link.close()
+        peer.stop()
+        ground.stop()
+    assert "5 packets to PX4's ground station came from elsewhere; skipped" in said_last
 
 
 def test_with_wait_a_new_autopilot_takes_over_where_the_old_one_died():
@@ -328,6 +395,16 @@ def test_a_second_autopilot_is_sent_away():
         other.running = False
     assert link.answered == 310 and other.answered == 0
     assert len(said) == 1 and "second autopilot" in said[0]
+
+
+def test_what_is_said_again_is_counted():
+    said = []
+    once = Repeated(lambda level, words: said.append((level, words)))
+    for k in range(3):
+        once.say("warning", f"it is {k} o'clock", "clock")
+    once.say("info", "rain")
+    assert said == [("warning", "it is 0 o'clock"), ("info", "rain")]
+    assert list(once.totals()) == [("warning", "3 times in all: it is 0 o'clock")]
 
 
 def test_nobody_there_is_said_with_the_way_to_start_it():

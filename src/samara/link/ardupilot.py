@@ -8,17 +8,18 @@ import select
 import shlex
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from samara.conventions import HOME
 from samara.frames import frd_from_flu
-from samara.link.autopilot import Autopilot, Say, Watch
+from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
 from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
-from samara.link.readings import Readings, outside
+from samara.link.readings import Readings, Supply, outside
 from samara.link.start import Start
+from samara.link.supply import battery_of
 from samara.link.thrust import hover_output
 from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
 from samara.physics.multirotor import Vehicle
@@ -58,16 +59,19 @@ def output(pulse: int) -> float:
     return min(max((pulse - IDLE) / (FULL - IDLE), 0.0), 1.0)
 
 
-def state_line(readings: Readings, time_s: float, home_height: float = 0.0) -> bytes:
-    """One JSON line that begins and ends with a newline: FRD body, NED world, position from home"""
+def state_line(readings: Readings, time_s: float, home_height: float = 0.0, supply: Supply | None = None) -> bytes:
+    """One JSON line that begins and ends with a newline: FRD body, NED world, position from home, battery [V, A]"""
     own, _ = outside(readings.state, readings.origin)
     north, east, down = own.p_W
     gyro, force = frd_from_flu(readings.omega_B), frd_from_flu(readings.specific_force_B)
     text = (
         f'\n{{"timestamp":{time_s!r},"imu":{{"gyro":{_list(gyro)},"accel_body":{_list(force)}}},'
         f'"position":{_list((north, east, down + home_height))},"quaternion":{_list(own.q_WB)},'
-        f'"velocity":{_list(own.v_W)}}}\n'
+        f'"velocity":{_list(own.v_W)}'
     )
+    if supply is not None:
+        text += f',"battery":{{"voltage":{round(supply.voltage, 4)!r},"current":{round(supply.current, 4)!r}}}'
+    text += "}\n"
     return text.encode()
 
 
@@ -81,7 +85,7 @@ class ArduPilot:
     title = "ArduPilot"
 
     def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
-        self._autopilot, self._say = autopilot, say
+        self._autopilot = autopilot
         self._order = rotor_of_output(vehicle, "ardupilot")
         self._period = 1.0 / autopilot.sensor_rate
         address = (autopilot.host, PORT + PORTS_APART * autopilot.instance)
@@ -108,9 +112,10 @@ class ArduPilot:
         self._frame, self._last_line = -1, b""
         self._line_at = 0.0
         self._home: float | None = None
+        self._supply: Supply | None = None
         self._outputs = [0.0] * len(self._order)
         self._silent_since = time.monotonic()
-        self._nonsense_told = False
+        self._once = Repeated(say)
         self.sent = self.answered = self.resent = self.restarts = 0
         self.own_seconds = self.waited_seconds = 0.0
 
@@ -122,7 +127,8 @@ class ArduPilot:
         self._ground.look(readings.time_us, readings.origin, readings.state.p_W)
         if self._home is None:
             self._home = readings.state.p_W.z
-        line = state_line(readings, readings.time_us / 1e6 + self._period, self._home)
+        self._supply = readings.supply or self._supply
+        line = state_line(readings, readings.time_us / 1e6 + self._period, self._home, self._supply)
         self.own_seconds += time.perf_counter() - begun
         if self._peer is None:
             self._connect(readings.time_us)
@@ -135,6 +141,12 @@ class ArduPilot:
     def obey(self, order: Order) -> None:
         """Over MAVLink, as a ground station"""
         self._ground.obey(order)
+
+    def ending(self) -> Iterator[tuple[str, str]]:
+        """How often it answered, and what was said more than once"""
+        yield counted(self, self.sent - self.answered)
+        yield from self._once.totals()
+        yield from self._ground.ending()
 
     def close(self) -> None:
         """Ends it all"""
@@ -167,13 +179,15 @@ class ArduPilot:
         while True:
             servos = self._heard(0.1)
             if servos is not None:
+                self.answered += 1
                 return
             ended = self._watch.process.ended if self._watch.process is not None else ""
             silent = time.monotonic() - self._silent_since > self._autopilot.patience
             if ended or silent:
+                turned = any(self._outputs)
                 self._peer, self._outputs = None, [0.0] * len(self._order)
                 what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
-                self._watch.lost(f"{what} at {time_us / 1e6:.3f} s")
+                self._watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
                 self._connect(time_us)
                 self._send(line)
 
@@ -187,14 +201,14 @@ class ArduPilot:
             return None
         servos = parse_servos(packet)
         if servos is None:
-            if not self._nonsense_told:
-                self._nonsense_told = True
-                self._say(
-                    "warning", f"a packet of {len(packet)} bytes {self._where} is no servo output; it was skipped"
-                )
+            words = f"a packet of {len(packet)} bytes {self._where} is no servo output; it was skipped"
+            self._once.say("warning", words, "nonsense")
             return None
-        if self._peer is not None and peer != self._peer and servos.frame > self._frame > 0:
-            self._say("warning", f"a second autopilot speaks {self._where} and is not listened to")
+        if (
+            self._peer is not None and peer != self._peer
+        ):  # one that was started anew is listened to when this one is lost
+            words = f"a second autopilot speaks {self._where}, from port {peer[1]}, and is not listened to"
+            self._once.say("warning", words, "second")
             return None
         if servos.frame == self._frame and peer == self._peer:
             if time.monotonic() - self._line_at > CROSSED:
@@ -205,10 +219,10 @@ class ArduPilot:
         self._silent_since = time.monotonic()
         if servos.frame < self._frame:
             self.restarts += 1
-            self._say("warning", f"{self.title} began anew: its frame count went from {self._frame} to {servos.frame}")
+            words = f"{self.title} began anew: its frame count went from {self._frame} to {servos.frame}"
+            self._once.say("warning", words, "anew")
             self._ground.reset()
         self._peer, self._frame = peer, servos.frame
-        self.answered += 1
         self._outputs = outputs_by_rotor([output(pulse) for pulse in servos.pulses], self._order)
         return servos
 
@@ -233,4 +247,21 @@ def ardupilot_parameters(vehicle: Vehicle, hover: float) -> dict[str, float]:
         "MOT_SPIN_ARM": 0,
         "MOT_SPIN_MIN": 0,
         "MOT_SPIN_MAX": 1,
+        **battery_parameters(vehicle),
+    }
+
+
+def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
+    """The battery it is told of, where one empties: at a fifth of its charge ArduPilot returns, at a tenth it lands"""
+    battery = battery_of(vehicle)
+    if battery is None:
+        return {}
+    charge = round(float(battery.capacity) * len(vehicle["battery"]) / 3.6)  # [mA h]
+    return {
+        "BATT_MONITOR": 4,
+        "BATT_CAPACITY": charge,
+        "BATT_LOW_MAH": round(0.2 * charge),
+        "BATT_CRT_MAH": round(0.1 * charge),
+        "BATT_FS_LOW_ACT": 2,
+        "BATT_FS_CRT_ACT": 1,
     }

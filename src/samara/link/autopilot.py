@@ -8,7 +8,7 @@ Every link is of this one shape; what differs is on the wire.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import pairwise
@@ -50,12 +50,17 @@ class Link(Protocol):
     """What every autopilot's link does."""
 
     title: str
+    sent: int
+    answered: int
 
     def exchange(self, readings: Readings) -> Sequence[float]:
         """Hands it what the sensors said, waits for its answer: the output of each rotor, 0 … 1"""
 
     def obey(self, order: Order) -> None:
         """Asks it for something, as a ground station or a pilot's sticks do"""
+
+    def ending(self) -> Iterator[tuple[str, str]]:
+        """What is left to say after the last exchange, (level, sentence): how often it answered, what it never did"""
 
     def close(self) -> None:
         """Ends the connection, and the process when it was started here"""
@@ -67,8 +72,8 @@ class Autopilot:
 
     `rate` [Hz] is how often it gets sensors (0: its usual one). `on_loss` says what happens when it dies or hangs: "end" ends
     the flight, "wait" holds it until the autopilot is back. `patience` [s, by the clock] is how long it may be silent, `wait`
-    how long its first word is waited for. `hover` is its output at hover. `convention` is Betaflight's: "4.6" or "2026.12".
-    With `sticks` PX4 gets radio channels too. `parameters` are its own, (name, value), set when it is started here.
+    how long its first word is waited for. `hover` is its output at hover. `convention` is Betaflight's: "4.6", "2026.12", or
+    empty for what its version says. `parameters` are its own, (name, value), set when it is started here.
     """
 
     kind: str = "px4"
@@ -80,14 +85,14 @@ class Autopilot:
     hover: float = 0.5
     patience: float = 10.0
     wait: float = 120.0
-    convention: str = "4.6"
-    sticks: bool = False
+    convention: str = ""
     parameters: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         _one_of("kind", self.kind, tuple(USUAL_RATE))
         _one_of("on_loss", self.on_loss, ("end", "wait"))
-        _one_of("convention", self.convention, CONVENTIONS)
+        if self.convention:
+            _one_of("convention", self.convention, CONVENTIONS)
         for name in ("patience", "wait"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f"autopilot.{name} is {getattr(self, name)!r}; expected a positive number of seconds")
@@ -142,6 +147,36 @@ def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say) -> Link:
     return Betaflight(autopilot, vehicle, say)
 
 
+class Repeated:
+    """Sentences that are said the first time, and how often they could have been."""
+
+    def __init__(self, say: Say, most: int = 200) -> None:
+        self._say, self._most = say, most
+        self._count: dict[str, int] = {}
+        self._said: dict[str, tuple[str, str]] = {}
+
+    def say(self, level: str, sentence: str, what: str = "") -> None:
+        """Says it, unless the same has been said; `what` is what it is about, where the sentence has a number that changes"""
+        key = what or sentence
+        if key not in self._said and len(self._said) >= self._most:
+            return
+        self._count[key] = self._count.get(key, 0) + 1
+        if key not in self._said:
+            self._said[key] = level, sentence
+            self._say(level, sentence)
+
+    def totals(self) -> Iterator[tuple[str, str]]:
+        """What came more than once, with how often"""
+        for key, (level, sentence) in self._said.items():
+            if self._count[key] > 1:
+                yield level, f"{self._count[key]} times in all: {sentence}"
+
+
+def counted(link: Link, missed: int) -> tuple[str, str]:
+    """How many packets were answered, of how many, and how many were waited for in vain"""
+    return "info", f"{link.title} answered {link.answered} of {link.sent} packets, {missed} missed"
+
+
 class Watch:
     """Who waits for an autopilot, says so, starts its process anew, and gives up when the scenario says so."""
 
@@ -179,19 +214,22 @@ class Watch:
         if ended:
             self.lost(ended)
 
-    def lost(self, sentence: str) -> None:
-        """The autopilot is gone: ends the flight, or says so and gets ready for its return"""
+    def lost(self, sentence: str, turning: bool = False) -> None:
+        """The autopilot is gone: ends the flight, or says so and gets ready for its return; `turning`: its motors did"""
+        ended = self.process.ended_soon() if self.process is not None else ""
+        if ended and ended not in sentence:
+            sentence = f"{sentence}: {ended}"
         if self._autopilot.on_loss == "end":
             raise AutopilotLostError(sentence)
+        after = ", and will come back disarmed: in the air the drone falls" if turning else ""
         if self.process is not None:
-            ended = self.process.ended
             self._restarts += 1
             if self._restarts > MOST_RESTARTS:
-                raise AutopilotLostError(f"{ended or sentence}; it was started {MOST_RESTARTS} times anew")
-            self.say("warning", f"{sentence}; it is started anew")
+                raise AutopilotLostError(f"{sentence}; it was started {MOST_RESTARTS} times anew")
+            self.say("warning", f"{sentence}; it is started anew{after}")
             self.process.start()
             return
-        self.say("warning", f"{sentence}; the flight stands still until it is back")
+        self.say("warning", f"{sentence}; the flight stands still until it is back{after}")
 
     def close(self) -> None:
         """Ends the process and removes its folder"""

@@ -8,13 +8,14 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from samara.algebra import Quat, Vec3
 from samara.frames import frd_from_flu
-from samara.link.autopilot import Autopilot, Say, Watch
+from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
 from samara.link.ports import bound, require_free
 from samara.link.process import Process, require_binary, usual_binary
 from samara.link.readings import Readings, outside
@@ -31,6 +32,8 @@ MOTOR_COUNT = 4
 RAD_TO_DEG = 57.29577951308232
 MISSED_AFTER = 0.25  # [s], by the clock
 FIRST_ANSWERS, STUCK_AFTER = 50, 4.0  # before it is flown; [s]
+ARMING_US, ARMING_LINES = 10_000_000, 50
+MOST_OF_A_PROGRAM = 1 << 26  # bytes
 BOOT_WAIT, BOOT_REST = 10.0, 0.6  # [s]
 EVEN = 0.1  # of a period: less than this is made up for
 SPIN = 2e-4  # [s]: a shorter wait is not handed to the system
@@ -70,6 +73,8 @@ CONVENTIONS = {
     "2026.12": Convention("betaflight", Vec3(1.0, 1.0, -1.0), Vec3(-1.0, 1.0, 1.0), True),
 }
 """4.6 and 2025.12 send FR, RL, FL, RR, as ArduPilot counts; 2026.12 sends RR, FR, RL, FL."""
+OLDEST, NEWEST = CONVENTIONS
+LAST_OF_OLDEST = (25, 12)  # year and month; before them 4.6 and less
 
 
 def parse_motors(packet: bytes) -> tuple[float, ...] | None:
@@ -114,12 +119,14 @@ class Betaflight:
     def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
         if autopilot.instance:
             raise ValueError("Betaflight's ports are fixed: only one can fly at a time; expected instance 0")
-        self._autopilot, self._say, self._convention = autopilot, say, CONVENTIONS[autopilot.convention]
-        self._order = rotor_of_output(vehicle, self._convention.system)
-        if len(self._order) != MOTOR_COUNT:
+        self._autopilot, self._say, self._vehicle = autopilot, say, vehicle
+        if len(vehicle.rotors) != MOTOR_COUNT:
             raise ValueError(
-                f"vehicle {vehicle.name!r} has {len(self._order)} rotors; Betaflight's simulator has 4 motors"
+                f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; Betaflight's simulator has 4 motors"
             )
+        binary = require_binary(autopilot.binary, "Betaflight's SITL") if autopilot.binary else None
+        newest = binary is not None and takes_options(binary)
+        self._speak(autopilot.convention or (NEWEST if newest else OLDEST))
         self._period = 1.0 / autopilot.sensor_rate
         host = autopilot.host
         if autopilot.binary:
@@ -131,12 +138,10 @@ class Betaflight:
             self._motors.close()
             raise
         self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        process = None
-        if autopilot.binary:
-            process = Process([str(require_binary(autopilot.binary, "Betaflight's SITL")), autopilot.host])
+        process = Process([str(binary), *(["--ip"] if newest else []), host]) if binary is not None else None
         start = Start(
             usual_binary("betaflight") or "betaflight_SITL.elf",
-            (f'exec "$program" {autopilot.host}',),
+            (f'if grep -q -e --ip "$program"; then exec "$program" --ip {host}; fi', f'exec "$program" {host}'),
             files={"settings.txt": "\n".join((*SETTINGS, "save", ""))},
             remark=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",
         )
@@ -147,9 +152,16 @@ class Betaflight:
         self._outputs, self._pressure = [0.0] * MOTOR_COUNT, 101325.0
         self._sent_at, self._packets = 0.0, 0
         self._heard_at = time.monotonic()
-        self._known = self._nonsense_told = False
+        self._known = self._settled = False
+        self._source: Any = None  # whom the motors' outputs come from
+        self._once, self._asked_us = Repeated(say), -1
         self.sent = self.answered = self.missed = self.late = 0
         self.own_seconds = self.waited_seconds = self.worst_lateness = 0.0
+
+    def _speak(self, convention: str) -> None:
+        """Signs and order of motors from now on"""
+        self._convention = CONVENTIONS[convention]
+        self._order = rotor_of_output(self._vehicle, self._convention.system)
 
     def _configure(self, process: Process) -> None:
         """Its settings, through its command line; it ends when it has saved them, and is started again"""
@@ -160,9 +172,12 @@ class Betaflight:
                 for line in (*SETTINGS, "save"):
                     _ask(cli, line.encode() + b"\n")
         except OSError as error:
+            words = process.ended_soon() or f"its last words: {' / '.join(process.last_words())}"
             process.close()
             self.close_sockets()
-            raise ValueError(f"Betaflight's command line on TCP {CLI_PORT} cannot be used ({error})") from None
+            raise ValueError(
+                f"Betaflight's command line on TCP {CLI_PORT} cannot be used ({error.strerror or error}); {words}"
+            ) from None
         while not process.ended and time.monotonic() < deadline:
             time.sleep(0.05)
         process.start()
@@ -179,6 +194,7 @@ class Betaflight:
             self.missed += 1
             self._silent(readings.time_us)
         self.waited_seconds += time.perf_counter() - sent
+        self._watch_arming(readings.time_us)
         return self._outputs
 
     def obey(self, order: Order) -> None:
@@ -187,6 +203,13 @@ class Betaflight:
             self.sticks.armed = True
         elif order.kind == "disarm":
             self.sticks.armed = False
+
+    def ending(self) -> Iterator[tuple[str, str]]:
+        """How often it answered, whether it armed, and what was said more than once"""
+        yield counted(self, self.missed)
+        if self._asked_us >= 0 and not self._settled:
+            yield "warning", f"{self.title} was asked to arm and never did{self._why_not()}"
+        yield from self._once.totals()
 
     def close(self) -> None:
         """Ends it all"""
@@ -198,6 +221,26 @@ class Betaflight:
         for own in (self._motors, self._raw, self._out):
             own.close()
 
+    # Arming ----------------------------------------------------------------------------------------------------------
+
+    def _watch_arming(self, time_us: int) -> None:
+        """Says so when it does not arm: its motors do not turn, however long the switch is up"""
+        if not self.sticks.armed or self._settled:
+            return
+        if self._asked_us < 0:
+            self._asked_us = time_us
+        late = time_us - self._asked_us >= ARMING_US and not any(self._outputs)
+        if late:
+            words = f"{self.title} has not armed {ARMING_US / 1e6:g} s after it was asked to{self._why_not()}"
+            self._say("warning", words)
+        self._settled = late or any(self._outputs)
+
+    def _why_not(self) -> str:
+        """What it says itself, as versions from 2026 on do"""
+        said = self._watch.process.last_words(ARMING_LINES) if self._watch.process is not None else []
+        why = [line.partition("Arming disabled:")[2].strip() for line in said if "Arming disabled:" in line]
+        return f"; it says: arming disabled by {why[-1]}" if why else ""
+
     # The wire --------------------------------------------------------------------------------------------------------
 
     def _meet(self, readings: Readings) -> None:
@@ -208,6 +251,8 @@ class Betaflight:
         """
         process = self._watch.process
         since, before = self._booted(process), self.answered
+        if process is not None:  # before its packets, which come evenly from now on
+            self._ask_version()
 
         def arrived(seconds: float) -> bool:
             nonlocal since
@@ -223,6 +268,13 @@ class Betaflight:
 
         self._watch.until(arrived, f"on UDP {self._autopilot.host}:{MOTORS_PORT}")
         self._known = True
+        if process is None:
+            self._ask_version()
+
+    def _ask_version(self) -> None:
+        """Speaks as its version does, where nobody has said how"""
+        if not self._autopilot.convention and (version := firmware_version(self._autopilot.host)) is not None:
+            self._speak(OLDEST if version <= LAST_OF_OLDEST else NEWEST)
 
     def _booted(self, process: Process | None) -> float:
         """When it had booted: its command line is open"""
@@ -267,12 +319,16 @@ class Betaflight:
                 return self._heard(seconds) if seconds else False
         if self._motors not in ready:
             return False
-        values = parse_motors(_received(self._motors))
+        packet, source = _received(self._motors)
+        values = parse_motors(packet)
         if values is None:
-            if not self._nonsense_told:
-                self._nonsense_told = True
-                self._say("warning", f"a packet on UDP {MOTORS_PORT} is no motor output; it was skipped")
+            self._once.say("warning", f"a packet on UDP {MOTORS_PORT} is no motor output; it was skipped")
             return False
+        if self._known and source != self._source:
+            words = f"motor outputs on UDP {MOTORS_PORT} come from a second autopilot too; it is not listened to"
+            self._once.say("warning", words)
+            return False
+        self._source = source
         self._heard_at = time.monotonic()
         self.answered += 1
         self._outputs = outputs_by_rotor([min(max(u, 0.0), 1.0) for u in values], self._order)
@@ -282,16 +338,37 @@ class Betaflight:
         ended = self._watch.process.ended if self._watch.process is not None else ""
         if not ended and time.monotonic() - self._heard_at < self._autopilot.patience:
             return
+        turned = any(self._outputs)
         self._outputs, self._known = [0.0] * MOTOR_COUNT, False
         what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
-        self._watch.lost(f"{what} at {time_us / 1e6:.3f} s")
+        self._watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
 
 
-def _received(own: socket.socket) -> bytes:
+def _received(own: socket.socket) -> tuple[bytes, Any]:
     try:
-        return own.recv(4096)
+        return own.recvfrom(4096)
     except OSError:
-        return b""
+        return b"", None
+
+
+def takes_options(binary: Path) -> bool:
+    """Whether it wants its simulator's address as `--ip`, as versions after 2025.12 do: the word is in the program"""
+    with open(binary, "rb") as program:
+        return b"--ip" in program.read(MOST_OF_A_PROGRAM)
+
+
+def firmware_version(host: str) -> tuple[int, int] | None:
+    """(4, 6) or (year − 2000, month) of the one that runs, by MSP; None where it does not say"""
+    heard = b""
+    try:
+        with socket.create_connection((host, CLI_PORT), timeout=1.0) as wire:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            wire.sendall(b"$M<\x00\x03\x03")  # MSP_FC_VERSION: no data, number 3, checksum
+            while len(heard) < 8 and (data := wire.recv(64)):
+                heard += data
+    except OSError:
+        return None
+    return (heard[5], heard[6]) if heard[:5] == b"$M>\x03\x03" and len(heard) >= 8 else None
 
 
 def _cli(host: str, deadline: float, process: Process) -> socket.socket:

@@ -7,14 +7,15 @@ It speaks beside the simulator's connection, as any ground station would: to PX4
 import math
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from samara.algebra import Vec3, norm
 from samara.frames import Geodetic, geodetic_from_enu
-from samara.link.autopilot import Say
+from samara.link.autopilot import Repeated, Say
 from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
 from samara.link.ports import bound
+from samara.link.readings import Supply
 from samara.sim.setting import Order
 
 SYSTEM, COMPONENT = 245, 190  # a ground station that is nobody else's, and MAV_COMP_ID_MISSIONPLANNER
@@ -24,6 +25,8 @@ LOOK_US = 20_000  # how often it listens
 ARMED = 128  # MAV_MODE_FLAG_SAFETY_ARMED
 CUSTOM = 1  # MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
 REACHED = 1.0  # [m]: near enough to a place to go on to the next
+BATTERY = 180  # MAV_COMP_ID_BATTERY
+CELLS, NO_CELL, NO_TEMPERATURE = 10, 65535, 32767
 AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1
 GLOBAL, GLOBAL_RELATIVE = 0, 3  # MAV_FRAME
 ARM, SET_MODE, TAKE_OFF, LAND, REPOSITION = 400, 176, 22, 21, 192  # MAV_CMD
@@ -55,6 +58,7 @@ class Wire:
     def __init__(self, host: str, port: int, *, stream: bool) -> None:
         self._address, self._stream = (host, port), stream
         self._peer: Any = None
+        self.strangers = 0  # packets from elsewhere
         self._socket: socket.socket | None = None
         if not stream:
             self._socket = bound(host, port, "is another flight or MAVSDK there? End it first")
@@ -71,28 +75,38 @@ class Wire:
             return False
         return True
 
-    def receive(self) -> bytes:
-        """What has come since, b"" when nothing has"""
-        if not self.connect() or self._socket is None:
-            return b""
-        heard = b""
-        try:
-            while len(heard) < 1 << 16:
+    def receive(self) -> Iterator[tuple[bytes, Any]]:
+        """What has come since, and from whom: anybody, until one is kept"""
+        heard = 0
+        while self.connect() and self._socket is not None and heard < 1 << 16:
+            try:
                 data, peer = self._socket.recvfrom(1 << 14)
-                if not data and self._stream:
-                    self._drop()
-                    break
-                heard, self._peer = heard + data, peer
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
-            if self._stream:
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data, peer = b"", None
+            if not data and self._stream:
                 self._drop()
-        return heard
+            if not data:
+                return
+            heard += len(data)
+            if self._stream or self._peer in (None, peer):
+                yield data, peer
+            else:
+                self.strangers += 1
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is known who is at the other end"""
+        return self._stream or self._peer is not None
+
+    def keep(self, peer: Any) -> None:
+        """From now on this one is listened and spoken to, and nobody else; None: whoever comes next"""
+        self._peer = peer
 
     def send(self, data: bytes) -> None:
-        """To whom it hears from"""
-        if self._socket is None or (not self._stream and self._peer is None):
+        """To the one that is kept"""
+        if self._socket is None or not self.kept:
             return
         try:
             if self._stream:
@@ -117,17 +131,19 @@ class GroundStation:
     def __init__(self, wire: Wire, speaks: Dialect, title: str, say: Say) -> None:
         self._wire, self._speaks, self._title, self._say = wire, speaks, title, say
         self._speaker = Speaker(SYSTEM, COMPONENT)
+        self._battery: Speaker | None = None
         self._listener = Listener("HEARTBEAT", "COMMAND_ACK", "STATUSTEXT")
         self._ids = {name: layout(name).id for name in ("HEARTBEAT", "COMMAND_ACK", "STATUSTEXT")}
         self._orders: deque[Order] = deque()
         self._accepted: set[int] = set()
-        self._refused: set[str] = set()
+        self._once = Repeated(say, MOST_WORDS)
         self.words: deque[str] = deque(maxlen=MOST_WORDS)
         self.reset()
 
     def reset(self) -> None:
         """The autopilot began anew"""
         self.armed, self.mode, self.target, self._line = False, -1, 1, ""
+        self._wire.keep(None)
         self._beat_us = self._asked_us = self._look_us = -AGAIN_US
 
     def obey(self, order: Order) -> None:
@@ -148,8 +164,9 @@ class GroundStation:
         if 0 <= time_us - self._look_us < LOOK_US:
             return
         self._look_us = time_us
-        for frame in self._listener.hear(self._wire.receive()):
-            self._hear(frame)
+        for data, peer in self._wire.receive():
+            for frame in self._listener.hear(data):
+                self._hear(frame, peer)
         if time_us - self._beat_us >= BEAT_US:
             self._beat_us = time_us
             self._wire.send(self._speaker.frame("HEARTBEAT", 0, 6, 8, 0, 4, 3))
@@ -161,10 +178,21 @@ class GroundStation:
             self._asked_us = time_us
             self._ask(self._orders[0], origin)
 
-    def _hear(self, frame: Frame) -> None:
+    def report(self, supply: Supply) -> None:
+        """BATTERY_STATUS as a battery of the autopilot's own system says it: its own component would be ignored"""
+        if self.mode < 0:
+            return  # not a word from it yet
+        if self._battery is None or self._battery.system != self.target:
+            self._battery = Speaker(self.target, BATTERY)
+        self._wire.send(self._battery.frame("BATTERY_STATUS", *battery_fields(supply)))
+
+    def _hear(self, frame: Frame, peer: Any) -> None:
         if frame.id == self._ids["HEARTBEAT"] and frame.component == AUTOPILOT:
+            self._wire.keep(peer)
             self.target = frame.system
             self.mode, self.armed = int(frame.fields[0]), bool(frame.fields[3] & ARMED)
+        elif not self._wire.kept:
+            return  # before its first heartbeat it may be anybody
         elif frame.id == self._ids["COMMAND_ACK"]:
             command, result = int(frame.fields[0]), int(frame.fields[1])
             if result in (ACCEPTED, IN_PROGRESS):
@@ -172,7 +200,7 @@ class GroundStation:
             else:
                 names = dialect().enums["MAV_RESULT"]
                 why = names[result].name.removeprefix("MAV_RESULT_").lower() if result in names else str(result)
-                self._tell(f"{self._title} does not take command {command} yet: {why.replace('_', ' ')}")
+                self._once.say("info", f"{self._title} does not take command {command} yet: {why.replace('_', ' ')}")
         elif frame.id == self._ids["STATUSTEXT"]:
             self._read(frame)
 
@@ -186,13 +214,7 @@ class GroundStation:
         if text:
             self.words.append(text)
             if severity <= WARNING:
-                self._tell(f"{self._title} says: {text}")
-
-    def _tell(self, sentence: str) -> None:
-        """Each sentence once"""
-        if sentence not in self._refused and len(self._refused) < MOST_WORDS:
-            self._refused.add(sentence)
-            self._say("info", sentence)
+                self._once.say("info", f"{self._title} says: {text}")
 
     def _done(self, order: Order, p_W: Vec3) -> bool:
         if order.kind == "arm":
@@ -261,9 +283,31 @@ class GroundStation:
             )
         )
 
+    def ending(self) -> Iterator[tuple[str, str]]:
+        """What was refused more than once, what was never obeyed, and who else spoke"""
+        yield from self._once.totals()
+        for order in self._orders:
+            yield "warning", f"{self._title} has not obeyed: {_named(order)}"
+        if self._wire.strangers:
+            yield (
+                "warning",
+                f"{self._wire.strangers} packets to {self._title}'s ground station came from elsewhere; skipped",
+            )
+
     def close(self) -> None:
         """Stops listening"""
         self._wire.close()
+
+
+def battery_fields(supply: Supply) -> tuple[int, ...]:
+    """As they lie in BATTERY_STATUS: mA h, energy unknown, °C unknown, mV of each cell and 65535 behind the last, cA, …, %"""
+    cells = min(supply.cells, CELLS)
+    each = min(max(round(1000.0 * supply.voltage / cells), 0), NO_CELL - 1)
+    current = min(max(round(100.0 * supply.current), -32768), 32767)
+    consumed = round((1.0 - supply.charge) * supply.capacity / 3.6)
+    percent = min(max(round(100.0 * supply.charge), 0), 100)
+    voltages = (*(each,) * cells, *(NO_CELL,) * (CELLS - cells))
+    return (consumed, -1, NO_TEMPERATURE, *voltages, current, 0, 0, 0, percent, *(0,) * 8)
 
 
 def _named(order: Order) -> str:

@@ -59,7 +59,7 @@ class Speaker:
     """Makes frames of one system and component, numbered one after the other."""
 
     def __init__(self, system: int, component: int) -> None:
-        self._system, self._component, self._count = system, component, 0
+        self.system, self._component, self._count = system, component, 0
         self._checksum = checksum_of()
 
     def frame(self, name: str, *fields: Any) -> bytes:
@@ -67,7 +67,7 @@ class Speaker:
         number, packing, seed = layout(name)
         payload = packing.pack(*fields).rstrip(b"\0") or b"\0"
         head = struct.pack(
-            "<BBBBBBHB", len(payload), 0, 0, self._count, self._system, self._component, number & 0xFFFF, number >> 16
+            "<BBBBBBHB", len(payload), 0, 0, self._count, self.system, self._component, number & 0xFFFF, number >> 16
         )
         self._count = (self._count + 1) & 0xFF
         body = head + payload

@@ -9,11 +9,11 @@ import math
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from samara.algebra import Vec3
 from samara.frames import frd_from_flu, ned_from_enu
-from samara.link.autopilot import Autopilot, Say, Watch
+from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
 from samara.link.ground_station import PX4 as PX4_MODES
 from samara.link.ground_station import GroundStation, Wire
 from samara.link.mavlink import Listener, Speaker, layout
@@ -22,7 +22,6 @@ from samara.link.process import Process, require_binary
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.readings import Fix, Readings, outside
 from samara.link.start import Start
-from samara.link.sticks import Sticks
 from samara.physics.atmosphere import pressure_altitude
 from samara.physics.multirotor import Vehicle
 from samara.sim.setting import Order
@@ -73,7 +72,7 @@ class Px4:
         self._server.listen(4)
         process = Process(command, environment) if command else None
         self._watch = Watch(autopilot, self.title, process, px4_start(instance, environment), say)
-        self._sticks = Sticks(vehicle, autopilot.hover) if autopilot.sticks else None
+        self._once = Repeated(say)
         self._peer: socket.socket | None = None
         self._outputs = [0.0] * self._rotors
         self._steps = self.sent = self.answered = self.missed = self.late = 0
@@ -97,6 +96,8 @@ class Px4:
         """HIL_SENSOR and what else is new out, HIL_ACTUATOR_CONTROLS of the same time in"""
         begun = time.perf_counter()
         self._ground.look(readings.time_us, readings.origin, readings.state.p_W)
+        if readings.supply is not None:
+            self._ground.report(readings.supply)
         self._steps += 1
         if self._steps % HERE_AND_THERE == 0:
             self._refuse_others()
@@ -108,13 +109,20 @@ class Px4:
                 self._wait(readings.time_us + self._period_us)
                 return self._outputs
             except _GoneError as gone:
+                turned = any(self._outputs)
                 self._close_peer()
-                self._watch.lost(f"{self.title} {gone} at {readings.time_us / 1e6:.3f} s")
+                self._watch.lost(f"{self.title} {gone} at {readings.time_us / 1e6:.3f} s", turned)
                 begun = time.perf_counter()
 
     def obey(self, order: Order) -> None:
         """Over MAVLink, as a ground station"""
         self._ground.obey(order)
+
+    def ending(self) -> Iterator[tuple[str, str]]:
+        """How often it answered, and what was said more than once"""
+        yield counted(self, self.missed)
+        yield from self._once.totals()
+        yield from self._ground.ending()
 
     def close(self) -> None:
         """Ends it all"""
@@ -144,7 +152,7 @@ class Px4:
             return
         other, _ = self._server.accept()
         other.close()
-        self._say(
+        self._once.say(
             "warning", f"a second autopilot connected {self._where} and was sent away: {self.title} is there already"
         )
 
@@ -156,8 +164,6 @@ class Px4:
         if self._truth_every_us and r.time_us - self._truth_us >= self._truth_every_us:
             self._truth_us = r.time_us
             data += self._speaker.frame("HIL_STATE_QUATERNION", now, *truth_fields(r))
-        if self._sticks is not None:
-            data += self._speaker.frame("HIL_RC_INPUTS_RAW", now, *self._sticks.channels(r, self.armed)[:12], 255)
         updated = IMU
         if r.field_B is not None:
             self._field, updated = frd_from_flu(r.field_B) / GAUSS, updated | MAGNETOMETER

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from samara.frames import frd_from_flu
+from samara.link.supply import battery_of
 from samara.link.thrust import HOVER_OUTPUT, full_thrust, hover_output
 from samara.physics.multirotor import Vehicle
 from samara.trim import effectiveness
@@ -66,6 +67,11 @@ def rate_parameters(rate: float) -> dict[str, float]:
     return {"IMU_INTEG_RATE": math.ceil(rate), "IMU_GYRO_RATEMAX": 2 * math.ceil(rate)}
 
 
+def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
+    """Without the battery PX4 invents, where ours empties: it returns when that is critical, and lands in an emergency"""
+    return {} if battery_of(vehicle) is None else {"SIM_BAT_ENABLE": 0, "COM_LOW_BAT_ACT": 3}
+
+
 def px4_parameters(vehicle: Vehicle, rate: float = USUAL_RATE, hover: float = HOVER_OUTPUT) -> dict[str, float]:
     """All that PX4 must know of a vehicle and of how fast its sensors come"""
     return {
@@ -73,6 +79,7 @@ def px4_parameters(vehicle: Vehicle, rate: float = USUAL_RATE, hover: float = HO
         **gain_parameters(vehicle, hover),
         "MPC_THR_HOVER": hover_output(vehicle, hover),
         **rate_parameters(rate),
+        **battery_parameters(vehicle),
     }
 
 

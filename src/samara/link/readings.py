@@ -20,11 +20,22 @@ class Fix(NamedTuple):
     v_W: Vec3
 
 
+class Supply(NamedTuple):
+    """What a power module says of the battery: bus voltage [V], current [A], charge from 1 to 0, cells, capacity [C]."""
+
+    voltage: float
+    current: float
+    charge: float
+    cells: int
+    capacity: float
+
+
 class Readings(NamedTuple):
     """One instant: IMU [m/s², rad/s], and of magnetometer [T], barometer [Pa] and GPS what is new, else None.
 
     `state` is the truth of the body, without rotor speeds, for protocols that hand it on; `wanted` is where it should be, for a
-    pilot's sticks; `origin` is where the world's origin is. Time in whole microseconds.
+    pilot's sticks; `origin` is where the world's origin is; `supply` is of a battery that empties, when it is new. Time in
+    whole microseconds.
     """
 
     time_us: int
@@ -36,6 +47,7 @@ class Readings(NamedTuple):
     state: State
     wanted: Reference = Reference(ZERO)
     origin: Geodetic = HOME.origin
+    supply: Supply | None = None
 
 
 class Senses:

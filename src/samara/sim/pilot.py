@@ -166,9 +166,10 @@ class LinkedPilot:
 
     def __init__(self, link: "Link", plant: Plant, measuring: Sequence[Any], hover_output: float) -> None:
         from samara.link.readings import Senses
+        from samara.link.supply import PowerModule
         from samara.link.thrust import outputs_code
 
-        self._link, self._plant, self._senses = link, plant, Senses(measuring)
+        self._link, self._plant, self._senses, self._power = link, plant, Senses(measuring), PowerModule(plant)
         self._machine = outputs_code(plant.vehicle, hover_output).machine()
         self.command = self._machine.carry
         self.insane = np.zeros(1)
@@ -177,7 +178,7 @@ class LinkedPilot:
         """command ← the vehicle's, for the thrusts the autopilot asks of its rotors"""
         p_v_q_omega = self._plant.state[:BODY, 0].tolist()
         readings = self._senses.read(time_us, p_v_q_omega, reference[:, 0].tolist())
-        self._machine.held[:, 0] = self._link.exchange(readings)
+        self._machine.held[:, 0] = self._link.exchange(readings._replace(supply=self._power.read(time_us)))
         self._machine.run()
 
 

@@ -107,7 +107,7 @@ class Simulation:
         self._colliding: Colliding | None = None
         self._struck_us: dict[tuple[int, str, int, int], int] = {}
         self._warned: set[int] = set()  # drones whose commands were out of range
-        self.ended = ""
+        self.ended, self._parted = "", False
         self._linked = self._links()
         self.groups: list[Group] = []
         below = self._underfoot.below if self._underfoot else None
@@ -133,6 +133,7 @@ class Simulation:
             self._to(instant)
             if self.ended:
                 break
+        self._part()
         self.flush()
         self.close()
         progress(self.time_us / MICROSECONDS if self.ended else total, total)
@@ -141,6 +142,7 @@ class Simulation:
         """To the next instant and through its stages; False when there is none left"""
         instant = next(self._instants, None)
         if instant is None or self.ended:
+            self._part()
             self.flush()
             self.close()
             return False
@@ -494,6 +496,17 @@ class Simulation:
                 for order in task_orders(drone.task):
                     link.obey(order)
         return linked
+
+    def _part(self) -> None:
+        """The last words of the links, once; an autopilot that never answered has flown nothing."""
+        for index, own in self._linked.items() if not self._parted else ():
+            who = f"{self.scenario.drones[index].name}: " if len(self.scenario.drones) > 1 else ""
+            for level, sentence in own.link.ending():
+                self._say(level, who + sentence)
+            if own.link.sent and not own.link.answered and not self.ended:
+                self.ended = f"{who}{own.link.title} was there and never answered: nothing was flown by it"
+                self._say("error", self.ended)
+        self._parted = True
 
     def _heard(self, who: str, level: str, sentence: str) -> None:
         said = f"{who}: {sentence}" if who else sentence
