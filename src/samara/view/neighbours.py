@@ -98,7 +98,7 @@ def draw_stack(run: Run, path: str | Path) -> None:
         heights.set(title="Height, dashed what was asked", xlabel="time [s]", ylabel="height [m]")
         forces.set(title="Pressed down by the others", xlabel="time [s]", ylabel="force [% of its weight]")
         heights.set_xlim(0.0, float(run.tracks[0].time[-1]))
-        heights.legend(loc="center right")
+        heights.legend(loc="upper right", bbox_to_anchor=(1.0, 0.88))
         _save(figure, path, plt)
 
 
