@@ -7,6 +7,7 @@ import pytest
 
 import samara
 from samara.algebra import ZERO, Quat, Vec3, dot, quat_from_euler, rotate, rotate_inverse
+from samara.arrays import flatten
 from samara.obstacles import Box, HeightMap
 from samara.physics.contact import Ground
 from samara.physics.multirotor import CALM, derivative
@@ -53,6 +54,21 @@ def test_a_drone_on_the_ground_reads_one_g_from_its_first_sample(name):
     contact = vehicle["contact"]
     risen = lift / (len(contact.points_B) * contact.surface.stiffness)
     assert track.position[-1] - track.position[0] == pytest.approx((0.0, 0.0, risen), abs=0.05 * risen + 1e-12)
+
+
+def test_what_is_higher_than_the_feet_carries_nothing():
+    """A hull of sixteen points above the feet: it stands as it does without, on a slope too."""
+    bare = samara.vehicle("iris")
+    feet = bare["contact"].points_B
+    ring = (0.25 * math.pi * k for k in range(16))
+    hull = tuple(Vec3(0.2 * math.cos(a), 0.2 * math.sin(a), 0.5 * feet[0].z) for a in ring)
+    cased = bare.replace({"contact.points_B": feet + hull})
+    for ground in (CALM.ground, SLOPE):
+        environment = CALM._replace(ground=ground)
+        alone, inside = (initial_state(parked(own), environment) for own in (bare, cased))
+        assert flatten((inside.p_W, inside.q_WB)) == pytest.approx(flatten((alone.p_W, alone.q_WB)), abs=1e-12)
+        still = derivative(inside, empty_command(cased), cased, environment)
+        assert np.abs(flatten((still.v_W, still.omega_B))).max() < 1e-9
 
 
 def place_of(ground):
