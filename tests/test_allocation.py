@@ -271,6 +271,16 @@ def test_rotors_without_drag_cannot_yaw():
     assert not allocation_for(vehicle).keeps_yaw
 
 
+def test_yaw_is_kept_only_where_hover_leaves_every_rotor_room():
+    """Hovering with all rotors at their most, or at their least, nothing is left to turn with; 1 % off, something is."""
+    vehicle = samara.vehicle("crazyflie_documented")
+    low, high = thrust_limits(vehicle)[0]
+    g = vehicle["gravity"].acceleration
+    for end, off in ((high, 0.99), (low, 1.01)):
+        assert not allocation_for(vehicle.replace(mass=4.0 * end / g)).keeps_yaw
+        assert allocation_for(vehicle.replace(mass=4.0 * end / g * off)).keeps_yaw
+
+
 @pytest.mark.parametrize("dead", range(6))
 def test_a_hexarotor_with_a_dead_rotor_hovers_on_five_with_the_opposite_one_idle(dead):
     """Level on five rotors of a regular hexagon, x: ½(T₁ + T₅) − ½(T₂ + T₄) − T₃ = 0, so that the torque left over is 3 κ T₃
