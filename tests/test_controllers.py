@@ -242,6 +242,19 @@ def test_a_small_step_up_is_the_closed_form():
     assert np.sort(np.roots(below).real) / w == pytest.approx([-0.927, -0.927, -0.146], abs=1e-3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_pid_turns_with_the_poles_it_moves_with(kind):
+    """(1 + k_d) s³ + k_ω s² + (k_ω k_θ + k_i) s + k_i k_θ: −0.146 ω and (−0.927 ± 0.413i) ω, as of the position"""
+    vehicle = in_air(kind)
+    k, loops = pid_gains(vehicle), gains_for(vehicle)
+    expected = [-0.927 - 0.4126j, -0.927 + 0.4126j, -0.146]
+    for w, angle, rate, integral in zip(loops.attitude, k.attitude, k.rate, k.rate_integral, strict=True):
+        poles = np.roots([1.0 + k.rate_derivative, rate, rate * angle + integral, integral * angle]) / w
+        assert np.sort_complex(poles) == pytest.approx(expected, abs=1e-3)
+    below = [1.0, k.velocity, k.velocity * k.position + k.velocity_integral, k.velocity_integral * k.position]
+    assert np.sort_complex(np.roots(below) / loops.position) == pytest.approx(expected, abs=1e-3)
+
+
 def test_what_the_reference_turns_with_is_what_its_attitude_turns_with():
     """ω_d and ω̇_d from jerk, snap and the yaw's rates, against differences of R_d along a knot with the nose along it."""
     knot = lissajous(
