@@ -21,7 +21,7 @@ from samara import ops
 from samara.algebra import Vec3
 from samara.arrays import flatten, unflatten
 from samara.backends.folding import Folded, count_operations, folded, needed_steps, new_trace, unfolded
-from samara.backends.jax_scan import compile_scan_jax, flat_body, rollout_function
+from samara.backends.jax_scan import _options, compile_scan_jax, flat_body, rollout_function
 from samara.backends.scan import Templates, compile_scan_python
 from samara.control.geometric import geometric
 from samara.integrate import rk4
@@ -444,6 +444,13 @@ def test_numpy_and_jax_are_all_it_needs():
         samara.hover(vehicle), geometric(vehicle)
         """,
     )
+
+
+def test_a_large_body_is_compiled_without_fusion_on_a_processor_alone():
+    """It would take a minute instead of seconds; a small one, and one for a GPU, are fused."""
+    without = {"xla_disable_hlo_passes": "fusion"}
+    assert [_options(count, "cpu") for count in (1500, 1501)] == [None, without]
+    assert _options(10_000, "gpu") is None
 
 
 def python_with(environment: dict[str, str], source: str) -> None:
