@@ -41,6 +41,7 @@ from samara.control.ilqr_model import (
 )
 from samara.control.ilqr_reference import goal_of
 from samara.control.ilqr_search import choose
+from samara.control.named import controller_named
 from samara.physics.multirotor import State
 from samara.plan import trajectory
 from samara.plan.reference import Reference
@@ -656,6 +657,23 @@ def test_limits_are_never_passed():
             assert (result.controls >= low).all() and (result.controls <= high).all()
             touched += int(((result.controls == low) | (result.controls == high)).sum())
         assert touched > 100
+
+
+def test_damping_follows_how_large_a_step_was_good():
+    """Ten times more after none, three after a small one, the same after a middling one, a fifth after a large one, then 0"""
+
+    def after(damping, alpha, gained=0.1):
+        return choose([1.0 - gained], [alpha], 1.0, -0.1, 0.0, damping, 1e-9).damping
+
+    assert [after(x, 1.0, gained=-0.1) for x in (0.0, 1e-5, 0.02)] == pytest.approx([1e-3, 1e-3, 0.2], rel=1e-12)
+    assert [after(x, 0.1) for x in (0.0, 0.02)] == pytest.approx([1e-3, 0.06], rel=1e-12)
+    assert [after(x, 0.3) for x in (0.0, 0.02)] == [0.0, 0.02]
+    assert [after(x, 0.5) for x in (0.02, 1.05e-6, 0.95e-6)] == pytest.approx([4e-3, 2.1e-7, 0.0], rel=1e-12)
+
+
+def test_by_name_a_turned_nose_costs_what_a_tilt_does():
+    """Document 001 weighs no yaw; a scenario's references have one."""
+    assert controller_named("ilqr", CRAZYFLIE).call.weights.wYaw == Weights().wTilt
 
 
 def test_the_documented_limits_are_all_thrust_and_more_torque_than_there_is():
