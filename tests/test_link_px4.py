@@ -93,6 +93,8 @@ def test_one_unit_of_normalized_torque_accelerates_as_px4_scales_its_mixer():
 
 def test_fast_sensors_need_parameters_and_slow_ones_none():
     assert "IMU_INTEG_RATE" not in px4_parameters(samara.vehicle("iris_documented"), 250.0)
+    just_above = px4_parameters(samara.vehicle("iris_documented"), 250.5)
+    assert (just_above["IMU_INTEG_RATE"], just_above["IMU_GYRO_RATEMAX"]) == (251, 502)
     fast = px4_environment(px4_parameters(samara.vehicle("iris_documented"), 1000.0))
     assert fast["PX4_PARAM_IMU_INTEG_RATE"] == "1000" and float(fast["PX4_PARAM_IMU_GYRO_RATEMAX"]) >= 1000
     assert fast["PX4_SIM_MODEL"] == "none_iris"
