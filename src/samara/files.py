@@ -1,6 +1,7 @@
 """Files appear whole or not at all: written beside their place, then renamed into it."""
 
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,24 +13,37 @@ from pathlib import Path
 def written_whole(path: str | Path) -> Iterator[Path]:
     """A temporary path beside `path`; renamed to it when the block ends well, removed when it does not.
 
-    What the system refuses (no space, no permission) is an OSError that names `path`.
+    A device or a pipe, as /dev/null, is written to and stays what it is. What the system refuses (no space, no permission) is
+    an OSError that names `path`.
     """
     target = Path(path)
     temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
-        os.close(handle)
-        temporary = Path(name)
+        special = target.exists() and not target.is_file() and not target.is_dir()
+        temporary = _fresh(Path(tempfile.gettempdir()) if special else target.parent, target)
         yield temporary
-        if not temporary.is_symlink():
-            temporary.chmod(0o644)
-        temporary.replace(target)
+        if special:
+            with temporary.open("rb") as source, target.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+        else:
+            temporary.replace(target)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(target)) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def _fresh(folder: Path, target: Path) -> Path:
+    """An empty file that nobody has, with the rights that the umask leaves to every new one"""
+    while True:
+        path = folder / f".{target.name}.{secrets.token_hex(4)}{target.suffix}"
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except FileExistsError:
+            continue
+        return path
 
 
 def write_text(path: str | Path, text: str) -> None:

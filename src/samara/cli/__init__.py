@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from samara.cli import check, compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
+from samara.cli.screen import hang_up, ready_streams
 from samara.extras import MissingExtraError
 from samara.printable import printable
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
+    ready_streams()
     try:
         command_line()()
     except (ValueError, OSError, FloatingPointError, MissingExtraError) as error:
@@ -31,6 +33,11 @@ def main() -> None:
         if end.code == INTERRUPTED:  # Typer turns Ctrl-C into this, without a word
             print("samara: stopped", file=sys.stderr)
         raise
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            hang_up()
 
 
 def command_line() -> Any:

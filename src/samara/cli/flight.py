@@ -103,6 +103,8 @@ def fly(
         screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}")
     for each in judged:
         screen.print(verdict(each.true, f"expected: {each.text}"))
+    if run.problem:  # before what else may go wrong: where a disk is full it is full for the picture too
+        screen.print(f"samara: {run.problem}")
     _point_latest(path)
     say(f"recording {path}")
     if with_report:
@@ -113,10 +115,7 @@ def fly(
             write_report([Flown(str(path), run, typed)], report, judged, picture)
         _point_latest(path, picture, report)
         say(f"picture   {picture}\nreport    {report}")
-    if run.problem:
-        screen.print(f"samara: {run.problem}")
-        raise typer.Exit(FAILED)
-    if not all(each.true for each in judged):
+    if run.problem or not all(each.true for each in judged):
         raise typer.Exit(FAILED)
 
 
@@ -230,7 +229,7 @@ def _claimed(folder: Path) -> Path:
     for number in range(1, 100_000):
         path = folder / ("run.mcap" if number == 1 else f"run-{number}.mcap")
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         except FileExistsError:
             continue
         return path

@@ -16,7 +16,7 @@ from samara.control.tuning import Tuned
 from samara.link.autopilot import Autopilot
 from samara.sim.bus import BUS_SCHEMA_VERSION
 from samara.sim.recorder import LogLine, Recorder, Stream
-from samara.sim.recording import Table
+from samara.sim.recording import RecordingError, Table
 from samara.sim.run import Run, Track, load_run
 from samara.sim.scenario import Drone, Scenario
 from samara.sim.scenario_file import load_scenario
@@ -85,7 +85,12 @@ def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Reco
 
 def recorded(recorder: Recorder, simulation: Simulation) -> Run:
     """The run as its file has it, with what went wrong on the way"""
-    run = load_run(recorder.path)
+    try:
+        run = load_run(recorder.path)
+    except RecordingError:
+        if recorder.problem:  # why there is too little in it
+            raise RecordingError(recorder.problem) from None
+        raise
     return replace(run, problem=recorder.problem or simulation.ended or run.problem)
 
 
