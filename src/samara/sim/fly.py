@@ -120,7 +120,11 @@ def _by_the_clock(simulation: Simulation, progress: Progress) -> None:
 
 def ending(simulation: Simulation) -> LogLine:
     """The last word of a flight"""
+    drones = simulation.scenario.drones
+    wrecks = [drones[index].name for index in np.flatnonzero(simulation.crashed)]
     words = "landed" if all(simulation.landed) else "in the air"
+    if wrecks:
+        words = f"crashed: {', '.join(wrecks)}" if len(drones) > 1 else "crashed"
     return LogLine(simulation.time_us, "info", simulation.scenario.name, words)
 
 

@@ -585,7 +585,8 @@ class Simulation:
                 name = self.scenario.drones[group.drones[lane]].name
                 self._say("warning", f"{name} crashed: touched the ground {how}")
             self.crashed[drones] |= hard | fallen
-            self.landed[drones] = touching & (speed < LANDED_SPEED) & (rate < LANDED_RATE)
+            still = (speed < LANDED_SPEED) & (rate < LANDED_RATE)
+            self.landed[drones] = touching & still & ~self.crashed[drones]  # a wreck lies there, it has not landed
             self._touched[drones] = touching
 
     def _feel_ground(self) -> None:
