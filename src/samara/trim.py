@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from samara.algebra import Vec3
+from samara.matrices import least_squares, product
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, wrench_breakdown
 from samara.physics.propulsion import lag_motors
 from samara.physics.rotor import RotorLoad, density_ratio, rotor_wrench
@@ -68,9 +69,9 @@ def _balanced(vehicle: Vehicle, p_W: Any, environment: Environment) -> State:
     weight, error = float(np.abs(left).max()), np.inf
     slopes = effectiveness(vehicle)
     for _ in range(_ROUNDS):
-        ahead = np.linalg.lstsq(slopes, slopes @ thrust - left, rcond=_RANK)[0]
+        ahead = least_squares(slopes, product(slopes, thrust) - left, negligible=_RANK)
         if float(ahead.min()) < 0.0:
-            _require_level(float(np.abs(slopes @ (ahead - thrust) + left).max()), weight, vehicle)
+            _require_level(float(np.abs(product(slopes, ahead - thrust) + left).max()), weight, vehicle)
             raise ValueError(f"vehicle {vehicle.name!r} cannot hover: rotor {int(ahead.argmin())} would have to pull")
         left_ahead = _left(ahead, state, vehicle, environment)
         before, error_ahead = error, float(np.abs(left_ahead).max())

@@ -18,6 +18,7 @@ from samara.arrays import flatten, unflatten
 from samara.backends.llvm import compile_program
 from samara.backends.program import program_of_expressions
 from samara.integrate import EULER, RK4, Tableau, unit_quaternions
+from samara.matrices import product
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 
 TABLEAUX: dict[str, Tableau] = {"euler": EULER, "rk4": RK4}
@@ -41,10 +42,10 @@ def linearizer(
         for row in tableau.stages:
             at, by_x, by_u = _advance(start, dt, row, rates)
             f, f_x, f_u = slope([*at, *given])
-            rates.append((f, f_x @ by_x, f_x @ by_u + f_u))
+            rates.append((f, product(f_x, by_x), product(f_x, by_u) + f_u))
         before, a, b = _advance(start, dt, tableau.weights, rates)
         after, n = unit(before)
-        a, b = n @ a, n @ b
+        a, b = product(n, a), product(n, b)
         return in_tangent_space(a, b, x, after) if tangent else (a, b)
 
     return linearize
@@ -124,4 +125,4 @@ def in_tangent_space(a: Any, b: Any, x: Any, x_after: Any) -> tuple[Any, Any]:
         into[_ATTITUDE, _TURNS.start + i] = q * Quat(0.0, *axis) * 0.5
     for i, unit in enumerate(np.eye(4)):
         out_of[_TURNS, _ATTITUDE.start + i] = (conjugate(q_after) * Quat(*unit) * 2.0).vector
-    return out_of @ a @ into, out_of @ b
+    return product(out_of, a, into), product(out_of, b)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.algebra import ZERO, Vec3, dot
+from samara.matrices import product, pseudoinverse
 from samara.ops import clamp, maximum, minimum, safe_sqrt
 from samara.physics.actuator import Lag, slowed
 from samara.physics.multirotor import CALM, Command, State, Vehicle, at_rest
@@ -190,14 +191,18 @@ def _working(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Array:
 
 def _unlimited(vehicle: Vehicle, working: Array) -> Allocation:
     effect = effectiveness(vehicle)[2:] * working
-    base = np.linalg.pinv(effect[:3]) * working[:, None]
-    alone = effect[3] - base @ effect[:3] @ effect[3]  # the part of the yaw row that lift, roll and pitch do not feel
-    size = float(alone @ alone)
-    yaw = alone * working / size if size > _NEGLIGIBLE * float(effect[3] @ effect[3]) else np.zeros(len(working))
+    base = pseudoinverse(effect[:3]) * working[:, None]
+    alone = effect[3] - product(
+        base, effect[:3], effect[3]
+    )  # the part of the yaw row that lift, roll and pitch do not feel
+    size = float(product(alone, alone))
+    yaw = (
+        alone * working / size if size > _NEGLIGIBLE * float(product(effect[3], effect[3])) else np.zeros(len(working))
+    )
     return Allocation(
         base=tuple(Vec3(*(float(x) for x in row)) for row in base),
         yaw=tuple(float(x) for x in yaw),
-        turn=Vec3(*(float(x) for x in effect[3] @ base)),
+        turn=Vec3(*(float(x) for x in product(effect[3], base))),
         limits=(Range(0.0, np.inf),) * len(working),
     )
 

@@ -14,6 +14,7 @@ import numpy as np
 from samara.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
 from samara.control.allocation import allocation_for, thrust_limits
 from samara.integrate import EULER, RK4, Tableau, runge_kutta
+from samara.matrices import pseudoinverse
 from samara.ops import maximum, where
 from samara.physics.effect import Effect, Wrench, add_wrenches
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
@@ -186,7 +187,7 @@ def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Li
         return Limits((0.0, *(-t for t in torque)), (of_weight * weight, *torque))
     ends, effect = np.array(thrust_limits(vehicle), dtype=float), effectiveness(vehicle)[2:]
     lift_low, lift_high = np.sort(effect[0][:, None] * _ends(vehicle, healthy), axis=1).sum(axis=0).tolist()
-    shares = np.linalg.pinv(effect)
+    shares = pseudoinverse(effect)
     level = weight * shares[:, 0]
     torques = [_largest(sign * shares[:, axis], level, ends) for axis in (1, 2, 3) for sign in (-1.0, 1.0)]
     if healthy is not None and not allocation_for(vehicle, healthy).keeps_yaw:

@@ -18,7 +18,7 @@ from samara.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import Gains, gains_for
 from samara.control.geometric import USUAL_LIMITS, FlightLimits, drag_ahead, limited_error, require_sense, turning_along
-from samara.extras import scipy
+from samara.matrices import product, pseudoinverse, riccati, solve
 from samara.ops import maximum
 from samara.physics.body import required_torque
 from samara.physics.effect import Wrench
@@ -134,13 +134,12 @@ def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = N
     Each error weighs one where the loops, those of `gains_for` unless given, meet it: a metre, the ω m/s with which it closes,
     the tilt ω²/g that pulls it back and the rate at which that is taken; each input where it gives them.
     """
-    riccati = scipy("linalg", "the controller lqr").solve_discrete_are
     a, b = hover_jacobian(vehicle, period)
     x_scale, w_scale = scales(vehicle, len(a), loops)
     a_unit, b_unit = a * x_scale[None] / x_scale[:, None], b * w_scale[None] / x_scale[:, None]
     q_unit = np.diag(np.repeat([1.0, 0.0], [_RIGID, len(a) - _RIGID]))
     p_unit = riccati(a_unit, b_unit, q_unit, np.eye(4))
-    k_unit = np.linalg.solve(np.eye(4) + b_unit.T @ p_unit @ b_unit, b_unit.T @ p_unit @ a_unit)
+    k_unit = solve(np.eye(4) + product(b_unit.T, p_unit, b_unit), product(b_unit.T, p_unit, a_unit))
     return Design(
         gain=k_unit * w_scale[:, None] / x_scale[None],
         cost=p_unit / np.outer(x_scale, x_scale),
@@ -185,14 +184,14 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     told = command_for_wrench(w[0], Vec3(w[1], w[2], w[3]), trim, free, allocation)
     slope: Any = casadi.Function("told", [w], [casadi.jacobian(casadi.vertcat(*told), w)])
     weight = free.mass * free["gravity"].acceleration
-    b = b @ np.array(slope([weight, 0.0, 0.0, 0.0]))
+    b = product(b, np.array(slope([weight, 0.0, 0.0, 0.0])))
     k_thrust = np.array([rotor.k_thrust for rotor in free.rotors])
     given = effectiveness(free)[2:] * (2.0 * k_thrust * np.array(trim.rotor_speed))
     into = np.eye(_RIGID + 4, size)
     into[_RIGID:, _RIGID:] = given
     out_of = np.eye(size, _RIGID + 4)
-    out_of[_RIGID:, _RIGID:] = np.linalg.pinv(given)
-    return into @ a @ out_of, into @ b
+    out_of[_RIGID:, _RIGID:] = pseudoinverse(given)
+    return product(into, a, out_of), product(into, b)
 
 
 def _pace(design: Design, vehicle: Vehicle) -> Gains:

@@ -15,6 +15,7 @@ import numpy as np
 
 from samara.algebra import ZERO, Mat3, Quat, Vec3, cross, direction, matrix_from_quat, quat_from_matrix, rotate
 from samara.arrays import flatten, leaf_names, unflatten
+from samara.matrices import product, pseudoinverse
 from samara.ops import cos, safe_sqrt, sin, sqrt
 from samara.physics import drag as airframe
 from samara.physics.body import angular_velocity_from_attitude_rate, required_torque
@@ -179,7 +180,7 @@ def _spun(
     Spinning up and turning the rotors pushes too, −ω × h − ḣ, by speeds that are not known before; every sweep spends one
     derivative of the series on it.
     """
-    allocation = np.linalg.pinv(effectiveness(vehicle))[:, 2:].tolist()
+    allocation = pseudoinverse(effectiveness(vehicle))[:, 2:].tolist()
     has_momentum = vehicle.has("rotor_momentum")
     pushed = tau_B
     speeds: tuple[Series, ...] = ()
@@ -280,7 +281,7 @@ def _require_flat(vehicle: Vehicle) -> None:
         return
     allocation = effectiveness(vehicle)
     wanted = np.eye(6)[:, 2:]
-    missed = np.abs(allocation @ (np.linalg.pinv(allocation) @ wanted) - wanted).max()
+    missed = np.abs(product(allocation, pseudoinverse(allocation), wanted) - wanted).max()
     if missed > 1e-9:
         raise ValueError(
             f"vehicle {vehicle.name!r} is not flat: its rotors cannot give a thrust and three torques alone"

@@ -14,6 +14,8 @@ import numpy as np
 from samara.algebra import matrix_from_quat, norm
 from samara.arrays import unflatten
 from samara.control.allocation import thrust_limits
+from samara.matrices import powers
+from samara.ops import atan2, safe_norm
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan.flatness import FlatMotion, FlatOutput, flat_motion, flat_output
 from samara.plan.series import Series
@@ -23,7 +25,8 @@ GRID = 1e-3  # [s]: where the limits are kept in the end
 SEARCH_ORDER = 6
 _PER_PIECE = 16  # samples of a piece while searching
 _SEARCH_SWEEPS = 4  # of the attitude in its own drag, while searching
-_ANY, _NEARBY = 2.0 ** np.arange(-12.0, 13.0, 1.0), np.geomspace(0.75, 1.35, 12)  # paces tried at once
+_ANY = np.array([2.0**k for k in range(-12, 13)])  # paces tried at once
+_NEARBY = np.array([0.75 * 1.8 ** (k / 11.0) for k in range(12)])
 _STEPS = (0.4, 0.15, 0.05)  # by which the share of a piece is changed, coarse to fine
 _WORTH_IT = 1e-3  # of the time
 _CLOSE = 0.01  # how near to its limit a plan is brought
@@ -58,7 +61,7 @@ def usage(motion: FlatMotion, vehicle: Vehicle, limits: Limits = USUAL) -> dict[
     """By limit, how much of it every moment asks: tilt, rate, thrust, and of rotors and commands the most and the least"""
     up = matrix_from_quat(motion.state.q_WB).columns[2]
     used = {
-        "tilt": np.arctan2(np.hypot(up.x, up.y), up.z) / limits.tilt,
+        "tilt": atan2(safe_norm(up.x, up.y), up.z) / limits.tilt,
         "rate": norm(motion.state.omega_B) / limits.rate,
     }
     if not vehicle.rotors:
@@ -138,7 +141,7 @@ def fastest(
 def equal_speed(points: Sequence[Any]) -> Array:
     """Durations in proportion to the distances: a mean speed of 1 m/s on every piece"""
     places = np.array([tuple(point) for point in points], dtype=float)
-    return np.array([max(float(np.linalg.norm(b - a)), 1e-6) for a, b in pairwise(places)])
+    return np.array([max(math.dist(a, b), 1e-6) for a, b in pairwise(places)])
 
 
 def at_pace(
@@ -202,7 +205,7 @@ def _met(output: FlatOutput, paces: Array, vehicle: Vehicle, limits: Limits, env
 
 def _most(output: FlatOutput, paces: Array, vehicle: Vehicle, limits: Limits, environment: Environment) -> Array:
     """The largest use of any limit at each pace"""
-    factors = [paces[:, None] ** -float(k) for k in range(SEARCH_ORDER + 1)]
+    factors = list(powers(1.0 / paces, SEARCH_ORDER + 1).T[:, :, None])
     leaves = [
         Series([np.asarray(c) * f for c, f in zip(x.coefficients, factors, strict=False)])
         for x in (*output.p_W, output.yaw)

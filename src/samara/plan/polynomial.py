@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from samara.matrices import powers, product, solve
 from samara.plan.series import Series, composed
 
 Array = np.ndarray[Any, Any]
+
+_SEARCHED, _REFINED = 8, 5  # samples of a piece for each power of |p⁽ᵏ⁾|², and Newton's steps from each
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +52,27 @@ class Piecewise:
     @cached_property
     def _table(self) -> Array:
         """The coefficients of every derivative in time, (m, powers, derivatives, axes), so that one Horner sums them all"""
-        pieces, powers, axes = self.coefficients.shape
-        table = np.zeros((pieces, powers, powers, axes))
-        for k in range(powers):
-            falling = np.array([math.perm(j, k) for j in range(k, powers)], dtype=float)
-            scale = np.diff(self.knots) ** -k
-            table[:, : powers - k, k] = self.coefficients[:, k:] * falling[:, None] * scale[:, None, None]
+        pieces, count, axes = self.coefficients.shape
+        table, stretches = np.zeros((pieces, count, count, axes)), powers(np.diff(self.knots), count)
+        for k in range(count):
+            falling = np.array([math.perm(j, k) for j in range(k, count)], dtype=float)
+            table[:, : count - k, k] = self.coefficients[:, k:] * falling[:, None] / stretches[:, k, None, None]
         return table
 
     def largest(self, derivative: int) -> float:
         """max |p⁽ᵏ⁾(t)|: at an end of a piece or where d|p⁽ᵏ⁾|²/du = 0"""
-        best = 0.0
-        for piece in self._table[:, :, derivative]:
-            square = np.sum([np.convolve(axis, axis) for axis in piece.T], axis=0)
-            slope = np.trim_zeros(square[1:] * np.arange(1, len(square)), "b")
-            inner = np.roots(slope[::-1]).real
-            u = np.concatenate([[0.0, 1.0], inner[(inner > 0.0) & (inner < 1.0)]])
-            best = max(best, float(np.polyval(square[::-1], u).max()))
+        table = self._table[:, :, derivative]
+        square = np.zeros((len(table), 2 * table.shape[1] - 1))
+        for j in range(table.shape[1]):
+            square[:, j : j + table.shape[1]] += (table[:, j, None] * table).sum(axis=2)
+        falling = np.arange(1.0, square.shape[1])
+        slope, bend = square[:, 1:] * falling, square[:, 2:] * (falling[1:] * falling[:-1])
+        u = np.repeat(np.linspace(0.0, 1.0, _SEARCHED * square.shape[1] + 1)[None], len(table), axis=0)
+        best = _horner(square, u).max()
+        for _ in range(_REFINED):  # Newton's step from every sample towards the nearest top, where there is one
+            steep = _horner(bend, u)
+            u = np.clip(np.where(steep < 0.0, u - _horner(slope, u) / np.where(steep < 0.0, steep, 1.0), u), 0.0, 1.0)
+            best = max(best, _horner(square, u).max())
         return math.sqrt(best)
 
     def stretched(self, factor: float) -> "Piecewise":
@@ -93,7 +100,7 @@ def minimum_derivative(points: Any, durations: Any, *, order: int = 4, closed: b
     if order < 2:
         raise ValueError(f"order is {order}; expected 2 (acceleration), 3 (jerk), 4 (snap) or more")
     unit = float(span.mean())  # times near 1 keep the powers of them apart by little
-    scales = (span / unit)[:, None] ** np.arange(order)
+    scales = powers(span / unit, order)
     both = np.concatenate([scales, scales], axis=1)  # at either end of a piece
     hermite, cost = _hermite(order)
 
@@ -102,29 +109,41 @@ def minimum_derivative(points: Any, durations: Any, *, order: int = 4, closed: b
     if closed:
         at[-1, 1:] = at[0, 1:]
     ends = np.concatenate([at[:-1], at[1:]], axis=1)
-    stiffness = np.zeros((n, n))
+    stiffness, long = np.zeros((n, n)), powers(span / unit, 2 * order)[:, -1]
     for i in range(m):
-        own = cost * both[i][:, None] * both[i] / scales[i, 1] ** (2 * order - 1)
+        own = cost * both[i][:, None] * both[i] / long[i]
         np.add.at(stiffness, (ends[i][:, None], ends[i]), own)
     free = at[:-1, 1:].reshape(-1) if closed else at[1:-1, 1:].reshape(-1)
     given = at[:, 0]
     d = np.zeros((n, p.shape[1]))
     d[given] = p
     if free.size:
-        d[free] = np.linalg.solve(stiffness[np.ix_(free, free)], -stiffness[np.ix_(free, given)] @ p)
+        d[free] = solve(stiffness[np.ix_(free, free)], product(-stiffness[np.ix_(free, given)], p))
     knots = np.concatenate([[0.0], np.cumsum(span)])
-    return Piecewise(knots, np.einsum("jk,ik,ika->ija", hermite, both, d[ends]))
+    at_ends = both[:, :, None] * d[ends]
+    coefficients = np.zeros((m, 2 * order, p.shape[1]))
+    for k in range(2 * order):
+        coefficients = coefficients + hermite[:, k, None] * at_ends[:, k, None]
+    return Piecewise(knots, coefficients)
+
+
+def _horner(coefficients: Array, u: Array) -> Array:
+    """Σⱼ cᵢⱼ uᵢʲ for every piece i at its own u, (m, samples)"""
+    value: Array = np.zeros_like(u)
+    for column in coefficients.T[::-1]:
+        value = value * u + column[:, None]
+    return value
 
 
 @cache
 def _hermite(order: int) -> tuple[Array, Array]:
     """c = B (Taylor coefficients at u = 0 and u = 1), B of integers, and the cost Bᵀ ∫ φφᵀ du B of one piece, φⱼ = (uʲ)⁽ʳ⁾"""
-    powers = range(2 * order)
+    each = range(2 * order)
     ends = np.array(
-        [[float(j == k) for j in powers] for k in range(order)]
-        + [[float(math.comb(j, k)) for j in powers] for k in range(order)]
+        [[float(j == k) for j in each] for k in range(order)]
+        + [[float(math.comb(j, k)) for j in each] for k in range(order)]
     )
-    hermite = np.rint(np.linalg.inv(ends))
-    falling = np.array([float(math.perm(j, order)) for j in powers])
-    power_sum = np.maximum(np.add.outer(powers, powers) - 2 * order + 1, 1)
-    return hermite, hermite.T @ (np.outer(falling, falling) / power_sum) @ hermite
+    hermite = np.rint(solve(ends, np.eye(2 * order)))
+    falling = np.array([float(math.perm(j, order)) for j in each])
+    power_sum = np.maximum(np.add.outer(each, each) - 2 * order + 1, 1)
+    return hermite, product(hermite.T, np.outer(falling, falling) / power_sum, hermite)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from samara.algebra import Vec3, cross
+from samara.matrices import least_squares, powers
 from samara.ops import absolute, clamp, safe_divide, safe_norm
 from samara.physics.effect import Effect, Wrench, add_wrenches
 from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad
@@ -49,13 +50,14 @@ def fit_rotor(
     J, angle = (each.ravel() for each in np.meshgrid(largest * unit, 0.5 * math.pi * unit))
     model = rotor_coefficients(blade, J, rpm, angle, airfoil=airfoil)
     x, y = J * np.cos(angle), (J * np.sin(angle)) ** 2
-    columns = np.stack([x**i * y**j for i, j in TERMS], axis=1)
+    xs, ys = powers(x, DEGREE + 1).T, powers(y, DEGREE + 1).T
+    columns = np.stack([xs[i] * ys[j] for i, j in TERMS], axis=1)
     side = J * np.sin(angle)
     moved = side > 1e-9
     found = [
-        np.linalg.lstsq(columns, model.thrust, rcond=None)[0],
-        np.linalg.lstsq(columns, model.power, rcond=None)[0],
-        np.linalg.lstsq(columns[moved] * side[moved, None], model.in_plane[moved], rcond=None)[0],
+        least_squares(columns, model.thrust),
+        least_squares(columns, model.power),
+        least_squares(columns[moved] * side[moved, None], model.in_plane[moved]),
     ]
     thrust, power, in_plane = (tuple(float(c) for c in each) for each in found)
     return RotorFit(thrust, power, in_plane, float(largest))

@@ -65,17 +65,18 @@ def near_pairs(p_W: Array, jets: Array, reach: float, spread: float) -> tuple[Ar
     `reach` [m] is how far a drone's hubs are from its centre. Rows of `jets` are those of a `Jet`.
     """
     origin, along, width = jets[:3], jets[3:6], jets[7]
-    start, square = np.einsum("kj,kj->j", origin, along), np.einsum("kj,kj->j", origin, origin)
+    start, square = (origin * along).sum(axis=0), (origin * origin).sum(axis=0)
     wide = 2.0 * ((REACH * width) ** 2 + reach**2) - square  # (a + b)² ≤ 2a² + 2b²
+    twice = 2.0 * origin
     mine, theirs = [], []
     rows = max(1, _BLOCK // max(1, jets.shape[1]))
     for first in range(0, p_W.shape[1], rows):
-        here = np.ascontiguousarray(p_W[:, first : first + rows].T)
-        down = here @ along
+        x, y, z = p_W[:, first : first + rows, None]
+        down = x * along[0] + y * along[1] + z * along[2]  # not by `@`, whose bits are the processor's
         down -= start
-        within = here @ (2.0 * origin)
+        within = x * twice[0] + y * twice[1] + z * twice[2]
         within += wide
-        within -= np.einsum("ik,ik->i", here, here)[:, None]
+        within -= x * x + y * y + z * z
         inside = down > -reach
         within += down * down
         down += reach

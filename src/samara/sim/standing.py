@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from samara.algebra import Quat, Vec3, dot, normalize, quat_exp, rotate
+from samara.matrices import rank, solve
 from samara.physics.contact import Ground
 from samara.physics.multirotor import Environment, State, Vehicle, wrench
 from samara.sim.plant import empty_command
@@ -44,7 +45,7 @@ def standing(state: State, start_W: Vec3, vehicle: Vehicle, environment: Environ
     contact, height = vehicle["contact"], clearance(vehicle)
     lowest = [rotate(touching.q_WB, point_B) for point_B in contact.points_B if point_B.z <= SAME - height]
     stiffness = contact.surface.stiffness * standing_stiffness(tuple(lowest))
-    if np.linalg.matrix_rank(stiffness) < len(stiffness):
+    if rank(stiffness) < len(stiffness):
         return state
     weight, moved = vehicle.mass * vehicle["gravity"].acceleration, np.zeros(6)
     for _ in range(ROUNDS):
@@ -53,7 +54,7 @@ def standing(state: State, start_W: Vec3, vehicle: Vehicle, environment: Environ
         error = np.abs(left).max()
         if error <= BALANCED * weight:
             break
-        moved = moved + np.linalg.solve(stiffness, left)
+        moved = moved + solve(stiffness, left)
     return rest if error <= UNBALANCED * weight else state
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from samara.algebra import Mat3, Vec3
+from samara.matrices import product, relative_modes
 from samara.physics.contact import Surface
 from samara.physics.rotor import Rotor
 
@@ -26,7 +27,7 @@ def standing_stiffness(points: tuple[Vec3, ...]) -> np.ndarray[Any, Any]:
     for x, y, z in points:
         lever = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
         geometry = np.hstack([np.eye(3), lever])
-        stiffness += geometry.T @ geometry
+        stiffness += product(geometry.T, geometry)
     return stiffness
 
 
@@ -35,7 +36,7 @@ def standing_modes(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]) -> 
     stiffness = standing_stiffness(points_B)
     masses = np.zeros((6, 6))
     masses[:3, :3], masses[3:, 3:] = mass * np.eye(3), np.array(inertia_B, dtype=float).reshape(3, 3)
-    return np.linalg.eigvals(np.linalg.solve(masses, stiffness)).real
+    return relative_modes(stiffness, masses)
 
 
 def derived_feet(rotors: Sequence[Rotor]) -> tuple[Vec3, ...]:
