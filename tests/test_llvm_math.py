@@ -326,3 +326,32 @@ def test_a_body_of_many_functions_follows_python(drones: int) -> None:
     python, expected = compile_scan_python(body, PAIR, dtype="float64")(start.copy(), [], None, 40)
     assert ours == pytest.approx(python, rel=1e-13, abs=1e-15)
     assert recorded == pytest.approx(expected, rel=2e-13, abs=1e-13)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_of_numpy_give_the_bits_of_vector_code(dtype):
+    """Of every size of number, near and far, whole and not, and of what is none; the libraries' own differ by processor."""
+    generator = np.random.default_rng(5)
+    special = np.array(
+        [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, np.inf, -np.inf, np.nan, 1e-310, 1e5, -3e4, 88.0, 800.0, -800.0]
+    )
+    wide = generator.normal(size=700) * 10.0 ** generator.uniform(-8, 4, 700)
+    a = np.concatenate([generator.uniform(-1.0, 1.0, 700), wide, np.repeat(special, len(special))]).astype(dtype)
+    b = np.concatenate([generator.normal(size=1400) * 3.0, np.tile(special, len(special))]).astype(dtype)
+    expected = vector_code(dtype, a, b)
+    for name in NAMES:
+        found = getattr(ops, name)(a) if name in OF_ONE else getattr(ops, name)(a, b)
+        assert found.dtype == dtype
+        assert np.array_equal(found, expected[name], equal_nan=True), name
+        assert np.array_equal(np.signbit(found[found == 0.0]), np.signbit(expected[name][found == 0.0])), name
+
+
+def test_what_an_array_of_numpy_keeps():
+    """Its shape, its precision beside plain numbers; a number of NumPy stays one, and complex numbers are refused."""
+    x = np.linspace(-1.0, 1.0, 10_000).reshape(2, 5, 1000)
+    assert np.array_equal(ops.sin(x).ravel(), np.concatenate([ops.sin(row) for row in x.reshape(10, 1000)]))
+    assert ops.atan2(x[0], 2.0).shape == (5, 1000) and ops.power(2.0, x[0, 0, :3]).shape == (3,)
+    assert ops.power(np.float32([4.0]), 1.5).dtype == np.float32 and ops.power(np.array([-0.0]), 0.5)[0] == 0.0
+    assert type(ops.exp(np.float64(1.0))) is np.float64 and ops.exp(np.array(3)) == pytest.approx(math.e**3, rel=1e-15)
+    with pytest.raises(TypeError, match="expected real numbers"):
+        ops.sin(np.array([1j]))

@@ -12,7 +12,7 @@ import importlib
 import math
 import operator
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from samara.quantity import Scalar
@@ -45,7 +45,9 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("casadi", "where"): "if_else",
     ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
     ("jax.numpy", "where"): lambda condition, a, b: _jax_where(condition, a, b),
+    **{(library, "power"): operator.pow for library in _PRECEDENCE if library != "numpy"},
 }
+_OUR_OWN = ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "power")  # NumPy's differ by processor
 
 
 @cache
@@ -58,6 +60,8 @@ def _library(kind: Any) -> str:
 
 @cache
 def _function(operation: str, library: str) -> Callable[..., Any]:
+    if library == "numpy" and operation in _OUR_OWN:
+        return partial(importlib.import_module("samara.backends.numpy_math").elementary, operation)
     spelling = _SPELLINGS.get((library, operation), operation)
     return getattr(importlib.import_module(library), spelling) if isinstance(spelling, str) else spelling
 
@@ -142,7 +146,7 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
 
 def power(base: Scalar, exponent: Scalar) -> Scalar:
     """baseᵉˣᵖᵒⁿᵉⁿᵗ, base > 0."""
-    return base**exponent
+    return _dispatch("power", base, exponent)
 
 
 def absolute(x: Scalar) -> Scalar:

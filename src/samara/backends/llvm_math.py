@@ -498,7 +498,7 @@ def _log_as_sum(x: Lanes) -> tuple[Lanes, Lanes]:
     return _sum(high, ((third_rest + (s_rest + s_rest)) + (lost + lost_too)) + k * LN_2[1])
 
 
-_FUNCTIONS: dict[str, Callable[..., Lanes]] = {
+FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     "sin": _sin,
     "cos": _cos,
     "tan": _tan,
@@ -510,9 +510,9 @@ _FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     "log": _log,
     "power": _power,
 }
-ELEMENTARY = frozenset(_FUNCTIONS)
+ELEMENTARY = frozenset(FUNCTIONS)
 _ARGUMENTS = {"atan2": 2, "power": 2}
-_TURNING = ("sin", "cos", "tan")
+TURNING = ("sin", "cos", "tan")
 
 
 def _function(module: ir.Module, name: str, vector: Any) -> Any:
@@ -527,8 +527,8 @@ def _function(module: ir.Module, name: str, vector: Any) -> Any:
     builder = ir.IRBuilder(function.append_basic_block())
     doubles = ir.VectorType(DOUBLE, vector.count)
     arguments = [Lanes(builder, builder.fpext(x, doubles) if single else x) for x in function.args]
-    value = _FUNCTIONS[name](*arguments, FOR_SINGLE if single else FOR_DOUBLE).value
-    if name in _TURNING:
+    value = FUNCTIONS[name](*arguments, FOR_SINGLE if single else FOR_DOUBLE).value
+    if name in TURNING:
         value = _with_far(builder, name, arguments[0], value)
     builder.ret(builder.fptrunc(value, vector) if single else value)
     return function

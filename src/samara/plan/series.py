@@ -86,7 +86,7 @@ class Series:
     def __pow__(self, exponent: float) -> "Series":
         """k a₀ cₖ = Σⱼ₌₁ (r j − k + j) aⱼ cₖ₋ⱼ, for a₀ ≠ 0"""
         a = self.coefficients
-        c: list[Scalar] = [a[0] ** exponent]
+        c: list[Scalar] = [ops.power(a[0], exponent)]
         for k in range(1, len(a)):
             total: Scalar = 0.0
             for j in range(1, k + 1):
