@@ -314,17 +314,17 @@ def run_from(recording: Recording) -> Run:
         drones = json.loads(recording.metadata["drones"])
         tracks = []
         vehicles: dict[str, Vehicle] = {}
+        of_drone: dict[str, dict[str, Table]] = {own["name"]: {} for own in drones}
+        for topic, table in recording.streams.items():
+            _, _, rest = topic.partition("/")
+            drone, _, stream = rest.partition("/")
+            if drone in of_drone and "/" not in stream:
+                of_drone[drone][stream] = table
         for own in drones:
             text = recording.attachments[f"vehicle/{own['name']}.toml"].decode()
-            prefix = f"/{own['name']}/"
-            tables = {
-                topic.removeprefix(prefix): table
-                for topic, table in recording.streams.items()
-                if topic.startswith(prefix) and topic.count("/") == 2
-            }
             if text not in vehicles:
                 vehicles[text] = parse_vehicle(text, f"{own['name']}.toml")
-            tracks.append(Track(own["name"], vehicles[text], own["controller"], tables))
+            tracks.append(Track(own["name"], vehicles[text], own["controller"], of_drone[own["name"]]))
     except (KeyError, ValueError, TypeError) as error:
         raise RecordingError(
             f"{recording.path}: holds no flight ({type(error).__name__}: {error}); expected a run of `samara fly`"
