@@ -4,7 +4,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -137,6 +137,10 @@ class Simulator:
         names = "+".join(effect.name for effect in self.vehicle.structure.effects)
         loop = " closed loop" if self.controller else ""
         return f"<samara {self.vehicle.name} {self.integrator} {self.dtype} on {self.backend}{loop}: {names}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made of: machine code stays in its process, and is made again where it is asked for"""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     # One step or many under a held command --------------------------------------------------------------------------
 

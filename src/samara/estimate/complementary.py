@@ -33,6 +33,7 @@ from samara.ops import absolute, atan2, maximum, where
 from samara.physics.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
 from samara.physics.multirotor import State
 from samara.quantity import Scalar
+from samara.remade import remade
 from samara.sensors.imu import ImuReading
 from samara.sensors.sensor import Sensor
 
@@ -65,6 +66,7 @@ class ComplementaryMemory(NamedTuple):
 
 
 @lru_cache(maxsize=64)
+@remade
 def complementary(
     sensors: tuple[Sensor, ...],
     period: float,

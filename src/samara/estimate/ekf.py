@@ -38,6 +38,7 @@ from samara.ops import exp, where
 from samara.physics.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
 from samara.physics.multirotor import State
 from samara.quantity import Scalar
+from samara.remade import remade
 from samara.sensors.error import drift_sigma
 from samara.sensors.gps import axes_of
 from samara.sensors.imu import ImuReading
@@ -203,6 +204,7 @@ ROWS = {
 
 
 @lru_cache(maxsize=64)
+@remade
 def ekf(
     sensors: tuple[Sensor, ...],
     period: float,

@@ -19,6 +19,7 @@ from samara.algebra import UP, ZERO, Vec3, quat_from_axis_angle
 from samara.physics.multirotor import State
 from samara.quantity import Quantity, Scalar, expected
 from samara.random import gauss_markov
+from samara.remade import remade
 
 NOISY_NORMALS = 13  # 3 position, 3 velocity, 1 yaw, 3 rate, 3 bias
 
@@ -91,10 +92,15 @@ def delayed(state: State, normals: Sequence[Scalar], memory: tuple[State, ...], 
 # and as records -----------------------------------------------------------------------------------------------------
 
 
-TRUTH = Estimator("truth", lambda state: (), truth)
+def _remembers_nothing(state: State) -> tuple[()]:
+    return ()
+
+
+TRUTH = Estimator("truth", _remembers_nothing, truth)
 
 
 @cache
+@remade
 def noisy_estimator(noise: Noise = DOCUMENT_003) -> Estimator:
     """The truth with noise. Equal numbers give the same record, so that drones which share one are computed together."""
     for field, value in noise._asdict().items():
@@ -109,6 +115,7 @@ def noisy_estimator(noise: Noise = DOCUMENT_003) -> Estimator:
 
 
 @cache
+@remade
 def delayed_estimator(delay: float, period: float, of: Estimator = TRUTH) -> Estimator:
     """What another estimator (the truth by default) said `delay` seconds ago; a multiple of the period of its updates [s]
 

@@ -20,7 +20,7 @@ import numpy as np
 from samara.algebra import UP, ZERO, Vec3
 from samara.argument import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
 from samara.arrays import flatten, unflatten
-from samara.ops import clamp, cos, floor, logical_and, sin, where, wrap_angle
+from samara.ops import atan2, clamp, cos, floor, logical_and, sin, where, wrap_angle
 from samara.plan.polynomial import Array, Piecewise, minimum_derivative
 from samara.plan.reference import (
     PEAK_SPEED,
@@ -37,6 +37,7 @@ from samara.plan.reference import (
 )
 from samara.plan.series import Series
 from samara.quantity import Scalar
+from samara.remade import remade
 
 ALONG = "along"
 Heading = Annotated[float, Limits("rad", -1e3, 1e3)]
@@ -104,6 +105,7 @@ class Trajectory:
 # From place to place ------------------------------------------------------------------------------------------------
 
 
+@remade
 def hover(p_W: Place, *, duration: Seconds = math.inf, yaw: Heading = 0.0) -> Trajectory:
     """p(t) = p"""
     place, facing = _place("hover: p_W", p_W), _number("hover: yaw", yaw)
@@ -112,6 +114,7 @@ def hover(p_W: Place, *, duration: Seconds = math.inf, yaw: Heading = 0.0) -> Tr
     )
 
 
+@remade
 def legs(start_W: Any, way: Sequence[Leg], *, yaw: float = 0.0) -> Trajectory:
     """Leg after leg with the least jerk, rest between: see `samara.plan.reference.along_legs`"""
     here, facing = _place("legs: start_W", start_W), _number("legs: yaw", yaw)
@@ -157,11 +160,13 @@ def waypoints(
     return Trajectory("waypoints", through.duration, through.reference, through.waypoints)
 
 
+@remade
 def line(start_W: Place, end_W: Place, *, speed: Speed, acceleration: Acceleration = 2.0, yaw: Yaw = 0.0) -> Trajectory:
     """Straight at a constant speed, with smooth ends: no faster than `speed`, no harder than `acceleration`"""
     return _straight("line", _place("line: start_W", start_W), _place("line: end_W", end_W), speed, acceleration, yaw)
 
 
+@remade
 def take_off(
     start_W: Place, *, height: Length, speed: Speed = 1.0, acceleration: Acceleration = 2.0, yaw: Heading = 0.0
 ) -> Trajectory:
@@ -169,6 +174,7 @@ def take_off(
     return _vertical("take_off", start_W, height, speed, acceleration, yaw, up=True)
 
 
+@remade
 def land(
     start_W: Place, *, height: Length = 0.0, speed: Speed = 0.5, acceleration: Acceleration = 2.0, yaw: Heading = 0.0
 ) -> Trajectory:
@@ -220,6 +226,7 @@ def harmonic_path(angle: Scalar, curve: Harmonic) -> Path:
     return Path(*(Vec3(*three) for three in zip(*rows, strict=True)))
 
 
+@remade
 def circle(
     centre_W: Place,
     *,
@@ -236,6 +243,7 @@ def circle(
     return _laps("circle", curve, speed, laps, acceleration, yaw)
 
 
+@remade
 def helix(
     centre_W: Place,
     *,
@@ -254,6 +262,7 @@ def helix(
     return _laps("helix", curve, speed, turns, acceleration, yaw, laps_are="turns")
 
 
+@remade
 def figure8(
     centre_W: Place,
     *,
@@ -274,6 +283,7 @@ def figure8(
     return _laps("figure8", curve, speed, laps, acceleration, yaw)
 
 
+@remade
 def lissajous(
     centre_W: Place,
     *,
@@ -363,6 +373,7 @@ def _flown(
 # Through gates ------------------------------------------------------------------------------------------------------
 
 
+@remade
 def race(
     gates: Sequence[Any],
     *,
@@ -401,6 +412,7 @@ def race(
     )
 
 
+@remade
 def through(
     points: Sequence[Any], durations: Sequence[float], *, order: int = 4, yaw: Yaw | Sequence[float] = 0.0
 ) -> Trajectory:
@@ -493,7 +505,7 @@ def _headings(curve: Piecewise, closed: bool) -> Piecewise:
     level = np.hypot(v[:, 0], v[:, 1]) > 1e-6 * curve.largest(1)  # at rest and straight up: the heading nearest in time
     if not level.any():
         raise ValueError("race: it goes straight up and down and so has no heading; expected a number for yaw")
-    yaw = np.interp(at, at[level], np.unwrap(np.arctan2(v[level, 1], v[level, 0])))
+    yaw = np.interp(at, at[level], np.unwrap(atan2(v[level, 1], v[level, 0])))
     turning = slice(None, None, fine // each)
     return minimum_derivative(yaw[turning, None], np.diff(at[turning]), order=3, closed=closed)
 
@@ -506,6 +518,7 @@ def _components(rows: Array) -> Any:
 # One after the other ------------------------------------------------------------------------------------------------
 
 
+@remade
 def sequence(*parts: Trajectory) -> Trajectory:
     """Each trajectory when the one before has ended; it must begin where that ended, to 1 µm. The yaw may step there."""
     if not parts:

@@ -5,12 +5,14 @@ from samara.ops import clamp, where
 from samara.plan.reference import Reference
 from samara.plan.trajectory import Trajectory, Waypoint
 from samara.quantity import Scalar
+from samara.remade import remade
 
 PEAK = 1.875  # of a minimum-jerk motion from rest to rest, in units of its mean speed
 BRAKING = 2.0  # [m/s²]: how hard a motion is brought to rest
 SHORTEST = 0.5  # [s]
 
 
+@remade
 def transfer(start: Reference, end_W: Vec3, *, speed: float) -> Trajectory:
     """p = p₀ + v₀t + ½a₀t² + c₃t³ + c₄t⁴ + c₅t⁵ to rest at the end: the least ∫ j² dt from p₀, v₀, a₀ in its time T
 

@@ -11,6 +11,7 @@ from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.physics.propulsion import rotor_loads
 from samara.quantity import Quantity, Scalar
 from samara.random import gauss_markov
+from samara.remade import remade
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
@@ -55,6 +56,7 @@ def rotor_dynamic_pressure(state: State, vehicle: Vehicle, environment: Environm
 
 
 @lru_cache(maxsize=256)
+@remade
 def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
     """A barometer of these numbers, over a place on Earth"""
     altitude = where.origin.altitude

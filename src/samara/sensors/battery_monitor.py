@@ -8,6 +8,7 @@ from samara.conventions import bus_current_a
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.physics.propulsion import supply_voltage
 from samara.quantity import Quantity, Scalar
+from samara.remade import remade
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 
@@ -49,6 +50,7 @@ class BatteryMonitorModel(NamedTuple):
 
 
 @lru_cache(maxsize=256)
+@remade
 def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
     """A monitor of these numbers; a vehicle without a battery has nothing to tell it"""
 

@@ -9,6 +9,7 @@ from samara.frames import Geodetic, geodetic_from_enu
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.quantity import Quantity, Scalar
 from samara.random import gauss_markov
+from samara.remade import remade
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import heard, held_where_lost, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
@@ -59,6 +60,7 @@ def axes_of(horizontal: float, vertical: float) -> Vec3:
 
 
 @lru_cache(maxsize=256)
+@remade
 def gps(part: GpsPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
     """A GPS receiver of these numbers, at a place on Earth"""
     nothing = GpsReading(where.origin, ZERO, 0.0)

@@ -14,6 +14,7 @@ from samara.ops import sqrt, wrap_angle
 from samara.physics.imbalance import unbalance_force
 from samara.physics.multirotor import Command, Environment, State, Vehicle, derivative
 from samara.quantity import Quantity, Scalar
+from samara.remade import remade
 from samara.sensors.error import drift_sigma, quantised, saturated, vector, wandered
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor, specific_force
 
@@ -132,6 +133,7 @@ def vibration(phases: tuple[Scalar, ...], state: State, vehicle: Vehicle, imbala
 
 
 @lru_cache(maxsize=256)
+@remade
 def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
     """An IMU of these numbers, at its place"""
 

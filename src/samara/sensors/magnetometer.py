@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 from samara.algebra import ZERO, Mat3, Vec3, rotate_inverse
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.quantity import Quantity, Scalar
+from samara.remade import remade
 from samara.sensors.earth import HOME, Place, magnetic_field
 from samara.sensors.error import quantised, saturated, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
@@ -58,6 +59,7 @@ def iron(normals: Sequence[Scalar], part: MagnetometerPart) -> Iron:
 
 
 @lru_cache(maxsize=256)
+@remade
 def magnetometer(part: MagnetometerPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
     """A magnetometer of these numbers, at a place on Earth"""
     field_W = magnetic_field(where)

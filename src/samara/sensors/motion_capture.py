@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 from samara.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, quat_exp, rotate, rotate_inverse
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.quantity import Quantity, Scalar
+from samara.remade import remade
 from samara.sensors.error import heard, held_where_lost, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 
@@ -47,6 +48,7 @@ class PoseModel(NamedTuple):
 
 
 @lru_cache(maxsize=256)
+@remade
 def motion_capture(part: MotionCapturePart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
     """Cameras of these numbers; the marker body sits at its mounting and is turned with it"""
     nothing = PoseReading(ZERO, IDENTITY, 0.0)

@@ -12,6 +12,7 @@ from samara.algebra import Vec3, cross, rotate_inverse
 from samara.ops import clamp, logical_and, where
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.quantity import Quantity, Scalar
+from samara.remade import remade
 from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, traceable
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 
@@ -61,6 +62,7 @@ def flow_rate(
 
 
 @lru_cache(maxsize=256)
+@remade
 def optical_flow(
     part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: str = "", sees: Sees = ONLY_GROUND
 ) -> Sensor:

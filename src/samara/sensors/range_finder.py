@@ -10,6 +10,7 @@ from samara.ops import logical_and, where
 from samara.physics.contact import Ground
 from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.quantity import Quantity, Scalar
+from samara.remade import remade
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 
@@ -69,6 +70,7 @@ def traceable(sees: Sees) -> bool:
 
 
 @lru_cache(maxsize=256)
+@remade
 def range_finder(
     part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "", sees: Sees = ONLY_GROUND
 ) -> Sensor:

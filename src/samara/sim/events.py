@@ -19,6 +19,7 @@ from samara.physics.slung_load import LoadState
 from samara.plan import trajectory as plan
 from samara.plan.trajectory import Trajectory
 from samara.plan.transfer import stop, transfer
+from samara.remade import remade
 from samara.sim.bus import SENSORS, Bus, DroneBus
 from samara.sim.setting import DroneSetting, Setting
 from samara.sim.timeline import microseconds
@@ -109,6 +110,7 @@ QUANTITIES: dict[str, Callable[[Bus, DroneBus], float]] = {
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
 
+@remade
 def when(condition: Callable[[Bus], bool] | str, drone: str = "") -> When:
     """When a function of the bus holds, or a sentence such as "height > 5" of a named drone, or of any"""
     if not isinstance(condition, str):
@@ -158,16 +160,19 @@ def _on(drone: str, change: Change, name: str) -> Action:
     return action
 
 
+@remade
 def arm(drone: str = "") -> Action:
     """The motors may turn"""
     return _on(drone, lambda own, bus, now: own._replace(armed=True).ordered("arm"), "arm")
 
 
+@remade
 def disarm(drone: str = "") -> Action:
     """Every motor's command is 0"""
     return _on(drone, lambda own, bus, now: own._replace(armed=False).ordered("disarm"), "disarm")
 
 
+@remade
 def follow(trajectory: Trajectory, drone: str = "", speed: float = SPEED) -> Action:
     """A trajectory from its beginning, once the reference of now has been brought there, at a peak speed"""
 
@@ -186,6 +191,7 @@ def _from_here(bus: DroneBus, target_W: Vec3, speed: float) -> Trajectory:
     return transfer(bus.reference, target_W, speed=speed)
 
 
+@remade
 def go_to(p_W: Place, speed: Speed = SPEED, drone: str = "") -> Action:
     """From the reference of now, in its motion, to rest at a place"""
     target = Vec3(*(float(x) for x in p_W))
@@ -197,6 +203,7 @@ def go_to(p_W: Place, speed: Speed = SPEED, drone: str = "") -> Action:
     return _on(drone, change, name)
 
 
+@remade
 def take_off(height: Length, speed: Speed = SPEED, drone: str = "") -> Action:
     """Armed, and straight up to a height above the world's origin  [m]"""
     if not 0.0 < height < 10_000.0:
@@ -210,6 +217,7 @@ def take_off(height: Length, speed: Speed = SPEED, drone: str = "") -> Action:
     return _on(drone, change, f"take off to {height:g} m")
 
 
+@remade
 def return_home(height: Length = 0.0, speed: Speed = SPEED, drone: str = "") -> Action:
     """To above the place it started from, at a height or, with 0, at the height it has"""
 
@@ -220,6 +228,7 @@ def return_home(height: Length = 0.0, speed: Speed = SPEED, drone: str = "") -> 
     return _on(drone, change, "return")
 
 
+@remade
 def land(speed: Speed = LANDING_SPEED, drone: str = "") -> Action:
     """To rest, then straight down to below the ground, so that it stands there with little thrust"""
 
@@ -235,6 +244,7 @@ def land(speed: Speed = LANDING_SPEED, drone: str = "") -> Action:
     return _on(drone, change, "land")
 
 
+@remade
 def wind_step(wind_W: Velocity) -> Action:
     """From now on this wind, in world axes  [m/s]"""
     source = Constant(Vec3(*(float(x) for x in wind_W)))
@@ -246,6 +256,7 @@ def wind_step(wind_W: Velocity) -> Action:
     return action
 
 
+@remade
 def gust(amplitude_W: Velocity, duration: Seconds) -> Action:
     """½ A (1 − cos 2πt/T) on top of the wind, from now  [m/s, s]"""
     amplitude = Vec3(*(float(x) for x in amplitude_W))
@@ -271,16 +282,19 @@ def _motor(motor: int, power: float, drone: str, name: str) -> Action:
     return _on(drone, change, name)
 
 
+@remade
 def fail_motor(motor: int, drone: str = "") -> Action:
     """A physical propulsor's motor is dead: its rotor spins down"""
     return _motor(motor, 0.0, drone, f"fail motor {motor}")
 
 
+@remade
 def degrade_motor(motor: int, power: float, drone: str = "") -> Action:
     """A motor obeys only this fraction of its command"""
     return _motor(motor, power, drone, f"degrade motor {motor} to {power:g}")
 
 
+@remade
 def restore_motor(motor: int, drone: str = "") -> Action:
     """A motor is healthy again"""
     return _motor(motor, 1.0, drone, f"restore motor {motor}")
@@ -290,16 +304,19 @@ def _fault(drone: str, name: str, **changes: Any) -> Action:
     return _on(drone, lambda own, bus, now: own._replace(faults=own.faults._replace(**changes)), name)
 
 
+@remade
 def disconnect_battery(drone: str = "") -> Action:
     """0 V on the bus"""
     return _fault(drone, "disconnect battery", battery_connected=False)
 
 
+@remade
 def connect_battery(drone: str = "") -> Action:
     """The battery is back"""
     return _fault(drone, "connect battery", battery_connected=True)
 
 
+@remade
 def fail_cell(cells: int, drone: str = "") -> Action:
     """One of so many cells in series is gone: the open-circuit voltage falls to (cells − 1)/cells"""
     if isinstance(cells, bool) or not isinstance(cells, int) or cells < 2:
@@ -307,6 +324,7 @@ def fail_cell(cells: int, drone: str = "") -> Action:
     return _fault(drone, f"fail one of {cells} cells", cells_left=(cells - 1) / cells)
 
 
+@remade
 def fail_sensor(sensor: str, drone: str = "") -> Action:
     """What the sensor told stays as it was last"""
     if sensor not in SENSORS:
@@ -318,6 +336,7 @@ def fail_sensor(sensor: str, drone: str = "") -> Action:
     )
 
 
+@remade
 def restore_sensor(sensor: str, drone: str = "") -> Action:
     """The sensor works again"""
     return _on(
@@ -327,16 +346,19 @@ def restore_sensor(sensor: str, drone: str = "") -> Action:
     )
 
 
+@remade
 def freeze_estimator(drone: str = "") -> Action:
     """The estimate no longer changes"""
     return _fault(drone, "freeze estimator", estimator_frozen=True)
 
 
+@remade
 def unfreeze_estimator(drone: str = "") -> Action:
     """The estimate follows the truth again"""
     return _fault(drone, "unfreeze estimator", estimator_frozen=False)
 
 
+@remade
 def add_payload(
     mass: Annotated[float, Limits("kg", 0.0, 1e4)], r_B: Place = (0.0, 0.0, 0.0), drone: str = ""
 ) -> Action:
@@ -347,6 +369,7 @@ def add_payload(
     return _on(drone, lambda own, bus, now: own._replace(payload=payload), f"payload {payload.mass:g} kg")
 
 
+@remade
 def release_load(drone: str = "") -> Action:
     """The cable is let go: the load flies on by itself"""
 
