@@ -64,7 +64,7 @@ def remade(maker: Callable[_P, _R]) -> Callable[_P, _R]:
             for field in fields(result):
                 if _is_local(function := getattr(result, field.name)):
                     object.__setattr__(result, field.name, Made(function, recipe, field.name))
-        return result  # type: ignore[no-any-return]
+        return result
 
     return made
 
