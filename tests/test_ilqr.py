@@ -681,7 +681,9 @@ def test_the_documented_limits_are_all_thrust_and_more_torque_than_there_is():
     vehicle = samara.vehicle("crazyflie_documented")
     assert DOCUMENTED_LIMITS.high[0] == pytest.approx(4.0 * 2.88e-8 * 2500.0**2, rel=1e-12)
     assert DOCUMENTED_LIMITS.low == (0.0, *(-most for most in DOCUMENTED_LIMITS.high[1:]))
-    assert all(more > real for more, real in zip(DOCUMENTED_LIMITS.high[1:], wrench_limits(vehicle).high[1:], strict=True))
+    assert all(
+        more > real for more, real in zip(DOCUMENTED_LIMITS.high[1:], wrench_limits(vehicle).high[1:], strict=True)
+    )
 
 
 def test_the_limits_are_the_motors():
