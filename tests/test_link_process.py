@@ -13,8 +13,9 @@ import pytest
 from autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 
 import samara
-from samara.link.autopilot import Autopilot, open_link
+from samara.link.autopilot import Autopilot, AutopilotLostError, Watch, open_link
 from samara.link.process import Process
+from samara.link.start import Start
 
 UNKNOWN_ON_WINDOWS = ("killpg", "getpgid", "setsid", "fork", "getuid"), ("SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1")
 
@@ -166,3 +167,19 @@ def test_an_autopilot_that_runs_already_is_named_by_its_port_before_another_is_s
             open_link(Autopilot(kind, str(sleeper), instance), samara.vehicle("hakoniwa"), print)
     assert str(error.value) == sentence
     assert not sleeper.with_name("pid").exists()
+
+
+def test_one_that_comes_late_is_waited_for_and_one_that_does_not_come_is_given_up():
+    """As long as `wait` says; then with its last words"""
+    running = SimpleNamespace(start=lambda: None, ended="", last_words=lambda: ["so long"])
+
+    def watch(wait):
+        return Watch(Autopilot("px4", wait=wait), "PX4", running, Start("px4", ()), lambda level, sentence: None)
+
+    asked = iter([False, False, True])
+    watch(60.0).until(lambda seconds: next(asked), "on TCP 4560")
+    assert next(asked, "all asked") == "all asked"
+    with pytest.raises(
+        AutopilotLostError, match=r"PX4 did not come on TCP 4560 within 1e-09 s; its last words: so long"
+    ):
+        watch(1e-9).until(lambda seconds: False, "on TCP 4560")

@@ -122,6 +122,12 @@ def test_the_truth_is_sent_in_px4s_axes():
     expected = level_east * Quat(math.cos(0.05), math.sin(0.05), 0.0, 0.0)
     assert told[:4] == pytest.approx(tuple(expected), abs=1e-12)
     assert told[4:7] == pytest.approx((0.0, 0.0, 0.5))
+    home = still().origin
+    assert told[7:10] == (
+        round(math.degrees(home.latitude) * 1e7),
+        round(math.degrees(home.longitude) * 1e7),
+        round(home.altitude * 1e3),
+    )
     assert told[10:13] == (200, 100, -300)
     assert told[-3:] == (0, 0, -1000)
 
