@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from samara.algebra import Vec3
+from samara.argument import is_number
 from samara.matrices import least_squares, product
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, wrench_breakdown
 from samara.physics.propulsion import lag_motors
@@ -40,7 +41,15 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
     Where thrust is kF Ω² that is the smallest Σ T². The command is the one that keeps the rotor speeds. In wind it is the trim
     of a vehicle that can push sideways; one that cannot, or whose motors cannot keep those speeds, is refused.
     """
-    state = _balanced(vehicle, p_W, environment)
+    if not isinstance(vehicle, Vehicle):
+        raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle makes")
+    try:
+        place = [float(x) for x in p_W]
+    except (TypeError, ValueError, OverflowError):
+        place = []
+    if len(place) != 3 or not all(is_number(x) for x in place):
+        raise ValueError(f"p_W is {p_W!r:.60}; expected three finite numbers")
+    state = _balanced(vehicle, place, environment)
     actuation = vehicle.structure.actuation
     command = actuation.steady_command(state, vehicle, environment)
     state = _settled(state, command, vehicle, environment)

@@ -11,12 +11,14 @@ import math
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
+from numbers import Real
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.algebra import ZERO, Vec3
+from samara.argument import is_number
 from samara.arrays import flatten, quaternion_order
 from samara.backends.llvm_loop import Loops
 from samara.backends.machine import Code, Machine
@@ -48,6 +50,8 @@ from samara.trim import hover
 Array = np.ndarray[Any, Any]
 
 LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
+
+MOST = 10_000  # steps or iterations: what is more does not fit into memory or a day
 
 
 class Times(NamedTuple):
@@ -152,15 +156,19 @@ class ILQR:
         pushSmoothing: float = 0.3,
         **tuning: float,
     ) -> None:
+        if not isinstance(vehicle, Vehicle):
+            raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle makes")
         _whole("mpcHorizon", mpcHorizon)
         _whole("maxIterations", maxIterations)
         _whole("controlIterations", controlIterations)
         for name, value in (("predictionDt", predictionDt), ("period", period)):
-            if not 0.0 < value < math.inf:
-                raise ValueError(f"{name} = {value}: expected a positive number of seconds")
+            if not is_number(value) or not value > 0.0:
+                raise ValueError(f"{name} = {value!r:.60}: expected a positive number of seconds")
         for name, value in (("tolerance", tolerance), ("pushSmoothing", pushSmoothing)):
-            if not 0.0 <= value < math.inf:
-                raise ValueError(f"{name} = {value}: expected a number that is not negative")
+            if not is_number(value) or not value >= 0.0:
+                raise ValueError(f"{name} = {value!r:.60}: expected a number that is not negative")
+        if maxTilt is not None and not is_number(maxTilt):
+            raise ValueError(f"maxTilt = {maxTilt!r:.60}: expected a finite number of radians")
         self.line_search = tuple(float(alpha) for alpha in lineSearch)
         if not 1 <= len(self.line_search) <= LANES or not all(0.0 < alpha <= 1.0 for alpha in self.line_search):
             raise ValueError(f"lineSearch = {lineSearch}: expected one to {LANES} step sizes in (0, 1]")
@@ -234,6 +242,13 @@ class ILQR:
         and a warning.
         """
         began = perf_counter()
+        for name, value in (("time", time), ("yaw", yaw), ("shift", shift)):
+            if not isinstance(value, (Real, np.ndarray)):
+                raise ValueError(f"{name} is {value!r:.60}; expected a number")
+        if iterations is not None:
+            _whole("iterations", iterations)
+        if isinstance(push_W, str) or not hasattr(push_W, "__len__") or len(push_W) != 3:
+            raise ValueError(f"push_W is {push_W!r:.60}; expected three numbers")
         layout = _layout_of(state, layout)
         x = _numbers(state, layout)
         if x is None or not math.isfinite(sum(push_W)):
@@ -396,7 +411,11 @@ class ILQR:
         if isinstance(target, Reference):
             point, yaw = target.p_W, target.yaw
         else:
-            point = Vec3(*(float(each) for each in target))
+            try:
+                point = Vec3(*(float(each) for each in target))
+            except (TypeError, ValueError):
+                expected = "a point (x, y, z), a Trajectory or a Reference"
+                raise ValueError(f"the target is {target!r:.60}; expected {expected}") from None
         if not math.isfinite(point.x + point.y + point.z + yaw):
             return "the target is not finite"
         given = self._given
@@ -630,5 +649,8 @@ def _sphere(i: int, centre: Any, radius: float) -> Sphere:
 
 
 def _whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} = {value!r}: expected a whole number, at least 1")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+        too_many = isinstance(value, int) and value > MOST
+        raise ValueError(
+            f"{name} = {value!r:.60}: expected a whole number, {f'at most {MOST}' if too_many else 'at least 1'}"
+        )

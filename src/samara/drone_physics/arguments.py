@@ -51,7 +51,10 @@ def _components(value: Any, names: tuple[str, ...], what: str) -> list[Any]:
     if hasattr(value, "_fields") or (isinstance(value, (list, tuple)) and all(_is_number(each) for each in value)):
         parts = list(value)
     else:
-        rows = np.asarray(value, dtype=float) if isinstance(value, (list, tuple)) else value
+        try:
+            rows = np.asarray(value, dtype=float) if isinstance(value, (list, tuple)) else value
+        except (TypeError, ValueError):
+            raise ValueError(f"{what} is {value!r:.60}; expected numbers ({', '.join(names)})") from None
         if not getattr(rows, "ndim", 0):
             raise ValueError(f"{what} is {value!r}; expected ({', '.join(names)}), or an array with those last")
         parts = [rows[..., i] for i in range(rows.shape[-1])]
@@ -63,7 +66,7 @@ def _components(value: Any, names: tuple[str, ...], what: str) -> list[Any]:
 def _taken(argument: Argument, value: Any, what: str) -> Any:
     """The value as the function's own type, once it has been looked at."""
     if argument.record is Scalar:
-        if isinstance(value, str) or value is None:
+        if value is None or isinstance(value, (str, bytes, bool, dict, set)):
             raise ValueError(f"{what} is {value!r}; expected a number")
         taken = _number(value)
         leaves = [("", taken)]
@@ -77,6 +80,8 @@ def _taken(argument: Argument, value: Any, what: str) -> Any:
 
 
 def _require(leaf: Any, what: str, kind: Kind) -> None:
+    if leaf is None or isinstance(leaf, (str, bytes, bool, dict, set)):
+        raise ValueError(f"{what} is {leaf!r:.60}; expected a number")
     if not isinstance(leaf, (float, np.ndarray, np.generic)):
         return
     numbers = np.atleast_1d(leaf)
