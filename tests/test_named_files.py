@@ -16,7 +16,7 @@ from samara.link.autopilot import Autopilot, is_loopback
 from samara.named_files import path_beside, read_bytes
 from samara.sim.run import load_run
 from samara.sim.scenario_file import ScenarioError, load_scenario
-from samara.view.report import expectations, scenario_inside
+from samara.view.report import Flown, expectations, scenario_inside, write_report
 
 FLIGHT = """
 duration = 0.1
@@ -248,3 +248,18 @@ def test_a_recording_that_names_a_program_is_read_and_replayed(flown, evil, tmp_
     again = samara.replay(run)
     assert np.array_equal(again.tracks[0].position, run.tracks[0].position)
     assert not (tmp_path / "pwned").exists()
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize("key", ["drones", "rates", "versions", "settings", "instants_us"])
+@pytest.mark.parametrize("text", [DEEP, "[1, 2]"])
+def test_a_forged_recording_is_one_sentence_or_a_report(key, text, flown, tmp_path):
+    """Well checksummed, and of a shape that no Samara writes"""
+    replace(flown, metadata={**flown.metadata, key: text}).save(tmp_path / "forged.mcap")
+    for read in (lambda path: write_report([Flown("f", load_run(path), "")], tmp_path / "r.html"), samara.replay):
+        try:
+            read(tmp_path / "forged.mcap")
+        except ValueError as error:
+            assert "\n" not in str(error) and len(str(error)) < 1000

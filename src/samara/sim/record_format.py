@@ -5,7 +5,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FORMAT = 1
 """Raised when a reader of the old number could not read the new file."""
@@ -73,8 +73,16 @@ def stream_metadata(stream: Stream) -> dict[str, str]:
 
 def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
     """The inverse of `stream_metadata`."""
-    fields, units = (tuple(map(str, json.loads(metadata[key]))) for key in ("fields", "units"))
+    fields, units = (tuple(map(str, parsed(metadata[key]))) for key in ("fields", "units"))
     return Stream(topic, fields, units, metadata["kind"])
+
+
+def parsed(text: str) -> Any:
+    """What a JSON text of a recording says; ValueError where it is none, or nested deeper than any of ours"""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("brackets within brackets without end") from None
 
 
 def checksum(metadata: Mapping[str, str]) -> str:

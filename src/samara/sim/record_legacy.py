@@ -16,6 +16,7 @@ from samara.arrays import leaf_names, state_names
 from samara.physics.multirotor import Vehicle, at_rest
 from samara.sim.bus import BUS_SCHEMA_VERSION
 from samara.sim.outputs import output_table
+from samara.sim.record_format import parsed
 from samara.sim.recording import Recording, RecordingError, Table
 from samara.sim.streams import STATUS_FIELDS, state_units
 from samara.vehicles.loader import parse_vehicle
@@ -52,7 +53,7 @@ def _from_1(recording: Recording) -> Recording:
     metadata = {"schema": str(BUS_SCHEMA_VERSION), **recording.metadata, "settings": json.dumps(settings, default=str)}
     streams: dict[str, Table] = dict(recording.streams)
     vehicles: dict[bytes, Vehicle] = {}
-    for own in json.loads(recording.metadata["drones"]):
+    for own in parsed(recording.metadata["drones"]):
         name, text = own["name"], recording.attachments[f"vehicle/{own['name']}.toml"]
         if text not in vehicles:
             vehicles[text] = parse_vehicle(text.decode(), f"{name}.toml")

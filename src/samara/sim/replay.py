@@ -4,7 +4,6 @@ On the same machine the states come out bit for bit: the same steps between the 
 dealt again too: where there are solids, or drones that hit each other, all fly together among what the recording carries.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +19,7 @@ from samara.sim.colliding import Colliding
 from samara.sim.outputs import KIND as OUTPUTS
 from samara.sim.outputs import output_fields, output_rows, output_units
 from samara.sim.plant import Plant, environment_of
+from samara.sim.record_format import parsed
 from samara.sim.recording import RecordingError, Table
 from samara.sim.run import Run, Track, load_run
 from samara.sim.streams import CABLE_FIELD, LOAD_FIELDS
@@ -63,7 +63,7 @@ def replay(
 def timeline_from(metadata: Mapping[str, str]) -> Timeline:
     """The instants a recording was made at"""
     try:
-        rates, extra = Rates(**json.loads(metadata["rates"])), json.loads(metadata["instants_us"])
+        rates, extra = Rates(**parsed(metadata["rates"])), parsed(metadata["instants_us"])
         return timeline(rates, float(metadata["duration"]), extra)
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(

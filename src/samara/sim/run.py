@@ -1,6 +1,5 @@
 """A run: a flight that was flown, as arrays with names and units."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from samara.algebra import Quat, Vec3, euler_from_quat, rotate
 from samara.arrays import unflatten
 from samara.physics.contact import Ground, contact_point
 from samara.physics.multirotor import Vehicle, at_rest
+from samara.sim.record_format import parsed
 from samara.sim.recorder import LogLine, Recorder, Stream
 from samara.sim.recording import Recording, RecordingError, Table, read_recording
 from samara.sim.scenario import Expect
@@ -311,7 +311,7 @@ def _judged(run: Run, expect: Expect) -> Iterator[Judged]:
 def run_from(recording: Recording) -> Run:
     """The run that a recording holds"""
     try:
-        drones = json.loads(recording.metadata["drones"])
+        drones = parsed(recording.metadata["drones"])
         tracks = []
         vehicles: dict[str, Vehicle] = {}
         of_drone: dict[str, dict[str, Table]] = {own["name"]: {} for own in drones}

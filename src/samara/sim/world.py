@@ -18,6 +18,7 @@ from samara.physics.contact import Ground
 from samara.physics.impact import Material
 from samara.physics.solids import Box, Capsule, Sphere
 from samara.sim.nearness import TEMPLATES, kind_of
+from samara.sim.record_format import parsed
 
 STRIKES = ("report", "break")
 WORLD_FILE = "world.json"
@@ -140,7 +141,7 @@ def world_inside(attachments: Mapping[str, bytes]) -> World:
 def world_from_json(text: str) -> World:
     """The world that `world_json` wrote; ValueError when it is none"""
     try:
-        own = json.loads(text)
+        own = parsed(text)
         solids = tuple(
             Placed(each["name"], _solid(each["kind"], each["solid"]), Material(*each["material"]))
             for each in own["solids"]

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.argument import is_number
 from samara.files import write_text
 from samara.sim.compare import different_vehicles, distances, first_difference
-from samara.sim.record_format import LEVELS
+from samara.sim.record_format import LEVELS, parsed
 from samara.sim.run import Judged, Run, Track, judge, load_run
 from samara.sim.scenario import Scenario
 from samara.sim.summary import table_of, told
@@ -217,8 +218,9 @@ def scenario_text(run: Run) -> tuple[str, dict[str, Any]]:
 
 def _about(flown: Flown) -> Html:
     run, about = flown.run, flown.run.metadata
-    rates = _read(about, "rates")
-    versions = _read(about, "versions")
+    rates, versions = (
+        own if isinstance(own, dict) else {} for own in (_read(about, key) for key in ("rates", "versions"))
+    )
     drones = _read(about, "drones")
     rows = [
         ("file", flown.path),
@@ -228,7 +230,10 @@ def _about(flown: Flown) -> Html:
         ("estimator", _few(own.get("estimator", "") for own in drones) if isinstance(drones, list) else ""),
         ("seed", about.get("seed", "")),
         ("integrator", about.get("integrator", "")),
-        ("rates", ", ".join(f"{name} {rate:g}" for name, rate in rates.items()) + " Hz" if rates else ""),
+        (
+            "rates",
+            ", ".join(f"{name} {rate:g}" for name, rate in rates.items() if is_number(rate)) + " Hz" if rates else "",
+        ),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items()) if versions else ""),
     ]
     return element(
@@ -238,7 +243,7 @@ def _about(flown: Flown) -> Html:
 
 def _read(about: Any, key: str) -> Any:
     try:
-        return json.loads(about.get(key, "{}"))
+        return parsed(about.get(key, "{}"))
     except ValueError:
         return {}
 
