@@ -2,12 +2,17 @@
 sentence says what was expected; nothing is worked on before."""
 
 import inspect
+import math
 from typing import Any, get_type_hints
 
 import pytest
 
+import samara
 from samara.algebra import Vec3
 from samara.argument import Laps, Limits, OneOrThree, Place, Speed, UnfitError, argument, radians
+from samara.control.tuning import tuned
+from samara.plan import trajectory
+from samara.sim import events, wind
 from samara.sim.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioError, parse_scenario
 
 HEAD = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\nairborne = true\nstart = [0, 0, 1]\n'
@@ -130,3 +135,29 @@ def test_an_angle_in_degrees_may_be_three():
         for phase in ("phase_deg = [90, 0, 0]", f"phase = [{radians(90)!r}, 0, 0]")
     )
     assert turned == plain
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: trajectory.hover((0, 0, 1), duration=10**400),
+        lambda: trajectory.figure8((0, 0, 1), reach=1.0, speed=1.0, laps=1e-300),
+        lambda: trajectory.line((0, 0, 1), (5e-324, 0, 1), speed=1.0),
+        lambda: trajectory.through([(0, 0, 1), (1, 0, 1)], [1.0], order=2**63),
+        lambda: events.add_payload("heavy"),
+        lambda: events.degrade_motor(1, "half"),
+        lambda: events.gust((1, 0, 0), "long"),
+        lambda: events.go_to("home"),
+        lambda: events.when(math.nan),
+        lambda: wind.Gust((1, 0, 0), 1.0, [math.nan] * 3),
+        lambda: tuned("geometric", position=10**400),
+        lambda: samara.hover(samara.vehicle("iris"), p_W=(0.0, 0.0, math.inf)),
+        lambda: samara.hover(samara.vehicle("iris"), p_W="up"),
+        lambda: samara.build_vehicle("own", mass=1.0, inertia=(0.01, 0.01, 0.02), rotors={"": 0}),
+        lambda: samara.State.from_numpy([[1.0], [1.0, 2.0]], "wxyz"),
+    ],
+)
+def test_from_python_too_a_value_that_cannot_be_is_refused_in_one_sentence(call):
+    with pytest.raises(ValueError, match="expected") as caught:
+        call()
+    assert len(str(caught.value)) < 300

@@ -6,9 +6,12 @@ import tracemalloc
 
 import pytest
 
+from samara.algebra import ZERO
 from samara.link.ardupilot import parse_servos
 from samara.link.betaflight import parse_motors, parse_raw
+from samara.link.ground_station import PX4, GroundStation, Wire
 from samara.link.mavlink import LARGEST, Listener, Speaker
+from samara.sensors.earth import HOME
 
 HIL_SENSOR = bytes.fromhex(
     "fd3e00000001336b0000a00f00000000000010cc243b09272dbb93b31cc1d2fddb382a6c0cba7794bd392c105d3e4214063c5da7da3e"
@@ -136,3 +139,15 @@ def test_ten_thousand_damaged_packets_raise_nothing_and_keep_no_memory():
 @pytest.mark.long
 def test_a_million_damaged_packets_raise_nothing_and_keep_no_memory():
     survive(1_000_000)
+
+
+def test_what_an_autopilot_says_does_not_steer_the_terminal(monkeypatch):
+    """STATUSTEXT is bytes of a stranger: escapes and line breaks in it are shown, not obeyed."""
+    said = []
+    text = b"red \x1b[31m alert\nnext".ljust(50, b"\0")
+    heard = Speaker(1, 1).frame("STATUSTEXT", 2, text, 0, 0)
+    wire = Wire("127.0.0.1", 0, stream=True)
+    monkeypatch.setattr(wire, "receive", lambda: iter([(heard, None)]))
+    monkeypatch.setattr(wire, "connect", lambda: False)
+    GroundStation(wire, PX4, "PX4", lambda level, line: said.append(line)).look(10**7, HOME.origin, ZERO)
+    assert said == ["PX4 says: red \\x1b[31m alert next"]

@@ -70,7 +70,24 @@ def test_a_height_map_that_is_none_is_named(tmp_path):
     for name, data, sentence in (
         ("a.npz", b"no zip", "a.npz: cannot be read; expected a NumPy .npz file of numbers"),
         ("b.npz", npz(x=[0.0, 1.0], y=[0.0, 1.0]), "b.npz: z is missing; expected arrays x, y and z"),
+        (
+            "c.npz",
+            npz(x=[1j, 2], y=[0.0, 1.0], z=[0.0]),
+            "c.npz: cannot be read; expected a NumPy .npz file of numbers",
+        ),
+        (
+            "d.npy",
+            b"\x93NUMPY\x01\x00\x0e\x00{'descr': (((\n",
+            "d.npy: cannot be read; expected a NumPy .npy file of numbers",
+        ),
+        ("e.csv", b" \n", "e.csv: has no rows; expected heights separated by commas"),
     ):
         with pytest.raises(ValueError, match=rf"^{name}: ") as error:
-            HeightMap.from_file(name, data=data)
+            HeightMap.from_file(name, None if name.endswith(".npz") else 1.0, data=data)
         assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("value", ["x", [[1.0], [1.0, 2.0]], [1j], [None], {"x": 1.0}, 10**400])
+def test_an_array_of_something_else_is_no_array_of_numbers(value):
+    with pytest.raises(ValueError, match=r"^Field.x is .*; expected numbers, in rows of equal length$"):
+        Field(value, [0.0], [0.0], [0.0])

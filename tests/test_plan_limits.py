@@ -194,11 +194,13 @@ def test_files_with_and_without_names(tmp_path):
         ("0,0,1\n0,0,1\n", "line 2 is the place of the line before"),
         ("x,y,z,time\n0,0,1,0\n1,0,1,0\n", "line 3 has time 0; expected it after 0"),
         ("x,y,height\n0,0,1\n", "line 1 names the columns x, y, height"),
+        ("x,y,\x1bz\n0,0,1\n", "line 1 names the columns x, y, \\x1bz"),
+        ("\ud880", "cannot be read"),
     ],
 )
 def test_bad_rows_are_named_by_their_line(tmp_path, text, message):
     path = tmp_path / "way.csv"
-    path.write_text(text)
+    path.write_bytes(text.encode(errors="surrogatepass"))
     with pytest.raises(ValueError, match=re.escape(message)):
         read_waypoints(path)
 

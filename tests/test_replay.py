@@ -7,7 +7,8 @@ import samara
 from samara.algebra import Quat, quat_from_euler
 from samara.sim.compare import distances, first_difference
 from samara.sim.fly import fingerprint
-from samara.sim.replay import replay
+from samara.sim.recording import RecordingError
+from samara.sim.replay import replay, timeline_from
 from samara.sim.run import load_run
 
 BUSY = """
@@ -167,3 +168,13 @@ def test_a_run_tells_its_units_and_its_drones(flown):
         run["c"]
     with pytest.raises(AttributeError, match="a run has no 'heading'"):
         run.heading  # noqa: B018
+
+
+@pytest.mark.parametrize("rates", ["[" * 100_000, '{"physics": 5e-324}', '{"speed": 1}', "[1]", "\x1b" * 5000])
+def test_forged_times_get_one_short_sentence(rates):
+    """Well-checksummed metadata may say anything; what is quoted of them stays short."""
+    forged = {"rates": rates, "instants_us": "[]", "duration": "1.0"}
+    with pytest.raises(RecordingError, match="does not say when it was made") as caught:
+        timeline_from(forged)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300

@@ -52,6 +52,12 @@ def test_a_rate_that_is_none_is_refused(rate):
         period(rate)
 
 
+@pytest.mark.parametrize("rate", [5e-324, 1e-300, 1e-7])
+def test_a_rate_slower_than_any_flight_is_refused(rate):
+    with pytest.raises(ValueError, match=r"rate is .* Hz; expected at least 1e-06"):
+        period(rate)
+
+
 def test_a_time_between_microseconds_is_refused():
     assert microseconds(0.1 + 0.2) == 300_000  # the double nearest to 0.3 and its neighbour are the same microsecond
     with pytest.raises(ValueError, match="333333 µs and 333334 µs"):

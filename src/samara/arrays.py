@@ -10,6 +10,7 @@ import numpy as np
 
 from samara.algebra import Quat, Vec3
 from samara.physics.multirotor import State, Vehicle, at_rest, initial_effects
+from samara.printable import shown
 
 LAYOUTS = ("wxyz", "xyzw")
 """p_W, v_W, q_WB in this order of components, ω_B, rotor speeds, then the effects' states in the vehicle's order."""
@@ -75,7 +76,7 @@ def state_to_numpy(state: State, layout: str = "wxyz") -> np.ndarray[Any, Any]:
 def state_from_numpy(x: Any, layout: str | None = None, vehicle: Vehicle | None = None) -> State:
     """The state a stacked array holds; scalars become Python floats."""
     order = quaternion_order(layout)
-    rows = [row if np.ndim(row) else float(row) for row in np.asarray(x, dtype=float)]
+    rows = [row if np.ndim(row) else float(row) for row in numbers_in(x, "a state")]
     if vehicle is None:
         if len(rows) < 13:
             raise ValueError(f"a state has at least 13 components; got {len(rows)}")
@@ -92,6 +93,25 @@ def state_from_numpy(x: Any, layout: str | None = None, vehicle: Vehicle | None 
     state: State = unflatten(template, iter(rows))
     stored: Any = dict(zip(order, state.q_WB, strict=True))
     return state._replace(q_WB=Quat(*(stored[i] for i in range(4))))
+
+
+def numbers_in(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """An array of real numbers; ValueError naming it for texts, rows of different lengths, and all else that is none"""
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind in "fiub":
+            return found.astype(float, copy=False)
+    except (ValueError, TypeError, OverflowError):  # rows of different lengths
+        pass
+    raise ValueError(f"{name} is {shown(value)}; expected numbers, in rows of equal length")
+
+
+def three_in(value: Any, name: str) -> Vec3:
+    """Three finite numbers; ValueError naming them where they are not"""
+    numbers = numbers_in(value, name)
+    if numbers.shape != (3,) or not np.isfinite(numbers).all():
+        raise ValueError(f"{name} is {shown(value)}; expected three finite numbers")
+    return Vec3(*numbers.tolist())
 
 
 def require_finite(tree: Any, what: str) -> None:

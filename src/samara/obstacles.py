@@ -10,7 +10,6 @@ what moves straight is a convex function of time, and Newton's method reaches it
 that is how nothing tunnels, at any speed.
 """
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,9 +19,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from samara.algebra import Vec3, dot, norm
+from samara.arrays import numbers_in
 from samara.named_files import read_bytes
 from samara.ops import absolute, logical_and, logical_or, minimum, piecewise_linear, safe_norm, where
-from samara.packed import arrays_inside
+from samara.packed import array_inside, arrays_inside
 from samara.physics.contact import Ground
 from samara.physics.solids import (
     Box,
@@ -35,6 +35,7 @@ from samara.physics.solids import (
     touch_plane,
     touch_sphere,
 )
+from samara.printable import shown
 from samara.quantity import Scalar
 
 NEVER = 1e9  # [s] or [m]: to what is not met
@@ -58,13 +59,13 @@ class HeightMap:
 
     def __post_init__(self) -> None:
         for name in "xy":
-            axis = np.asarray(getattr(self, name), dtype=float)
+            axis = numbers_in(getattr(self, name), f"HeightMap.{name}")
             if axis.ndim != 1 or len(axis) < 2 or not np.isfinite(axis).all() or not (np.diff(axis) > 0.0).all():
                 raise ValueError(
-                    f"HeightMap.{name} is {axis.tolist()}; expected two or more finite numbers that increase"
+                    f"HeightMap.{name} is {shown(axis.tolist())}; expected two or more finite numbers that increase"
                 )
             object.__setattr__(self, name, axis)
-        heights = np.asarray(self.z, dtype=float)
+        heights = numbers_in(self.z, "HeightMap.z")
         if heights.shape != (len(self.x), len(self.y)):
             raise ValueError(f"HeightMap.z has shape {heights.shape}; expected {(len(self.x), len(self.y))}")
         if not np.isfinite(heights).all():
@@ -84,7 +85,7 @@ class HeightMap:
     @staticmethod
     def from_grid(rows: Any, spacing: float, origin: Sequence[float] = (0.0, 0.0)) -> "HeightMap":
         """From heights z[i][j] at x = x₀ + i·spacing, y = y₀ + j·spacing  [m]"""
-        heights = np.asarray(rows, dtype=float)
+        heights = numbers_in(rows, "HeightMap")
         if heights.ndim != 2:
             raise ValueError(f"HeightMap has heights of shape {heights.shape}; expected rows of equal length")
         if not spacing > 0.0:
@@ -110,8 +111,7 @@ class HeightMap:
         try:
             held = read_bytes(Path(path)) if data is None else data
             if ending != ".npz":
-                source = io.BytesIO(held)
-                rows = np.load(source) if ending == ".npy" else np.loadtxt(source, delimiter=",", ndmin=2)
+                rows = array_inside(held, str(path)) if ending == ".npy" else _rows(held)
                 return HeightMap.from_grid(rows, float(spacing or 0.0), origin)
             x, y, z = arrays_inside(held, str(path), "xyz")
         except (OSError, EOFError, MemoryError) as error:
@@ -156,6 +156,17 @@ class HeightMap:
         heights = [piecewise_linear(p_W.y, ys, row) for row in rows]
         slopes = [_slope(p_W.y, ys, row) for row in rows]
         return piecewise_linear(p_W.x, xs, heights), _slope(p_W.x, xs, heights), piecewise_linear(p_W.x, xs, slopes)
+
+
+def _rows(data: bytes) -> np.ndarray[Any, Any]:
+    """The numbers of a table separated by commas"""
+    lines = data.decode("utf-8-sig").splitlines()
+    if not any(line.strip() for line in lines):
+        raise ValueError("has no rows; expected heights separated by commas")
+    try:
+        return np.loadtxt(lines, delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise ValueError(shown(str(error))) from None
 
 
 def _slope(x: Any, knots: Sequence[float], values: Sequence[Any]) -> Any:

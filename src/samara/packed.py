@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from samara.arrays import numbers_in
+
 MOST = 1 << 30  # bytes
 
 
@@ -25,6 +27,14 @@ def text_inside(path: Path, most: int = MOST) -> str:
     raise ValueError(f"{path}: holds more than {most >> 20} MB; expected less")
 
 
+def array_inside(data: bytes, name: str) -> np.ndarray[Any, Any]:
+    """The array of an `.npy` as numbers; ValueError naming it where there is none"""
+    try:
+        return numbers_in(np.load(io.BytesIO(data)), name)
+    except Exception:  # NumPy's own, and those of Python's tokenizer, which reads the head of the file
+        raise ValueError(f"{name}: cannot be read; expected a NumPy .npy file of numbers") from None
+
+
 def arrays_inside(data: bytes, name: str, wanted: Sequence[str], most: int = MOST) -> list[np.ndarray[Any, Any]]:
     """The wanted arrays of an `.npz` as numbers; ValueError naming it where they are not there, or it holds more than `most`"""
     try:
@@ -34,7 +44,7 @@ def arrays_inside(data: bytes, name: str, wanted: Sequence[str], most: int = MOS
             with np.load(io.BytesIO(data)) as arrays:
                 missing = [key for key in wanted if key not in arrays]
                 if not missing:
-                    return [np.asarray(arrays[key], dtype=float) for key in wanted]
+                    return [numbers_in(arrays[key], key) for key in wanted]
     except Exception:  # NumPy, zipfile and zlib each have their own words for a file that is none of theirs
         raise ValueError(f"{name}: cannot be read; expected a NumPy .npz file of numbers") from None
     if size > most:

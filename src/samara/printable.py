@@ -1,5 +1,6 @@
 """Texts of strangers made fit to be shown: names and paths come from files that others wrote."""
 
+from typing import Any
 from unicodedata import category
 
 STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's control, format and half characters, and its other line ends
@@ -12,3 +13,17 @@ def printable(text: str) -> str:
     return "".join(
         letter if letter in "\n\t" or category(letter) not in STEERING else ascii(letter)[1:-1] for letter in text
     )
+
+
+def shown_key(key: str) -> str:
+    """A key of a file as an error names it: bare where TOML takes it bare, else as Python writes it"""
+    return key if key.isidentifier() or key.replace("-", "_").isidentifier() else shown(key)
+
+
+def shown(value: Any) -> str:
+    """A value as an error quotes it: as Python writes it, and never longer than a line"""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return "a number of thousands of digits" if isinstance(value, int) else "a value too long to be written"
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -15,6 +15,8 @@ from samara.control.gains import Gains
 from samara.control.ilqr_cost import Weights
 from samara.control.ilqr_reference import Shaping
 from samara.control.pid import PidGains
+from samara.printable import shown
+from samara.quantity import LARGEST
 
 
 class Tuned(NamedTuple):
@@ -36,7 +38,7 @@ class Knob(NamedTuple):
 
 
 def _real(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _number(expected: str, fits: Callable[[float], bool]) -> Knob:
@@ -108,10 +110,12 @@ def checked(controller: str, options: Mapping[str, Any]) -> dict[str, Any]:
         degrees = key != name and knobs.get(name) is ANGLE
         knob = knobs.get(name if degrees else key)
         if knob is None:
-            raise ValueError(f"{key} = {value!r}: {controller} has no such number; expected some of {', '.join(knobs)}")
+            raise ValueError(
+                f"{key} = {shown(value)}: {controller} has no such number; expected some of {', '.join(knobs)}"
+            )
         own = knob.read(math.radians(value) if degrees and _real(value) else value)
         if own is None:
             expected = "an angle between 0 and 90 degrees" if degrees else knob.expected
-            raise ValueError(f"{key} = {value!r}: expected {expected}")
+            raise ValueError(f"{key} = {shown(value)}: expected {expected}")
         found[name if degrees else key] = own
     return found

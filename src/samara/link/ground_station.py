@@ -16,6 +16,7 @@ from samara.link.autopilot import Repeated, Say
 from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
 from samara.link.ports import bound
 from samara.link.readings import Supply
+from samara.printable import printable
 from samara.sim.setting import Order
 
 SYSTEM, COMPONENT = 245, 190  # a ground station that is nobody else's, and MAV_COMP_ID_MISSIONPLANNER
@@ -210,7 +211,7 @@ class GroundStation:
         self._line = (self._line if number else "") + letters.split(b"\0")[0].decode(errors="replace")
         if number and b"\0" not in letters and len(self._line) < LONGEST_LINE:
             return
-        text, self._line = self._line.strip(), ""
+        text, self._line = " ".join(printable(self._line).split()), ""
         if text:
             self.words.append(text)
             if severity <= WARNING:

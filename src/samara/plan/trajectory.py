@@ -36,7 +36,8 @@ from samara.plan.reference import (
     facing_along,
 )
 from samara.plan.series import Series
-from samara.quantity import Scalar
+from samara.printable import shown
+from samara.quantity import LARGEST, Scalar
 from samara.remade import remade
 
 ALONG = "along"
@@ -44,6 +45,7 @@ Heading = Annotated[float, Limits("rad", -1e3, 1e3)]
 Yaw = Heading | str
 Cycles = Annotated[Any, Three("", -100.0, 100.0)]
 Angles = Annotated[Any, Three("rad", -1e3, 1e3)]
+SMALLEST = 1e-9  # what is shorter or slower is none: its square is lost beside any other
 
 
 class Waypoint(NamedTuple):
@@ -392,8 +394,7 @@ def race(
     """
     fast, hard = _positive("race: speed", speed), _positive("race: acceleration", acceleration)
     rounds = _positive("race: laps", laps, endless=True)
-    if order not in (3, 4):
-        raise ValueError(f"race: order is {order}; expected 3 (jerk) or 4 (snap)")
+    _require_order("race", order)
     if not closed and rounds != 1.0:
         raise ValueError(f"race: laps is {rounds:g}; expected 1, or closed=True")
     places = _places("race", gates, least=3 if closed else 2)
@@ -426,6 +427,7 @@ def through(
         raise ValueError(
             f"through: got {len(times)} durations; expected {len(places) - 1}, one from each point to the next"
         )
+    _require_order("through", order)
     curve = minimum_derivative(places, times, order=order)
     facing, nose = 0.0, None
     if isinstance(yaw, str):
@@ -553,8 +555,9 @@ def sequence(*parts: Trajectory) -> Trajectory:
 
 
 def _number(name: str, value: Any, wanted: str = "a finite number") -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{name} is {value!r}; expected {wanted}")
+    size: Any = abs(value) if isinstance(value, Real) else math.inf
+    if isinstance(value, bool) or not size <= LARGEST:
+        raise ValueError(f"{name} is {shown(value)}; expected {wanted}")
     return float(value)
 
 
@@ -563,7 +566,14 @@ def _positive(name: str, value: Any, *, endless: bool = False) -> float:
         return math.inf
     if _number(name, value, "a positive number") <= 0.0:
         raise ValueError(f"{name} is {value!r}; expected a positive number")
+    if value < SMALLEST:
+        raise ValueError(f"{name} is {value!r}; expected at least {SMALLEST:g}")
     return float(value)
+
+
+def _require_order(name: str, order: Any) -> None:
+    if isinstance(order, bool) or not isinstance(order, int) or order not in (3, 4):
+        raise ValueError(f"{name}: order is {shown(order)}; expected 3 (jerk) or 4 (snap)")
 
 
 def _not_negative(name: str, value: Any) -> float:
@@ -587,6 +597,6 @@ def _places(name: str, points: Sequence[Any], *, least: int) -> tuple[Vec3, ...]
 
 def _lengths(name: str, places: Sequence[Vec3]) -> list[float]:
     lengths = [math.hypot(*(b - a)) for a, b in pairwise(places)]
-    if 0.0 in lengths:
-        raise ValueError(f"{name}: points {lengths.index(0.0)} and the next are one place; expected two")
+    if lengths and min(lengths) < SMALLEST:
+        raise ValueError(f"{name}: points {lengths.index(min(lengths))} and the next are one place; expected two")
     return lengths

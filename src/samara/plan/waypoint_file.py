@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from samara.algebra import Vec3
 from samara.named_files import read_bytes
+from samara.printable import printable, shown
 
 COLUMNS = ("x", "y", "z", "yaw", "time")
 
@@ -40,8 +41,9 @@ def read_waypoints(path: str | Path) -> WaypointFile:
     if any(name.isidentifier() and name not in ("nan", "inf", "infinity") for name in names):
         unknown = [name for name in names if name not in COLUMNS]
         if unknown or len(set(names)) < len(names) or not {"x", "y", "z"} <= set(names):
+            told = printable(", ".join(names))[:120]
             raise ValueError(
-                f"{path}: line {lines[0][0]} names the columns {', '.join(names)}; expected x, y, z and perhaps yaw, time"
+                f"{path}: line {lines[0][0]} names the columns {told}; expected x, y, z and perhaps yaw, time"
             )
         lines = lines[1:]
     else:
@@ -76,5 +78,5 @@ def _row(path: str | Path, number: int, cells: list[str], names: list[str]) -> d
         except ValueError:
             row[name] = math.nan
         if not math.isfinite(row[name]):
-            raise ValueError(f"{path}: line {number} has {name} = {cell!r}; expected a finite number")
+            raise ValueError(f"{path}: line {number} has {name} = {shown(cell)}; expected a finite number")
     return row

@@ -13,6 +13,8 @@ import numpy as np
 
 from samara.named_files import read_text
 from samara.packed import text_inside
+from samara.printable import shown, shown_key
+from samara.quantity import LARGEST
 
 INCH = 0.0254
 _GEOMETRY = "volume1_geom.csv"
@@ -94,10 +96,10 @@ def _check(blade: Blade) -> None:
         if len(values) != len(blade.stations) or len(values) < 3:
             raise BladeError(f"{blade.name}: {key} has {len(values)} numbers: expected as many as stations, at least 3")
         if not all(math.isfinite(x) for x in values):
-            raise BladeError(f"{blade.name}: {key} = {values}: expected finite numbers")
+            raise BladeError(f"{blade.name}: {key} = {shown(values)}: expected finite numbers")
     steps = np.diff(blade.stations)
     if not (steps > 0.0).all() or not 0.0 < blade.stations[0] < 1.0 or abs(blade.stations[-1] - 1.0) > 1e-9:
-        raise BladeError(f"{blade.name}: stations = {blade.stations}: expected r/R that grow from above 0 to 1")
+        raise BladeError(f"{blade.name}: stations = {shown(blade.stations)}: expected r/R that grow from above 0 to 1")
     if min(blade.chord) < 0.0:
         raise BladeError(f"{blade.name}: chord = {min(blade.chord)}: expected c/R that is not negative")
     if blade.blades < 1:
@@ -140,7 +142,8 @@ def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
     known = {"name", "family", "source", "blades", "radius", "stations", "chord", "twist", "measured"}
     for key in entries:
         if key not in known:
-            raise BladeError(f"{origin}: {key} = {entries[key]!r}: expected only the keys {', '.join(sorted(known))}")
+            only = ", ".join(sorted(known))
+            raise BladeError(f"{origin}: {shown_key(key)} = {shown(entries[key])}: expected only the keys {only}")
     read = _Reader(entries, origin, "")
     own = Blade(
         name=read.text("name"),
@@ -174,7 +177,7 @@ class _Reader(NamedTuple):
     def text(self, key: str) -> str:
         value = self.value(key, "a text")
         if not isinstance(value, str):
-            raise BladeError(f"{self.origin}: {self.path}{key} = {value!r}: expected a text")
+            raise BladeError(f"{self.origin}: {self.path}{key} = {shown(value)}: expected a text")
         return value
 
     def number(self, key: str) -> float:
@@ -183,13 +186,13 @@ class _Reader(NamedTuple):
     def numbers(self, key: str) -> tuple[float, ...]:
         value = self.value(key, "a list of numbers")
         if not isinstance(value, list):
-            raise BladeError(f"{self.origin}: {self.path}{key} = {value!r}: expected a list of numbers")
+            raise BladeError(f"{self.origin}: {self.path}{key} = {shown(value)}: expected a list of numbers")
         return tuple(_number(each, f"{self.origin}: {self.path}{key}") for each in value)
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise BladeError(f"{where} = {value!r}: expected a finite number")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
+        raise BladeError(f"{where} = {shown(value)}: expected a finite number, at most {LARGEST:g} in size")
     return float(value)
 
 

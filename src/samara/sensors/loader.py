@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.algebra import IDENTITY, ZERO, Quat, Vec3
 from samara.named_files import read_text
+from samara.printable import shown, shown_key
 from samara.quantity import Quantity, expected
 from samara.sensors.barometer import BarometerPart, barometer
 from samara.sensors.battery_monitor import BatteryMonitorPart, battery_monitor
@@ -127,15 +128,15 @@ def parse_part(text: str, origin: str) -> Part:
         raise PartError(f"{origin}: is not TOML ({error})") from None
     schema = document.pop("schema", SCHEMA)
     if schema != SCHEMA:
-        raise PartError(f"{origin}: schema = {schema!r}: expected {SCHEMA}; this Samara reads no other")
+        raise PartError(f"{origin}: schema = {shown(schema)}: expected {SCHEMA}; this Samara reads no other")
     kind, name = document.pop("kind", ""), document.pop("name", Path(origin).stem)
-    if kind not in KINDS:
-        raise PartError(f"{origin}: kind = {kind!r}: expected one of {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise PartError(f"{origin}: kind = {shown(kind)}: expected one of {', '.join(KINDS)}")
     if not isinstance(name, str):
-        raise PartError(f"{origin}: name = {name!r}: expected a text")
+        raise PartError(f"{origin}: name = {shown(name)}: expected a text")
     description = document.pop("description", "")
     if not isinstance(description, str):
-        raise PartError(f"{origin}: description = {description!r}: expected a text")
+        raise PartError(f"{origin}: description = {shown(description)}: expected a text")
     sources: list[tuple[str, str]] = []
     numbers = _record(KINDS[kind][0], document, origin, "", sources)
     return Part(name, kind, numbers, tuple(sources))
@@ -144,11 +145,11 @@ def parse_part(text: str, origin: str) -> Part:
 def _record(kind: type[Any], table: Any, origin: str, path: str, sources: list[tuple[str, str]]) -> Any:
     """A record of numbers from a table of `{ value, unit, source }`, its own records from tables within it."""
     if not isinstance(table, dict):
-        raise PartError(f"{origin}: {path} = {table!r}: expected a table")
+        raise PartError(f"{origin}: {path} = {shown(table)}: expected a table")
     hints, values = get_type_hints(kind, include_extras=True), {}
     for key in table:
         if key not in hints:
-            raise PartError(f"{origin}: {path}{key}: expected only {', '.join(hints)} here")
+            raise PartError(f"{origin}: {path}{shown_key(key)}: expected only {', '.join(hints)} here")
     for key, hint in hints.items():
         if key not in table:
             if key in kind._field_defaults:
@@ -159,13 +160,16 @@ def _record(kind: type[Any], table: Any, origin: str, path: str, sources: list[t
             continue
         entry = table[key]
         if not isinstance(entry, dict) or set(entry) != {"value", "unit", "source"}:
-            raise PartError(f"{origin}: {path}{key} = {entry!r}: expected {{ value, unit, source }}")
+            raise PartError(f"{origin}: {path}{key} = {shown(entry)}: expected {{ value, unit, source }}")
         base, quantity = get_args(hint)[:2]
-        factor = 1.0 if entry["unit"] == quantity.unit else UNITS.get((entry["unit"], quantity.unit))
-        if factor is None or not isinstance(entry["source"], str):
+        if not isinstance(entry["source"], str):
+            raise PartError(f"{origin}: {path}{key}.source = {shown(entry['source'])}: expected a text")
+        unit = entry["unit"] if isinstance(entry["unit"], str) else ""
+        factor = 1.0 if unit == quantity.unit else UNITS.get((unit, quantity.unit))
+        if factor is None:
             others = [repr(given) for given, into in UNITS if into == quantity.unit]
             units = " or ".join([repr(quantity.unit), *others])
-            raise PartError(f"{origin}: {path}{key} has the unit {entry['unit']!r}: expected {units}")
+            raise PartError(f"{origin}: {path}{key} has the unit {shown(entry['unit'])}: expected {units}")
         values[key] = _value(base, quantity, entry["value"], factor, f"{origin}: {path}{key}")
         sources.append((f"{path}{key}", entry["source"]))
     return kind(**values)
@@ -176,24 +180,24 @@ def _value(base: Any, quantity: Quantity, given: Any, factor: float, where: str)
     if base is Vec3:
         three = given if isinstance(given, (list, tuple)) else [given] * 3
         if len(three) != 3:
-            raise PartError(f"{where} = {given!r}: expected a number or three")
+            raise PartError(f"{where} = {shown(given)}: expected a number or three")
         return Vec3(*(_number(quantity, each, factor, where) for each in three))
     if base is Quat:
         if not isinstance(given, (list, tuple)) or len(given) != 4:
-            raise PartError(f"{where} = {given!r}: expected four numbers w, x, y, z")
+            raise PartError(f"{where} = {shown(given)}: expected four numbers w, x, y, z")
         return Quat(*(_number(quantity, each, factor, where) for each in given))
     if get_origin(base) is tuple:
         if not isinstance(given, (list, tuple)) or not all(
             isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given
         ):
-            raise PartError(f"{where} = {given!r}: expected a list of pairs of numbers")
+            raise PartError(f"{where} = {shown(given)}: expected a list of pairs of numbers")
         return tuple(tuple(_number(quantity, each, factor, where) for each in pair) for pair in given)
     return _number(quantity, given, factor, where)
 
 
 def _number(quantity: Quantity, given: Any, factor: float, where: str) -> float:
     if wanted := expected(given, quantity):
-        raise PartError(f"{where} = {given!r}: expected {wanted}")
+        raise PartError(f"{where} = {shown(given)}: expected {wanted}")
     return float(given) * factor
 
 
@@ -204,7 +208,7 @@ def _replaced(record: Any, overrides: Mapping[str, Any], where: str) -> Any:
             raise PartError(f"{where}: there is no {key!r}; expected one of {', '.join(hints)}")
         if isinstance(hints[key], type):
             if not isinstance(given, Mapping):
-                raise PartError(f"{where}.{key} = {given!r}: expected a table of {', '.join(hints[key]._fields)}")
+                raise PartError(f"{where}.{key} = {shown(given)}: expected a table of {', '.join(hints[key]._fields)}")
             values[key] = _replaced(getattr(record, key), given, f"{where}.{key}")
         else:
             base, quantity = get_args(hints[key])[:2]

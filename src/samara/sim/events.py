@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from samara.algebra import UP, Vec3, euler_from_quat, norm, rotate
-from samara.argument import Length, Limits, Place, Seconds, Speed, Velocity
+from samara.argument import Length, Limits, Place, Seconds, Speed, Velocity, is_number
+from samara.arrays import three_in
 from samara.physics.slung_load import LoadState
 from samara.plan import trajectory as plan
 from samara.plan.trajectory import Trajectory
 from samara.plan.transfer import stop, transfer
+from samara.printable import shown
 from samara.remade import remade
 from samara.sim.bus import SENSORS, Bus, DroneBus
 from samara.sim.setting import DroneSetting, Setting
@@ -114,6 +116,8 @@ COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": oper
 def when(condition: Callable[[Bus], bool] | str, drone: str = "") -> When:
     """When a function of the bus holds, or a sentence such as "height > 5" of a named drone, or of any"""
     if not isinstance(condition, str):
+        if not callable(condition):
+            raise ValueError(f"the condition {shown(condition)} is none; expected a sentence, or a function of the bus")
         return When(condition, getattr(condition, "__name__", "condition"))
     words = condition.split()
     if len(words) != 3 or words[0] not in QUANTITIES or words[1] not in COMPARISONS or not _is_number(words[2]):
@@ -194,7 +198,7 @@ def _from_here(bus: DroneBus, target_W: Vec3, speed: float) -> Trajectory:
 @remade
 def go_to(p_W: Place, speed: Speed = SPEED, drone: str = "") -> Action:
     """From the reference of now, in its motion, to rest at a place"""
-    target = Vec3(*(float(x) for x in p_W))
+    target = three_in(p_W, "go to: the place")
     name = f"go to ({target.x:g}, {target.y:g}, {target.z:g})"
 
     def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
@@ -247,7 +251,7 @@ def land(speed: Speed = LANDING_SPEED, drone: str = "") -> Action:
 @remade
 def wind_step(wind_W: Velocity) -> Action:
     """From now on this wind, in world axes  [m/s]"""
-    source = Constant(Vec3(*(float(x) for x in wind_W)))
+    source = Constant(three_in(wind_W, "wind step: the wind"))
 
     def action(setting: Setting, bus: Bus) -> Setting:
         return setting._replace(wind=source)
@@ -259,7 +263,9 @@ def wind_step(wind_W: Velocity) -> Action:
 @remade
 def gust(amplitude_W: Velocity, duration: Seconds) -> Action:
     """½ A (1 − cos 2πt/T) on top of the wind, from now  [m/s, s]"""
-    amplitude = Vec3(*(float(x) for x in amplitude_W))
+    amplitude = three_in(amplitude_W, "gust: the amplitude")
+    if not is_number(duration) or duration <= 0.0:
+        raise ValueError(f"gust: the duration is {shown(duration)} s; expected a positive number")
 
     def action(setting: Setting, bus: Bus) -> Setting:
         return setting._replace(wind=Sum((setting.wind, Gust(amplitude, bus.time, duration))))
@@ -291,6 +297,8 @@ def fail_motor(motor: int, drone: str = "") -> Action:
 @remade
 def degrade_motor(motor: int, power: float, drone: str = "") -> Action:
     """A motor obeys only this fraction of its command"""
+    if not is_number(power):
+        raise ValueError(f"degrade motor: power is {shown(power)}; expected a number within [0, 1]")
     return _motor(motor, power, drone, f"degrade motor {motor} to {power:g}")
 
 
@@ -363,9 +371,9 @@ def add_payload(
     mass: Annotated[float, Limits("kg", 0.0, 1e4)], r_B: Place = (0.0, 0.0, 0.0), drone: str = ""
 ) -> Action:
     """A point mass is fixed to the body at r_B from the bare vehicle's centre of mass  [kg, m]; 0 kg drops it"""
-    payload = Payload(float(mass), Vec3(*(float(x) for x in r_B)))
-    if not 0.0 <= payload.mass < math.inf:
-        raise ValueError(f"add payload: mass is {mass} kg; expected a finite number that is not negative")
+    if not is_number(mass) or mass < 0.0:
+        raise ValueError(f"add payload: mass is {shown(mass)} kg; expected a finite number that is not negative")
+    payload = Payload(float(mass), three_in(r_B, "add payload: the place"))
     return _on(drone, lambda own, bus, now: own._replace(payload=payload), f"payload {payload.mass:g} kg")
 
 

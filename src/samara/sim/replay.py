@@ -14,6 +14,7 @@ import numpy as np
 from samara.algebra import Vec3
 from samara.arrays import flatten, leaf_names, unflatten
 from samara.physics.multirotor import CALM, Vehicle, at_rest, initial_effects
+from samara.printable import shown
 from samara.sim.batteries import with_cells
 from samara.sim.colliding import Colliding
 from samara.sim.outputs import KIND as OUTPUTS
@@ -65,9 +66,9 @@ def timeline_from(metadata: Mapping[str, str]) -> Timeline:
     try:
         rates, extra = Rates(**parsed(metadata["rates"])), parsed(metadata["instants_us"])
         return timeline(rates, float(metadata["duration"]), extra)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RecordingError(
-            f"the recording does not say when it was made ({error}); expected a run of `samara fly`"
+            f"the recording does not say when it was made ({shown(str(error))}); expected a run of `samara fly`"
         ) from None
 
 

@@ -34,6 +34,7 @@ from samara.physics.impact import Material
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
+from samara.printable import shown
 from samara.sensors import earth
 from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import altered, parse_part, part, part_names
@@ -136,7 +137,7 @@ def load_scenario(name_or_path: str | Path, settings: Mapping[str, Any] | None =
     text, origin, folder = _file(name_or_path)
     own = parse_scenario(text, origin, settings, folder)
     if not is_name(own.name):  # runs are kept in a folder of this name
-        raise ScenarioError(f"{origin}: name = {_shown(own.name)}: expected {NAME}")
+        raise ScenarioError(f"{origin}: name = {shown(own.name)}: expected {NAME}")
     return own
 
 
@@ -257,7 +258,7 @@ class _Table:
 
     def __init__(self, entries: Any, origin: str, path: str) -> None:
         if not isinstance(entries, dict):
-            raise ScenarioError(f"{origin}: {path} = {_shown(entries)}: expected a table")
+            raise ScenarioError(f"{origin}: {path} = {shown(entries)}: expected a table")
         self.entries, self.origin, self.path = dict(entries), origin, path
         self.asked: dict[str, None] = {}
 
@@ -265,7 +266,7 @@ class _Table:
         return f"{self.path}.{key}" if self.path else key
 
     def error(self, key: str, value: Any, expected: str) -> ScenarioError:
-        return ScenarioError(f"{self.origin}: {self.name(key)} = {_shown(value)}: expected {expected}")
+        return ScenarioError(f"{self.origin}: {self.name(key)} = {shown(value)}: expected {expected}")
 
     def has(self, key: str) -> bool:
         self.asked[key] = None
@@ -347,14 +348,6 @@ class _Table:
             return function(**keywords)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise ScenarioError(f"{self.origin}: {self.path}: {error}") from None
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of thousands of digits
-        return "a number of thousands of digits"
-    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 # The parts of the file ----------------------------------------------------------------------------------------------
@@ -1007,5 +1000,5 @@ def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
         places = found
     for place in places:
         if not isinstance(place, dict):
-            raise ScenarioError(f"{origin}: cannot set {key!r}: {_shown(place)} is no table")
+            raise ScenarioError(f"{origin}: cannot set {key!r}: {shown(place)} is no table")
         place[last] = value

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 MICROSECONDS = 1_000_000
+SLOWEST = 1_000_000  # [s]: no flight is as long as this period
 
 
 def microseconds(seconds: float, what: str = "time") -> int:
@@ -33,6 +34,8 @@ def period(rate_hz: float, what: str = "rate") -> int:
     """T = 1/f in µs; a rate whose period is no whole number of microseconds is refused with the nearest two that are."""
     if not isinstance(rate_hz, (int, float)) or isinstance(rate_hz, bool) or not 0.0 < rate_hz <= MICROSECONDS:
         raise ValueError(f"{what} is {rate_hz!r} Hz; expected a number above 0 and up to 1000000")
+    if rate_hz < 1.0 / SLOWEST:
+        raise ValueError(f"{what} is {rate_hz!r} Hz; expected at least {1.0 / SLOWEST:g}")
     exact = MICROSECONDS / Fraction(rate_hz).limit_denominator(10**9)
     if exact.denominator == 1:
         return int(exact)

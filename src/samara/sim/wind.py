@@ -30,7 +30,8 @@ from samara.argument import OneOrThree, Seconds
 from samara.arrays import flatten, leaf_names
 from samara.frames import wind_enu_from_direction
 from samara.ops import clamp, cos, where
-from samara.quantity import Scalar
+from samara.printable import shown
+from samara.quantity import LARGEST, Scalar
 from samara.random import gauss_markov
 
 Sigma = Annotated[Any, OneOrThree("m/s", -100.0, 100.0)]
@@ -268,8 +269,12 @@ def _check(record: Any, name: str, *, positive: bool = False, negative: bool = T
     wanted = "a positive number" if positive else "a finite number" if negative else "a number that is not negative"
     value = getattr(record, name)
     for place, leaf in zip(leaf_names(value, f"{type(record).__name__}.{name}"), flatten(value), strict=True):
+        if leaf is None or isinstance(leaf, (str, bytes, list, dict)):
+            raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}")
         if not isinstance(leaf, (int, float, np.ndarray, np.generic)):
             continue
+        if isinstance(leaf, int) and abs(leaf) > LARGEST:
+            raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}, at most {LARGEST:g} in size")
         numbers = np.asarray(leaf, dtype=float).reshape(-1)
         wrong = ~np.isfinite(numbers) | (positive & (numbers <= 0.0)) | ((not negative) & (numbers < 0.0))
         if wrong.any():

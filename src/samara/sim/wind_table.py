@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from samara.algebra import ZERO, Vec3
+from samara.arrays import numbers_in
 from samara.named_files import read_bytes
 from samara.packed import arrays_inside
+from samara.printable import shown
 from samara.quantity import Scalar
 from samara.sim.wind import _keep_vector
 
@@ -42,11 +44,11 @@ class Field:
     def __post_init__(self) -> None:
         _keep_vector(self, "carried_W")
         for name in "xyz":
-            axis = np.asarray(getattr(self, name), dtype=float)
+            axis = numbers_in(getattr(self, name), f"Field.{name}")
             if axis.ndim != 1 or not len(axis) or not np.isfinite(axis).all() or not (np.diff(axis) > 0.0).all():
-                raise ValueError(f"Field.{name} is {axis.tolist()}; expected finite numbers that increase")
+                raise ValueError(f"Field.{name} is {shown(axis.tolist())}; expected finite numbers that increase")
             object.__setattr__(self, name, axis)
-        wind, wanted = np.asarray(self.wind_W, dtype=float), (len(self.x), len(self.y), len(self.z), 3)
+        wind, wanted = numbers_in(self.wind_W, "Field.wind_W"), (len(self.x), len(self.y), len(self.z), 3)
         if wind.shape != wanted:
             raise ValueError(f"Field.wind_W has shape {wind.shape}; expected {wanted}")
         _require_finite("Field.wind_W", wind)
@@ -116,7 +118,7 @@ class Replay:
     normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        times, wind = np.asarray(self.times, dtype=float), np.asarray(self.wind_W, dtype=float)
+        times, wind = numbers_in(self.times, "Replay.times"), numbers_in(self.wind_W, "Replay.wind_W")
         if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or not (np.diff(times) > 0.0).all():
             raise ValueError("Replay.times do not increase; expected finite times [s], each after the one before")
         if wind.shape != (len(times), 3):

@@ -17,6 +17,7 @@ from samara.physics.gravity import Gravity
 from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Vehicle
 from samara.physics.rotor import Rotor
+from samara.printable import shown as written
 from samara.quantity import LARGEST, Quantity, Unit, expected
 from samara.vehicles.effects import OPTIONS, models_of
 from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
@@ -112,6 +113,8 @@ def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: An
     if (actuation == "wrench") == bool(rotors):
         expected = "none" if actuation == "wrench" else "at least one"
         raise VehicleError(f"{name}: rotors has {len(rotors)} entries; actuation {actuation!r} expects {expected}")
+    if not isinstance(rotors, (tuple, list)):
+        raise VehicleError(f"{name}: rotors = {written(rotors)}: expected a tuple of rotors")
     check_all(
         *(partial(_check_rotor, name, i, rotors, actuation, inflow) for i in range(len(rotors))),
         partial(check_supply, name, actuation, battery),

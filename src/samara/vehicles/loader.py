@@ -23,6 +23,7 @@ from samara.physics.gravity import Gravity
 from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Vehicle
 from samara.physics.rotor import Rotor
+from samara.printable import shown, shown_key
 from samara.quantity import Quantity, expected
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
@@ -121,10 +122,10 @@ def parse_vehicle(text: str, origin: str, folder: Path | None = None, *, feet: b
     file = _Table(document, origin, "", _Notes([], []))
     schema = file.take("schema", str(SCHEMA))
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise file.error("schema", f"= {_shown(schema)}: expected {SCHEMA}")
+        raise file.error("schema", f"= {shown(schema)}: expected {SCHEMA}")
     if schema > SCHEMA:
         raise VehicleError(
-            f"{origin}: schema = {_shown(schema)}: this Samara reads up to {SCHEMA}; a newer one wrote it"
+            f"{origin}: schema = {shown(schema)}: this Samara reads up to {SCHEMA}; a newer one wrote it"
         )
     name = file.noted(lambda: file.text("name"), "")
     actuation = file.noted(lambda: file.text("actuation", choices=tuple(ACTUATIONS)), "")
@@ -161,7 +162,7 @@ class _Table:
 
     def __init__(self, entries: Any, origin: str, path: str, notes: _Notes) -> None:
         if not isinstance(entries, dict):
-            raise VehicleError(f"{origin}: {path} = {_shown(entries)}: expected a table")
+            raise VehicleError(f"{origin}: {path} = {shown(entries)}: expected a table")
         self.entries, self.origin, self.path, self.notes = dict(entries), origin, path, notes
         self.asked: dict[str, None] = {}
 
@@ -181,7 +182,7 @@ class _Table:
             return otherwise
 
     def name(self, key: str) -> str:
-        return f"{self.path}.{key}" if self.path else key
+        return f"{self.path}.{shown_key(key)}" if self.path else shown_key(key)
 
     def error(self, key: str, text: str) -> VehicleError:
         return VehicleError(f"{self.origin}: {self.name(key)} {text}")
@@ -195,7 +196,7 @@ class _Table:
         kind = f"one of {', '.join(choices)}" if choices else "a text"
         value = default if default is not None and key not in self else self.take(key, kind)
         if not isinstance(value, str) or (choices and value not in choices):
-            raise self.error(key, f"= {_shown(value)}: expected {kind}")
+            raise self.error(key, f"= {shown(value)}: expected {kind}")
         return value
 
     def table(self, key: str, optional: bool = False) -> "_Table | Any":
@@ -206,7 +207,7 @@ class _Table:
     def tables(self, key: str) -> list["_Table"]:
         entries = self.entries.pop(key) if key in self else []
         if not isinstance(entries, list):
-            raise self.error(key, f"= {_shown(entries)}: expected a list of tables")
+            raise self.error(key, f"= {shown(entries)}: expected a list of tables")
         return [_Table(entry, self.origin, f"{self.name(key)}[{i}]", self.notes) for i, entry in enumerate(entries)]
 
     def finish(self) -> None:
@@ -214,13 +215,13 @@ class _Table:
             near = get_close_matches(key, self.asked, 3) if len(self.asked) > _MANY else []
             known = [*near, *(each for each in self.asked if each not in near)]
             listed = ", ".join(known if len(known) <= _MANY else [*known[:_MANY], "..."])
-            self.notes.problems.append(str(self.error(key, f"= {_shown(value)}: expected only the keys {listed} here")))
+            self.notes.problems.append(str(self.error(key, f"= {shown(value)}: expected only the keys {listed} here")))
 
     def quantity(self, key: str, unit: str) -> tuple[Any, str]:
         """The bare value of a `{ value, unit, source }` and the unit it is given in: the one asked for or a convertible one."""
         whole = self.take(key, "{ value, unit, source }")
         if not isinstance(whole, dict):
-            raise self.error(key, f"= {_shown(whole)}: expected {{ value, unit, source }}")
+            raise self.error(key, f"= {shown(whole)}: expected {{ value, unit, source }}")
         entry = _Table(whole, self.origin, self.name(key), self.notes)
         value, given, source = entry.take("value", "a number or numbers"), entry.text("unit"), entry.text("source", "")
         entry.finish()
@@ -239,13 +240,13 @@ class _Table:
     def checked(self, key: str, value: Any, given: str, quantity: Any) -> float:
         wanted = expected(value, quantity)
         if wanted:
-            raise self.error(key, f"= {_shown(value)}{'' if given == '1' else ' ' + given}: expected {wanted}")
+            raise self.error(key, f"= {shown(value)}{'' if given == '1' else ' ' + given}: expected {wanted}")
         return CONVERSIONS.get((given, quantity.unit), float)(value)
 
     def numbers(self, key: str, quantity: Any, count: int | None = None) -> tuple[float, ...]:
         value, given = self.quantity(key, quantity.unit)
         if not isinstance(value, list) or (count is not None and len(value) != count):
-            raise self.error(key, f"= {_shown(value)}: expected {count if count is not None else 'a list of'} numbers")
+            raise self.error(key, f"= {shown(value)}: expected {count if count is not None else 'a list of'} numbers")
         return tuple(self.checked(key, each, given, quantity) for each in value)
 
     def vector(self, key: str, quantity: Any) -> Vec3:
@@ -268,22 +269,13 @@ class _Table:
         return values
 
 
-def _shown(value: Any) -> str:
-    """A value as an error quotes it: never longer than a line."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of thousands of digits
-        return "a number of thousands of digits"
-    return text if len(text) <= 120 else f"{text[:117]}..."
-
-
 def _inertia(body: _Table) -> tuple[float, ...]:
     value, given = body.quantity("inertia", "kg m^2")
     rows = value if isinstance(value, list) and len(value) == 3 else []
     full = bool(rows) and all(isinstance(row, list) and len(row) == 3 for row in rows)
     numbers = [each for row in rows for each in row] if full else rows
     if not numbers:
-        raise body.error("inertia", f"= {_shown(value)} kg m^2: expected 3 numbers (diagonal) or 3 rows of 3")
+        raise body.error("inertia", f"= {shown(value)} kg m^2: expected 3 numbers (diagonal) or 3 rows of 3")
     any_sign = Quantity("kg m^2", -1.0, 1.0)
     return tuple(body.checked("inertia", each, given, any_sign) for each in numbers)
 
@@ -337,11 +329,11 @@ def _option(file: _Table, name: str, folder: Path | None) -> dict[str, Any]:
 def _beside(table: _Table, key: str, folder: Path | None, name: str) -> Path:
     """A file in the folder of the one that names it"""
     if folder is None:
-        raise table.error(key, f"= {_shown(name)}: expected a name that Samara knows; there is no folder to look in")
+        raise table.error(key, f"= {shown(name)}: expected a name that Samara knows; there is no folder to look in")
     try:
         return path_beside(folder, name)
     except ValueError as error:
-        raise table.error(key, f"= {_shown(name)}: {error}") from None
+        raise table.error(key, f"= {shown(name)}: {error}") from None
 
 
 def _contact(file: _Table) -> dict[str, Any]:
@@ -353,7 +345,7 @@ def _contact(file: _Table) -> dict[str, Any]:
         return {}
     value, given = table.quantity("points", "m")
     if not isinstance(value, list) or not value or not all(isinstance(p, list) and len(p) == 3 for p in value):
-        raise table.error("points", f"= {_shown(value)}: expected a list of points of 3 numbers")
+        raise table.error("points", f"= {shown(value)}: expected a list of points of 3 numbers")
     hints = get_type_hints(Surface, include_extras=True)
     options: dict[str, Any] = {
         "contact_points": [Vec3(*(table.checked("points", x, given, _LENGTH) for x in point)) for point in value],
