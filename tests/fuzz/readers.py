@@ -1,0 +1,10 @@
+"""Everything that reads."""
+
+from .calls import CALLS
+from .links import LINKS
+from .recordings import RECORDINGS
+from .scenarios import SCENARIOS
+from .tables import TABLES
+from .vehicles import BLADES, PARTS, VEHICLES
+
+READERS = (VEHICLES, SCENARIOS, RECORDINGS, TABLES, LINKS, CALLS, PARTS, BLADES)

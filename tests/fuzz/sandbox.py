@@ -1,0 +1,116 @@
+"""What a case touches: an audit hook that lets it read its own folder and the installed packages, and nothing else."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import samara
+
+INSTALLED = tuple(
+    os.path.realpath(own) + os.sep
+    for own in {sys.prefix, sys.base_prefix, str(Path(samara.__file__).parent), *(path for path in sys.path if path)}
+)
+CHANGES = (
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.mkdir",
+    "os.symlink",
+    "os.link",
+    "os.chmod",
+    "os.chown",
+    "os.truncate",
+)
+FORBIDDEN = (
+    *(
+        "subprocess.Popen",
+        "os.system",
+        "os.exec",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.fork",
+        "os.forkpty",
+        "os.startfile",
+    ),
+    *("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "webbrowser.open", "pickle.find_class"),
+)
+
+
+class TouchedError(BaseException):
+    """Something outside the folder was about to be touched; no reader may catch it"""
+
+
+class _Watch:
+    """What the hook, which stays for ever, looks for just now"""
+
+    folder = ""
+    touched: list[str]
+
+
+@contextmanager
+def sandbox() -> Iterator[Path]:
+    """An empty folder to work in, which is the working directory while it lasts"""
+    _install()
+    before, bytecode = os.getcwd(), sys.dont_write_bytecode
+    with tempfile.TemporaryDirectory(prefix="samara-fuzz-") as folder:
+        os.chdir(folder)
+        sys.dont_write_bytecode = True
+        try:
+            yield Path(folder)
+        finally:
+            os.chdir(before)
+            sys.dont_write_bytecode = bytecode
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[list[str]]:
+    """What was touched outside the folder"""
+    _Watch.folder, _Watch.touched = os.path.realpath(folder) + os.sep, []
+    try:
+        yield _Watch.touched
+    finally:
+        _Watch.folder = ""
+
+
+_installed: list[bool] = []
+
+
+def _install() -> None:
+    if not _installed:
+        sys.addaudithook(_hook)
+        _installed.append(True)
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _Watch.folder:
+        return
+    if event == "open":
+        path, mode, flags = arguments
+        writes = (
+            bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)) if isinstance(flags, int) else "r" not in str(mode)
+        )
+        _require(event, path, reads=not writes)
+    elif event in CHANGES:
+        _require(event, arguments[0], reads=False)
+    elif event in FORBIDDEN:
+        _refuse(f"{event} {arguments!r:.200}")
+
+
+def _require(event: str, path: Any, *, reads: bool) -> None:
+    if isinstance(path, int) or path is None:
+        return
+    where = os.path.abspath(os.fsdecode(path))
+    if f"{where}{os.sep}".startswith(_Watch.folder):
+        return
+    if reads and where.startswith(INSTALLED):
+        return
+    _refuse(f"{event} {where}")
+
+
+def _refuse(what: str) -> None:
+    _Watch.touched.append(what)
+    raise TouchedError(what)
