@@ -373,7 +373,7 @@ def test_a_load_between_two_ticks_of_the_autopilot_leaves_the_reference_of_the_n
     ring = trajectory.circle(ABOVE, radius=2.0, speed=2.0)
     scenario = hovering(happening=[Event(at(0.5001), events.add_payload(0.002))])
     simulation = Simulation(replace(scenario, drones=(replace(scenario.drones[0], task=ring),)))
-    while simulation.time_us < 504_000:
+    while simulation.time_us < 500_100:
         simulation.advance()
     asked = simulation.bus().drones[0].reference
     assert asked.p_W == pytest.approx(ring.at(0.504).p_W, abs=1e-12)
