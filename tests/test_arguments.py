@@ -36,7 +36,9 @@ def test_every_parameter_says_what_it_takes(maker):
     for name in set(inspect.signature(maker).parameters) - HANDED:
         assert hints[name] is not Any, name
         for wrong in WRONG:
-            if isinstance(wrong, str) and "str" in str(hints[name]) or isinstance(wrong, bool) and hints[name] is bool:
+            if (isinstance(wrong, str) and "str" in str(hints[name])) or (
+                isinstance(wrong, bool) and hints[name] is bool
+            ):
                 continue
             if isinstance(wrong, list) and "Sequence" in str(hints[name]):
                 continue
@@ -86,11 +88,16 @@ def test_one_number_for_all_axes_or_three():
     assert argument(1, Annotated[Any, Limits("", 0.0, 1.0)]) == 1.0
 
 
+GUSTY = '[wind]\nkind = "turbulence"\nmean_W = [1, 0, 0]\n'
+CIRCLE = 'kind = "circle"\ncentre = [0, 0, 1]\nradius = 1\n'
+LISSAJOUS = 'kind = "lissajous"\ncentre = [0, 0, 1]\n'
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[wind]\nkind = "turbulence"\nmean_W = [1, 0, 0]\nsigma = "0.6"\ntau = 1', "sigma = '0.6': expected a finite number or"),
-        ('[wind]\nkind = "turbulence"\nmean_W = [1, 0, 0]\nsigma = 0.6\ntau = [1]', "tau = [1]: expected a finite number or three"),
+        (f'{GUSTY}sigma = "0.6"\ntau = 1', "sigma = '0.6': expected a finite number or"),
+        (f"{GUSTY}sigma = 0.6\ntau = [1]", "tau = [1]: expected a finite number or three"),
         ('[wind]\nkind = "step"\nafter_W = [1, 0, 0]\nat = "3"', "at = '3': expected a finite number"),
         ('[[events]]\nat = "3"\ndo = "land"', "events[0].at = '3': expected a finite number"),
         ('[[events]]\nat_step = 1.5\ndo = "land"', "events[0].at_step = 1.5: expected a whole number"),
@@ -112,13 +119,13 @@ def test_what_is_wrong_with_a_table_is_one_sentence(text, sentence):
 @pytest.mark.parametrize(
     ("task", "sentence"),
     [
-        ('kind = "circle"\ncentre = [0, 0, 1]\nradius = 1\nspeed = 1e-300', "speed = 1e-300: expected a number from 0.001"),
-        ('kind = "circle"\ncentre = [0, 0, 1]\nradius = 1\nspeed = 1\nlaps = 200000', "laps = 200000: expected a number from"),
-        ('kind = "circle"\ncentre = [0, 0, 1]\nradius = 1\nspeed = 1\nyaw_deg = "along"', "expected a finite number of degrees"),
+        (f'{CIRCLE}speed = 1e-300', "speed = 1e-300: expected a number from 0.001"),
+        (f'{CIRCLE}speed = 1\nlaps = 200000', "laps = 200000: expected a number from"),
+        (f'{CIRCLE}speed = 1\nyaw_deg = "along"', "expected a finite number of degrees"),
         ('kind = "race"\ngates = [[0, 0, 1], [1, 0, 1]]\nspeed = 1\nclosed = true\nlaps = 200000', "laps = 200000: expected"),
         (f'kind = "race"\ngates = {[[k, 0, 1] for k in range(301)]}\nspeed = 1', "points of three numbers, at most 300"),
-        ('kind = "lissajous"\ncentre = [0, 0, 1]\namplitude = 1\nfrequency = [1, 2, 3]\nspeed = 1', "amplitude = 1: expected three"),
-        ('kind = "lissajous"\ncentre = [0, 0, 1]\namplitude = [1, 1, 1]\nfrequency = [1e9, 2, 3]\nspeed = 1', "each from -100 to 100"),
+        (f'{LISSAJOUS}amplitude = 1\nfrequency = [1, 2, 3]\nspeed = 1', "amplitude = 1: expected three"),
+        (f'{LISSAJOUS}amplitude = [1, 1, 1]\nfrequency = [1e9, 2, 3]\nspeed = 1', "each from -100 to 100"),
         ('kind = "waypoints"\npoints = [[1, 0, 1]]\ntravel = "2"', "travel = '2': expected a finite number or a list"),
     ],
 )  # fmt: skip
@@ -129,7 +136,7 @@ def test_a_task_is_refused_before_it_is_worked_on(task, sentence):
 
 
 def test_an_angle_in_degrees_may_be_three():
-    tasks = '[[drones.tasks]]\nkind = "lissajous"\ncentre = [0, 0, 1]\namplitude = [1, 1, 0]\nfrequency = [1, 2, 0]\nspeed = 1\n'
+    tasks = f"[[drones.tasks]]\n{LISSAJOUS}amplitude = [1, 1, 0]\nfrequency = [1, 2, 0]\nspeed = 1\n"
     turned, plain = (
         parse_scenario(HEAD + tasks + phase, "mine.toml").drones[0].task.at(20.0).p_W
         for phase in ("phase_deg = [90, 0, 0]", f"phase = [{radians(90)!r}, 0, 0]")

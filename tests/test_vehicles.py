@@ -761,3 +761,15 @@ def test_where_numbers_come_from_does_not_change_what_a_vehicle_is():
     assert again.structure.replaced != iris.structure.replaced
     assert again.structure == iris.structure
     assert hash(again.structure) == hash(iris.structure)
+
+
+def test_a_name_is_a_text_and_is_quoted_in_one_line():
+    """From Python as from a file: what is not a text is no name, and thousands of letters are not said again."""
+    with pytest.raises(samara.VehicleError, match="name = nan: expected a text"):
+        samara.build_vehicle(math.nan, mass=1.0, inertia=(0.01, 0.01, 0.02), actuation="wrench")
+    with pytest.raises(samara.VehicleError) as refused:
+        samara.vehicle("x" * 5000)
+    assert len(str(refused.value)) < 500
+    with pytest.raises(samara.VehicleError) as refused:
+        parse_vehicle(text_of("crazyflie").replace('unit = "kg"', f'unit = "{"k" * 5000}"', 1), "mine.toml")
+    assert len(str(refused.value)) < 500

@@ -18,6 +18,7 @@ from samara.physics.effect import Actuation, Effect
 from samara.physics.gravity import Gravity
 from samara.physics.multirotor import Structure, Vehicle
 from samara.physics.rotor import Rotor, inflow_factor, inflow_factor_signed
+from samara.printable import shown
 from samara.quantity import Scalar
 from samara.vehicles.battery import battery_effect
 from samara.vehicles.check import (
@@ -89,6 +90,8 @@ def build_vehicle(
     are the effects of `samara.vehicles.effects.OPTIONS` by name, each a record, a dict of some of its fields, or True, and
     `<name>_model` where it has several: `ground_effect=True, rotor_air=RotorAir(0.1), rotor_air_model="momentum"`.
     """
+    if not isinstance(name, str):
+        raise VehicleError(f"name = {shown(name)}: expected a text")
     if len(inertia) not in (3, 9):
         raise VehicleError(f"{name}: body.inertia has {len(inertia)} numbers: expected 3 (diagonal) or 9 (rows)")
     inertia_B = Mat3(*inertia) if len(inertia) == 9 else diagonal(Vec3(*inertia))

@@ -99,7 +99,7 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
         loaded = parse_vehicle(entry.read_text(encoding="utf-8"), f"{name}.toml")
     else:
         raise VehicleError(
-            f"no vehicle {str(name_or_path)!r}; expected a .toml file or one of {', '.join(vehicle_names())}"
+            f"no vehicle {shown(str(name_or_path))}; expected a .toml file or one of {', '.join(vehicle_names())}"
         )
     if not overrides:
         return loaded
@@ -230,7 +230,7 @@ class _Table:
             self.notes.sources.append((self.name(key), source))
         units = [unit, *(other for other, into in CONVERSIONS if into == unit)]
         if given not in units:
-            raise self.error(key, f"has the unit {given!r}: expected {' or '.join(repr(each) for each in units)}")
+            raise self.error(key, f"has the unit {shown(given)}: expected {' or '.join(repr(each) for each in units)}")
         return value, given
 
     def number(self, key: str, quantity: Any) -> float:
