@@ -137,7 +137,8 @@ def pseudoinverse(a: Array) -> Array:
 def least_squares(a: Array, b: Array, negligible: float | None = None) -> Array:
     """The smallest of all x with the least |A x − b|, singular values up to `negligible` of the largest taken for zero
 
-    A tall matrix is first made square: A = Q R, and R x = Qᵀb.
+    A tall matrix is first made square: A = Q R, and R x = Qᵀb. What is left of b is solved for once more, which takes the
+    rounding of the singular vectors out.
     """
     matrix, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     share = _negligible(matrix) if negligible is None else negligible
@@ -145,8 +146,13 @@ def least_squares(a: Array, b: Array, negligible: float | None = None) -> Array:
         matrix, right = _triangular(matrix, right)
     u, sigma, v = singular_values(matrix)
     kept = sigma > share * sigma.max(initial=0.0)
-    along = product(u[:, kept].T, right)
-    return product(v[:, kept], (along.T / sigma[kept]).T)
+
+    def smallest(rest: Array) -> Array:
+        along = product(u[:, kept].T, rest)
+        return product(v[:, kept], (along.T / sigma[kept]).T)
+
+    found = smallest(right)
+    return found + smallest(right - product(matrix, found))
 
 
 def _triangular(a: Array, b: Array) -> tuple[Array, Array]:

@@ -427,7 +427,7 @@ def through(
         raise ValueError(
             f"through: got {len(times)} durations; expected {len(places) - 1}, one from each point to the next"
         )
-    _require_order("through", order)
+    _require_order("through", order, "3 (jerk), 4 (snap) or 5 (crackle)")
     curve = minimum_derivative(places, times, order=order)
     facing, nose = 0.0, None
     if isinstance(yaw, str):
@@ -571,9 +571,9 @@ def _positive(name: str, value: Any, *, endless: bool = False) -> float:
     return float(value)
 
 
-def _require_order(name: str, order: Any) -> None:
-    if isinstance(order, bool) or not isinstance(order, int) or order not in (3, 4):
-        raise ValueError(f"{name}: order is {shown(order)}; expected 3 (jerk) or 4 (snap)")
+def _require_order(name: str, order: Any, allowed: str = "3 (jerk) or 4 (snap)") -> None:
+    if isinstance(order, bool) or not isinstance(order, int) or str(order) not in allowed.split():
+        raise ValueError(f"{name}: order is {shown(order)}; expected {allowed}")
 
 
 def _not_negative(name: str, value: Any) -> float:
