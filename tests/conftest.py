@@ -25,8 +25,17 @@ def do_without(what: str) -> None:
     pytest.skip(what)
 
 
+SLOW = frozenset(
+    line for line in (REPOSITORY / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines() if line[:1] != "#"
+)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The wheel first: it waits for downloads while the other workers compute."""
+    """What `slow.txt` lists is long. The wheel first: it waits for downloads while the other workers compute."""
+    for item in items:
+        if item.nodeid in SLOW:
+            item.add_marker(pytest.mark.long)
     items.sort(key=lambda item: item.path.name != "test_wheel.py")
 
 
