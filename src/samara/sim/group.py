@@ -101,7 +101,7 @@ class Group:
         if isinstance(key.estimator, Fusion):
             self.fusing = Fusing(key.estimator, self.measuring, self.indices, seed=seed)
             self.estimate = self.plant.state.copy()
-        elif key.estimator is not TRUTH:
+        elif key.estimator != TRUTH:
             self._estimator = _estimator_code(key.estimator, key.vehicle).machine(n)
             self.estimate = self._estimator.carry[: len(self.plant.fields)]
 
