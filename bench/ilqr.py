@@ -280,10 +280,10 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
 
     import samara
     from samara.arrays import flatten
-    from samara.control.ilqr_cost import Held, Weights, kind_of
-    from samara.control.ilqr_jax import Problems, jax_solver
-    from samara.control.ilqr_model import DOCUMENTED_LIMITS, model_of
-    from samara.control.ilqr_reference import Shaping
+    from samara.control.ilqr.cost import Held, Weights, kind_of
+    from samara.control.ilqr.jax import Problems, jax_solver
+    from samara.control.ilqr.model import DOCUMENTED_LIMITS, model_of
+    from samara.control.ilqr.reference import Shaping
 
     vehicle = samara.vehicle("crazyflie_documented")
     model = model_of(vehicle, dt=DT, limits=DOCUMENTED_LIMITS)

@@ -23,7 +23,7 @@ from samara.control.geometric import (
     turning_along,
     wanted_pull,
 )
-from samara.control.ilqr_disturbance import Observed, observed, share_of
+from samara.control.ilqr.disturbance import Observed, observed, share_of
 from samara.control.indi import indi, measured
 from samara.control.lqr import flat_error, hover_design, lqr, scales
 from samara.control.mellinger import mellinger, mellinger_torque

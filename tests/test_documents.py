@@ -111,9 +111,9 @@ NAMES = {
     "samara.engine.CrazyflieParams": "mass armLength thrustCoeff torqueCoeff omegaMax inertia gravity",
     "samara.engine.Inertia": "Jxx Jyy Jzz",
     "samara.control": "ILQR",
-    "samara.control.ilqr_cost.Weights": "wPosition wVelocity wTilt wYawRate wThrust wTorque wSmooth"
+    "samara.control.ilqr.cost.Weights": "wPosition wVelocity wTilt wYawRate wThrust wTorque wSmooth"
     " wTerminalPosition wTerminalVelocity",
-    "samara.control.ilqr_reference.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
+    "samara.control.ilqr.reference.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
     "samara.rigid_body": "RigidBodyQuadrotor",
     "samara.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix linear_momentum angular_momentum total_energy",
     "samara.conventions": "quat_to_dcm quat_rotate_inv quat_deriv yaw_from_quat wind_ned v_rel_ned v_air_ned v_air_body Vax"

@@ -16,9 +16,8 @@ from samara.arrays import flatten, unflatten
 from samara.backends.llvm_loop import Array, Loop, Pass, compile_loops
 from samara.backends.program import program_of_expressions
 from samara.control.ilqr import ILQR, usual_torque_weight
-from samara.control.ilqr_alone import alone_code
-from samara.control.ilqr_backward import box_step, stage
-from samara.control.ilqr_cost import (
+from samara.control.ilqr.backward import box_step, stage
+from samara.control.ilqr.cost import (
     ANY_GOAL,
     Goal,
     Held,
@@ -29,7 +28,7 @@ from samara.control.ilqr_cost import (
     step_residuals,
     total,
 )
-from samara.control.ilqr_model import (
+from samara.control.ilqr.model import (
     DOCUMENTED_LIMITS,
     NO_DIFFERENCE,
     Limits,
@@ -39,8 +38,9 @@ from samara.control.ilqr_model import (
     thrust_axis,
     wrench_limits,
 )
-from samara.control.ilqr_reference import goal_of
-from samara.control.ilqr_search import choose
+from samara.control.ilqr.reference import goal_of
+from samara.control.ilqr.search import choose
+from samara.control.ilqr.solver import alone_code
 from samara.control.named import controller_named
 from samara.physics.multirotor import State
 from samara.plan import trajectory

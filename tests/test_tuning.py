@@ -12,8 +12,8 @@ import pytest
 import samara
 from samara.algebra import Vec3
 from samara.control.ilqr import ILQR
-from samara.control.ilqr_cost import Weights
-from samara.control.ilqr_reference import Shaping
+from samara.control.ilqr.cost import Weights
+from samara.control.ilqr.reference import Shaping
 from samara.control.named import CONTROLLERS, YAW_WEIGHT, controller_named, instants_ahead
 from samara.control.tuning import ANGLE, FLAG, KNOBS, THREE, tuned
 from samara.plan import trajectory

@@ -11,7 +11,7 @@ import pytest
 import samara
 from samara.algebra import Vec3
 from samara.arrays import flatten
-from samara.control.ilqr_model import model_of
+from samara.control.ilqr.model import model_of
 from samara.control.named import CONTROLLERS
 from samara.physics.contact import Ground
 from samara.physics.effect import Effect, Wrench

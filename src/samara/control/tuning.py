@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from samara.algebra import Vec3
 from samara.control.gains import Gains
-from samara.control.ilqr_cost import Weights
-from samara.control.ilqr_reference import Shaping
+from samara.control.ilqr.cost import Weights
+from samara.control.ilqr.reference import Shaping
 from samara.control.pid import PidGains
 from samara.printable import shown
 from samara.quantity import LARGEST

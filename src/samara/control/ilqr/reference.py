@@ -12,8 +12,8 @@ renewed from the reference's own place in every step, and ends at the target; be
 from typing import NamedTuple
 
 from samara.algebra import ZERO, Vec3, cross, direction, norm
-from samara.control.ilqr_cost import Goal
-from samara.control.ilqr_model import Model, thrust_direction
+from samara.control.ilqr.cost import Goal
+from samara.control.ilqr.model import Model, thrust_direction
 from samara.ops import cos, maximum, sin
 from samara.plan.reference import Reference
 from samara.quantity import Scalar

@@ -7,7 +7,7 @@ weights are document 001's.
 from typing import NamedTuple
 
 from samara.algebra import ZERO, Vec3, norm
-from samara.control.ilqr_model import Model, heading_axis, thrust_axis
+from samara.control.ilqr.model import Model, heading_axis, thrust_axis
 from samara.ops import maximum
 from samara.physics.multirotor import Command, State
 from samara.quantity import Scalar

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import casadi
 
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
-from samara.control.ilqr_backward import (
+from samara.control.ilqr.backward import (
     BoxStep,
     Smoothing,
     box_step,
@@ -22,9 +22,9 @@ from samara.control.ilqr_backward import (
     smoothing,
     value_columns,
 )
-from samara.control.ilqr_cost import Held
-from samara.control.ilqr_model import STATE, TANGENT, Model
-from samara.control.ilqr_trace import SX, Linearised, Symbols, as_held, entries, traced
+from samara.control.ilqr.cost import Held
+from samara.control.ilqr.model import STATE, TANGENT, Model
+from samara.control.ilqr.trace import SX, Linearised, Symbols, as_held, entries, traced
 
 LANES = 8  # step sizes tried at once, and steps of the horizon linearised at once
 SUMS = 3  # qᵀk, kᵀQk and |q|² over the horizon

@@ -25,11 +25,10 @@ from samara.backends.machine import Code, Machine
 from samara.backends.packing import packer
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.geometric import gains_for
-from samara.control.ilqr_alone import Alone, Solution, aligned, alone_code
-from samara.control.ilqr_columns import LANES
-from samara.control.ilqr_cost import Held, Sphere, Weights, kind_of
-from samara.control.ilqr_disturbance import NOTHING, Observed, observer_code, share_of
-from samara.control.ilqr_goals import (
+from samara.control.ilqr.columns import LANES
+from samara.control.ilqr.cost import Held, Sphere, Weights, kind_of
+from samara.control.ilqr.disturbance import NOTHING, Observed, observer_code, share_of
+from samara.control.ilqr.goals import (
     PUSH,
     REFERENCE,
     SHAPING,
@@ -40,8 +39,9 @@ from samara.control.ilqr_goals import (
     reference_goals,
     trajectory_goals,
 )
-from samara.control.ilqr_model import STATE, Limits, Model, model_of
-from samara.control.ilqr_reference import Shaping
+from samara.control.ilqr.model import STATE, Limits, Model, model_of
+from samara.control.ilqr.reference import Shaping
+from samara.control.ilqr.solver import Alone, Solution, aligned, alone_code
 from samara.physics.multirotor import Command, State, Vehicle
 from samara.plan.reference import Reference
 from samara.plan.trajectory import Trajectory
@@ -370,7 +370,7 @@ class ILQR:
         return found
 
     def _solve_in_lanes(self, given: Any, iterations: int, dtype: str, cold: bool) -> "BatchResult":
-        from samara.control.ilqr_lanes import Tile, lane_code
+        from samara.control.ilqr.lanes import Tile, lane_code
 
         if dtype not in self._tiles:
             code = lane_code(self.model, kind_of(self.held), dtype, len(self.line_search))
@@ -391,7 +391,7 @@ class ILQR:
         return BatchResult(controls, states, cost, converged, iterations)
 
     def _solve_in_jax(self, given: Any, iterations: int, dtype: str, cold: bool) -> "BatchResult":
-        from samara.control.ilqr_jax import Problems, jax_solver
+        from samara.control.ilqr.jax import Problems, jax_solver
 
         solve = jax_solver(self.model, kind_of(self.held), self.horizon, iterations, self.line_search, dtype)
         level = self._alone.level_gains if cold else np.zeros_like(self._alone.level_gains)

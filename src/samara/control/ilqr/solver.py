@@ -21,11 +21,11 @@ import numpy as np
 
 from samara.arrays import flatten
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
-from samara.control.ilqr_columns import LANES, SUMS, Layout, compile_backward, layout_of, span
-from samara.control.ilqr_cost import ANY_GOAL, Held, Kind, held_template
-from samara.control.ilqr_model import STATE, TANGENT, Model
-from samara.control.ilqr_search import Choice, choose
-from samara.control.ilqr_trace import GOAL, SX, Linearised, entries, linearised, rollout_programs, traced
+from samara.control.ilqr.columns import LANES, SUMS, Layout, compile_backward, layout_of, span
+from samara.control.ilqr.cost import ANY_GOAL, Held, Kind, held_template
+from samara.control.ilqr.model import STATE, TANGENT, Model
+from samara.control.ilqr.search import Choice, choose
+from samara.control.ilqr.trace import GOAL, SX, Linearised, entries, linearised, rollout_programs, traced
 
 MOST_DAMPING = 1e6  # a step that brings nothing even so is none
 

@@ -10,10 +10,10 @@ from typing import Any
 from samara.algebra import ZERO, Vec3
 from samara.arrays import flatten, unflatten
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
-from samara.control.ilqr_columns import LANES, span
-from samara.control.ilqr_model import Model
-from samara.control.ilqr_reference import Shaping, Target, Way, extrapolated, goal_of, shaped_step
-from samara.control.ilqr_trace import GOAL, SX, column, entries, traced
+from samara.control.ilqr.columns import LANES, span
+from samara.control.ilqr.model import Model
+from samara.control.ilqr.reference import Shaping, Target, Way, extrapolated, goal_of, shaped_step
+from samara.control.ilqr.trace import GOAL, SX, column, entries, traced
 from samara.plan.reference import Reference
 from samara.plan.trajectory import Trajectory
 

@@ -1,6 +1,6 @@
 """iLQR for many problems on the CPU: one problem in each lane of the vector registers, tile after tile.
 
-The programs are those of a single problem (`ilqr_trace`), the stage of the backward pass is traced whole, with all the zeros of
+The programs are those of a single problem (`trace`), the stage of the backward pass is traced whole, with all the zeros of
 [A B] left out. Arrays are (step, number, lane); a tile's stay in the cache from its first iteration to its last.
 """
 
@@ -14,15 +14,15 @@ from samara.algebra import ZERO
 from samara.arrays import flatten, unflatten
 from samara.backends.llvm_kernel import vector_width
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
-from samara.control.ilqr_alone import aligned
-from samara.control.ilqr_backward import smoothing, stage
-from samara.control.ilqr_columns import SUMS, span
-from samara.control.ilqr_cost import Held, Kind, held_template
-from samara.control.ilqr_goals import SHAPING, TARGET, WAY
-from samara.control.ilqr_model import STATE, TANGENT, Model
-from samara.control.ilqr_reference import Shaping, Target, Way, shaped_step
-from samara.control.ilqr_search import Choice, choose
-from samara.control.ilqr_trace import (
+from samara.control.ilqr.backward import smoothing, stage
+from samara.control.ilqr.columns import SUMS, span
+from samara.control.ilqr.cost import Held, Kind, held_template
+from samara.control.ilqr.goals import SHAPING, TARGET, WAY
+from samara.control.ilqr.model import STATE, TANGENT, Model
+from samara.control.ilqr.reference import Shaping, Target, Way, shaped_step
+from samara.control.ilqr.search import Choice, choose
+from samara.control.ilqr.solver import aligned
+from samara.control.ilqr.trace import (
     GOAL,
     SX,
     Linearised,

@@ -16,8 +16,8 @@ from samara.algebra import Vec3
 from samara.arrays import flatten, unflatten
 from samara.backends.folding import folded, new_trace, unfolded
 from samara.backends.jax_scan import precision
-from samara.control.ilqr_backward import smoothing, stage
-from samara.control.ilqr_cost import (
+from samara.control.ilqr.backward import smoothing, stage
+from samara.control.ilqr.cost import (
     ANY_GOAL,
     Goal,
     Held,
@@ -29,9 +29,9 @@ from samara.control.ilqr_cost import (
     step_residuals,
     total,
 )
-from samara.control.ilqr_model import NO_DIFFERENCE, STATE, TANGENT, Model, difference, moved
-from samara.control.ilqr_reference import Shaping, Target, Way, shaped_step
-from samara.control.ilqr_search import Choice, choose
+from samara.control.ilqr.model import NO_DIFFERENCE, STATE, TANGENT, Model, difference, moved
+from samara.control.ilqr.reference import Shaping, Target, Way, shaped_step
+from samara.control.ilqr.search import Choice, choose
 from samara.ops import clamp
 
 Rows = list[Any]  # one array for each number of a state, an input, a goal

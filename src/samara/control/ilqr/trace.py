@@ -10,7 +10,7 @@ import casadi
 
 from samara.arrays import flatten, unflatten
 from samara.backends.program import Program, program_of_expressions
-from samara.control.ilqr_cost import (
+from samara.control.ilqr.cost import (
     ANY_GOAL,
     Goal,
     Held,
@@ -20,7 +20,7 @@ from samara.control.ilqr_cost import (
     step_residuals,
     total,
 )
-from samara.control.ilqr_model import NO_DIFFERENCE, STATE, TANGENT, Model, difference, moved
+from samara.control.ilqr.model import NO_DIFFERENCE, STATE, TANGENT, Model, difference, moved
 from samara.ops import clamp
 from samara.physics.multirotor import State
 

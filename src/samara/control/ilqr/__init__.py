@@ -1,0 +1,14 @@
+"""iLQR, model-predictive control: a vehicle flown by plans a second long (`ILQR`), as docs/ilqr.md tells."""
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from samara.lazy import lazily as _lazily
+
+if _TYPE_CHECKING:
+    from samara.control.ilqr.controller import ILQR as ILQR
+    from samara.control.ilqr.controller import usual_torque_weight as usual_torque_weight
+
+# they bring the compiler along
+__getattr__, __dir__ = _lazily(
+    __name__, __path__, dict.fromkeys(("ILQR", "usual_torque_weight"), "samara.control.ilqr.controller")
+)
