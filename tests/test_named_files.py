@@ -14,9 +14,10 @@ import samara
 from samara.cli import main
 from samara.link.autopilot import Autopilot, is_loopback
 from samara.named_files import path_beside, read_bytes
+from samara.sim.record_format import parsed
 from samara.sim.run import load_run
 from samara.sim.scenario_file import ScenarioError, load_scenario
-from samara.view.report import Flown, expectations, scenario_inside, write_report
+from samara.view.report import Flown, expectations, fly_command, scenario_inside, scenario_text, write_report
 
 FLIGHT = """
 duration = 0.1
@@ -250,7 +251,24 @@ def test_a_recording_that_names_a_program_is_read_and_replayed(flown, evil, tmp_
     assert not (tmp_path / "pwned").exists()
 
 
-DEEP = "[" * 100_000 + "]" * 100_000
+MANY = 100_000
+DEEP = "[" * MANY + "]" * MANY
+DEEP_KEY = ".".join("a" * MANY)
+OVERRIDES = [  # a key and a value, as TOML or Python would write them
+    pytest.param("duration", "-" * MANY + "1", id="signs"),
+    pytest.param("duration", "1+" * MANY + "1", id="sums"),
+    pytest.param("duration", DEEP, id="brackets"),
+    pytest.param("duration", "[" * 50 + "]" * 50, id="a few brackets"),
+    pytest.param("duration", "{a=" * MANY, id="braces"),
+    pytest.param("duration", "9" * MANY, id="digits"),
+    pytest.param("drones[0].start", "[" + "1, " * MANY + "1]", id="a long list"),
+    pytest.param(DEEP_KEY, "1", id="a path of many parts"),
+    pytest.param("drones." * MANY + "x", "1", id="lists in a path"),
+    pytest.param("drones" + "[0]" * MANY + ".x", "1", id="indices in a path"),
+    pytest.param("drones[" + "9" * MANY + "].x", "1", id="digits of an index"),
+    pytest.param("drones[²].x", "1", id="a digit that is no number"),
+    pytest.param("a" * MANY, "1", id="letters"),
+]
 
 
 @pytest.mark.parametrize("key", ["drones", "rates", "versions", "settings", "instants_us"])
@@ -263,3 +281,44 @@ def test_a_forged_recording_is_one_sentence_or_a_report(key, text, flown, tmp_pa
             read(tmp_path / "forged.mcap")
         except ValueError as error:
             assert "\n" not in str(error) and len(str(error)) < 1000
+
+
+def test_forged_recordings_are_compared(flown, tmp_path):
+    """The report of several has a column for each, whatever one says of its versions and settings."""
+    forged = replace(flown, metadata={**flown.metadata, "versions": "[1, 2]", "settings": "[1, 2]"})
+    write_report([Flown("f", flown, ""), Flown("g", forged, "")], tmp_path / "r.html")
+    assert (tmp_path / "r.html").stat().st_size > 0
+
+
+@pytest.mark.parametrize(("key", "value"), OVERRIDES)
+def test_forged_overrides_leave_the_flight_readable(key, value, flown, tmp_path):
+    """In the metadata, where settings are kept today, and in the comment of schema 1, where they were"""
+    today = replace(flown, metadata={**flown.metadata, "settings": json.dumps({key: value})})
+    text = flown.attachments["scenario.toml"] + f"# set: {key} = {value}\n".encode()
+    once = replace(
+        flown, metadata={**flown.metadata, "schema": "1"}, attachments={**flown.attachments, "scenario.toml": text}
+    )
+    for name, forged in (("today", today), ("once", once)):
+        run = load_run(forged.save(tmp_path / f"{name}.mcap"))
+        assert np.array_equal(run.tracks[0].position, flown.tracks[0].position)
+        text, settings = scenario_text(run)
+        assert list(settings) == [key] and "# set" not in text
+        assert scenario_inside(run) is None and expectations(run) == []
+        assert fly_command(run.scenario, text, settings).startswith("samara fly scenario.toml --set ")
+
+
+@pytest.mark.parametrize(("key", "value"), OVERRIDES)
+def test_an_endless_setting_is_one_short_sentence(key, value, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(monkeypatch, capsys, "fly", "hover", "--set", f"{key}={value}")
+    assert (status, out) == (2, "") and not list(tmp_path.iterdir())
+    assert err.startswith(("samara: hover.toml: ", "samara: --set ")) and ("expected" in err or "there is no" in err)
+    assert err.count("\n") == 1 and len(err) < 600
+
+
+def test_json_of_a_recording_is_as_deep_as_ours_may_be():
+    """A hundred brackets are read; one more is refused, however much room the stack has."""
+    assert parsed("[" * 100 + "]" * 100) is not None
+    for text in ("[" * 101 + "1" + "]" * 101, '{"a":' * 101 + "1" + "}" * 101):
+        with pytest.raises(ValueError, match="brackets within brackets without end"):
+            parsed(text)

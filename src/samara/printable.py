@@ -5,6 +5,8 @@ from unicodedata import category
 
 STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's control, format and half characters, and its other line ends
 
+LINE = 120  # letters of a stranger's text that an error repeats
+
 
 def printable(text: str) -> str:
     """The text with every character that would steer a terminal written as Python writes it: "\\x1b" for escape."""
@@ -16,8 +18,8 @@ def printable(text: str) -> str:
 
 
 def shown_key(key: str) -> str:
-    """A key of a file as an error names it: bare where TOML takes it bare, else as Python writes it"""
-    return key if key.isidentifier() or key.replace("-", "_").isidentifier() else shown(key)
+    """A key of a file as an error names it: bare where TOML takes it bare and it is short, else as Python writes it"""
+    return key if key.replace("-", "_").isidentifier() and len(key) <= LINE else shown(key)
 
 
 def shown(value: Any) -> str:
@@ -26,4 +28,4 @@ def shown(value: Any) -> str:
         text = repr(value)
     except (ValueError, RecursionError):
         return "a number of thousands of digits" if isinstance(value, int) else "a value too long to be written"
-    return text if len(text) <= 120 else f"{text[:117]}..."
+    return text if len(text) <= LINE else f"{text[: LINE - 3]}..."

@@ -15,6 +15,8 @@ LOG_TOPIC = "/log"
 TRANSFORM_TOPIC = "/tf"
 SCENE_TOPIC = "/scene"
 LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
+DEEPEST = 100  # brackets within brackets; ours have four
+TOO_DEEP = "brackets within brackets without end"
 MOST_FIELDS = 10_000  # protobuf keeps field numbers from 19 000 for itself
 
 TOPIC = re.compile(r"(/[A-Za-z0-9_-]+)+")
@@ -80,9 +82,19 @@ def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
 def parsed(text: str) -> Any:
     """What a JSON text of a recording says; ValueError where it is none, or nested deeper than any of ours"""
     try:
-        return json.loads(text)
+        layer = [value := json.loads(text)]
     except RecursionError:
-        raise ValueError("brackets within brackets without end") from None
+        raise ValueError(TOO_DEEP) from None
+    for _ in range(DEEPEST):
+        layer = [
+            inner
+            for own in layer
+            if isinstance(own, (dict, list))
+            for inner in (own.values() if isinstance(own, dict) else own)
+        ]
+    if layer:
+        raise ValueError(TOO_DEEP)
+    return value
 
 
 def checksum(metadata: Mapping[str, str]) -> str:

@@ -79,7 +79,7 @@ def _settings_apart(attachments: Mapping[str, bytes]) -> tuple[dict[str, Any], d
     for key, value in found:
         try:
             settings[key] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two of thousands of signs in a row
             settings[key] = value
     return settings, {**attachments, SCENARIO: (SET.sub("", text).rstrip() + "\n").encode()}
 

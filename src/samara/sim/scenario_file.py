@@ -34,7 +34,7 @@ from samara.physics.impact import Material
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
-from samara.printable import shown
+from samara.printable import shown, shown_key
 from samara.sensors import earth
 from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import altered, parse_part, part, part_names
@@ -324,7 +324,7 @@ class _Table:
 
     def finish(self) -> None:
         for key, value in self.entries.items():
-            raise self.error(key, value, f"only the keys {', '.join(self.asked)} here")
+            raise self.error(shown_key(key), value, f"only the keys {', '.join(self.asked)} here")
 
     def call(self, function: Callable[..., Any], **given: Any) -> Any:
         """function(**the rest of the table), every value of the type its parameter asks for"""
@@ -335,7 +335,7 @@ class _Table:
             plain = key.removesuffix("_deg")
             if plain not in parameters:
                 allowed = ", ".join(dict.fromkeys((*self.asked, *parameters))) or "none"
-                raise self.error(key, self.entries[key], f"only the keys {allowed} here")
+                raise self.error(shown_key(key), self.entries[key], f"only the keys {allowed} here")
             value = self.entries.pop(key)
             try:
                 keywords[plain] = argument(radians(value) if key != plain else value, hints.get(plain))
@@ -972,11 +972,13 @@ def setting(text: str) -> tuple[str, Any]:
     """'drones.vehicle=iris' as a key and a value; a value that is not TOML is a text"""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ScenarioError(f"--set {text!r}: expected key=value, such as duration=5 or drones.vehicle=iris")
+        raise ScenarioError(f"--set {shown(text)}: expected key=value, such as duration=5 or drones.vehicle=iris")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key.strip(), value.strip()
+    except (ValueError, RecursionError):  # digits by the thousand, brackets by the hundred
+        raise ScenarioError(f"--set {shown(text)}: expected a value that can be read") from None
 
 
 def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
@@ -991,14 +993,18 @@ def _put(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
             if isinstance(inner, str) and name in BY_KIND:
                 inner = place[name] = {"kind": inner}
             if isinstance(inner, list):
-                chosen = inner if not index else inner[int(index.rstrip("]")) :][:1] if index[:-1].isdigit() else []
-                found += chosen
+                found += inner if not index else _entry(inner, index)
             elif isinstance(inner, dict) and not index:
                 found.append(inner)
         if not found:
-            raise ScenarioError(f"{origin}: cannot set {key!r}: there is no {word!r}")
+            raise ScenarioError(f"{origin}: cannot set {shown(key)}: there is no {shown(word)}")
         places = found
     for place in places:
         if not isinstance(place, dict):
-            raise ScenarioError(f"{origin}: cannot set {key!r}: {shown(place)} is no table")
+            raise ScenarioError(f"{origin}: cannot set {shown(key)}: {shown(place)} is no table")
         place[last] = value
+
+
+def _entry(entries: list[Any], index: str) -> list[Any]:
+    """The one of a list that '1]' names; none where there is no such one"""
+    return [own for k, own in enumerate(entries) if index == f"{k}]"]

@@ -212,15 +212,12 @@ def scenario_inside(run: Run) -> Scenario | None:
 def scenario_text(run: Run) -> tuple[str, dict[str, Any]]:
     """The scenario as it was read, and the settings that changed it"""
     text = run.attachments.get("scenario.toml", b"").decode("utf-8", "replace")
-    settings = _read(run.metadata, "settings")
-    return text, settings if isinstance(settings, dict) else {}
+    return text, _read_table(run.metadata, "settings")
 
 
 def _about(flown: Flown) -> Html:
     run, about = flown.run, flown.run.metadata
-    rates, versions = (
-        own if isinstance(own, dict) else {} for own in (_read(about, key) for key in ("rates", "versions"))
-    )
+    rates, versions = (_read_table(about, key) for key in ("rates", "versions"))
     drones = _read(about, "drones")
     rows = [
         ("file", flown.path),
@@ -246,6 +243,12 @@ def _read(about: Any, key: str) -> Any:
         return parsed(about.get(key, "{}"))
     except ValueError:
         return {}
+
+
+def _read_table(about: Any, key: str) -> dict[str, Any]:
+    """What a recording says in a table; an empty one where it says something else"""
+    own = _read(about, key)
+    return own if isinstance(own, dict) else {}
 
 
 def _few(values: Any) -> str:
@@ -421,7 +424,7 @@ def _table_of_runs(labels: Sequence[str], flown: Sequence[Flown], judged: Sequen
         ("controller", [_few(track.controller for track in run.tracks) for run in runs]),
         ("drones", [str(len(run.tracks)) for run in runs]),
         ("seed", [run.metadata.get("seed", "–") for run in runs]),
-        ("samara", [_read(run.metadata, "versions").get("samara", "–") for run in runs]),
+        ("samara", [_read_table(run.metadata, "versions").get("samara", "–") for run in runs]),
         ("settings", [", ".join(f"{k}={v}" for k, v in scenario_text(run)[1].items()) or "–" for run in runs]),
         ("expectations met", met),
     ]
