@@ -1,6 +1,8 @@
 """What every test may ask for: files outside the repository, and double precision in JAX."""
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid in SLOW:
             item.add_marker(pytest.mark.long)
     items.sort(key=lambda item: item.path.name != "test_wheel.py")
+
+
+@pytest.fixture
+def signals_heard() -> Iterator[None]:
+    """Signals as a terminal's programs have them, also where these tests run under nohup and ignore some."""
+    from samara.cli.interrupts import SIGNALS
+
+    default = dict.fromkeys(SIGNALS, signal.SIG_DFL) | {signal.SIGINT: signal.default_int_handler}
+    before = {each: signal.signal(each, handler) for each, handler in default.items()}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The commands around a flight: what they leave, what they print, and how they end."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.children import COMMAND, child, ended
 from test_cli import call
 
 import samara
@@ -198,10 +198,9 @@ def test_bad_input_is_one_sentence_and_status_two(arguments, sentence, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def flying(folder, *arguments):
-    program = "from samara.cli import main; main()"
-    own = [sys.executable, "-c", program, "fly", "hover", "--set", "duration=86400", "--out", str(folder), *arguments]
-    return subprocess.Popen(own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def flying(folder):
+    own = [*COMMAND, "fly", "hover", "--set", "duration=86400", "--out", folder]
+    return child(own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def until_flying(path, seconds):
@@ -218,10 +217,10 @@ def until_flying(path, seconds):
 
 
 def test_ctrl_c_closes_the_recording(tmp_path):
-    process = flying(tmp_path)
-    until_flying(tmp_path / "run.mcap", 3)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    with flying(tmp_path) as process:
+        until_flying(tmp_path / "run.mcap", 3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "stopped" in out + err
     recording = read_recording(tmp_path / "run.mcap")
@@ -230,10 +229,8 @@ def test_ctrl_c_closes_the_recording(tmp_path):
 
 
 def test_kill_9_leaves_all_but_the_last_second(tmp_path):
-    process = flying(tmp_path)
-    until_flying(tmp_path / "run.mcap", 3)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    with flying(tmp_path):  # and killed where the block ends
+        until_flying(tmp_path / "run.mcap", 3)
     recording = read_recording(tmp_path / "run.mcap")
     assert not recording.complete
     assert "truncated" in recording.problem
@@ -258,7 +255,7 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_flight(tmp_path):
         f"run = samara.fly('hover', out={str(tmp_path / 'run.mcap')!r})\n"
         "print(run.problem)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = ended([sys.executable, "-c", program], text=True)
     assert done.returncode == 0, done.stderr
     assert "recording stopped after" in done.stdout
     assert done.stdout.count("\n") == 1

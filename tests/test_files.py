@@ -5,18 +5,14 @@ import errno
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.children import COMMAND, child, ended
 
-import samara
 from samara.cli.flight import fly
 from samara.files import point_to, write_text, written_whole
 from samara.sim.recorder import Recorder
-
-COMMAND = [sys.executable, "-c", "from samara.cli import main; main()"]
-SOURCES = {"PYTHONPATH": str(Path(samara.__file__).parent.parent)}
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
@@ -78,18 +74,12 @@ def test_a_full_disk_is_said_of_the_recording_before_the_picture(tmp_path, monke
 
 def test_nobody_listens_and_a_terminal_without_our_letters():
     """stdout closed, its reader gone, and ASCII: no traceback, and the status is that of the work."""
-    closed = subprocess.run(
-        ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "vehicles"], env=os.environ | SOURCES, stderr=subprocess.PIPE
-    )
+    closed = ended(["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "vehicles"])
     assert (closed.returncode, closed.stderr) == (0, b"")
-    with subprocess.Popen(
-        [*COMMAND, "vehicles"], env=os.environ | SOURCES, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as gone:
+    with child([*COMMAND, "vehicles"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as gone:
         assert gone.stdout is not None and gone.stderr is not None
         gone.stdout.close()
         assert (gone.stderr.read(), gone.wait()) == (b"", 0)
-    plain = subprocess.run(
-        [*COMMAND, "check", "hover"], env=os.environ | SOURCES | {"PYTHONIOENCODING": "ascii"}, capture_output=True
-    )
+    plain = ended([*COMMAND, "check", "hover"], env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert (plain.returncode, plain.stderr) == (0, b"")
     plain.stdout.decode("ascii")

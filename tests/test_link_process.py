@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
+from support.children import COMMAND, child
 
 import samara
 from samara.link.autopilot import Autopilot, AutopilotLostError, Watch, open_link
@@ -101,29 +102,22 @@ def test_a_process_is_gone_when_its_owner_was_killed(sleeper):
     lines = (
         f"from samara.link.process import Process; import time; Process([{str(sleeper)!r}]).start(); time.sleep(600)"
     )
-    owner = subprocess.Popen([sys.executable, "-c", lines])
-    try:
+    with child([sys.executable, "-c", lines]) as owner:
         pid = number_of(sleeper)
         assert runs(pid)
-    finally:
-        owner.kill()
-        owner.wait()
-    assert until(lambda: not runs(pid))
+        owner.kill()  # it alone: its autopilot has a group of its own
+        assert until(lambda: not runs(pid))
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.long)])
 def test_a_signal_ends_the_flight_and_its_autopilot(sleeper, name):
     """As Ctrl-C does: the sentence, status 130, and nothing left running; here a PX4 is waited for that never connects."""
-    program, out = "from samara.cli import main; main()", sleeper.with_name("out")
-    words = ["fly", "hover", "--autopilot", "px4", "--binary", str(sleeper), "--out", str(out)]
-    flight = subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True)
-    try:
+    out = sleeper.with_name("out")
+    words = [*COMMAND, "fly", "hover", "--autopilot", "px4", "--binary", sleeper, "--out", out]
+    with child(words, stdout=subprocess.PIPE, text=True) as flight:
         pid = number_of(sleeper)
         flight.send_signal(getattr(signal, name))
         said, _ = flight.communicate(timeout=SOON)
-    finally:
-        flight.kill()
-        flight.wait()
     assert flight.returncode == 130 and "stopped;" in said and (out / "run.mcap").stat().st_size > 0
     assert not runs(pid)
 

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import struct
-import subprocess
 import sys
 import tracemalloc
 
@@ -33,6 +32,7 @@ from mcap.writer import CompressionType, Writer
 from mcap_protobuf.decoder import DecoderFactory
 from mcap_protobuf.schema import build_file_descriptor_set
 from scipy.spatial.transform import Rotation
+from support.children import ended
 
 from samara.algebra import Quat, Vec3, rotate
 from samara.arrays import leaf_names
@@ -641,7 +641,7 @@ def test_messages_are_counted_modulo_two_to_the_32(tmp_path):
 # However the writing ends -----------------------------------------------------------------------------------------
 
 KILLED = """
-import mmap, os, random, signal, struct, sys, time
+import ctypes, mmap, os, random, signal, struct, sys, time
 import numpy as np
 from samara.sim.recorder import Recorder, Stream
 
@@ -653,6 +653,8 @@ for kill in range(kills):
     done = mmap.mmap(-1, 8)
     child = os.fork()
     if not child:
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG: it would write for ever
         own = Recorder(f"{folder}/{kill}.mcap", streams)
         for second in range(10**6):
             times_us = second * 1_000_000 + 10_000 * np.arange(100)
@@ -675,12 +677,9 @@ def test_a_killed_process_loses_nothing_it_had_written(tmp_path, kills, drones, 
 
     So it is for one drone, and for forty with two megabytes a second.
     """
-    answer = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), str(kills), str(drones), str(most)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = [sys.executable, "-c", KILLED, tmp_path, *map(str, (kills, drones, most))]
+    answer = ended(words, text=True)
+    assert answer.returncode == 0, answer.stderr
     promised = [int(word) for word in answer.stdout.split()]
     assert len(promised) == kills
     assert max(promised) > 5

@@ -73,7 +73,7 @@ def test_a_recording_plays_only_while_somebody_looks():
 
 
 @pytest.mark.parametrize("which", SIGNALS)
-def test_every_signal_that_ends_a_program_is_an_interrupt(which):
+def test_every_signal_that_ends_a_program_is_an_interrupt(which, signals_heard):
     before = signal.getsignal(which)
     with pytest.raises(KeyboardInterrupt), interrupts():
         signal.raise_signal(which)
@@ -117,14 +117,14 @@ def test_the_command_waits_unless_told_not_to(monkeypatch, words, waits):
 
 
 @pytest.mark.parametrize("which", SIGNALS)
-def test_a_signal_closes_the_page_with_a_word(monkeypatch, which):
+def test_a_signal_closes_the_page_with_a_word(monkeypatch, which, signals_heard):
     page = Closing(which)
     monkeypatch.setattr(view, "_live", lambda *how: page)
     result = CliRunner().invoke(app, ["view", "hover", "--no-browser"])
     assert (result.exit_code, page.closed) == (0, True) and "the page is closed" in result.output
 
 
-def test_an_interrupt_that_is_swallowed_while_the_page_is_made_still_ends_it(monkeypatch):
+def test_an_interrupt_that_is_swallowed_while_the_page_is_made_still_ends_it(monkeypatch, signals_heard):
     """What is raised in a callback of the compiler is lost; the page must not stand there after a Ctrl-C."""
     page = Closing()
 

@@ -6,11 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from samara.cli import check, compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
+from samara.cli.interrupts import INTERRUPTED, interrupts
 from samara.cli.screen import hang_up, ready_streams
 from samara.extras import MissingExtraError
 from samara.printable import printable
-
-INTERRUPTED = 130
 
 app = typer.Typer(
     help="Multirotor physics, simulation and control.",
@@ -25,13 +24,15 @@ def main() -> None:
     """Run the command line."""
     ready_streams()
     try:
-        command_line()()
+        with interrupts():
+            command_line()()
     except (ValueError, OSError, FloatingPointError, MissingExtraError) as error:
         print(printable(f"samara: {error}"), file=sys.stderr)
         sys.exit(2)
-    except SystemExit as end:
-        if end.code == INTERRUPTED:  # Typer turns Ctrl-C into this, without a word
+    except (SystemExit, KeyboardInterrupt) as end:
+        if not isinstance(end, SystemExit) or end.code == INTERRUPTED:  # Typer turns Ctrl-C into this, without a word
             print("samara: stopped", file=sys.stderr)
+            sys.exit(INTERRUPTED)
         raise
     finally:
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.interrupts import interrupts
+from samara.cli.interrupts import INTERRUPTED, interrupts
 from samara.cli.screen import console, say, verdict
 from samara.cli.view import Browser, Port, Speed, watched
 from samara.files import point_to
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from samara.sim.run import Run
     from samara.sim.scenario import Scenario
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 def add_to(app: typer.Typer) -> None:
@@ -82,12 +82,7 @@ def fly(
     path = _claimed(folder)
     screen = console()
     clock = Clock()
-    with interrupts() as asked, _progress(f"flying {own.name}", own.duration, clock) as shown:
-
-        def progress(now: float, total: float) -> None:
-            asked.check()
-            shown(now, total)
-
+    with _progress(f"flying {own.name}", own.duration, clock) as progress:
         try:
             if watch:
                 run = watched(own, path, speed, port, browser, progress)
@@ -252,7 +247,7 @@ class Clock:
 
 @contextmanager
 def _progress(what: str, total: float, clock: Clock) -> Iterator[Callable[[float, float], None]]:
-    """A bar with the simulated time and how much faster than the clock it runs."""
+    """A bar with the simulated time and how much faster than the clock it runs; at every update an interrupt is heard."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -262,10 +257,11 @@ def _progress(what: str, total: float, clock: Clock) -> Iterator[Callable[[float
         TextColumn("{task.fields[factor]:5.0f}× real time"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console()) as bar:
+    with interrupts() as asked, Progress(*columns, console=console()) as bar:
         task = bar.add_task(printable(what), total=total, factor=0.0)
 
         def update(now: float, _: float) -> None:
+            asked.check()
             bar.update(task, completed=now, factor=clock.factor(now))
 
         yield update
