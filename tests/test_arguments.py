@@ -126,6 +126,7 @@ def test_what_is_wrong_with_a_table_is_one_sentence(text, sentence):
         (f'kind = "race"\ngates = {[[k, 0, 1] for k in range(301)]}\nspeed = 1', "points of three numbers, at most 300"),
         (f'{LISSAJOUS}amplitude = 1\nfrequency = [1, 2, 3]\nspeed = 1', "amplitude = 1: expected three"),
         (f'{LISSAJOUS}amplitude = [1, 1, 1]\nfrequency = [1e9, 2, 3]\nspeed = 1', "each from -100 to 100"),
+        (f'{LISSAJOUS}amplitude = [1, 1, 1]\nfrequency = [1, 2, 3]\nphase = [0, 1001, 0]', "each from -1000 to 1000 rad"),
         ('kind = "waypoints"\npoints = [[1, 0, 1]]\ntravel = "2"', "travel = '2': expected a finite number or a list"),
     ],
 )  # fmt: skip

@@ -26,6 +26,8 @@ from samara import ops
 from samara.algebra import Vec3
 from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.c import c_sources, write_c
+from samara.backends.c_code import Body, array
+from samara.backends.program import Instruction, Program
 from samara.integrate import rk4
 from samara.physics.actuator import ActuatorState, SecondOrder
 from samara.physics.effect import Effect, Wrench
@@ -300,6 +302,19 @@ def test_every_operation_and_any_names(tmp_path):
         expected = np.array(flatten(samara.derivative(state, command, odd.vehicle)))
         assert excess(odd.derivative(x, u, e), expected) <= 1e-14
         assert excess(odd.linearize(x, u, e, DT), np.array(reference(x, u, e, DT))) <= 1e-13
+
+
+def test_what_is_squared_is_computed_once():
+    """(a + b)² as t t with t = a + b; a² of a plain number needs no other name"""
+    steps = (
+        Instruction("input", place=(0, 0)),
+        Instruction("input", place=(0, 1)),
+        Instruction("square", (0,)),
+        Instruction("add", (0, 1)),
+        Instruction("square", (3,)),
+    )
+    body = Body(Program(steps, ((2, 4),)), [array("x", ["a", "b"])], [array("y", ["p", "q"])])
+    assert body.lines[2:] == ["y[0] = a * a; /* p */", "const double t1 = a + b;", "y[1] = t1 * t1; /* q */"]
 
 
 def test_a_number_that_is_not_finite_spreads(iris):

@@ -195,6 +195,15 @@ def test_authority_is_what_the_rotors_can_turn_the_body_with():
     assert np.array(authority(vehicle)) == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_rotor_at_its_limit_is_taken_to_have_a_twentieth_of_its_thrust_left():
+    """Three times as heavy it cannot hover: α = 4 (0.05 m g / 4) y / J about x"""
+    light = samara.vehicle("crazyflie_documented")
+    hopeless = light.replace(mass=3.0 * light.mass)
+    room = 0.05 * hopeless.mass * light["gravity"].acceleration / 4
+    expected = 4 * room * abs(light.rotors[0].r_B.y) / light.inertia_B.xx
+    assert authority(hopeless).x == pytest.approx(expected, rel=1e-12)
+
+
 def test_gains_are_those_of_the_lag_or_of_the_strength():
     """The crazyflie's motors are the limit, the iris' thrust: 1.63 times its weight leaves little to turn with."""
     quick, weak = samara.vehicle("crazyflie_documented"), samara.vehicle("iris_documented")

@@ -29,6 +29,7 @@ from samara.estimate.fusion import Sample, Start
 from samara.physics.multirotor import CALM, derivative
 from samara.random import normals
 from samara.sensors import part
+from samara.sensors.error import drift_sigma
 from samara.sensors.imu import ImuReading, perfect
 from samara.sim.scenario_file import ScenarioError, parse_scenario
 from samara.sim.simulation import Simulation
@@ -266,6 +267,19 @@ def test_a_step_adds_the_variance_of_the_imus_own_noise(faster):
         assert grown[first : first + 3] == pytest.approx([np.var(samples.y) * dt * dt] * 3, rel=5e-3)
 
 
+def test_a_step_adds_the_variance_by_which_biases_wander():
+    """From certainty: σ² (1 − e^{−2 dt/τ}) of a bias that wanders by σ in τ, of either triad"""
+    imu, dt = part("bmi088").sensor(), 0.004
+    filter_ = ekf((imu, part("vicon").sensor()), dt, G)
+    own = started(filter_)
+    n = CORE + len(own.lasting)
+    still = own._replace(covariance=packed(np.zeros((n, n)).tolist()))
+    grown = np.diag(unpacked(filter_.predict(Sample(own.imu, 1.0), still, dt).covariance, n))
+    for first, triad in ((GYROSCOPE, imu.about.part.gyroscope), (ACCELEROMETER, imu.about.part.accelerometer)):
+        wander = drift_sigma(triad.bias_instability) ** 2 * -math.expm1(-2.0 * dt / triad.bias_time)
+        assert wander > 0.0 and grown[first : first + 3] == pytest.approx([wander] * 3, rel=1e-3, abs=0.0)
+
+
 @pytest.mark.parametrize("kind", ["ekf", "complementary"])
 def test_with_a_perfect_imu_it_finds_its_way_alone(kind):
     """Ten seconds of pirouettes by dead reckoning, the IMU sampled from a known motion: p(t) and q(t) in closed form"""
@@ -319,6 +333,20 @@ def test_an_imu_away_from_the_centre_tells_of_the_centre():
     estimate = filter_.estimate(memory)
     assert tuple(estimate.p_W) == pytest.approx((1.0, 2.0, 5.0), abs=1e-4)
     assert tuple(estimate.v_W) == pytest.approx((0.0,) * 3, abs=1e-4)
+
+
+def test_a_marker_that_is_where_it_should_be_corrects_nothing():
+    """IMU and marker at places of their own on a leaning, turning body: what the cameras see of it is what is expected"""
+    imu = part("bmi088").sensor(r_B=Vec3(0.3, 0.0, 0.1))
+    cameras = part("vicon").sensor(r_B=Vec3(-0.2, 0.4, 0.05))
+    filter_ = ekf((imu, cameras), 0.004, G)
+    leaning = hover(IRIS, Vec3(1.0, 2.0, 5.0))[0]._replace(q_WB=quat_from_euler(0.3, -0.2, 1.1))
+    quiet = cameras.initial(IRIS, (0.0,) * cameras.start_normals)
+    reading, _ = cameras.measure(leaning, hover(IRIS)[1], IRIS, CALM, [0.0] * cameras.normals_needed, quiet, 0.01)
+    before = started(filter_, leaning)
+    after = filter_.correct(cameras, Sample(reading, 1.0), before)
+    assert flatten(after.p_W) == pytest.approx(flatten(before.p_W), abs=1e-9)
+    assert flatten(after.q_WB) == pytest.approx(flatten(before.q_WB), abs=1e-9)
 
 
 @pytest.mark.parametrize("make", [ekf, complementary])

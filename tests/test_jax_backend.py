@@ -21,7 +21,7 @@ from samara import ops
 from samara.algebra import Vec3
 from samara.arrays import flatten, unflatten
 from samara.backends.folding import Folded, count_operations, folded, needed_steps, new_trace, unfolded
-from samara.backends.jax_scan import _options, compile_scan_jax, flat_body, rollout_function
+from samara.backends.jax_scan import _options, compile_scan_jax, flat_body, precision, rollout_function
 from samara.backends.scan import Templates, compile_scan_python
 from samara.control.geometric import geometric
 from samara.integrate import rk4
@@ -466,3 +466,22 @@ def python_with(environment: dict[str, str], source: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_doubles_are_switched_on_where_they_are_asked_for_and_off():
+    """Whatever JAX is set to; singles leave it as it is"""
+    enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+    for already in (False, True):
+        with enable(already):
+            with precision("float64"):
+                assert jnp.zeros(1).dtype == "float64"
+            with precision("float32"):
+                assert jnp.result_type(float) == ("float64" if already else "float32")
+
+
+def test_a_product_rides_along_with_a_sum_where_nobody_else_wants_it():
+    """x y + 1 is one instruction; x y, x y + 1 and x y − 2, all asked for, are three"""
+    alone = count_operations(jax.make_jaxpr(lambda x, y: x * y + 1.0)(2.0, 3.0).jaxpr)
+    shared = count_operations(jax.make_jaxpr(lambda x, y: (p := x * y, p + 1.0, p - 2.0))(2.0, 3.0).jaxpr)
+    assert (alone.operations, alone.instructions) == (2, 1)
+    assert (shared.operations, shared.instructions) == (3, 3)

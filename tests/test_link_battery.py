@@ -74,7 +74,7 @@ def test_the_voltage_is_kirchhoffs():
 @pytest.mark.parametrize(("volts", "cells"), [(4.2, 1), (12.6, 3), (25.2, 6), (60.0, 10)])
 def test_cells_are_counted_by_the_voltage_of_a_full_battery(volts, cells):
     battery = samara.vehicle("iris")["battery"][0]
-    assert cells_of(battery._replace(table_voltage=(0.5 * volts, volts))) == cells
+    assert cells_of(battery._replace(table_voltage=(0.5 * volts, 0.9 * volts, volts))) == cells
 
 
 def test_px4_gets_millivolts_of_each_cell_centiamperes_and_percent():

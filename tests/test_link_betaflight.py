@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,6 +153,37 @@ def test_a_flight_by_sticks_hovers_within_ten_centimetres_and_keeps_to_the_clock
     last = peer.arrivals[-2000:]
     assert last[-1] - last[0] > 0.9 * 2e-3 * len(last)  # never ahead of the clock; a slow machine may be behind it
     assert np.array_equal(samara.replay(run).tables["state"].rows, run.tables["state"].rows)
+
+
+def test_packets_keep_to_their_grid_and_one_that_is_late_moves_it(monkeypatch):
+    """Late by less than a tenth of a period, the next is in time again; later, all that follow come as late."""
+
+    class Clock:
+        now = 1000.0
+        monotonic = staticmethod(time.monotonic)
+
+        def perf_counter(self):
+            self.now += 1e-7
+            return self.now
+
+        def sleep(self, seconds):
+            self.now += seconds
+
+    clock, sent = Clock(), []
+    link = open_link(Autopilot("betaflight", rate=500.0), samara.vehicle("hakoniwa"), print)
+    try:
+        monkeypatch.setattr("samara.link.betaflight.time", clock)
+        monkeypatch.setattr(
+            link, "_out", SimpleNamespace(sendto=lambda *packet: sent.append(clock.now), close=lambda: 0)
+        )
+        for late in (0.0, 0.00018, 0.0, 0.00022, 0.0):
+            monkeypatch.setattr(clock, "now", clock.now + (0.002 + late if late else 0.0))
+            link._send(level())
+    finally:
+        monkeypatch.undo()
+        link.close()
+    times = np.array(sent[::2]) - sent[0]
+    assert times == pytest.approx([0.0, 0.00218, 0.004, 0.00622, 0.00822], abs=2e-6)
 
 
 def test_one_that_falls_silent_ends_the_flight_with_a_sentence():

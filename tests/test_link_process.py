@@ -163,6 +163,29 @@ def test_an_autopilot_that_runs_already_is_named_by_its_port_before_another_is_s
     assert not sleeper.with_name("pid").exists()
 
 
+def test_one_that_ends_again_and_again_is_started_three_times_anew():
+    """Then it is given up, in a sentence"""
+    starts, said = [], []
+    dying = SimpleNamespace(start=lambda: starts.append(1), ended="px4 ended", ended_soon=lambda: "px4 ended")
+    watch = Watch(
+        Autopilot("px4", on_loss="wait"), "PX4", dying, Start("px4", ()), lambda level, sentence: said.append(sentence)
+    )
+    for _ in range(3):
+        watch.alive()
+    assert len(starts) == 4 and said == ["px4 ended; it is started anew"] * 3
+    with pytest.raises(AutopilotLostError, match="px4 ended; it was started 3 times anew"):
+        watch.alive()
+
+
+@pytest.mark.parametrize(("kind", "least"), [("px4", 50.0), ("ardupilot", 720.0), ("betaflight", 200.0)])
+def test_each_autopilot_takes_sensors_so_often_and_no_oftener(kind, least):
+    for rate in (least, 4000.0):
+        assert Autopilot(kind, rate=rate).sensor_rate == rate
+    for rate in (0.99 * least, 4001.0):
+        with pytest.raises(ValueError, match=f"expected {least:g} to 4000 for {kind}"):
+            Autopilot(kind, rate=rate)
+
+
 def test_one_that_comes_late_is_waited_for_and_one_that_does_not_come_is_given_up():
     """As long as `wait` says; then with its last words"""
     running = SimpleNamespace(start=lambda: None, ended="", last_words=lambda: ["so long"])

@@ -355,3 +355,9 @@ def test_what_an_array_of_numpy_keeps():
     assert type(ops.exp(np.float64(1.0))) is np.float64 and ops.exp(np.array(3)) == pytest.approx(math.e**3, rel=1e-15)
     with pytest.raises(TypeError, match="expected real numbers"):
         ops.sin(np.array([1j]))
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.5, -0.5])
+def test_half_powers_of_arrays_are_those_of_square_roots(exponent):
+    x = np.array([0.25, 2.0, 3.7, 1e10])
+    assert ops.power(x, exponent) == pytest.approx([math.pow(own, exponent) for own in x], rel=1e-15)

@@ -180,6 +180,40 @@ def test_a_gust_is_the_same_at_all_hubs():
     assert np.ptp(hub_winds(track)[:, 1], axis=0).max() < 1e-3
 
 
+def test_a_field_asked_for_no_place_answers_for_its_middle():
+    """A wind that is its own place: w(p) = p, at the middle of a box whose three sides differ"""
+    axes = [np.array([0.0, 2.0]), np.array([10.0, 16.0]), np.array([-4.0, 30.0])]
+    places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    wind_W, _ = Field(*axes, places).sample(0.0, TICK, (), ())
+    assert tuple(wind_W) == pytest.approx((1.0, 13.0, 13.0), rel=1e-14)
+
+
+@pytest.mark.parametrize("names", [("hexarotor_x", "iris_documented"), ("iris_documented", "hexarotor_x")])
+def test_each_has_the_wind_at_all_its_hubs_whoever_flies_beside_it(names):
+    """Six rotors and four, in either order, in a wind that grows along x: w = x at every hub, level at the start"""
+    x = np.array([-50.0, 50.0])
+    pattern = np.zeros((2, 1, 1, 3))
+    pattern[:, 0, 0, 0] = x
+    drones = [
+        Drone(
+            name,
+            samara.switch_on(samara.vehicle(name), "rotor_drag", coefficient=3e-5),
+            trajectory.hover(p),
+            p,
+            airborne=True,
+        )
+        for name, p in zip(names, (Vec3(2.0, 0.0, 5.0), Vec3(-7.0, 3.0, 8.0)), strict=True)
+    ]
+    run = fly(
+        Scenario("two", tuple(drones), 0.04, wind=Field(x, [0.0], [0.0], pattern), rates=EVERY_TICK, wind_at_hubs=True)
+    )
+    for own in drones:
+        table = run[own.name].tables["environment"]
+        felt = [table[f"hub_wind_W[{k}].x"][0] for k in range(len(own.vehicle.rotors))]
+        assert felt == pytest.approx([own.start_W.x + rotor.r_B.x for rotor in own.vehicle.rotors], rel=1e-12)
+        assert len(own.vehicle.rotors) == (6 if "hexa" in own.name else 4)
+
+
 def test_a_frozen_field_is_carried_over_hubs_and_drones():
     """Taylor's hypothesis: w(p, t + Δ) = w(p − cΔ, t), who drifts along feels no change, and after a length it comes again."""
     x, carried = np.linspace(0.0, 8.0, 17), Vec3(4.0, 0.0, 0.0)

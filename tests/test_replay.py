@@ -5,6 +5,8 @@ import pytest
 
 import samara
 from samara.algebra import Quat, quat_from_euler
+from samara.arrays import flatten
+from samara.physics.multirotor import at_rest
 from samara.sim.compare import distances, first_difference
 from samara.sim.fly import fingerprint
 from samara.sim.recording import RecordingError
@@ -104,6 +106,23 @@ def test_another_plant_flies_elsewhere(flown):
     again = replay(run, vehicle=heavier)
     assert distances(run, again)[0].position_max > 0.05
     assert again.position[-1, 2] < run.position[-1, 2]
+
+
+def test_a_replay_begins_in_the_recorded_state_and_another_plant_in_its_motion():
+    """A battery half empty is so again; on a plant of other effects body and rotors go on, and the effects begin at rest."""
+    run = samara.fly("hover", settings={"duration": 0.1, "drones.vehicle": "iris"})
+    table = run.tracks[0].tables["state"]
+    rows, charge = table.rows.copy(), table.fields.index("battery.charge")
+    rows[0, charge] = 0.5
+    object.__setattr__(table, "rows", rows)
+    assert np.array_equal(replay(run).tracks[0].tables["state"].rows[0], rows[0])
+    other = samara.vehicle("hakoniwa")
+    begun = replay(run, vehicle=other).tracks[0].tables["state"]
+    assert begun.fields != table.fields
+    moving = 13 + len(other.rotors)
+    assert begun.fields[:moving] == table.fields[:moving] and np.ptp(rows[0, :moving]) > 0.0
+    assert np.array_equal(begun.rows[0, :moving], rows[0, :moving])
+    assert begun.rows[0, moving:].tolist() == flatten(at_rest(other))[moving:]
 
 
 def test_the_distance_of_two_runs_is_that_of_their_places_and_of_their_attitudes(flown, tmp_path):

@@ -4,12 +4,13 @@ import math
 import re
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Vec3
+from samara.algebra import Vec3, quat_exp, quat_from_euler
 from samara.estimate.simple import delayed_estimator, noisy_estimator
 from samara.plan import trajectory
 from samara.rigid_body import RigidBodyQuadrotor
@@ -117,7 +118,26 @@ def test_a_condition_may_be_any_function_of_the_bus():
     assert wind["wind_W.x"][-1] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("degrees", [0.0, 30.0, 90.0, 135.0, 180.0])
+def test_the_tilt_is_the_angle_between_up_and_the_bodys_own(degrees):
+    """About any level axis, whatever the heading"""
+    about = math.radians(degrees)
+    for yaw in (0.0, 1.0):
+        q_WB = quat_from_euler(0.0, 0.0, yaw) * quat_exp(Vec3(0.6 * about, 0.8 * about, 0.0))
+        own = SimpleNamespace(state=SimpleNamespace(q_WB=q_WB))
+        assert events.QUANTITIES["tilt_deg"](None, own) == pytest.approx(degrees, abs=1e-5)
+
+
 # The tasks that events give -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", [events.go_to((2.0, 0.0, 3.0)), events.take_off(5.0)])
+def test_a_task_without_a_speed_has_a_peak_of_two_metres_a_second(task):
+    """Over 2 m in 15/8 · 2 m / (2 m/s), fastest in the middle"""
+    run = fly(hovering(duration=1.9, happening=[Event(at(0.0), task)]))
+    speeds = np.linalg.norm(run.tracks[0].tables["reference"]["v_W"], axis=1)
+    assert speeds.max() == pytest.approx(2.0, rel=1e-3)
+    assert run.time[speeds.argmax()] == pytest.approx(15.0 / 16.0, abs=0.02)
 
 
 def test_go_to_return_and_land():
