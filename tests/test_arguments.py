@@ -136,6 +136,18 @@ def test_a_task_is_refused_before_it_is_worked_on(task, sentence):
     assert sentence in str(refused.value) and "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(("key", "least", "most"), [("altitude", -1000.0, 20_000.0), ("air_density", 0.0, 10.0)])
+def test_the_air_is_that_of_the_earth(key, least, most):
+    """From below the Dead Sea to the end of the tables; no gas is denser"""
+    where = f"{HEAD}[environment]\n{key} = "
+    parse_scenario(f"{where}{most}", "mine.toml")
+    for value in (least, 1.001 * most):
+        with pytest.raises(
+            ScenarioError, match=f"environment.{key} = .*expected a number above {least:g} and up to {most:g}"
+        ):
+            parse_scenario(f"{where}{value}", "mine.toml")
+
+
 def test_an_angle_in_degrees_may_be_three():
     tasks = f"[[drones.tasks]]\n{LISSAJOUS}amplitude = [1, 1, 0]\nfrequency = [1, 2, 0]\nspeed = 1\n"
     turned, plain = (

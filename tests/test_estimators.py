@@ -280,6 +280,18 @@ def test_a_step_adds_the_variance_by_which_biases_wander():
         assert wander > 0.0 and grown[first : first + 3] == pytest.approx([wander] * 3, rel=1e-3, abs=0.0)
 
 
+def test_at_the_start_biases_are_as_unknown_as_the_data_sheet_says():
+    """Turn-on bias and drift; and of the weight it carries, what misalignment tilts across and the scale is wrong along"""
+    imu = part("bmi088").sensor()
+    own, push = imu.about.part, imu.about.part.accelerometer
+    told = np.diag(unpacked(started(ekf((imu, part("vicon").sensor()), 0.004, G)).covariance, CORE))
+    both = (push.turn_on_bias * own.residual) ** 2 + drift_sigma(push.bias_instability) ** 2
+    errors = [push.misalignment, push.misalignment, push.scale]
+    expected = [both + (G * own.residual * each) ** 2 for each in errors]
+    assert told[ACCELEROMETER : ACCELEROMETER + 3] == pytest.approx(expected, rel=1e-12)
+    assert min(expected) > 1.01 * both
+
+
 @pytest.mark.parametrize("kind", ["ekf", "complementary"])
 def test_with_a_perfect_imu_it_finds_its_way_alone(kind):
     """Ten seconds of pirouettes by dead reckoning, the IMU sampled from a known motion: p(t) and q(t) in closed form"""
@@ -347,6 +359,28 @@ def test_a_marker_that_is_where_it_should_be_corrects_nothing():
     after = filter_.correct(cameras, Sample(reading, 1.0), before)
     assert flatten(after.p_W) == pytest.approx(flatten(before.p_W), abs=1e-9)
     assert flatten(after.q_WB) == pytest.approx(flatten(before.q_WB), abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [ekf, complementary])
+def test_an_imu_that_is_turned_on_the_body_tells_the_same(make):
+    """What it says in its own axes, turned back by its mounting, is what one along the body says; also to a late fix."""
+    q_BS, dt = quat_from_euler(0.4, -0.7, 2.0), 0.004
+    straight, turned = (part("bmi088").sensor(q_BS=own) for own in (Quat(1.0, 0.0, 0.0, 0.0), q_BS))
+    receiver = OUTDOORS[1]
+    leaning = hover(IRIS, Vec3(1.0, 2.0, 5.0))[0]._replace(q_WB=quat_from_euler(0.3, -0.2, 1.1))
+    f_B, omega_B = Vec3(0.4, -0.3, 10.1), Vec3(0.5, 0.2, -0.7)
+    quiet = receiver.initial(IRIS, (0.0,) * receiver.start_normals)
+    fix, _ = receiver.measure(leaning, hover(IRIS)[1], IRIS, CALM, [0.1] * receiver.normals_needed, quiet, 0.04)
+    found = []
+    for imu, q in ((straight, Quat(1.0, 0.0, 0.0, 0.0)), (turned, q_BS)):
+        filter_ = make((imu, receiver), dt, G)
+        told = ImuReading(rotate(conjugate(q), f_B), rotate(conjugate(q), omega_B))
+        memory = started(filter_, leaning, imu=told)
+        for _ in range(40):
+            memory = filter_.predict(Sample(told, 1.0), memory, dt)
+        memory = filter_.correct(receiver, Sample(fix, 1.0), memory)
+        found.append(flatten(memory._replace(imu=ImuReading(ZERO, ZERO))))
+    assert receiver.delay > 0.0 and found[1] == pytest.approx(found[0], rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("make", [ekf, complementary])

@@ -148,3 +148,10 @@ def test_a_flight_that_ends_early_tells_the_time_it_flew():
 
         _to_the_end(simulation, realtime, stop)
         assert said[-1] == (simulation.time_us / 1e6, 1.0) and simulation.time_us < 900_000
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"), [(999.0, "999 J"), (1000.0, "1 kJ"), (2340.0, "2.34 kJ"), (-5000.0, "-5 kJ")]
+)
+def test_a_thousand_joules_are_a_kilojoule(joules, text):
+    assert told(joules, "J") == text
