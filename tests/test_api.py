@@ -8,6 +8,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
 
@@ -48,6 +49,8 @@ def described(name: str, thing: object) -> list[str]:
         return [f"{name}{signature(thing)}" if inspect.isfunction(thing) else f"{name}: {type(thing).__name__}"]
     if issubclass(thing, Exception):
         return [f"class {name}({', '.join(base.__name__ for base in thing.__bases__)})"]
+    if issubclass(thing, Enum):
+        return [f"class {name}({', '.join(own.name for own in thing)})"]
     lines = [f"class {name}{signature(thing)}"]
     for key, member in sorted(vars(thing).items()):
         fields = getattr(thing, "_fields", ()) or getattr(thing, "__dataclass_fields__", ())
@@ -182,6 +185,7 @@ PURE = {
     "cmath",
     "collections",
     "dataclasses",
+    "enum",
     "functools",
     "importlib",
     "itertools",

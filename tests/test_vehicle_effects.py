@@ -3,7 +3,6 @@ cannot be is refused in one sentence, and with all of them on a vehicle still ho
 
 import math
 import re
-from typing import Annotated, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,21 +13,20 @@ from samara.arrays import flatten
 from samara.control.ilqr.model import model_of
 from samara.control.named import CONTROLLERS
 from samara.physics.contact import Ground
-from samara.physics.effect import Effect, Wrench
+from samara.physics.effect import Wrench
 from samara.physics.flapping import Flapping
 from samara.physics.ground_effect import Ceiling, GroundEffect, cheeseman_bennett
 from samara.physics.multirotor import CALM, Environment, at_rest
 from samara.physics.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
 from samara.plan.flatness import flat_output, flat_to_state
 from samara.plan.trajectory import circle
-from samara.quantity import Quantity, Scalar
 from samara.rotor.blade import blade
 from samara.rotor.fit import fit_rotor
 from samara.sim.plant import empty_command
 from samara.sim.scenario_file import ScenarioError, parse_scenario
 from samara.vehicles.build import switch_names, switched
 from samara.vehicles.check import fields_of
-from samara.vehicles.effects import NOT_PLANNED, OPTIONS, TYPICAL_SOLIDITY, Option, typical_solidity
+from samara.vehicles.effects import OPTIONS, TYPICAL_SOLIDITY, typical_solidity
 from samara.vehicles.hull import body_radius
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
@@ -198,34 +196,6 @@ def test_a_body_has_a_radius_that_pushes_nothing():
     assert parse_vehicle(text, "mine.toml") == vehicle
     state, command = samara.hover(vehicle)
     assert samara.wrench_breakdown(state, command, vehicle)["body"] == Wrench()
-
-
-class Tether(NamedTuple):
-    """A spring to the origin."""
-
-    stiffness: Annotated[Scalar, Quantity("N/m", 0.0, 10.0)]
-    anchor_W: Annotated[Vec3, Quantity("m", -10.0, 10.0)] = Vec3(0.0, 0.0, 0.0)
-
-
-def test_another_effect_is_one_entry(monkeypatch):
-    """Loader, writer, builder, scenario and check learn of it at once"""
-
-    def pull(own, state, command, vehicle, environment):
-        return Wrench(f_W=(vehicle["tether"].anchor_W - state.p_W) * vehicle["tether"].stiffness)
-
-    entry = Option(
-        Tether,
-        {"": Effect("tether", wrench=pull)},
-        check=lambda vehicle: "tether is loose" if vehicle["tether"].stiffness == 0.0 else None,
-    )
-    monkeypatch.setitem(OPTIONS, "tether", entry)
-    vehicle = file_with(HEXA, f"[tether]\nstiffness = {quantity(2.0, 'N/m')}\n")
-    assert vehicle == samara.switch_on(HEXA, "tether", stiffness=2.0)
-    assert parse_vehicle(vehicle_toml(vehicle), "mine.toml") == vehicle
-    with pytest.raises(samara.VehicleError, match=r"^hexarotor_x: tether is loose$"):
-        samara.switch_on(HEXA, "tether", stiffness=0.0)
-    state, command = samara.hover(vehicle, (0.0, 0.0, 1.0))
-    assert samara.wrench(state, command, vehicle).f_B.z == pytest.approx(2.4 * 9.80665 + 2.0, rel=1e-12)
 
 
 def test_every_key_of_an_optional_table_is_described(repository):
@@ -440,16 +410,8 @@ def test_a_vehicle_that_cannot_lean_into_the_wind_is_refused():
 
 def test_plans_leave_out_what_they_say():
     """A plan is that of the vehicle without them; they are all that comes with the air, surfaces, others and loads"""
-    assert {
-        "rotor_air",
-        "flapping",
-        "rotor_fit",
-        "ground_effect",
-        "ceiling_effect",
-        "downwash",
-        "pushed",
-    } <= NOT_PLANNED
-    assert not {"gravity", "drag", "damping"} & NOT_PLANNED
+    kept = [name for name, option in OPTIONS.items() if any(model.planned for model in option.models.values())]
+    assert kept == ["body", "drag", "damping", "actuator"]
     vehicle = with_all(IRIS)
     plain = switched(
         vehicle, dict.fromkeys(("rotor_air", "flapping", "ground_effect", "ceiling_effect", "downwash"), False)

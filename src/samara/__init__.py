@@ -6,7 +6,7 @@ from samara.algebra import Quat, Vec3
 from samara.backends.scan import scan
 from samara.backends.simulator import compile
 from samara.lazy import lazily as _lazily
-from samara.physics.effect import Effect, Wrench
+from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.multirotor import (
     CALM,
     Command,
@@ -21,6 +21,7 @@ from samara.simulate import step
 from samara.trim import hover, thrust_to_weight
 from samara.vehicles.build import build_vehicle, switch_on
 from samara.vehicles.check import VehicleError
+from samara.vehicles.effects import EffectOption
 from samara.vehicles.loader import vehicle, vehicle_names
 from samara.vehicles.writer import save_vehicle
 
@@ -48,8 +49,10 @@ __all__ = [
     "CALM",
     "Command",
     "Effect",
+    "EffectOption",
     "Environment",
     "Quat",
+    "Role",
     "Run",
     "Scenario",
     "State",

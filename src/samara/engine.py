@@ -39,7 +39,7 @@ from samara.frames import state_ned_frd_from_enu_flu
 from samara.ops import clamp
 from samara.physics.actuator import Lag, lag_step, speed_from_command
 from samara.physics.drag import Damping, Drag
-from samara.physics.effect import Wrench
+from samara.physics.effect import Role, Wrench
 from samara.physics.multirotor import CALM, Environment, State, Vehicle, initial_effects, wrench_breakdown
 from samara.physics.propulsion import obeyed
 from samara.physics.rotor import Rotor
@@ -301,7 +301,8 @@ class DroneEngine:
             )
         around = self._environment if environment is None else environment
         after = self._simulator.step(self._state, self._command, dt / steps, steps, around)
-        known = not (self.vehicle.has("battery") or self.vehicle.has("actuator"))
+        between = (Role.SUPPLY, Role.ACTUATOR)
+        known = not any(effect.role in between for effect in self.vehicle.structure.effects)
         self._state = after._replace(rotor_speed=self._speeds_after(dt, around)) if known else after
 
     def _speeds_after(self, dt: float, environment: Environment) -> tuple[float, ...]:

@@ -127,7 +127,7 @@ def equation(
     """
     arguments, meanings = arguments_of(function)
     arguments |= {name: own for name, own in fixed.items() if name in arguments}
-    writing = _Writing(frozenset(known) - {function}, dict(apart or {}), fixed)
+    writing = _Writing(function.__module__, frozenset(known) - {function}, dict(apart or {}), fixed)
     result = writing.run(function, **arguments)
     left = [_name(own) for own in leaves(result_of(function))]
     picked = [k for k, name in enumerate(left) if not only or name in only]
@@ -178,8 +178,10 @@ def _longest_sum(written: Any) -> Any:
 class _Writing:
     """Runs functions with writing stand-ins for what they call, and notes which calls were left standing."""
 
-    def __init__(self, known: frozenset[Function], apart: dict[str, tuple[str, ...]], fixed: dict[str, Any]) -> None:
-        self.known, self.apart, self.fixed = known, apart, fixed
+    def __init__(
+        self, home: str, known: frozenset[Function], apart: dict[str, tuple[str, ...]], fixed: dict[str, Any]
+    ) -> None:
+        self.home, self.known, self.apart, self.fixed = home, known, apart, fixed
         self.calls: list[Call] = []
         self.constants: dict[str, float] = {}
 
@@ -220,7 +222,7 @@ class _Writing:
             return terms.column(*value)
         if (inspect.isfunction(value) or inspect.isclass(value)) and value in WRITING:
             return WRITING[value]
-        if inspect.isfunction(value) and value.__module__.startswith("samara."):
+        if inspect.isfunction(value) and value.__module__.startswith((self.home, "samara.")):
             return lambda *args, **kwargs: self.call(value, *args, **kwargs)
         return value
 

@@ -7,6 +7,7 @@ import numpy as np
 from samara.algebra import Vec3
 from samara.argument import is_number
 from samara.matrices import least_squares, product
+from samara.physics.effect import Role
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, wrench_breakdown
 from samara.physics.propulsion import lag_motors
 from samara.physics.rotor import RotorLoad, density_ratio, rotor_wrench
@@ -19,10 +20,6 @@ _UNBALANCED = 1e-9  # of the weight: more than this is no trim
 _ROUNDS = 20  # of Newton's method; three or four do
 _FAST = 0.01  # of the error left by a round: then the next needs no new slopes
 _STEP = 1e-4  # of a rotor's share of the weight, for its slopes
-_NOT_BALANCED = (
-    "imbalance",
-    "arms",
-)  # nothing on average; and bent arms lean unequal rotors by less than 1e-3 of the weight
 _RANK = 1e-6  # of the largest slope: what is smaller is rounding in a direction that changes nothing
 
 
@@ -65,10 +62,9 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
 
 def _balanced(vehicle: Vehicle, p_W: Any, environment: Environment) -> State:
     """Newton on all that acts as a function of every rotor's kF Ω², the effects settled at each; B is its first slope."""
-    for name in _NOT_BALANCED:
-        if vehicle.has(name):
-            state, at = _balanced(vehicle.without_effect(name), p_W, environment), vehicle.index(name)
-            own = vehicle.structure.effects[at].initial(vehicle)
+    for at, effect in enumerate(vehicle.structure.effects):
+        if not effect.trimmed:
+            state, own = _balanced(vehicle.without_effect(effect.name), p_W, environment), effect.initial(vehicle)
             return state._replace(effects=(*state.effects[:at], own, *state.effects[at:]))
     state = at_rest(vehicle, Vec3(*(float(x) for x in p_W)))
     if not vehicle.rotors:
@@ -115,8 +111,8 @@ def _left(thrust: Array, state: State, vehicle: Vehicle, environment: Environmen
     """(f, τ): what remains of all forces and torques, at rotor speeds that do not change"""
     state = _turning(thrust, state, vehicle, environment)
     command = vehicle.structure.actuation.steady_command(state, vehicle, environment)
-    parts = wrench_breakdown(state, command, vehicle, environment)
-    rest = [part for name, part in parts.items() if name != "rotor_momentum"]
+    parts = zip(vehicle.structure.effects, wrench_breakdown(state, command, vehicle, environment).values(), strict=True)
+    rest = [part for effect, part in parts if effect.role is not Role.MOMENTUM]
     return np.array([[*(part.f_B + part.f_W), *part.tau_B] for part in rest], dtype=float).sum(axis=0)
 
 

@@ -21,6 +21,7 @@ from samara.backends.c_code import FUNCTIONS, WIDTH, Body, Places, array, braces
 from samara.backends.program import Program, program_of
 from samara.files import write_text
 from samara.integrate import RK4, unit_quaternions
+from samara.physics.effect import Effect
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.trim import hover
 
@@ -30,9 +31,6 @@ WORDS = {
     "q_WB": "attitude, body to world: Hamilton, scalar first, length 1",
     "omega_B": "angular velocity, body axes",
     "rotor_speed": "rotor speeds",
-    "actuator": "the actuators' own states",
-    "battery": "the batteries' own states",
-    "contact": "stretch of each contact point's grip, world axes [m]",
     "wind_W": "velocity of the air, world axes",
     "air_density": "density of the air",
     "battery_connected": "1, or 0 for a battery that is cut off",
@@ -151,8 +149,9 @@ def _members(group: Sequence[tuple[str, Any]]) -> list[str]:
 class _Structs:
     """The struct types that nested tuples become, each defined once, before it is used."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, effects: Sequence[Effect]) -> None:
         self.prefix = prefix
+        self.words = WORDS | {_identifier(effect.name): effect.state_about for effect in effects}
         self.definitions: dict[str, str] = {}
 
     def kind(self, tree: Any) -> tuple[str, str]:
@@ -192,7 +191,7 @@ class _Structs:
             kind, length = self.kind(tree)
             declarations.append(f"    {kind} {field}{length};")
             unit = _unit(hints.get(field))
-            comments.append(" ".join(part for part in (WORDS.get(field, ""), f"[{unit}]" if unit else "") if part))
+            comments.append(" ".join(part for part in (self.words.get(field, ""), f"[{unit}]" if unit else "") if part))
         column = max(len(declaration) for declaration in declarations)
         return [
             f"{declaration:{column}} /* {comment} */" if comment else declaration
@@ -273,7 +272,7 @@ def _slopes(matrix: _Sparse, values: Sequence[str], inputs: Sequence[str]) -> Pl
 
 def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
     p, capitals = layout.prefix, layout.capitals
-    structs = _Structs(p)
+    structs = _Structs(p, vehicle.structure.effects)
     structs.define("vec3", [(f, 0.0) for f in Vec3._fields], Vec3)
     structs.define("quat", [(f, 0.0) for f in Quat._fields], Quat)
     kind = vehicle.structure.actuation.name

@@ -21,20 +21,18 @@ from samara.control.geometric import USUAL_LIMITS, FlightLimits, drag_ahead, lim
 from samara.matrices import product, pseudoinverse, riccati, solve
 from samara.ops import maximum
 from samara.physics.body import required_torque
-from samara.physics.effect import Wrench
+from samara.physics.effect import Role, Wrench
 from samara.physics.multirotor import CALM, Command, State, Vehicle
 from samara.physics.propulsion import ROTORS
 from samara.plan.flatness import attitude_along
 from samara.plan.reference import Reference
 from samara.quantity import Scalar
 from samara.trim import effectiveness, hover
-from samara.vehicles.effects import NOT_PLANNED
 
 Array = np.ndarray[Any, Any]
 Rows = tuple[tuple[float, ...], ...]
 
 _RIGID = 12  # δp, δv, δθ, δω
-_LEFT_OUT = ("contact", "actuator", *NOT_PLANNED)  # effects that hover does not feel, or that are no part of the design
 
 
 class Design(NamedTuple):
@@ -172,7 +170,8 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
 
     from samara.backends.simulator import compile
 
-    free = vehicle.without_effect(*(name for name in _LEFT_OUT if vehicle.has(name)))
+    left_out = [own.name for own in vehicle.structure.effects if not own.planned or own.role is Role.ACTUATOR]
+    free = vehicle.without_effect(*left_out)
     trim, command = hover(free)
     a, b = compile(free, backend="llvm").linearize(trim, command, period, tangent=True)
     size = _RIGID + len(free.rotors)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 from samara.algebra import ZERO, Mat3, Vec3, cross, diagonal, direction, dot, norm, outer, skew, solve_definite
 from samara.ops import sqrt, where
 from samara.physics.body import AngularVelocity, Force, Inertia, Torque, required_torque
-from samara.physics.effect import Effect, Wrench, add_wrenches, wrench_in_body_axes
+from samara.physics.effect import Effect, Role, Wrench, add_wrenches, wrench_in_body_axes
 from samara.physics.imbalance import shaking_force
 from samara.physics.propulsion import rotor_loads
 from samara.physics.rotor import Rotor, rotor_momentum_torque, rotor_wrench
@@ -263,7 +263,7 @@ def _of_others(state: "State", command: Any, vehicle: "Vehicle", environment: "E
     """Σ over all effects but the arms and the weight, in body axes."""
     total = Wrench()
     for effect, own in zip(vehicle.structure.effects, state.effects, strict=True):
-        if effect.name not in ("arms", "gravity"):
+        if effect.role not in (Role.STRUCTURE, Role.WEIGHT):
             total = add_wrenches(total, effect.wrench(own, state, command, vehicle, environment))
     return wrench_in_body_axes(total, state.q_WB)
 
@@ -353,4 +353,5 @@ def _straight(vehicle: "Vehicle") -> tuple[ArmState, ...]:
     return tuple(ArmState(0.0, 0.0, 0.0, 0.0, 0.0, 0.0) for _ in vehicle.rotors)
 
 
-ARMS = Effect("arms", _straight, _derivative, _wrench, _settled)
+ARMS = Effect("arms", _straight, _derivative, _wrench, _settled, role=Role.STRUCTURE, planned=False, trimmed=False)
+"""Bent arms lean unequal rotors by less than 1e-3 of the weight: the trim is that of straight ones."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 from samara.algebra import ZERO, Vec3, cross, dot, norm, rotate, rotate_inverse
 from samara.ops import logical_and, maximum, where
 from samara.physics.body import AngularVelocity, Velocity
-from samara.physics.effect import Effect, Wrench
+from samara.physics.effect import Effect, Role, Wrench
 from samara.quantity import Quantity, Scalar, Unit
 
 if TYPE_CHECKING:
@@ -131,4 +131,13 @@ def _wrench(
     return Wrench(tau_B=rotate_inverse(state.q_WB, tau_W), f_W=f_W)
 
 
-COMPLIANT = Effect("contact", _initial, _derivative, _wrench)
+COMPLIANT = Effect(
+    "contact",
+    _initial,
+    _derivative,
+    _wrench,
+    role=Role.CONTACT,
+    planned=False,
+    state_unit="m",
+    state_about="stretch of each contact point's grip, world axes [m]",
+)

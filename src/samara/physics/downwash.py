@@ -121,5 +121,5 @@ def downwash_wrench(exposed: Exposed, jet: Jet, vehicle: Vehicle, downwash: Down
     return Wrench(tau_B=rotate_inverse(exposed.q_WB, tau_W), f_W=f_W)
 
 
-DOWNWASH = Effect("downwash", wrench=PUSHED.wrench)
+DOWNWASH = Effect("downwash", wrench=PUSHED.wrench, reads=PUSHED.reads, planned=False)
 """What others press on a drone with: their sum is in `environment.pushes`, its own numbers are a `Downwash`."""

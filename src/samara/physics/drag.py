@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from samara.algebra import ZERO, Vec3, rotate_inverse, scale
 from samara.ops import absolute
 from samara.physics.body import AngularVelocity, Velocity
-from samara.physics.effect import Effect, Wrench
+from samara.physics.effect import Effect, Role, Wrench
 from samara.quantity import Quantity, Scalar
 
 if TYPE_CHECKING:
@@ -53,6 +53,6 @@ def _angular(own: Any, state: "State", command: Any, vehicle: "Vehicle", environ
     return Wrench(tau_B=damping_torque(state.omega_B, damping=vehicle["damping"]))
 
 
-WORLD_AXES = Effect("drag", wrench=_world)
-BODY_AXES = Effect("drag", wrench=_body)
-ANGULAR = Effect("damping", wrench=_angular)
+WORLD_AXES = Effect("drag", wrench=_world, role=Role.DRAG, turns=False)
+BODY_AXES = Effect("drag", wrench=_body, role=Role.DRAG)
+ANGULAR = Effect("damping", wrench=_angular, role=Role.DRAG, turns=False)

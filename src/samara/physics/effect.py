@@ -7,11 +7,13 @@ An effect is one function and one line:
 
     vehicle = vehicle.with_effect(Effect("tether", wrench=tether))
 
-It may carry state of its own (`initial`, `derivative`): a battery, an actuator, a contact that sticks.
+It may carry state of its own (`initial`, `derivative`): a battery, an actuator, a contact that sticks. What trims, planners,
+sensors and simulations make of it follows from what the record says, never from its name.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
 from samara.algebra import ZERO, Attitude, Vec3, rotate_inverse
@@ -52,6 +54,26 @@ def _no_wrench(own: Any, state: Any, command: Any, vehicle: Any, environment: An
     return Wrench()
 
 
+class Role(StrEnum):
+    """What part an effect has in a flight."""
+
+    WEIGHT = "weight"  # pulls at every part alike: no accelerometer feels it
+    THRUST = "thrust"  # what the command makes the rotors push with, or the body itself
+    MOMENTUM = "momentum"  # of the rotors: none while they keep their speeds and the body does not turn
+    DRAG = "drag"  # of the airframe, in the air
+    CONTACT = "contact"  # with the ground
+    ACTUATOR = "actuator"  # stands between the command and the motors
+    SUPPLY = "supply"  # feeds the motors
+    SHAPE = "shape"  # says what the body is like, and pushes nothing
+    ROTOR_AIR = "rotor_air"  # what moving air does to the rotors: a vehicle has at most one of these
+    STRUCTURE = "structure"  # follows from the wrenches of all other effects
+    FORCE = "force"  # any other
+
+
+PROVIDED = ("hub_wind_W", "pushes")
+"""The fields of an environment that a simulation fills for vehicles with an effect that reads them, and leaves () for others"""
+
+
 @dataclass(frozen=True)
 class Effect:
     """A named source of force and torque, with or without state of its own.
@@ -60,6 +82,11 @@ class Effect:
     rate of that state in the same shape; `wrench(own, state, command, vehicle, environment)` what it does to the body.
     `settled`, of the same arguments, is where its state comes to rest while all others are held. An effect that knows better
     than kF and kM what the air does to the rotors has `loads(own, state, vehicle, environment)`, a load for each.
+
+    The rest says how others treat it. `role` is its part in the flight. `reads` names what it needs of the environment besides
+    wind, air and ground: "hub_wind_W", "pushes". What is not `planned` is left out by planners, predictions and gain designs,
+    what is not `trimmed` by the balance of hover. `turns` is whether its force depends on the attitude. `state_unit` is the
+    unit of a state that is no named tuple, `state_about` a few words on it for exported code.
     """
 
     name: str
@@ -68,6 +95,18 @@ class Effect:
     wrench: Callable[[Any, Any, Any, Any, Any], Wrench] = _no_wrench
     settled: Callable[[Any, Any, Any, Any, Any], Any] = _as_it_is
     loads: Callable[[Any, Any, Any, Any], tuple[Any, ...]] | None = None
+    role: Role = Role.FORCE
+    reads: tuple[str, ...] = ()
+    planned: bool = True
+    trimmed: bool = True
+    turns: bool = True
+    state_unit: str = "1"
+    state_about: str = ""
+
+    def __post_init__(self) -> None:
+        for field in self.reads:
+            if field not in PROVIDED:
+                raise ValueError(f"effect {self.name!r} reads {field!r}; expected only {' and '.join(PROVIDED)}")
 
 
 @dataclass(frozen=True)

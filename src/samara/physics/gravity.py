@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from samara.algebra import Vec3
-from samara.physics.effect import Effect, Wrench
+from samara.physics.effect import Effect, Role, Wrench
 from samara.quantity import Mass, Quantity, Scalar
 
 if TYPE_CHECKING:
@@ -45,5 +45,5 @@ def _spherical(own: Any, state: "State", command: Any, vehicle: "Vehicle", envir
     return Wrench(f_W=weight(vehicle.mass, gravity_at(state.p_W.z, vehicle["gravity"].acceleration)))
 
 
-UNIFORM = Effect("gravity", wrench=_uniform)
-SPHERICAL = Effect("gravity", wrench=_spherical)
+UNIFORM = Effect("gravity", wrench=_uniform, role=Role.WEIGHT, turns=False)
+SPHERICAL = Effect("gravity", wrench=_spherical, role=Role.WEIGHT, turns=False)

@@ -140,5 +140,5 @@ def _under_ceiling(own: Any, state: State, command: Any, vehicle: Vehicle, envir
     return total
 
 
-GROUND_EFFECT = Effect("ground_effect", wrench=_over_ground)
-CEILING_EFFECT = Effect("ceiling_effect", wrench=_under_ceiling)
+GROUND_EFFECT = Effect("ground_effect", wrench=_over_ground, planned=False)
+CEILING_EFFECT = Effect("ceiling_effect", wrench=_under_ceiling, planned=False)

@@ -76,4 +76,5 @@ def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environm
     return total
 
 
-IMBALANCE = Effect("imbalance", _initial, _turning, _wrench)
+IMBALANCE = Effect("imbalance", _initial, _turning, _wrench, planned=False, trimmed=False, state_unit="rad")
+"""Its forces are nothing on average: no trim balances them."""

@@ -72,7 +72,8 @@ CALM = Environment()
 class Structure:
     """What a vehicle is, without its numbers: names, switches, effects. Hashable; resolved when a trace is made.
 
-    Where its numbers come from, and which were replaced since, is carried along and makes no difference to what it is.
+    Where its numbers come from, which were replaced since, and which effects from outside the package a file of it may name
+    (`samara.EffectOption`), is carried along and makes no difference to what it is.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Structure:
     description: str = field(default="", compare=False)
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     replaced: tuple[str, ...] = field(default=(), compare=False)
+    options: tuple[Any, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ class Vehicle:
     def has(self, effect: str) -> bool:
         """Whether an effect of that name is on."""
         return any(own.name == effect for own in self.structure.effects)
+
+    def reads(self, field: str) -> bool:
+        """Whether an effect reads a field of the environment that is there only where one does."""
+        return any(field in own.reads for own in self.structure.effects)
 
     def index(self, effect: str) -> int:
         """The place of an effect in the vehicle's order, and so of its state in `State.effects`."""

@@ -33,7 +33,7 @@ from samara.physics.battery import (
     source_of,
     voltage_under_power,
 )
-from samara.physics.effect import Actuation, Effect, Wrench, add_wrenches
+from samara.physics.effect import Actuation, Effect, Role, Wrench, add_wrenches
 from samara.physics.motor import (
     DcMotor,
     bus_load,
@@ -439,11 +439,22 @@ def _actuators_there(
     return tuple(ActuatorState(target, 0.0) for target in command)
 
 
-ROTORS = Effect("rotors", wrench=_rotor_wrenches)
-ROTOR_MOMENTUM = Effect("rotor_momentum", wrench=_rotor_momentum)
-COMMANDED_WRENCH = Effect("commanded_wrench", wrench=_commanded)
-IDEAL_BATTERY = Effect("battery")
-THEVENIN_BATTERY = Effect("battery", initial=_full_batteries, derivative=_battery_rates)
+ROTORS = Effect("rotors", wrench=_rotor_wrenches, role=Role.THRUST)
+ROTOR_MOMENTUM = Effect("rotor_momentum", wrench=_rotor_momentum, role=Role.MOMENTUM)
+COMMANDED_WRENCH = Effect("commanded_wrench", wrench=_commanded, role=Role.THRUST)
+IDEAL_BATTERY = Effect("battery", role=Role.SUPPLY)
+THEVENIN_BATTERY = Effect(
+    "battery",
+    initial=_full_batteries,
+    derivative=_battery_rates,
+    role=Role.SUPPLY,
+    state_about="the batteries' own states",
+)
 SECOND_ORDER_ACTUATOR = Effect(
-    "actuator", initial=_actuators_at_zero, derivative=_actuator_rates, settled=_actuators_there
+    "actuator",
+    initial=_actuators_at_zero,
+    derivative=_actuator_rates,
+    settled=_actuators_there,
+    role=Role.ACTUATOR,
+    state_about="the actuators' own states",
 )

@@ -102,4 +102,4 @@ def _wrench(own: Any, state: State, command: Any, vehicle: Vehicle, environment:
     return total
 
 
-PROPWASH = Effect("propwash", wrench=_wrench)
+PROPWASH = Effect("propwash", wrench=_wrench, planned=False)

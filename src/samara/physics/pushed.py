@@ -20,4 +20,4 @@ def _pushed(own: Any, state: "State", command: Any, vehicle: "Vehicle", environm
     return pushed_wrench(environment.pushes)
 
 
-PUSHED = Effect("pushed", wrench=_pushed)
+PUSHED = Effect("pushed", wrench=_pushed, reads=("pushes",), planned=False)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from samara.algebra import ZERO, Vec3, cross, dot
 from samara.ops import safe_divide
-from samara.physics.effect import Effect, Wrench, add_wrenches
+from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.flapping import Flapping, disc_tilt, flapping_force, hub_moment
 from samara.physics.inflow import hover_induced
 from samara.physics.rotor import SEA_LEVEL_DENSITY, RotorLoad
@@ -190,7 +190,8 @@ def _flapping(own: Any, state: "State", command: Any, vehicle: "Vehicle", enviro
     return total
 
 
-MOMENTUM_AIR = Effect("rotor_air", wrench=_wrench, loads=_loads)
+_AT_HUBS = ("hub_wind_W",)
+MOMENTUM_AIR = Effect("rotor_air", wrench=_wrench, loads=_loads, role=Role.ROTOR_AIR, reads=_AT_HUBS, planned=False)
 DYNAMIC_AIR = Effect(
     "rotor_air",
     initial=_uniform_start,
@@ -198,6 +199,9 @@ DYNAMIC_AIR = Effect(
     wrench=_wrench,
     settled=_uniform_settled,
     loads=_loads,
+    role=Role.ROTOR_AIR,
+    reads=_AT_HUBS,
+    planned=False,
 )
 DYNAMIC_AIR_3 = Effect(
     "rotor_air",
@@ -206,6 +210,9 @@ DYNAMIC_AIR_3 = Effect(
     wrench=_wrench,
     settled=_harmonic_settled,
     loads=_loads,
+    role=Role.ROTOR_AIR,
+    reads=_AT_HUBS,
+    planned=False,
 )
-ROTOR_DRAG = Effect("rotor_drag", wrench=_rotor_drag)
-FLAPPING = Effect("flapping", wrench=_flapping)
+ROTOR_DRAG = Effect("rotor_drag", wrench=_rotor_drag, role=Role.ROTOR_AIR, reads=_AT_HUBS, planned=False)
+FLAPPING = Effect("flapping", wrench=_flapping, reads=_AT_HUBS, planned=False)

@@ -165,4 +165,4 @@ def _settled(own: LoadState, state: "State", command: Any, vehicle: "Vehicle", e
     return LoadState(cable_W, ZERO, grip_W)
 
 
-SLUNG_LOAD = Effect("slung_load", _hanging, _derivative, _wrench, _settled)
+SLUNG_LOAD = Effect("slung_load", _hanging, _derivative, _wrench, _settled, planned=False)

@@ -17,9 +17,8 @@ from samara.algebra import ZERO, Mat3, Quat, Vec3, cross, direction, matrix_from
 from samara.arrays import flatten, leaf_names, unflatten
 from samara.matrices import product, pseudoinverse
 from samara.ops import cos, safe_sqrt, sin, sqrt
-from samara.physics import drag as airframe
 from samara.physics.body import angular_velocity_from_attitude_rate, required_torque
-from samara.physics.effect import Wrench, add_wrenches
+from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, initial_effects
 from samara.physics.rotor import air_velocity, axial_speed, density_ratio, rotor_momentum_torque
 from samara.plan.reference import Reference
@@ -27,7 +26,6 @@ from samara.plan.series import Series, from_derivatives, of_time
 from samara.plan.trajectory import Trajectory
 from samara.quantity import Scalar
 from samara.trim import effectiveness
-from samara.vehicles.effects import NOT_PLANNED
 
 LAG_ORDER = 5
 ORDER = 12
@@ -36,8 +34,7 @@ spinning up the rotors one order further, where it is slow: 0.09 s in `hakoniwa`
 SWEEPS = 16  # of the attitude in its own drag: each brings it as much closer as the drag is smaller than the thrust
 INFLOW_SWEEPS = 8  # of a rotor's speed in its own inflow, which is a weak function of it
 
-_OF_ROTORS = ("rotors", "rotor_momentum", "commanded_wrench")
-_SILENT = ("battery", "contact", "body", *NOT_PLANNED)  # pushes nothing, nothing in the air, or what no plan knows
+_OF_ROTORS = (Role.THRUST, Role.MOMENTUM)
 
 
 class FlatOutput(NamedTuple):
@@ -89,7 +86,7 @@ def flat_to_state(
     Simulated from this state under this command, open loop, it flies the trajectory. From a `flat_output` all is exact; a
     `Reference` ends at the snap, so from it the command leaves out what motor lag makes of the crackle. Effects with a state
     of their own start as the vehicle has them. Left out are what the air does to moving rotors, surfaces near by, other
-    drones and loads (`samara.vehicles.effects.NOT_PLANNED`). What asks a rotor to pull, or is not finite, is refused.
+    drones and loads: every effect that is not `planned`. What asks a rotor to pull, or is not finite, is refused.
     """
     motion = flat_motion(flat, vehicle, environment)
     _require_flyable(motion, vehicle)
@@ -157,9 +154,17 @@ def _tilted(state: State, yaw: Scalar, vehicle: Vehicle, environment: Environmen
 
 def _leans(vehicle: Vehicle) -> bool:
     """Whether a force of the body's, other than its rotors', may depend on the attitude."""
-    known = ("gravity", "damping", *_OF_ROTORS, *_SILENT)
-    others = [own for own in vehicle.structure.effects if own.name not in known]
-    return any(own is not airframe.WORLD_AXES for own in others)
+    return any(own.turns and _pushes(own) for own in vehicle.structure.effects)
+
+
+def _pushes(effect: Effect) -> bool:
+    """Whether a plan has to carry what an effect does to the body; what the rotors do is what it looks for."""
+    return effect.role not in _OF_ROTORS and not _silent(effect)
+
+
+def _silent(effect: Effect) -> bool:
+    """Whether it pushes nothing, or is what no plan knows."""
+    return not effect.planned or effect.role in (Role.SUPPLY, Role.SHAPE)
 
 
 def _push(state: State, vehicle: Vehicle, environment: Environment) -> Wrench:
@@ -167,7 +172,7 @@ def _push(state: State, vehicle: Vehicle, environment: Environment) -> Wrench:
     total = Wrench()
     command = _none(vehicle) or (0.0,) * 4
     for effect, own in zip(vehicle.structure.effects, state.effects, strict=True):
-        if effect.name not in (*_OF_ROTORS, *_SILENT):
+        if _pushes(effect):
             total = add_wrenches(total, effect.wrench(own, state, command, vehicle, environment))
     return total
 
@@ -272,7 +277,7 @@ def _none(vehicle: Vehicle) -> tuple[float, ...]:
 def _require_flat(vehicle: Vehicle) -> None:
     """A thrust along z and three torques, each without the other; and no state that position and yaw do not tell."""
     for effect, own in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
-        if own != () and effect.name not in _SILENT:
+        if own != () and not _silent(effect):
             raise ValueError(
                 f"vehicle {vehicle.name!r} is not flat: effect {effect.name!r} has a state of its own, "
                 "which position and yaw do not tell"

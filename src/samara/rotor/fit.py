@@ -14,7 +14,7 @@ import numpy as np
 from samara.algebra import Vec3, cross
 from samara.matrices import least_squares, powers
 from samara.ops import absolute, clamp, safe_divide, safe_norm
-from samara.physics.effect import Effect, Wrench, add_wrenches
+from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad
 from samara.physics.rotor_air import HubFlow, hub_flow
 from samara.quantity import AirDensity, Quantity, RotorSpeed, Scalar
@@ -147,4 +147,6 @@ def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environm
     return total
 
 
-FITTED_ROTORS = Effect("rotor_fit", wrench=_wrench, loads=_loads)
+FITTED_ROTORS = Effect(
+    "rotor_fit", wrench=_wrench, loads=_loads, role=Role.ROTOR_AIR, reads=("hub_wind_W",), planned=False
+)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from samara.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
 from samara.arrays import leaf_names
 from samara.physics.atmosphere import air_pressure
+from samara.physics.effect import Role
 from samara.physics.multirotor import Command, Environment, State, Vehicle, wrench_breakdown
 from samara.quantity import Scalar
 
@@ -82,7 +83,8 @@ def reading_sensor(kind: str, reading: Any, units: tuple[str, ...], measure: Mea
 
 def specific_force(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Vec3:
     """f_B = (Σ forces without the weight) / m, at the centre of mass: 0 in free fall, g upwards at rest  [m/s²]"""
-    felt = [part for name, part in wrench_breakdown(state, command, vehicle, environment).items() if name != "gravity"]
+    parts = zip(vehicle.structure.effects, wrench_breakdown(state, command, vehicle, environment).values(), strict=True)
+    felt = [part for effect, part in parts if effect.role is not Role.WEIGHT]
     f_B, f_W = felt[0].f_B, felt[0].f_W
     for part in felt[1:]:
         f_B, f_W = f_B + part.f_B, f_W + part.f_W

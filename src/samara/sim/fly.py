@@ -4,7 +4,7 @@ import hashlib
 import json
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from samara.sim.streams import Block, streams_of
 from samara.sim.timeline import MICROSECONDS
 from samara.sim.world import WORLD_FILE, world_json
 from samara.vehicles.check import VehicleError
+from samara.vehicles.effects import EffectOption
 from samara.vehicles.writer import vehicle_toml
 
 Progress = Callable[[float, float], None]
@@ -44,6 +45,7 @@ def fly(
     progress: Progress = lambda now, total: None,
     autopilot: Autopilot | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
+    effects: Sequence[EffectOption] = (),
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
@@ -51,9 +53,9 @@ def fly(
     `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
     of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
-    it flies.
+    it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its vehicles.
     """
-    own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
+    own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {}, effects=effects)
     if isinstance(scenario, Scenario) and settings:
         raise ValueError(
             "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
@@ -86,12 +88,17 @@ def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Reco
 def recorded(recorder: Recorder, simulation: Simulation) -> Run:
     """The run as its file has it, with what went wrong on the way"""
     try:
-        run = load_run(recorder.path)
+        run = load_run(recorder.path, effects=_outside(simulation.scenario))
     except RecordingError:
         if recorder.problem:  # why there is too little in it
             raise RecordingError(recorder.problem) from None
         raise
     return replace(run, problem=recorder.problem or simulation.ended or run.problem)
+
+
+def _outside(scenario: Scenario) -> tuple[EffectOption, ...]:
+    """The effects from outside the package that its vehicles know, each once"""
+    return tuple({own.name: own for drone in scenario.drones for own in drone.vehicle.structure.options}.values())
 
 
 def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress) -> None:

@@ -23,13 +23,6 @@ CONTACT_RESOLUTION = 1e-6  # [s]
 SMALLEST_STEP = (
     1e-8  # [s]: what asks for less is a jump of the force, as where a foot begins to slip, and is stepped over
 )
-FELT_AT_HUBS = (
-    "rotor_air",
-    "rotor_drag",
-    "rotor_fit",
-    "flapping",
-)  # the effects that read an environment's `hub_wind_W`
-PUSHES = ("pushed", "downwash")  # those that read its `pushes`
 FIRST_STEP = 1e-4  # [s]
 RTOL, ATOL = 1e-8, 1e-10
 CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and flying it again none
@@ -45,10 +38,9 @@ def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environ
 
     A vehicle whose rotors feel the wind at their hubs has one for each, and one that can be pushed has a push of 0.
     """
-    local = any(vehicle.has(effect) for effect in FELT_AT_HUBS)
     return environment._replace(
-        hub_wind_W=tuple(environment.wind_W for _ in vehicle.rotors) if local else (),
-        pushes=(Wrench(),) if any(vehicle.has(effect) for effect in PUSHES) else (),
+        hub_wind_W=tuple(environment.wind_W for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else (),
+        pushes=(Wrench(),) if vehicle.reads("pushes") else (),
         motor_power=tuple(1.0 for _ in vehicle.rotors),
     )
 

@@ -4,7 +4,7 @@ On the same machine the states come out bit for bit: the same steps between the 
 dealt again too: where there are solids, or drones that hit each other, all fly together among what the recording carries.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from samara.sim.run import Run, Track, load_run
 from samara.sim.streams import CABLE_FIELD, LOAD_FIELDS
 from samara.sim.timeline import MICROSECONDS, Rates, Timeline, timeline
 from samara.sim.world import World, world_inside
+from samara.vehicles.effects import EffectOption
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
 
@@ -38,12 +39,14 @@ def replay(
     vehicle: Vehicle | None = None,
     integrator: str | None = None,
     progress: Progress = lambda time, total: None,
+    effects: Sequence[EffectOption] = (),
 ) -> Run:
     """The run's inputs flown again, from its first state; with another vehicle or integrator when given
 
     The vehicle must have as many rotors; the states of effects it has and the recording has not start as they do at rest.
+    `effects` are those from outside the package that a recorded vehicle has, where the run is a file.
     """
-    own = run if isinstance(run, Run) else load_run(run)
+    own = run if isinstance(run, Run) else load_run(run, effects=effects)
     plan, world = timeline_from(own.metadata), world_inside(own.attachments)
     vehicles = [vehicle or track.vehicle for track in own.tracks]
     flown = [

@@ -1,7 +1,7 @@
 """A run: a flight that was flown, as arrays with names and units."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from samara.sim.recording import Recording, RecordingError, Table, read_recordin
 from samara.sim.scenario import Expect
 from samara.sim.summary import Summary, followed, one_line, several_lines, summary
 from samara.sim.world import world_inside
+from samara.vehicles.effects import EffectOption
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.slung_load import cable_ends
 
@@ -308,7 +309,7 @@ def _judged(run: Run, expect: Expect) -> Iterator[Judged]:
             yield Judged(f"height{of} at least {expect.min_height:g} m: {lowest:.2f} m", lowest >= expect.min_height)
 
 
-def run_from(recording: Recording) -> Run:
+def run_from(recording: Recording, effects: Sequence[EffectOption] = ()) -> Run:
     """The run that a recording holds"""
     try:
         drones = parsed(recording.metadata["drones"])
@@ -323,7 +324,7 @@ def run_from(recording: Recording) -> Run:
         for own in drones:
             text = recording.attachments[f"vehicle/{own['name']}.toml"].decode()
             if text not in vehicles:
-                vehicles[text] = parse_vehicle(text, f"{own['name']}.toml")
+                vehicles[text] = parse_vehicle(text, f"{own['name']}.toml", effects=effects)
             tracks.append(Track(own["name"], vehicles[text], own["controller"], of_drone[own["name"]]))
     except (KeyError, ValueError, TypeError) as error:
         raise RecordingError(
@@ -341,6 +342,6 @@ def run_from(recording: Recording) -> Run:
     )
 
 
-def load_run(path: str | Path) -> Run:
-    """A run from its file"""
-    return run_from(read_recording(path))
+def load_run(path: str | Path, *, effects: Sequence[EffectOption] = ()) -> Run:
+    """A run from its file; with the `effects` from outside the package that its vehicles were flown with"""
+    return run_from(read_recording(path), effects)

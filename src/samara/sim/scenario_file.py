@@ -7,7 +7,7 @@ key that ends in `_deg` is the angle without that ending, in degrees.
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import resources
 from inspect import Parameter, signature
@@ -42,7 +42,7 @@ from samara.sensors.sensor import SENSORS, Sensor
 from samara.sim import events, wind, world
 from samara.sim.events import Event
 from samara.sim.measuring import sampling
-from samara.sim.plant import FELT_AT_HUBS, INTEGRATORS
+from samara.sim.plant import INTEGRATORS
 from samara.sim.scenario import Drone, Expect, Scenario
 from samara.sim.timeline import MICROSECONDS, Rates, microseconds
 from samara.sim.wind import NoWind, WindSource, is_local
@@ -51,6 +51,7 @@ from samara.sim.wind_table import Field, Replay
 from samara.sim.wind_turbulence import Dryden, VonKarman
 from samara.sim.world import Placed, World
 from samara.vehicles.build import effects_by_name, switch_names, switch_on, switched
+from samara.vehicles.effects import OPTIONS, EffectOption
 from samara.vehicles.loader import parse_vehicle, vehicle
 
 SCHEMA = 1
@@ -132,10 +133,15 @@ def scenario_names() -> list[str]:
     )
 
 
-def load_scenario(name_or_path: str | Path, settings: Mapping[str, Any] | None = None) -> Scenario:
-    """A scenario by its shipped name or from a file; `settings` such as {"duration": 5.0} are put into the file first"""
+def load_scenario(
+    name_or_path: str | Path, settings: Mapping[str, Any] | None = None, *, effects: Sequence[EffectOption] = ()
+) -> Scenario:
+    """A scenario by its shipped name or from a file; `settings` such as {"duration": 5.0} are put into the file first
+
+    Its vehicles may have `effects` from outside the package, as `samara.vehicle` has it.
+    """
     text, origin, folder = _file(name_or_path)
-    own = parse_scenario(text, origin, settings, folder)
+    own = parse_scenario(text, origin, settings, folder, effects=effects)
     if not is_name(own.name):  # runs are kept in a folder of this name
         raise ScenarioError(f"{origin}: name = {shown(own.name)}: expected {NAME}")
     return own
@@ -195,6 +201,8 @@ def parse_scenario(
     settings: Mapping[str, Any] | None = None,
     folder: Path | None = None,
     inside: Mapping[str, bytes] | None = None,
+    *,
+    effects: Sequence[EffectOption] = (),
 ) -> Scenario:
     """A scenario from the text of a file; `origin` is what errors call it, `folder` where its own vehicles and tables are
 
@@ -215,7 +223,7 @@ def parse_scenario(
     with_axis = isinstance(document.get("rates"), dict) and "sensor" in document["rates"]
     rates = _rates(file)
     environment, where = _environment(file)
-    beside = _Beside(folder, inside, settings or {})
+    beside = _Beside(folder, inside, settings or {}, effects)
     drones = _with_downwash(file, _drones(file, rates, beside, where))
     blowing, at_hubs = _wind(file, beside, environment, drones)
     rates = _sensor_axis(file, rates, drones, with_axis)
@@ -414,14 +422,20 @@ def _environment(file: _Table) -> tuple[Environment, Place]:
 
 
 class _Beside:
-    """The files that a scenario names, and what was read of them.
+    """The files that a scenario names, and what was read of them; and the effects that its vehicles may have.
 
     A file names those in its own folder, a recording those inside it. What came as a setting a person has typed: that may be
     anywhere, and may be a program.
     """
 
-    def __init__(self, folder: Path | None, inside: Mapping[str, bytes] | None, settings: Mapping[str, Any]) -> None:
-        self.folder, self.inside = folder or Path(), inside
+    def __init__(
+        self,
+        folder: Path | None,
+        inside: Mapping[str, bytes] | None,
+        settings: Mapping[str, Any],
+        effects: Sequence[EffectOption],
+    ) -> None:
+        self.folder, self.inside, self.effects = folder or Path(), inside, effects
         self._typed = set(_texts(settings)) if inside is None else set()
         self.read: dict[str, bytes] = {}
 
@@ -544,8 +558,11 @@ def _wind(
         source = _wind_source(table, beside, environment)
         if wanted and not is_local(source):
             raise table.error("at_hubs", wanted, "a wind that depends on the place, as power_law, log_law or field do")
-        if wanted and not any(own.vehicle.has(effect) for own in drones for effect in FELT_AT_HUBS):
-            raise table.error("at_hubs", wanted, f"a drone that feels it, by {' or '.join(FELT_AT_HUBS)}")
+        if wanted and not any(own.vehicle.reads("hub_wind_W") for own in drones):
+            feeling = [
+                name for name, option in OPTIONS.items() if "hub_wind_W" in next(iter(option.models.values())).reads
+            ]
+            raise table.error("at_hubs", wanted, f"a drone that feels it, by {' or '.join(feeling)}")
         sources.append(source)
         at_hubs |= wanted
     return (sources[0] if len(sources) == 1 else wind.Sum(tuple(sources))), at_hubs
@@ -678,9 +695,11 @@ def _vehicle(table: _Table, beside: _Beside, drone: str) -> Any:
     name, flown = table.text("vehicle"), f"vehicle/{drone}.toml"
     if beside.inside is not None and flown in beside.inside:  # as it flew, with the effects it had
         table.entries.pop("effects", None)
-        return parse_vehicle(beside.inside[flown].decode("utf-8", "replace"), f"{drone}.toml")
+        text = beside.inside[flown].decode("utf-8", "replace")
+        return parse_vehicle(text, f"{drone}.toml", effects=beside.effects)
     try:
-        own = vehicle(beside.path(table, "vehicle", name) if name.endswith(".toml") else name)
+        file = beside.path(table, "vehicle", name) if name.endswith(".toml") else name
+        own = vehicle(file, effects=beside.effects)
     except ScenarioError:
         raise
     except ValueError as error:
@@ -694,7 +713,9 @@ def _with_effects(table: _Table, own: Vehicle, beside: _Beside) -> Vehicle:
     if isinstance(wanted, list) and all(isinstance(name, str) for name in wanted):
         wanted = effects_by_name(wanted)
     if not isinstance(wanted, dict):
-        raise table.error("effects", wanted, f"a list of names among {', '.join(switch_names())}, or a table of them")
+        raise table.error(
+            "effects", wanted, f"a list of names among {', '.join(switch_names(own))}, or a table of them"
+        )
     for numbers in wanted.values():
         if isinstance(numbers, dict) and str(numbers.get("blade", "")).endswith(".toml"):
             numbers["blade"] = str(beside.path(table, "effects", str(numbers["blade"])))

@@ -56,7 +56,6 @@ ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
 LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
 CABLE_FIELD = "cable_holds"
 STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row whenever one changes
-NAMELESS = {"contact": "m", "imbalance": "rad"}  # units of states that are vectors or numbers without a name
 UNITS = {
     "p_W": "m",
     "v_W": "m/s",
@@ -95,7 +94,7 @@ def state_units(vehicle: Vehicle) -> tuple[str, ...]:
     resting = at_rest(vehicle)
     units = [unit_of(field) for field in leaf_names(resting._replace(effects=()))]
     for effect, own in zip(vehicle.structure.effects, resting.effects, strict=True):
-        units += _leaf_units(own, NAMELESS.get(effect.name, "1"))
+        units += _leaf_units(own, effect.state_unit)
     return tuple(units)
 
 

@@ -14,7 +14,7 @@ from samara.physics.actuator import SecondOrder
 from samara.physics.battery import Ideal, Thevenin
 from samara.physics.contact import COMPLIANT, Contact
 from samara.physics.drag import Damping, Drag
-from samara.physics.effect import Actuation, Effect
+from samara.physics.effect import Actuation, Effect, Role
 from samara.physics.gravity import Gravity
 from samara.physics.multirotor import Structure, Vehicle
 from samara.physics.rotor import Rotor, inflow_factor, inflow_factor_signed
@@ -36,7 +36,7 @@ from samara.vehicles.check import (
     check_vehicle,
     fields_of,
 )
-from samara.vehicles.effects import OPTIONS, Option
+from samara.vehicles.effects import OPTIONS, EffectOption, options_of, options_with
 from samara.vehicles.ground import derived_surface
 
 ACTUATIONS: dict[str, Actuation] = {
@@ -48,17 +48,7 @@ INFLOWS: dict[str, Callable[[Scalar, Scalar, Scalar], Scalar]] = {
     "signed": inflow_factor_signed,
 }
 STANDARD_GRAVITY = 9.80665
-_ORDER = (
-    "gravity",
-    "rotors",
-    "commanded_wrench",
-    "rotor_momentum",
-    "drag",
-    "damping",
-    "contact",
-    "actuator",
-    "battery",
-)
+_FIRST = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG, Role.CONTACT, Role.ACTUATOR, Role.SUPPLY)
 
 
 def build_vehicle(
@@ -82,13 +72,15 @@ def build_vehicle(
     contact_damping: float | None = None,
     description: str = "",
     sources: Sequence[tuple[str, str]] = (),
+    effects: Sequence[EffectOption] = (),
     **options: Any,
 ) -> Vehicle:
     """A checked vehicle from its records; SI units, body axes forward-left-up. What is not given is off.
 
     Inertia is the diagonal or a full `Mat3`. Without a contact stiffness it follows from mass, inertia and points. `options`
     are the effects of `samara.vehicles.effects.OPTIONS` by name, each a record, a dict of some of its fields, or True, and
-    `<name>_model` where it has several: `ground_effect=True, rotor_air=RotorAir(0.1), rotor_air_model="momentum"`.
+    `<name>_model` where it has several: `ground_effect=True, rotor_air=RotorAir(0.1), rotor_air_model="momentum"`. With
+    `effects` from outside the package those of them are known too, as `samara.vehicle` has it.
     """
     if not isinstance(name, str):
         raise VehicleError(f"name = {shown(name)}: expected a text")
@@ -105,10 +97,10 @@ def build_vehicle(
         partial(check_battery, name, battery),
     )
 
-    effects: list[tuple[Effect, Any]] = [(GRAVITIES[gravity_model], Gravity(gravity))]
-    effects.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
+    first: list[tuple[Effect, Any]] = [(GRAVITIES[gravity_model], Gravity(gravity))]
+    first.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
     if any(rotor.inertia > 0.0 for rotor in rotors):
-        effects.append((propulsion.ROTOR_MOMENTUM, ()))
+        first.append((propulsion.ROTOR_MOMENTUM, ()))
     if contact_points:
         points = tuple(Vec3(*point) for point in contact_points)
         check_points(name, points)
@@ -118,20 +110,21 @@ def build_vehicle(
         if contact_damping is not None:
             surface = surface._replace(damping=contact_damping)
         check_contact(name, mass, inertia_B, points, surface)
-        effects.append((COMPLIANT, Contact(points, surface)))
+        first.append((COMPLIANT, Contact(points, surface)))
     if isinstance(battery, Ideal):
-        effects.append((propulsion.IDEAL_BATTERY, battery))
+        first.append((propulsion.IDEAL_BATTERY, battery))
     elif battery:
-        effects.append((propulsion.THEVENIN_BATTERY, tuple(battery)))
+        first.append((propulsion.THEVENIN_BATTERY, tuple(battery)))
     structure = Structure(
         name=name,
         actuation=ACTUATIONS[actuation],
-        effects=tuple(effect for effect, _ in effects),
+        effects=tuple(effect for effect, _ in first),
         inflow=INFLOWS[inflow] if inflow else None,
         description=description,
         sources=tuple(sources),
+        options=_outside(name, effects),
     )
-    numbers = (mass, inertia_B, tuple(rotors), tuple(own for _, own in effects))
+    numbers = (mass, inertia_B, tuple(rotors), tuple(own for _, own in first))
     vehicle = Vehicle(structure, *unflatten(numbers, (float(number) for number in flatten(numbers))))
     options |= {"drag": drag, "drag_axes": drag_axes, "damping": damping, "actuator": actuator}
     vehicle = _with_options(vehicle, {key: value for key, value in options.items() if value is not None})
@@ -144,9 +137,17 @@ def _check_choice(where: str, value: str | None, known: tuple[str, ...]) -> None
         raise VehicleError(f"{where} = {value!r}: expected one of {', '.join(known)}")
 
 
-def switch_names() -> tuple[str, ...]:
-    """What `switch_on` and a scenario's `effects` know"""
-    return (*OPTIONS, "battery")
+def _outside(name: str, effects: Sequence[EffectOption]) -> tuple[EffectOption, ...]:
+    try:
+        options_with(effects)
+    except ValueError as error:
+        raise VehicleError(f"{name}: {error}") from None
+    return tuple(effects)
+
+
+def switch_names(vehicle: Vehicle | None = None) -> tuple[str, ...]:
+    """What `switch_on` and a scenario's `effects` know, of any vehicle or of this one"""
+    return (*(options_of(vehicle) if vehicle else OPTIONS), "battery")
 
 
 def switch_on(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
@@ -171,8 +172,8 @@ def switched(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -> Ve
     """The vehicle with several effects at once, as `switch_on` has them: by name the numbers of each, True, or False for off"""
     given: dict[str, Any] = {}
     for name, numbers in effects_by_name(effects).items():
-        if name not in switch_names():
-            raise VehicleError(f"{vehicle.name}: effect {name!r}: expected one of {', '.join(switch_names())}")
+        if name not in switch_names(vehicle):
+            raise VehicleError(f"{vehicle.name}: effect {name!r}: expected one of {', '.join(switch_names(vehicle))}")
         if numbers is False:
             vehicle = vehicle.without_effect(name) if vehicle.has(name) else vehicle
             continue
@@ -181,22 +182,23 @@ def switched(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -> Ve
             continue
         if not (numbers is True or isinstance(numbers, Mapping)):
             raise VehicleError(f"{vehicle.name}: {name} = {numbers!r}: expected true, false or a table of numbers")
-        own, key = {} if numbers is True else dict(numbers), OPTIONS[name].key
-        if key in own and len(OPTIONS[name].models) > 1:
-            given[f"{name}_{key}"] = own.pop(key)
+        own, option = {} if numbers is True else dict(numbers), options_of(vehicle)[name]
+        if option.key in own and len(option.models) > 1:
+            given[f"{name}_{option.key}"] = own.pop(option.key)
         given[name] = own
-        if not OPTIONS[name].inflow:
+        if not option.inflow:
             vehicle = replace(vehicle, structure=replace(vehicle.structure, inflow=None))
     return check_vehicle(_with_options(vehicle, given))
 
 
 def _with_options(vehicle: Vehicle, given: Mapping[str, Any]) -> Vehicle:
     """The vehicle with the effects that are given by name, in the order of files."""
-    known = [key for name, option in OPTIONS.items() for key in (name, f"{name}_{option.key}")]
+    options = options_of(vehicle)
+    known = [key for name, option in options.items() for key in (name, f"{name}_{option.key}")]
     for key in given:
         if key not in known:
-            raise VehicleError(f"{vehicle.name}: {key} = {given[key]!r}: expected one of {', '.join(OPTIONS)}")
-    for name, option in OPTIONS.items():
+            raise VehicleError(f"{vehicle.name}: {key} = {given[key]!r}: expected one of {', '.join(options)}")
+    for name, option in options.items():
         where = f"{vehicle.name}: {name}"
         model = given.get(f"{name}_{option.key}", next(iter(option.models)))
         if model not in option.models:
@@ -206,7 +208,7 @@ def _with_options(vehicle: Vehicle, given: Mapping[str, Any]) -> Vehicle:
     return _in_order(vehicle)
 
 
-def _record(where: str, option: Option, given: Any, vehicle: Vehicle) -> Any:
+def _record(where: str, option: EffectOption, given: Any, vehicle: Vehicle) -> Any:
     """The record of an effect: as given, or completed from a dict of some of its fields, or from nothing."""
     if given is True or isinstance(given, Mapping):
         values = _checked(where, option, {} if given is True else given)
@@ -225,7 +227,7 @@ def _record(where: str, option: Option, given: Any, vehicle: Vehicle) -> Any:
     return unflatten(given, (float(number) for number in flatten(given)))
 
 
-def _checked(where: str, option: Option, given: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(where: str, option: EffectOption, given: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, each a field of the record or a key that the option has besides, with its lists as tuples."""
     known = {key: Field(1, own) for key, own in option.numbers.items()} | fields_of(option.record)
     values = {}
@@ -246,9 +248,16 @@ def _checked(where: str, option: Option, given: Mapping[str, Any]) -> dict[str, 
 
 
 def _in_order(vehicle: Vehicle) -> Vehicle:
-    """The vehicle with its effects in the order in which a file gives them; those of one's own come last."""
-    places = [*_ORDER, *(name for name in OPTIONS if name not in _ORDER)]
-    pairs = list(zip(vehicle.structure.effects, vehicle.parameters, strict=True))
-    pairs.sort(key=lambda pair: places.index(pair[0].name) if pair[0].name in places else len(places))
+    """The vehicle with its effects in order: the first roles, then as a file gives them; what no file has comes last."""
+    names = list(options_of(vehicle))
+
+    def place(pair: tuple[Effect, Any]) -> tuple[int, int]:
+        role, name = pair[0].role, pair[0].name
+        return (
+            _FIRST.index(role) if role in _FIRST else len(_FIRST),
+            names.index(name) if name in names else len(names),
+        )
+
+    pairs = sorted(zip(vehicle.structure.effects, vehicle.parameters, strict=True), key=place)
     effects, numbers = zip(*pairs, strict=True)
     return replace(vehicle, structure=replace(vehicle.structure, effects=effects), parameters=numbers)

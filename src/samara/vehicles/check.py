@@ -19,7 +19,7 @@ from samara.physics.multirotor import Vehicle
 from samara.physics.rotor import Rotor
 from samara.printable import shown as written
 from samara.quantity import LARGEST, Quantity, Unit, expected
-from samara.vehicles.effects import OPTIONS, models_of
+from samara.vehicles.effects import check_rotor_air, option_of
 from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
 
 SMALLEST_MASS = 1e-6  # [kg]: a mosquito; below it a file has its unit wrong
@@ -73,12 +73,12 @@ def check_vehicle(vehicle: Vehicle, name: str | None = None) -> Vehicle:
 
 
 def check_options(name: str, vehicle: Vehicle) -> None:
-    """Every effect of `OPTIONS` that the vehicle has: its numbers, then what it asks of the whole vehicle."""
-    present = [effect for effect in vehicle.structure.effects if effect in models_of(effect.name)]
-    for effect in present:
-        check_record(f"{name}: {effect.name}", vehicle[effect.name])
-    for effect in present:
-        if wrong := OPTIONS[effect.name].check(vehicle):
+    """Every effect of the vehicle that a file can name: its numbers, then what it asks of the whole vehicle."""
+    found = [option for effect in vehicle.structure.effects if (option := option_of(effect, vehicle))]
+    for option in found:
+        check_record(f"{name}: {option.name}", vehicle[option.name])
+    for check in (check_rotor_air, *(option.check for option in found)):
+        if wrong := check(vehicle):
             raise VehicleError(f"{name}: {wrong}")
 
 

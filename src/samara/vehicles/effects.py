@@ -1,10 +1,12 @@
 """What a vehicle may have switched on: every optional table of a vehicle file, its record, and the effects it stands for.
 
-Another effect is one more entry at the end of `OPTIONS`. Loader, builder, check, writer and scenario files walk through it.
+Another effect is one entry: at the end of `OPTIONS` here, or handed in from outside, `samara.vehicle(path, effects=[entry])`.
+Loader, builder, check, writer and scenario files walk through them, and what planners and trims make of an effect it says
+itself.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from samara.physics import drag as drag_effects
@@ -12,7 +14,7 @@ from samara.physics.actuator import SecondOrder
 from samara.physics.arms import ARMS, Arms
 from samara.physics.downwash import DOWNWASH, Downwash
 from samara.physics.drag import Damping, Drag
-from samara.physics.effect import Effect
+from samara.physics.effect import Effect, Role
 from samara.physics.flapping import Flapping
 from samara.physics.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceiling, GroundEffect, opposite_rotors
 from samara.physics.imbalance import IMBALANCE, Imbalance
@@ -37,6 +39,10 @@ TYPICAL_SOLIDITY = 0.08  # two blades with a mean chord of R/8, as most propelle
 HIGHEST_PITCH = 0.6  # [rad]: steeper blades have stalled, and their lift is no longer a straight line
 _TYPICAL_PITCH = 0.5  # [rad]
 _ALIKE = 0.4  # of ln kF: thrusts that a controller may take for each other
+OTHER_TABLES = (  # of a vehicle file, besides those of effects that may be switched on
+    *("schema", "name", "actuation", "description"),
+    *("gravity", "contact", "inflow", "battery", "rotor", "rotors", "motor", "payload"),
+)
 SHAKING_SHARE = 0.01  # of the thrust at any speed: a propeller that was balanced by hand
 
 
@@ -48,13 +54,14 @@ def _fine(vehicle: Vehicle) -> str | None:
     return None
 
 
-class Option(NamedTuple):
-    """One optional table. `models` are the effects it may mean, by the text of `key`, or one alone under "".
+class EffectOption(NamedTuple):
+    """One optional table of a vehicle file: the record of its numbers, and the effect they are for.
+
+    `models` are the effects it may mean, by the text of `key`, or one alone under "". All have the name of the table.
 
     `complete(vehicle, given)` makes the record's fields of what was given, and knows what follows from the vehicle without
     this effect. `check(vehicle)` is one sentence about what cannot be, or None. `texts` and `numbers` are further keys that
-    only `complete` understands. What is not `planned` is left out by planners and predictions. `inflow` tells whether the
-    effect may stand beside an inflow model.
+    only `complete` understands.
     """
 
     record: type[Any]
@@ -64,8 +71,16 @@ class Option(NamedTuple):
     check: Callable[[Vehicle], str | None] = _fine
     texts: tuple[str, ...] = ()
     numbers: Mapping[str, Quantity] = {}
-    planned: bool = True
-    inflow: bool = True
+
+    @property
+    def name(self) -> str:
+        """That of the table and of its effects."""
+        return next(iter(self.models.values())).name
+
+    @property
+    def inflow(self) -> bool:
+        """Whether the effect may stand beside an inflow model: one that has its own loads takes its place."""
+        return all(model.loads is None for model in self.models.values())
 
     @property
     def completes(self) -> bool:
@@ -93,14 +108,17 @@ def needs_discs(effect: str) -> Callable[[Vehicle], str | None]:
     return check
 
 
-def _beside(vehicle: Vehicle, effect: str, *others: str) -> str | None:
-    """The sentence about another effect that says the same differently."""
-    found = [other for other in others if vehicle.has(other)]
-    if vehicle.structure.inflow is not None and not OPTIONS[effect].inflow:
-        found.append("inflow")
-    if not found:
+def check_rotor_air(vehicle: Vehicle) -> str | None:
+    """The sentence about two effects that say the same differently, or about an inflow model beside loads of its own."""
+    found = [effect for effect in vehicle.structure.effects if effect.role is Role.ROTOR_AIR]
+    beside = [effect.name for effect in found[1:]]
+    if vehicle.structure.inflow is not None and found and found[0].loads is not None:
+        beside.append("inflow")
+    if not beside:
         return None
-    return f"{effect} is on beside {found[0]}: expected one of them, both say what moving air does to the rotors"
+    return (
+        f"{found[0].name} is on beside {beside[0]}: expected one of them, both say what moving air does to the rotors"
+    )
 
 
 # A rotor's air -----------------------------------------------------------------------------------------------------
@@ -136,9 +154,8 @@ def _air_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any
 
 
 def _check_air(vehicle: Vehicle) -> str | None:
-    found = needs_discs("rotor_air")(vehicle) or _beside(vehicle, "rotor_air", "rotor_drag", "rotor_fit")
-    if found:
-        return found
+    if wrong := needs_discs("rotor_air")(vehicle):
+        return wrong
     air: RotorAir = vehicle["rotor_air"]
     for i, rotor in enumerate(vehicle.rotors):
         numbers = blade_numbers(rotor, air)
@@ -154,10 +171,6 @@ def _check_air(vehicle: Vehicle) -> str | None:
                 f"{HIGHEST_PITCH:g} rad; k_thrust and radius of rotors[{i}] ask these for {numbers.pitch:.3g} rad"
             )
     return None
-
-
-def _check_drag(vehicle: Vehicle) -> str | None:
-    return needs_discs("rotor_drag")(vehicle) or _beside(vehicle, "rotor_drag", "rotor_air", "rotor_fit")
 
 
 def _flap_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -190,9 +203,8 @@ def _fit_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any
 
 
 def _check_fit(vehicle: Vehicle) -> str | None:
-    found = needs_discs("rotor_fit")(vehicle) or _beside(vehicle, "rotor_fit", "rotor_air", "rotor_drag")
-    if found:
-        return found
+    if wrong := needs_discs("rotor_fit")(vehicle):
+        return wrong
     fit: RotorFit = vehicle["rotor_fit"]
     for field in ("thrust", "power", "in_plane"):
         if len(getattr(fit, field)) != len(TERMS):
@@ -233,7 +245,7 @@ def _wash_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, An
 
 
 def _check_wash(vehicle: Vehicle) -> str | None:
-    felt = any(vehicle.has(effect) for effect in ("rotor_air", "rotor_fit"))
+    felt = any(effect.loads is not None for effect in vehicle.structure.effects)
     if vehicle["propwash"].gusts > 0.0 and not felt:
         return (
             f"propwash.gusts = {vehicle['propwash'].gusts:g} and rotor_air is off: expected rotor_air, through which "
@@ -268,62 +280,74 @@ def _check_actuator(vehicle: Vehicle) -> str | None:
     return needs_rotors("actuator")(vehicle) or check_actuator(vehicle)
 
 
-OPTIONS: dict[str, Option] = {
-    "body": Option(Hull, {"": BODY}),
-    "drag": Option(
+OPTIONS: dict[str, EffectOption] = {
+    "body": EffectOption(Hull, {"": BODY}),
+    "drag": EffectOption(
         Drag, {"world": drag_effects.WORLD_AXES, "body": drag_effects.BODY_AXES}, key="axes", check=check_drag
     ),
-    "damping": Option(Damping, {"": drag_effects.ANGULAR}, check=check_damping),
-    "actuator": Option(SecondOrder, {"": SECOND_ORDER_ACTUATOR}, check=_check_actuator),
-    "rotor_air": Option(
+    "damping": EffectOption(Damping, {"": drag_effects.ANGULAR}, check=check_damping),
+    "actuator": EffectOption(SecondOrder, {"": SECOND_ORDER_ACTUATOR}, check=_check_actuator),
+    "rotor_air": EffectOption(
         RotorAir,
         {"dynamic": DYNAMIC_AIR, "dynamic_3": DYNAMIC_AIR_3, "momentum": MOMENTUM_AIR},
         complete=_air_numbers,
         check=_check_air,
         texts=("blade",),
-        planned=False,
-        inflow=False,
     ),
-    "rotor_drag": Option(RotorDrag, {"": ROTOR_DRAG}, check=_check_drag, planned=False),
-    "rotor_fit": Option(
+    "rotor_drag": EffectOption(RotorDrag, {"": ROTOR_DRAG}, check=needs_discs("rotor_drag")),
+    "rotor_fit": EffectOption(
         RotorFit,
         {"": FITTED_ROTORS},
         complete=_fit_numbers,
         check=_check_fit,
         texts=("blade",),
         numbers={"speed": Quantity("rad/s", 1.0, 3000.0)},
-        planned=False,
-        inflow=False,
     ),
-    "flapping": Option(Flapping, {"": FLAPPING}, complete=_flap_numbers, check=_check_flapping, planned=False),
-    "ground_effect": Option(
+    "flapping": EffectOption(Flapping, {"": FLAPPING}, complete=_flap_numbers, check=_check_flapping),
+    "ground_effect": EffectOption(
         GroundEffect,
         {"": GROUND_EFFECT},
         complete=_ground_numbers,
         check=needs_discs("ground_effect"),
-        planned=False,
     ),
-    "ceiling_effect": Option(Ceiling, {"": CEILING_EFFECT}, check=needs_discs("ceiling_effect"), planned=False),
-    "downwash": Option(Downwash, {"": DOWNWASH}, check=needs_discs("downwash"), planned=False),
-    "propwash": Option(Propwash, {"": PROPWASH}, complete=_wash_numbers, check=_check_wash, planned=False),
-    "slung_load": Option(SlungLoad, {"": SLUNG_LOAD}, complete=load_numbers, check=check_load, planned=False),
-    "arms": Option(
+    "ceiling_effect": EffectOption(Ceiling, {"": CEILING_EFFECT}, check=needs_discs("ceiling_effect")),
+    "downwash": EffectOption(Downwash, {"": DOWNWASH}, check=needs_discs("downwash")),
+    "propwash": EffectOption(Propwash, {"": PROPWASH}, complete=_wash_numbers, check=_check_wash),
+    "slung_load": EffectOption(SlungLoad, {"": SLUNG_LOAD}, complete=load_numbers, check=check_load),
+    "arms": EffectOption(
         Arms,
         {"": ARMS},
         complete=arms_numbers,
         check=check_arms,
         numbers={"frequency": FREQUENCY},
-        planned=False,
     ),
-    "imbalance": Option(Imbalance, {"": IMBALANCE}, complete=_imbalance_numbers, check=_check_imbalance, planned=False),
+    "imbalance": EffectOption(Imbalance, {"": IMBALANCE}, complete=_imbalance_numbers, check=_check_imbalance),
 }
 """By the name of the table, which is the name of the effect, in the order in which a vehicle has them."""
 
 
-def models_of(name: str) -> tuple[Effect, ...]:
-    """The effects that a table of this name may mean; none where there is no such table"""
-    return tuple(OPTIONS[name].models.values()) if name in OPTIONS else ()
+def options_with(effects: Sequence[EffectOption]) -> dict[str, EffectOption]:
+    """`OPTIONS`, and after them effects from outside by their names"""
+    found = dict(OPTIONS)
+    for option in effects:
+        if not isinstance(option, EffectOption) or not option.models:
+            raise ValueError(f"effects has {option!r:.60}; expected EffectOptions, each with an effect")
+        if any(model.name != option.name for model in option.models.values()):
+            raise ValueError(f"effect {option.name!r} has models of other names; expected one name for all of them")
+        if option.name in (*OTHER_TABLES, *found):
+            raise ValueError(
+                f"effect {option.name!r} is there already; expected a name that no other table of a file has"
+            )
+        found[option.name] = option
+    return found
 
 
-NOT_PLANNED = frozenset({"pushed", *(name for name, option in OPTIONS.items() if not option.planned)})
-"""Effects that planners and predictions leave out: they depend on rotor speeds, on states of their own, or on others."""
+def options_of(vehicle: Vehicle) -> dict[str, EffectOption]:
+    """Every optional table that a file of this vehicle may have, by its name"""
+    return options_with(vehicle.structure.options)
+
+
+def option_of(effect: Effect, vehicle: Vehicle) -> EffectOption | None:
+    """The table that stands for an effect of a vehicle, if any does"""
+    option = options_of(vehicle).get(effect.name)
+    return option if option is not None and effect in option.models.values() else None

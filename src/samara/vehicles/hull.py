@@ -2,7 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
-from samara.physics.effect import Effect
+from samara.physics.effect import Effect, Role
 from samara.physics.multirotor import Vehicle
 from samara.quantity import Quantity, Scalar
 
@@ -13,7 +13,7 @@ class Hull(NamedTuple):
     radius: Annotated[Scalar, Quantity("m", 0.0, 1.0)]
 
 
-BODY = Effect("body")
+BODY = Effect("body", role=Role.SHAPE)
 
 
 def body_radius(vehicle: Vehicle) -> Scalar:

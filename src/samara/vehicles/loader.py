@@ -6,7 +6,7 @@ sign, is read from the record it becomes: `[drag]` from `Drag`, `[motor]` from `
 
 import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -28,7 +28,7 @@ from samara.quantity import Quantity, expected
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of, raise_all
-from samara.vehicles.effects import OPTIONS
+from samara.vehicles.effects import OPTIONS, EffectOption, options_with
 from samara.vehicles.ground import derived_feet
 from samara.vehicles.payload import Payload, with_payload
 
@@ -84,8 +84,11 @@ def vehicle_names() -> list[str]:
     )
 
 
-def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
-    """A vehicle by its shipped name or from a file, with other numbers where given: `vehicle("iris", mass=1.6)`."""
+def vehicle(name_or_path: str | Path, *, effects: Sequence[EffectOption] = (), **overrides: Any) -> Vehicle:
+    """A vehicle by its shipped name or from a file, with other numbers where given: `vehicle("iris", mass=1.6)`.
+
+    Its file may have the tables of `effects` from outside the package too, and `switch_on` knows them by name.
+    """
     path = Path(name_or_path)
     name = ALIASES.get(str(name_or_path), str(name_or_path))
     if path.suffix == ".toml":
@@ -93,10 +96,10 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
             text = read_text(path)
         except (OSError, UnicodeDecodeError) as error:
             raise VehicleError(f"{path}: cannot be read ({error}); expected a vehicle file") from None
-        loaded = parse_vehicle(text, path.name, path.parent, feet=True)
+        loaded = parse_vehicle(text, path.name, path.parent, feet=True, effects=effects)
     elif name in vehicle_names():
         entry = resources.files("samara.vehicles").joinpath(f"{name}.toml")
-        loaded = parse_vehicle(entry.read_text(encoding="utf-8"), f"{name}.toml")
+        loaded = parse_vehicle(entry.read_text(encoding="utf-8"), f"{name}.toml", effects=effects)
     else:
         raise VehicleError(
             f"no vehicle {shown(str(name_or_path))}; expected a .toml file or one of {', '.join(vehicle_names())}"
@@ -109,12 +112,23 @@ def vehicle(name_or_path: str | Path, **overrides: Any) -> Vehicle:
         raise VehicleError(error.args[0]) from None
 
 
-def parse_vehicle(text: str, origin: str, folder: Path | None = None, *, feet: bool = False) -> Vehicle:
+def parse_vehicle(
+    text: str,
+    origin: str,
+    folder: Path | None = None,
+    *,
+    feet: bool = False,
+    effects: Sequence[EffectOption] = (),
+) -> Vehicle:
     """A vehicle from the text of a file; `origin` is what errors call it, `folder` where the files are that it names.
 
     Without a folder it may name none: the vehicle of a recording reads nothing from the disk. With `feet` one that has rotors
     and says nothing of contact gets feet under its arms. All that is wrong is in one error, a sentence on each line.
     """
+    try:
+        tables = options_with(effects)
+    except ValueError as error:
+        raise VehicleError(f"{origin}: {error}") from None
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # tomllib's own, and Python's on endless digits or brackets
@@ -132,7 +146,7 @@ def parse_vehicle(text: str, origin: str, folder: Path | None = None, *, feet: b
     description = file.noted(lambda: file.text("description", default=""), "")
     options: dict[str, Any] = {}
     parts: list[Callable[[_Table], dict[str, Any]]] = [_body, _gravity, _contact, _inflow]
-    parts += [partial(_option, name=name, folder=folder) for name in OPTIONS if name != "body"]
+    parts += [partial(_option, option=own, folder=folder) for name, own in tables.items() if name != "body"]
     for part in parts:
         options |= file.noted(partial(part, file), {})
     options["battery"] = file.noted(lambda: _battery(file), None)
@@ -143,7 +157,12 @@ def parse_vehicle(text: str, origin: str, folder: Path | None = None, *, feet: b
     if feet and options["rotors"] and "contact_points" not in options:
         options["contact_points"] = derived_feet(options["rotors"])
     built = build_vehicle(
-        origin, actuation=actuation, description=description, sources=tuple(file.notes.sources), **options
+        origin,
+        actuation=actuation,
+        description=description,
+        sources=tuple(file.notes.sources),
+        effects=effects,
+        **options,
     )
     if carried.mass:
         built = check_vehicle(with_payload(built, carried))
@@ -307,9 +326,10 @@ def _gravity(file: _Table) -> dict[str, Any]:
     return {"gravity": table.record(Gravity).acceleration, "gravity_model": model}
 
 
-def _option(file: _Table, name: str, folder: Path | None) -> dict[str, Any]:
+def _option(file: _Table, option: EffectOption, folder: Path | None) -> dict[str, Any]:
     """What `build_vehicle` is told of an optional table, if the file has it; where there are several models it says which."""
-    table, option = file.table(name, optional=True), OPTIONS[name]
+    name = option.name
+    table = file.table(name, optional=True)
     if not table:
         return {}
     found: dict[str, Any] = {}

@@ -20,7 +20,7 @@ from samara.physics.rotor import Rotor
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import GRAVITIES, INFLOWS
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of
-from samara.vehicles.effects import OPTIONS, models_of
+from samara.vehicles.effects import option_of, options_of
 from samara.vehicles.loader import MOTORS, SCHEMA, parse_vehicle
 
 _WRITTEN = (
@@ -52,12 +52,12 @@ def save_vehicle(vehicle: Vehicle, path: str | Path) -> None:
 def vehicle_toml(vehicle: Vehicle) -> str:
     """The text of a vehicle's file, or a `VehicleError` if reading it would not give the same vehicle."""
     for effect in vehicle.structure.effects:
-        if effect not in (*_WRITTEN, *models_of(effect.name)):
+        if effect not in _WRITTEN and not option_of(effect, vehicle):
             raise VehicleError(
                 f"{vehicle.name}: effect {effect.name!r} is Python code; expected effects a file can name"
             )
     text = _toml(check_vehicle(vehicle))
-    again = parse_vehicle(text, vehicle.name)
+    again = parse_vehicle(text, vehicle.name, effects=vehicle.structure.options)
     if again != vehicle:
         names = [[effect.name for effect in each.structure.effects] for each in (vehicle, again)]
         raise VehicleError(
@@ -97,7 +97,7 @@ def _toml(vehicle: Vehicle) -> str:
     if vehicle.has("gravity"):
         model = _key(GRAVITIES, vehicle.structure.effects[vehicle.index("gravity")])
         lines += ["", "[gravity]", f"model = {_text(model)}", *record("gravity", vehicle["gravity"])]
-    for name, option in OPTIONS.items():
+    for name, option in options_of(vehicle).items():
         if name == "body" or not vehicle.has(name):
             continue
         lines += ["", f"[{name}]"]

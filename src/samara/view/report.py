@@ -204,7 +204,10 @@ def scenario_inside(run: Run) -> Scenario | None:
 
     text, settings = scenario_text(run)
     try:
-        return parse_scenario(text, "scenario.toml", settings, inside=run.attachments) if text else None
+        effects = tuple({own.name: own for each in run.tracks for own in each.vehicle.structure.options}.values())
+        return (
+            parse_scenario(text, "scenario.toml", settings, inside=run.attachments, effects=effects) if text else None
+        )
     except (ValueError, OSError):
         return None
 

@@ -1,7 +1,7 @@
 """The body that iLQR predicts: the vehicle's own equations of motion, driven by a wrench or by a thrust at each rotor.
 
 Mass, inertia, gravity, drag and damping are the vehicle's; rotors and motors answer at once, and there is no ground and no
-other air than drag's (`samara.vehicles.effects.NOT_PLANNED` is left out). A state is (p_W, v_W, q_WB, ω_B); near it, 12 numbers
+other air than drag's (what is not `planned` is left out). A state is (p_W, v_W, q_WB, ω_B); near it, 12 numbers
 (δp, δv, δθ, δω) with δθ in body axes say where another is.
 """
 
@@ -16,12 +16,11 @@ from samara.control.allocation import allocation_for, thrust_limits
 from samara.integrate import EULER, RK4, Tableau, runge_kutta
 from samara.matrices import pseudoinverse
 from samara.ops import maximum, where
-from samara.physics.effect import Effect, Wrench, add_wrenches
+from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.physics.propulsion import COMMANDED_WRENCH, WRENCH
 from samara.physics.rotor import RotorLoad, rotor_wrench
 from samara.trim import effectiveness, hover
-from samara.vehicles.effects import NOT_PLANNED
 
 INTEGRATORS: dict[str, Tableau] = {"rk4": RK4, "euler": EULER}
 INPUTS = ("wrench", "rotors")
@@ -29,15 +28,7 @@ STATE, TANGENT = 13, 12  # numbers of a state, and of a small difference between
 
 LEAST_LIFT = 0.2  # of g: the least that a wanted thrust points up with
 
-_NOT_PREDICTED = NOT_PLANNED | {
-    "rotors",
-    "rotor_momentum",
-    "contact",
-    "actuator",
-    "battery",
-    "commanded_wrench",
-    "body",
-}
+_NOT_PREDICTED = (Role.THRUST, Role.MOMENTUM, Role.ACTUATOR, Role.SUPPLY, Role.SHAPE)  # the input takes their place
 
 
 class Tangent(NamedTuple):
@@ -72,7 +63,7 @@ def _thrusts(own: Any, state: State, command: Command, vehicle: Vehicle, environ
     return total
 
 
-ROTOR_THRUSTS = Effect("rotor_thrusts", wrench=_thrusts)
+ROTOR_THRUSTS = Effect("rotor_thrusts", wrench=_thrusts, role=Role.THRUST)
 
 
 @dataclass(frozen=True)
@@ -135,7 +126,7 @@ def model_of(
     predicted = [
         (effect, numbers)
         for effect, numbers in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
-        if effect.name not in _NOT_PREDICTED and effect.initial(vehicle) == ()
+        if effect.planned and effect.role not in _NOT_PREDICTED and effect.initial(vehicle) == ()
     ]
     effects, parameters = zip(*predicted, push, strict=True)
     structure = replace(vehicle.structure, actuation=WRENCH, effects=tuple(effects), inflow=None)
