@@ -46,13 +46,13 @@ def alone() -> list[dict[str, Any]]:
     warm = near.solve(state, target)
     near(state, target, vehicle, near.initial_memory)
     memory = near.initial_memory._replace(controls=warm.controls)
-    alone = far._alone
+    solver = far._solver
 
     def one_iteration() -> float:
         """Of the second: the first begins from hover, where much is zero"""
         result = far.solve(state, target, iterations=2)
         before = time.perf_counter()
-        alone.run(result.cost, 1, 0.0)
+        solver.run(result.cost, 1, 0.0)
         return time.perf_counter() - before
 
     return [
@@ -280,28 +280,28 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
 
     import samara
     from samara.arrays import flatten
-    from samara.control.ilqr.cost import Held, Weights, kind_of
-    from samara.control.ilqr.jax import Problems, jax_solver
+    from samara.control.ilqr.cost import Parameters, Weights, kind_of, vehicle_problem
+    from samara.control.ilqr.jax import Batch, PointTargets, jax_solver, point_goals
     from samara.control.ilqr.model import DOCUMENTED_LIMITS, model_of
     from samara.control.ilqr.reference import Shaping
 
     vehicle = samara.vehicle("crazyflie_documented")
     model = model_of(vehicle, dt=DT, limits=DOCUMENTED_LIMITS)
-    held = Held(Weights(wTorque=5.3e5), model.hover_input, *model.limits, (), -1.0)
+    numbers = Parameters(Weights(wTorque=5.3e5), model.hover_input, *model.limits, (), -1.0)
+    problem = vehicle_problem(model, kind_of(numbers))
     sizes = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
     found = []
     for dtype, iterations, count in batches:
         states, targets = some_problems(count)
         hover = np.array(model.hover_input)
         controls = np.broadcast_to(hover[:, None], (20, 4, count))
-        problems = Problems(
-            states, targets, np.zeros(count), np.broadcast_to(hover[:, None], (4, count)), controls, np.zeros((4, 16))
-        )
-        solve = jax_solver(model, kind_of(held), 20, iterations, sizes, dtype)
-        problems = jax.device_put(problems)
+        asked = PointTargets(targets, np.zeros(count), Shaping())
+        batch = Batch(states, asked, np.broadcast_to(hover[:, None], (4, count)), controls, np.zeros((4, 16)))
+        solve = jax_solver(problem, 20, iterations, sizes, dtype, point_goals(model, 20))
+        batch = jax.device_put(batch)
 
-        def call(solve: Any = solve, problems: Any = problems) -> Any:
-            return jax.block_until_ready(solve(problems, flatten(held), Shaping(), 1e-4))
+        def call(solve: Any = solve, batch: Any = batch) -> Any:
+            return jax.block_until_ready(solve(batch, flatten(numbers), 1e-4))
 
         begun = time.perf_counter()
         result = call()

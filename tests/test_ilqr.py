@@ -11,36 +11,26 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import samara
-from samara.algebra import Quat, Vec3, norm, quat_from_euler, rotate
+from samara.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
 from samara.arrays import flatten, unflatten
 from samara.backends.llvm_loop import Array, Loop, Pass, compile_loops
 from samara.backends.program import program_of_expressions
-from samara.control.ilqr import ILQR, usual_torque_weight
-from samara.control.ilqr.backward import box_step, stage
-from samara.control.ilqr.cost import (
-    ANY_GOAL,
-    Goal,
-    Held,
-    Weights,
-    final_residuals,
-    input_residuals,
-    kind_of,
-    step_residuals,
-    total,
-)
+from samara.control.ilqr import ILQR, default_torque_weight
+from samara.control.ilqr.backward import Join, box_step, stage
+from samara.control.ilqr.cost import ANY_GOAL, Goal, Weights, final_residuals, kind_of
 from samara.control.ilqr.model import (
     DOCUMENTED_LIMITS,
-    NO_DIFFERENCE,
-    Limits,
+    Tangent,
     difference,
     model_of,
     moved,
     thrust_axis,
     wrench_limits,
 )
+from samara.control.ilqr.problem import Limits, total
 from samara.control.ilqr.reference import goal_of
 from samara.control.ilqr.search import choose
-from samara.control.ilqr.solver import alone_code
+from samara.control.ilqr.solver import solver_code
 from samara.control.named import controller_named
 from samara.physics.multirotor import State
 from samara.plan import trajectory
@@ -48,6 +38,7 @@ from samara.plan.reference import Reference
 from samara.sim.plant import Plant, place, state_of
 from samara.trim import effectiveness
 
+NO_DIFFERENCE = Tangent(ZERO, ZERO, ZERO, ZERO)
 CRAZYFLIE = samara.vehicle("crazyflie_documented")
 HOVER, HOVER_COMMAND = samara.hover(CRAZYFLIE)
 HERE = np.array(HOVER.p_W)
@@ -90,13 +81,18 @@ def numbers(state):
 def machine_derivatives(solver, state, controls):
     """[A B] and the cost's slope along a rollout, as the machine code left them."""
     solver.solve(state, away(0.7, -0.4, 0.2), warm_start=controls, iterations=1)
-    alone = solver._alone
+    alone = solver._solver
     alone.begin(numbers(state), solver.model.hover_input, controls)
-    table = alone._ways[alone._side][alone._lane]
+    table = alone._calls[alone._side][alone._lane]
     alone._code.derivatives.call(table.derivatives, alone.horizon)
     layout, stages = alone._code.layout, alone._arrays["stages"][: alone.horizon]
-    M = stages[:, : 12 * layout.columns].reshape(alone.horizon, 12, layout.columns)[:, :, : layout.width]
-    return alone.states.copy(), alone.controls.copy(), M.copy(), stages[:, layout.slope :][:, : layout.width].copy()
+    M = stages[:, : 12 * layout.columns].reshape(alone.horizon, 12, layout.columns)[:, :, : layout.sizes.width]
+    return (
+        alone.states.copy(),
+        alone.controls.copy(),
+        M.copy(),
+        stages[:, layout.slope :][:, : layout.sizes.width].copy(),
+    )
 
 
 def local_step(model, x, u):
@@ -195,7 +191,7 @@ def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
     rng = np.random.default_rng(2)
     controls = np.array(ilqr.model.hover_input) + rng.uniform(-1, 1, (20, 4)) * (0.05, 1e-3, 1e-3, 1e-3)
     x, u, _, slope = machine_derivatives(ilqr, tumbling(rng), controls)
-    goals = ilqr._alone.goals.copy()
+    goals = ilqr._solver.goals.copy()
     scale = np.array([1.0] * 12 + [0.1, 1e-3, 1e-3, 1e-3])
     for k in (0, 7, 19):
         start, goal = unflatten(ilqr.model.template, iter(x[k].tolist())), unflatten(ANY_GOAL, iter(goals[k].tolist()))
@@ -203,8 +199,8 @@ def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
 
         def cost(delta, start=start, goal=goal, before=before, u=u[k]):
             near = moved(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
-            effort = input_residuals(tuple((u + delta[12:]).tolist()), before, ilqr.held, ilqr.model)
-            return total(step_residuals(near, goal, ilqr.held) + effort)
+            nudged = tuple((u + delta[12:]).tolist())
+            return total(ilqr.problem.stage_residuals(near, nudged, before, goal, ilqr.parameters))
 
         for j in range(16):
             h = np.zeros(16)
@@ -221,7 +217,7 @@ def test_001_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_
     lean = 0.4
     along, upright = quat_from_euler(0.0, lean, 0.0), Quat(1.0, 0.0, 0.0, 0.0)
     goal = Goal(HOVER.p_W, HOVER.v_W, rotate(along, Vec3(0.0, 0.0, 1.0)), Vec3(1.0, 0.0, 0.0))
-    held, template = ilqr.held, ilqr.model.template._replace(p_W=HOVER.p_W)
+    held, template = ilqr.parameters, ilqr.model.template._replace(p_W=HOVER.p_W)
 
     def cost(q_WB, turn=0.0):
         near = moved(template._replace(q_WB=q_WB), NO_DIFFERENCE._replace(theta_B=Vec3(0.0, turn, 0.0)))
@@ -244,7 +240,7 @@ def test_what_the_backward_pass_promises_the_rollouts_keep(inputs):
     small, wide = (2e-4, 1e-4, 5e-5), Limits((-9.0,) * 4, (9.0,) * 4)
     solver = ILQR(CRAZYFLIE, lineSearch=small, inputs=inputs, limits=wide, wSmooth=20.0)
     rng = np.random.default_rng(3)
-    alone = solver._alone
+    alone = solver._solver
     for _ in range(5):
         state, target = tumbling(rng, 0.3, 1.0, 1.0), HERE + rng.uniform(-1, 1, 3)
         first = solver.solve(state, target, iterations=1)
@@ -339,7 +335,7 @@ def test_no_small_change_of_the_inputs_costs_less(patient):
     rng = np.random.default_rng(4)
     state = tumbling(rng)
     result = patient.solve(state, away(1.0, 0.5, -0.3))
-    alone, x = patient._alone, numbers(state)
+    alone, x = patient._solver, numbers(state)
     low, high = (np.array(limit) for limit in patient.model.limits)
 
     def cost(controls):
@@ -373,7 +369,7 @@ def test_001_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilqr
     rng, not_the_first = np.random.default_rng(15), 0
     for _ in range(50):
         result = ilqr.solve(tumbling(rng), HERE + rng.uniform(-3, 3, 3), iterations=1)
-        costs = dict(zip(ilqr.line_search, ilqr._alone._cost.tolist(), strict=False))
+        costs = dict(zip(ilqr.line_search, ilqr._solver._cost.tolist(), strict=False))
         before, after = result.cost_history
         assert after == costs[result.step_sizes[0]] == min(costs.values())
         not_the_first += costs[1.0] < before and result.step_sizes[0] < 1.0
@@ -445,18 +441,14 @@ def test_a_stage_is_the_minimum_over_the_input():
     rng = np.random.default_rng(7)
     root, M, H_root = rng.normal(size=(12, 12)), rng.normal(size=(12, 16)), rng.normal(size=(16, 16))
     V, H, v, g = root @ root.T, H_root @ H_root.T, rng.normal(size=(12, 1)), rng.normal(size=(16, 1))
-    far = [1e6] * 4
-    own = stage(V, v, M, H, g, [-1e6] * 4, far, 0.0, None, np.zeros((4, 4)), lambda rows: np.vstack(rows), beside)
+    limits, here = Limits([-1e6] * 4, [1e6] * 4), [0.0] * 4
+    own = stage(V, v, M, H, g, limits, here, 0.0, None, np.zeros((4, 4)), Join(np.vstack, np.hstack))
     Q, q = M.T @ V @ M + H, M.T @ v + g
     inverse = np.linalg.inv(Q[12:, 12:] + 1e-6 * np.eye(4))
     assert own.gains[:, :12] == pytest.approx(-inverse @ Q[12:, :12], rel=1e-9)
     without_u = Q[:12, 12:] @ np.linalg.inv(Q[12:, 12:])
     assert np.array(own.V) == pytest.approx(Q[:12, :12] - without_u @ Q[12:, :12], rel=1e-6)
     assert np.array(own.v) == pytest.approx(q[:12] - without_u @ q[12:], rel=1e-6)
-
-
-def beside(a, b):
-    return np.hstack([a, b])
 
 
 # The reference -----------------------------------------------------------------------------------------------------
@@ -782,7 +774,7 @@ def test_the_documents_torque_weight_shakes_real_motors():
     """wTorque 5e-4 through the measured 72 ms of lag tumbles; the weight that the lag allows arrives, all else the same."""
     vehicle, start, way = samara.vehicle("crazyflie"), np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
     ends = []
-    for weight in (5e-4, usual_torque_weight(vehicle)):
+    for weight in (5e-4, default_torque_weight(vehicle)):
         path = flown(ILQR(vehicle, wTorque=weight), vehicle, start, start + way, 6.0)
         ends.append((np.abs(path[:, 10:]).max(), np.linalg.norm(path[-1, :3] - start - way)))
     assert ends[0][0] > 30.0
@@ -1059,9 +1051,9 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
 def test_the_code_is_compiled_once_for_a_kind_of_problem(ilqr):
     """Another horizon, other weights: the same machine code. A weight that is off is another kind."""
     other = ILQR(CRAZYFLIE, mpcHorizon=33, wPosition=11.0, refVelocityGain=2.0)
-    assert alone_code(other.model, kind_of(other.held)) is alone_code(ilqr.model, kind_of(ilqr.held))
-    bare = Held(Weights(wSmooth=0.0), *ilqr.held[1:])
-    assert kind_of(bare) != kind_of(ilqr.held)
+    assert solver_code(other.problem) is solver_code(ilqr.problem)
+    bare = ilqr.parameters._replace(weights=Weights(wSmooth=0.0))
+    assert kind_of(bare) != kind_of(ilqr.parameters)
 
 
 # A push from outside, rotors that fail, and references ahead ----------------------------------------------------------

@@ -6,9 +6,9 @@ from samara.lazy import lazily as _lazily
 
 if _TYPE_CHECKING:
     from samara.control.ilqr.controller import ILQR as ILQR
-    from samara.control.ilqr.controller import usual_torque_weight as usual_torque_weight
+    from samara.control.ilqr.controller import default_torque_weight as default_torque_weight
 
 # they bring the compiler along
 __getattr__, __dir__ = _lazily(
-    __name__, __path__, dict.fromkeys(("ILQR", "usual_torque_weight"), "samara.control.ilqr.controller")
+    __name__, __path__, dict.fromkeys(("ILQR", "default_torque_weight"), "samara.control.ilqr.controller")
 )

@@ -15,16 +15,12 @@ s (u₋ − u − k): nothing needs to be carried for it but the gains.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from samara.control.ilqr.problem import Limits
 from samara.ops import clamp, logical_and, logical_or, where
 from samara.quantity import Scalar
 
 FLOOR = 1e-6  # document 001 adds it to the diagonal of Quu
 BOX_ITERATIONS = 3
-
-
-def curvature(V: Any, M: Any, m: Any) -> Any:
-    """Mᵀ V m, for some columns m of M"""
-    return M.T @ (V @ m)
 
 
 class BoxStep(NamedTuple):
@@ -122,22 +118,6 @@ def solve_factored(
     return x
 
 
-def gain_rows(box: BoxStep, rows: Sequence[Any]) -> list[Any]:
-    """K = −Q_free⁻¹ Q_ux, row by row; 0 for inputs that are held"""
-    kept = [-free * row for free, row in zip(box.free, rows, strict=True)]
-    return solve_factored(box.lower, box.inverse_pivots, kept)
-
-
-def damped_rows(box: BoxStep, rows: Sequence[Any], gains: Sequence[Any]) -> list[Any]:
-    """Q_ux − D K: with it V = Q_xx + (Q_ux − D K)ᵀ K, whatever was held or added"""
-    return [row - added * gain for row, added, gain in zip(rows, box.damping, gains, strict=True)]
-
-
-def value_columns(q_x: Any, damped: Any, gains: Any) -> Any:
-    """Q_xx + (Q_ux − D K)ᵀ K, for some columns"""
-    return q_x + damped.T @ gains
-
-
 class Smoothing(NamedTuple):
     """The value's dependence on the input before: −s K between it and x, s (1 − K₋) of itself, and its slope."""
 
@@ -163,6 +143,57 @@ def smoothing(
     )
 
 
+# A stage in four parts, for some columns or for all of them -----------------------------------------------------------
+
+
+class Join(NamedTuple):
+    """How a library puts matrices, rows or numbers one below another, and matrices side by side."""
+
+    below: Callable[[Sequence[Any]], Any]
+    beside: Callable[[Sequence[Any]], Any]
+
+
+def expanded(
+    V: Any, v: Any, M: Any, columns: Any, H: Any, slope: Any, change: Smoothing | None, join: Join
+) -> tuple[Any, Any, Any]:
+    """Q = Mᵀ V m + h with S m added to the rows of the inputs, q = mᵀ v + g, and S m; for some columns m of M"""
+    Q, q = M.T @ (V @ columns) + H, columns.T @ v + slope
+    if change is None:
+        return Q, q, None
+    n, by_inputs = V.shape[0], change.by_x @ columns
+    return join.below([Q[:n, :], Q[n:, :] + by_inputs]), q, by_inputs
+
+
+def input_step(
+    Q: Sequence[Sequence[Scalar]],
+    q: Sequence[Scalar],
+    transposed: Sequence[Sequence[Scalar]],
+    change: Smoothing | None,
+    limits: Limits,
+    here: Sequence[Scalar],
+    damping: Scalar,
+) -> BoxStep:
+    """The step within the limits, from Q_uu with S B already in it; `transposed` is (S B)ᵀ, `here` the input now"""
+    m = range(len(q))
+    if change is not None:
+        Q = [[Q[a][b] + transposed[a][b] + change.by_itself[a][b] for b in m] for a in m]
+        q = [q[a] + change.slope[a] for a in m]
+    low, high = ([limit[a] - here[a] for a in m] for limit in limits)
+    return box_step(Q, q, low, high, damping)
+
+
+def gain_rows(box: BoxStep, rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """K = −Q_free⁻¹ Q_ux, row by row, 0 for inputs that are held; and Q_ux − D K, whatever was held or added"""
+    kept = [-free * row for free, row in zip(box.free, rows, strict=True)]
+    gains = solve_factored(box.lower, box.inverse_pivots, kept)
+    return gains, [row - added * gain for row, added, gain in zip(rows, box.damping, gains, strict=True)]
+
+
+def value(Q_xx: Any, q_x: Any, Q_ux: Any, damped: Any, gains: Any, step: Any, slope: Any) -> tuple[Any, Any]:
+    """V = Q_xx + (Q_ux − D K)ᵀ K,  v = q_x + Q_uxᵀ k + Kᵀ (q_u + Q_uu k); for some columns, of K `gains`"""
+    return Q_xx + damped.T @ gains, q_x + Q_ux.T @ step + gains.T @ slope
+
+
 class Stage(NamedTuple):
     """The value of this stage, V and v, the gains (K, K₋) on x and on the input before, and the box step."""
 
@@ -178,40 +209,30 @@ def stage(
     M: Any,
     H: Any,
     slope: Any,
-    low: Sequence[Scalar],
-    high: Sequence[Scalar],
+    limits: Limits,
+    here: Sequence[Scalar],
     damping: Scalar,
     change: Smoothing | None,
     from_before: Any,
-    stack: Callable[[Sequence[Any]], Any],
-    beside: Callable[[Any, Any], Any],
+    join: Join,
 ) -> Stage:
     """A whole stage at once
 
     `change` is what smoothing takes from the following stage, None without it; `from_before` (m, m) is −s 1, what the input
-    before does to the slope of this one. `stack` puts rows, or numbers, one below another, `beside` two matrices side by side.
+    before does to the slope of this one.
     """
     n = V.shape[0]
     m = range(M.shape[1] - n)
-    Q, q = curvature(V, M, M) + H, M.T @ v + slope
-    Q_ux, Q_uu, q_u = Q[n:, :n], [[Q[n + a, n + b] for b in m] for a in m], [q[n + a, 0] for a in m]
-    if change is not None:
-        extra = change.by_x @ M
-        Q_ux = Q_ux + extra[:, :n]
-        Q_uu = [[Q_uu[a][b] + extra[a, n + b] + extra[b, n + a] + change.by_itself[a][b] for b in m] for a in m]
-        q_u = [q_u[a] + change.slope[a] for a in m]
-    box = box_step(Q_uu, q_u, low, high, damping)
-    wide = beside(Q_ux, from_before)
-    rows = [wide[a : a + 1, :] for a in m]
-    by_rows = gain_rows(box, rows)
-    gains, damped = stack(by_rows), stack(damped_rows(box, rows, by_rows))
-    K = gains[:, :n]
-    return Stage(
-        V=value_columns(Q[:n, :n], damped[:, :n], K),
-        v=q[:n, :] + Q_ux.T @ stack(box.step) + K.T @ stack(box.slope),
-        gains=gains,
-        box=box,
+    Q, q, by_inputs = expanded(V, v, M, M, H, slope, change, join)
+    corner = [[Q[n + a, n + b] for b in m] for a in m]
+    transposed = [] if by_inputs is None else [[by_inputs[b, n + a] for b in m] for a in m]
+    box = input_step(corner, [q[n + a, 0] for a in m], transposed, change, limits, here, damping)
+    wide = join.beside([Q[n:, :n], from_before])
+    gains, damped = (join.below(rows) for rows in gain_rows(box, [wide[a : a + 1, :] for a in m]))
+    own_V, own_v = value(
+        Q[:n, :n], q[:n, :], Q[n:, :n], damped[:, :n], gains[:, :n], join.below(box.step), join.below(box.slope)
     )
+    return Stage(own_V, own_v, gains, box)
 
 
 def _sum(terms: Any) -> Scalar:

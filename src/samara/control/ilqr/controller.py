@@ -20,36 +20,22 @@ import numpy as np
 from samara.algebra import ZERO, Vec3
 from samara.argument import is_number
 from samara.arrays import flatten, quaternion_order
-from samara.backends.llvm_loop import Loops
 from samara.backends.machine import Code, Machine
 from samara.backends.packing import packer
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.geometric import gains_for
-from samara.control.ilqr.columns import LANES
-from samara.control.ilqr.cost import Held, Sphere, Weights, kind_of
+from samara.control.ilqr.cost import TRACKING, Cost, Parameters, Sphere, Weights, kind_of, vehicle_problem
 from samara.control.ilqr.disturbance import NOTHING, Observed, observer_code, share_of
-from samara.control.ilqr.goals import (
-    PUSH,
-    REFERENCE,
-    SHAPING,
-    TARGET,
-    WAY,
-    ahead_goals,
-    point_goals,
-    reference_goals,
-    trajectory_goals,
-)
-from samara.control.ilqr.model import STATE, Limits, Model, model_of
+from samara.control.ilqr.goals import Goals, PointGoals
+from samara.control.ilqr.memory import LANES, aligned
+from samara.control.ilqr.model import STATE, Model, model_of
+from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
-from samara.control.ilqr.solver import Alone, Solution, aligned, alone_code
+from samara.control.ilqr.solver import LINE_SEARCH, Solver
 from samara.physics.multirotor import Command, State, Vehicle
-from samara.plan.reference import Reference
-from samara.plan.trajectory import Trajectory
 from samara.trim import hover
 
 Array = np.ndarray[Any, Any]
-
-LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 
 MOST = 10_000  # steps or iterations: what is more does not fit into memory or a day
 
@@ -75,14 +61,6 @@ class Memory(NamedTuple):
     time: float
     observed: Observed | None
     prediction: Array
-
-
-class _Prepared(NamedTuple):
-    """Machine code with a table of its arrays."""
-
-    loops: Loops
-    table: Array
-    address: int
 
 
 class Result(NamedTuple):
@@ -154,13 +132,14 @@ class ILQR:
         controlIterations: int = 1,
         healthy: Sequence[bool] | None = None,
         pushSmoothing: float = 0.3,
+        cost: Cost = TRACKING,
         **tuning: float,
     ) -> None:
         if not isinstance(vehicle, Vehicle):
             raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle makes")
-        _whole("mpcHorizon", mpcHorizon)
-        _whole("maxIterations", maxIterations)
-        _whole("controlIterations", controlIterations)
+        counts = {"mpcHorizon": mpcHorizon, "maxIterations": maxIterations, "controlIterations": controlIterations}
+        for name, count in counts.items():
+            _whole(name, count)
         for name, value in (("predictionDt", predictionDt), ("period", period)):
             if not is_number(value) or not value > 0.0:
                 raise ValueError(f"{name} = {value!r:.60}: expected a positive number of seconds")
@@ -180,29 +159,17 @@ class ILQR:
         self._allocation = allocation_for(vehicle, healthy)
         self._share = share_of(self.period, pushSmoothing) if pushSmoothing > 0.0 else 0.0
         weights, self.shaping = _tuned(tuning, vehicle, bool(obstacles), maxTilt is not None)
-        self.held = Held(
+        self.parameters = Parameters(
             weights,
             self.model.hover_input,
             *self.model.limits,
             tuple(_sphere(i, *each) for i, each in enumerate(obstacles)),
             math.cos(maxTilt) if maxTilt is not None else -1.0,
         )
-        self._alone = Alone(alone_code(self.model, kind_of(self.held)), mpcHorizon, self.held, self.line_search)
+        self.problem: Problem = vehicle_problem(self.model, kind_of(self.parameters), cost)
+        self._solver = Solver(self.problem, mpcHorizon, self.parameters, self.line_search)
+        self._goals = Goals(self.model, self.shaping, self._solver.goals)
         self._hover = np.tile(np.array(self.model.hover_input), (mpcHorizon, 1))
-        rows = -(-(mpcHorizon + 1) // LANES) * LANES
-        self._clock = np.arange(rows) * self.model.dt
-        self._given = {
-            "way": aligned(WAY),
-            "target": aligned(TARGET),
-            "shaping": aligned(SHAPING),
-            "reference": aligned(REFERENCE),
-            "times": aligned(rows),
-            "ahead": aligned(rows, REFERENCE),
-            "push": aligned(PUSH),
-            "goals": self._alone.goals,
-        }
-        self._given["shaping"][:] = self.shaping
-        self._along: dict[Trajectory, _Prepared | None] = {}
         self._tiles: dict[str, Any] = {}
 
     def __repr__(self) -> str:
@@ -214,7 +181,7 @@ class ILQR:
     @property
     def weights(self) -> Weights:
         """The weights in use"""
-        return self.held.weights
+        return self.parameters.weights
 
     # Solving ---------------------------------------------------------------------------------------------------------
 
@@ -253,57 +220,29 @@ class ILQR:
         x = _numbers(state, layout)
         if x is None or not math.isfinite(sum(push_W)):
             return self._safe("the state is not finite", began, layout)
-        self._given["push"][:] = self._alone.push[:] = push_W
-        problem = self._set_goals(target, x, time, yaw)
-        if problem is not None:
-            return self._safe(problem, began, layout)
-        earlier = self.model.hover_input if before is None else before
-        alone, ready = self._alone, perf_counter()
-        cost = math.inf if warm_start is None else alone.begin(x, earlier, self._shifted(warm_start, shift))
-        if not cost < math.inf:
-            cost = alone.begin_cold(x, earlier)
-        if not cost < math.inf:
+        self._goals.push[:] = self._solver.parameters[-3:] = push_W
+        why = self._goals.write(target, x, time, yaw)
+        if why is not None:
+            return self._safe(why, began, layout)
+        ready = perf_counter()
+        controls = None if warm_start is None else self._shifted(warm_start, shift)
+        turns = self.iterations if iterations is None else iterations
+        found = self._solver.solve(x, before, controls, turns, self.tolerance)
+        if found is None:
             return self._safe("the predicted cost is not finite", began, layout)
-        started = perf_counter()
-        found = alone.run(cost, self.iterations if iterations is None else iterations, self.tolerance)
-        times = Times(ready - began, started - ready, *found.seconds, perf_counter() - began)
-        return self._result(found, times, layout)
-
-    def _result(self, found: Solution, times: Times, layout: str) -> Result:
-        alone = self._alone
-        return Result(
-            controls=alone.controls.copy(),
-            states=_in_order(alone.states, layout),
-            cost=found.cost,
-            iterations=found.passes,
-            converged=found.converged,
-            cost_history=found.costs,
-            step_sizes=found.steps,
-            gradient_norm=found.gradient,
-            gains=alone.gains.copy(),
-            goals=alone.goals.copy(),
-            times=times,
-            layout=layout,
-        )
+        own, how = self._solver, found[:-1]
+        times = Times(ready - began, *found.seconds, perf_counter() - began)
+        states = _in_order(own.states, layout)
+        return Result(own.controls.copy(), states, *how, own.gains.copy(), own.goals.copy(), times, layout)
 
     def _safe(self, why: str, began: float, layout: str) -> Result:
         """Hover, and a word about why."""
         warnings.warn(f"iLQR: {why}; hovering instead", RuntimeWarning, stacklevel=3)
-        n, m = self.horizon, self.model.inputs
-        total = perf_counter() - began
+        own, total = self._solver, perf_counter() - began
+        level = np.tile(np.array(flatten(self.model.template)), (self.horizon + 1, 1))
+        nothing = (np.zeros_like(own.gains), np.zeros_like(own.goals), Times(total, 0.0, 0.0, 0.0, 0.0, total))
         return Result(
-            controls=self._hover.copy(),
-            states=_in_order(np.tile(np.array(flatten(self.model.template)), (n + 1, 1)), layout),
-            cost=math.inf,
-            iterations=0,
-            converged=False,
-            cost_history=(),
-            step_sizes=(),
-            gradient_norm=math.inf,
-            gains=np.zeros((n, m, STATE - 1)),
-            goals=np.zeros_like(self._alone.goals),
-            times=Times(total, 0.0, 0.0, 0.0, 0.0, total),
-            layout=layout,
+            self._hover.copy(), _in_order(level, layout), math.inf, 0, False, (), (), math.inf, *nothing, layout
         )
 
     def _shifted(self, warm_start: "Result | Array", shift: float) -> Array:
@@ -370,119 +309,45 @@ class ILQR:
         return found
 
     def _solve_in_lanes(self, given: Any, iterations: int, dtype: str, cold: bool) -> "BatchResult":
-        from samara.control.ilqr.lanes import Tile, lane_code
+        from samara.control.ilqr.lanes import Tile
 
         if dtype not in self._tiles:
-            code = lane_code(self.model, kind_of(self.held), dtype, len(self.line_search))
-            self._tiles[dtype] = Tile(
-                code, self.horizon, self.held, self.shaping, self.line_search, self._alone.level_gains, dtype
-            )
-        tile, count = self._tiles[dtype], given[0].shape[1]
-        n, m, width = self.horizon, self.model.inputs, tile.code.width
+            gains = self._solver.start_gains
+            tile = Tile(self.problem, self.horizon, self.parameters, self.line_search, gains, dtype)
+            self._tiles[dtype] = tile, PointGoals(self.model, self.shaping, tile.goals, aligned(3, dtype=dtype))
+        tile, goals = self._tiles[dtype]
+        x, targets, yaw, before, inputs = given
+        asked = np.vstack([targets, x[:3], yaw])
+        n, m, width, count = self.horizon, self.model.inputs, tile.width, x.shape[1]
         controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, STATE, count), dtype)
         cost, converged = np.empty(count, dtype), np.empty(count, dtype=bool)
         for first in range(0, count, width):
-            last = min(first + width, count)
-            lanes, filled = slice(first, last), slice(0, last - first)
-            tile.load(*(each[..., lanes] for each in given))
+            lanes = slice(first, min(first + width, count))
+            filled = slice(0, lanes.stop - first)
+            tile.load(x[:, lanes], before[:, lanes], inputs[..., lanes])
+            goals.write(x[:6, lanes], asked[:, lanes], filled)
             tile.run(iterations, self.tolerance, cold)
             controls[..., lanes], states[..., lanes] = tile.controls[..., filled], tile.states[..., filled]
             cost[lanes], converged[lanes] = tile.cost[filled], tile.converged[filled]
         return BatchResult(controls, states, cost, converged, iterations)
 
     def _solve_in_jax(self, given: Any, iterations: int, dtype: str, cold: bool) -> "BatchResult":
-        from samara.control.ilqr.jax import Problems, jax_solver
+        from samara.control.ilqr.jax import Batch, PointTargets, jax_solver, point_goals
 
-        solve = jax_solver(self.model, kind_of(self.held), self.horizon, iterations, self.line_search, dtype)
-        level = self._alone.level_gains if cold else np.zeros_like(self._alone.level_gains)
-        found = solve(Problems._make((*given, level)), flatten(self.held), self.shaping, self.tolerance)
-        return BatchResult(*found, iterations)
-
-    # Where to go -----------------------------------------------------------------------------------------------------
-
-    def _set_goals(self, target: Any, x: list[float], time: float, yaw: float) -> str | None:
-        """Writes the goals of the horizon; or tells why there are none"""
-        if isinstance(target, Trajectory):
-            return self._follow(target, time)
-        if isinstance(target, Reference) and any(np.ndim(each) for each in target.p_W):
-            return self._look_along(target)
-        if isinstance(target, Reference) and any(flatten((target.v_W, target.a_W, target.yaw_rate))):
-            return self._carry_on(target)
-        if isinstance(target, Reference):
-            point, yaw = target.p_W, target.yaw
-        else:
-            try:
-                point = Vec3(*(float(each) for each in target))
-            except (TypeError, ValueError):
-                expected = "a point (x, y, z), a Trajectory or a Reference"
-                raise ValueError(f"the target is {target!r:.60}; expected {expected}") from None
-        if not math.isfinite(point.x + point.y + point.z + yaw):
-            return "the target is not finite"
-        given = self._given
-        given["way"][:] = x[:6]
-        given["target"][:] = (*point, *x[:3], yaw)
-        self._call(self._to_a_point)
-        return None
-
-    def _carry_on(self, known: Reference) -> str | None:
-        numbers = flatten(known)
-        if not math.isfinite(sum(numbers)):
-            return "the reference is not finite"
-        self._given["reference"][:] = numbers
-        self._given["times"][:] = self._clock
-        self._call(self._onwards)
-        return None
-
-    def _look_along(self, known: Reference) -> str | None:
-        ahead = self._given["ahead"][: self.horizon + 1]
-        for k, leaf in enumerate(flatten(known)):
-            ahead[:, k] = leaf
-        if not math.isfinite(ahead.sum()):
-            return "the reference is not finite"
-        self._call(self._at_each)
-        return None
-
-    def _follow(self, trajectory: Trajectory, time: float) -> str | None:
-        if not math.isfinite(time):
-            return "the time on the trajectory is not finite"
-        if trajectory not in self._along:
-            self._along[trajectory] = self._prepared(trajectory_goals(self.model, trajectory))
-        prepared = self._along[trajectory]
-        if prepared is not None:
-            self._given["times"][:] = self._clock
-            self._given["times"] += time
-            self._call(prepared)
-            return None
-        times = time + self._clock[: self.horizon + 1]
-        return self._look_along(trajectory.at(times))
-
-    @cached_property
-    def _to_a_point(self) -> "_Prepared":
-        return self._prepared(point_goals(self.model))
-
-    @cached_property
-    def _onwards(self) -> "_Prepared":
-        return self._prepared(reference_goals(self.model))
-
-    @cached_property
-    def _at_each(self) -> "_Prepared":
-        return self._prepared(ahead_goals(self.model))
-
-    def _prepared(self, loops: Loops | None) -> Any:
-        if loops is None:
-            return None
-        table = np.array([self._given[name].ctypes.data for name in loops.names], dtype=np.int64)
-        return _Prepared(loops, table, int(table.ctypes.data))
-
-    def _call(self, prepared: "_Prepared") -> None:
-        prepared.loops.call(prepared.address, self.horizon + 1)
+        x, targets, yaw, before, inputs = given
+        solve = jax_solver(
+            self.problem, self.horizon, iterations, self.line_search, dtype, point_goals(self.model, self.horizon)
+        )
+        gains = self._solver.start_gains if cold else np.zeros_like(self._solver.start_gains)
+        batch = Batch(x, PointTargets(targets, yaw, self.shaping), before, inputs, gains)
+        return BatchResult(*solve(batch, flatten(self.parameters), self.tolerance), iterations)
 
     # Controlling -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def look_ahead(self) -> Array:
         """The instants of the horizon, from now  [s]"""
-        return self._clock[: self.horizon + 1].copy()
+        return self._goals.look_ahead.copy()
 
     @cached_property
     def initial_memory(self) -> Memory:
@@ -608,7 +473,7 @@ def _batch_of(states: Any, layout: str) -> Array:
     return x
 
 
-def usual_torque_weight(vehicle: Vehicle) -> float:
+def default_torque_weight(vehicle: Vehicle) -> float:
     """wTilt / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, the geometric controller's
 
     min ∫ wTilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −wTilt / (w J²). Document 001's 5e-4 is 1e9 times less for its
@@ -618,9 +483,9 @@ def usual_torque_weight(vehicle: Vehicle) -> float:
 
 
 def _tuned(tuning: dict[str, float], vehicle: Vehicle, obstacles: bool, tilt: bool) -> tuple[Weights, Shaping]:
-    """Document 001's numbers, but for those given, and for the torque's: see `usual_torque_weight`"""
+    """Document 001's numbers, but for those given, and for the torque's: see `default_torque_weight`"""
     usual = {
-        "wTorque": usual_torque_weight(vehicle),
+        "wTorque": default_torque_weight(vehicle),
         "wObstacle": 1e5 if obstacles else 0.0,
         "wTiltLimit": 1e5 if tilt else 0.0,
     }

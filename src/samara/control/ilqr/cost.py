@@ -1,20 +1,22 @@
-"""What iLQR minimises: J = Σ ½ w r², a sum of weighted squares of residuals, at every step and at the end.
+"""What a vehicle's plan costs: document 001's residuals, and the problem that they, or others, make of a vehicle's model.
 
-The residuals are the only place the cost is written; gradients and (Gauss–Newton) curvatures are their derivatives. Names of
-weights are document 001's.
+Names of weights are document 001's.
 """
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from samara.algebra import ZERO, Vec3, norm
-from samara.control.ilqr.model import Model, heading_axis, thrust_axis
+from samara.control.ilqr.model import TILT_AND_TURN, Model, difference, heading_axis, levelled, moved, thrust_axis
+from samara.control.ilqr.problem import Limits, Problem, Residuals, Start
 from samara.ops import maximum
 from samara.physics.multirotor import Command, State
 from samara.quantity import Scalar
 
 
 class Weights(NamedTuple):
-    """Document 001's weights with its values; the last four are not in it, and off unless given."""
+    """Document 001's weights with its values; the last four are not in it, and off by default."""
 
     wPosition: Scalar = 30.0
     wVelocity: Scalar = 8.0
@@ -41,6 +43,9 @@ class Goal(NamedTuple):
     b1_W: Vec3
 
 
+ANY_GOAL = Goal(ZERO, ZERO, Vec3(0.0, 0.0, 1.0), Vec3(1.0, 0.0, 0.0))
+
+
 class Sphere(NamedTuple):
     """What to keep out of: a centre and a radius, the vehicle's own included  [m]"""
 
@@ -48,8 +53,8 @@ class Sphere(NamedTuple):
     radius: Scalar
 
 
-class Held(NamedTuple):
-    """The numbers of a problem that do not change along the horizon."""
+class Parameters(NamedTuple):
+    """The numbers of a vehicle's problem that do not change along the horizon."""
 
     weights: Weights
     hover_input: tuple[Scalar, ...]
@@ -60,70 +65,41 @@ class Held(NamedTuple):
     push_W: Vec3 = ZERO  # an acceleration from outside, as wind gives  [m/s²]
 
 
-class Kind(NamedTuple):
-    """What decides the machine code beside the model: which weights are on, and how many spheres there are."""
+class Cost(NamedTuple):
+    """The residuals (w, r) of a step and of the end of the horizon; each costs ½ w r².
 
-    weighs: tuple[bool, ...]
-    spheres: int
+    `residuals(state, command, goal, parameters, model)` and `final(state, goal, parameters)` are functions of scalars. What
+    the change of the inputs costs, ½ wSmooth |u − u₋|², is the solver's own and not among them.
+    """
 
-
-def kind_of(held: Held) -> Kind:
-    return Kind(tuple(weight != 0.0 for weight in held.weights), len(held.spheres))
-
-
-def held_template(model: Model, kind: Kind) -> Held:
-    """Held numbers of a kind; their values do not matter"""
-    weights = Weights(*(1.0 if on else 0.0 for on in kind.weighs))
-    return Held(weights, model.hover_input, *model.limits, (Sphere(ZERO, 1.0),) * kind.spheres, 0.0)
+    residuals: Callable[[State, Command, Goal, Parameters, Model], Residuals]
+    final: Callable[[State, Goal, Parameters], Residuals]
 
 
-Residuals = list[tuple[Scalar, Scalar]]
-"""(w, r): each costs ½ w r²"""
-
-ANY_GOAL = Goal(ZERO, ZERO, Vec3(0.0, 0.0, 1.0), Vec3(1.0, 0.0, 0.0))
-
-
-def total(residuals: Residuals) -> Scalar:
-    """Σ ½ w r²"""
-    cost: Scalar = 0.0
-    for weight, residual in residuals:
-        cost = cost + 0.5 * weight * residual * residual
-    return cost
-
-
-def step_residuals(state: State, goal: Goal, held: Held) -> Residuals:
-    """p − p_ref, v − v_ref, b₃ − b₃ref, ω_z, and what leaves the tilt limit or enters a sphere"""
-    w = held.weights
+def tracking_residuals(state: State, command: Command, goal: Goal, parameters: Parameters, model: Model) -> Residuals:
+    """p − p_ref, v − v_ref, b₃ − b₃ref, ω_z, what leaves the tilt limit or enters a sphere, and the inputs' effort"""
+    w = parameters.weights
     return [
         *_tracking(state, goal, w.wPosition, w.wVelocity, w.wTilt, w.wYaw),
         (w.wYawRate, state.omega_B.z),
         (w.wRate, state.omega_B.x),
         (w.wRate, state.omega_B.y),
-        *_kept_out(state, held),
+        *_kept_out(state, parameters),
+        *_effort(command, parameters, model),
     ]
 
 
-def final_residuals(state: State, goal: Goal, held: Held) -> Residuals:
-    """The same at the end of the horizon, with the terminal weights and without rates"""
-    w = held.weights
+def final_residuals(state: State, goal: Goal, parameters: Parameters) -> Residuals:
+    """The same at the end of the horizon, with the terminal weights and without rates and inputs"""
+    w = parameters.weights
     return [
         *_tracking(state, goal, w.wTerminalPosition, w.wTerminalVelocity, w.wTerminalTilt, w.wYaw),
-        *_kept_out(state, held),
+        *_kept_out(state, parameters),
     ]
 
 
-def input_residuals(command: Command, before: Command, held: Held, model: Model) -> Residuals:
-    """The inputs' effort around hover, u − u_hover and τ, and their change u − u₋ from the step before
-
-    With a wrench for inputs the effort is T − T_hover and τ.
-    """
-    w, tau_B = held.weights, model.wrench(command).tau_B
-    thrusts = 1 if model.takes_wrench else model.inputs
-    return [
-        *((w.wThrust, u - level) for u, level in zip(command[:thrusts], held.hover_input, strict=False)),
-        *((w.wTorque, torque) for torque in tau_B),
-        *((w.wSmooth, u - earlier) for u, earlier in zip(command, before, strict=True)),
-    ]
+TRACKING = Cost(tracking_residuals, final_residuals)
+"""Document 001's."""
 
 
 def _tracking(state: State, goal: Goal, position: Scalar, velocity: Scalar, tilt: Scalar, yaw: Scalar) -> Residuals:
@@ -135,12 +111,57 @@ def _tracking(state: State, goal: Goal, position: Scalar, velocity: Scalar, tilt
     ]
 
 
-def _kept_out(state: State, held: Held) -> Residuals:
-    upright = thrust_axis(state).z
+def _kept_out(state: State, parameters: Parameters) -> Residuals:
+    w, upright = parameters.weights, thrust_axis(state).z
     return [
-        (held.weights.wTiltLimit, maximum(held.cos_tilt - upright, 0.0)),
-        *(
-            (held.weights.wObstacle, maximum(sphere.radius - norm(state.p_W - sphere.p_W), 0.0))
-            for sphere in held.spheres
-        ),
+        (w.wTiltLimit, maximum(parameters.cos_tilt - upright, 0.0)),
+        *((w.wObstacle, maximum(own.radius - norm(state.p_W - own.p_W), 0.0)) for own in parameters.spheres),
     ]
+
+
+def _effort(command: Command, parameters: Parameters, model: Model) -> Residuals:
+    """T − T_hover and τ; of rotors, each thrust less its own at hover, and the torque they make"""
+    w, tau_B = parameters.weights, model.wrench(command).tau_B
+    thrusts = 1 if model.takes_wrench else model.inputs
+    return [
+        *((w.wThrust, u - level) for u, level in zip(command[:thrusts], parameters.hover_input, strict=False)),
+        *((w.wTorque, torque) for torque in tau_B),
+    ]
+
+
+# The problem -------------------------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """What decides the machine code beside the model: which weights are on, and how many spheres there are."""
+
+    weighs: tuple[bool, ...]
+    spheres: int
+
+
+def kind_of(parameters: Parameters) -> Kind:
+    return Kind(tuple(weight != 0.0 for weight in parameters.weights), len(parameters.spheres))
+
+
+@lru_cache(maxsize=64)
+def vehicle_problem(model: Model, kind: Kind, cost: Cost = TRACKING) -> Problem:
+    """The problem of a model and a cost, for parameters of a kind: what a weight that is off weighs drops out of the trace"""
+
+    def weighed(own: Parameters) -> Parameters:
+        weights = (weight if on else 0.0 for weight, on in zip(own.weights, kind.weighs, strict=True))
+        return own._replace(weights=Weights(*weights))
+
+    return Problem(
+        state=model.template,
+        command=model.hover_input,
+        goal=ANY_GOAL,
+        parameters=Parameters(Weights(), model.hover_input, *model.limits, (Sphere(ZERO, 1.0),) * kind.spheres, 0.0),
+        step=lambda state, command, own: model.step(state, command, own.push_W),
+        residuals=lambda state, command, goal, own: cost.residuals(state, command, goal, weighed(own), model),
+        final=lambda state, goal, own: cost.final(state, goal, weighed(own)),
+        limits=lambda own: Limits(own.low, own.high),
+        smoothing=lambda own: weighed(own).weights.wSmooth,
+        moved=moved,
+        difference=difference,
+        start=Start(levelled, TILT_AND_TURN),
+    )

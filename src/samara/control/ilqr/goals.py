@@ -1,55 +1,60 @@
 """The goals of a horizon by machine code: the shaped way to a point step by step, those of known times eight at a time.
 
-tables of arrays: "way" (p, v) in place, "target" (p, start, yaw), "shaping", "push" (an acceleration from outside), or "times"
+Tables of arrays: "way" (p, v) in place, "target" (p, start, yaw), "shaping", "push" (an acceleration from outside), or "times"
 (one for each step), "reference" (of one instant), "ahead" (N + 1, a reference for each step); and "goals" (N + 1, 12)
 """
 
-from functools import lru_cache
+import math
+from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
+
 from samara.algebra import ZERO, Vec3
-from samara.arrays import flatten, unflatten
+from samara.arrays import flatten
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
-from samara.control.ilqr.columns import LANES, span
+from samara.control.ilqr.cost import ANY_GOAL
+from samara.control.ilqr.memory import LANES, Rows, Tables, aligned, shared
 from samara.control.ilqr.model import Model
 from samara.control.ilqr.reference import Shaping, Target, Way, extrapolated, goal_of, shaped_step
-from samara.control.ilqr.trace import GOAL, SX, column, entries, traced
+from samara.control.ilqr.trace import SX, column, entries, traced, tree
 from samara.plan.reference import Reference
 from samara.plan.trajectory import Trajectory
 
-PUSH = 3
-WAY, TARGET, SHAPING, REFERENCE = (
-    len(flatten(template)) for template in (Way(ZERO, ZERO), Target(ZERO, ZERO, 0.0), Shaping(), Reference(ZERO))
-)
+TEMPLATES = {
+    "way": Way(ZERO, ZERO),
+    "target": Target(ZERO, ZERO, 0.0),
+    "shaping": Shaping(),
+    "push": ZERO,
+    "reference": Reference(ZERO),
+}
+SIZES = {name: len(flatten(template)) for name, template in TEMPLATES.items()}
+GOALS, TIMES, AHEAD = Rows("goals", len(flatten(ANY_GOAL))), Rows("times", 1), Rows("ahead", SIZES["reference"])
 
 
 @lru_cache(maxsize=16)
-def point_goals(model: Model) -> Loops:
-    """way, target, shaping, push → goals, way: a step of the horizon each turn"""
-    sizes = {"way": WAY, "target": TARGET, "shaping": SHAPING, "push": PUSH}
-    symbols = [SX.sym(name, size) for name, size in sizes.items()]
-    templates = (Way(ZERO, ZERO), Target(ZERO, ZERO, 0.0), Shaping(), ZERO)
-    own = [unflatten(template, iter(entries(x))) for template, x in zip(templates, symbols, strict=True)]
-    way, goal = shaped_step(own[0], own[1], own[2], model, own[3])
-    arrays = tuple(Array(name, span(0, size)) for name, size in sizes.items())
+def point_goals(model: Model, width: int = 1, dtype: str = "float64") -> Loops:
+    """way, target, shaping, push → goals, way: a step of the horizon each turn, a problem in each lane"""
+    symbols = {name: SX.sym(name, SIZES[name]) for name in ("way", "target", "shaping", "push")}
+    way, target, shaping, push_W = (tree(TEMPLATES[name], x) for name, x in symbols.items())
+    following, goal = shaped_step(way, target, shaping, model, push_W)
+    own, asked = (Rows(name, SIZES[name], width, 1).once(SIZES[name]) for name in ("way", "target"))
     each = Pass(
-        traced(symbols, [column(goal), column(way)]), arrays, (Array("goals", span(0, GOAL), GOAL), arrays[0]), 1
+        traced(list(symbols.values()), [column(goal), column(following)]),
+        (own, asked, shared("shaping", SIZES["shaping"]), shared("push", SIZES["push"])),
+        (Rows("goals", GOALS.row, width, 1).at(GOALS.row), own),
+        width,
     )
-    return compile_loops((Loop((each,)),))
+    return compile_loops((Loop((each,)),), dtype)
 
 
 @lru_cache(maxsize=16)
 def reference_goals(model: Model) -> Loops:
     """reference, times, shaping, push → goals: what is known at one instant, carried on"""
-    time, numbers, shaping = SX.sym("time"), SX.sym("reference", REFERENCE), SX.sym("shaping", SHAPING)
-    known: Reference = unflatten(Reference(ZERO), iter(entries(numbers)))
-    limits: Shaping = unflatten(Shaping(), iter(entries(shaping)))
-    arrays = (
-        Array("times", (0,), LANES, 1),
-        Array("reference", span(0, REFERENCE)),
-        Array("shaping", span(0, SHAPING)),
-    )
-    return _each_step(extrapolated(known, time, limits), model, [time, numbers, shaping], arrays)
+    time, numbers, shaping = SX.sym("time"), SX.sym("reference", AHEAD.row), SX.sym("shaping", SIZES["shaping"])
+    known = extrapolated(tree(TEMPLATES["reference"], numbers), time, tree(TEMPLATES["shaping"], shaping))
+    arrays = (TIMES.tiled(1), shared("reference", AHEAD.row), shared("shaping", SIZES["shaping"]))
+    return _each_step(known, model, [time, numbers, shaping], arrays)
 
 
 @lru_cache(maxsize=16)
@@ -57,7 +62,7 @@ def trajectory_goals(model: Model, trajectory: Trajectory) -> Loops | None:
     """times, push → goals; None for a trajectory that cannot be traced"""
     time = SX.sym("time")
     try:
-        return _each_step(trajectory.at(time), model, [time], (Array("times", (0,), LANES, 1),))
+        return _each_step(trajectory.at(time), model, [time], (TIMES.tiled(1),))
     except TypeError:
         return None
 
@@ -65,19 +70,129 @@ def trajectory_goals(model: Model, trajectory: Trajectory) -> Loops | None:
 @lru_cache(maxsize=16)
 def ahead_goals(model: Model) -> Loops:
     """ahead, push → goals: a reference for every step"""
-    numbers = SX.sym("ahead", REFERENCE)
-    known: Reference = unflatten(Reference(ZERO), iter(entries(numbers)))
-    arrays = (Array("ahead", span(0, REFERENCE), LANES * REFERENCE, REFERENCE),)
-    return _each_step(known, model, [numbers], arrays)
+    numbers = SX.sym("ahead", AHEAD.row)
+    return _each_step(tree(TEMPLATES["reference"], numbers), model, [numbers], (AHEAD.tiled(AHEAD.row),))
 
 
 def _each_step(reference: Reference, model: Model, symbols: list[Any], arrays: tuple[Array, ...]) -> Loops:
     """Eight steps of the horizon at a time"""
-    push = SX.sym("push", PUSH)
+    push = SX.sym("push", SIZES["push"])
     each = Pass(
         traced([*symbols, push], [column(goal_of(reference, model, Vec3(*entries(push))))]),
-        (*arrays, Array("push", span(0, PUSH))),
-        (Array("goals", span(0, GOAL), LANES * GOAL, GOAL),),
+        (*arrays, shared("push", SIZES["push"])),
+        (GOALS.tiled(GOALS.row),),
         LANES,
     )
     return compile_loops((Loop((each,), tile=LANES),))
+
+
+# Where they are written ----------------------------------------------------------------------------------------------
+
+
+class PointGoals:
+    """The shaped way to a point into `goals`, (N + 1, 12) or (N + 1, 12, width) with a problem in each lane."""
+
+    def __init__(self, model: Model, shaping: Shaping, goals: np.ndarray, push: np.ndarray) -> None:
+        width, dtype = goals.shape[2] if goals.ndim == 3 else 1, goals.dtype.name
+        self._loops, self._steps = point_goals(model, width, dtype), len(goals)
+        own = {name: aligned(SIZES[name], width, dtype=dtype) for name in ("way", "target")}
+        limits = aligned(SIZES["shaping"], dtype=dtype)
+        limits[:] = shaping
+        self._way, self._target = own.values()
+        self._tables = Tables({**own, "shaping": limits, "push": push, "goals": goals})
+        self._table = self._tables.of(self._loops)
+
+    def write(self, way: Any, target: Any, lanes: Any = 0) -> None:
+        """From a way (p, v), the numbers of a `Target`"""
+        self._way[:, lanes], self._target[:, lanes] = way, target
+        self._loops.call(self._table, self._steps)
+
+
+class Goals:
+    """Goals for one problem, from whatever a target may be. `push` (3,) is written before."""
+
+    def __init__(self, model: Model, shaping: Shaping, goals: np.ndarray) -> None:
+        rows = -(-len(goals) // LANES) * LANES
+        self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
+        self._clock = np.arange(rows) * model.dt
+        self.push, self._times = aligned(SIZES["push"]), aligned(rows)
+        self._reference, self._ahead, limits = aligned(AHEAD.row), aligned(rows, AHEAD.row), aligned(SIZES["shaping"])
+        limits[:] = shaping
+        arrays = {"reference": self._reference, "times": self._times, "ahead": self._ahead}
+        self._tables = Tables({**arrays, "shaping": limits, "push": self.push, "goals": goals})
+        self._along: dict[Trajectory, tuple[Loops, int] | None] = {}
+
+    @property
+    def look_ahead(self) -> np.ndarray:
+        """The instants of the horizon, from now  [s]"""
+        return self._clock[: self._steps]
+
+    def write(self, target: Any, x: list[float], time: float, yaw: float) -> str | None:
+        """Writes the goals of the horizon; or tells why there are none"""
+        if isinstance(target, Trajectory):
+            return self._follow(target, time)
+        if isinstance(target, Reference) and any(np.ndim(each) for each in target.p_W):
+            return self._look_along(target)
+        if isinstance(target, Reference) and any(flatten((target.v_W, target.a_W, target.yaw_rate))):
+            return self._carry_on(target)
+        if isinstance(target, Reference):
+            point, yaw = target.p_W, target.yaw
+        else:
+            try:
+                point = Vec3(*(float(each) for each in target))
+            except (TypeError, ValueError):
+                expected = "a point (x, y, z), a Trajectory or a Reference"
+                raise ValueError(f"the target is {target!r:.60}; expected {expected}") from None
+        if not math.isfinite(point.x + point.y + point.z + yaw):
+            return "the target is not finite"
+        self._to_a_point.write(x[:6], (*point, *x[:3], yaw))
+        return None
+
+    def _carry_on(self, known: Reference) -> str | None:
+        numbers = flatten(known)
+        if not math.isfinite(sum(numbers)):
+            return "the reference is not finite"
+        self._reference[:], self._times[:] = numbers, self._clock
+        self._call(self._onwards)
+        return None
+
+    def _look_along(self, known: Reference) -> str | None:
+        ahead = self._ahead[: self._steps]
+        for k, leaf in enumerate(flatten(known)):
+            ahead[:, k] = leaf
+        if not math.isfinite(ahead.sum()):
+            return "the reference is not finite"
+        self._call(self._at_each)
+        return None
+
+    def _follow(self, trajectory: Trajectory, time: float) -> str | None:
+        if not math.isfinite(time):
+            return "the time on the trajectory is not finite"
+        if trajectory not in self._along:
+            loops = trajectory_goals(self._model, trajectory)
+            self._along[trajectory] = None if loops is None else self._prepared(loops)
+        prepared = self._along[trajectory]
+        if prepared is None:
+            return self._look_along(trajectory.at(time + self.look_ahead))
+        np.add(self._clock, time, out=self._times)
+        self._call(prepared)
+        return None
+
+    @cached_property
+    def _to_a_point(self) -> PointGoals:
+        return PointGoals(self._model, self._shaping, self._goals, self.push)
+
+    @cached_property
+    def _onwards(self) -> tuple[Loops, int]:
+        return self._prepared(reference_goals(self._model))
+
+    @cached_property
+    def _at_each(self) -> tuple[Loops, int]:
+        return self._prepared(ahead_goals(self._model))
+
+    def _prepared(self, loops: Loops) -> tuple[Loops, int]:
+        return loops, self._tables.of(loops)
+
+    def _call(self, prepared: tuple[Loops, int]) -> None:
+        loops, table = prepared
+        loops.call(table, self._steps)

@@ -5,6 +5,7 @@ differentiation of the same step and residuals. The backward pass is batched mat
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,43 +17,32 @@ from samara.algebra import Vec3
 from samara.arrays import flatten, unflatten
 from samara.backends.folding import folded, new_trace, unfolded
 from samara.backends.jax_scan import precision
-from samara.control.ilqr.backward import smoothing, stage
-from samara.control.ilqr.cost import (
-    ANY_GOAL,
-    Goal,
-    Held,
-    Kind,
-    Weights,
-    final_residuals,
-    held_template,
-    input_residuals,
-    step_residuals,
-    total,
-)
-from samara.control.ilqr.model import NO_DIFFERENCE, STATE, TANGENT, Model, difference, moved
+from samara.control.ilqr.backward import Join, smoothing, stage
+from samara.control.ilqr.model import Model
+from samara.control.ilqr.problem import Problem, Residuals, feedback, is_zero, total
 from samara.control.ilqr.reference import Shaping, Target, Way, shaped_step
 from samara.control.ilqr.search import Choice, choose
-from samara.ops import clamp
 
 Rows = list[Any]  # one array for each number of a state, an input, a goal
 
+JOIN = Join(jnp.vstack, jnp.hstack)
 
-class Problems(NamedTuple):
-    """B problems: states (13, B), targets (3, B), yaws (B,), inputs before (m, B), first inputs (N, m, B).
 
-    The first rollout gives these inputs and the feedback `level_gains` (m, 12 + m) around level flight: 0 for a warm start.
+class Batch(NamedTuple):
+    """B problems: states (n, B), what their goals are made of, inputs before (m, B), first inputs (N, m, B).
+
+    The first rollout gives these inputs and the feedback `start_gains` (m, · + m) of a cold start: 0 for a warm one.
     """
 
     states: Any
-    targets: Any
-    yaw: Any
+    asked: Any
     before: Any
     controls: Any
-    level_gains: Any
+    start_gains: Any
 
 
 class Solved(NamedTuple):
-    """Inputs (N, m, B), states (N + 1, 13, B), costs and convergence (B,)."""
+    """Inputs (N, m, B), states (N + 1, n, B), costs and convergence (B,)."""
 
     controls: Any
     states: Any
@@ -62,36 +52,72 @@ class Solved(NamedTuple):
 
 @lru_cache(maxsize=8)
 def jax_solver(
-    model: Model, kind: Kind, horizon: int, iterations: int, sizes: tuple[float, ...], dtype: str
-) -> Callable[[Problems, Any, Any, float], Solved]:
-    """solve(problems, held, shaping, tolerance), held and shaping flat; compiled when first called with a number of problems"""
-    with precision(dtype), jax.default_matmul_precision("highest"):
-        compiled = jax.jit(_Solver(model, kind, horizon, iterations, sizes, dtype).solve)
+    problem: Problem,
+    horizon: int,
+    iterations: int,
+    sizes: tuple[float, ...],
+    dtype: str,
+    goals: Callable[[Any, Any], Any],
+) -> Callable[[Batch, Any, float], Solved]:
+    """solve(batch, parameters, tolerance), parameters flat; compiled when first called with a number of problems
 
-    def solve(problems: Problems, held: Any, shaping: Any, tolerance: float) -> Solved:
+    `goals(states, asked)` are the goals (N + 1, ·, B) of a batch.
+    """
+    with precision(dtype), jax.default_matmul_precision("highest"):
+        compiled = jax.jit(_Solver(problem, horizon, iterations, sizes, dtype, goals).solve)
+
+    def solve(batch: Batch, parameters: Any, tolerance: float) -> Solved:
         with precision(dtype), jax.default_matmul_precision("highest"):
-            given = Problems._make(jnp.asarray(x, dtype) for x in problems)
-            found: Solved = compiled(given, *(jnp.asarray(x, dtype) for x in (held, shaping, tolerance)))
+            numbers = jnp.asarray(parameters, dtype)
+            given = jax.tree.map(lambda x: jnp.asarray(x, dtype), (batch, tolerance))
+            found: Solved = compiled(given[0], numbers, given[1])
             return found
 
     return solve
 
 
-class _Solver:
-    def __init__(
-        self, model: Model, kind: Kind, horizon: int, iterations: int, sizes: tuple[float, ...], dtype: str
-    ) -> None:
-        self.model, self.horizon, self.iterations, self.sizes, self.dtype = model, horizon, iterations, sizes, dtype
-        self.template = held_template(model, kind)
-        self.smooth = self.template.weights.wSmooth != 0.0
+class PointTargets(NamedTuple):
+    """Targets (3, B), yaws (B,), and how the way to them is shaped."""
 
-    def solve(self, problems: Problems, held: Any, shaping: Any, tolerance: Any) -> Solved:
-        states, before, controls = problems.states, problems.before, problems.controls
-        numbers, given = self._held(held), (states, before)
-        goals = self._goals(states, problems.targets, problems.yaw, shaping)
-        level = jnp.broadcast_to(_levelled(states), (self.horizon, *states.shape))
-        gains = jnp.broadcast_to(problems.level_gains[..., None], (self.horizon, *problems.level_gains.shape, 1))
-        x, u, cost = self._rollout(given, goals, numbers, (level, controls), gains, jnp.zeros_like(controls), 0.0)
+    targets: Any
+    yaw: Any
+    shaping: Shaping
+
+
+@lru_cache(maxsize=8)
+def point_goals(model: Model, horizon: int) -> Callable[[Any, PointTargets], Any]:
+    """The shaped ways from the states of a vehicle to `PointTargets`: goals (N + 1, 12, B)"""
+
+    def goals(states: Any, asked: PointTargets) -> Any:
+        start = Vec3(*states[:3])
+        target = Target(Vec3(*asked.targets), start, asked.yaw)
+
+        def body(carry: Rows, _: None) -> tuple[Rows, Any]:
+            way, goal = shaped_step(unflatten(Way(start, start), iter(carry)), target, asked.shaping, model)
+            return flatten(way), jnp.stack(flatten(goal))
+
+        return lax.scan(body, [*states[:6]], None, length=horizon + 1)[1]
+
+    return goals
+
+
+@dataclass(frozen=True)
+class _Solver:
+    problem: Problem
+    horizon: int
+    iterations: int
+    sizes: tuple[float, ...]
+    dtype: str
+    goals: Callable[[Any, Any], Any]
+
+    def solve(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
+        states, before, controls = batch.states, batch.before, batch.controls
+        numbers, given = unflatten(self.problem.parameters, iter(parameters)), (states, before)
+        goals = self.goals(states, batch.asked)
+        gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
+        x, u, cost = self._rollout(
+            given, goals, numbers, (self._start(states), controls), gains, jnp.zeros_like(controls), 0.0
+        )
         damping, converged = jnp.zeros_like(cost), jnp.zeros_like(cost)
 
         def iterate(_: Any, carry: Any) -> Any:
@@ -112,116 +138,111 @@ class _Solver:
         x, u, cost, damping, converged = lax.fori_loop(0, self.iterations, iterate, (x, u, cost, damping, converged))
         return Solved(u, x, cost, converged > 0.0)
 
-    def _held(self, numbers: Any) -> Held:
-        """The held numbers; weights that are off stay the number 0"""
-        own: Held = unflatten(self.template, iter([numbers[i] for i in range(numbers.shape[0])]))
-        weights = (0.0 if off == 0.0 else w for off, w in zip(self.template.weights, own.weights, strict=True))
-        return own._replace(weights=Weights(*weights))
-
-    def _goals(self, states: Any, targets: Any, yaw: Any, shaping: Any) -> Any:
-        """(N + 1, 12, B)"""
-        limits = Shaping(*(shaping[i] for i in range(shaping.shape[0])))
-        start = Vec3(*states[:3])
-        target = Target(Vec3(*targets), start, yaw)
-
-        def body(carry: Rows, _: None) -> tuple[Rows, Any]:
-            way, goal = shaped_step(unflatten(Way(start, start), iter(carry)), target, limits, self.model)
-            return flatten(way), jnp.stack(flatten(goal))
-
-        return lax.scan(body, [*states[:6]], None, length=self.horizon + 1)[1]
+    def _start(self, states: Any) -> Any:
+        """The nominal states of a cold start (N, n, B)"""
+        if self.problem.start is None:
+            nominal = flatten(self.problem.state)
+        else:
+            nominal = flatten(self.problem.start.nominal(self._state(states), jnp.hypot))
+        rows = jnp.stack([jnp.broadcast_to(jnp.asarray(each, self.dtype), states.shape[1:]) for each in nominal])
+        return jnp.broadcast_to(rows, (self.horizon, *rows.shape))
 
     def _state(self, rows: Sequence[Any]) -> Any:
-        return unflatten(self.model.template, iter(rows))
+        return unflatten(self.problem.state, iter(rows))
+
+    def _goal(self, rows: Sequence[Any]) -> Any:
+        return unflatten(self.problem.goal, iter([*rows]))
+
+    def _folded(self, parameters: Any, trace: Any) -> Any:
+        return folded(self.problem.parameters, flatten(parameters), trace)
 
     def _rollout(
-        self, given: Any, goals: Any, held: Held, nominal: Any, gains: Any, steps: Any, alpha: Any
+        self, given: Any, goals: Any, parameters: Any, nominal: Any, gains: Any, steps: Any, alpha: Any
     ) -> tuple[Any, Any, Any]:
-        """States (N + 1, 13, B), inputs (N, m, B) and costs (B,) of u = u_nom + α k + K (…) within the limits"""
-        m, (x0, before) = self.model.inputs, given
+        """States (N + 1, n, B), inputs (N, m, B) and costs (B,) of the feedback around a nominal trajectory"""
+        problem, (x0, before) = self.problem, given
+        limits = problem.limits(parameters)
 
         def body(carry: Any, row: Any) -> Any:
             x, u_before, u_before_nominal, cost = carry
             goal, x_nominal, u_nominal, K, k = row
             trace = new_trace(self.dtype)
-            state, near = (folded(self.model.template, rows, trace) for rows in (x, [*x_nominal]))
+            state, near = (folded(problem.state, rows, trace) for rows in (x, [*x_nominal]))
             off = [
-                *unfolded(difference(state, near)),
+                *unfolded(problem.difference(state, near)),
                 *(a - b for a, b in zip(u_before, u_before_nominal, strict=True)),
             ]
-            u = []
-            for a in range(m):
-                wanted = u_nominal[a] + alpha * k[a]
-                for j, error in enumerate(off):
-                    wanted = wanted + K[a, j] * error
-                u.append(clamp(wanted, held.low[a], held.high[a]))
+            u = feedback([*u_nominal], [*k], [[*gain] for gain in K], off, alpha, limits)
             command = folded(tuple(u), u, trace)
-            after = unfolded(self.model.step(state, command))
-            residuals = step_residuals(self._state(x), _goal(goal), held)
-            effort = input_residuals(tuple(u), tuple(u_before), held, self.model)
+            after = unfolded(problem.step(state, command, self._folded(parameters, trace)))
+            here = problem.stage_residuals(self._state(x), tuple(u), tuple(u_before), self._goal(goal), parameters)
             shape = jnp.shape(cost)
             after = [jnp.broadcast_to(each, shape) for each in after]
-            return (after, u, [*u_nominal], cost + total(residuals + effort)), (jnp.stack(after), jnp.stack(u))
+            return (after, u, [*u_nominal], cost + total(here)), (jnp.stack(after), jnp.stack(u))
 
-        start = [*x0]
-        carry = (start, [*before], [*before], jnp.zeros_like(x0[0]))
+        carry = ([*x0], [*before], [*before], jnp.zeros_like(x0[0]))
         (x, _, _, cost), (states, inputs) = lax.scan(body, carry, (goals[:-1], *nominal, gains, steps))
-        cost = cost + total(final_residuals(self._state(x), _goal(goals[-1]), held))
+        cost = cost + total(problem.final(self._state(x), self._goal(goals[-1]), parameters))
         return jnp.concatenate([x0[None], states]), inputs, cost
 
-    def _derivatives(self, nominal: Any, before: Any, goals: Any, held: Held) -> tuple[Any, Any, Any]:
-        """[A B] (N, B, 12, 12 + m), the cost's slope (N, B, 12 + m) and curvature (N, B, 12 + m, 12 + m)"""
-        x, u = nominal
-        m, size = self.model.inputs, TANGENT + self.model.inputs
+    def _derivatives(self, nominal: Any, before: Any, goals: Any, parameters: Any) -> tuple[Any, Any, Any]:
+        """[A B] (N, B, ·, · + m), the cost's slope (N, B, · + m) and curvature (N, B, · + m, · + m)"""
+        (x, u), problem, size = nominal, self.problem, self.problem.sizes
         earlier = jnp.concatenate([before[None], u[:-1]])
-        rows, inputs = [x[:, i] for i in range(STATE)], [u[:, a] for a in range(m)]
-        goal, u_before = _goal([goals[:-1, i] for i in range(goals.shape[1])]), [earlier[:, a] for a in range(m)]
+        rows, inputs = [x[:, i] for i in range(size.state)], [u[:, a] for a in range(size.command)]
+        goal = self._goal([goals[:-1, i] for i in range(size.goal)])
+        u_before = tuple(earlier[:, a] for a in range(size.command))
 
-        def local(*delta: Any) -> tuple[list[Any], list[Any]]:
+        def local(*delta: Any) -> tuple[list[Any], Residuals]:
             trace = new_trace(self.dtype)
-            state = folded(self.model.template, rows, trace)
-            by = folded(NO_DIFFERENCE, delta[:TANGENT], trace)
-            command = tuple(folded((0.0,), [a + b], trace)[0] for a, b in zip(inputs, delta[TANGENT:], strict=True))
-            near = moved(state, by)
-            still = self.model.step(state, folded(tuple(inputs), inputs, trace))
-            after = unfolded(difference(self.model.step(near, command), still))
+            state = folded(problem.state, rows, trace)
+            by = folded(problem.tangent, delta[: size.tangent], trace)
+            nudges = zip(inputs, delta[size.tangent :], strict=True)
+            command = tuple(folded((0.0,), [a + b], trace)[0] for a, b in nudges)
+            near = problem.moved(state, by)
+            numbers = self._folded(parameters, trace)
+            still = problem.step(state, folded(tuple(inputs), inputs, trace), numbers)
+            after = unfolded(problem.difference(problem.step(near, command, numbers), still))
             plain = self._state([jnp.asarray(each) for each in unfolded(near)])
-            nudged = tuple(unfolded(command))
-            residuals = step_residuals(plain, goal, held) + input_residuals(nudged, tuple(u_before), held, self.model)
-            return after, [r for w, r in residuals if not _is_zero(w)]
+            return after, problem.stage_residuals(plain, tuple(unfolded(command)), u_before, goal, parameters)
 
-        zeros = [jnp.zeros_like(rows[0])] * size
-        (_, r), push = jax.linearize(local, *zeros)
-        basis = jnp.eye(size, dtype=self.dtype)
-        ones = jnp.ones_like(rows[0])
-        jacobian, slopes = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(size))), out_axes=-1)(basis)
-        slope, curvature = _gauss_newton(self._residual_weights(held), r, slopes)
+        jacobian, slope, curvature = self._linearised(local, rows[0], size.width)
         return jnp.stack(jacobian, axis=-2), slope, curvature
 
-    def _residual_weights(self, held: Held) -> list[Any]:
-        template = self.model.template
-        inputs = self.model.hover_input
-        residuals = step_residuals(template, ANY_GOAL, held) + input_residuals(inputs, inputs, held, self.model)
-        return [w for w, _ in residuals if not _is_zero(w)]
+    def _linearised(
+        self, local: Callable[..., tuple[list[Any], Residuals]], like: Any, size: int
+    ) -> tuple[Any, Any, Any]:
+        """The derivatives of (values, residuals) by so many numbers at 0: of the values, and Gauss and Newton's of the cost"""
+
+        def weighed(*delta: Any) -> tuple[list[Any], list[Any], list[Any]]:
+            values, residuals = local(*delta)
+            on = [(w, r) for w, r in residuals if not is_zero(w)]
+            return values, [r for _, r in on], [w for w, _ in on]
+
+        (_, r, weights), push = jax.linearize(weighed, *[jnp.zeros_like(like)] * size)
+        basis, ones = jnp.eye(size, dtype=self.dtype), jnp.ones_like(like)
+        values, slopes, _ = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(size))), out_axes=-1)(basis)
+        return values, *_gauss_newton(weights, r, slopes)
 
     def _backward(
-        self, x_end: Any, u: Any, M: Any, slope: Any, H: Any, goals: Any, held: Held, damping: Any
+        self, x_end: Any, u: Any, M: Any, slope: Any, H: Any, goals: Any, parameters: Any, damping: Any
     ) -> tuple[Any, Any, Any]:
-        """Gains (N, m, 12 + m, B), steps (N, m, B), and the sums over the horizon"""
-        V, v = self._final(x_end, goals[-1], held)
-        m, n, count = self.model.inputs, TANGENT, x_end.shape[1]
-        later = jnp.full((self.horizon,), held.weights.wSmooth, self.dtype).at[-1].set(0.0)
+        """Gains (N, m, · + m, B), steps (N, m, B), and the sums over the horizon"""
+        V, v = self._final(x_end, goals[-1], parameters)
+        m, n, count = self.problem.sizes.command, self.problem.sizes.tangent, x_end.shape[1]
+        limits, weight = self.problem.limits(parameters), self.problem.smoothing(parameters)
+        later = jnp.full((self.horizon,), weight, self.dtype).at[-1].set(0.0)
         following = jnp.concatenate([u[1:], u[-1:]])
-        from_before = -held.weights.wSmooth * jnp.eye(m, dtype=self.dtype)
+        from_before = -weight * jnp.eye(m, dtype=self.dtype)
 
         def one(
             V: Any, v: Any, M: Any, slope: Any, H: Any, here: Any, next_u: Any, K: Any, k: Any, damping: Any, s: Any
         ) -> Any:
             change = None
-            if self.smooth:
+            if not is_zero(weight):
                 before = [[K[a, n + b] for b in range(m)] for a in range(m)]
                 change = smoothing(s, K[:, :n], before, [*k], [*here], [*next_u])
-            low, high = ([limit[a] - here[a] for a in range(m)] for limit in (held.low, held.high))
-            own = stage(V, v, M, H, slope[:, None], low, high, damping, change, from_before, _stack, _beside)
+            own = stage(V, v, M, H, slope[:, None], limits, [*here], damping, change, from_before, JOIN)
             value = 0.5 * (own.V + own.V.T)
             return value, own.v, own.gains, jnp.stack(own.box.step), jnp.stack([own.box.linear, own.box.quadratic])
 
@@ -243,18 +264,14 @@ class _Solver:
         (_, _, _, _, sums), (gains, steps) = lax.scan(body, carry, (M, slope, H, u, following, later), reverse=True)
         return jnp.moveaxis(gains, 1, -1), jnp.moveaxis(steps, 1, -1), sums.T
 
-    def _final(self, x: Any, goal: Any, held: Held) -> tuple[Any, Any]:
-        rows = [*x]
+    def _final(self, x: Any, goal: Any, parameters: Any) -> tuple[Any, Any]:
+        rows, problem = [*x], self.problem
 
-        def local(*delta: Any) -> list[Any]:
-            near = moved(self._state(rows), unflatten(NO_DIFFERENCE, iter(delta)))
-            return [r for w, r in final_residuals(near, _goal(goal), held) if not _is_zero(w)]
+        def local(*delta: Any) -> tuple[list[Any], Residuals]:
+            near = problem.moved(self._state(rows), unflatten(problem.tangent, iter(delta)))
+            return [], problem.final(near, self._goal(goal), parameters)
 
-        r, push = jax.linearize(local, *[jnp.zeros_like(rows[0])] * TANGENT)
-        basis, ones = jnp.eye(TANGENT, dtype=self.dtype), jnp.ones_like(rows[0])
-        slopes = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(TANGENT))), out_axes=-1)(basis)
-        weights = [w for w, _ in final_residuals(self.model.template, ANY_GOAL, held) if not _is_zero(w)]
-        slope, curvature = _gauss_newton(weights, r, slopes)
+        _, slope, curvature = self._linearised(local, rows[0], problem.sizes.tangent)
         return curvature, slope[:, :, None]
 
 
@@ -272,31 +289,3 @@ def _taken(tried: Any, kept: Any, choice: Choice) -> Any:
     index = jnp.broadcast_to(jnp.asarray(choice.index, int), kept.shape[-1:])
     best = jnp.take_along_axis(tried, index[None, None, None], axis=0)[0]
     return jnp.where(choice.accepted > 0.5, best, kept)
-
-
-def _levelled(states: Any) -> Any:
-    """At rest and level, the nose where it is (13, B)"""
-    w, z = states[6], states[9]
-    size = jnp.hypot(w, z)
-    sound = size > 1e-6
-    safe = jnp.where(sound, size, 1.0)
-    level = jnp.zeros_like(states)
-    return level.at[6].set(jnp.where(sound, w / safe, 1.0)).at[9].set(jnp.where(sound, z / safe, 0.0))
-
-
-def _goal(rows: Sequence[Any]) -> Goal:
-    own: Goal = unflatten(ANY_GOAL, iter([*rows]))
-    return own
-
-
-def _stack(rows: Sequence[Any]) -> Any:
-    """Rows into a matrix, numbers into a column"""
-    return jnp.concatenate([jnp.reshape(row, (1, -1)) for row in rows])
-
-
-def _beside(a: Any, b: Any) -> Any:
-    return jnp.concatenate([a, b], axis=1)
-
-
-def _is_zero(weight: Any) -> bool:
-    return isinstance(weight, float) and weight == 0.0

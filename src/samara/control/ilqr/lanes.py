@@ -4,43 +4,39 @@ The programs are those of a single problem (`trace`), the stage of the backward 
 [A B] left out. Arrays are (step, number, lane); a tile's stay in the cache from its first iteration to its last.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import casadi
 import numpy as np
 
-from samara.algebra import ZERO
 from samara.arrays import flatten, unflatten
 from samara.backends.llvm_kernel import vector_width
-from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
+from samara.backends.llvm_loop import Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.backward import smoothing, stage
-from samara.control.ilqr.columns import SUMS, span
-from samara.control.ilqr.cost import Held, Kind, held_template
-from samara.control.ilqr.goals import SHAPING, TARGET, WAY
-from samara.control.ilqr.model import STATE, TANGENT, Model
-from samara.control.ilqr.reference import Shaping, Target, Way, shaped_step
-from samara.control.ilqr.search import Choice, choose
-from samara.control.ilqr.solver import aligned
+from samara.control.ilqr.memory import Rows, Tables, aligned, shared
+from samara.control.ilqr.problem import Problem, is_zero
+from samara.control.ilqr.search import Choice
+from samara.control.ilqr.solver import choose_loops, rollout_loops
 from samara.control.ilqr.trace import (
-    GOAL,
+    JOIN,
+    SUMS,
     SX,
     Linearised,
-    as_held,
-    column,
+    below_diagonal,
     entries,
     linearised,
-    rollout_programs,
+    symmetric,
     traced,
+    tree,
+    value_at_end,
 )
-
-BELOW = tuple((i, j) for i in range(TANGENT) for j in range(i + 1))  # V, which is symmetric
 
 
 class LaneCode(NamedTuple):
-    """The calls of a tile, and how many numbers a stage has."""
+    """The calls of a tile, its width, and how many numbers a stage and its gains have."""
 
-    goals: Loops
     rollout: Loops
     derivatives: Loops
     backward: Loops
@@ -48,328 +44,219 @@ class LaneCode(NamedTuple):
     width: int
     stage: int
     gains: int
-    held: int
-    sizes: int
 
 
-class _Lanes:
-    """Arrays of one width: numbers of a step side by side, each a vector long."""
+class _Arrays:
+    """Arrays of one width."""
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    def __init__(self, problem: Problem, stage: int, width: int) -> None:
+        size, self.width = problem.sizes, width
+        self.tried, self.nominal, self.given = (
+            Rows(name, size.step, width, 1) for name in ("tried", "nominal", "given")
+        )
+        self.goals, self.stages = Rows("goals", size.goal, width, 1), Rows("stages", stage, width, 1)
+        self.gains = Rows("gains", size.command * (size.width + 1), width, 1)
 
-    def each(self, name: str, count: int, first: int = 0, row: int | None = None, later: int = 0) -> Array:
-        """`count` numbers of a step, from the first; a step has `row` of them in all; so many steps later"""
-        whole = count if row is None else row
-        return Array(name, span((first + later * whole) * self.width, count, self.width), whole * self.width, 1)
-
-    def once(self, name: str, count: int, first: int = 0) -> Array:
-        """The same at every step"""
-        return Array(name, span(first * self.width, count, self.width), 0, 1)
+    def once(self, name: str, count: int = 1) -> Any:
+        return Rows(name, count, self.width, 1).once(count)
 
 
 @lru_cache(maxsize=8)
-def lane_code(model: Model, kind: Kind, dtype: str, sizes: int) -> LaneCode:
-    """The machine code for tiles of problems of a model and kind, with so many step sizes"""
-    held, lanes = held_template(model, kind), _Lanes(vector_width(dtype))
-    trace, m, numbers = linearised(model, held), model.inputs, len(flatten(held))
-    bends = {(i, j): value for (i, j), value in trace.curvature.varying.items() if j <= i}
-    stage_size = len(trace.jacobian.varying) + TANGENT + m + len(bends)
-    loops = (
-        _goals(model, lanes),
-        _rollout(model, held, lanes, numbers),
-        _derivatives(trace, bends, lanes, numbers, m, stage_size),
-        _backward(trace, held, bends, lanes, numbers, m, stage_size),
-        _choose(lanes, sizes),
+def lane_code(problem: Problem, dtype: str, sizes: int) -> LaneCode:
+    """The machine code for tiles of a problem, with so many step sizes"""
+    size, trace = problem.sizes, linearised(problem)
+    varying = [(i, j) for i, j in trace.curvature.varying if j <= i]
+    arrays = _Arrays(problem, len(trace.jacobian.varying) + size.width + len(varying), vector_width(dtype))
+    gains = size.command * size.width
+    rollout = rollout_loops(
+        problem,
+        arrays.tried,
+        arrays.nominal,
+        arrays.goals,
+        arrays.given,
+        (arrays.gains.at(gains), arrays.gains.at(size.command, gains)),
     )
-    goals, rollout, derivatives, backward, choice = (compile_loops(own, dtype) for own in loops)
     return LaneCode(
-        goals, rollout, derivatives, backward, choice, lanes.width, stage_size, m * (TANGENT + m) + m, numbers, sizes
+        compile_loops(rollout, dtype),
+        compile_loops(_derivatives(problem, trace, varying, arrays), dtype),
+        compile_loops(_backward(problem, trace, varying, arrays), dtype),
+        compile_loops(choose_loops(sizes, arrays.once("costs", sizes), "sizes", arrays.width), dtype),
+        arrays.width,
+        arrays.stages.row,
+        arrays.gains.row,
     )
-
-
-def _goals(model: Model, lanes: _Lanes) -> tuple[Loop, ...]:
-    symbols = [SX.sym("way", WAY), SX.sym("target", TARGET), SX.sym("shaping", SHAPING)]
-    templates = (Way(ZERO, ZERO), Target(ZERO, ZERO, 0.0), Shaping())
-    own = [unflatten(template, iter(entries(x))) for template, x in zip(templates, symbols, strict=True)]
-    way, goal = shaped_step(own[0], own[1], own[2], model)
-    arrays = (lanes.once("way", WAY), lanes.once("target", TARGET), Array("shaping", span(0, SHAPING)))
-    outputs = (lanes.each("goals", GOAL), arrays[0])
-    return (Loop((Pass(traced(symbols, [column(goal), column(way)]), arrays, outputs, lanes.width),)),)
-
-
-def _rollout(model: Model, held: Held, lanes: _Lanes, numbers: int) -> tuple[Loop, ...]:
-    m, programs = model.inputs, rollout_programs(model, held)
-    row, K = STATE + m, m * (TANGENT + m)
-    x, before = lanes.each("tried", STATE, 0, row, later=1), lanes.each("tried", m, STATE, row)
-    goal, held_array, cost = lanes.each("goals", GOAL), Array("held", span(0, numbers)), lanes.once("cost", 1)
-    each = Pass(
-        programs.step,
-        (
-            x,
-            before,
-            lanes.each("nominal", STATE, 0, row, later=1),
-            lanes.each("nominal", m, STATE, row),
-            lanes.each("nominal", m, STATE, row, later=1),
-            lanes.each("gains", K, 0, K + m),
-            lanes.each("gains", m, K, K + m),
-            lanes.once("alpha", 1),
-            goal,
-            held_array,
-            cost,
-        ),
-        (lanes.each("tried", m, STATE, row, later=1), lanes.each("tried", STATE, 0, row, later=2), cost),
-        lanes.width,
-    )
-    first = Pass(
-        programs.first, (lanes.once("given", STATE), lanes.once("given", m, STATE)), (x, before, cost), lanes.width
-    )
-    last = Pass(programs.final, (x, goal, held_array, cost), (cost,), lanes.width)
-    return Loop((first,), at="start"), Loop((each,)), Loop((last,), at="end")
 
 
 def _derivatives(
-    trace: Linearised, bends: dict[tuple[int, int], Any], lanes: _Lanes, numbers: int, m: int, size: int
+    problem: Problem, trace: Linearised, varying: list[tuple[int, int]], arrays: _Arrays
 ) -> tuple[Loop, ...]:
-    row = STATE + m
-    results = casadi.vertcat(*trace.jacobian.varying.values(), trace.slope, *bends.values())
+    size, curvature = problem.sizes, (trace.curvature.varying[place] for place in varying)
     each = Pass(
-        traced(list(trace.symbols), [results]),
+        traced(list(trace.symbols), [casadi.vertcat(*trace.jacobian.varying.values(), trace.slope, *curvature)]),
         (
-            lanes.each("nominal", STATE, 0, row, later=1),
-            lanes.each("nominal", m, STATE, row, later=1),
-            lanes.each("nominal", m, STATE, row),
-            lanes.each("goals", GOAL),
-            Array("held", span(0, numbers)),
+            arrays.nominal.at(size.state, later=1),
+            arrays.nominal.at(size.command, size.state, later=1),
+            arrays.nominal.at(size.command, size.state),
+            arrays.goals.at(size.goal),
+            shared("parameters", size.parameters),
         ),
-        (lanes.each("stages", size),),
-        lanes.width,
+        (arrays.stages.at(arrays.stages.row),),
+        arrays.width,
     )
     return (Loop((each,)),)
 
 
-def _backward(
-    trace: Linearised,
-    held: Held,
-    bends: dict[tuple[int, int], Any],
-    lanes: _Lanes,
-    numbers: int,
-    m: int,
-    size: int,
-) -> tuple[Loop, ...]:
-    own, n, row, K = trace.symbols, TANGENT, STATE + m, m * (TANGENT + m)
-    below, v = SX.sym("V", len(BELOW)), SX.sym("v", n)
-    V = _symmetric(dict(zip(BELOW, entries(below), strict=True)), n)
-    stored = iter(entries(given := SX.sym("stage", size)))
+def _backward(problem: Problem, trace: Linearised, varying: list[tuple[int, int]], arrays: _Arrays) -> tuple[Loop, ...]:
+    own, size, places = trace.symbols, problem.sizes, below_diagonal(problem.sizes.tangent)
+    n, m, K = size.tangent, size.command, size.command * size.width
+    below, v = SX.sym("V", len(places)), SX.sym("v", n)
+    V = symmetric(dict(zip(places, entries(below), strict=True)), n)
+    stored = iter(entries(given := SX.sym("stage", arrays.stages.row)))
     M = trace.jacobian.matrix([next(stored) for _ in trace.jacobian.varying])
     slope = casadi.vertcat(*(next(stored) for _ in range(n + m)))
-    H = _symmetric({**trace.curvature.held, **dict(zip(bends, stored, strict=True))}, n + m)
+    H = symmetric({**trace.curvature.constant, **dict(zip(varying, stored, strict=True))}, n + m)
     damping, sums, later = SX.sym("damping"), SX.sym("sums", SUMS), SX.sym("later")
     next_gains, next_u = SX.sym("gains", K + m), SX.sym("u_next", m)
     rows = casadi.reshape(next_gains[:K], n + m, m).T
-    held_numbers = as_held(own.held, held)
-    smooth = held.weights.wSmooth != 0.0
     before = [[rows[a, n + b] for b in range(m)] for a in range(m)]
     change = smoothing(later, rows[:, :n], before, entries(next_gains[K:]), entries(own.u), entries(next_u))
-    low, high = ([limit[a] - own.u[a] for a in range(m)] for limit in (held_numbers.low, held_numbers.high))
+    numbers = tree(problem.parameters, own.parameters)
+    weight = problem.smoothing(numbers)
     found = stage(
         V,
         v,
         M,
         H,
         slope,
-        low,
-        high,
+        problem.limits(numbers),
+        entries(own.u),
         damping,
-        change if smooth else None,
-        SX.eye(m) * -held_numbers.weights.wSmooth,
-        lambda rows: casadi.vertcat(*rows),
-        casadi.horzcat,
+        None if is_zero(weight) else change,
+        SX.eye(m) * -weight,
+        JOIN,
     )
     by_rows = casadi.vertcat(*(found.gains[a, :].T for a in range(m)), *found.box.step)
+    value = (arrays.once("V", len(places)), arrays.once("v", n))
+    parameters, total = shared("parameters", size.parameters), arrays.once("sums", SUMS)
     each = Pass(
         traced(
-            [below, v, given, own.held, damping, sums, own.u, next_u, next_gains, later],
+            [below, v, given, own.parameters, damping, sums, own.u, next_u, next_gains, later],
             [
-                casadi.vertcat(*(found.V[i, j] for i, j in BELOW)),
+                casadi.vertcat(*(found.V[i, j] for i, j in places)),
                 found.v,
                 by_rows,
                 sums + casadi.vertcat(found.box.linear, found.box.quadratic, found.box.gradient),
             ],
         ),
         (
-            lanes.once("V", len(BELOW)),
-            lanes.once("v", n),
-            lanes.each("stages", size),
-            Array("held", span(0, numbers)),
-            lanes.once("damping", 1),
-            lanes.once("sums", SUMS),
-            lanes.each("nominal", m, STATE, row, later=1),
-            lanes.each("nominal", m, STATE, row, later=2),
-            lanes.each("gains", K + m, later=1),
-            Array("later", (0,), 1),
+            *value,
+            arrays.stages.at(arrays.stages.row),
+            parameters,
+            arrays.once("damping"),
+            total,
+            arrays.nominal.at(m, size.state, later=1),
+            arrays.nominal.at(m, size.state, later=2),
+            arrays.gains.at(K + m, later=1),
+            Rows("later", 1).at(1),
         ),
-        (lanes.once("V", len(BELOW)), lanes.once("v", n), lanes.each("gains", K + m), lanes.once("sums", SUMS)),
-        lanes.width,
+        (*value, arrays.gains.at(K + m), total),
+        arrays.width,
     )
-    final = Pass(
-        traced(
-            [own.x, own.goal, own.held],
-            [casadi.vertcat(*(trace.final_curvature[i, j] for i, j in BELOW)), trace.final_slope, SX.zeros(SUMS)],
-        ),
-        (lanes.each("nominal", STATE, 0, row, later=1), lanes.each("goals", GOAL), Array("held", span(0, numbers))),
-        (lanes.once("V", len(BELOW)), lanes.once("v", n), lanes.once("sums", SUMS)),
-        lanes.width,
-    )
+    end = (arrays.nominal.at(size.state, later=1), arrays.goals.at(size.goal), parameters)
+    final = Pass(value_at_end(trace), end, (*value, total), arrays.width)
     return Loop((final,), at="end"), Loop((each,), reverse=True)
-
-
-def _symmetric(found: dict[tuple[int, int], Any], size: int) -> Any:
-    matrix = SX(size, size)
-    for (i, j), value in found.items():
-        matrix[i, j] = matrix[j, i] = value
-    return matrix
-
-
-def _choose(lanes: _Lanes, sizes: int) -> tuple[Loop, ...]:
-    costs, tried, sums = SX.sym("costs", sizes), SX.sym("sizes", sizes), SX.sym("sums", SUMS)
-    cost, damping, tolerance = SX.sym("cost"), SX.sym("damping"), SX.sym("tolerance")
-    linear, quadratic, _ = entries(sums)
-    choice = choose(entries(costs), entries(tried), cost, linear, quadratic, damping, tolerance)
-    once = Pass(
-        traced(
-            [costs, tried, cost, damping, tolerance, sums],
-            [casadi.vertcat(*choice), choice.cost, choice.damping, choice.alpha],
-        ),
-        (
-            lanes.once("costs", sizes),
-            Array("sizes", span(0, sizes)),
-            lanes.once("least", 1),
-            lanes.once("damping", 1),
-            Array("tolerance", (0,)),
-            lanes.once("sums", SUMS),
-        ),
-        (
-            lanes.once("choice", len(choice)),
-            lanes.once("least", 1),
-            lanes.once("damping", 1),
-            lanes.once("chosen", 1),
-        ),
-        lanes.width,
-    )
-    return (Loop((once,), at="start"),)
 
 
 # A tile ------------------------------------------------------------------------------------------------------------
 
 
 class Tile:
-    """The memory of one tile of problems and the iterations on it. `load` them, then `run`."""
+    """The memory of one tile of problems and the iterations on it. `load` them, write their `goals`, then `run`."""
 
     def __init__(
         self,
-        code: LaneCode,
+        problem: Problem,
         horizon: int,
-        held: Held,
-        shaping: Shaping,
-        step_sizes: tuple[float, ...],
-        level_gains: np.ndarray,
+        parameters: Any,
+        step_sizes: Sequence[float],
+        start_gains: np.ndarray,
         dtype: str,
     ) -> None:
-        m, width = len(held.hover_input), code.width
-        self.code, self.horizon, self._m = code, horizon, m
-        row = STATE + m
+        size, code = problem.sizes, lane_code(problem, dtype, len(step_sizes))
+        self.problem, self.horizon, self.width, self._code = problem, horizon, code.width, code
+        count, width = len(step_sizes), code.width
 
         def zeros(*shape: int) -> np.ndarray:
             return aligned(*shape, dtype=dtype)
 
-        self._tried = zeros(2, horizon + 2, row, width)
-        self._start = zeros(horizon + 2, row, width)
-        self._tried[:, :, 6] = self._start[:, 6] = 1.0
-        self._alphas, self._costs = zeros(code.sizes + 1, width), zeros(code.sizes, width)
-        self._alphas[: code.sizes] = np.array(step_sizes)[:, None]
+        self._tried, self._start = zeros(2, horizon + 2, size.step, width), zeros(horizon + 2, size.step, width)
+        self._tried[:, :, : size.state] = self._start[:, : size.state] = np.array(flatten(problem.state))[:, None]
+        self._alphas, self._costs = zeros(count, width), zeros(count, width)
+        self._alphas[:] = np.array(step_sizes)[:, None]
         later = zeros(horizon)
-        later[:-1] = held.weights.wSmooth
+        later[:-1] = problem.smoothing(parameters)
+        self.goals = zeros(horizon + 1, size.goal, width)
+        self._given, self._choice = zeros(size.step, width), zeros(len(Choice._fields), width)
         self._arrays = {
-            "given": zeros(row, width),
-            "goals": zeros(horizon + 1, GOAL, width),
-            "way": zeros(WAY, width),
-            "target": zeros(TARGET, width),
-            "shaping": zeros(SHAPING),
-            "held": zeros(code.held),
+            "given": self._given,
+            "goals": self.goals,
+            "parameters": zeros(size.parameters),
             "stages": zeros(horizon, code.stage, width),
             "gains": zeros(horizon + 1, code.gains, width),
             "later": later,
-            "V": zeros(len(BELOW), width),
-            "v": zeros(TANGENT, width),
+            "V": zeros(len(below_diagonal(size.tangent)), width),
+            "v": zeros(size.tangent, width),
             "sums": zeros(SUMS, width),
             "damping": zeros(1, width),
             "least": zeros(1, width),
             "tolerance": zeros(1),
-            "sizes": zeros(code.sizes),
+            "sizes": zeros(count),
             "costs": self._costs,
             "cost": zeros(1, width),
             "alpha": zeros(1, width),
-            "chosen": self._alphas[code.sizes :],
-            "choice": zeros(len(Choice._fields), width),
+            "choice": self._choice,
         }
-        self._arrays["shaping"][:], self._arrays["held"][:] = shaping, flatten(held)
-        self._arrays["sizes"][:] = step_sizes
-        self._given, self._target = self._arrays["given"], self._arrays["target"]
-        self._inputs = self._start[1 : horizon + 1, STATE:]  # (N, m, width)
-        self._level_gains, self._no_gains = zeros(horizon + 1, code.gains, width), zeros(horizon + 1, code.gains, width)
-        self._level_gains[:, : level_gains.size] = level_gains.reshape(-1)[:, None]
-        self._tables: list[np.ndarray] = []
-        self._set_goals, self._choose = self._table(code.goals), self._table(code.choose)
-        self._begin = self._table(code.rollout, tried=self._tried[0], nominal=self._start, gains=self._no_gains)
-        self._begin_level = self._table(
-            code.rollout, tried=self._tried[0], nominal=self._start, gains=self._level_gains
+        self._arrays["parameters"][:], self._arrays["sizes"][:] = flatten(parameters), step_sizes
+        self._inputs = self._start[1 : horizon + 1, size.state :]  # (N, m, width)
+        no_gains, level_gains = (zeros(horizon + 1, code.gains, width) for _ in range(2))
+        level_gains[:, : start_gains.size] = start_gains.reshape(-1)[:, None]
+        self._tables = Tables(self._arrays)
+        self._choose = self._tables.of(code.choose)
+        self._begin, self._begin_level = (
+            self._tables.of(code.rollout, tried=self._tried[0], nominal=self._start, gains=gains)
+            for gains in (no_gains, level_gains)
         )
-        self._ways = [self._ways_from(side) for side in (0, 1)]
+        self._calls = [self._calls_from(side) for side in (0, 1)]
         self._side = 0
 
-    def _table(self, loops: Loops, **more: np.ndarray) -> int:
-        arrays = {**self._arrays, **more}
-        table = np.array([arrays[name].ctypes.data for name in loops.names], dtype=np.int64)
-        self._tables.append(table)
-        return int(table.ctypes.data)
-
-    def _ways_from(self, side: int) -> tuple[int, int, list[int]]:
+    def _calls_from(self, side: int) -> tuple[int, int, list[int]]:
         """Tables of derivatives, backward pass, and a rollout for each step size and for the one chosen"""
-        nominal, tried = self._tried[side], self._tried[1 - side]
+        code, tables, nominal, tried = self._code, self._tables, self._tried[side], self._tried[1 - side]
+        alphas = (*self._alphas, self._choice[Choice._fields.index("alpha")])
         rollouts = [
-            self._table(self.code.rollout, nominal=nominal, tried=tried, alpha=alpha, cost=cost)
-            for alpha, cost in zip(self._alphas, (*self._costs, self._arrays["cost"]), strict=True)
+            tables.of(code.rollout, nominal=nominal, tried=tried, alpha=alpha, cost=cost)
+            for alpha, cost in zip(alphas, (*self._costs, self._arrays["cost"]), strict=True)
         ]
-        code = self.code
-        return self._table(code.derivatives, nominal=nominal), self._table(code.backward, nominal=nominal), rollouts
+        return tables.of(code.derivatives, nominal=nominal), tables.of(code.backward, nominal=nominal), rollouts
 
-    def load(self, states: Any, targets: Any, yaw: Any, before: Any, inputs: Any) -> None:
-        """Problems for as many lanes as there are, and the shaped way from each state to its target
-
-        Lanes that are left over keep what they had: nobody reads them.
-        """
-        lanes = slice(0, states.shape[1])
-        self._given[:STATE, lanes], self._given[STATE:, lanes] = states, before
-        self._target[:3, lanes], self._target[3:6, lanes], self._target[6, lanes] = targets, states[:3], yaw
+    def load(self, states: Any, before: Any, inputs: Any) -> None:
+        """Problems for as many lanes as there are. Lanes that are left over keep what they had: nobody reads them"""
+        lanes, n = slice(0, states.shape[1]), self.problem.sizes.state
+        self._given[:n, lanes], self._given[n:, lanes] = states, before
         self._inputs[..., lanes] = inputs
-        self._arrays["way"][:] = self._given[:WAY]
-        self.code.goals.call(self._set_goals, self.horizon + 1)
 
-    def run(self, iterations: int, tolerance: float, level: bool) -> None:
-        """iLQR from the inputs given; a cold start levels out around them first"""
-        code, n, arrays = self.code, self.horizon, self._arrays
-        if level:
-            w, z = self._given[6], self._given[9]
-            size = np.hypot(w, z)
-            sound = size > 1e-6
-            size = np.where(sound, size, 1.0)
-            self._start[:, 6], self._start[:, 9] = np.where(sound, w / size, 1.0), np.where(sound, z / size, 0.0)
-        code.rollout.call(self._begin_level if level else self._begin, n)
+    def run(self, iterations: int, tolerance: float, cold: bool) -> None:
+        """iLQR from the inputs given; a cold start has the problem's feedback around them"""
+        code, n, arrays, problem = self._code, self.horizon, self._arrays, self.problem
+        if cold and problem.start is not None:
+            state = unflatten(problem.state, iter(self._given[: problem.sizes.state]))
+            for place, numbers in enumerate(flatten(problem.start.nominal(state, np.hypot))):
+                self._start[:, place] = numbers
+        code.rollout.call(self._begin_level if cold else self._begin, n)
         arrays["least"][:], arrays["damping"][:], arrays["tolerance"][:] = arrays["cost"], 0.0, tolerance
         self._side = 0
         for _ in range(iterations):
-            derivatives, backward, rollouts = self._ways[self._side]
+            derivatives, backward, rollouts = self._calls[self._side]
             code.derivatives.call(derivatives, n)
             code.backward.call(backward, n)
             for rollout in rollouts[:-1]:
@@ -380,13 +267,13 @@ class Tile:
 
     @property
     def states(self) -> np.ndarray:
-        """(N + 1, 13, width)"""
-        return self._tried[self._side, 1:, :STATE]
+        """(N + 1, ·, width)"""
+        return self._tried[self._side, 1:, : self.problem.sizes.state]
 
     @property
     def controls(self) -> np.ndarray:
         """(N, m, width)"""
-        return self._tried[self._side, 1:-1, STATE:]
+        return self._tried[self._side, 1:-1, self.problem.sizes.state :]
 
     @property
     def cost(self) -> np.ndarray:
@@ -394,4 +281,4 @@ class Tile:
 
     @property
     def converged(self) -> np.ndarray:
-        return self._arrays["choice"][Choice._fields.index("converged")] > 0.0
+        return self._choice[Choice._fields.index("converged")] > 0.0

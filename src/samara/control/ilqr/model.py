@@ -5,7 +5,7 @@ other air than drag's (what is not `planned` is left out). A state is (p_W, v_W,
 (δp, δv, δθ, δω) with δθ in body axes say where another is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from samara.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
 from samara.control.allocation import allocation_for, thrust_limits
+from samara.control.ilqr.problem import Limits
 from samara.integrate import EULER, RK4, Tableau, runge_kutta
 from samara.matrices import pseudoinverse
 from samara.ops import maximum, where
@@ -20,11 +21,12 @@ from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.physics.propulsion import COMMANDED_WRENCH, WRENCH
 from samara.physics.rotor import RotorLoad, rotor_wrench
+from samara.quantity import Scalar
 from samara.trim import effectiveness, hover
 
 INTEGRATORS: dict[str, Tableau] = {"rk4": RK4, "euler": EULER}
 INPUTS = ("wrench", "rotors")
-STATE, TANGENT = 13, 12  # numbers of a state, and of a small difference between two
+STATE = 13  # numbers of a state
 
 LEAST_LIFT = 0.2  # of g: the least that a wanted thrust points up with
 
@@ -40,14 +42,7 @@ class Tangent(NamedTuple):
     omega_B: Vec3
 
 
-NO_DIFFERENCE = Tangent(ZERO, ZERO, ZERO, ZERO)
-
-
-class Limits(NamedTuple):
-    """From the least to the most of every input."""
-
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+TILT_AND_TURN = tuple(range(6, 12))  # the numbers of δθ and δω
 
 
 DOCUMENTED_LIMITS = Limits((0.0, -0.02, -0.02, -0.01), (0.72, 0.02, 0.02, 0.01))
@@ -214,6 +209,16 @@ def difference(state: State, origin: State) -> Tangent:
         turn.vector * where(turn.w < 0, -2.0, 2.0),
         state.omega_B - origin.omega_B,
     )
+
+
+def levelled(state: State, length: Callable[[Scalar, Scalar], Scalar]) -> State:
+    """At rest and upright, the nose where it is: q ∥ (w, 0, 0, z), or 1 where that is nothing"""
+    w, z = state.q_WB.w, state.q_WB.z
+    size = length(w, z)
+    sound = size > 1e-6
+    safe = where(sound, size, 1.0)
+    attitude = Quat(where(sound, w / safe, 1.0), 0.0, 0.0, where(sound, z / safe, 0.0))
+    return state._replace(p_W=ZERO, v_W=ZERO, q_WB=attitude, omega_B=ZERO)
 
 
 def thrust_axis(state: State) -> Vec3:

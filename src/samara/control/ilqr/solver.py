@@ -3,8 +3,8 @@
 Lanes lie along the horizon where its steps are independent (derivatives), along the columns of a matrix where they are not
 (backward pass), and along the step sizes of the line search (rollouts). Between the calls everything stays in these arrays:
 
-    tried     2 × (N + 2, 13 + m, 8)   states and inputs of eight rollouts; row k + 1 is step k, row 0 holds the input before
-    goals     (N + 1, 12)
+    tried     2 × (N + 2, n + m, 8)    states and inputs of eight rollouts; row k + 1 is step k, row 0 holds the input before
+    goals     (N + 1, ·)
     stages    (N, ·)                   [A B] by rows of C columns, the cost's slope, the rows of its curvature that vary
     gains     (N + 1, m C + m)         K by rows (of x, then of the input before), then k
 
@@ -12,6 +12,8 @@ The nominal trajectory is one lane of one `tried`; the next eight go into the ot
 by a change of address.
 """
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -19,14 +21,15 @@ from typing import Any, NamedTuple
 import casadi
 import numpy as np
 
-from samara.arrays import flatten
+from samara.arrays import flatten, unflatten
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
-from samara.control.ilqr.columns import LANES, SUMS, Layout, compile_backward, layout_of, span
-from samara.control.ilqr.cost import ANY_GOAL, Held, Kind, held_template
-from samara.control.ilqr.model import STATE, TANGENT, Model
-from samara.control.ilqr.search import Choice, choose
-from samara.control.ilqr.trace import GOAL, SX, Linearised, entries, linearised, rollout_programs, traced
+from samara.control.ilqr.columns import Layout, compile_backward, layout_of
+from samara.control.ilqr.memory import LANES, Rows, Tables, aligned, shared
+from samara.control.ilqr.problem import Problem
+from samara.control.ilqr.search import Choice
+from samara.control.ilqr.trace import SUMS, Linearised, choosing, linearised, rollout_programs, traced
 
+LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 MOST_DAMPING = 1e6  # a step that brings nothing even so is none
 
 
@@ -43,122 +46,112 @@ class Code(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def alone_code(model: Model, kind: Kind) -> Code:
-    """The machine code for problems of a model and kind; horizon, goals and held numbers are arguments"""
-    held = held_template(model, kind)
-    trace = linearised(model, held)
-    layout = layout_of(model, len(flatten(held)), trace)
-    literal = tuple((i * layout.columns + j, number) for (i, j), number in trace.jacobian.literal.items())
+def solver_code(problem: Problem) -> Code:
+    """The machine code for a problem; horizon, goals and parameters are arguments"""
+    trace = linearised(problem)
+    layout, size = layout_of(problem, trace), problem.sizes
+    literal = tuple((i * layout.columns + j, float(entry)) for (i, j), entry in trace.jacobian.constant.items())
+    rollout = rollout_loops(
+        problem,
+        tried=Rows("tried", size.step, LANES, 1),
+        nominal=layout.nominal,
+        goals=layout.goals,
+        given=Rows("given", size.step),
+        gains=layout.gain_arrays(),
+    )
     return Code(
-        _compile_rollout(model, held, layout),
+        compile_loops(rollout),
         _compile_derivatives(trace, layout),
-        compile_backward(model, held, trace, layout),
-        _compile_choose(),
+        compile_backward(problem, trace, layout),
+        compile_loops(choose_loops(LANES, shared("cost", LANES), "alpha", 1)),
         _compile_constants(trace, layout),
         layout,
         literal,
     )
 
 
-def _compile_rollout(model: Model, held: Held, layout: Layout) -> Loops:
-    """Eight rollouts, one for each step size"""
-    m, step, programs = layout.m, layout.step, rollout_programs(model, held)
-    x_at, u_before_at, u_at = layout.step, STATE * LANES, layout.step + STATE * LANES
-    goal, numbers, cost = (
-        Array("goals", span(0, GOAL), GOAL),
-        Array("held", span(0, layout.held)),
-        Array("cost", (0,), 0, 1),
-    )
-    state = Array("tried", span(x_at, STATE, LANES), step, 1)
+def rollout_loops(
+    problem: Problem, tried: Rows, nominal: Rows, goals: Rows, given: Rows, gains: tuple[Array, Array]
+) -> tuple[Loop, ...]:
+    """Rollouts in the lanes of `tried`, from what is `given`, around a nominal trajectory; their costs"""
+    size, width, programs = problem.sizes, tried.width, rollout_programs(problem)
+    n, m = size.state, size.command
+    state, before = tried.at(n, later=1), tried.at(m, n)
+    goal, numbers, cost = goals.at(size.goal), shared("parameters", size.parameters), Rows("cost", 1, width, 1).once()
     each = Pass(
         programs.step,
         (
             state,
-            Array("tried", span(u_before_at, m, LANES), step, 1),
-            Array("nominal", span(x_at, STATE, LANES), step),
-            Array("nominal", span(u_before_at, m, LANES), step),
-            Array("nominal", span(u_at, m, LANES), step),
-            Array("gains", layout.gain_places(), layout.gains),
-            Array("gains", span(m * layout.columns, m), layout.gains),
-            Array("alpha", (0,), 0, 1),
+            before,
+            nominal.at(n, later=1),
+            nominal.at(m, n),
+            nominal.at(m, n, later=1),
+            *gains,
+            Rows("alpha", 1, width, 1).once(),
             goal,
             numbers,
             cost,
         ),
-        (
-            Array("tried", span(u_at, m, LANES), step, 1),
-            Array("tried", span(x_at + step, STATE, LANES), step, 1),
-            cost,
-        ),
-        LANES,
+        (tried.at(m, n, later=1), tried.at(n, later=2), cost),
+        width,
     )
-    first = Pass(
-        programs.first,
-        (Array("given", span(0, STATE)), Array("given", span(STATE, m))),
-        (state, Array("tried", span(u_before_at, m, LANES), step, 1), cost),
-        LANES,
+    first = Pass(programs.first, (given.once(n), given.once(m, n)), (state, before, cost), width)
+    last = Pass(programs.final, (state, goal, numbers, cost), (cost,), width)
+    return Loop((first,), at="start"), Loop((each,)), Loop((last,), at="end")
+
+
+def choose_loops(count: int, costs: Array, sizes: str, width: int) -> tuple[Loop, ...]:
+    """Which of the rollouts is the next nominal trajectory"""
+    least, damping = (Rows(name, 1, width, 1).once() for name in ("least", "damping"))
+    sums, choice = Rows("sums", SUMS, width, 1).once(SUMS), len(Choice._fields)
+    once = Pass(
+        choosing(count),
+        (costs, shared(sizes, count), least, damping, shared("tolerance"), sums),
+        (Rows("choice", choice, width, 1).once(choice), least, damping),
+        width,
     )
-    last = Pass(programs.final, (state, goal, numbers, cost), (cost,), LANES)
-    return compile_loops((Loop((first,), at="start"), Loop((each,)), Loop((last,), at="end")))
+    return (Loop((once,), at="start"),)
 
 
 def _compile_derivatives(trace: Linearised, layout: Layout) -> Loops:
     """[A B], slope and curvature of eight steps of the horizon at a time"""
-    own, m, step, stage = trace.symbols, layout.m, layout.step, layout.stage
-    bends = {
-        place: value
-        for place, value in {**trace.curvature.held, **trace.curvature.varying}.items()
+    own, size, columns, stage = trace.symbols, layout.sizes, layout.columns, Rows("stages", layout.stage)
+    curvature = {
+        place: entry
+        for place, entry in {**trace.curvature.constant, **trace.curvature.varying}.items()
         if place[0] in layout.varying_rows
     }
-    jacobian = casadi.vertcat(*trace.jacobian.varying.values())
     each = Pass(
-        traced(list(own), [jacobian, trace.slope, casadi.vertcat(*bends.values())]),
-        (
-            Array("nominal", span(step, STATE, LANES), LANES * step, step),
-            Array("nominal", span(step + STATE * LANES, m, LANES), LANES * step, step),
-            Array("nominal", span(STATE * LANES, m, LANES), LANES * step, step),
-            Array("goals", span(0, GOAL), LANES * GOAL, GOAL),
-            Array("held", span(0, layout.held)),
+        traced(
+            list(own),
+            [casadi.vertcat(*trace.jacobian.varying.values()), trace.slope, casadi.vertcat(*curvature.values())],
         ),
         (
-            Array("stages", tuple(i * layout.columns + j for i, j in trace.jacobian.varying), LANES * stage, stage),
-            Array("stages", span(layout.slope, TANGENT + m), LANES * stage, stage),
-            Array("stages", tuple(layout.bend(i) + j for i, j in bends), LANES * stage, stage),
+            layout.nominal.tiled(size.state, later=1),
+            layout.nominal.tiled(size.command, size.state, later=1),
+            layout.nominal.tiled(size.command, size.state),
+            layout.goals.tiled(size.goal),
+            shared("parameters", size.parameters),
+        ),
+        (
+            stage.tiled(0)._replace(places=tuple(i * columns + j for i, j in trace.jacobian.varying)),
+            stage.tiled(size.width, layout.slope),
+            stage.tiled(0)._replace(places=tuple(layout.curvature(i) + j for i, j in curvature)),
         ),
         LANES,
     )
     return compile_loops((Loop((each,), tile=LANES),))
 
 
-def _compile_choose() -> Loops:
-    """Which of the eight rollouts is the next nominal trajectory"""
-    costs, sizes = SX.sym("costs", LANES), SX.sym("sizes", LANES)
-    cost, damping, tolerance, sums = SX.sym("cost"), SX.sym("damping"), SX.sym("tolerance"), SX.sym("sums", SUMS)
-    linear, quadratic, _ = entries(sums)
-    choice = choose(entries(costs), entries(sizes), cost, linear, quadratic, damping, tolerance)
-    once = Pass(
-        traced([costs, sizes, cost, damping, tolerance, sums], [casadi.vertcat(*choice), choice.cost, choice.damping]),
-        (
-            Array("cost", span(0, LANES)),
-            Array("alpha", span(0, LANES)),
-            Array("least", (0,)),
-            Array("damping", (0,)),
-            Array("tolerance", (0,)),
-            Array("sums", span(0, SUMS)),
-        ),
-        (Array("choice", span(0, len(choice))), Array("least", (0,)), Array("damping", (0,))),
-        1,
-    )
-    return compile_loops((Loop((once,), at="start"),))
-
-
 def _compile_constants(trace: Linearised, layout: Layout) -> Loops:
-    """The rows of the cost's curvature that only the weights decide"""
-    held = {place: value for place, value in trace.curvature.held.items() if place[0] not in layout.varying_rows}
+    """The rows of the cost's curvature that only the parameters decide"""
+    constant = {
+        place: entry for place, entry in trace.curvature.constant.items() if place[0] not in layout.varying_rows
+    }
     once = Pass(
-        traced([trace.symbols.held], [casadi.vertcat(*held.values())]),
-        (Array("held", span(0, layout.held)),),
-        (Array("bends", tuple(i * layout.columns + j for i, j in held)),),
+        traced([trace.symbols.parameters], [casadi.vertcat(*constant.values())]),
+        (shared("parameters", layout.sizes.parameters),),
+        (Array("curvature", tuple(i * layout.columns + j for i, j in constant)),),
         1,
     )
     return compile_loops((Loop((once,), at="start"),))
@@ -167,27 +160,22 @@ def _compile_constants(trace: Linearised, layout: Layout) -> Loops:
 # The memory of one problem -----------------------------------------------------------------------------------------
 
 
-def aligned(*shape: int, dtype: str = "float64") -> np.ndarray:
-    """Zeros that begin where a cache line does"""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + 64, dtype=np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size].view(dtype).reshape(shape)
-
-
 class Solution(NamedTuple):
-    """What a run of iterations leaves; the trajectory itself is in the memory until the next run."""
+    """How a solution came about; the trajectory itself is in the solver until the next.
+
+    `gradient_norm` is √Σ|Q_u|² over the inputs that are free to follow it.
+    """
 
     cost: float
+    iterations: int
     converged: bool
-    passes: int
-    costs: tuple[float, ...]
-    steps: tuple[float, ...]
-    gradient: float
-    seconds: tuple[float, float, float]  # derivatives, backward passes, rollouts
+    cost_history: tuple[float, ...]
+    step_sizes: tuple[float, ...]
+    gradient_norm: float
+    seconds: tuple[float, float, float, float]  # the start, derivatives, backward passes, rollouts
 
 
-class _Tables(NamedTuple):
+class _Calls(NamedTuple):
     """The addresses of the tables of the three calls when one lane of one side is the nominal trajectory."""
 
     derivatives: int
@@ -195,31 +183,43 @@ class _Tables(NamedTuple):
     rollout: int
 
 
-class Alone:
-    """The arrays of one problem and the iterations on them. `goals` (N + 1, 12) and `push` (3,) are written before `run`."""
+class Solver:
+    """iLQR for one problem: `goals` (N + 1, ·) and `parameters` are written, then `solve` from a state
 
-    def __init__(self, code: Code, horizon: int, held: Held, step_sizes: tuple[float, ...]) -> None:
-        layout, m = code.layout, code.layout.m
-        self.horizon, self.held, self._code = horizon, held, code
+    Afterwards `states` (N + 1, ·), `controls` (N, m) and `gains` (N, m, ·) are those of the solution.
+    """
+
+    def __init__(
+        self, problem: Problem, horizon: int, parameters: Any = None, step_sizes: Sequence[float] = LINE_SEARCH
+    ) -> None:
+        code, size = solver_code(problem), problem.sizes
+        layout, n, m = code.layout, size.state, size.command
+        numbers = problem.parameters if parameters is None else parameters
+        self.problem, self.horizon, self._code = problem, horizon, code
         rows = -(-horizon // LANES) * LANES + LANES  # derivatives are taken of whole tiles
-        self._tried = aligned(2, rows + 2, STATE + m, LANES)
-        self._start = aligned(rows + 2, STATE + m, LANES)
-        self._goals = aligned(rows + 1, GOAL)
+        self._tried = aligned(2, rows + 2, n + m, LANES)
+        self._start, self._level = aligned(rows + 2, n + m, LANES), aligned(rows + 2, n + m, LANES)
+        self._goals = aligned(rows + 1, size.goal)
+        self._goals[:] = flatten(problem.goal)
         self.goals = self._goals[: horizon + 1]
-        self._gains, self._cost = aligned(horizon + 1, layout.gains), aligned(LANES)
-        self._no_gains = aligned(horizon + 1, layout.gains)
-        self._damping, self._sums = aligned(1), aligned(SUMS)
-        self._alpha, self._blend = aligned(LANES), aligned(LANES)
+        self._gains, self._no_gains, self._level_gains = (aligned(horizon + 1, layout.gains) for _ in range(3))
+        self._cost, self._alpha, self._blend = aligned(LANES), aligned(LANES), aligned(LANES)
         self._alpha[:] = [*step_sizes, *(step_sizes[-1],) * (LANES - len(step_sizes))]
         self._blend[1:] = 1.0
-        for each in (self._tried[0], self._tried[1], self._start):
-            each[:, 6] = 1.0  # attitudes, where nothing else was written yet
+        self._inputs = np.array(problem.command)
+        for each in (self._tried[0], self._tried[1], self._start, self._level):
+            each[:, :n] = np.array(flatten(problem.state))[:, None]
+        self._level[1:, n:] = self._inputs[:, None]
         stages, later, masks = aligned(rows, layout.stage), aligned(horizon), aligned(1 + m, layout.columns)
         for place, number in code.literal:
             stages[:, place] = number
-        later[:-1] = held.weights.wSmooth
-        masks[0, :TANGENT] = 1.0
-        masks[1:, TANGENT : TANGENT + m] = np.eye(m)
+        later[:-1] = problem.smoothing(numbers)
+        masks[0, : size.tangent] = 1.0
+        masks[1:, size.tangent : size.width] = np.eye(m)
+        self.parameters = aligned(size.parameters)
+        self.parameters[:] = flatten(numbers)
+        self._damping, self._sums, self._least, self._tolerance = aligned(1), aligned(SUMS), aligned(1), aligned(1)
+        self._given, self._choice = aligned(n + m), aligned(len(Choice._fields))
         self._arrays = {
             "goals": self._goals,
             "stages": stages,
@@ -228,95 +228,105 @@ class Alone:
             "later": later,
             "alpha": self._alpha,
             "cost": self._cost,
-            "held": aligned(layout.held),
-            "bends": aligned(layout.width, layout.columns),
+            "parameters": self.parameters,
+            "curvature": aligned(size.width, layout.columns),
             "masks": masks,
             "damping": self._damping,
             "sums": self._sums,
-            "given": aligned(STATE + m),
-            "least": aligned(1),
-            "tolerance": aligned(1),
-            "choice": aligned(len(Choice._fields)),
+            "given": self._given,
+            "least": self._least,
+            "tolerance": self._tolerance,
+            "choice": self._choice,
         }
-        self._least, self._tolerance, self._choice = (self._arrays[name] for name in ("least", "tolerance", "choice"))
-        self._given, self._hover = self._arrays["given"], np.array(held.hover_input)
-        self._arrays["held"][:] = flatten(held)
-        self.push = self._arrays["held"][-3:]
-        self._tables: list[np.ndarray] = []
-        code.constants.call(self._table(code.constants), 1)
-        self._choose = self._table(code.choose)
-        self._begin = self._table(
-            code.rollout, tried=self._tried[0], nominal=self._start, alpha=self._blend, gains=self._no_gains
+        self._tables = Tables(self._arrays)
+        code.constants.call(self._tables.of(code.constants), 1)
+        self._choose = self._tables.of(code.choose)
+        self._begin_with, self._begin_level = (
+            self._tables.of(code.rollout, tried=self._tried[0], nominal=nominal, alpha=alpha, gains=gains)
+            for nominal, alpha, gains in (
+                (self._start, self._blend, self._no_gains),
+                (self._level, self._alpha, self._level_gains),
+            )
         )
-        self._start_inputs = self._start[1 : horizon + 1, STATE:, 0]
+        self._start_inputs = self._start[1 : horizon + 1, n:, 0]
         self._start_steps = self._no_gains[:horizon, m * layout.columns :]
-        self._level, self._level_gains = aligned(rows + 2, STATE + m, LANES), aligned(horizon + 1, layout.gains)
-        self._level[1:, STATE:] = self._hover[:, None]
-        self._begin_level = self._table(
-            code.rollout, tried=self._tried[0], nominal=self._level, gains=self._level_gains
-        )
-        self._ways = [[self._ways_from(side, lane) for lane in range(LANES)] for side in (0, 1)]
+        self._calls = [[self._calls_from(side, lane) for lane in range(LANES)] for side in (0, 1)]
         self._side, self._lane = 0, 0
-        self._learn_to_level()
+        if problem.start is not None:
+            self._learn_to_level(list(problem.start.columns))
 
-    def _learn_to_level(self) -> None:
-        """The feedback of tilt and turn at hover, from a backward pass there: what a cold start levels out with"""
-        m, columns, code = self._code.layout.m, self._code.layout.columns, self._code
-        self._goals[:] = flatten(ANY_GOAL)
-        self._tried[0, :, STATE:] = self._hover[:, None]
-        code.derivatives.call(self._ways[0][0].derivatives, self.horizon)
-        code.backward.call(self._ways[0][0].backward, self.horizon)
-        K = self._gains[0, : m * columns].reshape(m, columns)
-        kept = self._level_gains[:, : m * columns].reshape(-1, m, columns)
-        kept[:, :, 6:TANGENT] = K[:, 6:TANGENT]
+    def _learn_to_level(self, columns: list[int]) -> None:
+        """Some columns of the feedback at the problem's own state and input, from a backward pass there"""
+        code = self._code
+        self._tried[0, :, self.problem.sizes.state :] = self._inputs[:, None]
+        code.derivatives.call(self._calls[0][0].derivatives, self.horizon)
+        code.backward.call(self._calls[0][0].backward, self.horizon)
+        self._by_rows(self._level_gains)[:, :, columns] = self._by_rows(self._gains)[0][:, columns]
 
-    def _ways_from(self, side: int, lane: int) -> "_Tables":
-        nominal = self._tried[side].reshape(-1)[lane:]
-        return _Tables(
-            self._table(self._code.derivatives, nominal=nominal),
-            self._table(self._code.backward, nominal=nominal),
-            self._table(self._code.rollout, nominal=nominal, tried=self._tried[1 - side]),
+    def _by_rows(self, gains: np.ndarray) -> np.ndarray:
+        """K of every stage (N + 1, m, C)"""
+        m, columns = self.problem.sizes.command, self._code.layout.columns
+        return gains[:, : m * columns].reshape(-1, m, columns)
+
+    def _calls_from(self, side: int, lane: int) -> _Calls:
+        code, nominal = self._code, self._tried[side].reshape(-1)[lane:]
+        return _Calls(
+            self._tables.of(code.derivatives, nominal=nominal),
+            self._tables.of(code.backward, nominal=nominal),
+            self._tables.of(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
         )
 
-    def _table(self, loops: Loops, **more: np.ndarray) -> int:
-        """The address of a table of addresses"""
-        arrays = {**self._arrays, **more}
-        table = np.array([arrays[name].ctypes.data for name in loops.names], dtype=np.int64)
-        self._tables.append(table)
-        return int(table.ctypes.data)
+    def solve(
+        self,
+        x: Sequence[float],
+        before: Sequence[float] | None = None,
+        controls: np.ndarray | None = None,
+        iterations: int = 12,
+        tolerance: float = 1e-4,
+    ) -> Solution | None:
+        """From the numbers of a state, the input before it (`problem.command` by default) and inputs (N, m) to begin with
 
-    def begin(self, x: Any, before: Any, controls: np.ndarray) -> float:
-        """The rollout under given controls, or under hover where that costs less; its cost, NaN if neither has one"""
-        self._given[:STATE] = x
-        self._given[STATE:] = before
+        Without inputs, or where they have no finite cost, the start is cold. None where that has no finite cost either.
+        """
+        began = perf_counter()
+        earlier = self.problem.command if before is None else before
+        cost = math.inf if controls is None else self.begin(x, earlier, controls)
+        if not cost < math.inf:
+            cost = self.begin_cold(x, earlier)
+        return self.run(cost, iterations, tolerance, began) if cost < math.inf else None
+
+    def begin(self, x: Sequence[float], before: Sequence[float], controls: np.ndarray) -> float:
+        """The rollout under given inputs, or under `problem.command` where that costs less; its cost, NaN if neither has one"""
+        n = self.problem.sizes.state
+        self._given[:n], self._given[n:] = x, before
         self._start_inputs[:] = controls
-        np.subtract(self._hover, controls, out=self._start_steps)
-        self._code.rollout.call(self._begin, self.horizon)
+        np.subtract(self._inputs, controls, out=self._start_steps)
+        self._code.rollout.call(self._begin_with, self.horizon)
         own, level = self._cost[:2].tolist()
         self._side, self._lane = 0, 0 if own <= level else 1
         return own if own <= level else level
 
-    def begin_cold(self, x: list[float], before: Any) -> float:
-        """The rollout that levels out, nose where it is, under hover thrust: open-loop, what turns would tumble; its cost"""
-        self._given[:STATE] = x
-        self._given[STATE:] = before
-        w, z = x[6], x[9]
-        size = (w * w + z * z) ** 0.5
-        self._level[:, 6], self._level[:, 9] = (w / size, z / size) if size > 1e-6 else (1.0, 0.0)
+    def begin_cold(self, x: Sequence[float], before: Sequence[float]) -> float:
+        """The rollout under `problem.command` with the problem's feedback: open-loop, what turns would tumble; its cost"""
+        problem, n = self.problem, self.problem.sizes.state
+        self._given[:n], self._given[n:] = x, before
+        if problem.start is not None:
+            state = unflatten(problem.state, iter(x))
+            self._level[:, :n] = np.array(flatten(problem.start.nominal(state, _length)))[:, None]
         self._code.rollout.call(self._begin_level, self.horizon)
         self._side, self._lane = 0, 0
         return float(self._cost[0])
 
-    def run(self, cost: float, iterations: int, tolerance: float) -> Solution:
+    def run(self, cost: float, iterations: int, tolerance: float, began: float = math.nan) -> Solution:
         """iLQR from the trajectory that `begin` left: derivatives, backward pass, rollouts, and the best of them
 
         Where none is accepted the derivatives stay, and the next backward pass has more damping.
         """
-        code, n, nominal = self._code, self.horizon, self._ways[self._side][self._lane]
+        code, n, nominal = self._code, self.horizon, self._calls[self._side][self._lane]
         self._least[0], self._damping[0], self._tolerance[0] = cost, 0.0, tolerance
         costs, steps, fresh, converged, passes = [cost], [], True, 0.0, 0
         in_derivatives = in_backward = in_rollouts = 0.0
-        clock = perf_counter()
+        clock = started = perf_counter()
         while passes < iterations:
             passes += 1
             if fresh:
@@ -331,33 +341,35 @@ class Alone:
             fresh = accepted > 0.0
             if fresh:
                 self._side, self._lane = 1 - self._side, int(index)
-                nominal = self._ways[self._side][self._lane]
+                nominal = self._calls[self._side][self._lane]
                 costs.append(cost)
                 steps.append(alpha)
             if converged or damping > MOST_DAMPING:
                 break
-        seconds = in_derivatives, in_backward, in_rollouts
+        seconds = started - began, in_derivatives, in_backward, in_rollouts
         gradient = float(self._sums[2]) ** 0.5
-        return Solution(cost, converged > 0.0, passes, tuple(costs), tuple(steps), gradient, seconds)
+        return Solution(cost, passes, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
 
     @property
     def states(self) -> np.ndarray:
-        """(N + 1, 13) of the nominal trajectory"""
-        return self._tried[self._side, 1 : self.horizon + 2, :STATE, self._lane]
+        """(N + 1, ·) of the nominal trajectory"""
+        return self._tried[self._side, 1 : self.horizon + 2, : self.problem.sizes.state, self._lane]
 
     @property
     def controls(self) -> np.ndarray:
         """(N, m) of the nominal trajectory"""
-        return self._tried[self._side, 1 : self.horizon + 1, STATE:, self._lane]
+        return self._tried[self._side, 1 : self.horizon + 1, self.problem.sizes.state :, self._lane]
 
     @property
-    def level_gains(self) -> np.ndarray:
-        """(m, 12 + m): the feedback that a cold start levels out with"""
-        m, layout = self._code.layout.m, self._code.layout
-        return self._level_gains[0, : m * layout.columns].reshape(m, layout.columns)[:, : layout.width]
+    def start_gains(self) -> np.ndarray:
+        """(m, · + m): the feedback of a cold start"""
+        return self._by_rows(self._level_gains)[0, :, : self.problem.sizes.width]
 
     @property
     def gains(self) -> np.ndarray:
-        """(N, m, 12): the feedback of the last backward pass"""
-        m, columns = self._code.layout.m, self._code.layout.columns
-        return self._gains[: self.horizon, : m * columns].reshape(self.horizon, m, columns)[:, :, :TANGENT]
+        """(N, m, ·): the feedback of the last backward pass"""
+        return self._by_rows(self._gains)[: self.horizon, :, : self.problem.sizes.tangent]
+
+
+def _length(a: float, b: float) -> float:
+    return float((a * a + b * b) ** 0.5)

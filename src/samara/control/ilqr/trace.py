@@ -1,6 +1,6 @@
 """The phases of iLQR as traced programs: a rollout's step, the derivatives along it, and the end of the horizon.
 
-A matrix of a trace has entries that are literal numbers, entries that only the held numbers (weights) decide, and entries that
+A matrix of a trace has entries that are literal numbers, entries that only the parameters (weights) decide, and entries that
 change from step to step. `Pattern` tells them apart, so that each is computed and stored where it belongs.
 """
 
@@ -10,50 +10,43 @@ import casadi
 
 from samara.arrays import flatten, unflatten
 from samara.backends.program import Program, program_of_expressions
-from samara.control.ilqr.cost import (
-    ANY_GOAL,
-    Goal,
-    Held,
-    Weights,
-    final_residuals,
-    input_residuals,
-    step_residuals,
-    total,
-)
-from samara.control.ilqr.model import NO_DIFFERENCE, STATE, TANGENT, Model, difference, moved
-from samara.ops import clamp
-from samara.physics.multirotor import State
+from samara.control.ilqr.backward import Join
+from samara.control.ilqr.problem import Problem, feedback, total
+from samara.control.ilqr.search import Choice, choose
 
 SX = casadi.SX
-GOAL = len(flatten(ANY_GOAL))
+SUMS = 3  # qᵀk, kᵀQk and |q|² over the horizon
+JOIN = Join(lambda parts: casadi.vertcat(*parts), lambda parts: casadi.horzcat(*parts))
 
 Place = tuple[int, int]
 
 
 class Symbols(NamedTuple):
-    """The symbols of one step: state, input, the input before, goal, held numbers."""
+    """State, input, the input before, goal and parameters of one step: vectors of symbols, or as a problem takes them."""
 
     x: Any
     u: Any
     before: Any
     goal: Any
-    held: Any
+    parameters: Any
 
 
 class Pattern(NamedTuple):
-    """The entries of a matrix by (row, column): literal numbers, expressions of the held, expressions of the step."""
+    """The entries of a matrix by (row, column): those that are the same at every step, and expressions of the step.
+
+    The former are literal numbers or expressions of the parameters.
+    """
 
     shape: tuple[int, int]
-    literal: dict[Place, float]
-    held: dict[Place, Any]
+    constant: dict[Place, Any]
     varying: dict[Place, Any]
 
     def matrix(self, varying: Any) -> Any:
         """The matrix with these for its varying entries, in order"""
         whole = SX(*self.shape)
-        for found in (self.literal, self.held, dict(zip(self.varying, varying, strict=True))):
-            for (i, j), value in found.items():
-                whole[i, j] = value
+        for found in (self.constant, dict(zip(self.varying, varying, strict=True))):
+            for (i, j), entry in found.items():
+                whole[i, j] = entry
         return whole
 
 
@@ -83,51 +76,53 @@ def traced(symbols: list[Any], results: list[Any]) -> Program:
     return program_of_expressions(symbols, [casadi.densify(result) for result in results])
 
 
-def symbols_of(model: Model, held: Held) -> Symbols:
-    sizes = (STATE, model.inputs, model.inputs, GOAL, len(flatten(held)))
-    return Symbols(*(SX.sym(name, size) for name, size in zip(Symbols._fields, sizes, strict=True)))
+def tree(template: Any, x: Any) -> Any:
+    """The numbers of a CasADi vector, shaped like the template"""
+    return unflatten(template, iter(entries(x)))
 
 
-def as_state(x: Any, model: Model) -> State:
-    own: State = unflatten(model.template, iter(entries(x)))
-    return own
+def symbols_of(problem: Problem) -> tuple[Symbols, Symbols]:
+    """Vectors, and the same numbers in the shapes of the problem's templates"""
+    templates = (problem.state, problem.command, problem.command, problem.goal, problem.parameters)
+    vectors = [SX.sym(name, len(flatten(own))) for name, own in zip(Symbols._fields, templates, strict=True)]
+    return Symbols(*vectors), Symbols(*map(tree, templates, vectors))
 
 
-def as_goal(g: Any) -> Goal:
-    own: Goal = unflatten(ANY_GOAL, iter(entries(g)))
-    return own
+def below_diagonal(size: int) -> list[Place]:
+    """The places of a symmetric matrix that are kept"""
+    return [(i, j) for i in range(size) for j in range(i + 1)]
 
 
-def as_held(h: Any, held: Held) -> Held:
-    """The held numbers as symbols; a weight that is 0 stays the number 0, and what it weighs drops out of the trace"""
-    own: Held = unflatten(held, iter(entries(h)))
-    weights = (0.0 if number == 0.0 else symbol for number, symbol in zip(held.weights, own.weights, strict=True))
-    return own._replace(weights=Weights(*weights))
+def symmetric(found: dict[Place, Any], size: int) -> Any:
+    """A symmetric matrix from its entries below the diagonal: rounding cannot make it lopsided"""
+    matrix = SX(size, size)
+    for (i, j), entry in found.items():
+        matrix[i, j] = matrix[j, i] = entry
+    return matrix
 
 
 # Derivatives -------------------------------------------------------------------------------------------------------
 
 
-def linearised(model: Model, held: Held) -> Linearised:
+def linearised(problem: Problem) -> Linearised:
     """The derivatives of one step by (δx, δu) at 0, exact, and Gauss and Newton's curvature Σ w ∇r ∇rᵀ of the cost"""
-    own = symbols_of(model, held)
-    delta = SX.sym("delta", TANGENT + model.inputs)
-    state, goal, numbers = as_state(own.x, model), as_goal(own.goal), as_held(own.held, held)
-    near = moved(state, unflatten(NO_DIFFERENCE, iter(entries(delta[:TANGENT]))))
-    nudged = tuple(entries(own.u + delta[TANGENT:]))
-    after = difference(
-        model.step(near, nudged, numbers.push_W), model.step(state, tuple(entries(own.u)), numbers.push_W)
-    )
-    here = step_residuals(near, goal, numbers) + input_residuals(nudged, tuple(entries(own.before)), numbers, model)
+    (own, at), n = symbols_of(problem), problem.sizes.tangent
+    delta = SX.sym("delta", problem.sizes.width)
+    near = problem.moved(at.x, tree(problem.tangent, delta[:n]))
+    nudged = tree(problem.command, own.u + delta[n:])
+    after, still = (problem.step(x, u, at.parameters) for x, u in ((near, nudged), (at.x, at.u)))
+    here = problem.stage_residuals(near, nudged, at.before, at.goal, at.parameters)
     slope, curvature = _gauss_newton(here, delta)
-    final_slope, final_curvature = _gauss_newton(final_residuals(near, goal, numbers), delta)
+    final_slope, final_curvature = _gauss_newton(problem.final(near, at.goal, at.parameters), delta)
+    jacobian = _at_zero(casadi.jacobian(column(problem.difference(after, still)), delta), delta)
+    of_step = casadi.vertcat(own.x, own.u, own.before, own.goal)
     return Linearised(
         own,
-        _pattern(_at_zero(casadi.jacobian(column(after), delta), delta), own),
+        _pattern(jacobian, casadi.vertcat(of_step, own.parameters)),
         slope,
-        _pattern(curvature, own),
-        final_slope[:TANGENT],
-        final_curvature[:TANGENT, :TANGENT],
+        _pattern(curvature, of_step),
+        final_slope[:n],
+        final_curvature[:n, :n],
     )
 
 
@@ -142,53 +137,67 @@ def _at_zero(expression: Any, delta: Any) -> Any:
     return casadi.substitute(expression, delta, SX.zeros(delta.numel()))
 
 
-def _pattern(matrix: Any, own: Symbols) -> Pattern:
-    """Entries by what they depend on; those that are zero for good are left out"""
+def _pattern(matrix: Any, step: Any) -> Pattern:
+    """Entries by whether they depend on the symbols of a step; those that are zero for good are left out"""
     matrix = casadi.sparsify(matrix)
-    found = Pattern((matrix.size1(), matrix.size2()), {}, {}, {})
-    step = casadi.vertcat(own.x, own.u, own.before, own.goal)
+    found = Pattern((matrix.size1(), matrix.size2()), {}, {})
     for i, j in zip(*matrix.sparsity().get_triplet(), strict=True):
-        entry = matrix[i, j]
-        if entry.is_constant():
-            found.literal[i, j] = float(entry)
-        elif casadi.depends_on(entry, step):
-            found.varying[i, j] = entry
-        else:
-            found.held[i, j] = entry
+        into = found.varying if casadi.depends_on(matrix[i, j], step) else found.constant
+        into[i, j] = matrix[i, j]
     return found
+
+
+def value_at_end(trace: Linearised) -> Program:
+    """(x, goal, parameters) → V below its diagonal, v, and sums of 0"""
+    own, places = trace.symbols, below_diagonal(trace.final_curvature.size1())
+    V = casadi.vertcat(*(trace.final_curvature[i, j] for i, j in places))
+    return traced([own.x, own.goal, own.parameters], [V, trace.final_slope, SX.zeros(SUMS)])
 
 
 # Rollouts ----------------------------------------------------------------------------------------------------------
 
 
 class Rollout(NamedTuple):
-    """To begin, (x, u₋) → x, u₋, 0; a step, (x, u₋, x_nom, u₋nom, u_nom, K, k, α, goal, held, cost) → u, x', cost; the end."""
+    """To begin, (x, u₋) → x, u₋, 0; a step, (x, u₋, x_nom, u₋nom, u_nom, K, k, α, goal, parameters, cost) → u, x', cost; the
+    end."""
 
     first: Program
     step: Program
     final: Program
 
 
-def rollout_programs(model: Model, held: Held) -> Rollout:
-    """u = u_nom + α k + K (x ⊖ x_nom, u₋ − u₋nom) within the limits, x' = step(x, u), and the cost so far; K by rows"""
-    own, m = symbols_of(model, held), model.inputs
-    width = TANGENT + m
-    nominal_x, nominal_u, nominal_before = SX.sym("x_nom", STATE), SX.sym("u_nom", m), SX.sym("before_nom", m)
-    gains, steps, alpha, cost = SX.sym("K", m * width), SX.sym("k", m), SX.sym("alpha"), SX.sym("cost")
-    state, goal, numbers = as_state(own.x, model), as_goal(own.goal), as_held(own.held, held)
-    off = [*flatten(difference(state, as_state(nominal_x, model))), *entries(own.before - nominal_before)]
-    command = []
-    for a in range(m):
-        u = nominal_u[a] + alpha * steps[a]
-        for j in range(width):
-            u = u + gains[a * width + j] * off[j]
-        command.append(clamp(u, numbers.low[a], numbers.high[a]))
-    effort = input_residuals(tuple(command), tuple(entries(own.before)), numbers, model)
-    here = total(step_residuals(state, goal, numbers) + effort)
-    step = traced(
-        [own.x, own.before, nominal_x, nominal_before, nominal_u, gains, steps, alpha, own.goal, own.held, cost],
-        [casadi.vertcat(*command), column(model.step(state, tuple(command), numbers.push_W)), cost + here],
+def rollout_programs(problem: Problem) -> Rollout:
+    """The feedback around a nominal trajectory, x' = step(x, u), and the cost so far; K by rows"""
+    (own, at), m, width = symbols_of(problem), problem.sizes.command, problem.sizes.width
+    nominal_x, nominal_u, nominal_before = (
+        SX.sym("x_nom", problem.sizes.state),
+        SX.sym("u_nom", m),
+        SX.sym("before_nom", m),
     )
-    at_end = total(final_residuals(state, goal, numbers))
-    final = traced([own.x, own.goal, own.held, cost], [cost + at_end])
+    gains, steps, alpha, cost = SX.sym("K", m * width), SX.sym("k", m), SX.sym("alpha"), SX.sym("cost")
+    off = [
+        *flatten(problem.difference(at.x, tree(problem.state, nominal_x))),
+        *entries(own.before - nominal_before),
+    ]
+    rows = [entries(gains[a * width : (a + 1) * width]) for a in range(m)]
+    limits = problem.limits(at.parameters)
+    command = tuple(feedback(entries(nominal_u), entries(steps), rows, off, alpha, limits))
+    here = total(problem.stage_residuals(at.x, command, at.before, at.goal, at.parameters))
+    step = traced(
+        [own.x, own.before, nominal_x, nominal_before, nominal_u, gains, steps, alpha, own.goal, own.parameters, cost],
+        [casadi.vertcat(*command), column(problem.step(at.x, command, at.parameters)), cost + here],
+    )
+    at_end = total(problem.final(at.x, at.goal, at.parameters))
+    final = traced([own.x, own.goal, own.parameters, cost], [cost + at_end])
     return Rollout(traced([own.x, own.before], [own.x, own.before, SX(0.0)]), step, final)
+
+
+def choosing(count: int) -> Program:
+    """(costs, step sizes, cost, damping, tolerance, sums) → choice, cost, damping"""
+    costs, sizes, sums = SX.sym("costs", count), SX.sym("sizes", count), SX.sym("sums", SUMS)
+    cost, damping, tolerance = SX.sym("cost"), SX.sym("damping"), SX.sym("tolerance")
+    linear, quadratic, _ = entries(sums)
+    choice: Choice = choose(entries(costs), entries(sizes), cost, linear, quadratic, damping, tolerance)
+    return traced(
+        [costs, sizes, cost, damping, tolerance, sums], [casadi.vertcat(*choice), choice.cost, choice.damping]
+    )

@@ -1,0 +1,67 @@
+"""The memory of a solver: arrays of numbers, where each is in them, and tables of their addresses for machine code."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.backends.llvm_loop import Array, Loops
+
+LANES = 8  # step sizes tried at once, and steps of the horizon linearised at once
+
+
+def span(start: int, count: int, apart: int = 1) -> tuple[int, ...]:
+    """So many places from a first one, so far apart"""
+    return tuple(start + apart * i for i in range(count))
+
+
+class Rows(NamedTuple):
+    """An array (steps, `row`, `width`): the numbers of a step, each in every lane. With `lane` 0 all lanes read the first."""
+
+    name: str
+    row: int
+    width: int = 1
+    lane: int = 0
+
+    def _places(self, count: int, first: int, later: int) -> tuple[int, ...]:
+        return span((first + later * self.row) * self.width, count, self.width)
+
+    def at(self, count: int, first: int = 0, later: int = 0) -> Array:
+        """`count` numbers of a step, from the first; so many steps later"""
+        return Array(self.name, self._places(count, first, later), self.row * self.width, self.lane)
+
+    def tiled(self, count: int, first: int = 0, later: int = 0) -> Array:
+        """The same with a step of the horizon in each lane"""
+        step = self.row * self.width
+        return Array(self.name, self._places(count, first, later), LANES * step, step)
+
+    def once(self, count: int = 1, first: int = 0) -> Array:
+        """The same numbers at every step"""
+        return Array(self.name, self._places(count, first, 0), 0, self.lane)
+
+
+def shared(name: str, count: int = 1) -> Array:
+    """Numbers that are the same for every step and lane"""
+    return Rows(name, count).once(count)
+
+
+def aligned(*shape: int, dtype: str = "float64") -> np.ndarray[Any, Any]:
+    """Zeros that begin where a cache line does"""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + 64, dtype=np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+class Tables:
+    """Arrays by name, and tables of the addresses that machine code asks for."""
+
+    def __init__(self, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+        self.arrays = arrays
+        self._kept: list[Any] = []  # the machine code keeps addresses only
+
+    def of(self, loops: Loops, **instead: np.ndarray[Any, Any]) -> int:
+        """The address of a table for these loops, with some arrays instead of those of the same name"""
+        arrays = {**self.arrays, **instead}
+        table = np.array([arrays[name].ctypes.data for name in loops.names], dtype=np.int64)
+        self._kept.append((table, instead))
+        return int(table.ctypes.data)
