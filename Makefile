@@ -30,8 +30,8 @@ check: install ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: install bench/.venv/installed ## measure how fast a step is, beside the peers
-	$(BIN)/python bench/run.py
+bench: install bench/.venv/installed ## measure how fast a step is, beside the peers; UPDATE=1 keeps the result
+	$(BIN)/python bench/run.py $(if $(UPDATE),--update) $(if $(GYM_PYBULLET_DRONES),--gym-pybullet-drones $(GYM_PYBULLET_DRONES))
 
 bench/.venv/installed: bench/peers.txt
 	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv

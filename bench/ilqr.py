@@ -1,6 +1,6 @@
 """iLQR: one iteration, a real-time iteration, a cold solution, batches; and Crocoddyl's FDDP on the same problem.
 
-    python bench/ilqr.py                 the rows for this CPU, Crocoddyl's if bench/.venv has it
+    python bench/ilqr.py                 the rows for this CPU, and Crocoddyl's in bench/.venv
     python bench/ilqr.py --gpu           batches in JAX on whatever device it has; needs NumPy and JAX only
 
 The problem shared with Crocoddyl: a Crazyflie without drag, from hover to a point 1 m ahead and 0.5 m up, a thrust for each
@@ -10,24 +10,22 @@ semi-implicit, and its RK4 also integrates the cost.
 """
 
 import json
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ask import PYTHON, ask
 from timing import best
 
-HERE = Path(__file__).parent
 HORIZON, DT, ITERATIONS = 40, 0.05, 10
 REPEATS = 200
 
 
-def rows() -> list[dict[str, Any]]:
+def rows(python: Path = PYTHON) -> list[dict[str, Any]]:
     """The rows of the bench"""
-    return [*alone(), *batches(), *against_crocoddyl()]
+    return [*alone(), *batches(), *against_crocoddyl(python)]
 
 
 def alone() -> list[dict[str, Any]]:
@@ -102,7 +100,7 @@ def some_problems(count: int) -> tuple[np.ndarray, np.ndarray]:
 # Crocoddyl ----------------------------------------------------------------------------------------------------------
 
 
-def against_crocoddyl() -> list[dict[str, Any]]:
+def against_crocoddyl(python: Path) -> list[dict[str, Any]]:
     """The same problem here and there"""
     import samara
     from samara.control.ilqr import ILQR
@@ -121,11 +119,11 @@ def against_crocoddyl() -> list[dict[str, Any]]:
             tolerance=0.0,
             **weights,
         )
-        found += _both(ilqr, state, target)
+        found += _both(ilqr, state, target, python)
     return found
 
 
-def _both(ilqr: Any, state: Any, target: Any) -> list[dict[str, Any]]:
+def _both(ilqr: Any, state: Any, target: Any, python: Path) -> list[dict[str, Any]]:
     vehicle, integrator = ilqr.vehicle, ilqr.model.integrator
     result = ilqr.solve(state, target, iterations=ITERATIONS)
     ours = _row(
@@ -151,22 +149,9 @@ def _both(ilqr: Any, state: Any, target: Any) -> list[dict[str, Any]]:
         "weights": ilqr.weights._asdict(),
         "alphas": list(ilqr.line_search),
     }
-    python = HERE / ".venv" / "bin" / "python"
-    if not python.exists():
-        return [ours]
-    run = subprocess.run(
-        [python, Path(__file__), "--crocoddyl"],
-        input=json.dumps(problem),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tempfile.gettempdir(),
-        env={"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)},
+    theirs = ask(
+        "Crocoddyl", [Path(__file__).resolve(), "--crocoddyl"], python, json.dumps(problem), OMP_NUM_THREADS="1"
     )
-    if run.returncode:
-        print(f"Crocoddyl's rows are left out: {run.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return [ours]
-    theirs = json.loads(run.stdout)
     return [ours, *({**own, "times_ours": own["us"] / ours["us"]} for own in theirs)]
 
 

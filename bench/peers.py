@@ -1,6 +1,13 @@
-"""What the peers do on this machine, in an environment of their own: run by bench/run.py, prints one JSON line."""
+"""What the peers do on this machine: `peers.py NAME` prints the steps per second of one row, for bench/run.py.
+
+Runs in bench/.venv. peers.txt locks everything in it; asked for were crazyflow, rotorpy (with torch, torchdiffeq and roma
+for its batch), crocoddyl, and what gym-pybullet-drones needs (pybullet, transforms3d, control, setuptools). That one is no
+package: `make bench GYM_PYBULLET_DRONES=PATH` names a checkout of it.
+"""
 
 import json
+import sys
+from collections.abc import Callable
 
 from timing import best
 
@@ -82,21 +89,40 @@ def rotorpy_batched(drones: int, steps: int) -> float:
     return drones * steps / best(run, 5)
 
 
-def main() -> None:
-    found: dict[str, object] = {}
-    for name, measure in (
-        ("crazyflow_1", lambda: crazyflow(1, 300)),
-        ("crazyflow_16384", lambda: crazyflow(16384, 10)),
-        ("rotorpy_1", lambda: rotorpy(60)),
-        ("rotorpy_batched_1024", lambda: rotorpy_batched(1024, 10)),
-        ("rotorpy_batched_16384", lambda: rotorpy_batched(16384, 3)),
-    ):
-        try:
-            found[name] = measure()
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-    print(json.dumps(found))
+def gym_pybullet_drones(physics: str, steps: int = 40) -> float:
+    """Steps per second of one drone, many to a call: "dyn" is its own explicit model, "pyb" PyBullet's rigid body."""
+    import contextlib
+
+    import numpy as np
+    from gym_pybullet_drones.envs.CtrlAviary import CtrlAviary
+    from gym_pybullet_drones.utils.enums import Physics
+
+    with contextlib.redirect_stdout(sys.stderr):
+        env = CtrlAviary(
+            physics=Physics(physics), initial_xyzs=np.array([[0.0, 0.0, 10.0]]), pyb_freq=1000, ctrl_freq=1000 // steps
+        )
+        env.reset()
+    command = np.full((1, 4), env.HOVER_RPM)
+
+    def run() -> None:
+        env.step(command)
+
+    run()
+    return steps / best(run)
+
+
+ROWS: dict[str, Callable[[], float]] = {
+    "crazyflow_1": lambda: crazyflow(1, 300),
+    "crazyflow_16384": lambda: crazyflow(16384, 10),
+    "rotorpy_1": lambda: rotorpy(60),
+    "rotorpy_batched_1024": lambda: rotorpy_batched(1024, 10),
+    "rotorpy_batched_16384": lambda: rotorpy_batched(16384, 3),
+}
+FROM_CHECKOUT: dict[str, Callable[[], float]] = {
+    "gym_pybullet_drones_dyn": lambda: gym_pybullet_drones("dyn"),
+    "gym_pybullet_drones_pyb": lambda: gym_pybullet_drones("pyb"),
+}
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps((ROWS | FROM_CHECKOUT)[sys.argv[1]]()))

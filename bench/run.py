@@ -1,28 +1,34 @@
-"""Samara and its peers on this CPU, in one run: a table, ratios, and bench/results/cpu.json.
+"""Samara and its peers on this CPU, in one run: tables, ratios, and out/bench/cpu.json.
+
+    make bench                                the whole bench
+    make bench UPDATE=1                       the same, written over the committed bench/results/cpu.json
+    python bench/run.py --against Crazyflow   only the comparisons that have this in their name: against.json
+    python bench/run.py --check               only whether every peer can be imported
 
 The bench model is document 000's Crazyflie with thrust, reaction torque, first-order lag, linear drag and diagonal inertia,
 RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides); `aero.py` says
-what full aerodynamics are. Peers live in bench/.venv (crazyflow 0.4, rotorpy with PyTorch, crocoddyl); without it their rows
-are left out and said so.
+what full aerodynamics are. A peer that cannot be measured ends the run: one sentence, exit status 1, and nothing is written.
 """
 
+import argparse
 import json
 import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from aero import costs
 from aero import rows as aero_rows
+from ask import PYTHON, PeerError, ask, check
 from flight import flights
 from ilqr import rows as ilqr_rows
 from parts import parts as part_rows
+from peers import FROM_CHECKOUT, ROWS
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -37,7 +43,7 @@ from samara.integrate import rk4
 from samara.physics.multirotor import derivative
 from samara.plan.reference import Reference
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 DT = 1e-3
 FULL = samara.vehicle("crazyflie_documented")
 BENCH = FULL.without_effect("contact", "damping")
@@ -152,37 +158,42 @@ def latencies() -> list[dict[str, Any]]:
     return rows
 
 
-def peers() -> dict[str, Any]:
-    python = HERE / ".venv" / "bin" / "python"
-    if not python.exists():
-        return {}
-    done = subprocess.run(
-        [python, HERE / "peers.py"], capture_output=True, text=True, check=False, cwd=tempfile.gettempdir()
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else {}
+class Comparison(NamedTuple):
+    """A row of ours beside a peer's: the ratio it must reach, and the one it aims at"""
+
+    name: str
+    ours: str
+    theirs: str
+    must: int | None = None
+    aim: int | None = None
 
 
-def ratios(rows: list[dict[str, Any]], peer: dict[str, Any]) -> list[dict[str, Any]]:
+ROLLOUT, FAST_ROLLOUT = "single rollout float64 strict, bench", "single rollout float64 fast, bench"
+BATCH, FULL_BATCH = "batch 16384 float32 fast, bench", "full aerodynamics, Dryden wind, batch 16384 float32 fast"
+COMPARISONS = (
+    Comparison("CPU batch 16384 float32 against Crazyflow", BATCH, "crazyflow_16384", 35, 70),
+    Comparison("single rollout, strict, against Crazyflow", ROLLOUT, "crazyflow_1", 40, 80),
+    Comparison("single rollout, fast, against Crazyflow", "single rollout float32 fast, bench", "crazyflow_1", 40, 80),
+    Comparison("single rollout, strict, against RotorPy", ROLLOUT, "rotorpy_1", 10_000),
+    Comparison("single rollout, fast, against RotorPy", FAST_ROLLOUT, "rotorpy_1", 10_000),
+    Comparison("full aerodynamics, batch 16384, against RotorPy's batch", FULL_BATCH, "rotorpy_batched_16384", 200),
+    Comparison("single rollout, strict, against gym-pybullet-drones (dyn)", ROLLOUT, "gym_pybullet_drones_dyn"),
+    Comparison("single rollout, strict, against gym-pybullet-drones (pyb)", ROLLOUT, "gym_pybullet_drones_pyb"),
+)
+
+
+def peers(python: Path, checkout: Path | None, names: Iterable[str]) -> dict[str, float]:
+    """Steps per second of each peer, each in a process of its own"""
+    path = str(checkout.resolve()) if checkout else ""
+    return {name: float(ask(name, [HERE / "peers.py", name], python, PYTHONPATH=path)) for name in names}
+
+
+def ratios(rows: list[dict[str, Any]], peer: dict[str, float]) -> list[dict[str, Any]]:
     speed = {own["row"]: own["steps_per_s"] for own in rows if "steps_per_s" in own}
-    wanted = (
-        ("CPU batch 16384 float32 against Crazyflow", "batch 16384 float32 fast, bench", "crazyflow_16384", 35, 70),
-        ("single rollout, strict, against Crazyflow", "single rollout float64 strict, bench", "crazyflow_1", 40, 80),
-        ("single rollout, fast, against Crazyflow", "single rollout float32 fast, bench", "crazyflow_1", 40, 80),
-        ("single rollout, strict, against RotorPy", "single rollout float64 strict, bench", "rotorpy_1", 10_000, None),
-        ("single rollout, fast, against RotorPy", "single rollout float64 fast, bench", "rotorpy_1", 10_000, None),
-        (
-            "full aerodynamics, batch 16384, against RotorPy's batch",
-            "full aerodynamics, Dryden wind, batch 16384 float32 fast",
-            "rotorpy_batched_16384",
-            200,
-            None,
-        ),
-    )
     return [
-        {"row": name, "ratio": speed[ours] / peer[theirs], "must": must, "aim": aim}
-        for name, ours, theirs, must, aim in wanted
-        if isinstance(peer.get(theirs), float)
+        {"row": own.name, "ratio": speed[own.ours] / peer[own.theirs], "must": own.must, "aim": own.aim}
+        for own in COMPARISONS
+        if own.theirs in peer and own.ours in speed
     ]
 
 
@@ -193,8 +204,97 @@ def hardware() -> str:
     return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} threads"
 
 
-def main() -> None:
-    console = Console()
+def report() -> dict[str, Any]:
+    """What every report begins with"""
+    return {"schema": 1, "samara": samara.__version__, "python": platform.python_version(), "machine": hardware()}
+
+
+def show_rows(console: Console, rows: list[dict[str, Any]]) -> None:
+    table = Table(title=hardware())
+    for heading in ("row", "M steps/s", "µs/step", "compile s"):
+        table.add_column(heading, justify="left" if heading == "row" else "right")
+    for own in rows:
+        speed, each = own.get("steps_per_s"), own.get("us_per_step", 1e6 * own.get("seconds", 0.0))
+        compiling = own.get("compile_s")
+        table.add_row(
+            own["row"],
+            f"{speed / 1e6:.3f}" if speed else "",
+            f"{each:.3f}",
+            f"{compiling:.2f}" if compiling is not None else "",
+        )
+    console.print(table)
+
+
+def show_effects(console: Console, effects: list[dict[str, Any]]) -> None:
+    each = Table(title="what an effect costs: one derivative, and an RK4 step of a Crazyflie among 16384, float32")
+    for heading in ("on", "instructions", "ns/step", "× plain"):
+        each.add_column(heading, justify="left" if heading == "on" else "right")
+    for own in effects:
+        each.add_row(own["row"], str(own["instructions"]), f"{own['ns']:.1f}", f"{own['times']:.1f}")
+    console.print(each)
+
+
+def show_flights(console: Console, flown: list[dict[str, Any]]) -> None:
+    in_flight = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz")
+    for heading in ("row", "× real time", "not recorded", "recording costs"):
+        in_flight.add_column(heading, justify="left" if heading == "row" else "right")
+    for own in flown[:-1]:
+        in_flight.add_row(
+            own["row"],
+            f"{own['times_real_time']:.0f}",
+            f"{own['not_recorded']:.0f}",
+            f"{own['recording_costs_percent']:.0f} %",
+        )
+    sizes = flown[-1]
+    in_flight.caption = (
+        f"memory: {sizes['one_minute_mb']:.0f} MB for a minute, {sizes['one_hour_mb']:.0f} MB for an hour"
+    )
+    console.print(in_flight)
+
+
+def show_solutions(console: Console, solved: list[dict[str, Any]]) -> None:
+    solving = Table(title="model-predictive control")
+    for heading in ("row", "µs", "per second", "× ours", "cost"):
+        solving.add_column(heading, justify="left" if heading == "row" else "right")
+    for own in solved:
+        solving.add_row(
+            own["row"],
+            f"{own['us']:.1f}",
+            f"{1e6 / own['us']:,.0f}",
+            f"{own['times_ours']:.1f}" if "times_ours" in own else "",
+            f"{own['cost']:.4f}" if "cost" in own else "",
+        )
+    console.print(solving)
+
+
+def show_ratios(console: Console, compared: list[dict[str, Any]]) -> None:
+    against = Table(title="against peers in the same run")
+    for heading in ("row", "ratio", "must reach", "aim"):
+        against.add_column(heading, justify="left" if heading == "row" else "right")
+    for own in compared:
+        must, aim = (f"{own[key]}x" if own[key] else "" for key in ("must", "aim"))
+        against.add_row(own["row"], f"{own['ratio']:.0f}x", must, aim)
+    console.print(against)
+
+
+def against(text: str, console: Console, python: Path, checkout: Path | None) -> dict[str, Any]:
+    """The comparisons with this in their name: our rows, the peers' and the ratios"""
+    chosen = [own for own in COMPARISONS if text in own.name and (checkout or own.theirs in ROWS)]
+    measures = {
+        "single": lambda: rollouts(BENCH, "bench"),
+        "batch": lambda: batches(BENCH, "bench", (16384,)),
+        "full": aero_rows,
+    }
+    kinds = {own.ours.partition(" ")[0] for own in chosen}
+    rows = [own for kind, measure in measures.items() if kind in kinds for own in measure()]
+    peer = peers(python, checkout, dict.fromkeys(own.theirs for own in chosen))
+    compared = ratios(rows, peer)
+    show_rows(console, rows)
+    show_ratios(console, compared)
+    return {**report(), "rows": rows, "peers": peer, "ratios": compared}
+
+
+def everything(console: Console, python: Path, checkout: Path | None) -> dict[str, Any]:
     parts: list[Callable[[], list[dict[str, Any]]]] = [
         lambda: calls(BENCH, "bench"),
         lambda: calls(FULL, "default effects"),
@@ -215,69 +315,17 @@ def main() -> None:
     with console.status("flying scenarios"):
         flown = flights()
     with console.status("solving"):
-        solved = ilqr_rows()
+        solved = ilqr_rows(python)
     with console.status("measuring the peers"):
-        peer = peers()
-    table = Table(title=hardware())
-    for heading in ("row", "M steps/s", "µs/step", "compile s"):
-        table.add_column(heading, justify="left" if heading == "row" else "right")
-    for own in rows:
-        speed, each = own.get("steps_per_s"), own.get("us_per_step", 1e6 * own.get("seconds", 0.0))
-        compiling = own.get("compile_s")
-        table.add_row(
-            own["row"],
-            f"{speed / 1e6:.3f}" if speed else "",
-            f"{each:.3f}",
-            f"{compiling:.2f}" if compiling is not None else "",
-        )
-    console.print(table)
-    each = Table(title="what an effect costs: one derivative, and an RK4 step of a Crazyflie among 16384, float32")
-    for heading in ("on", "instructions", "ns/step", "× plain"):
-        each.add_column(heading, justify="left" if heading == "on" else "right")
-    for own in effects:
-        each.add_row(own["row"], str(own["instructions"]), f"{own['ns']:.1f}", f"{own['times']:.1f}")
-    console.print(each)
-    in_flight = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz")
-    for heading in ("row", "× real time", "not recorded", "recording costs"):
-        in_flight.add_column(heading, justify="left" if heading == "row" else "right")
-    for own in flown[:-1]:
-        in_flight.add_row(
-            own["row"],
-            f"{own['times_real_time']:.0f}",
-            f"{own['not_recorded']:.0f}",
-            f"{own['recording_costs_percent']:.0f} %",
-        )
-    sizes = flown[-1]
-    in_flight.caption = (
-        f"memory: {sizes['one_minute_mb']:.0f} MB for a minute, {sizes['one_hour_mb']:.0f} MB for an hour"
-    )
-    console.print(in_flight)
-    solving = Table(title="model-predictive control")
-    for heading in ("row", "µs", "per second", "× ours", "cost"):
-        solving.add_column(heading, justify="left" if heading == "row" else "right")
-    for own in solved:
-        solving.add_row(
-            own["row"],
-            f"{own['us']:.1f}",
-            f"{1e6 / own['us']:,.0f}",
-            f"{own['times_ours']:.1f}" if "times_ours" in own else "",
-            f"{own['cost']:.4f}" if "cost" in own else "",
-        )
-    console.print(solving)
+        peer = peers(python, checkout, {**ROWS, **(FROM_CHECKOUT if checkout else {})})
     compared = ratios(rows, peer)
-    against = Table(
-        title="against peers in the same run" if compared else "no peers: make bench/.venv with crazyflow and rotorpy"
-    )
-    for heading in ("row", "ratio", "must reach", "aim"):
-        against.add_column(heading, justify="left" if heading == "row" else "right")
-    for own in compared:
-        against.add_row(own["row"], f"{own['ratio']:.0f}x", f"{own['must']}x", f"{own['aim']}x" if own["aim"] else "")
-    console.print(against)
-    report = {
-        "schema": 1,
-        "samara": samara.__version__,
-        "python": platform.python_version(),
-        "machine": hardware(),
+    show_rows(console, rows)
+    show_effects(console, effects)
+    show_flights(console, flown)
+    show_solutions(console, solved)
+    show_ratios(console, compared)
+    return {
+        **report(),
         "instructions": {"bench": instructions(BENCH), "default effects": instructions(FULL)},
         "rows": rows,
         "effects": effects,
@@ -286,7 +334,29 @@ def main() -> None:
         "peers": peer,
         "ratios": compared,
     }
-    write_text(HERE / "results" / "cpu.json", json.dumps(report, indent=2) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only see that every peer can be imported")
+    parser.add_argument("--against", metavar="TEXT", help="only the comparisons with TEXT in their name")
+    parser.add_argument("--update", action="store_true", help="write over the committed results")
+    parser.add_argument("--python", type=Path, default=PYTHON, help="the interpreter that has the peers")
+    parser.add_argument("--gym-pybullet-drones", type=Path, metavar="PATH", help="a checkout, to measure it too")
+    options = parser.parse_args()
+    try:
+        check(options.python)
+        if options.check:
+            return
+        about = Console(), options.python, options.gym_pybullet_drones
+        found = everything(*about) if options.against is None else against(options.against, *about)
+    except PeerError as error:
+        sys.exit(str(error))
+    folder = HERE / "results" if options.update else HERE.parent / "out" / "bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ("cpu.json" if options.against is None else "against.json")
+    write_text(path, json.dumps(found, indent=2) + "\n")
+    print(f"written to {os.path.relpath(path)}")
 
 
 if __name__ == "__main__":

@@ -168,10 +168,12 @@ def test_every_physics_file_is_described():
     assert [name for name in files if f"`{name}`" not in page] == []
 
 
-def test_the_constraints_are_plain_pins():
-    """name==version, one to a line: no address, no path, no comment about where anything was found."""
-    lines = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("name", ["constraints.txt", "bench/peers.txt"])
+def test_the_locks_are_plain_pins(name):
+    """name==version, one to a line, each once: no address, no path, no comment about where anything was found."""
+    lines = (REPOSITORY / name).read_text(encoding="utf-8").splitlines()
     assert len(lines) > 20
-    assert [
-        line for line in lines if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*==[A-Za-z0-9][A-Za-z0-9_.!+-]*", line)
-    ] == []
+    pin = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)==[A-Za-z0-9][A-Za-z0-9_.!-]*")
+    assert [line for line in lines if not pin.fullmatch(line)] == []
+    names = [re.sub("[-_.]+", "-", pin.fullmatch(line)[1]).lower() for line in lines]
+    assert len(set(names)) == len(names)
