@@ -19,10 +19,11 @@ from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
 from samara.link.readings import Readings, Supply, outside
 from samara.link.start import Start
-from samara.link.supply import battery_of
+from samara.link.supply import battery_of, failsafe_parameters, milliampere_hours
 from samara.link.thrust import hover_output
 from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
 from samara.physics.multirotor import Vehicle
+from samara.sim.battery_failsafe import BatteryFailsafe
 from samara.sim.setting import Order
 
 PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760
@@ -252,16 +253,13 @@ def ardupilot_parameters(vehicle: Vehicle, hover: float) -> dict[str, float]:
 
 
 def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
-    """The battery it is told of, where one empties: at a fifth of its charge ArduPilot returns, at a tenth it lands"""
-    battery = battery_of(vehicle)
-    if battery is None:
+    """The battery it is told of, where one empties: ArduPilot returns when it is low, and lands when it is critical"""
+    if battery_of(vehicle) is None:
         return {}
-    charge = round(float(battery.capacity) * len(vehicle["battery"]) / 3.6)  # [mA h]
     return {
         "BATT_MONITOR": 4,
-        "BATT_CAPACITY": charge,
-        "BATT_LOW_MAH": round(0.2 * charge),
-        "BATT_CRT_MAH": round(0.1 * charge),
+        "BATT_CAPACITY": round(milliampere_hours(vehicle)),
         "BATT_FS_LOW_ACT": 2,
         "BATT_FS_CRT_ACT": 1,
+        **failsafe_parameters("ardupilot", vehicle, BatteryFailsafe()),
     }

@@ -7,6 +7,7 @@ from dataclasses import replace
 from samara.estimate.simple import TRUTH
 from samara.link.autopilot import Autopilot
 from samara.link.readings import kind_of
+from samara.link.supply import failsafe_parameters
 from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import part
 from samara.sensors.sensor import Sensor
@@ -71,7 +72,11 @@ def _fitted(drone: Drone, instance: int, where: Place) -> Drone:
         return drone
     has = {kind_of(sensor) for sensor in drone.sensors}
     more = tuple(usual_sensor(kind, own.sensor_rate, where) for kind in NEEDED[own.kind] if kind not in has)
-    return replace(drone, autopilot=replace(own, instance=instance), sensors=(*drone.sensors, *more), estimator=TRUTH)
+    numbers = dict(own.parameters)
+    if drone.battery_failsafe is not None:
+        numbers = {**failsafe_parameters(own.kind, drone.vehicle, drone.battery_failsafe), **numbers}
+    autopilot = replace(own, instance=instance, parameters=tuple(numbers.items()))
+    return replace(drone, autopilot=autopilot, sensors=(*drone.sensors, *more), estimator=TRUTH)
 
 
 def _instances(autopilots: Sequence[Autopilot | None]) -> list[int]:

@@ -11,9 +11,10 @@ import math
 import numpy as np
 
 from samara.frames import frd_from_flu
-from samara.link.supply import battery_of
+from samara.link.supply import battery_of, failsafe_parameters
 from samara.link.thrust import HOVER_OUTPUT, full_thrust, hover_output
 from samara.physics.multirotor import Vehicle
+from samara.sim.battery_failsafe import BatteryFailsafe
 from samara.trim import effectiveness
 from samara.vehicles.loader import vehicle as load_vehicle
 
@@ -69,7 +70,9 @@ def rate_parameters(rate: float) -> dict[str, float]:
 
 def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
     """Without the battery PX4 invents, where ours empties: it returns when that is critical, and lands in an emergency"""
-    return {} if battery_of(vehicle) is None else {"SIM_BAT_ENABLE": 0, "COM_LOW_BAT_ACT": 3}
+    if battery_of(vehicle) is None:
+        return {}
+    return {"SIM_BAT_ENABLE": 0, "COM_LOW_BAT_ACT": 3, **failsafe_parameters("px4", vehicle, BatteryFailsafe())}
 
 
 def px4_parameters(vehicle: Vehicle, rate: float = USUAL_RATE, hover: float = HOVER_OUTPUT) -> dict[str, float]:

@@ -5,6 +5,7 @@ from samara.link.readings import Supply
 from samara.physics.battery import Ideal, Thevenin
 from samara.physics.multirotor import Vehicle, at_rest
 from samara.sim.batteries import battery_status
+from samara.sim.battery_failsafe import BatteryFailsafe
 from samara.sim.plant import Plant, environment_of
 
 EVERY_US = 100_000
@@ -20,9 +21,31 @@ def battery_of(vehicle: Vehicle) -> Thevenin | None:
     return first
 
 
+def milliampere_hours(vehicle: Vehicle) -> float:
+    """Of a full battery, of all that are in parallel"""
+    battery = battery_of(vehicle)
+    return 0.0 if battery is None else float(battery.capacity) * len(vehicle["battery"]) / 3.6
+
+
 def cells_of(battery: Thevenin) -> int:
     """How many are in series, by its voltage when it is full"""
     return min(max(round(float(battery.table_voltage[-1]) / CELL_VOLTAGE), 1), MOST_CELLS)
+
+
+def failsafe_parameters(kind: str, vehicle: Vehicle, failsafe: BatteryFailsafe) -> dict[str, float]:
+    """The charges at which PX4 (of 1) and ArduPilot (mA h) return and land; none for others, and where no battery empties"""
+    battery = battery_of(vehicle)
+    if battery is None:
+        return {}
+    if kind == "px4":
+        return {"BAT_CRIT_THR": failsafe.return_below, "BAT_EMERGEN_THR": failsafe.land_below}
+    if kind == "ardupilot":
+        charge = milliampere_hours(vehicle)
+        return {
+            "BATT_LOW_MAH": round(failsafe.return_below * charge),
+            "BATT_CRT_MAH": round(failsafe.land_below * charge),
+        }
+    return {}
 
 
 class PowerModule:

@@ -12,6 +12,7 @@ from samara.link.autopilot import Autopilot
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.sensors.sensor import Sensor
+from samara.sim.battery_failsafe import BatteryFailsafe
 from samara.sim.events import Event
 from samara.sim.timeline import Rates
 from samara.sim.wind import NoWind, WindSource
@@ -24,7 +25,7 @@ class Drone:
 
     It starts at rest on its feet at `start_W`, or hovering there when `airborne`. A controller is a name, a name with numbers
     (`samara.control.tuning.tuned`), or a function controller(state, reference, vehicle, memory) → command or (command, memory).
-    An `autopilot` flies it in the place of both.
+    An `autopilot` flies it in the place of both. `battery_failsafe` brings it home before its battery is empty.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Drone:
     motor_map: tuple[int, ...] = ()
     sensors: tuple[Sensor, ...] = ()
     autopilot: Autopilot | None = None
+    battery_failsafe: BatteryFailsafe | None = None
 
 
 @dataclass(frozen=True)

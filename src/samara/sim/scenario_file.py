@@ -25,6 +25,7 @@ from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, n
 from samara.link.autopilot import CONVENTIONS, Autopilot, is_loopback
 from samara.link.prepare import prepared
 from samara.link.process import VARIABLES
+from samara.link.supply import battery_of
 from samara.named_files import path_beside, read_bytes, read_text
 from samara.obstacles import HeightMap, Solid, distance_to
 from samara.physics.atmosphere import air_density
@@ -40,6 +41,7 @@ from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import altered, parse_part, part, part_names
 from samara.sensors.sensor import SENSORS, Sensor
 from samara.sim import events, wind, world
+from samara.sim.battery_failsafe import BatteryFailsafe
 from samara.sim.events import Event
 from samara.sim.measuring import sampling
 from samara.sim.plant import INTEGRATORS
@@ -646,7 +648,7 @@ def _copies(table: _Table, rates: Rates, beside: _Beside, where: Place, before: 
     controller = _controller(table)
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
     sensors = _sensors(table, beside, where)
-    autopilot = _autopilot(table, beside)
+    autopilot, failsafe = _autopilot(table, beside), _battery_failsafe(table, own_vehicle)
     estimator = _estimator(table, rates, sensors, own_vehicle)
     motor_map = _motor_map(table, len(own_vehicle.rotors))
     columns = table.whole("columns", count, low=1, high=MOST_DRONES)
@@ -673,6 +675,7 @@ def _copies(table: _Table, rates: Rates, beside: _Beside, where: Place, before: 
                 motor_map,
                 sensors,
                 autopilot,
+                failsafe,
             )
         )
     return made
@@ -757,6 +760,18 @@ def _autopilot(table: _Table, beside: _Beside) -> Autopilot | None:
     if isinstance(version, (int, float)):  # 2026.12 without quotes is a number
         own.entries["convention"] = next((name for name in CONVENTIONS if float(name) == version), str(version))
     made: Autopilot = own.call(Autopilot, parameters=tuple(given.items()))
+    return made
+
+
+def _battery_failsafe(table: _Table, own: Vehicle) -> BatteryFailsafe | None:
+    own_table = table.table("battery_failsafe")
+    if own_table is None:
+        return None
+    if battery_of(own) is None:
+        raise ScenarioError(
+            f"{table.origin}: {own_table.path}: vehicle {own.name!r} has no battery that empties; expected one that does"
+        )
+    made: BatteryFailsafe = own_table.call(BatteryFailsafe)
     return made
 
 

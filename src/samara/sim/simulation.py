@@ -23,6 +23,7 @@ from samara.random import normals
 from samara.sensors.loader import seeing
 from samara.sensors.range_finder import Sees
 from samara.sim.batteries import battery_status, with_cells
+from samara.sim.battery_failsafe import failsafe_events
 from samara.sim.blowing import memory_of, wind_at_hub, wind_on
 from samara.sim.bus import AutopilotCommand, Bus, DroneBus, Faults
 from samara.sim.colliding import Colliding, Strike
@@ -95,6 +96,7 @@ class Simulation:
         self._sensing = any(own.sensors for own in scenario.drones)
         self._timed = timed_events(scenario, self.periods["physics"])
         self._conditional = [event for event in scenario.events if isinstance(event.trigger, When)]
+        self._conditional += [event for own in scenario.drones for event in failsafe_events(own)]
         self._estimate_dt = self.periods["estimator"] / MICROSECONDS
         self._flushed_us = 0
         level = scenario.environment.ground.normal_W == UP

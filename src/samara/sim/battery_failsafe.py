@@ -1,0 +1,45 @@
+"""What a drone does when its battery runs low: it returns, then lands. One setting, whoever flies the drone."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from samara.sim.bus import Bus
+from samara.sim.events import Event, When, disarm, land, return_home, when_charge_below
+
+if TYPE_CHECKING:
+    from samara.sim.scenario import Drone
+
+
+@dataclass(frozen=True)
+class BatteryFailsafe:
+    """Below `return_below` of its charge a drone returns to where it started, below `land_below` it lands and disarms.
+
+    PX4 and ArduPilot do it themselves, by their own parameters; for our controllers, and the pilot of Betaflight, it is events.
+    """
+
+    return_below: float = 0.2
+    land_below: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.land_below < self.return_below < 1.0:
+            raise ValueError(
+                f"land_below = {self.land_below!r} and return_below = {self.return_below!r}: "
+                "expected 0 < land_below < return_below < 1"
+            )
+
+
+def failsafe_events(drone: "Drone") -> tuple[Event, ...]:
+    """To return, to land and then to disarm, unless its autopilot sees to that or nothing is set"""
+    own, autopilot, name = drone.battery_failsafe, drone.autopilot, drone.name
+    if own is None or (autopilot is not None and autopilot.kind != "betaflight"):
+        return ()
+    low = when_charge_below(own.land_below, name)
+
+    def stands(bus: Bus) -> bool:
+        return low.condition(bus) and any(each.landed for each in bus.drones if each.name == name)
+
+    return (
+        Event(when_charge_below(own.return_below, name), return_home(drone=name)),
+        Event(low, land(drone=name)),
+        Event(When(stands, "landed"), disarm(name)),
+    )
