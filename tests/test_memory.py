@@ -1,16 +1,22 @@
-"""What memory and work grow with: not with the number of compiles, and with the drones of a recording only as they do."""
+"""What memory and work grow with: not with compiles or with the length of a flight, and with its drones only as they do."""
 
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import samara
+from samara.sim import recording
+from samara.sim.figures import NAMES, Total
+from samara.sim.long_run import load_long_run
+from samara.sim.recorder import Recorder, Stream
 from samara.sim.recording import Recording, Table
-from samara.sim.run import run_from
+from samara.sim.run import judge, run_from
+from samara.sim.scenario import Expect
 from samara.vehicles.writer import vehicle_toml
 
 COMPILE = """
@@ -63,3 +69,94 @@ def test_a_recording_is_sorted_by_drone_in_one_pass():
     assert Counted.looked == len(tables)
     assert all(set(track.tables) == {"state", "command"} for track in run.tracks)
     assert [float(track.tables["state"].rows[0, 0]) for track in run.tracks] == list(range(50))
+
+
+# Long flights -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def flown(tmp_path_factory):
+    """A flight with estimates, a battery and wind, in memory and in its file."""
+    path = tmp_path_factory.mktemp("flown") / "run.mcap"
+    wind = {"kind": "turbulence", "speed": 2.0, "from_deg": 240.0, "sigma": 0.5, "tau": 1.0}
+    return samara.fly(
+        "battery_sag", out=path, settings={"duration": 6.0, "drones.estimator": "noisy", "wind": wind}
+    ), path
+
+
+@pytest.fixture
+def in_pieces(flown, monkeypatch):
+    """The same flight, read a few hundred rows at a time, of which few are kept"""
+    monkeypatch.setattr(recording, "PIECE", 300)
+    return load_long_run(flown[1], most=500)
+
+
+def test_figures_of_pieces_are_those_of_the_whole(flown, in_pieces):
+    """Sums add up to the rounding of their order; what is first, last, least or largest is so to the bit."""
+    whole, pieces = flown[0].figures, in_pieces.figures
+    for name in sorted(set(NAMES) - {"rate_spectrum", "command_spectrum"}):
+        one, other = getattr(whole, name), getattr(pieces, name)
+        if isinstance(one, Total):
+            assert one.number == other.number, name
+            assert other.total == pytest.approx(one.total, rel=1e-12, abs=1e-12), name
+        else:
+            assert repr(one) == repr(other), name
+    for name in ("energy", "estimate_off", "wind_speed", "way", "command_rate", "error"):
+        assert getattr(whole, name).total > 0.0
+    assert repr(in_pieces.summary()) == repr(flown[0].summary())
+    expect = Expect(max_tilt_deg=60.0, max_error=0.5, min_height=-0.1, final_position=(0.0, 0.0, 1.0), within=0.5)
+    assert judge(in_pieces, expect) == judge(flown[0], expect)
+
+
+def test_a_thinned_flight_keeps_its_peaks(flown, in_pieces):
+    """Of every column the least and the largest value, at their times; rows that belong together stay together."""
+    whole, few = flown[0].tracks[0], in_pieces.tracks[0]
+    assert max(len(table.rows) for table in whole.tables.values()) > 1000
+    for name, table in few.tables.items():
+        full = whole.tables[name]
+        assert 0 < len(table.rows) <= 500
+        assert np.array_equal(table.rows.min(axis=0), full.rows.min(axis=0))
+        assert np.array_equal(table.rows.max(axis=0), full.rows.max(axis=0))
+        assert np.isin(table.times_us, full.times_us).all()
+        assert table.times_us[[0, -1]].tolist() == full.times_us[[0, -1]].tolist()
+    assert few.error.max() == whole.error.max() and few.tilt.max() == whole.tilt.max()
+    told, true = few.tables["estimate"], few.tables["state"]
+    held = np.searchsorted(whole.tables["state"].times_us, told.times_us, side="right") - 1
+    kept = np.searchsorted(true.times_us, told.times_us, side="right") - 1
+    assert np.array_equal(true.rows[kept], whole.tables["state"].rows[held])
+
+
+def test_a_flight_that_fits_is_not_thinned(flown):
+    """Read in one piece, it is the run it always was."""
+    one, other = flown[0].tracks[0], samara.load_run(flown[1], whole=False).tracks[0]
+    assert other.folded is None
+    assert all(np.array_equal(table.rows, other.tables[name].rows) for name, table in one.tables.items())
+
+
+def peak(path):
+    """Bytes that reading and judging a recording took at once"""
+    tracemalloc.start()
+    run = load_long_run(path, most=200)
+    judge(run, Expect(max_tilt_deg=30.0, max_error=1.0))
+    repr(run.summary())
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return held
+
+
+def test_judging_a_flight_four_times_as_long_takes_no_more_memory(tmp_path, monkeypatch):
+    """A second of hover said again and again: 1 MB of rows more in the longer file, and none of them in memory."""
+    monkeypatch.setattr(recording, "PIECE", 250)
+    run = samara.fly("hover", settings={"duration": 1.0})
+    tables = {f"/{run.tracks[0].name}/{name}": table for name, table in run.tracks[0].tables.items()}
+    streams = [Stream(topic, table.fields, table.units, table.kind) for topic, table in tables.items()]
+    for seconds in (8, 32):
+        with Recorder(tmp_path / f"{seconds}.mcap", streams, run.metadata, run.attachments) as recorder:
+            for second in range(seconds):
+                later = 2_000_000 * second
+                recorder.write({topic: (table.times_us + later, table.rows) for topic, table in tables.items()})
+    peak(tmp_path / "8.mcap")  # what is imported and cached once
+    short, long = peak(tmp_path / "8.mcap"), peak(tmp_path / "32.mcap")
+    more = sum(24 * table.rows.nbytes for table in tables.values())
+    assert more > 1_000_000
+    assert long < short + 0.1 * more

@@ -15,6 +15,7 @@ from samara.plan.trajectory import hover as hold
 from samara.sim.recording import Table
 from samara.sim.run import Run, Track
 from samara.sim.scenario import Scenario
+from samara.sim.spectrum import spectrum_of, welch
 from samara.sim.wind import Constant
 from samara.view.measures import measures, rms, saturation
 from samara.view.plots import (
@@ -40,7 +41,6 @@ from samara.view.signals import (
     limits_of,
     speed_limits,
     supply,
-    welch,
 )
 
 
@@ -154,7 +154,8 @@ def test_a_spectrum_holds_the_variance():
     """Parseval: ∫ S df is the variance of the signal; and a tone of 7 Hz is at 7 Hz."""
     time = np.arange(4096) / 256.0
     wave = 3.0 * np.sin(2.0 * np.pi * 7.0 * time)
-    (own,) = _spectrum(Signal("tone", "V", ("tone",), time, wave[:, None]))
+    tone = Signal("tone", "V", ("tone",), time, wave[:, None])
+    (own,) = _spectrum(tone, spectrum_of(tone.time, tone.values))
     power = float((own.values[:, 0] ** 2).sum() * (own.time[1] - own.time[0]))
     assert power == pytest.approx(wave.var(), rel=1e-2)
     assert own.time[own.values[:, 0].argmax()] == pytest.approx(7.0, abs=0.26)

@@ -87,7 +87,7 @@ def fly(
             if watch:
                 run = watched(own, path, speed, port, browser, progress)
             else:
-                run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress, tell=say)
+                run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress, tell=say, whole=False)
         except KeyboardInterrupt:
             _point_latest(path)
             say(f"stopped; {path} holds what was flown")

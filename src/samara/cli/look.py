@@ -33,7 +33,7 @@ def plot(
     from samara.view.plots import draw_all
 
     wanted = [own.strip() for own in what.split(",") if own.strip()]
-    for path in draw_all(load_run(run), out or run.with_suffix(""), wanted):
+    for path in draw_all(load_run(run, whole=False), out or run.with_suffix(""), wanted):
         say(str(path))
 
 

@@ -46,6 +46,7 @@ def fly(
     autopilot: Autopilot | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
     effects: Sequence[EffectOption] = (),
+    whole: bool = True,
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
@@ -53,7 +54,9 @@ def fly(
     `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
     of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
-    it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its vehicles.
+    it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its vehicles. A flight
+    that was recorded comes back with every row, or, where not the `whole` is wanted and it was long, with as many as a picture
+    shows: then an hour takes no more memory than a few minutes.
     """
     own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {}, effects=effects)
     if isinstance(scenario, Scenario) and settings:
@@ -72,7 +75,7 @@ def fly(
         simulation = Simulation(own, recorder.write, tell)
         _to_the_end(simulation, realtime, progress)
         recorder.write({}, [ending(simulation)])
-    return recorded(recorder, simulation)
+    return recorded(recorder, simulation, whole=whole)
 
 
 def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Recorder:
@@ -85,10 +88,10 @@ def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Reco
     return Recorder(out, streams, about(scenario), attachments(scenario), overwrite=overwrite, scene=scene)
 
 
-def recorded(recorder: Recorder, simulation: Simulation) -> Run:
+def recorded(recorder: Recorder, simulation: Simulation, *, whole: bool = True) -> Run:
     """The run as its file has it, with what went wrong on the way"""
     try:
-        run = load_run(recorder.path, effects=_outside(simulation.scenario))
+        run = load_run(recorder.path, effects=_outside(simulation.scenario), whole=whole)
     except RecordingError:
         if recorder.problem:  # why there is too little in it
             raise RecordingError(recorder.problem) from None

@@ -4,7 +4,7 @@ import os
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -42,6 +42,7 @@ RECORD = struct.Struct("<BQ")  # opcode and length
 CHANNEL = struct.Struct("<H")
 FOOTER_SIZE = RECORD.size + 20
 NOT_OURS = f"no record {ABOUT!r} comes before its data"
+PIECE = 60_000  # rows of the longest stream: four minutes of commands at 250 Hz
 PRIVATE = 0x80  # from here on opcodes are free for other programs
 UNREADABLE = (
     struct.error, McapError, DecodeError, ZstdError, ArithmeticError, KeyError, IndexError, TypeError, ValueError,
@@ -93,14 +94,21 @@ class Recording(NamedTuple):
         return max([*ends, *(line.time_us for line in self.logs)], default=0) / 1e6
 
 
-def read_recording(path: str | Path) -> Recording:
+HandOn = Callable[["Recording"], bool]
+
+
+def read_recording(path: str | Path, hand_on: HandOn = lambda piece: False) -> Recording:
     """Everything in the file up to its end, or to the first byte that is not as it was written; a flight in today's form.
+
+    Whenever the longest stream has `PIECE` rows, `hand_on` is given what is kept. Where it says that it has taken them, the
+    rows are forgotten but for the last of each stream, with which the next piece begins, and what is returned at the end is the
+    last piece; else it is not asked again.
 
     RecordingError, in one sentence, where there is nothing to return: no such file, no MCAP, not ours, cut in its opening.
     """
     try:
         with Path(path).open("rb") as file:
-            recording = _read(file, Path(path))
+            recording = _read(file, Path(path), hand_on)
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from error
     if "drones" not in recording.metadata:
@@ -110,17 +118,21 @@ def read_recording(path: str | Path) -> Recording:
     return in_todays_form(recording)
 
 
-def _read(file: BinaryIO, path: Path) -> Recording:
+def _read(file: BinaryIO, path: Path, hand_on: HandOn) -> Recording:
     size = os.fstat(file.fileno()).st_size
     magic = file.read(len(MAGIC))
     if magic != MAGIC:
         found = f"it begins with {magic!r}, as no MCAP file does" if magic else "it is empty"
         raise RecordingError(f"{path}: is not a Samara recording: {found}")
-    contents = _Contents()
+    contents, wanted = _Contents(), True
     at = file.tell()
     try:
         while not _read_record(file, size, contents):
             at = file.tell()
+            if wanted and contents.longest >= PIECE:
+                wanted = hand_on(contents.recording(path, size))
+                if wanted:
+                    contents.forget()
         with _making_sense():
             contents.check_summary(file.read())
     except _ForeignError as foreign:
@@ -135,16 +147,7 @@ def _read(file: BinaryIO, path: Path) -> Recording:
         contents.note("its metadata are missing")
     if not contents.channels:
         raise RecordingError(f"{path}: nothing in it can be read: {contents.problem or 'it has no channels'}")
-    return Recording(
-        path=path,
-        size=size,
-        metadata=contents.metadata or {},
-        attachments=contents.attachments,
-        streams={track.stream.topic: track.table() for track in contents.tracks.values()},
-        logs=tuple(contents.logs),
-        complete=not contents.problem,
-        problem=f"{path}: {contents.problem}" if contents.problem else "",
-    )
+    return contents.recording(path, size)
 
 
 def describe(recording: Recording) -> list[tuple[str, str]]:
@@ -233,6 +236,8 @@ class _Track:
     stream: Stream
     layout: Layout
     next: int = 0
+    kept: int = 0
+    latest_us: int = 0
     times_us: list[Array] = field(default_factory=list)
     rows: list[Array] = field(default_factory=list)
 
@@ -243,6 +248,8 @@ class _Track:
         if (numbers != sequence(self.next, len(numbers))).any():
             raise _DamageError(f"rows of {self.stream.topic} are missing before it")
         self.next += len(numbers)
+        self.kept += len(numbers)
+        self.latest_us = int(times_us[-1])
         self.times_us.append(times_us)
         self.rows.append(rows)
 
@@ -250,7 +257,9 @@ class _Track:
         fields, units, kind = self.stream.fields, self.stream.units, self.stream.kind
         if not self.rows:
             return Table(fields, units, kind, np.empty(0, np.int64), np.empty((0, len(fields))))
-        return Table(fields, units, kind, np.concatenate(self.times_us), np.concatenate(self.rows))
+        if len(self.rows) > 1:  # the blocks go as they are joined: all of a long recording is not there twice
+            self.times_us, self.rows = [np.concatenate(self.times_us)], [np.concatenate(self.rows)]
+        return Table(fields, units, kind, self.times_us[0], self.rows[0])
 
 
 class _Contents:
@@ -265,7 +274,29 @@ class _Contents:
         self.tracks: dict[int, _Track] = {}
         self.logs: list[LogLine] = []
         self.counts: Counter[int] = Counter()
+        self.longest = 0  # rows that are kept of any stream
         self.problem = ""
+
+    def recording(self, path: Path, size: int) -> Recording:
+        """All of it that is kept"""
+        return Recording(
+            path=path,
+            size=size,
+            metadata=self.metadata or {},
+            attachments=self.attachments,
+            streams={track.stream.topic: track.table() for track in self.tracks.values()},
+            logs=tuple(self.logs),
+            complete=not self.problem,
+            problem=f"{path}: {self.problem}" if self.problem else "",
+        )
+
+    def forget(self) -> None:
+        """The rows of all streams but their last"""
+        self.longest = 0
+        for track in self.tracks.values():
+            track.times_us = [own[-1:].copy() for own in track.times_us[-1:]]
+            track.rows = [own[-1:].copy() for own in track.rows[-1:]]
+            track.kept = len(track.rows)
 
     def note(self, problem: str) -> None:
         """Keep the first thing that was wrong."""
@@ -273,7 +304,7 @@ class _Contents:
 
     def seconds(self) -> float:
         """How far the streams reach  [s]"""
-        return max((int(track.times_us[-1][-1]) for track in self.tracks.values() if track.times_us), default=0) / 1e6
+        return max((track.latest_us for track in self.tracks.values()), default=0) / 1e6
 
     def take(self, opcode: int, head: bytes, body: bytes) -> None:
         """One record of the data section."""
@@ -345,7 +376,9 @@ class _Contents:
         channel = CHANNEL.unpack_from(data, at + RECORD.size)[0]
         block = alike(data, at, end - at)
         if channel in self.tracks:
-            self.tracks[channel].take(block)
+            track = self.tracks[channel]
+            track.take(block)
+            self.longest = max(self.longest, track.kept)
         elif self.channels[channel].topic == LOG_TOPIC:
             bodies = [record[RECORD.size :].tobytes() for record in block]
             self.logs += [log_line(Message.read(_stream(body), len(body)).data) for body in bodies]

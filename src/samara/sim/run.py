@@ -13,11 +13,12 @@ from samara.algebra import Quat, Vec3, euler_from_quat, rotate
 from samara.arrays import unflatten
 from samara.physics.contact import Ground, contact_point
 from samara.physics.multirotor import Vehicle, at_rest
+from samara.sim.figures import Figures
 from samara.sim.record_format import parsed
 from samara.sim.recorder import LogLine, Recorder, Stream
 from samara.sim.recording import Recording, RecordingError, Table, read_recording
 from samara.sim.scenario import Expect
-from samara.sim.summary import Summary, followed, one_line, several_lines, summary
+from samara.sim.summary import Summary, one_line, several_lines, summary
 from samara.sim.world import world_inside
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.loader import parse_vehicle
@@ -30,12 +31,16 @@ OFF_GROUND = 1e-3  # [m]: a foot that is higher than this does not touch
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Track:
-    """One drone's flight. Arrays have time first; `tables` holds every recorded stream with names and units."""
+    """One drone's flight. Arrays have time first; `tables` holds every recorded stream with names and units.
+
+    Where `tables` do not hold every row, `folded` are the figures of all of them.
+    """
 
     name: str
     vehicle: Vehicle
     controller: str
     tables: Mapping[str, Table]
+    folded: Figures | None = None
 
     @property
     def time(self) -> Array:
@@ -85,7 +90,7 @@ class Track:
     @property
     def commands_cut(self) -> int:
         """How many numbers a controller of one's own asked beyond the range of a command"""
-        return int(np.count_nonzero(self.tables["excess"].rows)) if "excess" in self.tables else 0
+        return int(self.figures.cut.total)
 
     @property
     def reference_position(self) -> Array:
@@ -156,11 +161,12 @@ class Track:
     @property
     def landed(self) -> bool:
         """Whether it flew, and ended standing on its feet"""
-        from samara.sim.simulation import CRASH_TILT, LANDED_SPEED
+        return bool(self.figures.in_the_air.total and self.figures.stands.value)
 
-        slow = float(np.linalg.norm(self.velocity[-1])) < LANDED_SPEED
-        upright = float(self.tilt[-1]) < CRASH_TILT
-        return bool(self.in_the_air.any() and not self.in_the_air[-1] and slow and upright)
+    @cached_property
+    def figures(self) -> Figures:
+        """Its sums, largest and last values, over every row that was recorded"""
+        return self.folded or Figures(self)
 
     def summary(self) -> Summary:
         """What a person asks first, as numbers with units: how well it followed, how it ended, how hard it worked"""
@@ -288,7 +294,7 @@ def _judged(run: Run, expect: Expect) -> Iterator[Judged]:
         yield Judged(f"{name} crashes", name in crashed)
     first = run.tracks[0]
     if expect.final_position is not None:
-        off = float(np.linalg.norm(first.position[-1] - np.array(expect.final_position)))
+        off = float(np.linalg.norm(first.figures.position.value - np.array(expect.final_position)))
         place = ", ".join(f"{x:g}" for x in expect.final_position)
         yield Judged(f"ends within {expect.within:g} m of ({place}): {off:.3f} m", off <= expect.within)
     if expect.landed is not None:
@@ -299,22 +305,24 @@ def _judged(run: Run, expect: Expect) -> Iterator[Judged]:
             continue
         of = f" of {track.name}" if len(run.tracks) > 1 else ""
         if expect.max_tilt_deg is not None:
-            most = math.degrees(float(track.tilt.max()))
+            most = math.degrees(track.figures.tilt.value)
             yield Judged(f"tilt{of} at most {expect.max_tilt_deg:g}°: {most:.1f}°", most <= expect.max_tilt_deg)
         if expect.max_error is not None:
-            worst = float(track.error[followed(track)].max(initial=0.0))
+            worst = float(np.maximum(track.figures.worst.value, 0.0))
             yield Judged(f"error{of} at most {expect.max_error:g} m: {worst:.3f} m", worst <= expect.max_error)
         if expect.min_height is not None:
-            lowest = float(track.position[:, 2].min())
+            lowest = track.figures.lowest.value
             yield Judged(f"height{of} at least {expect.min_height:g} m: {lowest:.2f} m", lowest >= expect.min_height)
 
 
-def run_from(recording: Recording, effects: Sequence[EffectOption] = ()) -> Run:
-    """The run that a recording holds"""
+def run_from(
+    recording: Recording, effects: Sequence[EffectOption] = (), vehicles: dict[str, Vehicle] | None = None
+) -> Run:
+    """The run that a recording holds; `vehicles` are those that were read before, by their texts"""
+    vehicles = {} if vehicles is None else vehicles
     try:
         drones = parsed(recording.metadata["drones"])
         tracks = []
-        vehicles: dict[str, Vehicle] = {}
         of_drone: dict[str, dict[str, Table]] = {own["name"]: {} for own in drones}
         for topic, table in recording.streams.items():
             _, _, rest = topic.partition("/")
@@ -342,6 +350,14 @@ def run_from(recording: Recording, effects: Sequence[EffectOption] = ()) -> Run:
     )
 
 
-def load_run(path: str | Path, *, effects: Sequence[EffectOption] = ()) -> Run:
-    """A run from its file; with the `effects` from outside the package that its vehicles were flown with"""
-    return run_from(read_recording(path), effects)
+def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: bool = True) -> Run:
+    """A run from its file; with the `effects` from outside the package that its vehicles were flown with
+
+    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its figures are still those of every row, and
+    peaks stay in its tables: see `samara.sim.long_run`.
+    """
+    if whole:
+        return run_from(read_recording(path), effects)
+    from samara.sim.long_run import load_long_run
+
+    return load_long_run(path, effects)

@@ -38,6 +38,7 @@ from samara.sim.pushing import Flown, downwash_on
 from samara.sim.recorder import LogLine
 from samara.sim.scenario import Scenario
 from samara.sim.setting import DroneSetting, Setting
+from samara.sim.standing import CRASH_TILT, LANDED_RATE, LANDED_SPEED
 from samara.sim.start import initial_state, timed_events, timeline_of
 from samara.sim.streams import BODY, STATUS_FIELDS, Block, Rows, load_fields
 from samara.sim.timeline import MICROSECONDS, STAGES, Instant
@@ -49,8 +50,7 @@ from samara.vehicles.slung_load import cut
 SCENARIO, WIND, SENSOR, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
 AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so long at a time
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
-LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
-CRASH_SPEED, CRASH_TILT = 3.0, math.radians(60.0)  # [m/s], [rad]: touching the ground faster, or leaning further
+CRASH_SPEED = 3.0  # [m/s]: touching the ground faster, it has crashed
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
 HUB_WIND, PUSH_FORCE, PUSH_TORQUE = "hub_wind_W[0].x", "pushes[0].f_W.x", "pushes[0].tau_B.x"  # first rows of each
 

@@ -4,6 +4,7 @@ A foot that is displaced by d from where it just touches is pushed back by k d, 
 holds it. So the body rests displaced and turned by ξ with k K ξ = w: K as in `samara.vehicles.ground`, w what pulls at it.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,8 @@ SAME = 1e-9  # [m]: feet this little above the lowest stand with it
 ROUNDS = 40
 BALANCED = 1e-13  # of the weight: what may remain
 UNBALANCED = 1e-9  # of the weight: more than this is not standing
+LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
+CRASH_TILT = math.radians(60.0)  # [rad]: touching the ground and leaning further, it has crashed
 
 
 def clearance(vehicle: Vehicle) -> float:

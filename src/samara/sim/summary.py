@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Vec3, dot
-from samara.sim.standing import clearance
-
 if TYPE_CHECKING:
     from samara.sim.run import Run, Track
 
-Array = np.ndarray[Any, Any]
-
-ORDERED = ("px4", "ardupilot")  # autopilots that are told places, and never the path between them
 PRINTED = 6  # drones that have a line of their own
 LENGTHS = ((0.01, 1e3, "mm"), (1.0, 1e2, "cm"), (1e4, 1.0, "m"), (math.inf, 1e-3, "km"))  # below [m], factor, unit
 DECIMALS = {"°": 1, "°/s": 0, "rad/s": 0, "%": 1, "s": 2, "m/s": 2, "V": 2, "A": 1}
@@ -101,60 +95,47 @@ def length_unit(value: float) -> tuple[float, str]:
     return next((factor, unit) for below, factor, unit in LENGTHS if not abs(value) >= below)
 
 
-def rms(values: Any) -> float:
-    """√mean(x²)"""
-    return math.sqrt(float((np.asarray(values) ** 2).mean()))
-
-
-def followed(track: "Track") -> Array:
-    """The rows in which the distance from the reference is an error: in the air, after a path that was given and can be flown
-
-    On the ground a drone is as high as its legs, wherever its reference is: at take-off, or below the ground at a landing.
-    """
-    if track.controller in ORDERED:
-        return np.empty(0, dtype=int)
-    above = dot(Vec3(*track.reference_position.T) - track.ground.point_W, track.ground.normal_W)
-    return np.flatnonzero(track.in_the_air & (above >= clearance(track.vehicle)))
-
-
 def tracking(track: "Track") -> list[Measure]:
     """The error while it flew, and how it ended: how far beside the spot it landed on, or off its reference in the air"""
-    rows = followed(track)
-    found = []
-    if len(rows):
-        error = track.error[rows]
-        worst = int(error.argmax())
+    own, found = track.figures, []
+    if own.error.number:
         found = [
-            Measure("tracking error, RMS", rms(error), "m"),
-            Measure("tracking error, largest", float(error[worst]), "m", f" at {track.time[rows[worst]]:.2f} s"),
+            Measure("tracking error, RMS", own.error.root, "m"),
+            Measure("tracking error, largest", own.worst.value, "m", f" at {own.worst.time:.2f} s"),
         ]
-    if not track.in_the_air.any():
+    if not own.in_the_air.total:
         return [*found, Measure("took off", "never")]
     return [*found, _ending(track)]
 
 
 def _ending(track: "Track") -> Measure:
-    off = track.position[-1] - track.reference_position[-1]
+    off, error = track.figures.off.value
     if track.landed:
         return Measure("landing error, horizontal", float(np.hypot(off[0], off[1])), "m")
-    return Measure("final position error", float(track.error[-1]), "m")
+    return Measure("final position error", error, "m")
+
+
+def flight_time(track: "Track") -> Measure:
+    """From the first logged state to the last"""
+    return Measure("flight time", track.figures.ended.value - track.figures.began.value, "s")
 
 
 def summary(track: "Track") -> Summary:
     """The measures of one drone that are printed after a flight"""
-    place = tuple(float(x) for x in track.position[-1])
+    own = track.figures
+    place = tuple(float(x) for x in own.position.value)
     rows = [
         Measure("vehicle", track.vehicle.name),
         Measure("controller", track.controller),
-        Measure("flight time", float(track.time[-1] - track.time[0]), "s"),
+        flight_time(track),
         Measure("final position", place, "m"),
         *tracking(track),
-        Measure("tilt, largest", math.degrees(float(track.tilt.max())), "°"),
+        Measure("tilt, largest", math.degrees(own.tilt.value), "°"),
     ]
     if track.vehicle.rotors:
-        rows.append(Measure("rotor speed, largest", float(track.rotor_speed.max()), "rad/s"))
-    if track.charge is not None:
-        rows.append(Measure("charge left", 100.0 * float(track.charge[-1]), "%"))
+        rows.append(Measure("rotor speed, largest", own.rotor_speed.value, "rad/s"))
+    if own.charge.value is not None:
+        rows.append(Measure("charge left", 100.0 * own.charge.value, "%"))
     if track.commands_cut:
         rows.append(Measure("commands out of range", track.commands_cut))
     return Summary(rows)

@@ -2,13 +2,8 @@
 
 import math
 
-import numpy as np
-
 from samara.sim.run import Track
-from samara.sim.summary import Measure, Summary, rms, tracking
-from samara.view.signals import limits_of, supply
-
-AT_LIMIT = 1e-6  # of the range: a command this near to its limit is at it
+from samara.sim.summary import Measure, Summary, flight_time, tracking
 
 
 def measures(track: Track) -> dict[str, list[Measure]]:
@@ -28,45 +23,38 @@ def all_measures(track: Track) -> Summary:
 
 
 def _tracking(track: Track) -> list[Measure]:
-    rows = tracking(track)
-    if "estimate" in track.tables:
-        told, true = track.tables["estimate"], track.tables["state"]
-        held = np.maximum(np.searchsorted(true.times_us, told.times_us, side="right") - 1, 0)
-        off = np.linalg.norm(told["p_W"] - true["p_W"][held], axis=1)
-        rows.append(Measure("estimate off the truth, RMS", rms(off), "m"))
-    return rows
+    rows, off = tracking(track), track.figures.estimate_off
+    return [*rows, Measure("estimate off the truth, RMS", off.root, "m")] if off.number else rows
 
 
 def _motion(track: Track) -> list[Measure]:
-    speed, rate = (np.linalg.norm(own, axis=1) for own in (track.velocity, track.angular_velocity))
-    way = float(np.linalg.norm(np.diff(track.position, axis=0), axis=1).sum())
+    own = track.figures
     rows = [
-        Measure("flight time", float(track.time[-1] - track.time[0]), "s"),
-        Measure("distance flown", way, "m"),
-        Measure("height, largest", float(track.position[:, 2].max()), "m"),
-        Measure("speed, largest", float(speed.max()), "m/s"),
-        Measure("tilt, largest", math.degrees(float(track.tilt.max())), "°"),
-        Measure("angular velocity, largest", math.degrees(float(rate.max())), "°/s"),
+        flight_time(track),
+        Measure("distance flown", float(own.way.total), "m"),
+        Measure("height, largest", own.highest.value, "m"),
+        Measure("speed, largest", own.speed.value, "m/s"),
+        Measure("tilt, largest", math.degrees(own.tilt.value), "°"),
+        Measure("angular velocity, largest", math.degrees(own.rate.value), "°/s"),
     ]
-    wind = float(np.linalg.norm(track.wind, axis=1).mean())
+    wind = float(own.wind_speed.mean)
     return [*rows, Measure("wind, mean", wind, "m/s")] if wind else rows
 
 
 def _effort(track: Track) -> list[Measure]:
     """The rate of the command is the work of the motors' bearings; a command at its limit is control that was not there."""
+    own = track.figures
     if not track.vehicle.rotors:
-        thrust = track.command[:, 0]
         return [
-            Measure("thrust, mean", float(thrust.mean()), "N"),
-            Measure("thrust, largest", float(thrust.max()), "N"),
+            Measure("thrust, mean", float(own.thrust.mean), "N"),
+            Measure("thrust, largest", own.largest_thrust.value, "N"),
         ]
-    fastest = float(track.rotor_speed.max())
+    fastest = own.rotor_speed.value
     rows = [Measure("rotor speed, largest", fastest, "rad/s", f", {60.0 * fastest / (2.0 * math.pi):.0f} rpm")]
     unit = "rad/s" if track.vehicle.structure.actuation.name == "speed" else ""
-    rows.append(Measure("command, mean", float(track.command.mean()), unit))
-    if len(track.command_time) > 1:
-        rate = rms(np.diff(track.command, axis=0) / np.diff(track.command_time)[:, None])
-        rows.append(Measure("rate of command, RMS", rate, f"{unit}/s" if unit else "/s"))
+    rows.append(Measure("command, mean", float(own.command.mean), unit))
+    if own.command_rate.number:
+        rows.append(Measure("rate of command, RMS", own.command_rate.root, f"{unit}/s" if unit else "/s"))
     low, high = saturation(track)
     return [
         *rows,
@@ -78,26 +66,23 @@ def _effort(track: Track) -> list[Measure]:
 
 def saturation(track: Track) -> tuple[float, float]:
     """The shares of all commands that are at their lower and at their upper limit, from 0 to 1"""
-    limits = limits_of(track.vehicle)
-    if limits is None or not track.command.size:
-        return 0.0, 0.0
-    near = AT_LIMIT * (limits.high - limits.low)
-    return float((track.command <= limits.low + near).mean()), float((track.command >= limits.high - near).mean())
+    low, high = track.figures.at_least, track.figures.at_most
+    return (float(low.mean), float(high.mean)) if low.number else (0.0, 0.0)
 
 
 def _energy(track: Track) -> list[Measure]:
-    """∫ V I dt by trapezoids between the logged times, and how far the supply was drawn down"""
-    supplied = supply(track)
-    if supplied is None:
+    """The energy that was used, and how far the supply was drawn down"""
+    own = track.figures
+    if not own.energy.number:
         return []
-    used = float(np.trapezoid(supplied.voltage * supplied.current, track.time))
-    power = used / max(float(np.ptp(track.time)), 1e-9)
+    used = float(own.energy.total)
+    power = used / max(own.ended.value - own.began.value, 1e-9)
     rows = [
         Measure("energy", used, "J", f", {used / 3600.0:.3g} Wh"),
         Measure("power, mean", power, "W"),
-        Measure("voltage, lowest", float(supplied.voltage.min()), "V"),
-        Measure("current, largest", float(supplied.current.max()), "A"),
+        Measure("voltage, lowest", own.voltage.value, "V"),
+        Measure("current, largest", own.current.value, "A"),
     ]
-    if track.charge is not None:
-        rows.append(Measure("charge left", 100.0 * float(track.charge[-1]), "%"))
+    if own.charge.value is not None:
+        rows.append(Measure("charge left", 100.0 * own.charge.value, "%"))
     return rows

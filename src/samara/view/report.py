@@ -70,7 +70,8 @@ def report_files(
     recordings: Sequence[str | Path], path: str | Path, progress: Progress = lambda done, total: None
 ) -> Path:
     """The report of recordings by their files"""
-    return write_report([Flown(str(own), load_run(own)) for own in recordings], path, progress=progress)
+    whole = len(recordings) > 1  # runs are compared row by row
+    return write_report([Flown(str(own), load_run(own, whole=whole)) for own in recordings], path, progress=progress)
 
 
 # One run ----------------------------------------------------------------------------------------------------------------

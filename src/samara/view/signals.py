@@ -14,10 +14,12 @@ from samara.arrays import unflatten
 from samara.physics.multirotor import Environment, Vehicle
 from samara.plan.flatness import flat_motion
 from samara.plan.reference import Reference
+from samara.sim.figures import ORDERED, followed
 from samara.sim.pilot import command_range, speed_range
 from samara.sim.plant import environment_of
 from samara.sim.run import Track
-from samara.sim.summary import ORDERED, followed, length_unit
+from samara.sim.spectrum import SHORTEST_SPECTRUM, Spectrum
+from samara.sim.summary import length_unit
 
 Array = np.ndarray[Any, Any]
 
@@ -26,8 +28,6 @@ SPINNING = 4.0 * math.pi  # [rad]: a yaw that turns further is drawn within ±18
 SIGMAS = 3.0
 SETTLING = 0.5  # [s] in which an estimator finds itself, and which do not set the scale
 HARDLY = 0.5  # [m]: a drone that stays within this is drawn by how far it is off
-WELCH_WINDOW = 1024  # rows
-SHORTEST_SPECTRUM = 16  # rows
 SILENT = 1e-15  # less has no logarithm worth drawing
 AXES = ("x east", "y north", "z up")
 BODY_AXES = ("x forward", "y left", "z up")
@@ -254,35 +254,17 @@ def _band(track: Track, field: str, scale: float = 1.0) -> Array | None:
 
 def spectra(track: Track) -> list[Signal]:
     """√S(f) of angular velocity and commands, Welch's mean over windows: what shakes, and how fast; `time` is f [Hz]"""
-    named = [*rates(track), *motors(track)[-1:]]
-    return [signal for own in named for signal in _spectrum(own)]
+    figures, shaken, driven = track.figures, rates(track)[0], motors(track)[-1]
+    return [*_spectrum(shaken, figures.rate_spectrum), *_spectrum(driven, figures.command_spectrum)]
 
 
-def welch(values: Array, rate: float, window: int) -> tuple[Array, Array]:
-    """S(f) = mean |Σ w (x − x̄) e^{−2πift}|² · 2/(rate Σ w²), one-sided, over pieces that overlap by half  [unit²/Hz]
-
-    w is Hann's window over as many rows, values are (curves, rows); frequencies [Hz] and (curves, frequencies).
-    """
-    w = 0.5 - 0.5 * np.cos(2.0 * math.pi * np.arange(window) / window)
-    starts = np.arange(0, values.shape[-1] - window + 1, window - window // 2)
-    pieces = values[..., starts[:, None] + np.arange(window)]
-    pieces = w * (pieces - pieces.mean(axis=-1, keepdims=True))
-    density = (np.abs(np.fft.rfft(pieces)) ** 2).mean(axis=-2) / (rate * (w * w).sum())
-    density[..., 1 : -1 if window % 2 == 0 else None] *= 2.0
-    return np.fft.rfftfreq(window, 1.0 / rate), density
-
-
-def _spectrum(signal: Signal) -> list[Signal]:
-    count = len(signal.time)
-    if count < SHORTEST_SPECTRUM or not signal.time[-1] > signal.time[0]:
+def _spectrum(signal: Signal, own: Spectrum) -> list[Signal]:
+    if not len(own.frequency):
         return []
-    even = np.linspace(signal.time[0], signal.time[-1], count)
-    values = np.stack([np.interp(even, signal.time, own) for own in signal.values.T])
-    rate = (count - 1) / (signal.time[-1] - signal.time[0])
-    frequency, density = welch(values, rate, min(count, WELCH_WINDOW))
     unit = f"{signal.unit}/√Hz" if signal.unit != "1" else "1/√Hz"
-    shown = np.maximum(np.sqrt(density[:, 1:].T), SILENT)
-    return [Signal(f"Spectrum of {signal.title.lower()}", unit, signal.names, frequency[1:], shown, alike=signal.alike)]
+    shown = np.maximum(np.sqrt(own.density[:, 1:].T), SILENT)
+    title = f"Spectrum of {signal.title.lower()}"
+    return [Signal(title, unit, signal.names, own.frequency[1:], shown, alike=signal.alike)]
 
 
 SUBJECTS: dict[str, Callable[[Track], list[Signal]]] = {

@@ -24,8 +24,8 @@ from samara.physics.turbulence import (
     von_karman_along,
 )
 from samara.random import normals
+from samara.sim.spectrum import welch
 from samara.sim.wind_turbulence import Dryden, VonKarman
-from samara.view.signals import welch
 from samara.view.style import COLOURS, INK, samara_style
 
 HEIGHT, MEAN, DT, DRONES, STEPS = 50.0, 8.0, 0.02, 60, 6000
