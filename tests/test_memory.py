@@ -12,11 +12,14 @@ import pytest
 import samara
 from samara.sim import recording
 from samara.sim.figures import NAMES, Total
+from samara.sim.fly import all_streams
 from samara.sim.long_run import load_long_run
+from samara.sim.record_contents import contents_of
 from samara.sim.recorder import Recorder, Stream
 from samara.sim.recording import Recording, Table
 from samara.sim.run import judge, run_from
 from samara.sim.scenario import Expect
+from samara.sim.scenario_file import first_twice
 from samara.vehicles.writer import vehicle_toml
 
 COMPILE = """
@@ -160,3 +163,51 @@ def test_judging_a_flight_four_times_as_long_takes_no_more_memory(tmp_path, monk
     more = sum(24 * table.rows.nbytes for table in tables.values())
     assert more > 1_000_000
     assert long < short + 0.1 * more
+
+
+# Crowds -------------------------------------------------------------------------------------------------------------------
+
+
+class Compared(str):
+    """A name that counts how often it is compared with another."""
+
+    compared = 0
+
+    def __eq__(self, other):
+        Compared.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_names_are_looked_through_once():
+    """A thousand names of their own: hardly one comparison each, where looking each up among all took a million."""
+    names = [Compared(f"drone{k}") for k in range(1000)]
+    assert first_twice(names) is None
+    assert Compared.compared < len(names)
+    assert first_twice([*names, "drone7", "drone3"]) == "drone7"
+
+
+def test_drones_of_one_kind_share_what_is_recorded_of_them():
+    """Names, units and the places of numbers are there once for all drones; only topic and channel are each one's own."""
+    scenario = samara.load_scenario("swarm")
+    streams = [own for own in all_streams(scenario) if own.topic.endswith("/state")]
+    tracks = [contents_of(streams).tracks[own.topic] for own in streams]
+    assert len(streams) > 10
+    assert len({id(own.fields) for own in streams}) == len({id(own.layout.places) for own in tracks}) == 1
+    assert (
+        len({own.layout.channel for own in tracks})
+        == len({own.layout.record.tobytes() for own in tracks})
+        == len(tracks)
+    )
+
+
+def test_an_idle_recorder_holds_no_chunk(tmp_path):
+    """Once closed, and of the chunks before only what the summary says of them."""
+    stream = Stream("/drone/state", ("x",), ("m",), "samara.State")
+    with Recorder(tmp_path / "run.mcap", [stream], {}, {"big": bytes(100_000)}) as recorder:
+        for k in range(3):
+            recorder.write({stream.topic: (np.array([k]), np.array([[1.0]]))})
+        assert max(len(own.record) for own in recorder._chunks) < 200
+        assert not recorder._opened.data
+    assert not recorder._memory.size

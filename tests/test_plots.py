@@ -17,7 +17,7 @@ from samara.sim.run import Run, Track
 from samara.sim.scenario import Scenario
 from samara.sim.spectrum import spectrum_of, welch
 from samara.sim.wind import Constant
-from samara.view.measures import measures, rms, saturation
+from samara.view.measures import measures, saturation
 from samara.view.plots import (
     EVERY,
     FEW,
@@ -403,4 +403,3 @@ def test_a_body_driven_by_a_wrench_is_drawn_too():
     assert isinstance(run.tracks[0], Track)
     assert [own.title for own in SUBJECTS["motors"](run.tracks[0])] == ["Thrust", "Torque"]
     assert [own.get_title(loc="left") for own in run.plot().axes][2] == "Thrust"
-    assert rms(run.error) == pytest.approx(math.sqrt(float(np.mean(run.error**2))))

@@ -54,9 +54,10 @@ def fly(
     `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
     of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
-    it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its vehicles. A flight
-    that was recorded comes back with every row, or, where not the `whole` is wanted and it was long, with as many as a picture
-    shows: then an hour takes no more memory than a few minutes.
+    it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its vehicles.
+
+    A flight that was recorded comes back with every row, or, where not the `whole` is wanted and it was long, with as many as a
+    picture shows: then an hour takes no more memory than a few minutes.
     """
     own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {}, effects=effects)
     if isinstance(scenario, Scenario) and settings:
@@ -75,7 +76,9 @@ def fly(
         simulation = Simulation(own, recorder.write, tell)
         _to_the_end(simulation, realtime, progress)
         recorder.write({}, [ending(simulation)])
-    return recorded(recorder, simulation, whole=whole)
+    ended = simulation.ended
+    del simulation  # with its rows of the last second
+    return recorded(recorder, own, ended, whole=whole)
 
 
 def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Recorder:
@@ -88,15 +91,15 @@ def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Reco
     return Recorder(out, streams, about(scenario), attachments(scenario), overwrite=overwrite, scene=scene)
 
 
-def recorded(recorder: Recorder, simulation: Simulation, *, whole: bool = True) -> Run:
-    """The run as its file has it, with what went wrong on the way"""
+def recorded(recorder: Recorder, scenario: Scenario, ended: str, *, whole: bool = True) -> Run:
+    """The run as its file has it, with what went wrong on the way, or why it `ended`"""
     try:
-        run = load_run(recorder.path, effects=_outside(simulation.scenario), whole=whole)
+        run = load_run(recorder.path, effects=_outside(scenario), whole=whole)
     except RecordingError:
         if recorder.problem:  # why there is too little in it
             raise RecordingError(recorder.problem) from None
         raise
-    return replace(run, problem=recorder.problem or simulation.ended or run.problem)
+    return replace(run, problem=recorder.problem or ended or run.problem)
 
 
 def _outside(scenario: Scenario) -> tuple[EffectOption, ...]:
@@ -181,12 +184,17 @@ def _chosen(drone: Drone) -> dict[str, Any]:
 
 def all_streams(scenario: Scenario) -> list[Stream]:
     """The streams of all its drones; an estimate that is the truth is not recorded twice"""
-    return [
-        stream
-        for drone in scenario.drones
-        for name, stream in streams_of(drone).items()
-        if name != "estimate" or drone.estimator.name != "truth"
-    ]
+    kinds: dict[tuple[int, ...], dict[str, Stream]] = {}  # a thousand drones of one kind have the same names and units
+    found = []
+    for drone in scenario.drones:
+        alike = drone.vehicle, drone.controller, drone.estimator, drone.sensors, drone.autopilot
+        key = tuple(map(id, alike))
+        if key not in kinds:
+            kinds[key] = streams_of(drone)
+        for name, stream in kinds[key].items():
+            if name != "estimate" or drone.estimator.name != "truth":
+                found.append(stream._replace(topic=f"/{drone.name}/{name}"))
+    return found
 
 
 def about(scenario: Scenario) -> dict[str, str]:

@@ -142,17 +142,29 @@ def chunk(memory: Array, pieces: Sequence[Piece], offset: int, compression: str)
     return memory[ROOM - len(head) :].data, index
 
 
-def closing(opened: Opening, chunks: Sequence[ChunkIndex], sent: Mapping[int, int], offset: int) -> bytes:
+class Indexed(NamedTuple):
+    """What the summary will say of a chunk with messages: its record as bytes, a tenth of what it is as a dict."""
+
+    record: bytes
+    begin_ns: int
+    end_ns: int
+
+
+def indexed(index: ChunkIndex) -> Indexed:
+    """A chunk's index as it is kept until the file is closed."""
+    return Indexed(_written([index]), index.message_start_time, index.message_end_time)
+
+
+def closing(opened: Opening, chunks: Sequence[Indexed], sent: Mapping[int, int], offset: int) -> bytes:
     """The end of the data at byte `offset`, then the summary that lets a reader find everything, and the footer."""
-    timed = [index for index in chunks if index.message_index_offsets]
     statistics = Statistics(
         attachment_count=len(opened.attachments),
         channel_count=len(opened.channels),
         channel_message_counts=dict(sent),
         chunk_count=1 + len(chunks),
         message_count=sum(sent.values()),
-        message_end_time=max((index.message_end_time for index in timed), default=0),
-        message_start_time=min((index.message_start_time for index in timed), default=0),
+        message_end_time=max((index.end_ns for index in chunks), default=0),
+        message_start_time=min((index.begin_ns for index in chunks), default=0),
         metadata_count=len(opened.metadata),
         schema_count=len(opened.schemas),
     )
@@ -161,7 +173,7 @@ def closing(opened: Opening, chunks: Sequence[ChunkIndex], sent: Mapping[int, in
     start = offset + len(end)
     builder = RecordBuilder()
     offsets = []
-    groups: dict[Opcode, Iterable[McapRecord]] = {
+    groups: dict[Opcode, Iterable[McapRecord | Indexed]] = {
         Opcode.SCHEMA: opened.schemas,
         Opcode.CHANNEL: opened.channels,
         Opcode.STATISTICS: [statistics],
@@ -172,7 +184,10 @@ def closing(opened: Opening, chunks: Sequence[ChunkIndex], sent: Mapping[int, in
     for opcode, records in groups.items():
         begin = builder.count
         for record in records:
-            record.write(builder)
+            if isinstance(record, Indexed):
+                builder.write(record.record)
+            else:
+                record.write(builder)
         if builder.count > begin:
             offsets.append(SummaryOffset(opcode, start + begin, builder.count - begin))
     offsets_start = start + builder.count

@@ -5,6 +5,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 FORMAT = 1
@@ -70,13 +71,22 @@ def require_stream(stream: Stream) -> None:
 
 def stream_metadata(stream: Stream) -> dict[str, str]:
     """What protobuf has no place for, as the metadata of a channel."""
-    return {"kind": stream.kind, "fields": json.dumps(stream.fields), "units": json.dumps(stream.units)}
+    return {"kind": stream.kind, "fields": _written(stream.fields), "units": _written(stream.units)}
 
 
 def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
     """The inverse of `stream_metadata`."""
-    fields, units = (tuple(map(str, parsed(metadata[key]))) for key in ("fields", "units"))
-    return Stream(topic, fields, units, metadata["kind"])
+    return Stream(topic, _names(metadata["fields"]), _names(metadata["units"]), metadata["kind"])
+
+
+@lru_cache(maxsize=256)  # a thousand drones of one kind share them
+def _written(names: tuple[str, ...]) -> str:
+    return json.dumps(names)
+
+
+@lru_cache(maxsize=256)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(map(str, parsed(text)))
 
 
 def parsed(text: str) -> Any:

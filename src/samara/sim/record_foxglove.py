@@ -1,5 +1,6 @@
 """The messages Foxglove draws by itself: a pose, a transform and a line of log, in its own published schemas."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,9 +40,14 @@ def posed(stream: Stream) -> Posed | None:
 
 def pose_layout(channel: int) -> Layout:
     """foxglove.PoseInFrame in the world."""
+    return _any_pose().on(channel)
+
+
+@cache
+def _any_pose() -> Layout:
     position, orientation = _marked()
     pose = Pose(position=position, orientation=orientation)
-    return layout_of(channel, PoseInFrame(timestamp=_stamp(), frame_id=WORLD, pose=pose), len(POSE_FIELDS))
+    return layout_of(0, PoseInFrame(timestamp=_stamp(), frame_id=WORLD, pose=pose), len(POSE_FIELDS))
 
 
 def transform_layout(channel: int, frame: str) -> Layout:

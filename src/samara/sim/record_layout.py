@@ -7,6 +7,7 @@ one message with known markers for numbers, and the markers are looked up.
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ TIME_MARK, LOG_MARK, PUBLISH_MARK = (MARK + 0xFFFF_FFF0 + k for k in range(3))
 SEQUENCE_MARK = 0xC3A5F1E7
 SECONDS_MARK, NANOS_MARK = 0x4_A5A5_A5A5, 0x2D5A_5A5A  # as large as to take all five bytes of their varints
 SHIFTS, MORE = np.array([0, 7, 14, 21, 28]), np.array([0x80, 0x80, 0x80, 0x80, 0])
+CHANNEL = struct.Struct("<H")
 HEAD = 11  # opcode, length and channel: what all records of one channel and size begin with
 
 
@@ -45,6 +47,12 @@ class Layout(NamedTuple):
     channel: int
     record: Array
     places: Places
+
+    def on(self, channel: int) -> "Layout":
+        """The same record on another channel, with the same places."""
+        record = bytearray(self.record.tobytes())
+        CHANNEL.pack_into(record, HEAD - CHANNEL.size, channel)
+        return self._replace(channel=channel, record=np.frombuffer(bytes(record), self.record.dtype))
 
     @property
     def size(self) -> int:
@@ -96,9 +104,14 @@ def layout_of(channel: int, marked: Any, width: int) -> Layout:
 
 def stream_layout(channel: int, message: Any) -> Layout:
     """The layout of a stream's own message: `time_us`, then a double for each field."""
+    return _layout_of_type(message).on(channel)
+
+
+@lru_cache(maxsize=64)  # a thousand drones of one kind have one
+def _layout_of_type(message: Any) -> Layout:
     time, *fields = message.DESCRIPTOR.fields
     marks = {field.name: marker(number) for number, field in enumerate(fields)}
-    return layout_of(channel, message(**{time.name: TIME_MARK}, **marks), len(fields))
+    return layout_of(0, message(**{time.name: TIME_MARK}, **marks), len(fields))
 
 
 def runs(offsets: Sequence[int]) -> tuple[Run, ...]:

@@ -8,11 +8,21 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
-from mcap.records import ChunkIndex
 
 from samara import __version__
 from samara.files import written_whole
-from samara.sim.mcap_sections import COMPRESS, ROOM, Buffer, Piece, chunk, chunk_size, closing, opening
+from samara.sim.mcap_sections import (
+    COMPRESS,
+    ROOM,
+    Buffer,
+    Indexed,
+    Piece,
+    chunk,
+    chunk_size,
+    closing,
+    indexed,
+    opening,
+)
 from samara.sim.record_contents import contents_of
 from samara.sim.record_format import ABOUT, FORMAT, LEVELS, OWN, LogLine, RecordingError, Stream, checksum
 from samara.sim.record_foxglove import first_of_each, log_message, slots
@@ -93,9 +103,10 @@ class Recorder:
         # process is killed, so only its opening is written that way; it then grows in its place, chunk by chunk.
         with written_whole(self.path) as temporary:
             temporary.write_bytes(self._opened.data)
+        begin, self._opened = len(self._opened.data), self._opened._replace(data=b"")
         self._file: FileIO | None = _reopened(self.path)
-        self._written = Written(len(self._opened.data), 0, {})
-        self._chunks: list[ChunkIndex] = []
+        self._written = Written(begin, 0, {})
+        self._chunks: list[Indexed] = []
         self._standing: list[tuple[list[int], int]] = []
         self._memory: Array = np.empty(0, np.uint8)
         self._latest_us = dict.fromkeys(self._tracks, 0)
@@ -122,7 +133,7 @@ class Recorder:
         memory, pieces = self._packed(list(self._batches(groups)), logs, sent)
         data, index = chunk(memory, pieces, self._written.end, self._compression)
         if self._append(data):
-            self._chunks.append(index)
+            self._chunks.append(indexed(index))
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
             self._written = Written(self._written.end + len(data), len(self._chunks), sent)
             for group in groups:
@@ -144,6 +155,7 @@ class Recorder:
         except OSError as error:  # some file systems tell only now that there was no room
             self._stop(error)
         self._file = None
+        self._memory, self._standing = np.empty(0, np.uint8), []
 
     def _grouped(self, blocks: Mapping[str, tuple[Any, Any]]) -> list[Group]:
         """All blocks that have rows, checked: those of a hundred drones are a few groups."""

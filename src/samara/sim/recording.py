@@ -33,13 +33,12 @@ from samara.sim.record_format import (
     stream_from_metadata,
 )
 from samara.sim.record_foxglove import log_line
-from samara.sim.record_layout import Array, Layout, alike, sequence, stream_layout, unpack
+from samara.sim.record_layout import CHANNEL, Array, Layout, alike, sequence, stream_layout, unpack
 from samara.sim.record_schema import message_type
 
 __all__ = ["Recording", "RecordingError", "Table", "describe", "read_recording"]
 
 RECORD = struct.Struct("<BQ")  # opcode and length
-CHANNEL = struct.Struct("<H")
 FOOTER_SIZE = RECORD.size + 20
 NOT_OURS = f"no record {ABOUT!r} comes before its data"
 PIECE = 60_000  # rows of the longest stream: four minutes of commands at 250 Hz
@@ -270,7 +269,7 @@ class _Contents:
         self.metadata: dict[str, str] | None = None
         self.attachments: dict[str, bytes] = {}
         self.schemas: dict[int, Schema] = {}
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, str] = {}  # their topics
         self.tracks: dict[int, _Track] = {}
         self.logs: list[LogLine] = []
         self.counts: Counter[int] = Counter()
@@ -358,7 +357,7 @@ class _Contents:
     def _take_channel(self, channel: Channel) -> None:
         if channel.id in self.channels:
             return
-        self.channels[channel.id] = channel
+        self.channels[channel.id] = channel.topic
         if "fields" in channel.metadata:
             stream = stream_from_metadata(channel.topic, channel.metadata)
             require_stream(stream)
@@ -379,7 +378,7 @@ class _Contents:
             track = self.tracks[channel]
             track.take(block)
             self.longest = max(self.longest, track.kept)
-        elif self.channels[channel].topic == LOG_TOPIC:
+        elif self.channels[channel] == LOG_TOPIC:
             bodies = [record[RECORD.size :].tobytes() for record in block]
             self.logs += [log_line(Message.read(_stream(body), len(body)).data) for body in bodies]
         self.counts[channel] += len(block)

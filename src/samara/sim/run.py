@@ -353,8 +353,8 @@ def run_from(
 def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: bool = True) -> Run:
     """A run from its file; with the `effects` from outside the package that its vehicles were flown with
 
-    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its figures are still those of every row, and
-    peaks stay in its tables: see `samara.sim.long_run`.
+    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its figures are still those of every row,
+    and peaks stay in its tables: see `samara.sim.long_run`.
     """
     if whole:
         return run_from(read_recording(path), effects)

@@ -7,7 +7,7 @@ key that ends in `_deg` is the angle without that ending, in degrees.
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import resources
 from inspect import Parameter, signature
@@ -195,6 +195,16 @@ NAME = "letters, digits, - and _"
 def is_name(text: str) -> bool:
     """Whether a scenario or a drone may be called so: topics and files carry these names"""
     return bool(text) and all(letter.isalnum() or letter in "_-" for letter in text)
+
+
+def first_twice(names: Iterable[str]) -> str | None:
+    """The first name that is there before, in one pass; None where each is there once"""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def parse_scenario(
@@ -484,10 +494,8 @@ def _texts(value: Any) -> Iterator[str]:
 def _world(file: _Table, beside: _Beside, environment: Environment, drones: tuple[Drone, ...]) -> World:
     """What stands about, and whether drones hit each other"""
     solids = [_placed(table, beside, k) for k, table in enumerate(file.tables("solids"))]
-    names = [own.name for own in solids]
-    for name in names:
-        if names.count(name) > 1:
-            raise ScenarioError(f"{file.origin}: two solids are called {name!r}; expected a name for each")
+    if (twice := first_twice(own.name for own in solids)) is not None:
+        raise ScenarioError(f"{file.origin}: two solids are called {twice!r}; expected a name for each")
     terrain, ground = None, file.table("ground")
     if ground is not None:
         if ground.has("height_map"):
@@ -630,10 +638,8 @@ def _drones(file: _Table, rates: Rates, beside: _Beside, where: Place) -> tuple[
         drones += _copies(table, rates, beside, where, len(drones))
     if not drones:
         raise ScenarioError(f"{file.origin}: drones is missing: expected one [[drones]] at least")
-    names = [own.name for own in drones]
-    for own in names:
-        if names.count(own) > 1:
-            raise ScenarioError(f"{file.origin}: two drones are called {own!r}; expected a name for each")
+    if (twice := first_twice(own.name for own in drones)) is not None:
+        raise ScenarioError(f"{file.origin}: two drones are called {twice!r}; expected a name for each")
     return tuple(drones)
 
 
@@ -789,10 +795,8 @@ def _sensors(table: _Table, beside: _Beside, where: Place) -> tuple[Sensor, ...]
     if not isinstance(entries, list) or not all(isinstance(entry, (str, dict)) for entry in entries):
         raise table.error("sensors", entries, "a list of names, or of tables with a part")
     sensors = [_sensor(table, k, entries, beside, where) for k in range(len(entries))]
-    names = [sensor.name for sensor in sensors]
-    for name in names:
-        if names.count(name) > 1:
-            raise table.error("sensors", entries, f"a name of its own for each; two are called {name!r}")
+    if (twice := first_twice(sensor.name for sensor in sensors)) is not None:
+        raise table.error("sensors", entries, f"a name of its own for each; two are called {twice!r}")
     return tuple(sensors)
 
 

@@ -50,6 +50,7 @@ from samara.vehicles.slung_load import cut
 SCENARIO, WIND, SENSOR, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
 AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so long at a time
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
+CROWD, SHORTEST_BLOCKS = 500, 4  # more drones than this fill the memory of a second sooner: down to a quarter of one
 CRASH_SPEED = 3.0  # [m/s]: touching the ground faster, it has crashed
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
 HUB_WIND, PUSH_FORCE, PUSH_TORQUE = "hub_wind_W[0].x", "pushes[0].f_W.x", "pushes[0].tau_B.x"  # first rows of each
@@ -99,6 +100,7 @@ class Simulation:
         self._conditional += [event for own in scenario.drones for event in failsafe_events(own)]
         self._estimate_dt = self.periods["estimator"] / MICROSECONDS
         self._flushed_us = 0
+        self._block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(len(scenario.drones) / CROWD))
         level = scenario.environment.ground.normal_W == UP
         world = scenario.world
         flat = level and not world.solids and world.terrain is None
@@ -344,7 +346,7 @@ class Simulation:
             if needed:
                 if not 0 <= tick - group.first_noise < len(group.noise):
                     group.first_noise = tick
-                    ticks = np.arange(tick, tick + BLOCK_US // self.periods["estimator"] + 1)
+                    ticks = np.arange(tick, tick + self._block_us // self.periods["estimator"] + 1)
                     drones = np.array(group.drones)
                     drawn = normals(self.scenario.seed, "estimator", drones[None, :], ticks[:, None], needed)
                     group.noise = np.ascontiguousarray(np.moveaxis(drawn, 2, 1))
@@ -373,7 +375,7 @@ class Simulation:
         tick = int(self.time_us // period)
         first, block = group.plans.get(axis, (0, NOTHING))
         if not 0 <= tick - first < len(block):
-            ticks = np.arange(tick, tick + BLOCK_US // period + 1, dtype=np.int64)
+            ticks = np.arange(tick, tick + self._block_us // period + 1, dtype=np.int64)
             first, block = group.plans[axis] = tick, self._plan(group, ticks * period)
         own: np.ndarray = block[tick - first]
         return own
@@ -408,7 +410,7 @@ class Simulation:
                 tables["covariance"].add(now, group.fusing.variances)
             if "plan" in tables:
                 tables["plan"].add(now, group.pilot.prediction.reshape(len(group.drones), -1).T)
-        if now - self._flushed_us >= BLOCK_US:
+        if now - self._flushed_us >= self._block_us:
             self.flush()
 
     # What is recorded ------------------------------------------------------------------------------------------------
@@ -432,7 +434,9 @@ class Simulation:
         if callable(group.key.controller):
             sizes["excess"] = (len(group.plant.command), "autopilot")
         sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
-        return {name: Rows(fields, n, BLOCK_US // self.periods[axis] + 2) for name, (fields, axis) in sizes.items()}
+        return {
+            name: Rows(fields, n, self._block_us // self.periods[axis] + 2) for name, (fields, axis) in sizes.items()
+        }
 
     def _record_environment(self) -> None:
         for group, tables in zip(self.groups, self._tables, strict=True):

@@ -12,24 +12,28 @@ SHORTEST_SPECTRUM = 16  # rows
 
 
 class Spectrum(NamedTuple):
-    """The powers |Σ w (x − x̄) e^{−2πift}|² (curves, frequencies) of all windows added up, and what their mean is divided by"""
+    """The powers |Σ w (x − x̄) e^{−2πift}|² (curves, frequencies) of all windows, so many rows long, added up
+
+    Their mean is divided by `scale`, rate Σ w².
+    """
 
     frequency: Array
     power: Array
     windows: int
+    length: int
     scale: float
 
     @property
     def density(self) -> Array:
         """S(f), one-sided, (curves, frequencies)  [unit²/Hz]"""
         density = self.power / self.windows / self.scale
-        density[..., 1 : -1 if len(self.frequency) % 2 else None] *= 2.0
+        density[..., 1 : -1 if self.length % 2 == 0 else None] *= 2.0
         return density
 
     def then(self, later: "Spectrum") -> "Spectrum":
         """That of both pieces; one too short for windows of the same length adds nothing"""
-        if self.power.shape != later.power.shape:
-            return max(self, later, key=lambda own: len(own.frequency))
+        if self.length != later.length:
+            return max(self, later, key=lambda own: own.length)
         return self._replace(power=self.power + later.power, windows=self.windows + later.windows)
 
 
@@ -37,7 +41,7 @@ def spectrum_of(time: Array, values: Array) -> Spectrum:
     """Of curves (rows, k) at times [s] that are nearly even; without frequencies where there are too few rows"""
     count = len(time)
     if count < SHORTEST_SPECTRUM or not time[-1] > time[0]:
-        return Spectrum(np.empty(0), np.empty((values.shape[1], 0)), 0, 1.0)
+        return Spectrum(np.empty(0), np.empty((values.shape[1], 0)), 0, 0, 1.0)
     even = np.linspace(time[0], time[-1], count)
     evenly = np.stack([np.interp(even, time, own) for own in values.T])
     return powers(evenly, (count - 1) / (time[-1] - time[0]), min(count, WELCH_WINDOW))
@@ -54,7 +58,7 @@ def powers(values: Array, rate: float, window: int) -> Spectrum:
         pieces = values[curve][starts[:, None] + np.arange(window)]
         pieces = w * (pieces - pieces.mean(axis=-1, keepdims=True))
         power[curve] = (np.abs(np.fft.rfft(pieces)) ** 2).sum(axis=-2)
-    return Spectrum(np.fft.rfftfreq(window, 1.0 / rate), power, len(starts), rate * float((w * w).sum()))
+    return Spectrum(np.fft.rfftfreq(window, 1.0 / rate), power, len(starts), window, rate * float((w * w).sum()))
 
 
 def welch(values: Array, rate: float, window: int) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """How drones look in Foxglove's 3D panel: their parts as one foxglove.SceneUpdate, each in the frame that moves with it."""
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,25 @@ def scene_message(
 
     `references` are places (points, 3) [m] by the drones' names.
     """
-    entities = [scene_entity(name, vehicle) for name, vehicle in vehicles.items()]
-    entities += [solid_entity(name, solid, colour) for name, solid, colour in drawn(world)]
+    shapes = {
+        id(vehicle): scene_entity("", vehicle) for vehicle in {id(own): own for own in vehicles.values()}.values()
+    }
     paths = {name: path for name, path in (references or {}).items() if len(path) and np.ptp(path, axis=0).any()}
-    entities += [reference_entity(name, path[_few(len(path), len(paths))]) for name, path in paths.items()]
-    return SceneUpdate(entities=entities).SerializeToString(deterministic=True)
+    entities = chain(
+        (_named(shapes[id(vehicle)], name, vehicle) for name, vehicle in vehicles.items()),
+        (solid_entity(name, solid, colour) for name, solid, colour in drawn(world)),
+        (reference_entity(name, path[_few(len(path), len(paths))]) for name, path in paths.items()),
+    )
+    # Messages of one entity after the other are, in protobuf, the message of all: so a thousand are not in memory at once.
+    return b"".join(SceneUpdate(entities=[own]).SerializeToString(deterministic=True) for own in entities)
+
+
+def _named(shape: Any, name: str, vehicle: Vehicle) -> Any:
+    """The entity of a vehicle in a drone's frame"""
+    own = SceneEntity()
+    own.CopyFrom(shape)
+    own.frame_id, own.id = name, f"{name} {vehicle.name}"
+    return own
 
 
 def scene_entity(name: str, vehicle: Vehicle) -> Any:

@@ -529,4 +529,4 @@ def fly_watched(
             raise
         finally:
             live.take_down()
-    return recorded(recorder, live.simulation, whole=False)
+    return recorded(recorder, scenario, live.simulation.ended, whole=False)
