@@ -4,6 +4,7 @@ A balloon lifts with the weight of the air that it displaces; ballast runs out o
 makes of them follows from what they say of themselves.
 """
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -315,3 +316,18 @@ def test_two_answers_to_what_the_air_does_to_rotors_are_refused():
     vehicle = samara.switch_on(samara.vehicle("hexarotor_x", effects=[mine]), "tip_loss", volume=0.1)
     with pytest.raises(samara.VehicleError, match=r"rotor_air is on beside tip_loss: expected one of them"):
         samara.switch_on(vehicle, "rotor_air")
+
+
+def test_nobody_lists_effects_by_their_names():
+    """Whoever sorts effects goes by what they say of themselves; only vehicle files have tables of these names"""
+    names = {*OPTIONS, "gravity", "rotors", "commanded_wrench", "rotor_momentum", "contact", "battery", "pushed"}
+    source, found = Path(samara.__file__).parent, []
+    for path in sorted(source.rglob("*.py")):
+        if path.relative_to(source).parts[0] in ("vehicles", "cli"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else getattr(node, "keys", ())
+            listed = {own.value for own in parts if isinstance(own, ast.Constant) and own.value in names}
+            if len(listed) > 1:
+                found.append(f"{path.relative_to(source)}:{node.lineno}: {', '.join(sorted(listed))}")
+    assert not found, "\n".join(found)
