@@ -55,6 +55,7 @@ def test_centre_and_inertia_are_those_of_all_points_together(mass, r):
         assert np.array(own.r_B) + centre == pytest.approx(np.array(bare.r_B), abs=1e-15)
     for bare, own in zip(IRIS["contact"].points_B, loaded["contact"].points_B, strict=True):
         assert np.array(own) + centre == pytest.approx(np.array(bare), abs=1e-15)
+    assert loaded["contact"].top + centre[2] == pytest.approx(IRIS["contact"].top, abs=1e-15)
 
 
 @given(st.integers(0, 2**31))

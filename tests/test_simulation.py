@@ -526,6 +526,42 @@ def test_whoever_touches_the_ground_faster_than_three_metres_a_second_has_crashe
     assert run.logs[-1].message == "crashed: at 3.03, at 3.5"
 
 
+@pytest.mark.parametrize("integrator", ["rk4", "rk45"])
+def test_an_impact_between_two_looks_is_judged_by_the_speed_it_had(integrator):
+    """As often as the ground is looked at by default, 20 ms, an impact is over: v = √(2 g h) at the touch says what it was,
+    wherever between two looks that is."""
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("drag").replace({"rotors.motor.speed_min": 0.0})
+    speeds = [2.9, *np.linspace(3.05, 4.3, 6 if integrator == "rk45" else 26).tolist()]
+
+    def dropped(speed):
+        start = Vec3(speed, 0.0, speed**2 / (2.0 * vehicle["gravity"].acceleration))
+        return Drone(f"{speed:.2f}", vehicle, trajectory.hover(start), start, armed=False)
+
+    run = fly(Scenario("drop", tuple(map(dropped, speeds)), 0.7, integrator=integrator))
+    said = [line.message for line in run.logs[:-1] if "crashed" in line.message]
+    names = [f"{speed:.2f}" for speed in speeds[1:]]
+    found = [re.fullmatch(r"(\S+) crashed: touched the ground at (\S+) m/s", line) for line in said]
+    assert {own[1]: float(own[2]) for own in found} == pytest.approx(
+        dict(zip(names, speeds[1:], strict=True)), abs=0.061
+    )
+    assert run.crashed == tuple(names)
+    assert not any(track.status("landed")[1:].any() for track in run.tracks[1:])
+
+
+def test_what_lies_upside_down_has_not_landed():
+    """Set down gently, on its propellers: leaning over, it crashed; neither its status nor its track says landed"""
+    vehicle = samara.vehicle("crazyflie_documented").replace({"rotors.motor.speed_min": 0.0})
+    start = Vec3(0.0, 0.0, 0.05)
+    drone = Drone("drone", vehicle, trajectory.hover(start), start, armed=False, airborne=True)
+    simulation = Simulation(Scenario("upset", (drone,), 1.0))
+    simulation.groups[0].plant.state[6:10, 0] = (0.0, 1.0, 0.0, 0.0)
+    simulation.run()
+    state = simulation.groups[0].plant.state[:, 0]
+    assert state[2] == pytest.approx(vehicle["contact"].top, abs=1e-3)
+    assert np.linalg.norm(state[3:6]) < 0.01
+    assert simulation.crashed[0] and not simulation.landed[0]
+
+
 @pytest.mark.parametrize(("speed", "words"), [(1.0, "landed"), (4.0, "crashed")])
 def test_a_wreck_lies_still_and_has_not_landed(speed, words):
     """Dropped and come to rest: after a landing the last word is that, after a crash it never is."""

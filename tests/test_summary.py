@@ -62,7 +62,11 @@ def test_a_landing_is_judged_by_where_it_stands(landing):
     assert landing.summary()["landing error, horizontal"].value < 0.01
     beside = shifted(landing, "reference", (0.12, -0.16, 0.0)).summary()["landing error, horizontal"]
     assert beside.value == pytest.approx(0.2, abs=0.01)
+    status = landing.tracks[0].tables["status"]
+    rows = np.where(np.array(status.fields) == "landed", 0.0, status.rows)
     up = shifted(landing, "state", (0.0, 0.0, 0.5))
+    tables = {**up.tracks[0].tables, "status": replace(status, rows=rows)}
+    up = replace(up, tracks=(replace(up.tracks[0], tables=tables),))
     assert not up.landed
     off = np.linalg.norm(up.position[-1] - up.reference_position[-1])
     assert up.summary()["final position error"].value == pytest.approx(off)

@@ -1,6 +1,7 @@
 """What a vehicle's numbers say together: slips of a factor, wrong spins and impossible bodies are seen."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -282,6 +283,28 @@ def test_feet_under_the_arms_where_a_file_has_none(own):
     }
     samara.save_vehicle(vehicle, own.parent / "again.toml")
     assert samara.vehicle(own.parent / "again.toml") == vehicle
+
+
+def test_a_top_above_the_hubs_where_a_file_has_none(own):
+    """A tenth of an arm above the highest, or the hull where that is more; `top = false` is feet only, as in old recordings"""
+    vehicle = samara.vehicle(own)
+    assert vehicle["contact"].top == pytest.approx(max(rotor.r_B.z for rotor in vehicle.rotors) + 0.017, abs=1e-12)
+    text = vehicle_toml(vehicle)
+    own.write_text(re.sub(r"(?m)^top = .*$", "top = false", text))
+    bare = samara.vehicle(own)
+    assert bare["contact"].top == () and "top = false\n" in vehicle_toml(bare)
+    own.write_text(
+        re.sub(r"(?m)^top = .*\n", "", text).replace("[body]", "[body]\nradius = { value = 0.2, unit = 'm' }")
+    )
+    assert samara.vehicle(own)["contact"].top == 0.2
+    assert parse_vehicle(own.read_text(), "mine.toml")["contact"].top == ()
+    with pytest.raises(
+        samara.VehicleError, match=r"mine\.toml: contact\.top = True: expected \{ value, unit, source \}"
+    ):
+        parse_vehicle(re.sub(r"(?m)^top = .*$", "top = true", text), "mine.toml")
+    high = vehicle.replace({"contact.points_B": tuple(p._replace(z=0.3) for p in vehicle["contact"].points_B)})
+    own.write_text(re.sub(r"(?m)^top = .*\n", "", vehicle_toml(high)))
+    assert samara.vehicle(own)["contact"].top == ()  # what reaches up there already needs no top
 
 
 def test_no_feet_where_none_are_wanted(own):

@@ -154,6 +154,7 @@ def engine_vehicle(
         drag_axes="world",
         damping=Damping(scale(Vec3(*params.dragAngular), Vec3(*params.inertia))),
         contact_points=feet.points_B if feet else (),
+        contact_top=feet.top if feet else None,
         friction=_CRAZYFLIE["contact"].surface.friction,
         description=f"{_CRAZYFLIE.structure.description}, {allocation} allocation",
     )

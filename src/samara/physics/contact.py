@@ -3,13 +3,16 @@
 Each point is a spring and damper against the plane. Its grip is a second spring and damper along the plane, anchored where
 the point touched down; how far it is stretched is the effect's own state. While their force stays under μN the anchor holds:
 nothing slips and nothing creeps. Beyond it the anchor is dragged along and the point slides.
+
+Upright a vehicle touches the ground with its feet. What is above a foot, up to the propellers, is an edge along body z, and
+of that edge the lower end touches: the foot, or upside down the upper end. A vehicle without a `top` has feet only.
 """
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
-from samara.algebra import ZERO, Vec3, cross, dot, norm, rotate, rotate_inverse
-from samara.ops import logical_and, maximum, where
+from samara.algebra import UP, ZERO, Quat, Vec3, cross, dot, norm, rotate, rotate_inverse
+from samara.ops import clamp, logical_and, maximum, where
 from samara.physics.body import AngularVelocity, Velocity
 from samara.physics.effect import Effect, Role, Wrench
 from samara.quantity import Quantity, Scalar, Unit
@@ -22,9 +25,12 @@ Point: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
 Lever: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
 Grip: TypeAlias = Annotated[Vec3, Quantity("m", -0.001, 0.001)]
 NormalForce: TypeAlias = Annotated[Scalar, Quantity("N", 0.0, 20.0)]
+Height: TypeAlias = Annotated[Scalar, Quantity("m", -0.3, 0.3)]
+Upright: TypeAlias = Annotated[Scalar, Quantity("1", -1.0, 1.0)]
 
 
 _FORGOTTEN = 1e-40  # [m²]
+BOW = 0.05  # [rad]: an edge that lies flatter than this touches between its ends
 
 
 class Ground(NamedTuple):
@@ -43,10 +49,33 @@ class Surface(NamedTuple):
 
 
 class Contact(NamedTuple):
-    """Where a vehicle touches the ground, and how hard."""
+    """Where a vehicle touches the ground, and how hard; `top` is the height of the upper ends, or ()."""
 
     points_B: tuple[Point, ...]
     surface: Surface
+    top: Height | tuple[()] = ()
+
+    @property
+    def upper_B(self) -> tuple[Vec3, ...]:
+        """The upper ends of all edges; none without a top  [m, body]"""
+        if isinstance(self.top, tuple):
+            return ()
+        return tuple(Vec3(x, y, maximum(z, self.top)) for x, y, z in self.points_B)
+
+    def against(
+        self, ground: Ground, p_W: Vec3, v_W: Vec3, q_WB: Quat, omega_B: Vec3
+    ) -> "Iterator[tuple[Vec3, ContactPoint]]":
+        """The lever arm, in world axes, and the motion of every point with which a body could touch  [m, m/s]"""
+        omega_W = rotate(q_WB, omega_B)
+        for foot_B in self.points_B:
+            if isinstance(self.top, tuple):
+                r_W = rotate(q_WB, foot_B)
+                yield r_W, contact_point(p_W, v_W, omega_W, r_W, ground=ground)
+            else:
+                end = lower_end(foot_B, dot(rotate(q_WB, UP), ground.normal_W), top=self.top)
+                r_W = rotate(q_WB, end.point_B)
+                point = contact_point(p_W, v_W, omega_W, r_W, ground=ground)
+                yield r_W, point._replace(depth=point.depth + end.bow)
 
 
 class ContactPoint(NamedTuple):
@@ -55,6 +84,29 @@ class ContactPoint(NamedTuple):
     depth: Annotated[Scalar, Quantity("m", -0.001, 0.001)]
     sinking: Annotated[Scalar, Quantity("m/s", -0.1, 0.1)]
     v_slip_W: Annotated[Vec3, Quantity("m/s", -0.1, 0.1)]
+
+
+class LowerEnd(NamedTuple):
+    """Where an edge touches, and how far it is bowed out there."""
+
+    point_B: Point
+    bow: Annotated[Scalar, Quantity("m", 0.0, 0.01)]
+
+
+def turned_over(up: Upright) -> Scalar:
+    """w = ½ (1 − u/ε) in [0, 1]  with  u = n·R e_z: 0 upright, 1 upside down  [1]"""
+    return clamp(0.5 - up * (0.5 / BOW), 0.0, 1.0)
+
+
+def lower_end(foot_B: Point, up: Upright, *, top: Height) -> LowerEnd:
+    """z = z_f + l w,  b = l ε w (1 − w)  with  l = max(0, z_t − z_f)  [m]
+
+    The least of z u over the edge, min(z_f u, z_t u), as a smooth function h(u): z = h′ and b = z u − h. So z u − b is the
+    height and (x, y, z) is where the force acts, and turning over neither makes nor takes energy.
+    """
+    over = turned_over(up)
+    length = maximum(top - foot_B.z, 0.0)
+    return LowerEnd(Vec3(foot_B.x, foot_B.y, foot_B.z + length * over), length * (BOW * (over * (1.0 - over))))
 
 
 def contact_point(
@@ -102,10 +154,8 @@ def _touching(
     own: tuple[Vec3, ...], state: "State", contact: Contact, ground: Ground
 ) -> Iterator[tuple[Vec3, ContactPoint, Vec3, Scalar]]:
     """Lever arm, motion, grip and normal force of every contact point."""
-    omega_W = rotate(state.q_WB, state.omega_B)
-    for point_B, grip_W in zip(contact.points_B, own, strict=True):
-        r_W = rotate(state.q_WB, point_B)
-        point = contact_point(state.p_W, state.v_W, omega_W, r_W, ground=ground)
+    points = contact.against(ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
+    for (r_W, point), grip_W in zip(points, own, strict=True):
         yield r_W, point, grip_W, normal_force(point, surface=contact.surface)
 
 

@@ -129,6 +129,7 @@ class RigidBodyQuadrotor:
             drag=Drag(linear=drag) if any(drag) else None,
             drag_axes="world",
             contact_points=feet.points_B if feet else (),
+            contact_top=feet.top if feet else None,
             friction=documented["contact"].surface.friction,
             description=documented.structure.description,
         )

@@ -98,6 +98,7 @@ class _Steps:
         self.p_W = first[:3]
         self.travel = np.sqrt(fastest[3:6].sum(axis=0)) * dt + 0.5 * HARDEST * dt * dt + 1e-4
         self.turn = np.sqrt(fastest[10:13].sum(axis=0)) * dt
+        self.rooms: dict[int, Array] = {}  # from drones that were looked at to every solid
 
 
 class Colliding:
@@ -153,6 +154,7 @@ class Colliding:
             self._room[close] = room.min(axis=0)
             for k in np.flatnonzero(self._room[close] <= steps.travel[close]):
                 drone, about = int(close[k]), np.flatnonzero(room[:, k] <= VIEW).tolist()
+                steps.rooms[drone] = room[:, k]
                 beyond = room[room[:, k] > VIEW, k].min(initial=np.inf)
                 self._gap[drone] = min(self._nearest(drone, about, steps), beyond)
                 self._ground[:, drone] = ground[:, drone]
@@ -171,7 +173,8 @@ class Colliding:
         """The solids a drone could come to in a step, and after a blow"""
         if not self.world.solids:
             return []
-        return [int(k) for k in np.flatnonzero(self._rooms([drone], steps)[:, 0] <= VIEW + steps.travel[drone])]
+        room = steps.rooms[drone] if drone in steps.rooms else self._rooms([drone], steps)[:, 0]
+        return [int(k) for k in np.flatnonzero(room <= VIEW + steps.travel[drone])]
 
     def _nearest(self, drone: int, solids: Iterable[int], steps: _Steps) -> float:
         """The least distance of any part from these solids; feet do not count where they stand  [m]"""

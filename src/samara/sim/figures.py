@@ -15,7 +15,7 @@ import numpy as np
 from samara.algebra import Vec3, dot
 from samara.sim.pilot import command_range
 from samara.sim.spectrum import Spectrum, spectrum_of
-from samara.sim.standing import CRASH_TILT, LANDED_SPEED, clearance
+from samara.sim.standing import clearance
 
 if TYPE_CHECKING:
     from samara.sim.run import Track
@@ -156,15 +156,8 @@ class Figures:
 
     @cached_property
     def in_the_air(self) -> Total:
-        """Logged times at which all feet were off the ground"""
+        """Logged times at which no part of it touched the ground"""
         return total(self._track.in_the_air[self._new("state")])
-
-    @cached_property
-    def stands(self) -> Last:
-        """Whether it is on the ground at the end, at rest and upright"""
-        track = self._track
-        slow = float(np.linalg.norm(track.velocity[-1])) < LANDED_SPEED
-        return Last(bool(not track.in_the_air[-1] and slow and float(track.tilt[-1]) < CRASH_TILT))
 
     @cached_property
     def _followed(self) -> Array:

@@ -75,8 +75,9 @@ class Group:
     ) -> None:
         self.key, self.drones, n = key, drones, len(drones)
         self.indices = np.array(drones)
-        feet = key.vehicle["contact"].points_B if key.vehicle.has("contact") else ()
-        self.reach = max((norm(point) for point in feet), default=0.0) + CLEAR  # above level ground it touches nothing
+        contact = key.vehicle["contact"] if key.vehicle.has("contact") else None
+        ends = (*contact.points_B, *contact.upper_B) if contact else ()
+        self.reach = max((norm(point) for point in ends), default=0.0) + CLEAR  # above level ground it touches nothing
         self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us)
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))
         self.plans: dict[str, tuple[int, np.ndarray]] = {}  # by axis: the first tick, and what is asked from then on

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import IDENTITY, ZERO, Mat3, Vec3, cross, dot, norm, normalize, rotate, rotate_inverse
-from samara.arrays import flatten, unflatten
+from samara.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, cross, dot, norm, normalize, rotate, rotate_inverse
 from samara.backends.machine import Code
 from samara.obstacles import NEVER, HeightMap, Solid, at_least
 from samara.physics.collision import Collider, contact_velocity
@@ -20,6 +19,7 @@ from samara.physics.contact import Ground
 from samara.physics.impact import Material, after_impulse, body_blow, collider_of, struck, wall_blow
 from samara.physics.multirotor import State, Vehicle
 from samara.physics.solids import Box
+from samara.sim import nearness
 from samara.sim.nearness import Near, Shapes, distances, shapes_of, times
 from samara.vehicles.hull import body_radius as hull_radius
 
@@ -88,10 +88,12 @@ def hull_of(state: State, parts: Sequence[Part]) -> Box:
 
 
 def between(before: State, after: State, share: float) -> State:
-    """x₀ + s (x₁ − x₀), with a unit quaternion: the state at a share of the step"""
-    leaves = zip(flatten(before), flatten(after), strict=True)
-    state: State = unflatten(before, iter([a + share * (b - a) for a, b in leaves]))
-    return state._replace(q_WB=normalize(state.q_WB))
+    """x₀ + s (x₁ − x₀), with a unit quaternion: the body at a share of the step"""
+    p_W = before.p_W + (after.p_W - before.p_W) * share
+    v_W = before.v_W + (after.v_W - before.v_W) * share
+    q_WB = Quat(*(a + share * (b - a) for a, b in zip(before.q_WB, after.q_WB, strict=True)))
+    omega_B = before.omega_B + (after.omega_B - before.omega_B) * share
+    return before._replace(p_W=p_W, v_W=v_W, q_WB=normalize(q_WB), omega_B=omega_B)
 
 
 class Moving(NamedTuple):
@@ -186,7 +188,7 @@ def _slowest(distance: np.ndarray) -> np.ndarray:
 
 def placed(state: State, shapes: Shapes) -> tuple[Vec3, Vec3]:
     """Where a drone's parts are, and which way their axes point"""
-    return state.p_W + rotate(state.q_WB, shapes.center_B), rotate(state.q_WB, shapes.axis_B)
+    return nearness.placed(state.p_W, state.q_WB, shapes)
 
 
 def stood_on(p_W: Vec3, normal_W: Vec3, ground: Ground) -> bool:

@@ -4,15 +4,16 @@ The functions are `disc_touch` and `nearer` of `samara.obstacles`, compiled once
 ball around each of its points: a propeller has a ball of 0, a body or a foot a disc of 0.
 """
 
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import EAST, UP, ZERO, Vec3, cross, direction
+from samara.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, rotate
 from samara.arrays import flatten
-from samara.backends.machine import Code
+from samara.backends.machine import Code, Machine
 from samara.obstacles import NEVER, NEWTON, HeightMap, Solid, disc_touch, nearer, time_to_reach, touch
 from samara.physics.contact import Ground
 from samara.physics.solids import Box, Capsule, Sphere, Touch
@@ -27,6 +28,8 @@ LANES = 8  # of machine code, in whole vectors: what is less is filled up
 RIM = np.append(np.exp(2j * np.pi * np.arange(12) / 12), 0.0).view(float).reshape(-1, 2).T  # of a disc, and its hub
 
 Array = np.ndarray[Any, Any]
+
+_MEMORY = threading.local()
 
 
 class Shapes(NamedTuple):
@@ -60,6 +63,12 @@ def shapes_of(parts: tuple[Any, ...]) -> Shapes:
         np.array(own, dtype=float).T for own in zip(*((p.center_B, p.axis_B or UP) for p in parts), strict=True)
     )
     return Shapes(Vec3(*center), Vec3(*axis), np.where(disc, radius, 0.0), np.where(disc, 0.0, radius))
+
+
+def placed(p_W: Vec3, q_WB: Quat, shapes: Shapes) -> tuple[Vec3, Vec3]:
+    """p + R r and R a: where each part of one drone is, and which way its axis points"""
+    found = _run(_placing_code(), 1, (p_W, q_WB), (*shapes.center_B, *shapes.axis_B))
+    return Vec3(*found[:3]), Vec3(*found[3:])
 
 
 def distances(solid: Solid, center_W: Vec3, axis_W: Vec3, shapes: Shapes) -> Near:
@@ -100,6 +109,15 @@ def _times_over(ground: HeightMap, center_W: Vec3, move_W: Vec3, axis_W: Vec3, s
     return np.array(found)
 
 
+@lru_cache(maxsize=1)
+def _placing_code() -> Code:
+    def body(own: Any, held: Any) -> Any:
+        (p_W, q_WB), center_B, axis_B = held
+        return p_W + rotate(q_WB, center_B), rotate(q_WB, axis_B)
+
+    return Code(body, (ZERO, ZERO), ((ZERO, IDENTITY), ZERO, ZERO))
+
+
 @lru_cache(maxsize=len(TEMPLATES))
 def _distance_code(kind: str) -> Code:
     def body(own: Any, held: Any) -> Any:
@@ -129,15 +147,24 @@ def _touch_code(kind: str) -> Code:
     return Code(lambda own, held: touch(*held), Touch(0.0, ZERO), (TEMPLATES[kind], ZERO))
 
 
-def _run(code: Code, steps: int, solid: Any, rows: Sequence[Array]) -> Array:
+def _run(code: Code, steps: int, common: Any, rows: Sequence[Array]) -> Array:
     n = len(rows[0])
-    machine = code.machine(-(-n // LANES) * LANES)
-    numbers = flatten(solid)
+    machine = _machine(code, -(-n // LANES) * LANES)
+    machine.carry[:] = 0.0
+    numbers = flatten(common)
     machine.held[: len(numbers)] = np.array(numbers, dtype=float)[:, None]
     for k, row in enumerate(rows, len(numbers)):
         machine.held[k, :n] = row
     machine.run(steps)
-    return machine.carry[:, :n]
+    return machine.carry[:, :n].copy()
+
+
+def _machine(code: Code, n: int) -> Machine:
+    """Its memory is used again: what lies against a solid is measured several times a step."""
+    kept: dict[tuple[Code, int], Machine] = _MEMORY.__dict__.setdefault("machines", {})
+    if (code, n) not in kept:
+        kept[code, n] = code.machine(n)
+    return kept[code, n]
 
 
 def pairs_within(p_W: Array, distance: float) -> Array:

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from samara.algebra import rotate
 from samara.arrays import flatten, leaf_names, state_names, unflatten
 from samara.backends.machine import Code
 from samara.integrate import DORMAND_PRINCE, embedded_step, rk4, step_factor
-from samara.physics.contact import contact_point
+from samara.physics.contact import Contact
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.sim.timeline import MICROSECONDS, plant_steps
@@ -49,11 +48,9 @@ def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> 
     """How deep each contact point is below the ground  [m]"""
     if not vehicle.has("contact"):
         return ()
-    omega_W = rotate(state.q_WB, state.omega_B)
-    return tuple(
-        contact_point(state.p_W, state.v_W, omega_W, rotate(state.q_WB, point_B), ground=environment.ground).depth
-        for point_B in vehicle["contact"].points_B
-    )
+    contact: Contact = vehicle["contact"]
+    points = contact.against(environment.ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
+    return tuple(point.depth for _, point in points)
 
 
 @lru_cache(maxsize=CODES)
@@ -99,6 +96,9 @@ class Plant:
         self.fields = state_names(vehicle)
         self.environment_fields = tuple(leaf_names(environment))
         self.contact_times_us: list[float] = []
+        self.impact_speed = np.zeros(n)  # [m/s]: the fastest anybody came to the ground, since this was last set to 0
+        self._watched = False
+        self._touched, self._speed = np.ones(n, dtype=bool), np.zeros(n)  # when last seen
         self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose
         if integrator == "rk4":
             self._machine = _fixed_code(vehicle).machine(n)
@@ -126,6 +126,14 @@ class Plant:
                 self._adapt(drone, start_us, (end_us - start_us) / MICROSECONDS)
             return
         physics_us = self.physics_us
+        if self._watched:
+            self._see()
+            for dt_us, steps in plant_steps(start_us, end_us, physics_us):
+                self._hold(dt_us)
+                for _ in range(steps):
+                    self._machine.run()
+                    self._see()
+            return
         if start_us % physics_us == 0 and (end_us - start_us) % physics_us == 0:
             if self._held_us != physics_us:
                 self._hold(physics_us)
@@ -162,6 +170,19 @@ class Plant:
         self._depths.run()
         return self._depths.carry
 
+    def watch(self, on: bool) -> None:
+        """Whether `rk4` looks after every step who comes to the ground, and how fast; `rk45` knows that anyway"""
+        if on and not self._watched:
+            self._touched[:] = True  # what is on the ground already does not come to it
+            self._see()
+        self._watched = on and self.integrator == "rk4"
+
+    def _see(self) -> None:
+        touching = (self.depths() > 0.0).any(axis=0)
+        came = touching & ~self._touched
+        self.impact_speed = np.where(came, np.maximum(self._speed, self.impact_speed), self.impact_speed)
+        self._touched[:], self._speed = touching, np.sqrt((self.state[3:6] ** 2).sum(axis=0))
+
     # Steps of its own choice -----------------------------------------------------------------------------------------
 
     def _adapt(self, drone: int, start_us: int, duration: float) -> None:
@@ -175,16 +196,19 @@ class Plant:
             last = h >= duration - time
             tried = min(h, duration - time)
             error = self._try(tried)
-            if not error < np.inf:
+            if not error < np.inf and tried <= SMALLEST_STEP:
                 raise FloatingPointError(f"the rate of change is not finite at {start_us / MICROSECONDS + time:.6f} s")
             factor = step_factor(error, DORMAND_PRINCE.order)
-            if error > 1.0 and tried > SMALLEST_STEP:
+            if not error <= 1.0 and tried > SMALLEST_STEP:
                 h = max(tried * factor, SMALLEST_STEP)
                 continue
             now = self._touching(machine.carry[:size])
             if now != touching:
                 tried, now = self._first_change(tried, touching, now)
                 self.contact_times_us.append(start_us + (time + tried) * MICROSECONDS)
+                if not any(touching):
+                    speed = float(np.linalg.norm(machine.carry[3:6, 0]))
+                    self.impact_speed[drone] = max(speed, self.impact_speed[drone])
                 touching, last, factor = now, False, 1.0
             machine.held[:size] = machine.carry[:size]
             time = duration if last else time + tried

@@ -92,9 +92,10 @@ def _named(table: Table, vehicle: Vehicle) -> Table:
 
 
 def _status(name: str, recording: Recording) -> Table:
-    """What the log says of one drone: that it crashed, and, in its last line, that all have landed"""
+    """What the log says of one drone: that it crashed or, in its last line, that all have landed"""
     crashed = [line.time_us for line in recording.logs if (said := CRASHED.match(line.message)) and said[1] == name]
     rows = [(0, (0.0, 0.0)), *((when, (0.0, 1.0)) for when in crashed[:1])]
-    rows += [(line.time_us, (1.0, float(bool(crashed)))) for line in recording.logs[-1:] if line.message == "landed"]
+    ended = [line for line in recording.logs[-1:] if line.message == "landed" and not crashed]
+    rows += [(line.time_us, (1.0, 0.0)) for line in ended]
     times, values = zip(*rows, strict=True)
     return Table(STATUS_FIELDS, ("1",) * 2, "samara.Status", np.array(times, dtype=np.int64), np.array(values))

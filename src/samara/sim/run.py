@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Quat, Vec3, euler_from_quat, rotate
+from samara.algebra import Quat, Vec3, euler_from_quat
 from samara.arrays import unflatten
-from samara.physics.contact import Ground, contact_point
-from samara.physics.multirotor import Vehicle, at_rest
+from samara.physics.contact import Ground
+from samara.physics.multirotor import Environment, Vehicle, at_rest
 from samara.sim.figures import Figures
+from samara.sim.plant import contact_depths
 from samara.sim.record_format import parsed
 from samara.sim.recorder import LogLine, Recorder, Stream
 from samara.sim.recording import Recording, RecordingError, Table, read_recording
@@ -149,19 +150,17 @@ class Track:
 
     @cached_property
     def in_the_air(self) -> Array:
-        """At every logged time, whether all feet were off the ground, (m,)"""
+        """At every logged time, whether no part of it touched the ground, (m,)"""
         if not self.vehicle.has("contact"):
             return np.ones(len(self.time), dtype=bool)
-        p_W, v_W, q_WB = Vec3(*self.position.T), Vec3(*self.velocity.T), Quat(*self.attitude.T)
-        omega_W = rotate(q_WB, Vec3(*self.angular_velocity.T))
-        feet_W = [rotate(q_WB, point_B) for point_B in self.vehicle["contact"].points_B]
-        depths = [contact_point(p_W, v_W, omega_W, r_W, ground=self.ground).depth for r_W in feet_W]
+        state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
+        depths = contact_depths(state, self.vehicle, Environment(ground=self.ground))
         return np.max(depths, axis=0) < -OFF_GROUND
 
     @property
     def landed(self) -> bool:
-        """Whether it flew, and ended standing on its feet"""
-        return bool(self.figures.in_the_air.total and self.figures.stands.value)
+        """Whether it flew, and ended at rest on its feet, as its status says: a wreck has not landed"""
+        return bool(self.figures.in_the_air.total and self.status("landed")[-1:].any())
 
     @cached_property
     def figures(self) -> Figures:

@@ -52,6 +52,7 @@ AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so l
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
 CROWD, SHORTEST_BLOCKS = 500, 4  # more drones than this fill the memory of a second sooner: down to a quarter of one
 CRASH_SPEED = 3.0  # [m/s]: touching the ground faster, it has crashed
+HARDEST_PULL = 100.0  # [m/s²]: what may pull a drone to the ground before somebody looks again
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
 HUB_WIND, PUSH_FORCE, PUSH_TORQUE = "hub_wind_W[0].x", "pushes[0].f_W.x", "pushes[0].tau_B.x"  # first rows of each
 
@@ -92,8 +93,7 @@ class Simulation:
         self.crashed = np.zeros(len(scenario.drones), dtype=bool)
         self._status = np.full((len(STATUS_FIELDS), len(scenario.drones)), np.nan)  # as last recorded
         self.logs: list[LogLine] = []
-        self._touched = self.landed.copy()
-        self._speed = np.zeros(len(scenario.drones))
+        self._impact_speed = np.zeros(len(scenario.drones))  # [m/s]: of touches since somebody looked
         self._sensing = any(own.sensors for own in scenario.drones)
         self._timed = timed_events(scenario, self.periods["physics"])
         self._conditional = [event for event in scenario.events if isinstance(event.trigger, When)]
@@ -573,27 +573,37 @@ class Simulation:
         raise FloatingPointError(sentence)
 
     def _watch_ground(self) -> None:
-        """Who stands, and who has hit the ground too hard or lies on it."""
+        """Who stands, and who has hit the ground too hard since the last time or lies on it."""
+        self._note_impacts()
+        ahead = self.periods["scenario"] / MICROSECONDS  # [s]: until the next time
         for group in self.groups:
             state, drones = group.plant.state, group.indices
             speed = np.sqrt((state[3:6] ** 2).sum(axis=0))
-            before, self._speed[drones] = self._speed[drones], speed  # an impact is over within a tick
-            if not group.key.vehicle.has("contact") or float(state[2].min()) > self._ground + group.reach:
-                self.landed[drones] = self._touched[drones] = False
-                continue
-            touching = np.any(group.plant.depths() > 0.0, axis=0)
-            rate = np.sqrt((state[10:13] ** 2).sum(axis=0))
-            upright = 1.0 - 2.0 * (state[7] ** 2 + state[8] ** 2)
-            hard = touching & ~self._touched[drones] & (before > CRASH_SPEED)
-            fallen = touching & (upright < math.cos(CRASH_TILT))
+            room = (speed + HARDEST_PULL * ahead) * ahead
+            hard = self._impact_speed[drones] > CRASH_SPEED
+            if group.key.vehicle.has("contact") and float((state[2] - room).min()) <= self._ground + group.reach:
+                depths = group.plant.depths().max(axis=0)
+                group.plant.watch(bool(np.any((depths > -room) & (speed + HARDEST_PULL * ahead > CRASH_SPEED))))
+                touching = depths > 0.0
+            else:
+                group.plant.watch(False)
+                touching = np.zeros(len(drones), dtype=bool)
+            fallen = touching & (1.0 - 2.0 * (state[7] ** 2 + state[8] ** 2) < math.cos(CRASH_TILT))
             for lane in np.flatnonzero((hard | fallen) & ~self.crashed[drones]):
-                how = f"at {before[lane]:.1f} m/s" if hard[lane] else "leaning over"
+                how = f"at {self._impact_speed[drones[lane]]:.1f} m/s" if hard[lane] else "leaning over"
                 name = self.scenario.drones[group.drones[lane]].name
                 self._say("warning", f"{name} crashed: touched the ground {how}")
             self.crashed[drones] |= hard | fallen
-            still = (speed < LANDED_SPEED) & (rate < LANDED_RATE)
+            still = (speed < LANDED_SPEED) & (np.sqrt((state[10:13] ** 2).sum(axis=0)) < LANDED_RATE)
             self.landed[drones] = touching & still & ~self.crashed[drones]  # a wreck lies there, it has not landed
-            self._touched[drones] = touching
+        self._impact_speed[:] = 0.0
+
+    def _note_impacts(self) -> None:
+        """How fast drones came to the ground, from plants that may be put together anew."""
+        for group in self.groups:
+            noted = self._impact_speed[group.indices]
+            self._impact_speed[group.indices] = np.maximum(noted, group.plant.impact_speed)
+            group.plant.impact_speed[:] = 0.0
 
     def _feel_ground(self) -> None:
         """The plane under each drone, where it is not the same everywhere."""
@@ -690,6 +700,7 @@ class Simulation:
     def _regroup(self) -> None:
         """An event made a drone another vehicle: everything is put together again, the motion goes on."""
         self.flush()
+        self._note_impacts()
         states, commands, known, paces = {}, {}, {}, {}
         for group in self.groups:
             for lane, index in enumerate(group.drones):
@@ -705,6 +716,7 @@ class Simulation:
             for lane, index in enumerate(group.drones):
                 group.plant.command[:, lane], group.plant.pace[lane] = commands[index], paces[index]
                 group.take_over(lane, known[index])
+            group.plant.watch(group.key.vehicle.has("contact"))
         self._tables = [self._empty_tables(group) for group in self.groups]
 
     def _arm_and_break(self, group: Group) -> None:

@@ -67,6 +67,7 @@ def build_vehicle(
     actuator: SecondOrder | None = None,
     battery: Ideal | Sequence[Thevenin] | None = None,
     contact_points: Sequence[Vec3] = (),
+    contact_top: float | None = None,
     friction: float = 0.8,
     contact_stiffness: float | None = None,
     contact_damping: float | None = None,
@@ -77,8 +78,9 @@ def build_vehicle(
 ) -> Vehicle:
     """A checked vehicle from its records; SI units, body axes forward-left-up. What is not given is off.
 
-    Inertia is the diagonal or a full `Mat3`. Without a contact stiffness it follows from mass, inertia and points. `options`
-    are the effects of `samara.vehicles.effects.OPTIONS` by name, each a record, a dict of some of its fields, or True, and
+    Inertia is the diagonal or a full `Mat3`. Without a contact stiffness it follows from mass, inertia and points;
+    without a `contact_top`, the height at which the body lies on the ground upside down, only the points touch. `options` are
+    the effects of `samara.vehicles.effects.OPTIONS` by name, each a record, a dict of some of its fields, or True, and
     `<name>_model` where it has several: `ground_effect=True, rotor_air=RotorAir(0.1), rotor_air_model="momentum"`. With
     `effects` from outside the package those of them are known too, as `samara.vehicle` has it.
     """
@@ -109,8 +111,9 @@ def build_vehicle(
             surface = surface._replace(stiffness=contact_stiffness)
         if contact_damping is not None:
             surface = surface._replace(damping=contact_damping)
-        check_contact(name, mass, inertia_B, points, surface)
-        first.append((COMPLIANT, Contact(points, surface)))
+        contact = Contact(points, surface, () if contact_top is None else contact_top)
+        check_contact(name, mass, inertia_B, contact)
+        first.append((COMPLIANT, contact))
     if isinstance(battery, Ideal):
         first.append((propulsion.IDEAL_BATTERY, battery))
     elif battery:

@@ -12,7 +12,7 @@ from samara.algebra import Mat3, Vec3
 from samara.arrays import flatten
 from samara.physics.actuator import Lag
 from samara.physics.battery import Ideal, Thevenin
-from samara.physics.contact import Contact, Surface
+from samara.physics.contact import Contact
 from samara.physics.gravity import Gravity
 from samara.physics.motor import DcMotor
 from samara.physics.multirotor import Vehicle
@@ -64,7 +64,7 @@ def check_vehicle(vehicle: Vehicle, name: str | None = None) -> Vehicle:
         if isinstance(numbers, Gravity):
             check_record(f"{name}: {effect.name}", numbers)
         elif isinstance(numbers, Contact):
-            check_contact(name, vehicle.mass, vehicle.inertia_B, numbers.points_B, numbers.surface)
+            check_contact(name, vehicle.mass, vehicle.inertia_B, numbers)
         for value in flatten(numbers):
             if isinstance(value, float) and not math.isfinite(value):
                 raise VehicleError(f"{name}: {effect.name} has the value {value}: expected finite numbers")
@@ -246,10 +246,14 @@ def check_points(name: str, points: tuple[Vec3, ...]) -> None:
         check_numbers(f"{name}: contact.points[{i}]", point_B, Quantity("m", -1.0, 1.0), 3)
 
 
-def check_contact(name: str, mass: float, inertia_B: Mat3, points: tuple[Vec3, ...], surface: Surface) -> None:
+def check_contact(name: str, mass: float, inertia_B: Mat3, contact: Contact) -> None:
+    points, surface = contact.points_B, contact.surface
     check_points(name, points)
+    if not isinstance(contact.top, tuple):
+        check_numbers(f"{name}: contact.top", contact.top, Quantity("m", -1.0, 1.0), 1)
     check_record(f"{name}: contact", surface)
-    step = largest_stable_step(mass, inertia_B, points, surface)
+    upside_down = contact.upper_B or points
+    step = min(largest_stable_step(mass, inertia_B, own, surface) for own in {points, upside_down})
     if step < DEFAULT_STEP:
         softest = derived_surface(mass, inertia_B, points, surface.friction)
         raise VehicleError(

@@ -50,6 +50,17 @@ def derived_feet(rotors: Sequence[Rotor]) -> tuple[Vec3, ...]:
     return tuple(Vec3(x * out, y * out, height) for x, y in ((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)))
 
 
+def derived_top(points_B: Sequence[Vec3], rotors: Sequence[Rotor], hull: float) -> float | None:
+    """How high above the centre of mass the body ends: a tenth of an arm above the highest hub, or at its hull  [m]
+
+    None where contact points reach up there already, or where there is neither a rotor nor a hull.
+    """
+    arms = [math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in rotors]
+    hubs = [max(0.0, *(rotor.r_B.z for rotor in rotors)) + 0.1 * sum(arms) / len(arms)] if rotors else []
+    top = max([*hubs, hull])
+    return top if top > max(0.0, *(point.z for point in points_B)) else None
+
+
 def derived_surface(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], friction: float) -> Surface:
     """k = ω² / λ_max,  c = 2 ζ k / ω: the fastest mode at ω = 500 rad/s, damped with ζ = 0.7"""
     stiffness = FASTEST_MODE**2 / float(standing_modes(mass, inertia_B, points_B).max())

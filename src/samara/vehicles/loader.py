@@ -29,7 +29,7 @@ from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of, raise_all
 from samara.vehicles.effects import OPTIONS, EffectOption, options_with
-from samara.vehicles.ground import derived_feet
+from samara.vehicles.ground import derived_feet, derived_top
 from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1
@@ -123,7 +123,8 @@ def parse_vehicle(
     """A vehicle from the text of a file; `origin` is what errors call it, `folder` where the files are that it names.
 
     Without a folder it may name none: the vehicle of a recording reads nothing from the disk. With `feet` one that has rotors
-    and says nothing of contact gets feet under its arms. All that is wrong is in one error, a sentence on each line.
+    and says nothing of contact gets feet under its arms, and one that says nothing of its top a top. All that is wrong is in
+    one error, a sentence on each line.
     """
     try:
         tables = options_with(effects)
@@ -156,6 +157,9 @@ def parse_vehicle(
     raise_all(file.notes.problems)
     if feet and options["rotors"] and "contact_points" not in options:
         options["contact_points"] = derived_feet(options["rotors"])
+    if feet and options.get("contact_points") and "contact_top" not in options:
+        hull = options.get("body", {}).get("radius", 0.0)
+        options["contact_top"] = derived_top(options["contact_points"], options["rotors"], hull)
     built = build_vehicle(
         origin,
         actuation=actuation,
@@ -371,6 +375,9 @@ def _contact(file: _Table) -> dict[str, Any]:
         "contact_points": [Vec3(*(table.checked("points", x, given, _LENGTH) for x in point)) for point in value],
         "friction": table.number("friction", get_args(hints["friction"])[1]),
     }
+    if "top" in table:
+        only_feet = table.entries["top"] is False and not table.take("top", "a height or false")
+        options["contact_top"] = None if only_feet else table.number("top", _LENGTH)
     for key in ("stiffness", "damping"):
         if key in table:
             options[f"contact_{key}"] = table.number(key, get_args(hints[key])[1])

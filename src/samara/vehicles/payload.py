@@ -41,7 +41,10 @@ def with_payload(vehicle: Vehicle, payload: Payload) -> Vehicle:
         rotors=tuple(rotor._replace(r_B=rotor.r_B - d) for rotor in vehicle.rotors),
     )
     if loaded.has("contact"):
-        loaded = loaded.replace({"contact.points_B": tuple(point - d for point in vehicle["contact"].points_B)})
+        feet = vehicle["contact"]
+        loaded = loaded.replace({"contact.points_B": tuple(point - d for point in feet.points_B)})
+        if feet.top != ():
+            loaded = loaded.replace({"contact.top": feet.top - d.z})
     if loaded.has("slung_load"):
         loaded = loaded.replace({"slung_load.attachment_B": vehicle["slung_load"].attachment_B - d})
     return loaded

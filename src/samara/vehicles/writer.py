@@ -108,8 +108,10 @@ def _toml(vehicle: Vehicle) -> str:
     if vehicle.structure.inflow is not None:
         lines += ["", "[inflow]", f"model = {_text(_key(INFLOWS, vehicle.structure.inflow))}"]
     if vehicle.has("contact"):
-        points = [list(point) for point in vehicle["contact"].points_B]
-        lines += ["", "[contact]", line("contact.points", points, "m"), *record("contact", vehicle["contact"].surface)]
+        points, top = [list(point) for point in vehicle["contact"].points_B], vehicle["contact"].top
+        lines += ["", "[contact]", line("contact.points", points, "m")]
+        lines.append("top = false" if top == () else line("contact.top", top, "m"))
+        lines += record("contact", vehicle["contact"].surface)
     if vehicle.has("battery"):
         battery = vehicle["battery"]
         for i, each in enumerate([battery] if isinstance(battery, Ideal) else battery):

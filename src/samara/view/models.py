@@ -218,12 +218,15 @@ MODELS = (
         "Ground contact",
         (contact,),
         (
+            contact.turned_over,
+            contact.lower_end,
             contact.contact_point,
             contact.normal_force,
             contact.friction_force,
             Line(contact.grip_rate, fixed={"_FORGOTTEN": 0.0}),
         ),
-        "A plane, points that are few and stiff; the step must resolve them, which a vehicle file is checked for. "
+        "A plane, points that are few and stiff, each the lower end of an edge along body z; the step must "
+        "resolve them, which a vehicle file is checked for. "
         "A grip below 1e-20 m in the "
         "air is set to rest, which is not printed.",
         "Springs, dampers and Coulomb's friction, with a spring that sticks.",
