@@ -6,7 +6,7 @@ PEERS ?= $(BIN)# an environment that also has the peers, for the long tests that
 PYTEST := python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install fly test check bench gallery verify clean
+.PHONY: help install fly test check bench gallery docs verify clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,14 @@ bench/.venv/installed: bench/peers.txt
 gallery: install ## draw every picture of the documentation again
 	$(BIN)/python -m samara.view.gallery docs/images
 	$(BIN)/python -m samara.view.models docs/models.md
+
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: .venv/docs ## build the documentation site: out/site/index.html
+	$(BIN)/mkdocs build --strict --quiet
+
+.venv/docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	@touch $@
 
 verify: check ## the long tests, lint and types
 	$(PEERS)/$(PYTEST) -m long

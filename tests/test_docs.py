@@ -1,6 +1,7 @@
 """The documentation is true: its Python runs, its links lead somewhere, and its version is the package's."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import get_type_hints
 
@@ -116,6 +117,24 @@ def test_every_page_can_be_reached_from_the_readme():
         linked = {(page.parent / target.partition("#")[0]).resolve() for target in links if "://" not in target}
         ahead += [other for other in linked - seen if other.suffix == ".md" and other.exists()]
     assert set(PAGES) <= seen
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    """Once, under one subject; mkdocs.yml names no page that is not there."""
+    navigation = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    named = re.findall(r"^ +- (\S+\.md)$", navigation, re.MULTILINE)
+    assert sorted(named) == sorted(
+        path.relative_to(REPOSITORY / "docs").as_posix() for path in PAGES if "docs" in path.parts
+    )
+
+
+def test_one_address_of_the_project():
+    """Package, site and citation name the same repository."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    address = project["urls"]["Repository"]
+    assert all(own.startswith(address) for name, own in project["urls"].items() if name != "Documentation")
+    assert f"\nrepo_url: {address}\n" in (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
+    assert f"\nrepository-code: {address}\n" in (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_changelog_and_citation_carry_the_version():

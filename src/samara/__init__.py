@@ -26,6 +26,7 @@ from samara.vehicles.loader import vehicle, vehicle_names
 from samara.vehicles.writer import save_vehicle
 
 if _TYPE_CHECKING:
+    from samara.backends.linear import linearize
     from samara.sim.fly import fly
     from samara.sim.replay import replay
     from samara.sim.run import Run, load_run

@@ -84,7 +84,7 @@ class HeightMap:
 
     @staticmethod
     def from_grid(rows: Any, spacing: float, origin: Sequence[float] = (0.0, 0.0)) -> "HeightMap":
-        """From heights z[i][j] at x = x₀ + i·spacing, y = y₀ + j·spacing  [m]"""
+        """From heights `z[i][j]` at x = x₀ + i·spacing, y = y₀ + j·spacing  [m]"""
         heights = numbers_in(rows, "HeightMap")
         if heights.ndim != 2:
             raise ValueError(f"HeightMap has heights of shape {heights.shape}; expected rows of equal length")

@@ -99,7 +99,7 @@ def height_map(
     origin: Sequence[float] = (0.0, 0.0),
     data: bytes | None = None,
 ) -> HeightMap:
-    """Heights at the corners of a grid, from a file's data or written out: rows[i][j] at x = x₀ + i·s, y = y₀ + j·s"""
+    """Heights at the corners of a grid, from a file's data or written out: `rows[i][j]` at x = x₀ + i·s, y = y₀ + j·s"""
     if bool(file) == (rows is not None):
         raise ValueError("expected a file (.npz, .npy, .csv) or rows of heights, one of them")
     if not isinstance(origin, (list, tuple)) or len(origin) != 2 or not all(is_number(x) for x in origin):

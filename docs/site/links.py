@@ -1,0 +1,19 @@
+"""Links out of docs/ lead to the repository: on the site there is no ../src."""
+
+import posixpath
+import re
+from typing import Any
+
+LINK = re.compile(r"(\]\()(\.\./[^)\s]*)(\))")
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """`](../src/…)` as seen from docs/ becomes the file in the repository; a link that stays within docs/ is left alone"""
+
+    def outside(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page.file.src_uri), found[2]))
+        if target.startswith("docs/"):
+            return found[0]
+        return f"{found[1]}{config.repo_url}/blob/main/{target}{found[3]}"
+
+    return LINK.sub(outside, markdown)
