@@ -13,13 +13,13 @@ import numpy as np
 from timing import best
 
 import samara
-from samara.algebra import Vec3
-from samara.arrays import flatten
 from samara.backends.scan import Templates
-from samara.integrate import rk4
+from samara.core.algebra import Vec3
+from samara.core.integrate import rk4
+from samara.core.tree import flatten
 from samara.physics.multirotor import CALM, Vehicle, derivative
-from samara.sim.wind_turbulence import Dryden
 from samara.vehicles.build import switched
+from samara.wind.turbulence import Dryden
 
 DT = 1e-3
 PER_WIND = 10  # physics steps to each of the wind

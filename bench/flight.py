@@ -70,7 +70,7 @@ def memory() -> dict[str, float]:
     program = (
         "import resource, sys, tempfile, samara\n"
         "from samara.sim.fly import about, all_streams, attachments\n"
-        "from samara.sim.recorder import Recorder\n"
+        "from samara.record.recorder import Recorder\n"
         "from samara.sim.simulation import Simulation\n"
         "own = samara.load_scenario('hover', {'duration': float(sys.argv[1])})\n"
         "with tempfile.TemporaryDirectory() as folder:\n"

@@ -27,15 +27,15 @@ from aero import FULL as FULL_AIR
 from aero import FULL_3, gpu_batch
 
 import samara
-from samara.algebra import Vec3, diagonal
-from samara.arrays import flatten
 from samara.backends.jax_scan import compile_scan_jax, flat_body
 from samara.backends.pallas import Launch, compile_scan_pallas
 from samara.backends.scan import Templates, compile_scan_python
 from samara.control.geometric import geometric
-from samara.integrate import rk4
+from samara.core.algebra import Vec3, diagonal
+from samara.core.integrate import rk4
+from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
 
 DT = 1e-3
 REPEATS = 5

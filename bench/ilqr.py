@@ -264,11 +264,11 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
     import jax
 
     import samara
-    from samara.arrays import flatten
     from samara.control.ilqr.cost import Parameters, Weights, kind_of, vehicle_problem
     from samara.control.ilqr.jax import Batch, PointTargets, jax_solver, point_goals
     from samara.control.ilqr.model import DOCUMENTED_LIMITS, model_of
     from samara.control.ilqr.reference import Shaping
+    from samara.core.tree import flatten
 
     vehicle = samara.vehicle("crazyflie_documented")
     model = model_of(vehicle, dt=DT, limits=DOCUMENTED_LIMITS)

@@ -9,10 +9,10 @@ from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 from timing import best
 
-from samara.engine import DroneEngine
-from samara.random import normals
-from samara.sim.recorder import Recorder, Stream
-from samara.sim.recording import read_recording
+from samara.core.random import normals
+from samara.documents.engine import DroneEngine
+from samara.record.recorder import Recorder, Stream
+from samara.record.recording import read_recording
 
 SECONDS = 30
 FIELDS = ("p_W.x", "p_W.y", "p_W.z", "q_WB.w", "q_WB.x", "q_WB.y", "q_WB.z", *(f"x[{i}]" for i in range(23)))

@@ -35,13 +35,13 @@ from rich.table import Table
 from timing import best
 
 import samara
-from samara.arrays import flatten, unflatten
 from samara.backends.program import program_of
 from samara.control.geometric import geometric
-from samara.files import write_text
-from samara.integrate import rk4
+from samara.core.files import write_text
+from samara.core.integrate import rk4
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
 
 HERE = Path(__file__).resolve().parent
 DT = 1e-3

@@ -1,8 +1,9 @@
 """A controller is one function: from what is known and asked to a number for each motor."""
 
 # %%
-import samara
 from samara.algebra import Vec3, rotate_inverse
+
+import samara
 from samara.control.allocation import allocation_for, command_for_wrench
 
 vehicle = samara.vehicle("crazyflie")

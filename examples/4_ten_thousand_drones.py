@@ -4,11 +4,11 @@
 import time
 
 import numpy as np
+from samara.arrays import flatten
 
 import samara
-from samara.arrays import flatten
 from samara.control.geometric import geometric
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
 
 n, steps, dt = 10_000, 3000, 1e-3
 vehicle = samara.vehicle("crazyflie")

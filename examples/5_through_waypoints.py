@@ -3,11 +3,12 @@
 # %%
 import math
 
-import samara
 from samara.algebra import Vec3
+
+import samara
 from samara.plan.limits import Limits, fastest
-from samara.sim.scenario import Drone, Scenario
-from samara.view.plan import draw_plan
+from samara.scenario.scenario import Drone, Scenario
+from samara.view.plot.plan import draw_plan
 
 points = [(0, 0, 1), (2, 0, 1.5), (2, 1.5, 2)]
 vehicle = samara.vehicle("crazyflie")

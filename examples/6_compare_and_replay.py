@@ -2,8 +2,8 @@
 
 # %%
 import samara
-from samara.sim.compare import distances, first_difference
-from samara.view.report import report_files
+from samara.record.diff import distances, first_difference
+from samara.view.report.report import report_files
 
 settings = {"duration": 4.0}
 one = samara.fly("hover", settings=settings, out="geometric.mcap", overwrite=True)

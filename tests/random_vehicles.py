@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import samara
-from samara.algebra import ZERO, Vec3, matrix_from_quat
-from samara.arrays import flatten, unflatten
 from samara.backends.machine import Code
 from samara.control.named import controller_named
-from samara.integrate import rk4
-from samara.physics.actuator import Lag
+from samara.core.algebra import ZERO, Vec3, matrix_from_quat
+from samara.core.integrate import rk4
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import CALM, State, Vehicle, at_rest, derivative
-from samara.physics.rotor import Rotor
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.rotor import Rotor
 from samara.plan.trajectory import land, take_off
 from samara.sim.plant import empty_command
 from samara.sim.standing import clearance, standing

@@ -11,12 +11,12 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import numpy as np
 
-from samara.algebra import Mat3, Quat, Vec3, matrix_from_quat, quat_from_euler
-from samara.arrays import flatten, unflatten
+from samara.core.algebra import Mat3, Quat, Vec3, matrix_from_quat, quat_from_euler
+from samara.core.quantity import Choice, Increasing, Quantity, SymmetricPositive, Unit
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import Command, Environment, State, Vehicle
-from samara.quantity import Choice, Increasing, Quantity, SymmetricPositive, Unit
-from samara.trim import hover
 from samara.vehicles.loader import vehicle, vehicle_names
+from samara.vehicles.trim import hover
 
 RANDOM_POINTS = 6
 SPECIAL_ATTITUDES = (

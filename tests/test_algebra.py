@@ -17,8 +17,8 @@ from scipy.spatial.transform import Rotation
 from worlds import rotation
 
 import samara
-from samara import algebra, ops
-from samara.algebra import (
+from samara.core import algebra, ops
+from samara.core.algebra import (
     Euler,
     Mat3,
     Quat,
@@ -44,8 +44,8 @@ from samara.algebra import (
     scale,
     solve_definite,
 )
-from samara.arrays import flatten
-from samara.integrate import euler
+from samara.core.integrate import euler
+from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
 
 law = settings(deadline=None, derandomize=True)

@@ -10,7 +10,6 @@ import pytest
 from scipy.optimize import linprog, lsq_linear
 
 import samara
-from samara.algebra import Vec3
 from samara.control.allocation import (
     allocation_for,
     command_for_wrench,
@@ -18,9 +17,10 @@ from samara.control.allocation import (
     rotor_thrusts,
     thrust_limits,
 )
-from samara.physics.actuator import SecondOrder
-from samara.physics.propulsion import SECOND_ORDER_ACTUATOR
-from samara.trim import effectiveness
+from samara.core.algebra import Vec3
+from samara.physics.rotors.actuator import SecondOrder
+from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR
+from samara.vehicles.trim import effectiveness
 
 ROTORCRAFT = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]
 QUADS = [name for name in ROTORCRAFT if len(samara.vehicle(name).rotors) == 4]

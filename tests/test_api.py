@@ -21,7 +21,7 @@ SNAPSHOT = Path(__file__).with_name("api.txt")
 EXPLAINED = [
     importlib.import_module(name)
     for name in (
-        *("samara.algebra", "samara.frames", "samara.integrate", "samara.ops", "samara.physics"),
+        *("samara.core.algebra", "samara.physics.frames", "samara.core.integrate", "samara.core.ops", "samara.physics"),
         *(f"samara.physics.{module.name}" for module in pkgutil.iter_modules(samara.physics.__path__)),
     )
 ]
@@ -106,7 +106,7 @@ def test_everything_public_is_explained(module):
 def test_there_is_something_to_explain():
     """The walk above meets the functions it is meant for."""
     assert len(EXPLAINED) > 12
-    for name in ("samara.physics.rotor", "samara.physics.multirotor", "samara.ops"):
+    for name in ("samara.physics.rotors.rotor", "samara.physics.multirotor", "samara.core.ops"):
         assert name in {module.__name__ for module in EXPLAINED}
 
 
@@ -132,9 +132,12 @@ def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
     pages = [*repository.glob("README*.md"), *(repository / "docs").glob("*.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     paths = sorted(set(re.findall(r"(?<![\w./-])samara(?:\.[A-Za-z_]\w*)+", text)) - FILES)
-    assert {"samara.control.ILQR", "samara.engine.DroneEngine", "samara.gym.Hover", "samara.drone_physics"} <= set(
-        paths
-    )
+    assert {
+        "samara.control.ILQR",
+        "samara.documents.engine.DroneEngine",
+        "samara.learn.gym.Hover",
+        "samara.documents.drone_physics",
+    } <= set(paths)
     program = (
         "import sys, functools, samara\n"
         "for path in sys.stdin.read().split():\n"
@@ -156,9 +159,9 @@ def test_names_that_are_imported_later():
         "import sys, json, samara\n"
         "sys.modules['gymnasium'] = None\n"
         f"listed = {{name: dir(eval(name)) for name in {packages}}}\n"
-        "samara.control.ILQR, samara.engine.DroneEngine, samara.drone_physics.rotor_thrust\n"
+        "samara.control.ILQR, samara.documents.engine.DroneEngine, samara.documents.drone_physics.rotor_thrust\n"
         "try:\n"
-        "    samara.gym\n"
+        "    samara.learn.gym\n"
         "except AttributeError as error:\n"
         "    print(json.dumps([listed, str(error), hasattr(samara, 'gym')]))\n"
     )
@@ -193,7 +196,7 @@ PURE = {
     "operator",
     "typing",
 }
-INWARD = {"samara.algebra", "samara.ops", "samara.quantity", "samara.lazy", "samara.physics"}
+INWARD = {"samara.core.algebra", "samara.core.ops", "samara.core.quantity", "samara.core.lazy", "samara.physics"}
 
 
 def imports_when_loaded(path: Path) -> set[str]:

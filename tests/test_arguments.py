@@ -8,12 +8,13 @@ from typing import Any, get_type_hints
 import pytest
 
 import samara
-from samara.algebra import Vec3
-from samara.argument import Laps, Limits, OneOrThree, Place, Speed, UnfitError, argument, radians
 from samara.control.tuning import tuned
+from samara.core.algebra import Vec3
+from samara.core.argument import Laps, Limits, OneOrThree, Place, Speed, UnfitError, argument, radians
 from samara.plan import trajectory
-from samara.sim import events, wind
-from samara.sim.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioError, parse_scenario
+from samara.scenario import events
+from samara.scenario.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioError, parse_scenario
+from samara.wind import sources as wind
 
 HEAD = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\nairborne = true\nstart = [0, 0, 1]\n'
 MAKERS = [own for table in (TASKS, WINDS, SOLIDS, ACTIONS) for own in table.values()]

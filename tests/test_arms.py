@@ -14,10 +14,13 @@ from scipy.optimize import brentq
 from worlds import fly, rotation, state_of
 
 import samara
-from samara.algebra import ZERO, Mat3, Vec3
-from samara.arrays import flatten, unflatten
-from samara.physics.actuator import Lag
-from samara.physics.arms import (
+from samara.core.algebra import ZERO, Mat3, Vec3
+from samara.core.tree import flatten, unflatten
+from samara.physics.effect import Effect, Wrench
+from samara.physics.multirotor import CALM, State, at_rest, derivative, wrench_breakdown
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.rotor import Rotor
+from samara.physics.structure.arms import (
     ARMS,
     Arms,
     ArmState,
@@ -29,9 +32,6 @@ from samara.physics.arms import (
     pulling_moment,
     tip_lean,
 )
-from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import CALM, State, at_rest, derivative, wrench_breakdown
-from samara.physics.rotor import Rotor
 from samara.vehicles.arms import free_modes, largest_arm_step
 from samara.vehicles.build import switch_on
 from samara.vehicles.loader import parse_vehicle
@@ -83,7 +83,7 @@ def bent_state(vehicle, seed, size=0.02, speed=0.0):
     return State(
         Vec3(*rng.normal(size=3)),
         Vec3(*rng.normal(size=3) * 3.0),
-        samara.algebra.Quat(*q / np.linalg.norm(q)),
+        samara.core.algebra.Quat(*q / np.linalg.norm(q)),
         Vec3(*rng.normal(size=3) * 4.0),
         tuple(speed for _ in vehicle.rotors),
         effects,
@@ -207,7 +207,7 @@ def test_a_bent_beam_leans_by_the_slope_of_its_shape():
     inward = -np.array([math.cos(0.7), math.sin(0.7), 0.0])
     assert np.array(up.axis_B) - [0, 0, 1] == pytest.approx(inward * 0.01 / 0.25 * slope, rel=1e-5, abs=1e-12)
     twisted = bent_rotor(ArmState(0.0, 0.0, 0.02, 0.0, 0.0, 0.0), arm, rotor)
-    exact = rotation(samara.algebra.quat_from_axis_angle(Vec3(*-inward), 0.02)).apply([0, 0, 1])
+    exact = rotation(samara.core.algebra.quat_from_axis_angle(Vec3(*-inward), 0.02)).apply([0, 0, 1])
     assert np.array(twisted.axis_B) == pytest.approx(exact, abs=3e-4)
     assert np.array(up.r_B) - np.array(rotor.r_B) == pytest.approx([0.0, 0.0, 0.01], abs=1e-15)
     assert np.array(tip_lean(ArmState(0.0, 0.01, 0.0, 0.0, 0.0, 0.0), arm)) == pytest.approx([0, 0, 0.06], abs=1e-12)

@@ -7,12 +7,12 @@ import pytest
 from scipy.integrate import quad
 from worlds import make_body
 
-from samara.algebra import Vec3
-from samara.integrate import rk45
-from samara.physics.atmosphere import air_density, air_pressure, air_temperature
-from samara.physics.gravity import EARTH_RADIUS, gravity_at, weight
+from samara.core.algebra import Vec3
+from samara.core.integrate import rk45
+from samara.physics.air.atmosphere import air_density, air_pressure, air_temperature
+from samara.physics.motion.gravity import EARTH_RADIUS, gravity_at, weight
 from samara.physics.multirotor import at_rest, derivative
-from samara.physics.rotor import SEA_LEVEL_DENSITY
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 
 G = 9.80665
 NO_COMMAND = (0.0, 0.0, 0.0, 0.0)

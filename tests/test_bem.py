@@ -13,12 +13,12 @@ from test_same_source import compare as every_backend
 from typer.testing import CliRunner
 
 import samara
-from samara.algebra import Vec3
-from samara.arrays import flatten
 from samara.cli.rotor import rotor
-from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor
-from samara.physics.rotor_air import HubFlow
-from samara.quantity import AirDensity, RotorSpeed
+from samara.core.algebra import Vec3
+from samara.core.quantity import AirDensity, RotorSpeed
+from samara.core.tree import flatten
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
+from samara.physics.rotors.rotor_air import HubFlow
 from samara.rotor import bem
 from samara.rotor.airfoil import SMALL_PROPELLER, Airfoil, section_force, stalled_part
 from samara.rotor.bem import (
@@ -41,7 +41,7 @@ from samara.rotor.fit import (
     fitted_load,
     rotor_constants,
 )
-from samara.view.rotor import draw_inflow
+from samara.view.plot.rotor import draw_inflow
 
 SHIPPED = {name: blade(name) for name in blade_names()}
 APC, APC_MEASURED = SHIPPED["apc_10x4.7"]

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from scipy.special import ellipj
 from worlds import rotation
 
-from samara.algebra import (
+from samara.core.algebra import (
     IDENTITY,
     UP,
     ZERO,
@@ -28,8 +28,8 @@ from samara.algebra import (
     rotate,
     rotate_inverse,
 )
-from samara.integrate import rk4, rk45
-from samara.physics.body import (
+from samara.core.integrate import rk4, rk45
+from samara.physics.motion.body import (
     angular_acceleration,
     angular_momentum,
     angular_velocity_from_euler_rates,

@@ -1,6 +1,6 @@
 """The exported C is the same vehicle: compiled as strict C99, it gives Python's rates and steps, and CasADi's Jacobian.
 
-The struct is all doubles in the order of `samara.arrays.leaf_names`, which is tested: a NumPy array can stand for it.
+The struct is all doubles in the order of `samara.physics.state_arrays.leaf_names`, which is tested: a NumPy array can stand for it.
 """
 
 import ctypes
@@ -22,16 +22,16 @@ from test_cli import call
 from worlds import fly, make_rotor
 
 import samara
-from samara import ops
-from samara.algebra import Vec3
-from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.c import c_sources, write_c
 from samara.backends.c_code import Body, array
 from samara.backends.program import Instruction, Program
-from samara.integrate import rk4
-from samara.physics.actuator import ActuatorState, SecondOrder
+from samara.core import ops
+from samara.core.algebra import Vec3
+from samara.core.integrate import rk4
+from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import CALM, State, Vehicle, at_rest, derivative
+from samara.physics.rotors.actuator import ActuatorState, SecondOrder
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 DT = 1e-3
@@ -248,7 +248,7 @@ def test_an_optimizing_compiler_changes_nothing(tmp_path):
 
 
 def every_operation(own, state, command, vehicle, environment):
-    """No physics: a force in which each function of `samara.ops` has a part."""
+    """No physics: a force in which each function of `samara.core.ops` has a part."""
     a, b = own[0] + 0.3 * ops.sin(state.p_W.x), ops.cos(state.v_W.y) * 0.5
     between = ops.logical_and(a < b, ops.logical_or(b <= 1.0, ops.equal(a, b)))
     x = ops.where(between, ops.asin(a * b) + ops.acos(0.5 * b), ops.atan(a) - ops.tan(b))

@@ -7,14 +7,14 @@ from html import unescape
 
 import numpy as np
 import pytest
+from figures.chromium import Browser, find_chromium, wait_for
 
 import samara
-from samara.sim.recorder import LogLine
-from samara.view.charts import POINTS, Charts, _short, chart_of, map_of
-from samara.view.chromium import Browser, find_chromium, wait_for
-from samara.view.plots import FEW, Flight, Panel, flights_of, marks_of, panels_of
-from samara.view.report import Flown, write_report
-from samara.view.signals import Signal
+from samara.record.recorder import LogLine
+from samara.view.plot.plots import FEW, Flight, Panel, flights_of, marks_of, panels_of
+from samara.view.plot.signals import Signal
+from samara.view.report.charts import POINTS, Charts, _short, chart_of, map_of
+from samara.view.report.report import Flown, write_report
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 import samara
 from samara import cli
-from samara.files import written_whole
+from samara.core.files import written_whole
 
 
 def call(monkeypatch, capsys, *arguments: str, columns: int = 120) -> tuple[int, str, str]:

@@ -13,9 +13,9 @@ from test_cli import call
 
 import samara
 from samara.cli.flight import _typed
-from samara.files import point_to
-from samara.sim.recording import read_recording
-from samara.sim.run import load_run
+from samara.core.files import point_to
+from samara.record.recording import read_recording
+from samara.record.run import load_run
 
 
 @pytest.fixture(scope="module")

@@ -10,31 +10,31 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, dot, quat_from_euler, rotate
 from samara.control.ilqr import ILQR
-from samara.obstacles import HeightMap, Ray, distance_along
-from samara.physics.body import kinetic_energy
-from samara.physics.collision import Collider, collision_impulse
-from samara.physics.contact import Ground
-from samara.physics.impact import Material, after_impulse
+from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, dot, quat_from_euler, rotate
+from samara.physics.ground.collision import Collider, collision_impulse
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.impact import Material, after_impulse
+from samara.physics.ground.obstacles import HeightMap, Ray, distance_along
+from samara.physics.ground.solids import Box, Capsule, Sphere
+from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest
-from samara.physics.solids import Box, Capsule, Sphere
 from samara.plan import trajectory
+from samara.record.run import load_run
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.scenario_file import ScenarioError, parse_scenario
+from samara.scenario.timeline import Rates
+from samara.scenario.world import Placed, World, spheres_of, world_from_json, world_json
 from samara.sensors.loader import part
 from samara.sim import simulation
-from samara.sim.colliding import Colliding, body_of
+from samara.sim.collide.collisions import Colliding, body_of
+from samara.sim.collide.impacts import Drone as Meeting
+from samara.sim.collide.impacts import both_bounced, first_meeting, parts_of, placed
+from samara.sim.collide.nearness import shapes_of
 from samara.sim.fly import fly
-from samara.sim.impacts import Drone as Meeting
-from samara.sim.impacts import both_bounced, first_meeting, parts_of, placed
-from samara.sim.nearness import shapes_of
 from samara.sim.plant import Plant, place, state_of
 from samara.sim.replay import replay
-from samara.sim.run import load_run
-from samara.sim.scenario import Drone, Scenario
-from samara.sim.scenario_file import ScenarioError, parse_scenario
-from samara.sim.timeline import Rates
-from samara.sim.underfoot import Underfoot
-from samara.sim.world import Placed, World, spheres_of, world_from_json, world_json
+from samara.sim.stages.ground import Underfoot
 
 IRIS = samara.vehicle("iris_documented")
 FREE = IRIS.without_effect(*(own.name for own in IRIS.structure.effects if own.name not in ("rotors", "body")))

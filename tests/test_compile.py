@@ -5,12 +5,12 @@ import pytest
 from shipped import shipped
 
 import samara
-from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.scan import scan
 from samara.control.geometric import geometric
-from samara.integrate import rk4
+from samara.core.integrate import rk4
+from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import Environment, State, derivative
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
 
 BENCH = samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
 FULL = samara.vehicle("iris_documented")
@@ -214,7 +214,7 @@ def test_the_jacobian_is_exact(name):
 
 def test_in_the_tangent_space_attitude_has_three_dimensions():
     """A small turn δθ of the attitude before the step moves the state after it as the reduced matrix says."""
-    from samara.algebra import conjugate, quat_exp, quat_log
+    from samara.core.algebra import conjugate, quat_exp, quat_log
 
     vehicle = samara.vehicle("hakoniwa").without_effect("contact")
     state, command = samara.hover(vehicle)
@@ -281,7 +281,7 @@ def test_wrong_shapes_and_numbers_get_one_sentence():
 def test_the_root_of_a_square_is_a_size():
     """√(x²) = |x|: CasADi makes an operation of its own of it"""
     from samara.backends.machine import Code
-    from samara.ops import sqrt
+    from samara.core.ops import sqrt
 
     machine = Code(lambda carry, held: (sqrt(held[0] * held[0]),), (0.0,), (1.0,)).machine(3)
     machine.held[0] = (-3.0, 0.0, 2.0)

@@ -10,11 +10,11 @@ import samara
 from samara import cli
 from samara.cli.screen import console, verdict
 from samara.cli.validate import _summary
+from samara.compare.contest import HEADINGS
+from samara.core.printable import printable
 from samara.identify.validation import HORIZONS, Score
 from samara.identify.windows import QUANTITIES, UNITS
-from samara.printable import printable
-from samara.sim.contest import HEADINGS
-from samara.sim.scenario_file import ScenarioError, load_scenario
+from samara.scenario.scenario_file import ScenarioError, load_scenario
 
 RED = "\x1b[31m"
 HOSTILE = f"[/red] [m/s] {RED}\x07 \x9b2J \u202e"
@@ -186,7 +186,7 @@ def test_wind_on_the_command_line_is_steady_from_the_scenarios_direction(monkeyp
 
 
 def test_wind_from_elsewhere_stays_from_there(tmp_path):
-    from samara.sim.scenario_file import steady_wind
+    from samara.scenario.scenario_file import steady_wind
 
     path = tmp_path / "mine.toml"
     path.write_text('duration = 1\nwind = { speed = 2, from_deg = 180 }\n[[drones]]\nvehicle = "crazyflie"\n')

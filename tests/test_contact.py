@@ -13,8 +13,8 @@ from worlds import fly, make_body, rotation, state_of, states_of, traced_step
 
 import samara
 from samara import Environment
-from samara.algebra import EAST, NORTH, UP, ZERO, Vec3, quat_from_axis_angle, quat_from_euler, rotate
-from samara.physics.contact import (
+from samara.core.algebra import EAST, NORTH, UP, ZERO, Vec3, quat_from_axis_angle, quat_from_euler, rotate
+from samara.physics.ground.contact import (
     COMPLIANT,
     Contact,
     ContactPoint,
@@ -310,7 +310,7 @@ def at_rest_on_the_ground(vehicle):
     depth = load / (len(vehicle["contact"].points_B) * vehicle["contact"].surface.stiffness)
     idling = tuple(getattr(rotor.motor, "speed_min", 0.0) for rotor in vehicle.rotors)
     state = at_rest(vehicle, UP * (leg_height(vehicle) - depth))._replace(rotor_speed=idling)
-    return np.array(samara.arrays.flatten(state), dtype=float)
+    return np.array(samara.physics.state_arrays.flatten(state), dtype=float)
 
 
 def stable_step(vehicle):
@@ -335,7 +335,7 @@ def test_the_largest_stable_step_knows_the_grip_that_lets_go():
     contact = body["contact"]
     slack = contact._replace(surface=contact.surface._replace(damping=contact.surface.stiffness * 5e-4))
     vehicle = body.with_effect(COMPLIANT, slack)
-    flying = np.array(samara.arrays.flatten(at_rest(vehicle, UP)), dtype=float)
+    flying = np.array(samara.physics.state_arrays.flatten(at_rest(vehicle, UP)), dtype=float)
     flying[-12:] = 1e-4  # a grip it has just let go of
     largest = stable_step(vehicle)
     assert largest == pytest.approx(2.785293563 * 5e-4, rel=1e-8)  # RK4's limit on the negative axis

@@ -5,9 +5,9 @@ import pytest
 from test_cli import call
 
 import samara
+from samara.compare.contest import contest, labels, require_thrust
 from samara.control.geometric import geometric
 from samara.control.tuning import tuned
-from samara.sim.contest import contest, labels, require_thrust
 
 
 @pytest.fixture(scope="module")

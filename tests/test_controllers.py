@@ -11,8 +11,6 @@ from scipy.spatial.transform import Rotation
 from worlds import rotation
 
 import samara
-from samara.algebra import ZERO, Quat, Vec3, matrix_from_quat, norm, quat_from_euler, rotate
-from samara.arrays import flatten, unflatten
 from samara.backends.trace import trace
 from samara.control.gains import Gains, authority, gains_for, motor_time_constant
 from samara.control.geometric import (
@@ -29,13 +27,15 @@ from samara.control.lqr import flat_error, hover_design, lqr, scales
 from samara.control.mellinger import mellinger, mellinger_torque
 from samara.control.named import CONTROLLERS, controller_named
 from samara.control.pid import pid, pid_gains
+from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, norm, quat_from_euler, rotate
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative
+from samara.physics.reference import Reference
 from samara.plan import trajectory
 from samara.plan.flatness import attitude_along
-from samara.plan.reference import Reference
 from samara.plan.trajectory import figure8, lissajous
+from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
-from samara.sim.scenario import Drone, Scenario
 
 NAMES = tuple(name for name in CONTROLLERS if name != "ilqr")  # which is not traced: see test_ilqr.py
 KINDS = (

@@ -13,8 +13,8 @@ from worlds import rotation
 
 import samara
 from samara import Environment
-from samara.algebra import Quat, Vec3, diagonal, quat_from_euler
-from samara.conventions import (
+from samara.core.algebra import Quat, Vec3, diagonal, quat_from_euler
+from samara.documents.conventions import (
     HOME,
     ActuatorCommand,
     H_body,
@@ -48,7 +48,7 @@ from samara.conventions import (
     wind_ned,
     yaw_from_quat,
 )
-from samara.frames import (
+from samara.physics.frames import (
     attitude_ned_frd_from_enu_flu,
     enu_from_ned,
     geodetic_from_enu,
@@ -56,10 +56,10 @@ from samara.frames import (
     state_ned_frd_from_enu_flu,
     wrench_ned_frd_from_enu_flu,
 )
-from samara.physics.actuator import Lag, lag_step
-from samara.physics.body import angular_acceleration
-from samara.physics.propulsion import supply_voltage
-from samara.sim.bus import BUS_SCHEMA_VERSION, Bus, FaultState
+from samara.physics.motion.body import angular_acceleration
+from samara.physics.rotors.actuator import Lag, lag_step
+from samara.physics.rotors.propulsion import supply_voltage
+from samara.scenario.bus import BUS_SCHEMA_VERSION, Bus, FaultState
 
 DOWN = Vec3(0.0, 0.0, 1.0)
 small = st.floats(-3.0, 3.0)
@@ -489,7 +489,7 @@ def test_a_failure_stops_the_physical_propulsor_whatever_its_channel(iris, order
 
 @pytest.mark.parametrize("page", ["coming-from.md", "conventions.md", "documents.md", "errata.md"])
 def test_every_samara_name_on_the_pages_exists(repository, page):
-    """`samara.physics.rotor.rotor_wrench` leads to something; a name that was renamed is noticed."""
+    """`samara.physics.rotors.rotor.rotor_wrench` leads to something; a name that was renamed is noticed."""
     text = (repository / "docs" / page).read_text(encoding="utf-8")
     names = set(re.findall(r"`(samara(?:\.\w+)+)", text))
     assert names
@@ -497,5 +497,9 @@ def test_every_samara_name_on_the_pages_exists(repository, page):
 
 
 def test_a_name_that_leads_nowhere_is_noticed():
-    assert leads_somewhere("samara.physics.rotor.rotor_wrench") and leads_somewhere("samara.conventions")
-    assert not leads_somewhere("samara.physics.rotor.rotor_wrenches") and not leads_somewhere("samara.convention")
+    assert leads_somewhere("samara.physics.rotors.rotor.rotor_wrench") and leads_somewhere(
+        "samara.documents.conventions"
+    )
+    assert not leads_somewhere("samara.physics.rotors.rotor.rotor_wrenches") and not leads_somewhere(
+        "samara.convention"
+    )

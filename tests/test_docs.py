@@ -8,13 +8,13 @@ from typing import get_type_hints
 import pytest
 
 import samara
-from samara.physics.actuator import Lag, SecondOrder
-from samara.physics.battery import Ideal, Thevenin
-from samara.physics.contact import Surface
-from samara.physics.drag import Damping, Drag
-from samara.physics.gravity import Gravity
-from samara.physics.motor import DcMotor
-from samara.physics.rotor import Rotor
+from samara.physics.air.drag import Damping, Drag
+from samara.physics.ground.contact import Surface
+from samara.physics.motion.gravity import Gravity
+from samara.physics.rotors.actuator import Lag, SecondOrder
+from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.rotors.motor import DcMotor
+from samara.physics.rotors.rotor import Rotor
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = sorted([*REPOSITORY.glob("README*.md"), *(REPOSITORY / "docs").rglob("*.md")])

@@ -8,12 +8,12 @@ from scipy.integrate import solve_ivp
 
 import samara
 from samara import Environment, Vec3
-from samara.arrays import flatten
 from samara.control.allocation import command_for_wrench, least_squares_allocation
-from samara.engine import CrazyflieParams, DroneEngine, engine_vehicle
+from samara.core.tree import flatten
+from samara.documents.engine import CrazyflieParams, DroneEngine, engine_vehicle
+from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.physics.multirotor import CALM, derivative, initial_effects
-from samara.physics.propulsion import supply_voltage
-from samara.rigid_body import RigidBodyQuadrotor
+from samara.physics.rotors.propulsion import supply_voltage
 from samara.vehicles.build import switched
 
 PACK = {"capacity": 864.0, "resistance": 0.05}

@@ -105,30 +105,30 @@ def test_a_row_says_how_it_stands(row, expected):
 
 # What each document calls things, by where they are here.
 NAMES = {
-    "samara.engine": "DroneEngine DronePhysicsEngine MotorModel CrazyflieParams EngineState",
-    "samara.engine.DroneEngine": "step applyMotorCommands getState",
-    "samara.engine.EngineState": "p_W v_W q_WB omega_B motorSpeeds",
-    "samara.engine.CrazyflieParams": "mass armLength thrustCoeff torqueCoeff omegaMax inertia gravity",
-    "samara.engine.Inertia": "Jxx Jyy Jzz",
+    "samara.documents.engine": "DroneEngine DronePhysicsEngine MotorModel CrazyflieParams EngineState",
+    "samara.documents.engine.DroneEngine": "step applyMotorCommands getState",
+    "samara.documents.engine.EngineState": "p_W v_W q_WB omega_B motorSpeeds",
+    "samara.documents.engine.CrazyflieParams": "mass armLength thrustCoeff torqueCoeff omegaMax inertia gravity",
+    "samara.documents.engine.Inertia": "Jxx Jyy Jzz",
     "samara.control": "ILQR",
     "samara.control.ilqr.cost.Weights": "wPosition wVelocity wTilt wYawRate wThrust wTorque wSmooth"
     " wTerminalPosition wTerminalVelocity",
     "samara.control.ilqr.reference.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
-    "samara.rigid_body": "RigidBodyQuadrotor",
-    "samara.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix linear_momentum angular_momentum total_energy",
-    "samara.conventions": "quat_to_dcm quat_rotate_inv quat_deriv yaw_from_quat wind_ned v_rel_ned v_air_ned v_air_body Vax"
+    "samara.documents.rigid_body": "RigidBodyQuadrotor",
+    "samara.documents.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix linear_momentum angular_momentum total_energy",
+    "samara.documents.conventions": "quat_to_dcm quat_rotate_inv quat_deriv yaw_from_quat wind_ned v_rel_ned v_air_ned v_air_body Vax"
     " gravity_accel WorldOrigin HomeLocation alt_msl_m ActuatorCommand MotorMap motor_disable_mask bus_current_a PlantOutputs"
     " RotorOutput",
-    "samara.conventions.Propulsor": "axis_b",
-    "samara.conventions.WorldOrigin": "lat_deg lon_deg alt_msl_m",
-    "samara.conventions.ActuatorCommand": "motors servos",
-    "samara.conventions.PlantOutputs": "air_vel_body bus_current_a",
-    "samara.conventions.RotorOutput": "bus_current_a",
-    "samara.sim.bus": "BUS_SCHEMA_VERSION FaultState",
-    "samara.sim.bus.Bus": "wind_ned",
-    "samara.sim.bus.FaultState": "motor_disable_mask",
-    "samara.physics.atmosphere": "air_density air_temperature air_pressure",
-    "samara.drone_physics": "VectorType VelocityType AccelerationType ForceType TorqueType AngularVelocityType"
+    "samara.documents.conventions.Propulsor": "axis_b",
+    "samara.documents.conventions.WorldOrigin": "lat_deg lon_deg alt_msl_m",
+    "samara.documents.conventions.ActuatorCommand": "motors servos",
+    "samara.documents.conventions.PlantOutputs": "air_vel_body bus_current_a",
+    "samara.documents.conventions.RotorOutput": "bus_current_a",
+    "samara.scenario.bus": "BUS_SCHEMA_VERSION FaultState",
+    "samara.scenario.bus.Bus": "wind_ned",
+    "samara.scenario.bus.FaultState": "motor_disable_mask",
+    "samara.physics.air.atmosphere": "air_density air_temperature air_pressure",
+    "samara.documents.drone_physics": "VectorType VelocityType AccelerationType ForceType TorqueType AngularVelocityType"
     " AngularAccelerationType EulerType EulerRateType EulerAccelerationType ground_vector_from_body body_vector_from_ground"
     " euler_rate_from_body_angular_velocity body_angular_velocity_from_euler_rate acceleration_in_body_frame"
     " angular_acceleration_in_body_frame acceleration_in_ground_frame euler_acceleration_in_ground_frame"

@@ -11,10 +11,10 @@ from scipy.integrate import dblquad
 from scipy.optimize import least_squares
 
 import samara
-from samara.algebra import IDENTITY, Quat, Vec3, normalize, quat_from_euler, rotate
-from samara.arrays import flatten
-from samara.neighbours import compiled_sum_over_others, sum_over_others
-from samara.physics.downwash import (
+from samara.backends.neighbours import compiled_sum_over_others, sum_over_others
+from samara.core.algebra import IDENTITY, Quat, Vec3, normalize, quat_from_euler, rotate
+from samara.core.tree import flatten
+from samara.physics.air.downwash import (
     Downwash,
     Exposed,
     Jet,
@@ -27,7 +27,7 @@ from samara.physics.downwash import (
 )
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM
-from samara.sim.pushing import Flown, downwash_on
+from samara.sim.stages.downwash import Flown, downwash_on
 
 RADIUS = 0.0231
 DOWN = Vec3(0.0, 0.0, -1.0)

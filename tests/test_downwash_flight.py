@@ -7,25 +7,25 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Quat, Vec3, quat_from_euler, rotate
-from samara.arrays import flatten, unflatten
+from samara.backends.neighbours import sum_over_others
 from samara.control.named import CONTROLLERS
-from samara.neighbours import sum_over_others
-from samara.physics.downwash import DOWNWASH, Downwash, Exposed, downwash_wrench, jet_of
+from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
+from samara.core.tree import flatten, unflatten
+from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, downwash_wrench, jet_of
+from samara.physics.air.pushed import PUSHED, pushed_wrench
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Environment, at_rest, derivative
-from samara.physics.pushed import PUSHED, pushed_wrench
 from samara.plan import trajectory
-from samara.sim import events
-from samara.sim.events import Event, at
+from samara.record.run import load_run
+from samara.scenario import events
+from samara.scenario.events import Event, at
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.scenario_file import ScenarioError, parse_scenario
+from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
-from samara.sim.pushing import Flown, downwash_on
 from samara.sim.replay import replay
-from samara.sim.run import load_run
-from samara.sim.scenario import Drone, Scenario
-from samara.sim.scenario_file import ScenarioError, parse_scenario
 from samara.sim.simulation import Simulation
-from samara.sim.timeline import Rates
+from samara.sim.stages.downwash import Flown, downwash_on
 
 APART = 0.5
 PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))

@@ -10,10 +10,10 @@ from worlds import fly, make_body, rotation, state_of, states_of
 
 import samara
 from samara import Environment
-from samara.algebra import ZERO, Vec3, quat_from_euler
-from samara.frames import enu_from_ned, ned_from_enu
-from samara.integrate import rk45
-from samara.physics.drag import Damping, Drag, damping_torque, drag_force
+from samara.core.algebra import ZERO, Vec3, quat_from_euler
+from samara.core.integrate import rk45
+from samara.physics.air.drag import Damping, Drag, damping_torque, drag_force
+from samara.physics.frames import enu_from_ned, ned_from_enu
 from samara.physics.multirotor import at_rest, derivative
 
 G = 9.80665

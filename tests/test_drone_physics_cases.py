@@ -1,4 +1,4 @@
-"""`samara.drone_physics` against 760 cases of an independent build of the library behind document 004.
+"""`samara.documents.drone_physics` against 760 cases of an independent build of the library behind document 004.
 
 Every case is put as lists, as tuples, as arrays, as one batch, and through the exported C. Where that library is wrong
 (`out_correct`) we compare with what is right.
@@ -17,10 +17,10 @@ from conftest import do_without
 from test_c_export import COMPILERS_OWN, ELEMENTARY
 from test_cli import call
 
-import samara.drone_physics as dp
-from samara.drone_physics.arguments import arguments_of
-from samara.drone_physics.c_library import c_functions, write_library
-from samara.quantity import Scalar
+import samara.documents.drone_physics as dp
+from samara.core.quantity import Scalar
+from samara.documents.drone_physics.arguments import arguments_of
+from samara.documents.drone_physics.c_library import c_functions, write_library
 
 LOCKED = "euler_from_quaternion__gimbal_lock"
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")

@@ -17,9 +17,9 @@ from worlds import rotation
 
 import samara
 from samara import Environment
-from samara.algebra import ZERO, Quat, Vec3, quat_from_euler
 from samara.control.geometric import geometric
-from samara.engine import (
+from samara.core.algebra import ZERO, Quat, Vec3, quat_from_euler
+from samara.documents.engine import (
     CrazyflieParams,
     DroneEngine,
     DronePhysicsEngine,
@@ -33,8 +33,8 @@ from samara.engine import (
     world_to_body,
 )
 from samara.physics.multirotor import at_rest
-from samara.physics.rotor import RotorLoad, rotor_wrench
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
+from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
 
 ALLOCATIONS = ("documented", "geometric")
 MASS, GRAVITY, ARM, KF, KM, TAU = 0.028, 9.81, 0.046, 2.88e-8, 7.24e-10, 0.015

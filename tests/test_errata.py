@@ -10,9 +10,9 @@ from pages import NAMED, not_there, rows_of
 from worlds import rotation
 
 import samara
-from samara.algebra import UP, Quat, Vec3, euler_from_quat, quat_from_euler, rotate
-from samara.integrate import rk45
-from samara.physics.actuator import Lag, lag_step
+from samara.core.algebra import UP, Quat, Vec3, euler_from_quat, quat_from_euler, rotate
+from samara.core.integrate import rk45
+from samara.physics.rotors.actuator import Lag, lag_step
 
 UNDECIDED = "decided; proven with the solver"
 

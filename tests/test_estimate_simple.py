@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import ZERO, Vec3, conjugate, euler_from_quat, quat_from_euler, quat_log
-from samara.arrays import flatten, unflatten
+from samara.core.algebra import ZERO, Vec3, conjugate, euler_from_quat, quat_from_euler, quat_log
+from samara.core.random import normals
+from samara.core.tree import flatten, unflatten
 from samara.estimate.simple import (
     NOISY_NORMALS,
     TRUTH,
@@ -18,7 +19,6 @@ from samara.estimate.simple import (
     noisy_estimator,
 )
 from samara.physics.multirotor import State
-from samara.random import normals
 
 TILTED = quat_from_euler(0.4, -0.3, 1.1)
 FLYING = State(Vec3(1.0, -2.0, 3.0), Vec3(0.5, 4.0, -1.0), TILTED, Vec3(0.3, -0.2, 2.0), (500.0, 510.0), ((0.7,),))

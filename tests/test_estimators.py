@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 import samara
-from samara.algebra import (
+from samara.core.algebra import (
     ZERO,
     Quat,
     Vec3,
@@ -21,19 +21,19 @@ from samara.algebra import (
     rotate,
     scale,
 )
-from samara.arrays import flatten, unflatten
+from samara.core.random import normals
+from samara.core.tree import flatten, unflatten
 from samara.estimate.complementary import Gains, complementary
 from samara.estimate.covariance import packed, propagated, unpacked, updated
 from samara.estimate.ekf import ACCELEROMETER, CORE, GYROSCOPE, ROWS, THETA, Moment, P, V, ekf, lasting_errors
 from samara.estimate.fusion import Sample, Start
 from samara.physics.multirotor import CALM, derivative
-from samara.random import normals
+from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.sensors import part
 from samara.sensors.error import drift_sigma
 from samara.sensors.imu import ImuReading, perfect
-from samara.sim.scenario_file import ScenarioError, parse_scenario
 from samara.sim.simulation import Simulation
-from samara.trim import hover
+from samara.vehicles.trim import hover
 
 IRIS = samara.vehicle("iris_documented")
 G = IRIS["gravity"].acceleration

@@ -11,8 +11,8 @@ import pytest
 from support.children import COMMAND, child, ended
 
 from samara.cli.flight import fly
-from samara.files import point_to, write_text, written_whole
-from samara.sim.recorder import Recorder
+from samara.core.files import point_to, write_text, written_whole
+from samara.record.recorder import Recorder
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
@@ -65,7 +65,7 @@ def test_a_full_disk_is_said_of_the_recording_before_the_picture(tmp_path, monke
 
     whole = Recorder._append
     monkeypatch.setattr(Recorder, "_append", append)
-    monkeypatch.setattr("samara.view.run.draw_run", full)
+    monkeypatch.setattr("samara.view.plot.run.draw_run", full)
     with pytest.raises(OSError, match=r"run\.png"):
         fly("hover", settings=["duration=2.2"], out=tmp_path)
     out = capsys.readouterr().out

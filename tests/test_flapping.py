@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 import samara
-from samara.algebra import ZERO, Vec3
-from samara.arrays import flatten
-from samara.physics.flapping import (
+from samara.core.algebra import ZERO, Vec3
+from samara.core.tree import flatten
+from samara.physics.multirotor import derivative
+from samara.physics.rotors.flapping import (
     Flapping,
     coning,
     disc_tilt,
@@ -20,10 +21,9 @@ from samara.physics.flapping import (
     hub_stiffness,
     lock_number,
 )
-from samara.physics.multirotor import derivative
-from samara.physics.rotor import SEA_LEVEL_DENSITY
-from samara.physics.rotor_air import HarmonicInflow, HubFlow, RotorAir, blade_numbers, in_plane_force
-from samara.physics.rotor_effects import DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
+from samara.physics.rotors.rotor_air import HarmonicInflow, HubFlow, RotorAir, blade_numbers, in_plane_force
+from samara.physics.rotors.rotor_effects import DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR
 
 CRAFT = samara.vehicle("hexarotor_x")
 ROTOR = CRAFT.rotors[0]._replace(spin=1.0)

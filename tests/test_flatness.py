@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import samara
-from samara import ops
-from samara.algebra import ZERO, Vec3, cross, dot, matrix_from_quat, norm
-from samara.arrays import flatten
-from samara.physics.actuator import Lag
-from samara.physics.battery import Ideal
-from samara.physics.drag import BODY_AXES, Drag
+from samara.core import ops
+from samara.core.algebra import ZERO, Vec3, cross, dot, matrix_from_quat, norm
+from samara.core.tree import flatten
+from samara.physics.air.drag import BODY_AXES, Drag
 from samara.physics.multirotor import CALM, derivative
-from samara.physics.propulsion import IDEAL_BATTERY, NORMALIZED
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.battery import Ideal
+from samara.physics.rotors.propulsion import IDEAL_BATTERY, NORMALIZED
 from samara.plan.flatness import SWEEPS, flat_motion, flat_output, flat_to_state
 from samara.plan.series import Series, atan2, of_time
 from samara.plan.trajectory import circle, figure8, helix, hover, lissajous, race, take_off
-from samara.trim import hover as trim
+from samara.vehicles.trim import hover as trim
 
 EIGHT = figure8((0.0, 0.0, 3.0), reach=1.5, speed=1.5, laps=math.inf)
 LISSAJOUS = lissajous(

@@ -10,14 +10,14 @@ from mcap_protobuf.reader import read_protobuf_messages
 from test_cli import call
 
 import samara
-from samara.algebra import Quat, Vec3, rotate
+from samara.core.algebra import Quat, Vec3, rotate
+from samara.record.recorder import LogLine
+from samara.record.recording import read_recording
+from samara.record.run import load_run
+from samara.record.scene import from_up_to, scene_message
 from samara.sim.fly import recorder_of
-from samara.sim.recorder import LogLine
-from samara.sim.recording import read_recording
-from samara.sim.run import load_run
-from samara.view.foxglove_layout import layout
-from samara.view.foxglove_scene import from_up_to, scene_message
-from samara.view.shape import Box, Disc, Rod, parts_of
+from samara.vehicles.shape import Box, Disc, Rod, parts_of
+from samara.view.export.foxglove_layout import layout
 
 
 @pytest.fixture(scope="module")

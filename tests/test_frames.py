@@ -11,7 +11,7 @@ from worlds import rotation
 
 import samara
 from samara import State, Wrench
-from samara.algebra import (
+from samara.core.algebra import (
     EAST,
     IDENTITY,
     Euler,
@@ -23,7 +23,7 @@ from samara.algebra import (
     quat_from_euler,
     rotate,
 )
-from samara.frames import (
+from samara.physics.frames import (
     Geodetic,
     altitude_from_ned,
     attitude_enu_flu_from_ned_frd,
@@ -56,7 +56,7 @@ from samara.frames import (
     yaw_ned_from_nwu,
     yaw_nwu_from_ned,
 )
-from samara.physics.body import angular_acceleration, translational_acceleration
+from samara.physics.motion.body import angular_acceleration, translational_acceleration
 from samara.physics.multirotor import derivative, wrench_breakdown
 
 law = settings(deadline=None, derandomize=True)

@@ -84,8 +84,8 @@ def test_the_fuzzer_ends_what_does_not(monkeypatch):
 
 def test_an_error_that_python_raised_within_samara_is_no_sentence():
     """ValueError, as allowed, but by NumPy or a builtin: nobody wrote it for a person."""
-    from samara.algebra import Vec3
-    from samara.frames import frd_from_flu
+    from samara.core.algebra import Vec3
+    from samara.physics.frames import frd_from_flu
 
     with sandbox() as folder:
         reader = broken(lambda given, folder: frd_from_flu(Vec3("x", "y", "z")), errors=(TypeError,))

@@ -8,8 +8,6 @@ from scipy.spatial.transform import Rotation
 from worlds import rotation
 
 import samara
-from samara.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
-from samara.arrays import flatten, unflatten
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.geometric import (
     FlightLimits,
@@ -22,9 +20,11 @@ from samara.control.geometric import (
     motor_time_constant,
     wanted_pull,
 )
+from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import State, wrench
-from samara.physics.propulsion import rotor_loads
-from samara.plan.reference import Leg, Reference, along_legs, minimum_jerk
+from samara.physics.reference import Leg, Reference, along_legs, minimum_jerk
+from samara.physics.rotors.propulsion import rotor_loads
 
 FLYERS = samara.vehicle_names()
 
@@ -241,7 +241,7 @@ def test_no_iris_is_lost_from_any_start_of_the_hover_task():
 
     Without priority four in 64 were lost: torque about z took the thrust that roll and pitch needed.
     """
-    gym = pytest.importorskip("samara.gym")
+    gym = pytest.importorskip("samara.learn.gym")
     vehicle = gym.in_free_air(samara.vehicle("iris_documented"))
     trim, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     draws = gym.uniform(np.arange(5 * 64, dtype=np.uint64), np.zeros(5 * 64, dtype=np.uint64), 12)

@@ -8,10 +8,9 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 import samara
-from samara.algebra import IDENTITY, Quat, Vec3, direction, normalize, quat_from_euler, rotate
-from samara.arrays import flatten
-from samara.physics.contact import Ground
-from samara.physics.ground_effect import (
+from samara.core.algebra import IDENTITY, Quat, Vec3, direction, normalize, quat_from_euler, rotate
+from samara.core.tree import flatten
+from samara.physics.air.ground_effect import (
     CEILING_EFFECT,
     GROUND_EFFECT,
     Ceiling,
@@ -21,6 +20,7 @@ from samara.physics.ground_effect import (
     image_inflow,
     opposite_rotors,
 )
+from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import Environment, at_rest
 from samara.sim.plant import Plant, place
 

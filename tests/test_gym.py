@@ -1,4 +1,4 @@
-"""`samara.gym.Hover` from a learner's side: Gymnasium's rules kept, the same physics, nothing shared between drones."""
+"""`samara.learn.gym.Hover` from a learner's side: Gymnasium's rules kept, the same physics, nothing shared between drones."""
 
 import subprocess
 import sys
@@ -12,13 +12,13 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from scipy.spatial.transform import Rotation
 
 import samara
-from samara import gym
-from samara.algebra import ZERO, Quat, Vec3, matrix_from_quat
-from samara.arrays import flatten, unflatten
 from samara.control.geometric import geometric
-from samara.gym import Hover
+from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat
+from samara.core.tree import flatten, unflatten
+from samara.learn import gym
+from samara.learn.gym import Hover
 from samara.physics.multirotor import at_rest
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
 
 
 def some_actions(env: Hover, steps: int, seed: int = 0) -> np.ndarray:
@@ -316,9 +316,9 @@ def test_a_bad_environment_is_refused():
 
 
 def test_without_gymnasium_one_sentence_says_what_to_install():
-    program = "import sys; sys.modules['gymnasium'] = None; import samara.gym"
+    program = "import sys; sys.modules['gymnasium'] = None; import samara.learn.gym"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "samara.extras.MissingExtraError: samara.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'"
+        "samara.core.extras.MissingExtraError: samara.learn.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'"
     )

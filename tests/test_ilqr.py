@@ -11,8 +11,6 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import samara
-from samara.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
-from samara.arrays import flatten, unflatten
 from samara.backends.llvm_loop import Array, Loop, Pass, compile_loops
 from samara.backends.program import program_of_expressions
 from samara.control.ilqr import ILQR, default_torque_weight
@@ -32,11 +30,13 @@ from samara.control.ilqr.reference import goal_of
 from samara.control.ilqr.search import choose
 from samara.control.ilqr.solver import solver_code
 from samara.control.named import controller_named
+from samara.core.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import State
+from samara.physics.reference import Reference
 from samara.plan import trajectory
-from samara.plan.reference import Reference
 from samara.sim.plant import Plant, place, state_of
-from samara.trim import effectiveness
+from samara.vehicles.trim import effectiveness
 
 NO_DIFFERENCE = Tangent(ZERO, ZERO, ZERO, ZERO)
 CRAZYFLIE = samara.vehicle("crazyflie_documented")
@@ -1140,7 +1140,7 @@ def test_in_a_scenario_it_sees_ahead_and_its_plans_are_recorded():
 @pytest.mark.parametrize("speed", [1.0, 3.0])
 def test_it_follows_a_figure_of_eight_closer_than_the_geometric_controller(speed):
     """Through measured drag and motors with lag: less than half the error of the geometric controller."""
-    from samara.sim.contest import contest
+    from samara.compare.contest import contest
 
     geometric, predictive = contest(samara.vehicle("crazyflie"), ("geometric", "ilqr"), speed=speed)
     assert not geometric.crashed and not predictive.crashed

@@ -10,12 +10,12 @@ from scipy.spatial.transform import Rotation
 from worlds import fly, make_rotor, state_of, states_of
 
 import samara
-from samara.algebra import Vec3, diagonal
-from samara.physics.actuator import Lag
-from samara.physics.arms import ARMS, Arms
-from samara.physics.imbalance import IMBALANCE, Imbalance, ripple_force, unbalance_force
+from samara.core.algebra import Vec3, diagonal
 from samara.physics.multirotor import CALM, at_rest, wrench_breakdown
-from samara.physics.rotor import Rotor
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.imbalance import IMBALANCE, Imbalance, ripple_force, unbalance_force
+from samara.physics.rotors.rotor import Rotor
+from samara.physics.structure.arms import ARMS, Arms
 from samara.sensors.imu import perfect
 from samara.sensors.loader import part
 

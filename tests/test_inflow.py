@@ -12,12 +12,13 @@ from worlds import fly, rotation, states_of
 
 import samara
 from samara import Environment
-from samara.algebra import Vec3, quat_from_euler
-from samara.arrays import flatten
-from samara.integrate import rk4
-from samara.physics import inflow as inflow_file
-from samara.physics import rotor_air as rotor_air_file
-from samara.physics.inflow import (
+from samara.core.algebra import Vec3, quat_from_euler
+from samara.core.integrate import rk4
+from samara.core.tree import flatten
+from samara.physics.multirotor import derivative
+from samara.physics.rotors import inflow as inflow_file
+from samara.physics.rotors import rotor_air as rotor_air_file
+from samara.physics.rotors.inflow import (
     RING_CENTRE,
     RING_HALF_WIDTH,
     hover_induced,
@@ -26,9 +27,8 @@ from samara.physics.inflow import (
     mass_flow_speed,
     wake_skew,
 )
-from samara.physics.multirotor import derivative
-from samara.physics.rotor import SEA_LEVEL_DENSITY
-from samara.physics.rotor_air import (
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
+from samara.physics.rotors.rotor_air import (
     HarmonicInflow,
     HubFlow,
     RotorAir,
@@ -43,7 +43,7 @@ from samara.physics.rotor_air import (
     inflow_gradient,
     inflow_rate,
 )
-from samara.physics.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, MOMENTUM_AIR, ROTOR_DRAG
+from samara.physics.rotors.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, MOMENTUM_AIR, ROTOR_DRAG
 
 CRAFT = samara.vehicle("hexarotor_x")
 ROTOR = CRAFT.rotors[0]

@@ -15,7 +15,7 @@ from shipped import shipped
 from worlds import make_body, rotation
 
 import samara
-from samara.algebra import (
+from samara.core.algebra import (
     IDENTITY,
     ZERO,
     Mat3,
@@ -28,8 +28,7 @@ from samara.algebra import (
     quat_from_euler,
     rotate_inverse,
 )
-from samara.arrays import flatten, unflatten
-from samara.integrate import (
+from samara.core.integrate import (
     BOGACKI_SHAMPINE,
     DORMAND_PRINCE,
     euler,
@@ -39,7 +38,8 @@ from samara.integrate import (
     runge_kutta,
     semi_implicit,
 )
-from samara.physics.body import (
+from samara.core.tree import flatten, unflatten
+from samara.physics.motion.body import (
     angular_acceleration,
     angular_momentum,
     attitude_rate,

@@ -17,18 +17,18 @@ import numpy as np
 import pytest
 
 import samara
-from samara import ops
-from samara.algebra import Vec3
-from samara.arrays import flatten, unflatten
 from samara.backends.folding import Folded, count_operations, folded, needed_steps, new_trace, unfolded
 from samara.backends.jax_scan import _options, compile_scan_jax, flat_body, precision, rollout_function
 from samara.backends.scan import Templates, compile_scan_python
 from samara.control.geometric import geometric
-from samara.integrate import rk4
+from samara.core import ops
+from samara.core.algebra import Vec3
+from samara.core.integrate import rk4
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import CALM, at_rest, derivative
-from samara.physics.propulsion import rotor_loads
-from samara.physics.rotor import rotor_wrench
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.rotors.rotor import rotor_wrench
 
 DT = 1e-3
 
@@ -245,7 +245,7 @@ def test_folding_changes_no_bit(name):
 
 
 def test_every_operation_takes_folded_scalars():
-    """All of samara.ops on folded scalars and on one with a literal, against Python floats; a condition has no truth value."""
+    """All of samara.core.ops on folded scalars and on one with a literal, against Python floats; a condition has no truth value."""
     unary = (
         "sqrt",
         "sin",

@@ -8,15 +8,15 @@ from worlds import fly, make_rotor, state_of, states_of
 
 import samara
 from samara import Environment
-from samara.arrays import flatten
 from samara.control.allocation import thrust_limits
-from samara.conventions import bus_current_a, plant_outputs
-from samara.physics.actuator import Lag
-from samara.physics.battery import BatteryState, Ideal, Source, Thevenin, voltage_under_power
-from samara.physics.motor import DcMotor
+from samara.core.tree import flatten
+from samara.documents.conventions import bus_current_a, plant_outputs
 from samara.physics.multirotor import CALM, at_rest, derivative
-from samara.physics.propulsion import supply_voltage
-from samara.sim.batteries import battery_status, with_cells
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.battery import BatteryState, Ideal, Source, Thevenin, voltage_under_power
+from samara.physics.rotors.motor import DcMotor
+from samara.physics.rotors.propulsion import supply_voltage
+from samara.scenario.batteries import battery_status, with_cells
 from samara.vehicles.build import switched
 from samara.vehicles.check import VehicleError, check_vehicle
 
@@ -170,7 +170,7 @@ def test_rotors_that_the_air_turns_give_nothing_back():
     """Falling fast, blade rotors are driven by the air (Q < 0): no current flows, and none back into the battery."""
     vehicle = switched(on(PACK), {"rotor_air": {"model": "momentum"}})
     state = samara.hover(vehicle)[0]._replace(v_W=samara.Vec3(0.0, 0.0, -25.0), rotor_speed=(300.0,) * 4)
-    from samara.physics.propulsion import rotor_loads
+    from samara.physics.rotors.propulsion import rotor_loads
 
     assert max(load.torque for load in rotor_loads(state, vehicle, CALM)) < 0.0
     assert bus_current_a(state, (0.0,) * 4, vehicle) == 0.0
@@ -264,7 +264,7 @@ def craft(actuation, battery, actuator):
         hub = samara.Vec3(0.15 * x, 0.15 * y, 0.0)
         upright = make_rotor(spin=spin, r_B=hub, axis_B=samara.Vec3(0.0, 0.0, 1.0))
         rotors.append(upright._replace(motor=MOTORS[actuation]))
-    options = {"actuator": samara.physics.actuator.SecondOrder(40.0, 0.7, 1e6)} if actuator else {}
+    options = {"actuator": samara.physics.rotors.actuator.SecondOrder(40.0, 0.7, 1e6)} if actuator else {}
     return samara.build_vehicle(
         f"{actuation} craft",
         mass=0.8,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Quat, Vec3, cross, normalize, quat_exp
-from samara.arrays import flatten, leaf_names, unflatten
+from samara.core.algebra import Quat, Vec3, cross, normalize, quat_exp
+from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import derivative
 
 NAMED = ("crazyflie_documented", "iris_documented", "hexarotor_tilted", "rigid_body_quadrotor")

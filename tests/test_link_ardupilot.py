@@ -11,14 +11,14 @@ import pytest
 from autopilot_peers import ArduPilotPeer, one_at_a_time  # noqa: F401 - a fixture
 
 import samara
-from samara.algebra import ZERO, Vec3, quat_from_euler
+from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.link.ardupilot import Servos, ardupilot_parameters, output, parse_servos, state_line
 from samara.link.autopilot import Autopilot, open_link
 from samara.link.prepare import flown_by
 from samara.link.readings import Readings
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.multirotor import State
-from samara.sim.scenario_file import parse_scenario
+from samara.scenario.scenario_file import parse_scenario
 
 LINE = (
     b'\n{"timestamp":0.001,"imu":{"gyro":[0.0001,-0.0005,0.0004],"accel_body":[0.0025,-0.0026,-9.7938]},'

@@ -21,10 +21,10 @@ from samara.link.prepare import flown_by
 from samara.link.px4_parameters import px4_parameters
 from samara.link.readings import Supply
 from samara.link.supply import EVERY_US, PowerModule, cells_of
-from samara.physics.battery import open_circuit_voltage
+from samara.physics.rotors.battery import open_circuit_voltage
+from samara.record.run import judge
+from samara.scenario.scenario_file import ScenarioError, load_scenario
 from samara.sim.plant import Plant
-from samara.sim.run import judge
-from samara.sim.scenario_file import ScenarioError, load_scenario
 
 SHORT = {"duration": 11.0, "drones.effects.battery.capacity": 160.0, "events": []}  # C: a flight of some seconds
 CLOSE = {

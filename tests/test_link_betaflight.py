@@ -13,7 +13,7 @@ from autopilot_peers import BetaflightPeer, one_at_a_time  # noqa: F401 - a fixt
 from conftest import do_without
 
 import samara
-from samara.algebra import ZERO, Vec3, quat_from_euler, rotate
+from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
 from samara.link.autopilot import Autopilot, open_link
 from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, parse_raw, state_packet
 from samara.link.prepare import flown_by
@@ -22,9 +22,9 @@ from samara.link.readings import Readings
 from samara.link.sticks import HIGH, LOW, MIDDLE, Sticks
 from samara.link.wiring import rotor_of_output
 from samara.physics.multirotor import State
-from samara.plan.reference import Reference
-from samara.sim.events import Event, at, go_to, take_off
-from samara.sim.scenario_file import parse_scenario
+from samara.physics.reference import Reference
+from samara.scenario.events import Event, at, go_to, take_off
+from samara.scenario.scenario_file import parse_scenario
 
 SCENARIO = """
 name = "hover"
@@ -340,7 +340,7 @@ def test_betaflight_turns_the_way_the_yaw_stick_says(betaflight):
     from dataclasses import replace
 
     from samara.plan.trajectory import hover
-    from samara.sim.events import follow
+    from samara.scenario.events import follow
 
     own = flown(
         16.0, [Event(at(6.0), take_off(1.5, speed=1.0)), Event(at(11.0), follow(hover(Vec3(0, 0, 1.5), yaw=2.6)))]

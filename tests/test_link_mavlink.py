@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from samara.algebra import ZERO
+from samara.core.algebra import ZERO
 from samara.link.ardupilot import parse_servos
 from samara.link.betaflight import parse_motors, parse_raw
 from samara.link.ground_station import PX4, GroundStation, Wire

@@ -12,20 +12,20 @@ import pytest
 from autopilot_peers import GroundPeer, Px4Peer, mixer_of, one_at_a_time  # noqa: F401 - a fixture
 
 import samara
-from samara.algebra import ZERO, Quat, Vec3, quat_from_euler
-from samara.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
+from samara.core.algebra import ZERO, Quat, Vec3, quat_from_euler
 from samara.link.autopilot import Autopilot, AutopilotLostError, Repeated, open_link, task_orders
 from samara.link.prepare import flown_by, prepared
 from samara.link.px4 import gps_fields, truth_fields
 from samara.link.px4_parameters import agility, px4_environment, px4_parameters, rotor_parameters
 from samara.link.readings import Fix, Readings, Senses, outside
+from samara.physics.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.multirotor import State
 from samara.plan.trajectory import circle, waypoints
+from samara.scenario.events import Event, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
+from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario
+from samara.scenario.setting import Order
 from samara.sensors.earth import HOME
-from samara.sim.events import Event, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
-from samara.sim.scenario_file import ScenarioError, load_scenario, parse_scenario
-from samara.sim.setting import Order
-from samara.trim import effectiveness
+from samara.vehicles.trim import effectiveness
 
 MISSION = """
 name = "mission"
@@ -133,7 +133,7 @@ def test_the_truth_is_sent_in_px4s_axes():
 
 
 def test_what_goes_outside_is_what_the_frames_say():
-    """Machine code on one side, the functions of `samara.frames` on the other; of q and −q the one with w ≥ 0."""
+    """Machine code on one side, the functions of `samara.physics.frames` on the other; of q and −q the one with w ≥ 0."""
     state = State(Vec3(123.4, -56.7, 8.9), Vec3(1.0, 2.0, 3.0), quat_from_euler(0.3, -0.2, 2.8), Vec3(0.1, 0.2, 0.3))
     told, place = outside(state, HOME.origin)
     exact = state_ned_frd_from_enu_flu(state)

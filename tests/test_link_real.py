@@ -12,8 +12,8 @@ from autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 
 import samara
 from samara.link.autopilot import Autopilot
+from samara.scenario.scenario_file import load_scenario
 from samara.sim import simulation
-from samara.sim.scenario_file import load_scenario
 
 
 def binary(variable):

@@ -16,7 +16,7 @@ from samara.link.betaflight import SETTINGS
 from samara.link.px4 import px4_start
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.start import NAME, StartFolder
-from samara.sim.scenario_file import load_scenario, setting
+from samara.scenario.scenario_file import load_scenario, setting
 
 SCENARIO = """
 duration = 1

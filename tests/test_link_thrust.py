@@ -8,8 +8,8 @@ import samara
 from samara.cli import app
 from samara.link.thrust import command_for_outputs, full_thrust, hover_output, outputs_code
 from samara.physics.multirotor import CALM, at_rest
-from samara.physics.propulsion import rotor_loads
-from samara.trim import hover, thrust_to_weight
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.vehicles.trim import hover, thrust_to_weight
 
 VEHICLES = [
     "iris_documented",

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from samara import ops
 from samara.backends import llvm_kernel as backend
 from samara.backends.llvm import compile_scan_llvm
 from samara.backends.llvm_kernel import Shape, scan_kernel
 from samara.backends.program import program_of
 from samara.backends.scan import Templates, compile_scan_python
+from samara.core import ops
 
 Array = NDArray[Any]
 DTYPES = ("float64", "float32")

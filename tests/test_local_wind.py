@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import ZERO, Quat, Vec3, rotate
-from samara.arrays import flatten
-from samara.physics.boundary_layer import log_law, power_law
+from samara.core.algebra import ZERO, Quat, Vec3, rotate
+from samara.core.random import normals
+from samara.core.tree import flatten
+from samara.physics.air.boundary_layer import log_law, power_law
 from samara.plan import trajectory
-from samara.random import normals
-from samara.sim import events
-from samara.sim.blowing import own_draws
-from samara.sim.events import Event, at
+from samara.record.run import load_run
+from samara.scenario import events
+from samara.scenario.events import Event, at
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.scenario_file import ScenarioError, parse_scenario
+from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
-from samara.sim.run import load_run
-from samara.sim.scenario import Drone, Scenario
-from samara.sim.scenario_file import ScenarioError, parse_scenario
 from samara.sim.simulation import Simulation
-from samara.sim.timeline import Rates
-from samara.sim.wind import Constant, Gust, OrnsteinUhlenbeck, Sum, wind_at
-from samara.sim.wind_shear import LogLaw, PowerLaw
-from samara.sim.wind_table import Field
-from samara.sim.wind_turbulence import Dryden, VonKarman
-from samara.view.report import scenario_inside
+from samara.sim.stages.wind import own_draws
+from samara.view.report.report import scenario_inside
 from samara.view.web.frame import frame_at, frame_of, snapshot_of
+from samara.wind.shear import LogLaw, PowerLaw
+from samara.wind.sources import Constant, Gust, OrnsteinUhlenbeck, Sum, wind_at
+from samara.wind.table import Field
+from samara.wind.turbulence import Dryden, VonKarman
 
 jax.config.update("jax_enable_x64", True)
 

@@ -8,8 +8,8 @@ from shipped import shipped
 from worlds import fly, make_body, rotation, states_of
 
 import samara
-from samara.algebra import UP, Quat, Vec3, dot, quat_exp, quat_from_axis_angle, quat_from_euler, rotate
-from samara.physics.contact import BOW, Contact, Ground, Surface, lower_end
+from samara.core.algebra import UP, Quat, Vec3, dot, quat_exp, quat_from_axis_angle, quat_from_euler, rotate
+from samara.physics.ground.contact import BOW, Contact, Ground, Surface, lower_end
 from samara.physics.multirotor import at_rest
 from samara.sim.plant import Plant, place, state_of
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh, solve_discrete_are
 
-from samara.matrices import (
+from samara.core.matrices import (
     cholesky,
     least_squares,
     product,

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import samara
-from samara.sim import recording
+from samara.record import recording
+from samara.record.contents import contents_of
+from samara.record.recorder import Recorder, Stream
+from samara.record.recording import Recording, Table
+from samara.record.run import judge, run_from
+from samara.scenario.scenario import Expect
+from samara.scenario.scenario_file import first_twice
 from samara.sim.figures import NAMES, Total
 from samara.sim.fly import all_streams
 from samara.sim.long_run import load_long_run
-from samara.sim.record_contents import contents_of
-from samara.sim.recorder import Recorder, Stream
-from samara.sim.recording import Recording, Table
-from samara.sim.run import judge, run_from
-from samara.sim.scenario import Expect
-from samara.sim.scenario_file import first_twice
 from samara.vehicles.writer import vehicle_toml
 
 COMPILE = """

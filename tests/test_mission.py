@@ -5,8 +5,8 @@ import pytest
 from shipped import shipped
 
 import samara
-from samara.algebra import Quat, Vec3
-from samara.frames import attitude_ned_frd_from_enu_flu, ned_from_enu, yaw_from_quat
+from samara.core.algebra import Quat, Vec3
+from samara.physics.frames import attitude_ned_frd_from_enu_flu, ned_from_enu, yaw_from_quat
 
 TRAVEL, REST = 6.0, 3.0
 RIGHT = (10.0, 0.0, 10.0)

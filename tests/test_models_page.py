@@ -12,16 +12,18 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 import sympy
+from figures import models
 from sampling import Draw, sample
 
 import samara.physics
-from samara.algebra import Mat3, Quat, Vec3
-from samara.arrays import flatten
-from samara.equation_terms import factors_of, terms_of
+from samara.core.algebra import Mat3, Quat, Vec3
+from samara.core.tree import flatten
 from samara.equations import Equation, equation, leaves, result_of
-from samara.physics import body, drag, ground_effect, motor, rotor
+from samara.equations.terms import factors_of, terms_of
+from samara.physics.air import drag, ground_effect
 from samara.physics.effect import Effect
-from samara.view import models
+from samara.physics.motion import body
+from samara.physics.rotors import motor, rotor
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
 TESTS = Path(__file__).resolve().parent
@@ -153,15 +155,15 @@ def test_two_arguments_do_not_share_a_letter():
 
 def test_without_sympy_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sympy", None)
-    monkeypatch.delitem(sys.modules, "samara.equation_terms")
+    monkeypatch.delitem(sys.modules, "samara.equations.terms")
     with pytest.raises(ImportError, match=r"printed through SymPy: pip install 'samara\[symbolic\]'"):
-        importlib.import_module("samara.equation_terms")
+        importlib.import_module("samara.equations.terms")
 
 
 # The page ----------------------------------------------------------------------------------------------------------
 
 
-UPDATE = "run `python -m samara.view.models docs/models.md` and read the difference"
+UPDATE = "run `python -m figures.models docs/models.md` and read the difference"
 COUNTED = re.compile(r"(?<=` )[+-]\d+|(?<=which has )\d+")
 
 

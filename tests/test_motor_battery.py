@@ -10,9 +10,10 @@ from worlds import fly, state_of, states_of
 
 import samara
 from samara import Environment
-from samara.integrate import rk4, rk45
-from samara.physics.actuator import ActuatorState, Lag, SecondOrder, lag_rate, lag_step, second_order_rate
-from samara.physics.battery import (
+from samara.core.integrate import rk4, rk45
+from samara.physics.multirotor import derivative
+from samara.physics.rotors.actuator import ActuatorState, Lag, SecondOrder, lag_rate, lag_step, second_order_rate
+from samara.physics.rotors.battery import (
     BatteryState,
     Ideal,
     Source,
@@ -23,9 +24,8 @@ from samara.physics.battery import (
     source_of,
     warning_level,
 )
-from samara.physics.motor import DcMotor, dc_motor_rate, effective_duty, limited_current
-from samara.physics.multirotor import derivative
-from samara.physics.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, bus_voltage, supply_voltage
+from samara.physics.rotors.motor import DcMotor, dc_motor_rate, effective_duty, limited_current
+from samara.physics.rotors.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, bus_voltage, supply_voltage
 
 SMALL = Thevenin(7200.0, (0.0, 1.0), (12.0, 12.0), 0.05, 0.1, 100.0)  # 2 Ah, flat 12 V: document 003's case
 
@@ -216,7 +216,7 @@ def test_the_rate_limit_turns_the_step_response_into_oscillation_line_oscillatio
 def test_an_actuated_vehicle_follows_its_actuators():
     """The rotors hear the actuator's position, not the command: at first nothing, then the damped oscillation of it."""
     plain = samara.vehicle("crazyflie_documented")
-    vehicle = plain.with_effect(samara.physics.propulsion.SECOND_ORDER_ACTUATOR, SecondOrder(30.0, 0.7, 1e6))
+    vehicle = plain.with_effect(samara.physics.rotors.propulsion.SECOND_ORDER_ACTUATOR, SecondOrder(30.0, 0.7, 1e6))
     state, command = samara.hover(vehicle)
     stepped = tuple(u + 0.1 for u in command)
     assert derivative(state, stepped, vehicle).rotor_speed == pytest.approx((0.0,) * 4, abs=1e-9)
@@ -249,7 +249,7 @@ def test_the_open_circuit_voltage_goes_through_the_table_of_document_003():
     """SOC 0, .1, .5, .9, 1 → 9, 10.8, 11.4, 12.3, 12.6 V, straight between them, constant beyond (NumPy's interp)."""
     battery = samara.vehicle("iris_documented")["battery"][0]
     charge = np.linspace(-0.1, 1.1, 1201)
-    ours = samara.physics.battery.open_circuit_voltage(charge, battery)
+    ours = samara.physics.rotors.battery.open_circuit_voltage(charge, battery)
     theirs = np.interp(charge, [0.0, 0.1, 0.5, 0.9, 1.0], [9.0, 10.8, 11.4, 12.3, 12.6])
     assert ours == pytest.approx(theirs, rel=1e-14)
 

@@ -8,10 +8,10 @@ import pytest
 
 import samara
 from samara import Environment, Vec3
-from samara.algebra import diagonal
-from samara.arrays import flatten
+from samara.core.algebra import diagonal
+from samara.core.tree import flatten
 from samara.physics.multirotor import CALM, derivative
-from samara.physics.propulsion import obeyed, supply_voltage, to_be_told
+from samara.physics.rotors.propulsion import obeyed, supply_voltage, to_be_told
 
 ROTORCRAFT = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]
 

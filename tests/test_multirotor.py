@@ -12,13 +12,13 @@ from worlds import fly, make_body, rotation, state_of, traced_step
 
 import samara
 from samara import Effect, Environment, State, Wrench
-from samara.algebra import ZERO, Quat, Vec3, quat_from_euler
-from samara.arrays import flatten, leaf_names, unflatten
-from samara.integrate import rk4
-from samara.physics.drag import Damping, Drag
+from samara.core.algebra import ZERO, Quat, Vec3, quat_from_euler
+from samara.core.integrate import rk4
+from samara.core.tree import flatten, leaf_names, unflatten
+from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import wrench_in_body_axes
 from samara.physics.multirotor import at_rest, derivative
-from samara.trim import effectiveness
+from samara.vehicles.trim import effectiveness
 
 NO_COMMAND = (0.0, 0.0, 0.0, 0.0)
 BODY_ROWS = 13  # p, v, q, ω come first in every state

@@ -12,12 +12,12 @@ import pytest
 
 import samara
 from samara.cli import main
+from samara.core.named_files import path_beside, read_bytes
 from samara.link.autopilot import Autopilot, is_loopback
-from samara.named_files import path_beside, read_bytes
-from samara.sim.record_format import parsed
-from samara.sim.run import load_run
-from samara.sim.scenario_file import ScenarioError, load_scenario
-from samara.view.report import Flown, expectations, fly_command, scenario_inside, scenario_text, write_report
+from samara.record.format import parsed
+from samara.record.run import load_run
+from samara.scenario.scenario_file import ScenarioError, load_scenario
+from samara.view.report.report import Flown, expectations, fly_command, scenario_inside, scenario_text, write_report
 
 FLIGHT = """
 duration = 0.1

@@ -13,22 +13,22 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Vec3
-from samara.arrays import flatten
 from samara.control.ilqr.model import model_of
+from samara.core.algebra import Vec3
+from samara.core.quantity import AirDensity, Quantity, Scalar
+from samara.core.tree import flatten
 from samara.equations import equation
+from samara.physics.air.pushed import PUSHED
 from samara.physics.effect import PROVIDED
-from samara.physics.propulsion import IDEAL_BATTERY, ROTOR_MOMENTUM, ROTORS
-from samara.physics.pushed import PUSHED
+from samara.physics.rotors.propulsion import IDEAL_BATTERY, ROTOR_MOMENTUM, ROTORS
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.trajectory import circle
-from samara.quantity import AirDensity, Quantity, Scalar
+from samara.record.recording import RecordingError
 from samara.sensors.sensor import specific_force
 from samara.sim.plant import environment_of
-from samara.sim.recording import RecordingError
 from samara.vehicles.effects import OPTIONS
 from samara.vehicles.writer import vehicle_toml
-from samara.view.report import scenario_inside
+from samara.view.report.report import scenario_inside
 
 G = 9.80665
 IRIS = samara.vehicle("iris")

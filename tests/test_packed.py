@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from samara.obstacles import HeightMap
-from samara.packed import arrays_inside, text_inside
-from samara.sim.wind_table import Field
+from samara.core.packed import arrays_inside, text_inside
+from samara.physics.ground.obstacles import HeightMap
+from samara.wind.table import Field
 
 
 def npz(**arrays):

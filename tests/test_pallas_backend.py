@@ -23,15 +23,15 @@ from test_jax_backend import (
 )
 
 import samara
-from samara import ops
-from samara.arrays import flatten
 from samara.backends.jax_scan import flat_body
 from samara.backends.pallas import Launch, compile_scan_pallas, kernel_function
 from samara.backends.rolled import rk4_in_kernel, rk4_rolled
 from samara.backends.scan import Templates, compile_scan_python
-from samara.integrate import rk4
-from samara.physics.rotor_air import RotorAir
-from samara.physics.rotor_effects import DYNAMIC_AIR
+from samara.core import ops
+from samara.core.integrate import rk4
+from samara.core.tree import flatten
+from samara.physics.rotors.rotor_air import RotorAir
+from samara.physics.rotors.rotor_effects import DYNAMIC_AIR
 
 in_interpreter = partial(compile_scan_pallas, interpret=True)
 ONE_KERNEL = "__gpu$xla.gpu.triton"
@@ -152,7 +152,7 @@ def test_a_closed_loop_lowers_to_one_kernel(fast):
 
 
 def test_every_operation_lowers():
-    """Whatever samara.ops offers may be used in a controller or an effect."""
+    """Whatever samara.core.ops offers may be used in a controller or an effect."""
     unary = (
         "sqrt",
         "sin",

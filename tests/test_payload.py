@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import samara
-from samara.algebra import Vec3, matrix_from_quat, norm, quat_from_euler, rotate
+from samara.core.algebra import Vec3, matrix_from_quat, norm, quat_from_euler, rotate
 from samara.physics.multirotor import at_rest, derivative
-from samara.physics.slung_load import load_place
+from samara.physics.structure.slung_load import load_place
 from samara.plan import trajectory
-from samara.sim import events
-from samara.sim.events import Event, at
+from samara.scenario import events
+from samara.scenario.events import Event, at
+from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
-from samara.sim.scenario import Drone, Scenario
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import parse_vehicle

@@ -8,12 +8,12 @@ import pytest
 
 import samara
 from samara.estimate.simple import delayed_estimator, noisy_estimator
+from samara.physics.reference import Leg
 from samara.plan import trajectory as plan
-from samara.plan.reference import Leg
+from samara.scenario import events
+from samara.scenario.scenario_file import load_scenario, scenario_names
 from samara.sensors.loader import part, part_names
-from samara.sim import events
 from samara.sim.fly import fingerprint
-from samara.sim.scenario_file import load_scenario, scenario_names
 
 
 def again(thing):
@@ -90,7 +90,7 @@ def test_a_used_simulator_is_pickled_without_its_code():
     simulator = samara.compile(vehicle)
     state, command = samara.hover(vehicle)
     after = simulator.step(state, command, 1e-3)
-    buffer = np.array(samara.arrays.flatten(state))
+    buffer = np.array(samara.physics.state_arrays.flatten(state))
     simulator.step_into(buffer, command, 1e-3)
     data = pickle.dumps(simulator)
     assert len(data) < 20_000 and b"llvm_kernel" not in data

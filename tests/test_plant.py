@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Vec3, quat_from_euler
-from samara.arrays import flatten, unflatten
+from samara.core.algebra import Vec3, quat_from_euler
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import CALM, at_rest
 from samara.sim.plant import Plant, environment_of, place, state_of
 

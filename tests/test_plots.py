@@ -9,16 +9,14 @@ import pytest
 from test_cli import call
 
 import samara
-from samara.algebra import Quat, Vec3, quat_exp
-from samara.physics.battery import Thevenin
+from samara.core.algebra import Quat, Vec3, quat_exp
+from samara.physics.rotors.battery import Thevenin
 from samara.plan.trajectory import hover as hold
-from samara.sim.recording import Table
-from samara.sim.run import Run, Track
-from samara.sim.scenario import Scenario
+from samara.record.recording import Table
+from samara.record.run import Run, Track
+from samara.scenario.scenario import Scenario
 from samara.sim.spectrum import spectrum_of, welch
-from samara.sim.wind import Constant
-from samara.view.measures import measures, saturation
-from samara.view.plots import (
+from samara.view.plot.plots import (
     EVERY,
     FEW,
     Flight,
@@ -31,7 +29,7 @@ from samara.view.plots import (
     span_of,
     thinned,
 )
-from samara.view.signals import (
+from samara.view.plot.signals import (
     SUBJECTS,
     Signal,
     _spectrum,
@@ -42,6 +40,8 @@ from samara.view.signals import (
     speed_limits,
     supply,
 )
+from samara.view.report.measures import measures, saturation
+from samara.wind.sources import Constant
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def hover():
 def circling():
     """An iris, which has a battery, for three seconds of a circle in which a cell fails."""
     scenario = samara.load_scenario("battery_sag", {"duration": 3.0})
-    early = replace(scenario.events[0], trigger=samara.sim.events.at(1.5))
+    early = replace(scenario.events[0], trigger=samara.scenario.events.at(1.5))
     return samara.fly(replace(scenario, events=(early,)))
 
 

@@ -10,8 +10,8 @@ from test_c_export import STRICT, compiler
 
 from samara.backends.c_code import Body, array
 from samara.backends.llvm import compile_program
-from samara.backends.llvm_math import ELEMENTARY
 from samara.backends.program import CONDITIONS, OPERATIONS, Instruction, Program
+from samara.core.llvm_math import ELEMENTARY
 
 MEANING = {
     "add": lambda a, b: a + b,

@@ -7,25 +7,25 @@ import pytest
 from scipy.integrate import quad
 
 import samara
-from samara.algebra import IDENTITY, ZERO, Vec3
-from samara.arrays import flatten
-from samara.physics.inflow import hover_induced, induced_ratio, induced_velocity
+from samara.core.algebra import IDENTITY, ZERO, Vec3
+from samara.core.tree import flatten
+from samara.physics.air.propwash import Propwash, download, ring_strength, wake_flow
 from samara.physics.multirotor import CALM, at_rest, derivative, wrench_breakdown
-from samara.physics.propulsion import rotor_loads
-from samara.physics.propwash import Propwash, download, ring_strength, wake_flow
-from samara.physics.rotor import Rotor
-from samara.physics.rotor_air import HubFlow, RotorAir, air_load
+from samara.physics.rotors.inflow import hover_induced, induced_ratio, induced_velocity
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.rotors.rotor import Rotor
+from samara.physics.rotors.rotor_air import HubFlow, RotorAir, air_load
 from samara.plan import trajectory
+from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.sim.plant import environment_of
-from samara.sim.propwash import gusts_on
 from samara.sim.replay import replay
-from samara.sim.scenario import Drone, Scenario
-from samara.sim.wind import Constant
+from samara.sim.stages.wake import gusts_on
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
+from samara.wind.sources import Constant
 
 G, RHO, RADIUS = 9.80665, 1.225, 0.127
 V_H = float(hover_induced(1.5 * G / 4.0, RHO, RADIUS))

@@ -14,7 +14,7 @@ from scipy.linalg import expm
 from scipy.special import ndtri
 from scipy.stats import kstest, kurtosis, skew
 
-from samara.random import _normal, _normals, gauss_markov, normals, philox
+from samara.core.random import _normal, _normals, gauss_markov, normals, philox
 
 ONES = 0xFFFFFFFF
 PUBLISHED = [  # Random123's kat_vectors, philox4x32 with 10 rounds: counter, key, output
@@ -144,7 +144,7 @@ def test_threads_draw_the_same():
 
 def test_another_process_draws_the_same():
     """Python's own hash of a name changes with every process; this one does not."""
-    program = "from samara.random import normals; print(normals(2**64 - 1, 'wind α', 3, 10**15, 6).tolist())"
+    program = "from samara.core.random import normals; print(normals(2**64 - 1, 'wind α', 3, 10**15, 6).tolist())"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "123"},

@@ -6,7 +6,7 @@ from random_vehicles import PERIOD, fly_alike, fly_all, mission, random_vehicles
 
 import samara
 from samara.plan.trajectory import take_off
-from samara.sim.scenario import Drone, Scenario
+from samara.scenario.scenario import Drone, Scenario
 from samara.sim.simulation import Simulation
 from samara.sim.standing import clearance
 

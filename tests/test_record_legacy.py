@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import samara
-from samara.arrays import state_names
-from samara.conventions import bus_current_a
+from samara.documents.conventions import bus_current_a
 from samara.physics.multirotor import Environment
-from samara.sim.bus import BUS_SCHEMA_VERSION
-from samara.sim.export import export_csv
+from samara.physics.state_arrays import state_names
+from samara.record.export import export_csv
+from samara.record.legacy import in_todays_form
+from samara.record.recorder import Recorder, Stream
+from samara.record.recording import RecordingError, read_recording
+from samara.scenario.bus import BUS_SCHEMA_VERSION
 from samara.sim.fly import fingerprint
-from samara.sim.record_legacy import in_todays_form
-from samara.sim.recorder import Recorder, Stream
-from samara.sim.recording import RecordingError, read_recording
-from samara.view.report import fly_command, scenario_inside, scenario_text
+from samara.view.report.report import fly_command, scenario_inside, scenario_text
 
 HERE = Path(__file__).parent / "recordings"
 FLOWN = {

@@ -34,15 +34,15 @@ from mcap_protobuf.schema import build_file_descriptor_set
 from scipy.spatial.transform import Rotation
 from support.children import ended
 
-from samara.algebra import Quat, Vec3, rotate
-from samara.arrays import leaf_names
+from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.tree import leaf_names
 from samara.physics.multirotor import at_rest
-from samara.sim import export, recorder
-from samara.sim.export import export_csv, export_parquet
-from samara.sim.mcap_sections import COMPRESS
-from samara.sim.record_schema import identifiers, published_schema
-from samara.sim.recorder import LogLine, Recorder, Stream
-from samara.sim.recording import RecordingError, describe, read_recording
+from samara.record import export, recorder
+from samara.record.export import export_csv, export_parquet
+from samara.record.mcap_sections import COMPRESS
+from samara.record.recorder import LogLine, Recorder, Stream
+from samara.record.recording import RecordingError, describe, read_recording
+from samara.record.schema import identifiers, published_schema
 from samara.vehicles.loader import vehicle
 
 BODY = ("p_W.x", "p_W.y", "p_W.z", "q_WB.w", "q_WB.x", "q_WB.y", "q_WB.z")
@@ -643,7 +643,7 @@ def test_messages_are_counted_modulo_two_to_the_32(tmp_path):
 KILLED = """
 import ctypes, mmap, os, random, signal, struct, sys, time
 import numpy as np
-from samara.sim.recorder import Recorder, Stream
+from samara.record.recorder import Recorder, Stream
 
 folder, kills, drones, most = sys.argv[1], *map(int, sys.argv[2:])
 fields = tuple(f"x[{i}]" for i in range(40))

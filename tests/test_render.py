@@ -14,9 +14,10 @@ from PIL import Image
 from test_cli import call
 
 import samara
-from samara.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
-from samara.view.camera import NEAR, area_seen, lines_seen, look_at, looking, project
-from samara.view.render import (
+from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
+from samara.vehicles.shape import Disc, parts_of
+from samara.view.film.camera import NEAR, area_seen, lines_seen, look_at, looking, project
+from samara.view.film.render import (
     EDGE,
     Film,
     Pose,
@@ -31,7 +32,6 @@ from samara.view.render import (
     usual_film,
     way_of,
 )
-from samara.view.shape import Disc, parts_of
 
 SIZE = (160, 120)
 

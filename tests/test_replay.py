@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Quat, quat_from_euler
-from samara.arrays import flatten
+from samara.core.algebra import Quat, quat_from_euler
+from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest
-from samara.sim.compare import distances, first_difference
+from samara.record.diff import distances, first_difference
+from samara.record.recording import RecordingError
+from samara.record.run import load_run
 from samara.sim.fly import fingerprint
-from samara.sim.recording import RecordingError
 from samara.sim.replay import replay, timeline_from
-from samara.sim.run import load_run
 
 BUSY = """
 duration = 3.0

@@ -14,13 +14,21 @@ import pytest
 from test_cli import call
 
 import samara
-from samara.sim.compare import first_difference
-from samara.sim.recorder import LogLine
-from samara.sim.run import judge, load_run
-from samara.sim.summary import length
-from samara.view.notebook import trajectory_numbers, vehicle_numbers, vehicle_svg
-from samara.view.page import Html, element, table
-from samara.view.report import Flown, expectations, fly_command, labels_of, report_files, scenario_text, write_report
+from samara.record.diff import first_difference
+from samara.record.recorder import LogLine
+from samara.record.run import judge, load_run
+from samara.record.summary import length
+from samara.view.report.notebook import trajectory_numbers, vehicle_numbers, vehicle_svg
+from samara.view.report.page import Html, element, table
+from samara.view.report.report import (
+    Flown,
+    expectations,
+    fly_command,
+    labels_of,
+    report_files,
+    scenario_text,
+    write_report,
+)
 
 
 class Page(HTMLParser):
@@ -122,8 +130,8 @@ def test_a_report_needs_nothing_else(written):
 def test_names_that_are_html_stay_names(files, tmp_path, monkeypatch):
     """A drone, a description, a line of log that would run if they could, or end the data of the charts; the dollars would be
     a formula without end."""
-    monkeypatch.setattr("samara.view.report.SUBJECTS", ("top",))  # names are drawn there too
-    monkeypatch.setattr("samara.view.report.OVERLAID", ("top",))
+    monkeypatch.setattr("samara.view.report.report.SUBJECTS", ("top",))  # names are drawn there too
+    monkeypatch.setattr("samara.view.report.report.OVERLAID", ("top",))
     run = load_run(files[0])
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)> <!-- $\\frac$"
     craft = replace(run.vehicle, structure=replace(run.vehicle.structure, name=evil, description=evil))
@@ -206,7 +214,7 @@ def test_a_comparison_says_where_runs_part(files, tmp_path, monkeypatch):
     assert re.search(r"<th>controller</th><td>geometric</td><td>pid</td>", text)
     worst = [run.summary()["tracking error, largest"].text for run in (one, two)]
     assert f"<th>tracking error, largest</th><td>{worst[0]}</td><td>{worst[1]}</td>" in text
-    monkeypatch.setattr("samara.view.report.OVERLAID", ())
+    monkeypatch.setattr("samara.view.report.report.OVERLAID", ())
     report_files([files[0], files[0]], tmp_path / "same.html")
     assert "the same, bit for bit" in (tmp_path / "same.html").read_text(encoding="utf-8")
 
@@ -219,7 +227,7 @@ def test_runs_are_called_by_what_tells_them_apart():
 
 def test_many_drones_are_told_by_their_ends(tmp_path, monkeypatch):
     """Of ten drones the least, the median and the largest of each measure, with the names of the ends."""
-    monkeypatch.setattr("samara.view.report.SUBJECTS", ())
+    monkeypatch.setattr("samara.view.report.report.SUBJECTS", ())
     run = samara.fly("swarm", settings={"duration": 0.5, "drones.count": 10})
     moved = []
     for k, track in enumerate(run.tracks):
@@ -235,7 +243,7 @@ def test_many_drones_are_told_by_their_ends(tmp_path, monkeypatch):
 
 def test_a_talkative_flight_has_a_page_of_ordinary_size(files, tmp_path, monkeypatch):
     """A hundred thousand lines of log: the first are shown, and how many more there are."""
-    monkeypatch.setattr("samara.view.report.SUBJECTS", ("rates",))
+    monkeypatch.setattr("samara.view.report.report.SUBJECTS", ("rates",))
     run = load_run(files[0])
     lines = tuple(LogLine(20 * k + 1, "info", "drone", f"word {k}") for k in range(100_000))
     write_report([Flown("run.mcap", replace(run, logs=lines))], tmp_path / "run.html")
@@ -248,8 +256,8 @@ def test_nothing_is_left_of_a_report_that_fails(files, tmp_path, monkeypatch):
     """Written to a temporary name and renamed: an old report survives, no half one appears."""
     path = tmp_path / "run.html"
     path.write_text("old", encoding="utf-8")
-    monkeypatch.setattr("samara.view.report.SUBJECTS", ())
-    monkeypatch.setattr("samara.view.report._again", lambda flown: 1 / 0)
+    monkeypatch.setattr("samara.view.report.report.SUBJECTS", ())
+    monkeypatch.setattr("samara.view.report.report._again", lambda flown: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         report_files([files[0]], path)
     assert path.read_text(encoding="utf-8") == "old"
@@ -257,7 +265,7 @@ def test_nothing_is_left_of_a_report_that_fails(files, tmp_path, monkeypatch):
 
 
 def test_samara_report(files, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("samara.view.report.OVERLAID", ("rates",))
+    monkeypatch.setattr("samara.view.report.report.OVERLAID", ("rates",))
     out = str(tmp_path / "two.html")
     status, told, err = call(monkeypatch, capsys, "report", *map(str, files), "-o", out)
     assert (status, err) == (0, "")

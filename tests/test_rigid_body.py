@@ -15,18 +15,19 @@ from scipy.spatial.transform import Rotation
 from scipy.special import ellipj
 
 import samara
-from samara.algebra import Mat3, Quat, cross, solve_definite
-from samara.physics import gravity, multirotor
-from samara.rigid_body import GimbalLockWarning, RigidBodyQuadrotor, demo, quadrotor
-from samara.rigid_body.__main__ import main
-from samara.rigid_body.checks import LAWS, Check, seven_checks, table
-from samara.view.rigid_body import draw_demo
+from samara.core.algebra import Mat3, Quat, cross, solve_definite
+from samara.documents.rigid_body import GimbalLockWarning, RigidBodyQuadrotor, demo, quadrotor
+from samara.documents.rigid_body.__main__ import main
+from samara.documents.rigid_body.checks import LAWS, Check, seven_checks, table
+from samara.documents.rigid_body.picture import draw_demo
+from samara.physics import multirotor
+from samara.physics.motion import gravity
 
 FULL = np.array([[0.0082, 0.0006, -0.0009], [0.0006, 0.0095, 0.0004], [-0.0009, 0.0004, 0.0142]])  # [kg m²]
 NOTHING = np.zeros(4)
 
 USAGE = """\
-from samara.rigid_body import RigidBodyQuadrotor
+from samara.documents.rigid_body import RigidBodyQuadrotor
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -104,7 +105,7 @@ def test_the_example_and_the_table_are_the_documents(shared_folder):
     """Letter by letter, but for the name of the module."""
     (path,) = (shared_folder / "seeds").glob("002_*.txt")
     text = path.read_text(encoding="utf-8")
-    assert USAGE.replace("from samara.rigid_body import", "from rigid_body_quadrotor import") in text
+    assert USAGE.replace("from samara.documents.rigid_body import", "from rigid_body_quadrotor import") in text
     assert TABLE in text
 
 
@@ -177,7 +178,9 @@ def test_body_axes_are_where_the_body_points():
 
 
 def test_the_command_prints_the_documents_table():
-    done = subprocess.run([sys.executable, "-m", "samara.rigid_body", "test"], capture_output=True, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "samara.documents.rigid_body", "test"], capture_output=True, encoding="utf-8"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, TABLE, "")
 
 

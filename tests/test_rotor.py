@@ -10,14 +10,14 @@ from worlds import free_body, make_rotor, rotation, world_angular_momentum
 
 import samara
 from samara import Environment, Wrench
-from samara.algebra import UP, Vec3, diagonal, quat_from_euler
-from samara.frames import flu_from_frd, frd_from_flu, wrench_ned_frd_from_enu_flu
-from samara.integrate import rk45
-from samara.physics.atmosphere import air_density
-from samara.physics.body import angular_acceleration
+from samara.core.algebra import UP, Vec3, diagonal, quat_from_euler
+from samara.core.integrate import rk45
+from samara.physics.air.atmosphere import air_density
 from samara.physics.effect import add_wrenches
+from samara.physics.frames import flu_from_frd, frd_from_flu, wrench_ned_frd_from_enu_flu
+from samara.physics.motion.body import angular_acceleration
 from samara.physics.multirotor import at_rest, derivative
-from samara.physics.rotor import (
+from samara.physics.rotors.rotor import (
     Rotor,
     RotorLoad,
     axial_speed,
@@ -28,7 +28,7 @@ from samara.physics.rotor import (
     rotor_momentum_torque,
     rotor_wrench,
 )
-from samara.trim import effectiveness
+from samara.vehicles.trim import effectiveness
 
 WITH_ROTORS = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]
 FIRMWARE_ORDER = {

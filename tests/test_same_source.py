@@ -20,10 +20,10 @@ import sympy
 from sampling import Case, case_of, structures
 from shipped import ONE_OF_EACH
 
-import samara.algebra
-import samara.frames
+import samara.core.algebra
 import samara.physics
-from samara.arrays import flatten, unflatten
+import samara.physics.frames
+from samara.core.tree import flatten, unflatten
 
 jax.config.update("jax_enable_x64", True)
 
@@ -32,7 +32,7 @@ ROUNDINGS = 4
 
 
 def public_functions() -> Iterator[Any]:
-    modules = [samara.algebra, samara.frames]
+    modules = [samara.core.algebra, samara.physics.frames]
     modules += [
         importlib.import_module(f"samara.physics.{m.name}") for m in pkgutil.iter_modules(samara.physics.__path__)
     ]

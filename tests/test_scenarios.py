@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.sim.run import judge
-from samara.sim.scenario_file import (
+from samara.record.run import judge
+from samara.scenario.scenario_file import (
     ACTIONS,
     TASKS,
     ScenarioError,

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import UP, Vec3, conjugate, quat_exp, quat_from_euler, quat_log, rotate
-from samara.arrays import flatten, unflatten
-from samara.frames import earth_from_geodetic, enu_from_geodetic
-from samara.obstacles import Ray, distance_along
-from samara.physics.atmosphere import air_pressure
-from samara.physics.contact import Ground
+from samara.core.algebra import UP, Vec3, conjugate, quat_exp, quat_from_euler, quat_log, rotate
+from samara.core.random import normals
+from samara.core.tree import flatten, unflatten
+from samara.physics.air.atmosphere import air_pressure
+from samara.physics.frames import earth_from_geodetic, enu_from_geodetic
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.obstacles import Ray, distance_along
 from samara.physics.multirotor import CALM, at_rest, derivative
-from samara.random import normals
 from samara.sensors import allan, part, part_names, place
 from samara.sensors.earth import HOME, magnetic_field
 from samara.sensors.error import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised
 from samara.sensors.imu import perfect
 from samara.sensors.loader import PartError, parse_part
 from samara.sensors.sensor import IMU, Sensor
-from samara.sim.measuring import Measuring
 from samara.sim.plant import Plant
-from samara.trim import hover
+from samara.sim.stages.sensors import Measuring
+from samara.vehicles.trim import hover
 
 IRIS = samara.vehicle("iris_documented")
 MANY = 40_000

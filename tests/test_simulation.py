@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Vec3, quat_exp, quat_from_euler
+from samara.core.algebra import Vec3, quat_exp, quat_from_euler
+from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.estimate.simple import delayed_estimator, noisy_estimator
 from samara.plan import trajectory
-from samara.rigid_body import RigidBodyQuadrotor
+from samara.scenario import events
+from samara.scenario.bus import BUS_SCHEMA_VERSION, require_command, sanitized
+from samara.scenario.events import Event, at, at_step, when
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
 from samara.sensors.sensor import IMU, Sensor
-from samara.sim import events
-from samara.sim.bus import BUS_SCHEMA_VERSION, require_command, sanitized
-from samara.sim.events import Event, at, at_step, when
 from samara.sim.fly import fingerprint, fly
-from samara.sim.pilot import command_range
-from samara.sim.scenario import Drone, Scenario
 from samara.sim.simulation import Simulation
-from samara.sim.timeline import Rates
-from samara.sim.wind import Constant, OrnsteinUhlenbeck
+from samara.sim.stages.autopilot import command_range
+from samara.wind.sources import Constant, OrnsteinUhlenbeck
 
 ABOVE = Vec3(0.0, 0.0, 3.0)
 

@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 import samara
-from samara.algebra import UP, ZERO, Vec3, cross, matrix_from_quat, norm, quat_from_euler, rotate
-from samara.arrays import flatten, unflatten
 from samara.control.geometric import geometric
-from samara.physics.body import angular_momentum, kinetic_energy
-from samara.physics.contact import Ground
+from samara.core.algebra import UP, ZERO, Vec3, cross, matrix_from_quat, norm, quat_from_euler, rotate
+from samara.core.tree import flatten, unflatten
 from samara.physics.effect import Effect, Wrench
+from samara.physics.ground.contact import Ground
+from samara.physics.motion.body import angular_momentum, kinetic_energy
 from samara.physics.multirotor import CALM, Vehicle, at_rest, derivative
-from samara.physics.slung_load import LoadState, cable_rate, cable_tension, load_place, load_surface
+from samara.physics.structure.slung_load import LoadState, cable_rate, cable_tension, load_place, load_surface
 from samara.plan import trajectory
-from samara.sim import events
-from samara.sim.events import Event, at
+from samara.scenario import events
+from samara.scenario.events import Event, at
+from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.sim.replay import replay
-from samara.sim.scenario import Drone, Scenario
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.shape import LOAD
 from samara.vehicles.slung_load import cut, largest_load_step
 from samara.vehicles.writer import vehicle_toml
-from samara.view.render import Film, Stage
-from samara.view.shape import LOAD
+from samara.view.film.render import Film, Stage
 from samara.view.web.frame import frame_at
 
 G = 9.80665

@@ -11,8 +11,7 @@ from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
 
 import samara
-from samara import drone_physics
-from samara.algebra import (
+from samara.core.algebra import (
     IDENTITY,
     ZERO,
     Mat3,
@@ -27,7 +26,11 @@ from samara.algebra import (
     rotate,
     rotate_inverse,
 )
-from samara.obstacles import (
+from samara.documents import drone_physics
+from samara.physics.ground.collision import Collider, collision_impulse, contact_velocity, wall_impulse
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, wall_blow
+from samara.physics.ground.obstacles import (
     NEVER,
     HeightMap,
     Ray,
@@ -40,13 +43,19 @@ from samara.obstacles import (
     time_to_reach,
     touch,
 )
-from samara.physics.body import kinetic_energy
-from samara.physics.collision import Collider, collision_impulse, contact_velocity, wall_impulse
-from samara.physics.contact import Ground
-from samara.physics.impact import Material, after_impulse, body_blow, collider_of, wall_blow
+from samara.physics.ground.solids import Box, Capsule, Sphere
+from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest
-from samara.physics.solids import Box, Capsule, Sphere
-from samara.sim.impacts import Drone, between, both_bounced, bounced, first_hit, first_meeting, hull_of, parts_of
+from samara.sim.collide.impacts import (
+    Drone,
+    between,
+    both_bounced,
+    bounced,
+    first_hit,
+    first_meeting,
+    hull_of,
+    parts_of,
+)
 
 TILT = quat_from_euler(0.5, -0.3, 1.1)
 PLANE = Ground(Vec3(0.1, 0.2, -0.3), rotate(TILT, Vec3(0.0, 0.0, 1.0)))

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import ZERO, Quat, Vec3, dot, quat_from_euler, rotate, rotate_inverse
-from samara.arrays import flatten
-from samara.obstacles import Box, HeightMap
-from samara.physics.contact import Ground
+from samara.core.algebra import ZERO, Quat, Vec3, dot, quat_from_euler, rotate, rotate_inverse
+from samara.core.tree import flatten
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.obstacles import Box, HeightMap
 from samara.physics.multirotor import CALM, derivative
 from samara.plan import trajectory
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+from samara.scenario.world import Placed, World
 from samara.sensors.imu import perfect
 from samara.sensors.loader import part
 from samara.sim.fly import fly
 from samara.sim.plant import empty_command
-from samara.sim.scenario import Drone, Scenario
 from samara.sim.standing import clearance
 from samara.sim.start import initial_state
-from samara.sim.timeline import Rates
-from samara.sim.world import Placed, World
 from samara.vehicles.loader import vehicle_names
 from samara.vehicles.payload import Payload, with_payload
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import samara
-from samara.sim.run import judge
-from samara.sim.scenario import Expect
-from samara.sim.summary import length, table_of, told
+from samara.record.run import judge
+from samara.record.summary import length, table_of, told
+from samara.scenario.scenario import Expect
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def landing():
     """A drone that hovers low over the ground and lands, 0.2 m beside where it was asked to be."""
     scenario = samara.load_scenario("hover", {"duration": 6.0, "drones.vehicle": "iris", "drones.airborne": True,
                                               "drones.start": [0, 0, 0.6]})  # fmt: skip
-    event = replace(scenario.events[0], trigger=samara.sim.events.at(0.5))
+    event = replace(scenario.events[0], trigger=samara.scenario.events.at(0.5))
     drone = replace(scenario.drones[0], task=samara.plan.trajectory.hover((0.0, 0.0, 0.6)))
     return samara.fly(replace(scenario, drones=(drone,), events=(event,)))
 

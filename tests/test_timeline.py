@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samara.sim.timeline import (
+from samara.scenario.timeline import (
     STAGES,
     Rates,
     axis,

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Vec3
 from samara.control.ilqr import ILQR
 from samara.control.ilqr.cost import Weights
 from samara.control.ilqr.reference import Shaping
 from samara.control.named import CONTROLLERS, YAW_WEIGHT, controller_named, instants_ahead
 from samara.control.tuning import ANGLE, FLAG, KNOBS, THREE, tuned
+from samara.core.algebra import Vec3
 from samara.plan import trajectory
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario
 from samara.sim.fly import fly
-from samara.sim.scenario import Drone, Scenario
-from samara.sim.scenario_file import ScenarioError, load_scenario, parse_scenario
-from samara.sim.wind import Constant
+from samara.wind.sources import Constant
 
 CRAZYFLIE = samara.vehicle("crazyflie_documented")
 FILE = """

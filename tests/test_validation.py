@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Quat, Vec3, cross, quat_from_euler, rotate
 from samara.control.geometric import geometric
+from samara.core.algebra import Quat, Vec3, cross, quat_from_euler, rotate
 from samara.identify.nanobench import (
     FULL,
     MOTOR_VOLTS,
@@ -40,7 +40,7 @@ from samara.identify.windows import (
     windows_in,
 )
 from samara.physics.effect import Effect, Wrench
-from samara.physics.rotor import air_velocity
+from samara.physics.rotors.rotor import air_velocity
 from samara.plan.flatness import flat_output, flat_to_state
 from samara.plan.trajectory import lissajous
 

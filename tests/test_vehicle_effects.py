@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Vec3
-from samara.arrays import flatten
 from samara.control.ilqr.model import model_of
 from samara.control.named import CONTROLLERS
-from samara.physics.contact import Ground
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten
+from samara.physics.air.ground_effect import Ceiling, GroundEffect, cheeseman_bennett
 from samara.physics.effect import Wrench
-from samara.physics.flapping import Flapping
-from samara.physics.ground_effect import Ceiling, GroundEffect, cheeseman_bennett
+from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import CALM, Environment, at_rest
-from samara.physics.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
+from samara.physics.rotors.flapping import Flapping
+from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
 from samara.plan.flatness import flat_output, flat_to_state
 from samara.plan.trajectory import circle
 from samara.rotor.blade import blade
 from samara.rotor.fit import fit_rotor
+from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.sim.plant import empty_command
-from samara.sim.scenario_file import ScenarioError, parse_scenario
 from samara.vehicles.build import switch_names, switched
 from samara.vehicles.check import fields_of
 from samara.vehicles.effects import OPTIONS, TYPICAL_SOLIDITY, typical_solidity

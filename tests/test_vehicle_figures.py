@@ -8,8 +8,8 @@ import pytest
 from test_cli import call
 
 import samara
-from samara.algebra import Vec3
-from samara.physics.rotor import SEA_LEVEL_DENSITY
+from samara.core.algebra import Vec3
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.vehicles.figures import RANGES, controllable, figures, hover_power, warnings
 from samara.vehicles.loader import CONVERSIONS, SPELLINGS, parse_vehicle
 from samara.vehicles.writer import vehicle_toml

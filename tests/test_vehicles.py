@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from shipped import shipped
 
 import samara
-from samara.algebra import Mat3, Vec3
-from samara.physics.actuator import Lag, SecondOrder
-from samara.physics.battery import Ideal, Thevenin
-from samara.physics.drag import Damping, Drag
-from samara.physics.motor import DcMotor
-from samara.physics.propulsion import IDEAL_BATTERY
-from samara.physics.rotor import Rotor
+from samara.core.algebra import Mat3, Vec3
+from samara.physics.air.drag import Damping, Drag
+from samara.physics.rotors.actuator import Lag, SecondOrder
+from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.rotors.motor import DcMotor
+from samara.physics.rotors.propulsion import IDEAL_BATTERY
+from samara.physics.rotors.rotor import Rotor
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
 

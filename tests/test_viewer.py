@@ -13,7 +13,8 @@ import samara
 
 pytest.importorskip("viser", reason="the page needs viser")
 
-from samara.view.chromium import Browser, BrowserPage, find_chromium, wait_for
+from figures.chromium import Browser, BrowserPage, find_chromium, wait_for
+
 from samara.view.web.live import Live, endless
 from samara.view.web.replay import Replay
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import samara
-from samara.algebra import Quat, Vec3, dot, matrix_from_quat, norm, quat_from_euler, rotate, rotate_inverse
-from samara.sim.events import Event, at, fail_motor
-from samara.sim.recorder import LogLine
+from samara.core.algebra import Quat, Vec3, dot, matrix_from_quat, norm, quat_from_euler, rotate, rotate_inverse
+from samara.record.recorder import LogLine
+from samara.scenario.events import Event, at, fail_motor
 from samara.sim.simulation import Simulation
 from samara.vehicles.loader import vehicle_names
-from samara.view.shape import Box, Disc, Rod, axes_length, extent_of, parts_of, propeller_radius, reach_of
+from samara.vehicles.shape import Box, Disc, Rod, axes_length, extent_of, parts_of, propeller_radius, reach_of
 
 pytest.importorskip("viser", reason="the page needs viser")
 

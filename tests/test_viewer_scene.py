@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import samara
-from samara.algebra import Quat, Vec3, cross, dot, norm, rotate
 from samara.cli import app
+from samara.core.algebra import Quat, Vec3, cross, dot, norm, rotate
 from samara.physics.multirotor import wrench_breakdown
-from samara.sim.compare import first_difference
-from samara.sim.events import Event, at, fail_motor, go_to, wind_step
+from samara.record.diff import first_difference
+from samara.scenario.events import Event, at, fail_motor, go_to, wind_step
+from samara.scenario.scenario_file import scenario_names
 from samara.sim.fly import fingerprint
 from samara.sim.replay import replay
-from samara.sim.scenario_file import scenario_names
 from samara.sim.simulation import Simulation
 from samara.vehicles.loader import vehicle_names
-from samara.view.shape import Box, Disc, Rod, parts_of, propeller_radius, reach_of, thrust_arrow
+from samara.vehicles.shape import Box, Disc, Rod, parts_of, propeller_radius, reach_of, thrust_arrow
 
 pytest.importorskip("viser", reason="the page needs viser")
 

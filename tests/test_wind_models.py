@@ -16,10 +16,11 @@ from scipy.linalg import expm, solve_continuous_lyapunov
 from scipy.signal import welch
 
 import samara
-from samara.algebra import ZERO, Vec3
-from samara.arrays import flatten
-from samara.physics.boundary_layer import log_law, power_law
-from samara.physics.turbulence import (
+from samara.core.algebra import ZERO, Vec3
+from samara.core.random import gauss_markov, normals
+from samara.core.tree import flatten
+from samara.physics.air.boundary_layer import log_law, power_law
+from samara.physics.air.turbulence import (
     DRYDEN,
     DRYDEN_ALOFT,
     VON_KARMAN,
@@ -35,13 +36,12 @@ from samara.physics.turbulence import (
     von_karman_along,
 )
 from samara.plan import trajectory
-from samara.random import gauss_markov, normals
+from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
-from samara.sim.scenario import Drone, Scenario
-from samara.sim.wind import Constant, Gust, OrnsteinUhlenbeck, Sum, is_local, wind_at
-from samara.sim.wind_shear import LogLaw, PowerLaw
-from samara.sim.wind_table import Field, Replay
-from samara.sim.wind_turbulence import Dryden, VonKarman
+from samara.wind.shear import LogLaw, PowerLaw
+from samara.wind.sources import Constant, Gust, OrnsteinUhlenbeck, Sum, is_local, wind_at
+from samara.wind.table import Field, Replay
+from samara.wind.turbulence import Dryden, VonKarman
 
 FOOT = 0.3048
 SPECTRA = {

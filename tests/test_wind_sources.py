@@ -9,10 +9,10 @@ import pytest
 from scipy.integrate import quad
 
 import samara
-from samara.algebra import ZERO, Vec3
-from samara.arrays import flatten
-from samara.random import normals
-from samara.sim.wind import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, Sum
+from samara.core.algebra import ZERO, Vec3
+from samara.core.random import normals
+from samara.core.tree import flatten
+from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, Sum
 
 WEST = math.radians(270.0)
 EVERY = [

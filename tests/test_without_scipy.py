@@ -9,12 +9,12 @@ from scipy.interpolate import PchipInterpolator
 from scipy.ndimage import gaussian_filter1d
 from scipy.spatial import ConvexHull, cKDTree
 
-from samara.extras import MissingExtraError
-from samara.rigid_body.checks import seven_checks
+from samara.core.extras import MissingExtraError
+from samara.documents.rigid_body.checks import seven_checks
 from samara.rotor.blade import monotone_cubic
-from samara.sim.nearness import pairs_within
-from samara.view.render import bell_mean
-from samara.view.solids import convex_hull
+from samara.scenario.triangles import convex_hull
+from samara.sim.collide.nearness import pairs_within
+from samara.view.film.render import bell_mean
 
 RANDOM = np.random.default_rng(3)
 

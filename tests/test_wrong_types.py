@@ -5,8 +5,8 @@ import math
 import pytest
 
 import samara
-from samara import drone_physics
 from samara.control import ILQR
+from samara.documents import drone_physics
 
 CRAFT = samara.vehicle("crazyflie_documented")
 

@@ -10,12 +10,12 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from samara import build_vehicle
-from samara.algebra import Mat3, Vec3
-from samara.arrays import flatten, unflatten
-from samara.integrate import rk4
-from samara.physics.actuator import Lag
+from samara.core.algebra import Mat3, Vec3
+from samara.core.integrate import rk4
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import CALM, Environment, State, Vehicle, at_rest, derivative
-from samara.physics.rotor import Rotor
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.rotor import Rotor
 
 
 @lru_cache(maxsize=4)  # a flight is often resumed: settle, then watch

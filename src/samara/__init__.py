@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from samara.algebra import Quat, Vec3
 from samara.backends.scan import scan
 from samara.backends.simulator import compile
-from samara.lazy import lazily as _lazily
+from samara.core.algebra import Quat, Vec3
+from samara.core.lazy import lazily as _lazily
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.multirotor import (
     CALM,
@@ -17,33 +17,30 @@ from samara.physics.multirotor import (
     wrench,
     wrench_breakdown,
 )
-from samara.simulate import step
-from samara.trim import hover, thrust_to_weight
+from samara.physics.step import step
 from samara.vehicles.build import build_vehicle, switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.loader import vehicle, vehicle_names
+from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import save_vehicle
 
 if _TYPE_CHECKING:
     from samara.backends.linear import linearize
     from samara.sim.fly import fly
     from samara.sim.replay import replay
-    from samara.sim.run import Run, load_run
-    from samara.sim.scenario import Scenario
-    from samara.sim.scenario_file import load_scenario, scenario_names
 
 __version__ = "0.1.0"
 
 _LATER = {  # what needs a backend or a file format is imported when it is asked for
-    "Run": "samara.sim.run",
-    "Scenario": "samara.sim.scenario",
+    "Run": "samara.record.run",
+    "Scenario": "samara.scenario.scenario",
     "fly": "samara.sim.fly",
     "linearize": "samara.backends.linear",
-    "load_run": "samara.sim.run",
-    "load_scenario": "samara.sim.scenario_file",
+    "load_run": "samara.record.run",
+    "load_scenario": "samara.scenario.scenario_file",
     "replay": "samara.sim.replay",
-    "scenario_names": "samara.sim.scenario_file",
+    "scenario_names": "samara.scenario.scenario_file",
 }
 
 __all__ = [

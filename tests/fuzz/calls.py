@@ -15,14 +15,15 @@ import numpy as np
 import samara
 from samara.control.tuning import tuned
 from samara.link.autopilot import Autopilot
-from samara.obstacles import HeightMap
+from samara.physics.ground.obstacles import HeightMap
 from samara.plan import trajectory
+from samara.scenario import events
+from samara.scenario.timeline import Rates
 from samara.sensors.loader import part
-from samara.sim import events, wind
-from samara.sim.timeline import Rates
-from samara.sim.wind_shear import LogLaw, PowerLaw
-from samara.sim.wind_table import Field, Replay
-from samara.sim.wind_turbulence import Dryden
+from samara.wind import sources as wind
+from samara.wind.shear import LogLaw, PowerLaw
+from samara.wind.table import Field, Replay
+from samara.wind.turbulence import Dryden
 
 from .law import Case, Reader
 from .nasty import nasty_object

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from samara.algebra import ZERO
+from samara.core.algebra import ZERO
 from samara.link.ardupilot import PACKETS, output, parse_servos
 from samara.link.betaflight import MOTORS, RAW, parse_motors, parse_raw
 from samara.link.ground_station import PX4, GroundStation, Wire

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from samara.sim.scenario import Scenario
-from samara.sim.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioError, load_scenario
+from samara.scenario.scenario import Scenario
+from samara.scenario.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioError, load_scenario
 
 from .law import Case, Reader
 from .mutate import mutated, mutated_bytes, mutated_toml, toml

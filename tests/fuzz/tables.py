@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from samara.identify.nanobench import read_flight
-from samara.obstacles import HeightMap
+from samara.physics.ground.obstacles import HeightMap
 from samara.plan.waypoint_file import durations, read_waypoints
 from samara.rotor.blade import read_uiuc
-from samara.sim.wind_table import Field, Replay
+from samara.wind.table import Field, Replay
 
 from .law import Case, Reader
 from .mutate import mutated_bytes, mutated_table

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samara.arrays import flatten, unflatten
+from samara.core.tree import flatten, unflatten
 
 
 class Trace(NamedTuple):
@@ -48,7 +48,7 @@ class Folded:
         return self.value
 
     def __bool__(self) -> bool:
-        raise TypeError("a traced scalar is neither true nor false: choose with samara.ops.where")
+        raise TypeError("a traced scalar is neither true nor false: choose with samara.core.ops.where")
 
     def __add__(self, other: Any) -> Any:
         other = _literal(other)
@@ -197,7 +197,7 @@ def _unary(operation: Callable[[Any], Any]) -> Callable[[Folded], Folded]:
     return lambda x: _folded(operation, x)
 
 
-# The operations of samara.ops, under the names it asks for ----------------------------------------------------------
+# The operations of samara.core.ops, under the names it asks for ----------------------------------------------------------
 
 sqrt, exp, log, floor = (_unary(operation) for operation in (lax.sqrt, lax.exp, lax.log, lax.floor))
 sin, cos, tan = (_unary(operation) for operation in (lax.sin, lax.cos, lax.tan))

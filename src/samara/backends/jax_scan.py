@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from samara.arrays import flatten, unflatten
 from samara.backends.folding import OperationCount, count_operations, folded, new_trace, unfolded
 from samara.backends.scan import Run, Templates
+from samara.core.tree import flatten, unflatten
 
 Body = Callable[[Any, Any, Any], tuple[Any, Any]]
 

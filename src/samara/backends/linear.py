@@ -10,12 +10,12 @@ from typing import Any
 import casadi
 import numpy as np
 
-from samara.algebra import Vec3
-from samara.arrays import flatten, leaf_names, unflatten
 from samara.backends.linearize import in_tangent_space
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, derivative
-from samara.trim import hover
+from samara.vehicles.trim import hover
 
 Array = np.ndarray[Any, Any]
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import casadi
 import numpy as np
 
-from samara.algebra import Quat, conjugate
-from samara.arrays import flatten, unflatten
 from samara.backends.llvm import compile_program
 from samara.backends.program import program_of_expressions
-from samara.integrate import EULER, RK4, Tableau, unit_quaternions
-from samara.matrices import product
+from samara.core.algebra import Quat, conjugate
+from samara.core.integrate import EULER, RK4, Tableau, unit_quaternions
+from samara.core.matrices import product
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 
 TABLEAUX: dict[str, Tableau] = {"euler": EULER, "rk4": RK4}

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.arrays import flatten
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel, vector_width
 from samara.backends.program import Program, program_of
 from samara.backends.scan import Run, Templates
+from samara.core.tree import flatten
 
 BRIEF = 100  # steps of one drone, some 10 µs: not worth giving the interpreter lock away for
 WORTH_A_THREAD = 200_000  # vector instructions, some 50 µs: below it a thread costs more than it brings

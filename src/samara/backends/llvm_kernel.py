@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
-from samara.backends.llvm_math import ELEMENTARY, elementary
 from samara.backends.program import CONDITIONS, Program
+from samara.core.llvm_math import ELEMENTARY, elementary
 
 INDEX = ir.IntType(64)
 FAST = ("contract", "arcp", "nsz", "afn")  # never nnan or ninf: they would delete the NaN checks

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from samara.arrays import flatten
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel, vector_width
 from samara.backends.program import program_of
+from samara.core.tree import flatten
 
 DTYPE = "float64"
 EFFORT = 1  # of LLVM: straight-line code from a trace gains nothing from more, and waits for it

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import casadi
 
-from samara.arrays import flatten, unflatten
+from samara.core.tree import flatten, unflatten
 
 OPERATIONS = {
     casadi.OP_ADD: "add",

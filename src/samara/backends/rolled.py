@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samara.arrays import flatten, unflatten
 from samara.backends.folding import Folded, folded, unfolded
-from samara.integrate import RK4, rk4, unit_quaternions
+from samara.core.integrate import RK4, rk4, unit_quaternions
+from samara.core.tree import flatten, unflatten
 
 WEIGHTS, AHEAD = RK4.weights, (*(row[-1] for row in RK4.stages[1:]), 0.0)
 """bᵢ of each stage, and a of the one after it: every stage of this method leans on the last one only"""

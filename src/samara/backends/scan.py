@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from samara.arrays import flatten, unflatten
+from samara.core.tree import flatten, unflatten
 
 
 class Run(Protocol):

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import ZERO
-from samara.arrays import flatten, leaf_names, state_names, unflatten
 from samara.backends.packing import packer, unpacker
 from samara.backends.parameters import parameter, with_parameters
 from samara.backends.scan import Run, Templates, compile_scan_python
-from samara.extras import MissingExtraError
-from samara.integrate import euler, rk4, semi_implicit
+from samara.core.algebra import ZERO
+from samara.core.extras import MissingExtraError
+from samara.core.integrate import euler, rk4, semi_implicit
+from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
+from samara.physics.state_arrays import state_names
 
 BACKENDS = ("auto", "python", "numpy", "llvm", "jax", "pallas")
 INTEGRATORS: dict[str, Callable[..., Any]] = {"euler": euler, "semi_implicit": semi_implicit, "rk4": rk4}

@@ -6,7 +6,7 @@ from typing import Any
 import casadi
 import numpy as np
 
-from samara.arrays import flatten, unflatten
+from samara.core.tree import flatten, unflatten
 
 
 def trace(function: Callable[..., Any], *templates: Any) -> Callable[..., Any]:

@@ -8,8 +8,8 @@ import typer
 from samara.cli import check, compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
 from samara.cli.interrupts import INTERRUPTED, interrupts
 from samara.cli.screen import hang_up, ready_streams
-from samara.extras import MissingExtraError
-from samara.printable import printable
+from samara.core.extras import MissingExtraError
+from samara.core.printable import printable
 
 app = typer.Typer(
     help="Multirotor physics, simulation and control.",

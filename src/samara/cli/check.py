@@ -17,7 +17,7 @@ def check(
 ) -> None:
     """Read files and say all that is wrong with them; of a vehicle also how it hovers, and what is far from real ones."""
     from samara import vehicle
-    from samara.sim.scenario_file import load_scenario
+    from samara.scenario.scenario_file import load_scenario
 
     problems = []
     for name in files:

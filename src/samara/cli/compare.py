@@ -27,10 +27,10 @@ def compare(
     from rich.table import Table
 
     from samara import vehicle as load
+    from samara.compare.contest import HEADINGS, as_markdown, contest, table_rows
     from samara.control.named import CONTROLLERS
-    from samara.files import write_text
-    from samara.sim.contest import HEADINGS, as_markdown, contest, table_rows
-    from samara.view.contest import draw_contest
+    from samara.core.files import write_text
+    from samara.view.plot.contest import draw_contest
 
     words = [word.strip() for word in controllers.split(",") if word.strip()] or list(CONTROLLERS)
     flown = [_controller(word, tuple(CONTROLLERS)) for word in words]

@@ -22,7 +22,7 @@ def rigid_body(
     """Document 002's three pictures: a path with body frames, the gyroscopic effect, rigid body against point mass."""
     from rich.progress import Progress
 
-    from samara.view.rigid_body import draw_demo
+    from samara.documents.rigid_body.picture import draw_demo
 
     with Progress(console=console()) as bar:
         task = bar.add_task("drawing", total=None)

@@ -28,7 +28,7 @@ def export_drone_physics(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the library.")] = Path("out/drone_physics"),
 ) -> None:
     """Write document 004's library: drone_physics_c.h and .c, drone_physics.hpp, examples, self-tests, CMakeLists.txt."""
-    from samara.drone_physics.c_library import write_library
+    from samara.documents.drone_physics.c_library import write_library
 
     for path in write_library(out):
         say(str(path))
@@ -42,8 +42,8 @@ def export_csv(
     ] = None,
 ) -> None:
     """Write a recording as CSV files, one for each stream: names with units, numbers that read back exactly."""
-    from samara.sim.export import export_csv as write
-    from samara.sim.recording import read_recording
+    from samara.record.export import export_csv as write
+    from samara.record.recording import read_recording
 
     for path in write(read_recording(run), out or run.with_suffix("")):
         say(str(path))
@@ -57,8 +57,8 @@ def export_parquet(
     ] = None,
 ) -> None:
     """Write a recording as Parquet files, one for each stream, units with the columns."""
-    from samara.sim.export import export_parquet as write
-    from samara.sim.recording import read_recording
+    from samara.record.export import export_parquet as write
+    from samara.record.recording import read_recording
 
     for path in write(read_recording(run), out or run.with_suffix("")):
         say(str(path))
@@ -70,8 +70,8 @@ def export_foxglove_layout(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")] = None,
 ) -> None:
     """Write a layout for Foxglove: the drones in space, plots of position, attitude and motors by the run's topics."""
-    from samara.sim.recording import read_recording
-    from samara.view.foxglove_layout import write_layout
+    from samara.record.recording import read_recording
+    from samara.view.export.foxglove_layout import write_layout
 
     say(str(write_layout(read_recording(run), out or run.with_suffix(".layout.json"))))
 
@@ -82,7 +82,7 @@ def export_rerun(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")] = None,
 ) -> None:
     """Write a recording for Rerun: moving drones, paths, every number over time."""
-    from samara.sim.run import load_run
-    from samara.view.rerun_file import write_rerun
+    from samara.record.run import load_run
+    from samara.view.export.rerun_file import write_rerun
 
     say(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))

@@ -13,12 +13,12 @@ import typer
 from samara.cli.interrupts import INTERRUPTED, interrupts
 from samara.cli.screen import console, say, verdict
 from samara.cli.view import Browser, Port, Speed, watched
-from samara.files import point_to
-from samara.printable import printable
+from samara.core.files import point_to
+from samara.core.printable import printable
 
 if TYPE_CHECKING:
-    from samara.sim.run import Run
-    from samara.sim.scenario import Scenario
+    from samara.record.run import Run
+    from samara.scenario.scenario import Scenario
 
 FAILED = 1
 
@@ -62,11 +62,11 @@ def fly(
     browser: Browser = True,
 ) -> None:
     """Fly a scenario. Leaves a recording, a picture and a report; fails when what the scenario expects does not come true."""
+    from samara.record.run import judge
+    from samara.scenario.scenario_file import load_scenario, setting, steady_wind
     from samara.sim.fly import fly as fly_it
-    from samara.sim.run import judge
-    from samara.sim.scenario_file import load_scenario, setting, steady_wind
-    from samara.view.report import Flown, write_report
-    from samara.view.run import draw_run
+    from samara.view.plot.run import draw_run
+    from samara.view.report.report import Flown, write_report
 
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
@@ -120,7 +120,7 @@ def _flown_by(
     """The settings that say which autopilot flies, and whether it is started or waited for; the rest is the scenario's"""
     from samara.link.autopilot import USUAL_RATE
     from samara.link.process import require_binary
-    from samara.sim.scenario_file import scenario_document
+    from samara.scenario.scenario_file import scenario_document
 
     if autopilot is not None and autopilot not in USUAL_RATE:
         raise ValueError(f"--autopilot {autopilot!r}: expected one of {', '.join(USUAL_RATE)}")
@@ -168,7 +168,7 @@ def _found(kind: str) -> str:
 
 def _doubt(scenario: str, changes: dict[str, Any], own: "Scenario") -> None:
     """A line for each vehicle of the user's own whose numbers are far from real ones"""
-    from samara.sim.scenario_file import scenario_document
+    from samara.scenario.scenario_file import scenario_document
     from samara.vehicles.figures import warnings
 
     files = [str(table["vehicle"]) for table in scenario_document(scenario, changes)["drones"]]
@@ -271,7 +271,7 @@ def _summary(run: "Run", factor: float) -> Any:
     from rich import box
     from rich.table import Table
 
-    from samara.sim.summary import table_of
+    from samara.record.summary import table_of
 
     table = Table(box=box.SIMPLE_HEAD, show_header=len(run.tracks) > 1)
     shown = run.tracks[:6]
@@ -291,7 +291,7 @@ def scenarios() -> None:
     from rich import box
     from rich.table import Table
 
-    from samara.sim.scenario_file import load_scenario, scenario_names
+    from samara.scenario.scenario_file import load_scenario, scenario_names
 
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("scenario", "what happens", "vehicle", "drones", "seconds"):
@@ -311,9 +311,9 @@ def replay(
 ) -> None:
     """Fly the recorded commands, wind and faults again: bit for bit the same, or on another plant, and how far apart."""
     from samara import vehicle
-    from samara.sim.compare import distances, first_difference
+    from samara.record.diff import distances, first_difference
+    from samara.record.run import load_run
     from samara.sim.replay import replay as fly_again
-    from samara.sim.run import load_run
 
     own = load_run(run)
     with _progress(f"replaying {run.name}", float(own.time[-1]), Clock()) as progress:
@@ -341,8 +341,8 @@ def diff(
     second: Annotated[Path, typer.Argument(help="Another.")],
 ) -> None:
     """Say when and where two runs first differ; status 1 when they do."""
-    from samara.sim.compare import different_vehicles, first_difference
-    from samara.sim.run import load_run
+    from samara.record.diff import different_vehicles, first_difference
+    from samara.record.run import load_run
 
     one, two = load_run(first), load_run(second)
     if vehicles := different_vehicles(one, two):
@@ -357,7 +357,7 @@ def diff(
 
 def info(run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")]) -> None:
     """Say what a recording holds: scenario, vehicles, versions, streams, and whether it is whole."""
-    from samara.sim.recording import describe, read_recording
+    from samara.record.recording import describe, read_recording
 
     for name, text in describe(read_recording(run)):
         say(f"{name:24s} {text}")

@@ -29,8 +29,8 @@ def plot(
     ] = None,
 ) -> None:
     """Draw a recording, one PNG for each subject."""
-    from samara.sim.run import load_run
-    from samara.view.plots import draw_all
+    from samara.record.run import load_run
+    from samara.view.plot.plots import draw_all
 
     wanted = [own.strip() for own in what.split(",") if own.strip()]
     for path in draw_all(load_run(run, whole=False), out or run.with_suffix(""), wanted):
@@ -46,7 +46,7 @@ def report(
     """Write a page about a recording, or about several side by side: one HTML file, pictures inside."""
     from rich.progress import Progress
 
-    from samara.view.report import report_files
+    from samara.view.report.report import report_files
 
     path = out or (runs[0].with_suffix(".html") if len(runs) == 1 else Path("report.html"))
     with Progress(console=console(), transient=True) as bar:
@@ -81,9 +81,9 @@ def render(
 
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from samara.sim.run import load_run
-    from samara.view.render import render as film_it
-    from samara.view.render import usual_film
+    from samara.record.run import load_run
+    from samara.view.film.render import render as film_it
+    from samara.view.film.render import usual_film
 
     own = load_run(run)
     told = {

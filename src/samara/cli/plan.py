@@ -47,7 +47,7 @@ def plan(
     screen.print(_table(trajectory, used, craft, limits))
     screen.print("passes " + ", ".join(f"{mark.time:.2f}" for mark in trajectory.waypoints) + " s")
     if plot or out is not None:
-        from samara.view.plan import draw_plan
+        from samara.view.plot.plan import draw_plan
 
         picture = out if out is not None else waypoints.with_suffix(".png")
         draw_plan(trajectory, craft, limits, picture)

@@ -48,7 +48,7 @@ def rotor(
     screen.print(_coefficients(shape, measured, rpm))
     screen.print(_constants(shape, rpm))
     if plot or out is not None:
-        from samara.view.rotor import draw_rotors
+        from samara.view.plot.rotor import draw_rotors
 
         picture = out if out is not None else Path("out") / f"{shape.name.replace(' ', '_')}.png"
         draw_rotors([(shape, measured)], picture, rpm)

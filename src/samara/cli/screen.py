@@ -8,7 +8,7 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
-from samara.printable import printable
+from samara.core.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

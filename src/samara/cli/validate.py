@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from samara.cli.screen import console, say
-from samara.printable import printable
+from samara.core.printable import printable
 
 if TYPE_CHECKING:
     from samara.identify.validation import Score
@@ -22,10 +22,10 @@ def validate(
     """Replay recorded motor commands open loop from measured states, and say how far models and real flights part."""
     from rich.markup import escape
 
-    from samara.files import write_text
+    from samara.core.files import write_text
     from samara.identify.validation import all_flights, table
     from samara.identify.validation import validate as compare
-    from samara.view.validation import draw_validation
+    from samara.view.plot.validation import draw_validation
 
     screen = console()
     with screen.status("replaying") as status:

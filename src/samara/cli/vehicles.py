@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samara.cli.screen import console
-from samara.printable import printable
+from samara.core.printable import printable
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -11,8 +11,8 @@ from samara.cli.screen import console
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samara.sim.run import Run
-    from samara.sim.scenario import Scenario
+    from samara.record.run import Run
+    from samara.scenario.scenario import Scenario
     from samara.view.web.live import Live
     from samara.view.web.replay import Replay
 
@@ -68,7 +68,7 @@ def view(
 
 
 def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
-    from samara.sim.scenario_file import load_scenario, setting
+    from samara.scenario.scenario_file import load_scenario, setting
 
     require_viser()
     from samara.view.web.live import Live, endless

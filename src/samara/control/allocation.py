@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import ZERO, Vec3, dot
-from samara.matrices import product, pseudoinverse
-from samara.ops import clamp, maximum, minimum, safe_sqrt
-from samara.physics.actuator import Lag, slowed
+from samara.core.algebra import ZERO, Vec3, dot
+from samara.core.matrices import product, pseudoinverse
+from samara.core.ops import clamp, maximum, minimum, safe_sqrt
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import CALM, Command, State, Vehicle, at_rest
-from samara.physics.propulsion import rated_voltages, supply_voltage
-from samara.physics.rotor import density_ratio, rotor_load
-from samara.quantity import Scalar
-from samara.trim import effectiveness
+from samara.physics.rotors.actuator import Lag, slowed
+from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
+from samara.physics.rotors.rotor import density_ratio, rotor_load
+from samara.vehicles.trim import effectiveness
 
 Array = np.ndarray[Any, Any]
 

@@ -3,13 +3,13 @@
 import math
 from typing import NamedTuple
 
-from samara.algebra import Vec3
 from samara.control.allocation import allocation_for
-from samara.physics.actuator import Lag
+from samara.core.algebra import Vec3
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import CALM, Vehicle
-from samara.physics.propulsion import rotor_loads
-from samara.quantity import Scalar
-from samara.trim import hover
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.vehicles.trim import hover
 
 OF_THE_LAG = 0.35  # ω τ: a third of the way to where damping is lost
 OTHER_LAGS = 0.010  # [s]: sampling, filters and all else that delays beside the motor

@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samara.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import Gains
 from samara.control.gains import gains_for as gains_for
 from samara.control.gains import motor_time_constant as motor_time_constant
-from samara.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
-from samara.physics.body import required_torque
+from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
+from samara.core.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
+from samara.core.quantity import Scalar
+from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import CALM, Command, State, Vehicle
+from samara.physics.reference import Reference
 from samara.plan.flatness import attitude_along
-from samara.plan.reference import Reference
-from samara.quantity import Scalar
 
 GeometricGains = Gains
 Controller = Callable[[State, Reference, Vehicle, Any], tuple[Command, Any]]

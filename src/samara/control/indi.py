@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from samara.algebra import ZERO, Vec3, rotate
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import OTHER_LAGS, Gains, gains_for
 from samara.control.geometric import (
@@ -31,13 +30,14 @@ from samara.control.geometric import (
     wanted_pull,
     wanted_turn,
 )
-from samara.ops import clamp, where
+from samara.core.algebra import ZERO, Vec3, rotate
+from samara.core.ops import clamp, where
+from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Command, State, Vehicle
-from samara.physics.propulsion import ROTORS
-from samara.physics.rotor import rotor_momentum_torque
-from samara.plan.reference import Reference
-from samara.quantity import Scalar
+from samara.physics.reference import Reference
+from samara.physics.rotors.propulsion import ROTORS
+from samara.physics.rotors.rotor import rotor_momentum_torque
 
 _CARRIES = 0.99  # of the weight: rotors that lift more hold the body in the air
 _STANDS = 0.5  # of the weight: with rotors that lift less it stands or falls

@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, quat_log, rotate_inverse
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import Gains, gains_for
 from samara.control.geometric import USUAL_LIMITS, FlightLimits, drag_ahead, limited_error, require_sense, turning_along
-from samara.matrices import product, pseudoinverse, riccati, solve
-from samara.ops import maximum
-from samara.physics.body import required_torque
+from samara.core.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, quat_log, rotate_inverse
+from samara.core.matrices import product, pseudoinverse, riccati, solve
+from samara.core.ops import maximum
+from samara.core.quantity import Scalar
 from samara.physics.effect import Role, Wrench
+from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import CALM, Command, State, Vehicle
-from samara.physics.propulsion import ROTORS
+from samara.physics.reference import Reference
+from samara.physics.rotors.propulsion import ROTORS
 from samara.plan.flatness import attitude_along
-from samara.plan.reference import Reference
-from samara.quantity import Scalar
-from samara.trim import effectiveness, hover
+from samara.vehicles.trim import effectiveness, hover
 
 Array = np.ndarray[Any, Any]
 Rows = tuple[tuple[float, ...], ...]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samara.algebra import ZERO, Mat3, Vec3, matrix_from_quat, scale
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import Gains, gains_for
 from samara.control.geometric import (
@@ -20,10 +19,11 @@ from samara.control.geometric import (
     steered_pull,
     turning_along,
 )
-from samara.ops import atan2
+from samara.core.algebra import ZERO, Mat3, Vec3, matrix_from_quat, scale
+from samara.core.ops import atan2
 from samara.physics.multirotor import Command, State, Vehicle
+from samara.physics.reference import Reference
 from samara.plan.flatness import attitude_along
-from samara.plan.reference import Reference
 
 
 @dataclass(frozen=True)

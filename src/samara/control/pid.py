@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from samara.algebra import ZERO, Vec3, norm, scale
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for
 from samara.control.geometric import (
@@ -22,11 +21,12 @@ from samara.control.geometric import (
     require_memory,
     require_sense,
 )
-from samara.ops import clamp, logical_or, where
-from samara.physics.body import required_torque
+from samara.core.algebra import ZERO, Vec3, norm, scale
+from samara.core.ops import clamp, logical_or, where
+from samara.core.quantity import Scalar
+from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import Command, State, Vehicle
-from samara.plan.reference import Reference
-from samara.quantity import Scalar
+from samara.physics.reference import Reference
 
 _PATIENCE = 0.3  # k_i = 0.3 ω²: with ω/2 and 2ω around it the zero at −0.15 ω meets a pole at −0.146 ω
 _AGAINST_LAG = 0.5  # of ω̇: below 1 the derivative's own loop, through any lag and filter, has gain below 1

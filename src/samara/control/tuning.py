@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from samara.algebra import Vec3
 from samara.control.gains import Gains
 from samara.control.ilqr.cost import Weights
 from samara.control.ilqr.reference import Shaping
 from samara.control.pid import PidGains
-from samara.printable import shown
-from samara.quantity import LARGEST
+from samara.core.algebra import Vec3
+from samara.core.printable import shown
+from samara.core.quantity import LARGEST
 
 
 class Tuned(NamedTuple):

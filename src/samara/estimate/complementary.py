@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from samara.algebra import (
+from samara.core.algebra import (
     UP,
     ZERO,
     Quat,
@@ -27,13 +27,13 @@ from samara.algebra import (
     rotate,
     rotate_inverse,
 )
+from samara.core.ops import absolute, atan2, maximum, where
+from samara.core.quantity import Scalar
+from samara.core.remade import remade
 from samara.estimate.fusion import STANDING, Estimate, Fusion, Sample, Start, inertial, of_kind
-from samara.frames import Geodetic, enu_from_geodetic
-from samara.ops import absolute, atan2, maximum, where
-from samara.physics.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
+from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
+from samara.physics.frames import Geodetic, enu_from_geodetic
 from samara.physics.multirotor import State
-from samara.quantity import Scalar
-from samara.remade import remade
 from samara.sensors.imu import ImuReading
 from samara.sensors.sensor import Sensor
 

@@ -7,7 +7,7 @@ dictionaries {column: coefficient}: what is not there is never multiplied.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from samara.quantity import Scalar
+from samara.core.quantity import Scalar
 
 Matrix = list[list[Any]]
 Row = Mapping[int, Any]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from samara.algebra import (
+from samara.core.algebra import (
     EAST,
     NORTH,
     UP,
@@ -31,14 +31,14 @@ from samara.algebra import (
     rotate_inverse,
     skew,
 )
+from samara.core.ops import exp, where
+from samara.core.quantity import Scalar
+from samara.core.remade import remade
 from samara.estimate.covariance import diagonal_matrix, packed, propagated, unpacked, updated
 from samara.estimate.fusion import STANDING, Estimate, Fusion, Sample, Start, Variances, inertial, of_kind
-from samara.frames import Geodetic, enu_from_geodetic
-from samara.ops import exp, where
-from samara.physics.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
+from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
+from samara.physics.frames import Geodetic, enu_from_geodetic
 from samara.physics.multirotor import State
-from samara.quantity import Scalar
-from samara.remade import remade
 from samara.sensors.error import drift_sigma
 from samara.sensors.gps import axes_of
 from samara.sensors.imu import ImuReading

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samara.algebra import IDENTITY, ZERO, Quat, Vec3
+from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import State
-from samara.quantity import Scalar
 from samara.sensors.sensor import Sensor
 
 

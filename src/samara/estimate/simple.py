@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from samara.algebra import UP, ZERO, Vec3, quat_from_axis_angle
+from samara.core.algebra import UP, ZERO, Vec3, quat_from_axis_angle
+from samara.core.quantity import Quantity, Scalar, expected
+from samara.core.random import gauss_markov
+from samara.core.remade import remade
 from samara.physics.multirotor import State
-from samara.quantity import Quantity, Scalar, expected
-from samara.random import gauss_markov
-from samara.remade import remade
 
 NOISY_NORMALS = 13  # 3 position, 3 velocity, 1 yaw, 3 rate, 3 bias
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Quat, Vec3, conjugate, euler_from_quat, normalize, quat_from_euler, rotate
-from samara.arrays import flatten
-from samara.ops import piecewise_linear
-from samara.packed import text_inside
-from samara.physics.actuator import Lag, command_from_speed
+from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, normalize, quat_from_euler, rotate
+from samara.core.ops import piecewise_linear
+from samara.core.packed import text_inside
+from samara.core.tree import flatten
 from samara.physics.multirotor import Command, Vehicle
+from samara.physics.rotors.actuator import Lag, command_from_speed
 
 PERIOD = 0.01  # [s]
 FULL = 65535.0  # PWM that is all of the battery's voltage

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.algebra import Quat, Vec3, rotate_inverse
 from samara.backends.simulator import Simulator
 from samara.backends.simulator import compile as compile_vehicle
+from samara.core.algebra import Quat, Vec3, rotate_inverse
 from samara.identify.nanobench import PERIOD, Flight, commands_from_pwm, read_flights
 from samara.identify.windows import (
     BASELINES,
@@ -27,10 +27,10 @@ from samara.identify.windows import (
     rotor_history,
     windows_in,
 )
-from samara.physics.body import required_torque
+from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import Vehicle
-from samara.trim import effectiveness
 from samara.vehicles.loader import vehicle as load
+from samara.vehicles.trim import effectiveness
 
 VEHICLES = ("crazyflie_documented", "crazyflie")
 HORIZONS = (0.1, 0.25, 0.5)  # [s]

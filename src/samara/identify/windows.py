@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Quat, Vec3, angle_between, quat_exp
-from samara.arrays import flatten
 from samara.backends.simulator import Simulator
+from samara.core.algebra import Quat, Vec3, angle_between, quat_exp
+from samara.core.tree import flatten
 from samara.physics.multirotor import Command, Vehicle, at_rest
 
 BODY = 13  # components of a state before its rotor speeds

@@ -11,8 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from samara.conventions import HOME
-from samara.frames import frd_from_flu
+from samara.documents.conventions import HOME
 from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
 from samara.link.ports import bound, other_flight, other_process, require_free
@@ -22,9 +21,10 @@ from samara.link.start import Start
 from samara.link.supply import battery_of, failsafe_parameters, milliampere_hours
 from samara.link.thrust import hover_output
 from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
+from samara.physics.frames import frd_from_flu
 from samara.physics.multirotor import Vehicle
+from samara.scenario.setting import Order
 from samara.sim.battery_failsafe import BatteryFailsafe
-from samara.sim.setting import Order
 
 PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760
 PACKETS = {18458: struct.Struct("<HHI16H"), 29569: struct.Struct("<HHI32H")}

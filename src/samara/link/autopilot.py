@@ -14,13 +14,13 @@ from ipaddress import ip_address
 from itertools import pairwise
 from typing import Protocol
 
-from samara.algebra import Vec3, norm
+from samara.core.algebra import Vec3, norm
 from samara.link.process import VARIABLES, Process
 from samara.link.readings import Readings
 from samara.link.start import Start, StartFolder
 from samara.physics.multirotor import Vehicle
 from samara.plan.trajectory import Trajectory
-from samara.sim.setting import Order
+from samara.scenario.setting import Order
 
 Say = Callable[[str, str], None]
 """say(level, sentence)"""

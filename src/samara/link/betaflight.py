@@ -13,8 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.algebra import Quat, Vec3
-from samara.frames import frd_from_flu
+from samara.core.algebra import Quat, Vec3
 from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
 from samara.link.ports import bound, require_free
 from samara.link.process import Process, require_binary, usual_binary
@@ -22,8 +21,9 @@ from samara.link.readings import Readings, outside
 from samara.link.start import Start
 from samara.link.sticks import Sticks
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
+from samara.physics.frames import frd_from_flu
 from samara.physics.multirotor import Vehicle
-from samara.sim.setting import Order
+from samara.scenario.setting import Order
 
 RAW_PORT, MOTORS_PORT, STATE_PORT, RADIO_PORT, CLI_PORT = 9001, 9002, 9003, 9004, 5761
 MOTORS, RAW = struct.Struct("<4f"), struct.Struct("<Hxx16f")

@@ -10,14 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from samara.algebra import Vec3, norm
-from samara.frames import Geodetic, geodetic_from_enu
+from samara.core.algebra import Vec3, norm
+from samara.core.printable import printable
 from samara.link.autopilot import Repeated, Say
 from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
 from samara.link.ports import bound
 from samara.link.readings import Supply
-from samara.printable import printable
-from samara.sim.setting import Order
+from samara.physics.frames import Geodetic, geodetic_from_enu
+from samara.scenario.setting import Order
 
 SYSTEM, COMPONENT = 245, 190  # a ground station that is nobody else's, and MAV_COMP_ID_MISSIONPLANNER
 BEAT_US = 1_000_000  # of simulated time

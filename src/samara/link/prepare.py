@@ -8,11 +8,11 @@ from samara.estimate.simple import TRUTH
 from samara.link.autopilot import Autopilot
 from samara.link.readings import kind_of
 from samara.link.supply import failsafe_parameters
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import MICROSECONDS, microseconds, period
 from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import part
 from samara.sensors.sensor import Sensor
-from samara.sim.scenario import Drone, Scenario
-from samara.sim.timeline import MICROSECONDS, microseconds, period
 
 NEEDED = {
     "px4": ("imu", "magnetometer", "barometer", "gps"),

@@ -11,8 +11,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 
-from samara.algebra import Vec3
-from samara.frames import frd_from_flu, ned_from_enu
+from samara.core.algebra import Vec3
 from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
 from samara.link.ground_station import PX4 as PX4_MODES
 from samara.link.ground_station import GroundStation, Wire
@@ -22,9 +21,10 @@ from samara.link.process import Process, require_binary
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.readings import Fix, Readings, outside
 from samara.link.start import Start
-from samara.physics.atmosphere import pressure_altitude
+from samara.physics.air.atmosphere import pressure_altitude
+from samara.physics.frames import frd_from_flu, ned_from_enu
 from samara.physics.multirotor import Vehicle
-from samara.sim.setting import Order
+from samara.scenario.setting import Order
 
 PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16
 ITS_PORTS = (14580, 18570)  # which PX4 opens itself: for onboard computers, and for a ground station

@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
-from samara.frames import frd_from_flu
 from samara.link.supply import battery_of, failsafe_parameters
 from samara.link.thrust import HOVER_OUTPUT, full_thrust, hover_output
+from samara.physics.frames import frd_from_flu
 from samara.physics.multirotor import Vehicle
 from samara.sim.battery_failsafe import BatteryFailsafe
-from samara.trim import effectiveness
 from samara.vehicles.loader import vehicle as load_vehicle
+from samara.vehicles.trim import effectiveness
 
 MODEL = "none_iris"  # an airframe of PX4 that brings no simulator of its own
 FIRST_MOTOR = 101  # the output function "Motor 1"

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from samara.algebra import IDENTITY, ZERO, Quat, Vec3, rotate
 from samara.backends.machine import Code, Machine
-from samara.frames import Geodetic, geodetic_from_enu, state_ned_frd_from_enu_flu
+from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate
+from samara.physics.frames import Geodetic, geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.multirotor import State
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
 from samara.sensors.earth import HOME
 from samara.sensors.sensor import Mounting, Sensor
 

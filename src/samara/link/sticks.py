@@ -9,11 +9,11 @@ above its middle rolls right, pitches the nose down, turns clockwise.
 
 import math
 
-from samara.algebra import ZERO, Vec3, norm, rotate_inverse, scale
-from samara.frames import yaw_from_quat
+from samara.core.algebra import ZERO, Vec3, norm, rotate_inverse, scale
+from samara.core.ops import wrap_angle
 from samara.link.readings import Readings
 from samara.link.thrust import hover_output
-from samara.ops import wrap_angle
+from samara.physics.frames import yaw_from_quat
 from samara.physics.multirotor import Vehicle
 
 CHANNELS = 16

@@ -2,9 +2,9 @@
 
 from samara.backends.packing import unpacker
 from samara.link.readings import Supply
-from samara.physics.battery import Ideal, Thevenin
 from samara.physics.multirotor import Vehicle, at_rest
-from samara.sim.batteries import battery_status
+from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.scenario.batteries import battery_status
 from samara.sim.battery_failsafe import BatteryFailsafe
 from samara.sim.plant import Plant, environment_of
 

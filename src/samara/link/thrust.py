@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 from samara.backends.machine import Code
-from samara.ops import clamp, safe_sqrt
+from samara.core.ops import clamp, safe_sqrt
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import CALM, Command, State, Vehicle, at_rest
-from samara.quantity import Scalar
-from samara.sim.pilot import command_limits
-from samara.trim import hover, thrust_to_weight
+from samara.sim.stages.autopilot import command_limits
+from samara.vehicles.trim import hover, thrust_to_weight
 
 HOVER_OUTPUT = 0.5
 

@@ -2,8 +2,8 @@
 
 import math
 
-from samara.numbering import NUMBERINGS
 from samara.physics.multirotor import Vehicle
+from samara.vehicles.numbering import NUMBERINGS
 
 FRAMES = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}
 NEAR = math.radians(22.0)  # less than half the angle between two rotors of an octorotor

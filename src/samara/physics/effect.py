@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from samara.algebra import ZERO, Attitude, Vec3, rotate_inverse
-from samara.quantity import Quantity
+from samara.core.algebra import ZERO, Attitude, Vec3, rotate_inverse
+from samara.core.quantity import Quantity
 
 
 class Wrench(NamedTuple):

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from samara.algebra import IDENTITY, ZERO, Attitude, Mat3, Quat, Vec3
-from samara.physics.body import angular_acceleration, attitude_rate, translational_acceleration
-from samara.physics.contact import Ground
+from samara.core.algebra import IDENTITY, ZERO, Attitude, Mat3, Quat, Vec3
+from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.effect import Actuation, Effect, Wrench, add_wrenches
-from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor
-from samara.quantity import AirDensity, Quantity, RotorSpeed, Scalar
+from samara.physics.ground.contact import Ground
+from samara.physics.motion.body import angular_acceleration, attitude_rate, translational_acceleration
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 
 Command: TypeAlias = tuple[Scalar, ...]
 """One number per rotor, of the kind the vehicle's actuation names; or (T, τx, τy, τz) for a body driven by a wrench."""
@@ -35,7 +35,7 @@ class State(NamedTuple):
 
     def to_numpy(self, layout: str = "wxyz") -> Any:
         """Components first: (n,) for one drone, (n, N) for N. The layout names the order of the quaternion."""
-        from samara.arrays import state_to_numpy
+        from samara.physics.state_arrays import state_to_numpy
 
         return state_to_numpy(self, layout)
 
@@ -43,7 +43,7 @@ class State(NamedTuple):
     def from_numpy(x: Any, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
         """The inverse of `to_numpy`. With a vehicle its effects' states are taken too; without one, what is left over is
         rotor speeds."""
-        from samara.arrays import state_from_numpy
+        from samara.physics.state_arrays import state_from_numpy
 
         return state_from_numpy(x, layout, vehicle)
 
@@ -147,12 +147,12 @@ class Vehicle:
         return replace(vehicle, structure=replace(vehicle.structure, replaced=replaced))
 
     def __str__(self) -> str:
-        from samara.view.notebook import vehicle_text
+        from samara.view.report.notebook import vehicle_text
 
         return vehicle_text(self)
 
     def _repr_html_(self) -> str:
-        from samara.view.notebook import vehicle_html
+        from samara.view.report.notebook import vehicle_html
 
         return vehicle_html(self)
 

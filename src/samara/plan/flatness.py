@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import ZERO, Mat3, Quat, Vec3, cross, direction, matrix_from_quat, quat_from_matrix, rotate
-from samara.arrays import flatten, leaf_names, unflatten
-from samara.matrices import product, pseudoinverse
-from samara.ops import cos, safe_sqrt, sin, sqrt
-from samara.physics.body import angular_velocity_from_attitude_rate, required_torque
+from samara.core.algebra import ZERO, Mat3, Quat, Vec3, cross, direction, matrix_from_quat, quat_from_matrix, rotate
+from samara.core.matrices import product, pseudoinverse
+from samara.core.ops import cos, safe_sqrt, sin, sqrt
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
+from samara.physics.motion.body import angular_velocity_from_attitude_rate, required_torque
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, initial_effects
-from samara.physics.rotor import air_velocity, axial_speed, density_ratio, rotor_momentum_torque
-from samara.plan.reference import Reference
+from samara.physics.reference import Reference
+from samara.physics.rotors.rotor import air_velocity, axial_speed, density_ratio, rotor_momentum_torque
 from samara.plan.series import Series, from_derivatives, of_time
 from samara.plan.trajectory import Trajectory
-from samara.quantity import Scalar
-from samara.trim import effectiveness
+from samara.vehicles.trim import effectiveness
 
 LAG_ORDER = 5
 ORDER = 12

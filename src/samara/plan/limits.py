@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import matrix_from_quat, norm
-from samara.arrays import unflatten
 from samara.control.allocation import thrust_limits
-from samara.matrices import powers
-from samara.ops import atan2, safe_norm
+from samara.core.algebra import matrix_from_quat, norm
+from samara.core.matrices import powers
+from samara.core.ops import atan2, safe_norm
+from samara.core.tree import unflatten
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan.flatness import FlatMotion, FlatOutput, flat_motion, flat_output
 from samara.plan.series import Series

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.matrices import powers, product, solve
+from samara.core.matrices import powers, product, solve
 from samara.plan.series import Series, composed
 
 Array = np.ndarray[Any, Any]

@@ -17,12 +17,14 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import UP, ZERO, Vec3
-from samara.argument import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
-from samara.arrays import flatten, unflatten
-from samara.ops import atan2, clamp, cos, floor, logical_and, sin, where, wrap_angle
-from samara.plan.polynomial import Array, Piecewise, minimum_derivative
-from samara.plan.reference import (
+from samara.core.algebra import UP, ZERO, Vec3
+from samara.core.argument import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
+from samara.core.ops import atan2, clamp, cos, floor, logical_and, sin, where, wrap_angle
+from samara.core.printable import shown
+from samara.core.quantity import LARGEST, Scalar
+from samara.core.remade import remade
+from samara.core.tree import flatten, unflatten
+from samara.physics.reference import (
     PEAK_SPEED,
     Cruise,
     Leg,
@@ -35,10 +37,8 @@ from samara.plan.reference import (
     cruise_along,
     facing_along,
 )
+from samara.plan.polynomial import Array, Piecewise, minimum_derivative
 from samara.plan.series import Series
-from samara.printable import shown
-from samara.quantity import LARGEST, Scalar
-from samara.remade import remade
 
 ALONG = "along"
 Heading = Annotated[float, Limits("rad", -1e3, 1e3)]
@@ -99,7 +99,7 @@ class Trajectory:
         return replace(self, shift_W=self.shift_W + shift_W, waypoints=marks)
 
     def _repr_html_(self) -> str:
-        from samara.view.notebook import trajectory_html
+        from samara.view.report.notebook import trajectory_html
 
         return trajectory_html(self)
 
@@ -118,7 +118,7 @@ def hover(p_W: Place, *, duration: Seconds = math.inf, yaw: Heading = 0.0) -> Tr
 
 @remade
 def legs(start_W: Any, way: Sequence[Leg], *, yaw: float = 0.0) -> Trajectory:
-    """Leg after leg with the least jerk, rest between: see `samara.plan.reference.along_legs`"""
+    """Leg after leg with the least jerk, rest between: see `samara.physics.reference.along_legs`"""
     here, facing = _place("legs: start_W", start_W), _number("legs: yaw", yaw)
     if not way:
         raise ValueError("legs: got none; expected at least one")

@@ -1,11 +1,11 @@
 """From a reference in motion to rest at a place, with the least jerk."""
 
-from samara.algebra import Vec3, norm
-from samara.ops import clamp, where
-from samara.plan.reference import Reference
+from samara.core.algebra import Vec3, norm
+from samara.core.ops import clamp, where
+from samara.core.quantity import Scalar
+from samara.core.remade import remade
+from samara.physics.reference import Reference
 from samara.plan.trajectory import Trajectory, Waypoint
-from samara.quantity import Scalar
-from samara.remade import remade
 
 PEAK = 1.875  # of a minimum-jerk motion from rest to rest, in units of its mean speed
 BRAKING = 2.0  # [m/s²]: how hard a motion is brought to rest

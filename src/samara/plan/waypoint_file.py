@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from samara.algebra import Vec3
-from samara.named_files import read_bytes
-from samara.printable import printable, shown
+from samara.core.algebra import Vec3
+from samara.core.named_files import read_bytes
+from samara.core.printable import printable, shown
 
 COLUMNS = ("x", "y", "z", "yaw", "time")
 

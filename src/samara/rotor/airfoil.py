@@ -6,8 +6,8 @@ Nothing here knows which propeller it belongs to. Angles in rad, measured from t
 import math
 from typing import Annotated, NamedTuple, TypeAlias
 
-from samara.ops import clamp, cos, exp, maximum, power, sin
-from samara.quantity import Angle, Quantity, Scalar
+from samara.core.ops import clamp, cos, exp, maximum, power, sin
+from samara.core.quantity import Angle, Quantity, Scalar
 
 Reynolds: TypeAlias = Annotated[Scalar, Quantity("1", 1e3, 1e6)]
 ChordOverRadius: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]

@@ -2,7 +2,7 @@
 
 Each annulus of the disc takes its lift from the blade sections that sweep it, and gives the same to the air as momentum.
 Lengths are per R, speeds per ΩR, forces per ρ(ΩR)²R². Air that comes from the front or from the side, not from behind:
-rotors that descend into their own wake are for `samara.physics.inflow`.
+rotors that descend into their own wake are for `samara.physics.rotors.inflow`.
 """
 
 import math
@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from samara.ops import absolute, acos, atan2, cos, exp, maximum, safe_norm, sin, where
-from samara.quantity import Quantity, Scalar
+from samara.core.ops import absolute, acos, atan2, cos, exp, maximum, safe_norm, sin, where
+from samara.core.quantity import Quantity, Scalar
 from samara.rotor.airfoil import SMALL_PROPELLER, Airfoil, section_force
 from samara.rotor.blade import Blade
 

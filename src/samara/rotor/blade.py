@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.named_files import read_text
-from samara.packed import text_inside
-from samara.printable import shown, shown_key
-from samara.quantity import LARGEST
+from samara.core.named_files import read_text
+from samara.core.packed import text_inside
+from samara.core.printable import shown, shown_key
+from samara.core.quantity import LARGEST
 
 INCH = 0.0254
 _GEOMETRY = "volume1_geom.csv"

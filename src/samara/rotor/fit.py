@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Vec3, cross
-from samara.matrices import least_squares, powers
-from samara.ops import absolute, clamp, safe_divide, safe_norm
+from samara.core.algebra import Vec3, cross
+from samara.core.matrices import least_squares, powers
+from samara.core.ops import absolute, clamp, safe_divide, safe_norm
+from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
-from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad
-from samara.physics.rotor_air import HubFlow, hub_flow
-from samara.quantity import AirDensity, Quantity, RotorSpeed, Scalar
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad
+from samara.physics.rotors.rotor_air import HubFlow, hub_flow
 from samara.rotor.airfoil import SMALL_PROPELLER, Airfoil
 from samara.rotor.bem import Coefficients, rotor_coefficients
 from samara.rotor.blade import Blade

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
-from samara.algebra import dot, rotate
-from samara.physics.atmosphere import air_pressure
+from samara.core.algebra import dot, rotate
+from samara.core.quantity import Quantity, Scalar
+from samara.core.random import gauss_markov
+from samara.core.remade import remade
+from samara.physics.air.atmosphere import air_pressure
 from samara.physics.multirotor import Command, Environment, State, Vehicle
-from samara.physics.propulsion import rotor_loads
-from samara.quantity import Quantity, Scalar
-from samara.random import gauss_markov
-from samara.remade import remade
+from samara.physics.rotors.propulsion import rotor_loads
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
-from samara.conventions import bus_current_a
+from samara.core.quantity import Quantity, Scalar
+from samara.core.remade import remade
+from samara.documents.conventions import bus_current_a
 from samara.physics.multirotor import Command, Environment, State, Vehicle
-from samara.physics.propulsion import supply_voltage
-from samara.quantity import Quantity, Scalar
-from samara.remade import remade
+from samara.physics.rotors.propulsion import supply_voltage
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 

@@ -4,11 +4,11 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from samara.algebra import Vec3
-from samara.conventions import HOME as PX4_HOME
-from samara.conventions import geodetic_origin
-from samara.extras import MissingExtraError
-from samara.frames import Geodetic, enu_from_ned
+from samara.core.algebra import Vec3
+from samara.core.extras import MissingExtraError
+from samara.documents.conventions import HOME as PX4_HOME
+from samara.documents.conventions import geodetic_origin
+from samara.physics.frames import Geodetic, enu_from_ned
 
 NANOTESLA = 1e-9
 

@@ -3,11 +3,11 @@
 from statistics import NormalDist
 from typing import Any
 
-from samara.algebra import Vec3
-from samara.arrays import flatten, unflatten
-from samara.ops import clamp, floor, logical_and, where
-from samara.quantity import Scalar
-from samara.random import gauss_markov
+from samara.core.algebra import Vec3
+from samara.core.ops import clamp, floor, logical_and, where
+from samara.core.quantity import Scalar
+from samara.core.random import gauss_markov
+from samara.core.tree import flatten, unflatten
 
 ALLAN_FLOOR = 0.6643
 """√(2 ln 2 / π): the Allan deviation of flicker noise of bias instability B is this times B, at every averaging time."""

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
-from samara.algebra import ZERO, Vec3, cross, rotate, scale
-from samara.frames import Geodetic, geodetic_from_enu
+from samara.core.algebra import ZERO, Vec3, cross, rotate, scale
+from samara.core.quantity import Quantity, Scalar
+from samara.core.random import gauss_markov
+from samara.core.remade import remade
+from samara.physics.frames import Geodetic, geodetic_from_enu
 from samara.physics.multirotor import Command, Environment, State, Vehicle
-from samara.quantity import Quantity, Scalar
-from samara.random import gauss_markov
-from samara.remade import remade
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import heard, held_where_lost, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
-from samara.algebra import ZERO, Vec3, cross, rotate_inverse, scale
-from samara.ops import sqrt, wrap_angle
-from samara.physics.imbalance import unbalance_force
+from samara.core.algebra import ZERO, Vec3, cross, rotate_inverse, scale
+from samara.core.ops import sqrt, wrap_angle
+from samara.core.quantity import Quantity, Scalar
+from samara.core.remade import remade
 from samara.physics.multirotor import Command, Environment, State, Vehicle, derivative
-from samara.quantity import Quantity, Scalar
-from samara.remade import remade
+from samara.physics.rotors.imbalance import unbalance_force
 from samara.sensors.error import drift_sigma, quantised, saturated, vector, wandered
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor, specific_force
 

@@ -12,10 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from samara.algebra import IDENTITY, ZERO, Quat, Vec3
-from samara.named_files import read_text
-from samara.printable import shown, shown_key
-from samara.quantity import Quantity, expected
+from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
+from samara.core.named_files import read_text
+from samara.core.printable import shown, shown_key
+from samara.core.quantity import Quantity, expected
 from samara.sensors.barometer import BarometerPart, barometer
 from samara.sensors.battery_monitor import BatteryMonitorPart, battery_monitor
 from samara.sensors.earth import HOME, Place

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
-from samara.algebra import Vec3, cross, rotate_inverse
-from samara.ops import clamp, logical_and, where
+from samara.core.algebra import Vec3, cross, rotate_inverse
+from samara.core.ops import clamp, logical_and, where
+from samara.core.quantity import Quantity, Scalar
+from samara.core.remade import remade
 from samara.physics.multirotor import Command, Environment, State, Vehicle
-from samara.quantity import Quantity, Scalar
-from samara.remade import remade
 from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, traceable
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
-from samara.algebra import EAST, rotate
-from samara.obstacles import HeightMap, Ray, Solid, nearest_along
-from samara.ops import logical_and, where
-from samara.physics.contact import Ground
+from samara.core.algebra import EAST, rotate
+from samara.core.ops import logical_and, where
+from samara.core.quantity import Quantity, Scalar
+from samara.core.remade import remade
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.obstacles import HeightMap, Ray, Solid, nearest_along
 from samara.physics.multirotor import Command, Environment, State, Vehicle
-from samara.quantity import Quantity, Scalar
-from samara.remade import remade
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samara.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
-from samara.arrays import leaf_names
-from samara.physics.atmosphere import air_pressure
+from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
+from samara.core.quantity import Scalar
+from samara.core.tree import leaf_names
+from samara.physics.air.atmosphere import air_pressure
 from samara.physics.effect import Role
 from samara.physics.multirotor import Command, Environment, State, Vehicle, wrench_breakdown
-from samara.quantity import Scalar
 
 Measure = Callable[..., Any]
 
@@ -39,7 +39,7 @@ AT_CENTRE = Mounting()
 class Sensor:
     """`measure(state, command, vehicle, environment, normals)` gives one number for each field
 
-    `normals_needed` standard normals are drawn for each drone and sample. A `traced` function uses only `samara.ops` and is
+    `normals_needed` standard normals are drawn for each drone and sample. A `traced` function uses only `samara.core.ops` and is
     compiled; any other is called in Python. With `initial(vehicle, normals)`, which gets `start_normals` of them once,
     `measure` takes (…, normals, memory, dt) and gives (values, memory); dt is the time between samples [s].
 

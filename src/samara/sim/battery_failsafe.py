@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samara.sim.bus import Bus
-from samara.sim.events import Event, When, disarm, land, return_home, when_charge_below
+from samara.scenario.bus import Bus
+from samara.scenario.events import Event, When, disarm, land, return_home, when_charge_below
 
 if TYPE_CHECKING:
-    from samara.sim.scenario import Drone
+    from samara.scenario.scenario import Drone
 
 
 @dataclass(frozen=True)

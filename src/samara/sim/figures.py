@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Vec3, dot
-from samara.sim.pilot import command_range
+from samara.core.algebra import Vec3, dot
 from samara.sim.spectrum import Spectrum, spectrum_of
 from samara.sim.standing import clearance
 
 if TYPE_CHECKING:
-    from samara.sim.run import Track
+    from samara.record.run import Track
 
 Array = np.ndarray[Any, Any]
 

@@ -14,17 +14,17 @@ import numpy as np
 from samara.control.named import name_of
 from samara.control.tuning import Tuned
 from samara.link.autopilot import Autopilot
-from samara.sim.bus import BUS_SCHEMA_VERSION
-from samara.sim.recorder import LogLine, Recorder, Stream
-from samara.sim.recording import RecordingError, Table
-from samara.sim.run import Run, Track, load_run
-from samara.sim.scenario import Drone, Scenario
-from samara.sim.scenario_file import load_scenario
+from samara.record.recorder import LogLine, Recorder, Stream
+from samara.record.recording import RecordingError, Table
+from samara.record.run import Run, Track, load_run
+from samara.record.streams import Block, streams_of
+from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.scenario_file import load_scenario
+from samara.scenario.timeline import MICROSECONDS
+from samara.scenario.world import WORLD_FILE, world_json
 from samara.sim.simulation import Simulation
 from samara.sim.start import timeline_of
-from samara.sim.streams import Block, streams_of
-from samara.sim.timeline import MICROSECONDS
-from samara.sim.world import WORLD_FILE, world_json
 from samara.vehicles.check import VehicleError
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.writer import vehicle_toml
@@ -83,7 +83,7 @@ def fly(
 
 def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Recorder:
     """What writes a flight of this scenario to a file while it is flown"""
-    from samara.view.foxglove_scene import scene_message
+    from samara.record.scene import scene_message
 
     asked = {drone.name: drone.task.path(scenario.duration, PATH_POINTS) for drone in scenario.drones}
     scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world, asked)

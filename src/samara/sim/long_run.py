@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from samara.physics.multirotor import Vehicle
-from samara.sim.bus import BUS_SCHEMA_VERSION
+from samara.record.recording import Recording, Table, read_recording
+from samara.record.run import Run, Track, run_from
+from samara.scenario.bus import BUS_SCHEMA_VERSION
 from samara.sim.figures import Figures
-from samara.sim.recording import Recording, Table, read_recording
-from samara.sim.run import Run, Track, run_from
 from samara.vehicles.effects import EffectOption
 
 Array = np.ndarray[Any, Any]

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from samara.arrays import flatten, leaf_names, state_names, unflatten
 from samara.backends.machine import Code
-from samara.integrate import DORMAND_PRINCE, embedded_step, rk4, step_factor
-from samara.physics.contact import Contact
+from samara.core.integrate import DORMAND_PRINCE, embedded_step, rk4, step_factor
+from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Wrench
+from samara.physics.ground.contact import Contact, contact_point
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
-from samara.sim.timeline import MICROSECONDS, plant_steps
+from samara.physics.state_arrays import state_names
+from samara.scenario.timeline import MICROSECONDS, plant_steps
 
 INTEGRATORS = ("rk4", "rk45")
 CONTACT_RESOLUTION = 1e-6  # [s]

@@ -12,40 +12,40 @@ from typing import Any
 
 import numpy as np
 
-from samara.algebra import UP, Vec3
-from samara.arrays import flatten, unflatten
 from samara.control.named import instants_ahead
-from samara.conventions import MOTOR_CHANNELS, ActuatorCommand
+from samara.core.algebra import UP, Vec3
+from samara.core.random import normals
+from samara.core.tree import flatten, unflatten
+from samara.documents.conventions import MOTOR_CHANNELS, ActuatorCommand
 from samara.link.autopilot import AutopilotLostError, open_link, task_orders
 from samara.physics.multirotor import Environment, State, at_rest
-from samara.plan.reference import Reference
-from samara.random import normals
+from samara.physics.reference import Reference
+from samara.record.outputs import output_rows
+from samara.record.recorder import LogLine
+from samara.record.streams import BODY, STATUS_FIELDS, Block, Rows, load_fields
+from samara.scenario.batteries import battery_status, with_cells
+from samara.scenario.bus import AutopilotCommand, Bus, DroneBus, Faults
+from samara.scenario.events import Action, At, Event, When, disarm, fail_motor
+from samara.scenario.scenario import Scenario
+from samara.scenario.setting import DroneSetting, Setting
+from samara.scenario.timeline import MICROSECONDS, STAGES, Instant
 from samara.sensors.loader import seeing
 from samara.sensors.range_finder import Sees
-from samara.sim.batteries import battery_status, with_cells
 from samara.sim.battery_failsafe import failsafe_events
-from samara.sim.blowing import memory_of, wind_at_hub, wind_on
-from samara.sim.bus import AutopilotCommand, Bus, DroneBus, Faults
-from samara.sim.colliding import Colliding, Strike
-from samara.sim.events import Action, At, Event, When, disarm, fail_motor
+from samara.sim.collide.collisions import Colliding, Strike
 from samara.sim.group import REFERENCE_FIELDS, Group, Key, Linked, sensors_rows
-from samara.sim.measuring import FAULTS
-from samara.sim.outputs import output_rows
-from samara.sim.pilot import NO_PLAN, REFERENCE, command_range
 from samara.sim.plant import environment_of
-from samara.sim.propwash import gusts_on, stirs
-from samara.sim.pushing import Flown, downwash_on
-from samara.sim.recorder import LogLine
-from samara.sim.scenario import Scenario
-from samara.sim.setting import DroneSetting, Setting
+from samara.sim.stages.autopilot import NO_PLAN, REFERENCE, command_range
+from samara.sim.stages.downwash import Flown, downwash_on
+from samara.sim.stages.ground import Underfoot
+from samara.sim.stages.sensors import FAULTS
+from samara.sim.stages.wake import gusts_on, stirs
+from samara.sim.stages.wind import memory_of, wind_at_hub, wind_on
 from samara.sim.standing import CRASH_TILT, LANDED_RATE, LANDED_SPEED
 from samara.sim.start import initial_state, timed_events, timeline_of
-from samara.sim.streams import BODY, STATUS_FIELDS, Block, Rows, load_fields
-from samara.sim.timeline import MICROSECONDS, STAGES, Instant
-from samara.sim.underfoot import Underfoot
-from samara.sim.wind import Sum, WindSource, is_local
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
+from samara.wind.sources import Sum, WindSource, is_local
 
 SCENARIO, WIND, SENSOR, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(STAGES)))
 AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so long at a time

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from samara.algebra import Quat, Vec3, dot, normalize, quat_exp, rotate
-from samara.matrices import rank, solve
-from samara.physics.contact import Ground
+from samara.core.algebra import Quat, Vec3, dot, normalize, quat_exp, rotate
+from samara.core.matrices import rank, solve
+from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import Environment, State, Vehicle, wrench
 from samara.sim.plant import empty_command
 from samara.vehicles.ground import standing_stiffness

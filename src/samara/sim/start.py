@@ -1,12 +1,12 @@
 """What a scenario begins with: its instants, and the state each drone starts in."""
 
-from samara.algebra import Vec3, quat_from_euler
+from samara.core.algebra import Vec3, quat_from_euler
 from samara.physics.multirotor import CALM, Environment, State, at_rest
-from samara.sim.events import Event, event_time_us
-from samara.sim.scenario import Drone, Scenario
+from samara.scenario.events import Event, event_time_us
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Timeline, timeline
 from samara.sim.standing import PlaneBelow, clearance, standing
-from samara.sim.timeline import Timeline, timeline
-from samara.trim import hover
+from samara.vehicles.trim import hover
 
 
 def timeline_of(scenario: Scenario) -> Timeline:

@@ -1,5 +1,5 @@
 """Vehicles: files with a value, a unit and a source on every line, and the code that reads, checks and writes them."""
 
-from samara.lazy import lazily as _lazily
+from samara.core.lazy import lazily as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

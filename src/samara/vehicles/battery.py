@@ -6,13 +6,13 @@ samara.switch_on(samara.vehicle("crazyflie_documented"), "battery", capacity=864
 from collections.abc import Mapping
 from typing import Any
 
-from samara.physics.actuator import drawn_power
-from samara.physics.battery import Ideal, Thevenin
 from samara.physics.effect import Effect
 from samara.physics.multirotor import CALM, Vehicle
-from samara.physics.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, rotor_loads
-from samara.trim import hover
+from samara.physics.rotors.actuator import drawn_power
+from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.rotors.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, rotor_loads
 from samara.vehicles.check import VehicleError, check_battery, check_supply, fields_of
+from samara.vehicles.trim import hover
 
 BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}
 CELL_CHARGE = (0.0, 0.1, 0.5, 0.9, 1.0)

@@ -6,20 +6,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from samara.algebra import Mat3, Vec3, diagonal
-from samara.arrays import flatten, unflatten
-from samara.physics import gravity as gravity_effects
-from samara.physics import propulsion
-from samara.physics.actuator import SecondOrder
-from samara.physics.battery import Ideal, Thevenin
-from samara.physics.contact import COMPLIANT, Contact
-from samara.physics.drag import Damping, Drag
+from samara.core.algebra import Mat3, Vec3, diagonal
+from samara.core.printable import shown
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, unflatten
+from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import Actuation, Effect, Role
-from samara.physics.gravity import Gravity
+from samara.physics.ground.contact import COMPLIANT, Contact
+from samara.physics.motion import gravity as gravity_effects
+from samara.physics.motion.gravity import Gravity
 from samara.physics.multirotor import Structure, Vehicle
-from samara.physics.rotor import Rotor, inflow_factor, inflow_factor_signed
-from samara.printable import shown
-from samara.quantity import Scalar
+from samara.physics.rotors import propulsion
+from samara.physics.rotors.actuator import SecondOrder
+from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.rotors.rotor import Rotor, inflow_factor, inflow_factor_signed
 from samara.vehicles.battery import battery_effect
 from samara.vehicles.check import (
     Field,

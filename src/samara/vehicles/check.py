@@ -8,17 +8,15 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from samara.algebra import Mat3, Vec3
-from samara.arrays import flatten
-from samara.physics.actuator import Lag
-from samara.physics.battery import Ideal, Thevenin
-from samara.physics.contact import Contact
-from samara.physics.gravity import Gravity
-from samara.physics.motor import DcMotor
+from samara.core.algebra import Mat3, Vec3
+from samara.core.tree import flatten
+from samara.physics.ground.contact import Contact
+from samara.physics.motion.gravity import Gravity
 from samara.physics.multirotor import Vehicle
-from samara.physics.rotor import Rotor
-from samara.printable import shown as written
-from samara.quantity import LARGEST, Quantity, Unit, expected
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.rotors.motor import DcMotor
+from samara.physics.rotors.rotor import Rotor
 from samara.vehicles.effects import check_rotor_air, option_of
 from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
 

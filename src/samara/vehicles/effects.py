@@ -9,31 +9,31 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from samara.physics import drag as drag_effects
-from samara.physics.actuator import SecondOrder
-from samara.physics.arms import ARMS, Arms
-from samara.physics.downwash import DOWNWASH, Downwash
-from samara.physics.drag import Damping, Drag
+from samara.core.quantity import Quantity
+from samara.physics.air import drag as drag_effects
+from samara.physics.air.downwash import DOWNWASH, Downwash
+from samara.physics.air.drag import Damping, Drag
+from samara.physics.air.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceiling, GroundEffect, opposite_rotors
+from samara.physics.air.propwash import PROPWASH, Propwash
 from samara.physics.effect import Effect, Role
-from samara.physics.flapping import Flapping
-from samara.physics.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceiling, GroundEffect, opposite_rotors
-from samara.physics.imbalance import IMBALANCE, Imbalance
-from samara.physics.inflow import hover_induced
 from samara.physics.multirotor import Vehicle
-from samara.physics.propulsion import SECOND_ORDER_ACTUATOR
-from samara.physics.propwash import PROPWASH, Propwash
-from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor
-from samara.physics.rotor_air import RotorAir, RotorDrag, blade_numbers
-from samara.physics.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR, ROTOR_DRAG
-from samara.physics.slung_load import SLUNG_LOAD, SlungLoad
-from samara.quantity import Quantity
+from samara.physics.rotors.actuator import SecondOrder
+from samara.physics.rotors.flapping import Flapping
+from samara.physics.rotors.imbalance import IMBALANCE, Imbalance
+from samara.physics.rotors.inflow import hover_induced
+from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
+from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, blade_numbers
+from samara.physics.rotors.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR, ROTOR_DRAG
+from samara.physics.structure.arms import ARMS, Arms
+from samara.physics.structure.slung_load import SLUNG_LOAD, SlungLoad
 from samara.rotor.blade import blade, blade_names
 from samara.rotor.fit import FITTED_ROTORS, TERMS, RotorFit, fit_rotor, rotor_constants
-from samara.trim import hover
 from samara.vehicles.arms import FREQUENCY, arms_numbers, check_arms
 from samara.vehicles.hull import BODY, Hull
 from samara.vehicles.slung_load import check_load, load_numbers
 from samara.vehicles.steps import check_actuator, check_damping, check_drag
+from samara.vehicles.trim import hover
 
 TYPICAL_SOLIDITY = 0.08  # two blades with a mean chord of R/8, as most propellers of 5 to 15 inch have
 HIGHEST_PITCH = 0.6  # [rad]: steeper blades have stalled, and their lift is no longer a straight line

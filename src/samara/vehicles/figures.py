@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.physics.actuator import Lag
 from samara.physics.multirotor import Vehicle
-from samara.physics.rotor import SEA_LEVEL_DENSITY, Rotor
-from samara.trim import effectiveness, hover, thrust_to_weight
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.vehicles.build import STANDARD_GRAVITY
+from samara.vehicles.trim import effectiveness, hover, thrust_to_weight
 
 AXES = ("x force", "y force", "thrust", "roll", "pitch", "yaw")
 NEEDED = ("thrust", "roll", "pitch", "yaw")

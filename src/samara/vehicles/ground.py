@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from samara.algebra import Mat3, Vec3
-from samara.matrices import product, relative_modes
-from samara.physics.contact import Surface
-from samara.physics.rotor import Rotor
+from samara.core.algebra import Mat3, Vec3
+from samara.core.matrices import product, relative_modes
+from samara.physics.ground.contact import Surface
+from samara.physics.rotors.rotor import Rotor
 
 DEFAULT_STEP = 1e-3  # the physics step everything shipped is stable at [s]
 FASTEST_MODE = 500.0  # [rad/s]: half a radian per default step, which RK4 follows to 1e-4

@@ -1,10 +1,10 @@
-"""The body as others may hit it: a ball about its centre of mass. It pushes nothing; `samara.sim.impacts` asks for it."""
+"""The body as others may hit it: a ball about its centre of mass. It pushes nothing; `samara.sim.collide.impacts` asks for it."""
 
 from typing import Annotated, NamedTuple
 
+from samara.core.quantity import Quantity, Scalar
 from samara.physics.effect import Effect, Role
 from samara.physics.multirotor import Vehicle
-from samara.quantity import Quantity, Scalar
 
 
 class Hull(NamedTuple):

@@ -14,17 +14,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from samara.algebra import Vec3, quat_from_axis_angle, rotate
-from samara.named_files import path_beside, read_text
-from samara.physics.actuator import Lag
-from samara.physics.battery import Ideal
-from samara.physics.contact import Surface
-from samara.physics.gravity import Gravity
-from samara.physics.motor import DcMotor
+from samara.core.algebra import Vec3, quat_from_axis_angle, rotate
+from samara.core.named_files import path_beside, read_text
+from samara.core.printable import shown, shown_key
+from samara.core.quantity import Quantity, expected
+from samara.physics.ground.contact import Surface
+from samara.physics.motion.gravity import Gravity
 from samara.physics.multirotor import Vehicle
-from samara.physics.rotor import Rotor
-from samara.printable import shown, shown_key
-from samara.quantity import Quantity, expected
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.battery import Ideal
+from samara.physics.rotors.motor import DcMotor
+from samara.physics.rotors.rotor import Rotor
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of, raise_all

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from samara.algebra import ZERO, Mat3, Vec3, cross, dot, rotate
+from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, rotate
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import State, Vehicle
-from samara.quantity import Scalar
 
 
 class Payload(NamedTuple):

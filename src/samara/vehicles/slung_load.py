@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from samara.algebra import ZERO, Vec3
-from samara.ops import where
+from samara.core.algebra import ZERO, Vec3
+from samara.core.ops import where
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import State, Vehicle
-from samara.physics.slung_load import SlungLoad, load_place, load_surface
-from samara.quantity import Scalar
+from samara.physics.structure.slung_load import SlungLoad, load_place, load_surface
 from samara.vehicles.ground import DAMPING_RATIO, DEFAULT_STEP, FASTEST_MODE, stable_step, standing_modes
 
 

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from samara.files import write_text
-from samara.physics.battery import Ideal
-from samara.physics.contact import COMPLIANT
+from samara.core.files import write_text
+from samara.physics.ground.contact import COMPLIANT
 from samara.physics.multirotor import Vehicle
-from samara.physics.propulsion import (
+from samara.physics.rotors.battery import Ideal
+from samara.physics.rotors.propulsion import (
     COMMANDED_WRENCH,
     IDEAL_BATTERY,
     ROTOR_MOMENTUM,
     ROTORS,
     THEVENIN_BATTERY,
 )
-from samara.physics.rotor import Rotor
+from samara.physics.rotors.rotor import Rotor
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import GRAVITIES, INFLOWS
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of

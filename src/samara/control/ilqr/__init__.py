@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from samara.lazy import lazily as _lazily
+from samara.core.lazy import lazily as _lazily
 
 if _TYPE_CHECKING:
     from samara.control.ilqr.controller import ILQR as ILQR

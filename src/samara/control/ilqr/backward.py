@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from samara.control.ilqr.problem import Limits
-from samara.ops import clamp, logical_and, logical_or, where
-from samara.quantity import Scalar
+from samara.core.ops import clamp, logical_and, logical_or, where
+from samara.core.quantity import Scalar
 
 FLOOR = 1e-6  # document 001 adds it to the diagonal of Quu
 BOX_ITERATIONS = 3

@@ -17,9 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import ZERO, Vec3
-from samara.argument import is_number
-from samara.arrays import flatten, quaternion_order
 from samara.backends.machine import Code, Machine
 from samara.backends.packing import packer
 from samara.control.allocation import allocation_for, command_for_wrench
@@ -32,8 +29,12 @@ from samara.control.ilqr.model import STATE, Model, model_of
 from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
+from samara.core.algebra import ZERO, Vec3
+from samara.core.argument import is_number
+from samara.core.tree import flatten
 from samara.physics.multirotor import Command, State, Vehicle
-from samara.trim import hover
+from samara.physics.state_arrays import quaternion_order
+from samara.vehicles.trim import hover
 
 Array = np.ndarray[Any, Any]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from samara.algebra import ZERO, Vec3, norm
 from samara.control.ilqr.model import TILT_AND_TURN, Model, difference, heading_axis, levelled, moved, thrust_axis
 from samara.control.ilqr.problem import Limits, Problem, Residuals, Start
-from samara.ops import maximum
+from samara.core.algebra import ZERO, Vec3, norm
+from samara.core.ops import maximum
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import Command, State
-from samara.quantity import Scalar
 
 
 class Weights(NamedTuple):

@@ -10,12 +10,12 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from samara.algebra import ZERO, Vec3
 from samara.backends.machine import Code
-from samara.ops import clamp
+from samara.core.algebra import ZERO, Vec3
+from samara.core.ops import clamp
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import Command, State, Vehicle, derivative
-from samara.quantity import Scalar
-from samara.trim import hover
+from samara.vehicles.trim import hover
 
 
 class Observed(NamedTuple):

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from samara.algebra import ZERO, Vec3
-from samara.arrays import flatten
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.cost import ANY_GOAL
 from samara.control.ilqr.memory import LANES, Rows, Tables, aligned, shared
 from samara.control.ilqr.model import Model
 from samara.control.ilqr.reference import Shaping, Target, Way, extrapolated, goal_of, shaped_step
 from samara.control.ilqr.trace import SX, column, entries, traced, tree
-from samara.plan.reference import Reference
+from samara.core.algebra import ZERO, Vec3
+from samara.core.tree import flatten
+from samara.physics.reference import Reference
 from samara.plan.trajectory import Trajectory
 
 TEMPLATES = {

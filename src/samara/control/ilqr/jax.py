@@ -13,8 +13,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from samara.algebra import Vec3
-from samara.arrays import flatten, unflatten
 from samara.backends.folding import folded, new_trace, unfolded
 from samara.backends.jax_scan import precision
 from samara.control.ilqr.backward import Join, smoothing, stage
@@ -22,6 +20,8 @@ from samara.control.ilqr.model import Model
 from samara.control.ilqr.problem import Problem, Residuals, feedback, is_zero, total
 from samara.control.ilqr.reference import Shaping, Target, Way, shaped_step
 from samara.control.ilqr.search import Choice, choose
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten, unflatten
 
 Rows = list[Any]  # one array for each number of a state, an input, a goal
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import casadi
 import numpy as np
 
-from samara.arrays import flatten, unflatten
 from samara.backends.llvm_kernel import vector_width
 from samara.backends.llvm_loop import Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.backward import smoothing, stage
@@ -32,6 +31,7 @@ from samara.control.ilqr.trace import (
     tree,
     value_at_end,
 )
+from samara.core.tree import flatten, unflatten
 
 
 class LaneCode(NamedTuple):

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
 from samara.control.allocation import allocation_for, thrust_limits
 from samara.control.ilqr.problem import Limits
-from samara.integrate import EULER, RK4, Tableau, runge_kutta
-from samara.matrices import pseudoinverse
-from samara.ops import maximum, where
+from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
+from samara.core.integrate import EULER, RK4, Tableau, runge_kutta
+from samara.core.matrices import pseudoinverse
+from samara.core.ops import maximum, where
+from samara.core.quantity import Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
-from samara.physics.propulsion import COMMANDED_WRENCH, WRENCH
-from samara.physics.rotor import RotorLoad, rotor_wrench
-from samara.quantity import Scalar
-from samara.trim import effectiveness, hover
+from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
+from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
+from samara.vehicles.trim import effectiveness, hover
 
 INTEGRATORS: dict[str, Tableau] = {"rk4": RK4, "euler": EULER}
 INPUTS = ("wrench", "rotors")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from samara.arrays import flatten, unflatten
-from samara.ops import clamp
-from samara.quantity import Scalar
+from samara.core.ops import clamp
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, unflatten
 
 Residuals = list[tuple[Scalar, Scalar]]
 """(w, r): each costs ½ w r²"""

@@ -11,12 +11,12 @@ renewed from the reference's own place in every step, and ends at the target; be
 
 from typing import NamedTuple
 
-from samara.algebra import ZERO, Vec3, cross, direction, norm
 from samara.control.ilqr.cost import Goal
 from samara.control.ilqr.model import Model, thrust_direction
-from samara.ops import cos, maximum, sin
-from samara.plan.reference import Reference
-from samara.quantity import Scalar
+from samara.core.algebra import ZERO, Vec3, cross, direction, norm
+from samara.core.ops import cos, maximum, sin
+from samara.core.quantity import Scalar
+from samara.physics.reference import Reference
 
 
 class Shaping(NamedTuple):

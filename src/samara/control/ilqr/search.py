@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from samara.ops import equal, logical_and, logical_or, maximum, where
-from samara.quantity import Scalar
+from samara.core.ops import equal, logical_and, logical_or, maximum, where
+from samara.core.quantity import Scalar
 
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-6
 ENOUGH = 1e-4  # of what the model promised: the least that a step must bring

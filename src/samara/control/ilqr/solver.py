@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import casadi
 import numpy as np
 
-from samara.arrays import flatten, unflatten
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.columns import Layout, compile_backward, layout_of
 from samara.control.ilqr.memory import LANES, Rows, Tables, aligned, shared
 from samara.control.ilqr.problem import Problem
 from samara.control.ilqr.search import Choice
 from samara.control.ilqr.trace import SUMS, Linearised, choosing, linearised, rollout_programs, traced
+from samara.core.tree import flatten, unflatten
 
 LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 MOST_DAMPING = 1e6  # a step that brings nothing even so is none

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import casadi
 
-from samara.arrays import flatten, unflatten
 from samara.backends.program import Program, program_of_expressions
 from samara.control.ilqr.backward import Join
 from samara.control.ilqr.problem import Problem, feedback, total
 from samara.control.ilqr.search import Choice, choose
+from samara.core.tree import flatten, unflatten
 
 SX = casadi.SX
 SUMS = 3  # qᵀk, kᵀQk and |q|² over the horizon

@@ -6,8 +6,8 @@ import numpy as np
 import viser
 
 from samara.physics.multirotor import Vehicle
-from samara.view.shape import reach_of
-from samara.view.style import COLOURS, GRID, INK
+from samara.vehicles.shape import reach_of
+from samara.view.plot.style import COLOURS, GRID, INK
 from samara.view.web.gauges import STYLE
 from samara.view.web.history import ERROR, FIRST_ROTOR, HEIGHT, TILT
 

@@ -5,22 +5,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import Quat, Vec3, normalize
-from samara.arrays import unflatten
+from samara.core.algebra import Quat, Vec3, normalize
+from samara.core.tree import unflatten
 from samara.physics.multirotor import Environment, State, Vehicle, at_rest
-from samara.physics.propulsion import rotor_loads
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.record.run import Run, Track
+from samara.record.streams import CABLE_FIELD
+from samara.scenario.batteries import battery_status
+from samara.scenario.bus import BatteryStatus
+from samara.scenario.scenario import Scenario
+from samara.scenario.setting import Setting
+from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
-from samara.sim.batteries import battery_status
-from samara.sim.bus import BatteryStatus
 from samara.sim.fly import controller_name
 from samara.sim.group import Group
 from samara.sim.plant import environment_of
-from samara.sim.run import Run, Track
-from samara.sim.scenario import Scenario
-from samara.sim.setting import Setting
 from samara.sim.simulation import Simulation
-from samara.sim.streams import CABLE_FIELD
-from samara.sim.timeline import MICROSECONDS
 from samara.vehicles.slung_load import cable_ends
 
 Array = np.ndarray[Any, Any]

@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from samara.algebra import euler_from_quat, norm
-from samara.physics.propulsion import rotor_loads
-from samara.sim.pilot import command_limits
-from samara.sim.recorder import LogLine
-from samara.view.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED
-from samara.view.style import COLOURS, GRID, INK
+from samara.core.algebra import euler_from_quat, norm
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.record.recorder import LogLine
+from samara.sim.stages.autopilot import command_limits
+from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED
+from samara.view.plot.style import COLOURS, GRID, INK
 from samara.view.web.frame import Close
 
 LOW_CHARGE = 0.2

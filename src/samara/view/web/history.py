@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.sim.run import Run, Track
+from samara.record.run import Run, Track
 from samara.view.web.frame import most_rotors
 
 Array = np.ndarray[Any, Any]

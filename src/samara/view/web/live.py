@@ -15,8 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.control.named import CONTROLLERS, name_of
-from samara.frames import wind_enu_from_direction
-from samara.sim.events import (
+from samara.physics.frames import wind_enu_from_direction
+from samara.record.recorder import LogLine
+from samara.record.run import Run
+from samara.record.streams import Block
+from samara.scenario.events import (
     Action,
     fail_motor,
     go_to,
@@ -26,15 +29,12 @@ from samara.sim.events import (
     return_home,
     wind_step,
 )
+from samara.scenario.scenario import Scenario
+from samara.scenario.setting import Setting
+from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
-from samara.sim.recorder import LogLine
-from samara.sim.run import Run
-from samara.sim.scenario import Scenario
-from samara.sim.setting import Setting
 from samara.sim.simulation import Simulation, Sink
-from samara.sim.streams import Block
-from samara.sim.timeline import MICROSECONDS
-from samara.view.style import COLOURS
+from samara.view.plot.style import COLOURS
 from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
 from samara.view.web.gauges import log_html, status_html

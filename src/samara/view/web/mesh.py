@@ -7,10 +7,10 @@ import numpy as np
 import trimesh
 from trimesh.visual.material import PBRMaterial
 
-from samara.algebra import Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
+from samara.core.algebra import Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
 from samara.physics.multirotor import Vehicle
-from samara.view.shape import Box, Disc, Part, Rod, axes_length, parts_of
-from samara.view.style import COLOURS
+from samara.vehicles.shape import Box, Disc, Part, Rod, axes_length, parts_of
+from samara.view.plot.style import COLOURS
 
 Array = np.ndarray[Any, Any]
 

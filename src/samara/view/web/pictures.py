@@ -1,4 +1,4 @@
-"""The page as documents show it: moments of flights, photographed in a headless Chromium. For `samara.view.gallery`."""
+"""The page as documents show it: moments of flights, photographed in a headless Chromium. For `figures.gallery`."""
 
 import threading
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+from figures.chromium import Browser, BrowserPage, find_chromium, wait_for
 from PIL import Image
 
-from samara.files import written_whole
-from samara.sim.events import Event, at, wind_step
+from samara.core.files import written_whole
+from samara.scenario.events import Event, at, wind_step
+from samara.scenario.scenario_file import load_scenario
 from samara.sim.fly import fly
-from samara.sim.scenario_file import load_scenario
-from samara.view.chromium import Browser, BrowserPage, find_chromium, wait_for
 from samara.view.web.live import Live, endless
 from samara.view.web.replay import Replay
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.algebra import ZERO
+from samara.core.algebra import ZERO
 from samara.plan.trajectory import Trajectory, hover
-from samara.sim.recorder import LogLine
-from samara.sim.run import Run, Track, load_run
-from samara.sim.world import world_inside
-from samara.view.report import scenario_inside
-from samara.view.style import COLOURS
+from samara.record.recorder import LogLine
+from samara.record.run import Run, Track, load_run
+from samara.scenario.world import world_inside
+from samara.view.plot.style import COLOURS
+from samara.view.report.report import scenario_inside
 from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, frame_at
 from samara.view.web.gauges import log_html, status_html

@@ -13,12 +13,23 @@ import numpy as np
 import trimesh
 import viser
 
-from samara.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, norm, quat_from_axis_angle, rotate, rotate_inverse
-from samara.physics.contact import Ground
+from samara.core.algebra import (
+    IDENTITY,
+    ZERO,
+    Quat,
+    Vec3,
+    conjugate,
+    norm,
+    quat_from_axis_angle,
+    rotate,
+    rotate_inverse,
+)
+from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import Vehicle
 from samara.plan.trajectory import Trajectory
-from samara.sim.world import World
-from samara.view.shape import (
+from samara.scenario.triangles import drawn, triangles_of
+from samara.scenario.world import World
+from samara.vehicles.shape import (
     CLOCKWISE,
     COUNTER_CLOCKWISE,
     FAILED,
@@ -30,8 +41,7 @@ from samara.view.shape import (
     reach_of,
     thrust_arrow,
 )
-from samara.view.solids import drawn, triangles_of
-from samara.view.style import COLOURS, GRID, INK
+from samara.view.plot.style import COLOURS, GRID, INK
 from samara.view.web.frame import Array, Frame
 from samara.view.web.mesh import (
     blades,

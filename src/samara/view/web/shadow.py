@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from samara.algebra import Vec3
+from samara.core.algebra import Vec3
 from samara.physics.multirotor import Vehicle
-from samara.view.shape import Box, Disc, Rod, parts_of
+from samara.vehicles.shape import Box, Disc, Rod, parts_of
 
 Array = np.ndarray[Any, Any]
 

@@ -1,0 +1,277 @@
+"""Every picture of the documentation, drawn again: `python -m figures.gallery docs/images [names …]`, or `make gallery`.
+
+Some show measurements that do not come with Samara. `SAMARA_FLIGHTS` names the folder of NanoBench's flights (`validation`),
+`SAMARA_INTERACTION` that of Neural-Swarm2's tables (`neighbours`), `SAMARA_PROPELLERS` that of the UIUC's propellers (`rotor`).
+Those of the viewer are taken in Chromium, where there is one.
+"""
+
+import math
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from samara.core.files import written_whole
+
+FLIGHTS, INTERACTION, PROPELLERS = "SAMARA_FLIGHTS", "SAMARA_INTERACTION", "SAMARA_PROPELLERS"
+WAY = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as docs/planning.md lists it
+FACING_DEG = (0, 0, 90, 180, 180, 270)
+CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
+LARGEST_GIF = 2_500_000  # [bytes] that a reader of the README downloads
+
+
+def _outside(variable: str, pictures: str) -> str:
+    """The folder that a variable names, or "" and a word about it"""
+    folder = os.environ.get(variable, "")
+    if not folder:
+        print(f"         {variable} is not set: {pictures} as it is", flush=True)
+    return folder
+
+
+def conventions(folder: Path) -> None:
+    """frames.png, angles.png, numbering-quad.png, numbering-hexa-octo.png"""
+    from figures.conventions import draw_conventions
+
+    draw_conventions(folder)
+
+
+def trajectories(folder: Path) -> None:
+    """trajectories.png: one of each kind"""
+    from samara.view.plot.trajectories import KINDS, draw_trajectories
+
+    draw_trajectories(KINDS, folder / "trajectories.png")
+
+
+def plan(folder: Path) -> None:
+    """plan.png: the fastest way of docs/planning.md"""
+    from samara import vehicle
+    from samara.plan.limits import Limits, fastest
+    from samara.view.plot.plan import draw_plan
+
+    craft, limits = vehicle("iris"), Limits(0.9, math.radians(60.0), math.radians(573.0))
+    yaw = tuple(math.radians(own) for own in FACING_DEG)
+    draw_plan(fastest(WAY, craft, limits=limits, yaw=yaw).trajectory, craft, limits, folder / "plan.png")
+
+
+def controllers(folder: Path) -> None:
+    """controllers.png: all controllers in three winds"""
+    from samara import vehicle
+    from samara.compare.contest import contest
+    from samara.view.plot.contest import draw_contest
+
+    entries = contest(vehicle("iris"), CONTROLLERS, winds=(0.0, 4.0, 8.0))
+    draw_contest(entries, folder / "controllers.png", "figure8 at 2 m/s, iris")
+
+
+def validation(folder: Path) -> None:
+    """validation.png: models against real flights"""
+    from samara.identify.validation import validate
+    from samara.view.plot.validation import draw_validation
+
+    if flights := _outside(FLIGHTS, "validation.png stays"):
+        draw_validation(validate(Path(flights)), folder / "validation.png")
+
+
+def flight(folder: Path) -> None:
+    """flight.png: the page to look at first of `samara fly`"""
+    from samara.sim.fly import fly
+    from samara.view.plot.run import draw_run
+
+    draw_run(fly("waypoints"), folder / "flight.png")
+
+
+def film(folder: Path) -> None:
+    """flight.gif: nine seconds of the race, followed; and render.png, the figure of eight from the side"""
+    from samara.sim.fly import fly
+    from samara.view.film.render import Film, render
+
+    path = render(fly("race"), folder / "flight.gif", Film(12.5, (480, 320), 1.0, "chase", start=3.0, stop=12.0))
+    if path.stat().st_size > LARGEST_GIF:
+        raise ValueError(f"{path}: has {path.stat().st_size} bytes; expected at most {LARGEST_GIF}")
+    render(fly("figure8"), folder / "render.png", Film(size=(960, 560), camera="fixed"))
+
+
+def plots(folder: Path) -> None:
+    """plots-attitude.png, plots-battery.png, plots-swarm.png, plots-top.png"""
+    from samara.sim.fly import fly
+    from samara.view.plot.plots import draw
+
+    draw(fly("battery_sag"), "battery", folder / "plots-battery.png")
+    draw(fly("swarm"), "position", folder / "plots-swarm.png")
+    draw(fly("figure8"), "attitude", folder / "plots-attitude.png")
+    draw(fly("race"), "top", folder / "plots-top.png")
+
+
+def wind(folder: Path) -> None:
+    """wind.png: spectra of turbulence, gusts, and the mean wind over height"""
+    from figures.wind import draw_wind
+
+    draw_wind(folder / "wind.png")
+
+
+def neighbours(folder: Path) -> None:
+    """stack.png, obstacle_course.png, and beside what was measured ground_effect.png and downwash.png"""
+    from figures.neighbours import draw_downwash, draw_ground_effect, draw_stack
+
+    from samara.sim.fly import fly
+    from samara.view.film.render import Film, render
+
+    draw_stack(fly("stack"), folder / "stack.png")
+    render(fly("obstacle_course"), folder / "obstacle_course.png", Film(camera="fixed"))
+    if tables := _outside(INTERACTION, "ground_effect.png and downwash.png stay"):
+        draw_ground_effect(Path(tables), folder / "ground_effect.png")
+        draw_downwash(Path(tables), folder / "downwash.png")
+
+
+def rotor(folder: Path) -> None:
+    """rotor_inflow.png, and beside what was measured rotor_bem.png"""
+    from samara.rotor.blade import read_uiuc
+    from samara.view.plot.rotor import SHOWN, draw_inflow, draw_rotors
+
+    draw_inflow(folder / "rotor_inflow.png")
+    if measured := _outside(PROPELLERS, "rotor_bem.png stays"):
+        propellers = read_uiuc(measured)
+        draw_rotors([propellers[name] for name in SHOWN], folder / "rotor_bem.png")
+
+
+def structure(folder: Path) -> None:
+    """structure.png, slung_load.png, propwash.png: arms that shake, a load on its cable, descents into the own wake"""
+    from figures.propwash import draw_propwash
+    from figures.slung_load import draw_slung_load
+    from figures.structure import draw_structure
+
+    from samara.sim.fly import fly
+
+    draw_structure(folder / "structure.png")
+    draw_slung_load(fly("slung_load"), folder / "slung_load.png")
+    draw_propwash(folder / "propwash.png")
+
+
+def estimators(folder: Path) -> None:
+    """estimators-ekf.png: what the Kalman filter of `sensors` gets wrong, and what it believes"""
+    from samara.sim.fly import fly
+    from samara.view.plot.plots import draw
+
+    draw(fly("sensors"), "estimate", folder / "estimators-ekf.png")
+
+
+def sensors(folder: Path) -> None:
+    """sensors-allan.png: by the very lines of docs/sensors.md"""
+    page = (folder.parent / "sensors.md").read_text(encoding="utf-8")
+    here, names = Path.cwd(), {"__name__": "sensors"}
+    with tempfile.TemporaryDirectory() as drawn:
+        os.chdir(drawn)
+        try:
+            for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+                exec(block, names)
+                if Path("allan.png").exists():
+                    break
+        finally:
+            os.chdir(here)
+        with written_whole(folder / "sensors-allan.png") as unfinished:
+            shutil.copyfile(Path(drawn) / "allan.png", unfinished)
+
+
+def viewer(folder: Path) -> None:
+    """viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png: the page in a browser"""
+    from figures.chromium import find_chromium
+
+    from samara.view.web.pictures import draw_viewer
+
+    if find_chromium() is None:
+        print("         there is no Chromium: the pictures of the viewer stay as they are", flush=True)
+        return
+    draw_viewer(folder)
+
+
+def report(folder: Path) -> None:
+    """report.png: charts of a report in a browser, with the values under the pointer"""
+    from figures.chromium import Browser, find_chromium
+
+    from samara.sim.fly import fly
+    from samara.view.report.report import Flown, write_report
+
+    program = find_chromium()
+    if program is None:
+        print("         there is no Chromium: report.png stays as it is", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as own:
+        path = write_report([Flown("run.mcap", fly("wind"))], Path(own) / "report.html")
+        browser = Browser(program, (1180, 760))
+        try:
+            page = browser.page(path.as_uri(), (1180, 760))
+            page.wait("Fly it again")
+            page.evaluate("document.querySelector('.pair').scrollIntoView({block: 'start'}); scrollBy(0, -60)")
+            left, top = page.evaluate(
+                "(() => { const r = document.querySelector('canvas').getBoundingClientRect(); return [r.left, r.top]; })()"
+            )
+            page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + 360.0, y=top + 60.0)
+            time.sleep(1.0)
+            with written_whole(folder / "report.png") as unfinished:
+                page.picture(unfinished)
+        finally:
+            browser.close()
+
+
+def vehicles(folder: Path) -> None:
+    """vehicles.svg: how the vehicles show themselves in a notebook"""
+    from samara import vehicle, vehicle_names
+    from samara.view.report.notebook import vehicle_svg
+    from samara.view.report.page import Html, element
+
+    size, gap, columns = 170.0, 26.0, 4
+    shapes = []
+    for k, name in enumerate(vehicle_names()):
+        x, y = size * (k % columns), (size + gap) * (k // columns)
+        own = vehicle_svg(vehicle(name), size)
+        shapes.append(Html(f'<g transform="translate({x:g} {y + gap:g})">{own}</g>'))
+        label = {"x": f"{x + 0.5 * size:g}", "y": f"{y + 18.0:g}", "text_anchor": "middle", "font_size": 13}
+        shapes.append(element("text", name, **label, font_family="sans-serif", fill="#66727d"))
+    rows = math.ceil(len(vehicle_names()) / columns)
+    box = f"0 0 {columns * size:g} {rows * (size + gap):g}"
+    with written_whole(folder / "vehicles.svg") as temporary:
+        drawn = element("svg", shapes, xmlns="http://www.w3.org/2000/svg", viewBox=box)
+        temporary.write_text(drawn + "\n", encoding="utf-8")
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    own.__name__: own
+    for own in (
+        conventions,
+        trajectories,
+        plan,
+        controllers,
+        validation,
+        flight,
+        film,
+        plots,
+        wind,
+        neighbours,
+        rotor,
+        structure,
+        estimators,
+        sensors,
+        viewer,
+        report,
+        vehicles,
+    )
+}
+
+
+def draw_gallery(folder: str | Path, names: Sequence[str] = ()) -> None:
+    """All pictures, or those named, into a folder; what each is and how long it took is printed"""
+    for name in names:
+        if name not in PICTURES:
+            raise ValueError(f"no picture {name!r}; expected some of {', '.join(PICTURES)}")
+    for name in names or PICTURES:
+        before = time.perf_counter()
+        PICTURES[name](Path(folder))
+        print(f"{time.perf_counter() - before:6.1f} s {name}: {PICTURES[name].__doc__}", flush=True)
+
+
+if __name__ == "__main__":
+    draw_gallery(sys.argv[1] if len(sys.argv) > 1 else "docs/images", sys.argv[2:])

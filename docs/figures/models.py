@@ -1,0 +1,690 @@
+"""docs/models.md: every model's equations as the code computes them, where they hold, who found them, what data say of them.
+
+`python -m figures.models docs/models.md` writes it. The equations come from the functions, costs are counted; the table
+`MODELS` adds what no function knows. A new model is one entry of it.
+"""
+
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from samara import Vec3, Vehicle, hover, vehicle
+from samara.backends.program import program_of
+from samara.core.files import write_text
+from samara.equations import Equation, equation
+from samara.equations.letters import LETTERS, letter
+from samara.physics import effect, multirotor
+from samara.physics.air import atmosphere, boundary_layer, downwash, drag, ground_effect, propwash, pushed, turbulence
+from samara.physics.effect import Effect
+from samara.physics.ground import boundary, collision, contact, impact, solids
+from samara.physics.motion import body, gravity
+from samara.physics.multirotor import Command, State, derivative, initial_effects
+from samara.physics.rotors import (
+    actuator,
+    battery,
+    flapping,
+    imbalance,
+    inflow,
+    motor,
+    propulsion,
+    rotor,
+    rotor_air,
+    rotor_effects,
+)
+from samara.physics.structure import arms, slung_load
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A function whose equation is printed. `apart` and `fixed` are those of `samara.equations.equation`."""
+
+    function: Function
+    apart: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    fixed: dict[str, Any] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Model:
+    """One entry of the page. `said` are functions that iterate or loop: the first line of their docstring is "
+    "printed instead.
+
+    `effects` are the effects it is switched on with, each with parameters for an iris; None takes the iris' own.
+    """
+
+    title: str
+    files: tuple[ModuleType, ...]
+    lines: tuple[Function | Line, ...]
+    valid: str
+    source: str
+    against: str
+    said: tuple[Function, ...] = ()
+    effects: tuple[tuple[Effect, Any], ...] = ()
+    picture: str = ""
+
+
+MODELS = (
+    Model(
+        "Rigid body",
+        (body, effect, multirotor),
+        (
+            body.translational_acceleration,
+            body.attitude_rate,
+            body.angular_acceleration,
+            body.body_velocity_rate,
+            Line(body.euler_rates, fixed={"_GIMBAL_LOCK": 0.0}),
+            body.kinetic_energy,
+            body.angular_momentum,
+            Line(effect.wrench_in_body_axes, only=("f_{B}'",)),
+        ),
+        "Any attitude and rate. Euler rates within |pitch| < 90°; at 90° their unbounded terms are left out. The "
+        "body does not bend.",
+        "Newton's and Euler's laws; document 004 for the forms in body velocities and Euler angles.",
+        "Jacobi's elliptic functions for 10 s to 1e-8 (`test_tumbling_follows_jacobi_s_elliptic_functions`). Real "
+        "flights, the attitude "
+        "given: 4.3 cm RMS after half a second, where constant velocity is 14 cm off ([validation](validation.md), "
+        "`test_half_a_second_of_a_real_flight`).",
+        said=(multirotor.derivative,),
+        effects=((propulsion.COMMANDED_WRENCH, ()),),
+        picture="validation.png",
+    ),
+    Model(
+        "Gravity",
+        (gravity,),
+        (gravity.weight, gravity.gravity_at, gravity.potential_energy),
+        "Uniform within some kilometres; falling off with the square of the distance at any height.",
+        "U.S. Standard Atmosphere (1976) for the radius.",
+        "That standard's table to its last digit (`test_gravity_falls_off_as_the_standard_atmosphere_tabulates_it`).",
+        effects=((gravity.UNIFORM, None), (gravity.SPHERICAL, None)),
+    ),
+    Model(
+        "Rotor",
+        (rotor, propulsion),
+        (
+            rotor.rotor_load,
+            rotor.rotor_wrench,
+            rotor.rotor_angular_momentum,
+            Line(rotor.rotor_momentum_torque, {"rotor_angular_momentum": ("h_B", r"\dot{h}_B")}),
+            rotor.density_ratio,
+            rotor.air_velocity,
+            rotor.axial_speed,
+            rotor.inflow_factor,
+            rotor.inflow_factor_signed,
+        ),
+        "A rotor in still air, or nearly so. The inflow factors are document 003's guess; [a rotor in moving "
+        "air](#a-rotor-in-moving-air) "
+        "replaces them.",
+        "Documents 000 and 003; the square law is that of blades at a fixed pitch.",
+        "The Crazyflie firmware's own mixing (`test_the_crazyflie_firmware_allocates_what_our_rotors_produce`), "
+        "angular momentum in free space "
+        "(`test_spinning_up_in_free_space_conserves_angular_momentum`).",
+        said=(propulsion.rotor_loads,),
+        effects=((propulsion.ROTORS, None), (propulsion.ROTOR_MOMENTUM, None)),
+    ),
+    Model(
+        "Motor and speed controller",
+        (motor,),
+        (
+            motor.effective_duty,
+            motor.motor_current,
+            motor.limited_current,
+            motor.motor_torque,
+            motor.dc_motor_rate,
+            motor.bus_load,
+            motor.steady_current,
+            motor.steady_duty,
+        ),
+        "A DC motor, or a brushless one seen from its controller. Left out: the inductance, since the current settles "
+        "long before the speed does, and heat.",
+        "Documents 003 and 004.",
+        "Power out of the battery is power into air, heat and motion to 1e-13 "
+        "(`test_what_the_battery_gives_is_what_the_rotors_take_and_the_rest_is_heat`). No bench data.",
+    ),
+    Model(
+        "Actuator",
+        (actuator,),
+        (
+            actuator.speed_from_command,
+            actuator.saturate_speed,
+            actuator.time_constant,
+            actuator.lag_rate,
+            actuator.lag_step,
+            actuator.slowed,
+            actuator.drawn_power,
+            actuator.second_order_rate,
+        ),
+        "A motor whose controller closes the loop on speed. One time constant up, one down. On a battery its range of "
+        "speeds scales with V/V_full, and it takes the rotor's power over its efficiency. Left out: the power that "
+        "speeds a rotor up.",
+        "Documents 000 (lag) and 003 (second order with a rate limit).",
+        "The closed step responses, also through the rate limit "
+        "(`test_the_rate_limit_turns_the_step_response_into_oscillation_line_oscillation`).",
+        effects=((propulsion.SECOND_ORDER_ACTUATOR, actuator.SecondOrder(40.0, 0.7, 10.0)),),
+    ),
+    Model(
+        "Battery",
+        (battery, propulsion),
+        (
+            battery.open_circuit_voltage,
+            battery.source_of,
+            battery.parallel_sources,
+            battery.share_of_current,
+            battery.battery_rate,
+        ),
+        "Discharge and charge within the table, at one temperature. Two batteries are printed; any number may "
+        "share the bus.",
+        "Thévenin's equivalent with one R ∥ C; numbers of document 003.",
+        "Kirchhoff's law whatever the motors do "
+        "(`test_the_bus_voltage_satisfies_kirchhoff_whatever_the_motors_do`), document 003's cases "
+        "(`test_document_003_thevenin_case`). No discharge curves of real packs.",
+        said=(propulsion.bus_voltage, battery.voltage_under_power),
+        effects=((propulsion.THEVENIN_BATTERY, None), (propulsion.IDEAL_BATTERY, battery.Ideal(14.8))),
+    ),
+    Model(
+        "Drag of the airframe",
+        (drag,),
+        (drag.drag_force, drag.damping_torque),
+        "Linear at the speeds of indoor flight, quadratic beyond; no lift, no moment. Coefficients belong to a "
+        "vehicle.",
+        "Documents 000, 003 and 004 (who differ in axes and powers).",
+        "Terminal velocity and ballistic flight in wind "
+        "(`test_terminal_velocity_with_both_is_the_root_of_the_quadratic`, "
+        "`test_ballistic_flight_in_wind`).",
+        effects=((drag.WORLD_AXES, None), (drag.BODY_AXES, None), (drag.ANGULAR, None)),
+    ),
+    Model(
+        "Ground contact",
+        (contact,),
+        (
+            contact.turned_over,
+            contact.lower_end,
+            contact.contact_point,
+            contact.normal_force,
+            contact.friction_force,
+            Line(contact.grip_rate, fixed={"_FORGOTTEN": 0.0}),
+        ),
+        "A plane, points that are few and stiff, each the lower end of an edge along body z; the step must "
+        "resolve them, which a vehicle file is checked for. "
+        "A grip below 1e-20 m in the "
+        "air is set to rest, which is not printed.",
+        "Springs, dampers and Coulomb's friction, with a spring that sticks.",
+        "v²/2μg of a sliding block to 1e-8 m (`test_a_sliding_block_stops_after_v_squared_over_two_mu_g`), no "
+        "creep in a minute on a slope "
+        "(`test_a_vehicle_on_a_slope_of_10_degrees_does_not_creep`).",
+        effects=((contact.COMPLIANT, None),),
+    ),
+    Model(
+        "Blows",
+        (collision, impact),
+        (
+            collision.contact_velocity,
+            collision.velocity_change,
+            collision.angular_velocity_change,
+            Line(collision.compliance, {"angular_velocity_change": (r"\Delta\omega_n",)}),
+            Line(collision.velocity_after_bounce),
+            Line(
+                collision.collision_impulse,
+                {"contact_velocity": ("v_c1", "v_c2"), "compliance": (r"\kappa_1", r"\kappa_2")},
+            ),
+            Line(collision.wall_impulse, {"compliance": (r"\kappa",)}),
+            Line(
+                impact.wall_blow,
+                {
+                    "contact_velocity": ("v_c", "v_c'"),
+                    "wall_impulse": ("p_n",),
+                    "_across": ("v_t",),
+                    "compliance": (r"\kappa_t",),
+                },
+            ),
+        ),
+        "Rigid bodies that touch in one point, for no time. $\\Delta\\omega_n$ is the change by a unit impulse "
+        "along the normal, "
+        "$v_t$ the slip that is left after the blow along it.",
+        "Newton's restitution and Coulomb's friction; frictionless as in document 004.",
+        "Energy never grows in 20 000 random blows, momentum is kept "
+        "(`test_ten_thousand_blows_of_a_wall_never_add_energy`, "
+        "`test_ten_thousand_blows_between_bodies_never_add_energy_and_keep_momentum`).",
+        said=(impact.body_blow,),
+    ),
+    Model(
+        "Solids",
+        (solids,),
+        (
+            Line(solids.touch_plane, only=("d",)),
+            Line(solids.touch_sphere, only=("d",)),
+            Line(solids.touch_capsule, only=("d",)),
+            solids.disc_point,
+        ),
+        "Distance to the surface, negative inside; the normal is its gradient.",
+        "Elementary geometry.",
+        "A search over the solid (`test_distances_by_searching_the_solid`), nothing tunnels at 20 m/s "
+        "(`test_nothing_tunnels_at_twenty_metres_per_second`).",
+        said=(solids.touch_box,),
+    ),
+    Model(
+        "Standard atmosphere",
+        (atmosphere,),
+        (atmosphere.air_temperature, atmosphere.air_pressure, atmosphere.air_density, atmosphere.pressure_altitude),
+        "Geopotential altitude from −1 to 20 km, dry air.",
+        "U.S. Standard Atmosphere (1976), the International Standard Atmosphere.",
+        "Its table, to the last printed digit (`test_the_standard_atmosphere_is_the_published_one`).",
+    ),
+    Model(
+        "Inflow through all flow states",
+        (inflow,),
+        (
+            inflow.hover_induced,
+            Line(inflow._johnson, only=(r"\nu_{J}",)),
+            Line(inflow.induced_velocity, {"induced_ratio": (r"\nu",)}, fixed={"_SLOWEST": -math.inf}),
+            Line(inflow.mass_flow_speed, fixed={"_SLOWEST": -math.inf}),
+            inflow.wake_skew,
+        ),
+        "Climb, hover, level flight, vortex ring, windmill brake. In the ring it is a mean: the real flow "
+        "fluctuates. Below 1 mm/s of induced "
+        "velocity it falls with the thrust, which is not printed.",
+        "H. Glauert, *Airplane Propellers* (1935); W. Johnson, *A Comprehensive Analytical Model of Rotorcraft*, "
+        "NASA TM-81182 (1980); "
+        "D. A. Peters, N. HaQuang (1988) for the mass flow.",
+        "The closed roots of climb and windmill (`test_climb_follows_the_root_of_its_quadratic`, "
+        "`test_the_windmill_brake_follows_the_other_root`); in the ring up to 45 % below Leishman's quartic, "
+        "another fit to other "
+        "measurements (`test_the_vortex_ring_is_near_johnsons_cubic_and_below_leishmans_quartic`).",
+        said=(inflow.induced_ratio,),
+        picture="rotor_inflow.png",
+    ),
+    Model(
+        "A rotor in moving air",
+        (rotor_air, rotor_effects),
+        (
+            rotor_air.hub_flow,
+            rotor_air.blade_numbers,
+            rotor_air.held_across,
+            rotor_air.air_load,
+            rotor_air.in_plane_force,
+            Line(rotor_air.inflow_goal, {"induced_velocity": (r"v\left(T\right)",)}),
+            Line(rotor_air.inflow_rate, {"hover_induced": ("v_h",), "mass_flow_speed": ("V_m",)}),
+            Line(
+                rotor_air.gradient_rate,
+                {
+                    "hover_induced": ("v_h",),
+                    "mass_flow_speed": ("V_m",),
+                    "wake_skew": (r"\chi'",),
+                    "inflow_gradient": ("g_B",),
+                },
+            ),
+            Line(rotor_air.inflow_gradient, {"disc_axes": ("e",)}),
+            rotor_air.drag_of_rotor,
+        ),
+        "Advance ratio up to about 0.3, held beyond 0.5; below stall; with a radius and solidity that fit $k_F$: "
+        "$\\theta$ below 0.5 rad. "
+        "$\\chi'$ is the tangent of half the wake's skew.",
+        "J. G. Leishman, *Principles of Helicopter Aerodynamics* (2006); D. M. Pitt, D. A. Peters, *Theoretical "
+        "Prediction of Dynamic-Inflow "
+        "Derivatives*, Vertica 5 (1981).",
+        "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`). In-plane "
+        "drag of a Crazyflie "
+        "0.006 N per m/s where Foerster measured 0.0069 ([a rotor's air](rotor.md#flapping)).",
+        said=(rotor_air.balanced_inflow, rotor_air.disc_axes),
+        effects=(
+            (rotor_effects.ROTOR_DRAG, rotor_air.RotorDrag(1e-5)),
+            (rotor_effects.DYNAMIC_AIR, rotor_air.RotorAir(0.1)),
+            (rotor_effects.DYNAMIC_AIR_3, rotor_air.RotorAir(0.1)),
+            (rotor_effects.MOMENTUM_AIR, rotor_air.RotorAir(0.1)),
+        ),
+    ),
+    Model(
+        "Flapping",
+        (flapping, rotor_effects),
+        (
+            flapping.hub_stiffness,
+            flapping.lock_number,
+            flapping._flap_damping,
+            flapping.coning,
+            Line(flapping.disc_tilt, {"hub_stiffness": ("K",), "_flap_damping": (r"\Gamma",), "coning": ("a_0",)}),
+            flapping.flapping_force,
+            flapping.hub_moment,
+        ),
+        "First harmonic, first order in the advance ratio, settled within a turn.",
+        "A. R. S. Bramwell, *Helicopter Dynamics* (2001).",
+        "The blade's differential equation (`test_a_blade_that_is_left_to_flap_settles_on_this_lean`). Of the "
+        "moment that flights of a Crazyflie "
+        "show, 0.4 mN·m for each m/s, it explains a third ([validation](validation.md#what-the-rotation-lacks)).",
+        effects=((rotor_effects.FLAPPING, flapping.Flapping(2.0, 2e-5, 0.0, 1.0)),),
+    ),
+    Model(
+        "Ground and ceiling effect",
+        (ground_effect,),
+        (
+            ground_effect.height_above,
+            ground_effect.image_inflow,
+            ground_effect.fountain_inflow,
+            ground_effect.thrust_ratio,
+            ground_effect.cheeseman_bennett,
+            ground_effect.ceiling_ratio,
+        ),
+        "Hover and slow flight; rotors higher than half a radius, closer nobody has measured and it is held.",
+        "I. C. Cheeseman, W. E. Bennett, ARC R&M 3021 (1955); P. Sanchez-Cuevas, G. Heredia, A. Ollero (2017); Y. "
+        "H. Hsiao, P. Chirarattananon "
+        "(2019) for the ceiling.",
+        "A Crazyflie over the floor (Shi and others, Neural-Swarm2, 2021): 0.54 g RMSE with the published "
+        "constants, 1.50 g without "
+        "(`test_a_real_crazyflie_over_the_floor`). The ceiling against momentum theory only.",
+        effects=(
+            (ground_effect.GROUND_EFFECT, ground_effect.GroundEffect()),
+            (ground_effect.CEILING_EFFECT, ground_effect.Ceiling(Vec3(0.0, 0.0, 3.0))),
+        ),
+        picture="ground_effect.png",
+    ),
+    Model(
+        "Mirrored downwash",
+        (boundary,),
+        (boundary.boundary_distance, boundary.boundary_ratio, boundary.boundary_force),
+        "Over the ground and under a ceiling. Beside a wall it pushes down, which no real wall does.",
+        "Document 004.",
+        "That document's own cases (`test_the_boundary_mirrors_the_downwash`); no measurement.",
+    ),
+    Model(
+        "Downwash",
+        (downwash,),
+        (downwash.jet_width, downwash.jet_flux, downwash.air_speed, downwash.disc_force, downwash.body_force),
+        "Drones that hover or fly slowly, at least one rotor radius apart along the jet.",
+        "H. Reichardt's hypothesis; S. B. Pope, *Turbulent Flows* (2000), for the spread.",
+        "Two Crazyflies above each other (Shi and others, Neural-Swarm2, 2021): 0.71 g RMSE with nothing fitted, "
+        "0.46 g fitted, 3.69 g without "
+        "(`test_two_real_crazyflies_above_each_other`).",
+        said=(downwash.jet_of, downwash.downwash_wrench),
+        effects=((downwash.DOWNWASH, downwash.Downwash()),),
+        picture="downwash.png",
+    ),
+    Model(
+        "Propwash",
+        (propwash,),
+        (
+            Line(propwash.wake_flow, fixed={"_SLOWEST": -math.inf}),
+            propwash.download,
+            propwash.ring_strength,
+            Line(
+                propwash.gust_deviation, {"hover_induced": ("v_h",), "ring_strength": ("b",)}, {"_SLOWEST": -math.inf}
+            ),
+            Line(propwash.gust_time, {"hover_induced": ("v_h",)}, {"_SLOWEST": -math.inf}),
+        ),
+        "From climb to windmill; surfaces right below a rotor. The gusts are a model of strength and time only.",
+        "The vortex tube of momentum theory; J. Stack, F. X. Caradonna, Ö. Savaş (2004) and J. G. Leishman, "
+        "*Principles of Helicopter Aerodynamics* "
+        "(2006) for the fluctuation.",
+        "The thrust's 95 % from peak to peak that Stack and others measured sets the strength "
+        "(`test_the_usual_strength_is_the_peak_to_peak_thrust_that_was_measured`).",
+        effects=((propwash.PROPWASH, propwash.Propwash(0.01, 0.05)),),
+    ),
+    Model(
+        "Arms that bend",
+        (arms,),
+        (
+            arms.modal_mass,
+            arms.pulling_mass,
+            arms.pulling_moment,
+            arms.bending_spring,
+            arms.twisting_spring,
+            arms.bending_frequency,
+            arms.tip_place,
+            arms.tip_lean,
+            Line(arms.arm_reaction, {"tip_place": ("w_B", r"\dot{w}_B")}),
+        ),
+        "One bending mode in each direction and one of twist for each arm, small deflections; the step must "
+        "resolve them.",
+        "The static shape of a cantilever with a load at its tip (assumed modes).",
+        "The exact cantilever with a tip mass (`test_the_first_frequency_is_the_exact_beams`), masses on springs "
+        "flown in the world "
+        "(`test_masses_on_springs_in_the_world_fly_the_same_way`). No measured arm.",
+        said=(arms.arm_modes, arms.added_inertia, arms.coupled_motion),
+        effects=((arms.ARMS, arms.Arms(0.05, 0.02, 1e-5, 10.0, 10.0, 5.0)),),
+    ),
+    Model(
+        "Rotors that shake",
+        (imbalance,),
+        (Line(imbalance.unbalance_force, {"disc_axes": ("e",)}), imbalance.ripple_force),
+        "Steps of a few degrees of a turn: below 0.1 ms for a small propeller.",
+        "A rotating mass; two blades that pass their arm.",
+        "The common centre of mass stays (`test_the_common_mass_centre_stays`); an accelerometer's line at the "
+        "rotor's speed "
+        "(`test_a_rigid_body_hears_the_rotor_at_its_speed`).",
+        effects=((imbalance.IMBALANCE, imbalance.Imbalance((1e-6, 1e-6, 1e-6, 1e-6), 0.02)),),
+    ),
+    Model(
+        "Slung load",
+        (slung_load,),
+        (
+            slung_load.cable_rate,
+            slung_load.cable_tension,
+            slung_load.load_drag,
+            slung_load.load_place,
+            slung_load.hanging_cable,
+            Line(slung_load.attached_wrench, only=(r"\tau_{B}",)),
+        ),
+        "A point mass on a cable without mass; not in the air that the rotors blow down.",
+        "Hooke's law; drag of a blunt body.",
+        "A pendulum's period (`test_below_a_very_heavy_body_the_load_is_a_pendulum`), a rigid cable within the "
+        "stretch of this one "
+        "(`test_a_stiff_cable_is_a_rigid_one_within_its_stretch`). No flights.",
+        effects=((slung_load.SLUNG_LOAD, slung_load.SlungLoad(0.2, 1.0, 500.0, 5.0)),),
+    ),
+    Model(
+        "Pushes from outside",
+        (pushed,),
+        (),
+        "What the world computes once for a step, the downwash of other drones, and holds through it.",
+        "Forces add.",
+        "A sum: nothing to measure. What pushes has its own entry.",
+        said=(pushed.pushed_wrench,),
+        effects=((pushed.PUSHED, ()),),
+    ),
+    Model(
+        "Turbulence",
+        (turbulence,),
+        (
+            turbulence.turbulence_lengths,
+            turbulence.turbulence_deviations,
+            turbulence.dryden_along,
+            turbulence.dryden_across,
+            turbulence.von_karman_along,
+            turbulence.von_karman_across,
+            turbulence.transverse_gust,
+        ),
+        "Heights to some kilometres over flat land; below 3 m as at 3 m. Each drone has gusts of its own. (1.7929 "
+        "is 1.339²; 7.1717 is 2.678², 19.124 "
+        "eight thirds of it.)",
+        "MIL-HDBK-1797; H. L. Dryden; T. von Kármán.",
+        "The discrete filters within 0.01 dB of Dryden's formula and 0.14 dB of von Kármán's over three decades "
+        "(`test_the_spectrum_of_the_discrete_filter_is_the_formula`). No measured wind.",
+        said=(turbulence.transverse_step, turbulence.flown),
+        picture="wind.png",
+    ),
+    Model(
+        "Boundary layer",
+        (boundary_layer,),
+        (boundary_layer.power_law, boundary_layer.log_law),
+        "The mean wind over flat land, to about 100 m; no buildings.",
+        "The power law (exponent 1/7 over open land) and the logarithmic law of the wall.",
+        "Closed forms only (`test_boundary_layers`).",
+    ),
+)
+
+BLADES = """## Blade element momentum theory
+
+From the shape of a blade to CT, CP and CH: [`rotor/bem.py`](../src/samara/rotor/bem.py). It solves an equation for
+every annulus of the disc, so it is not a formula to print and never inside a step; its equations are in [a rotor's
+air](rotor.md#from-the-shape-of-a-blade), and a polynomial fitted to it flies as the effect `rotor_fit`.
+
+- **Valid**: air from the front or the side, Reynolds numbers of 10⁴ to 3·10⁵, tips below a third of the speed of
+  sound.
+- **Source**: H. Glauert, *Airplane Propellers* (1935); M. Drela, *QPROP Formulation* (2006).
+- **Against data**: all 79 propellers of UIUC's volume 1 with a measured blade, median error CT 7.6 %, CP 7.0 %
+  (`test_every_measured_propeller_with_a_known_blade`).
+
+![CT, CP and efficiency of four propellers](images/rotor_bem.png)
+"""
+
+HEAD = r"""# Models
+
+Every model's equations as the code computes them. This page is made by `python -m figures.models docs/models.md`,
+which calls the functions of [`samara.physics`](../src/samara/physics) with SymPy symbols: what is printed here is
+what runs, and a test computes every line at random points against its function. [Physics](physics.md) says how the
+files hang together.
+
+- **Guards are left out**: $a/b$ stands for `safe_divide`, $\sqrt{x}$ for `safe_sqrt`, $n/|n|$ for `direction`. What
+  these answer at $b=0$, $x \le 0$ and $n=0$ (zero, with finite slopes) is not printed.
+- **Frames** are subscripts: $W$ world (east, north, up), $B$ body (forward, left, up). $R_{WB}$ turns body axes into
+  world axes, $\times$ is the cross product, $\circ$ the product axis by axis, $\otimes$ Hamilton's; an index $i$
+  stands for each of $x, y, z$. Each $\xi$ is a part of the lines below it.
+- A function that another line calls with its own arguments stands there as its letter.
+- **Cost** is the number of instructions that an effect adds to the derivative of an iris, which has BASE
+  with its own effects and without its inflow factor. What is off costs nothing.
+
+```python
+from samara.equations import equation
+from samara.physics.rotors.rotor import rotor_load
+
+thrust = equation(rotor_load)
+assert thrust.rows[0] == ("T", r"f k_{F} \Omega^{2}")
+```
+"""
+
+
+def lines_of(model: Model) -> list[Line]:
+    """A model's lines, plain functions made into lines"""
+    return [own if isinstance(own, Line) else Line(own) for own in model.lines]
+
+
+def known_functions() -> frozenset[Function]:
+    """Functions with a line of their own on the page"""
+    return frozenset(line.function for model in MODELS for line in lines_of(model))
+
+
+def equation_of(line: Line) -> Equation:
+    """The equation of a line, as the page prints it"""
+    return equation(line.function, known=known_functions(), apart=line.apart, only=line.only, **line.fixed)
+
+
+# Costs -------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def instructions(craft: Vehicle) -> int:
+    """Instructions of the derivative of a vehicle"""
+    state, command = _hovering()
+    state = state._replace(effects=initial_effects(craft))
+    return len(program_of(lambda s, u: (derivative(s, u, craft),), state, command).instructions)
+
+
+@cache
+def _hovering() -> tuple[State, Command]:
+    return hover(vehicle("iris"))
+
+
+@cache
+def iris() -> Vehicle:
+    """The iris without its inflow factor, which rotors in moving air replace"""
+    craft = vehicle("iris")
+    return replace(craft, structure=replace(craft.structure, inflow=None))
+
+
+def cost(own: Effect, parameters: Any, beside: Vehicle) -> int:
+    """How many instructions an effect adds to those of a vehicle without it"""
+    numbers = beside[own.name] if parameters is None else parameters
+    without = beside.without_effect(own.name) if beside.has(own.name) else beside
+    return instructions(without.with_effect(own, numbers)) - instructions(without)
+
+
+def costs(model: Model) -> Iterator[str]:
+    """`effect` +instructions, for each effect of a model"""
+    for own, parameters in model.effects:
+        beside = iris()
+        if own is rotor_effects.FLAPPING:
+            beside = beside.with_effect(rotor_effects.DYNAMIC_AIR, rotor_air.RotorAir(0.1))
+        yield f"`{constant_of(own, model)}` {cost(own, parameters, beside):+d}"
+
+
+def constant_of(own: Effect, model: Model) -> str:
+    """The name of an effect's constant in the files of its model, `drag.WORLD_AXES`"""
+    for file in (*model.files, propulsion):
+        for name, value in vars(file).items():
+            if value is own:
+                return f"{_stem(file)}.{name}"
+    raise ValueError(f"the effect {own.name!r} is in no file of the model {model.title!r}")
+
+
+def _stem(file: ModuleType) -> str:
+    return file.__name__.rpartition(".")[2]
+
+
+# The page ----------------------------------------------------------------------------------------------------------
+
+
+def page() -> str:
+    """docs/models.md"""
+    head = HEAD.replace("BASE", str(instructions(iris())))
+    contents = " · ".join(f"[{model.title}](#{_anchor(model.title)})" for model in MODELS)
+    sections = [section(model) for model in MODELS]
+    sections.insert(1 + [model.title for model in MODELS].index("Flapping"), BLADES)
+    return "\n".join((head, contents + "\n", *sections))
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def section(model: Model) -> str:
+    """One model: sentence, equations, letters, and what holds for it"""
+    named = [f"[`physics/{_stem(file)}.py`](../src/samara/physics/{_stem(file)}.py)" for file in model.files]
+    paragraph = (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
+    sentence = paragraph.partition(". ")[0].removesuffix(".")
+    parts = [f"## {model.title}", f"{sentence}. {', '.join(named)}"]
+    equations = [equation_of(line) for line in lines_of(model)]
+    if equations:
+        parts.append("```math\n\\begin{aligned}\n" + " \\\\\n".join(_rows(equations)) + "\n\\end{aligned}\n```")
+    parts.append("\n".join(f"- `{own.__name__}`: {_docstring(own)}" for own in model.said))
+    parts.append(letters(equations))
+    known = [f"- **Valid**: {model.valid}", f"- **Source**: {model.source}", f"- **Against data**: {model.against}"]
+    if model.effects:
+        known.append(f"- **Cost**: {', '.join(costs(model))}")
+    parts.append("\n".join(known))
+    if model.picture:
+        parts.append(f"![{model.title}](images/{model.picture})")
+    return "\n\n".join(own for own in parts if own) + "\n"
+
+
+def _docstring(function: Function) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def _rows(equations: list[Equation]) -> Iterator[str]:
+    for own in equations:
+        name = r"{\scriptsize\mathtt{" + own.function.__name__.replace("_", r"\_") + "}}"
+        for left, right in own.rows:
+            yield rf"{name} && {left} &= {right}"
+            name = ""
+
+
+def letters(equations: list[Equation]) -> str:
+    """What the letters stand for: names and units of the code, and constants"""
+    found: dict[str, str] = {}
+    for own in equations:
+        for name, meaning in own.printed.items():
+            unit = "" if meaning.unit in ("", "1") else f"[{meaning.unit.replace('^2', '²').replace('^3', '³')}]"
+            code = meaning.name.rpartition(".")[2].partition("[")[0]
+            says_itself = code not in LETTERS and "_" in code and name == letter(code)
+            found.setdefault(name, unit if says_itself else f"`{code}` {unit}".strip())
+        found |= {name: f"= {value:.9g}" for name, value in own.constants.items() if name in own.letters}
+    return " · ".join(f"${name}$ {meaning}" for name, meaning in found.items() if meaning)
+
+
+if __name__ == "__main__":
+    write_text(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/models.md"), page())

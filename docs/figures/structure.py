@@ -1,0 +1,111 @@
+"""A picture of arms and imbalance: what the accelerometer of a hovering iris hears of one propeller out of balance.
+
+`python -m figures.structure docs/images` draws it.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samara.backends.trace import trace
+from samara.core.files import written_whole
+from samara.core.integrate import rk4
+from samara.core.tree import flatten, unflatten
+from samara.physics.multirotor import CALM, State, Vehicle, derivative
+from samara.physics.rotors.imbalance import unbalance_force
+from samara.physics.structure.arms import arm_of
+from samara.sensors.loader import part
+from samara.vehicles.arms import free_modes
+from samara.vehicles.build import switch_on
+from samara.vehicles.loader import vehicle
+from samara.vehicles.trim import hover
+from samara.view.plot.style import COLOURS, INK, samara_style
+
+UNBALANCE, RIPPLE = 4e-6, 0.01  # of the first propeller [kg m], and of every thrust
+RATE, SETTLE, SECONDS = 1000.0, 2.0, 4.0  # [Hz, s, s]
+ARMS = ((None, "-"), (60.0, "--"), (30.0, ":"))
+"""The first frequency of an arm in a vice [Hz], None for stiff ones; and its line."""
+
+
+def shaken_iris(frequency: float | None) -> Vehicle:
+    """An iris with its first propeller out of balance, on arms of that frequency"""
+    own = switch_on(vehicle("iris"), "imbalance", unbalance=(UNBALANCE, 0.0, 0.0, 0.0), ripple=RIPPLE)
+    return own if frequency is None else switch_on(own, "arms", frequency=frequency)
+
+
+def heard(own: Vehicle) -> Any:
+    """Specific force that a BMI088 tells while it hovers with its rotors held  [m/s²]"""
+    state, command = hover(own)
+    step = trace(lambda s: rk4(lambda x: derivative(x, command, own), s, 1.0 / RATE), state)
+    states: list[State] = []
+    for _ in range(round((SETTLE + SECONDS) * RATE)):
+        state = step(state)
+        states.append(state)
+    late = np.array([flatten(each) for each in states[round(SETTLE * RATE) :]]).T
+    sensor: Any = part("bmi088", rate=RATE, residual=0.0).sensor()
+    normals = tuple(np.random.default_rng(1).normal(size=(12, late.shape[1])))
+    reading, _ = sensor.measure(
+        unflatten(state, iter(late)), command, own, CALM, normals, sensor.initial(own, (0.0,) * 24), 1.0 / RATE
+    )
+    return reading.specific_force_B
+
+
+def response(own: Vehicle, speeds: Any) -> Any:
+    """Amplitude of the centre's acceleration in the rotors' plane at each rotor speed, from the modes alone  [m/s²]"""
+    rotor = own.rotors[0]
+    loudest = []
+    for speed in speeds:
+        cosine, sine = (np.array(unbalance_force(at, speed, UNBALANCE, rotor)) for at in (0.0, 0.5 * math.pi))
+        f_B = cosine - 1j * sine
+        if not own.has("arms"):
+            loudest.append(np.linalg.norm(f_B) / math.sqrt(2.0) / own.mass)
+            continue
+        mass, damping, spring = free_modes(own)
+        arm = arm_of(rotor, own["arms"])
+        force = np.zeros(len(mass), dtype=complex)
+        force[:3], force[3:6] = f_B, np.cross(np.array(rotor.r_B), f_B)
+        force[6], force[7] = np.array(arm.axis_B) @ f_B, np.array(arm.plane_B) @ f_B
+        moved = np.linalg.solve(spring - speed**2 * mass + 1j * speed * damping, force)
+        loudest.append(speed**2 * np.linalg.norm(moved[:3]) / math.sqrt(2.0))
+    return np.array(loudest)
+
+
+def _spectrum(values: Any) -> Any:
+    window = np.hanning(len(values))
+    return np.abs(np.fft.rfft((values - values.mean()) * window)) * 2.0 / window.sum()
+
+
+def draw_structure(path: str | Path) -> None:
+    """The spectrum at the accelerometer for stiff and soft arms, and how loud the propeller is at every speed"""
+    crafts = [shaken_iris(frequency) for frequency, _ in ARMS]
+    turning = float(hover(crafts[0])[0].rotor_speed[0]) / (2.0 * math.pi)
+    with samara_style() as plt:
+        figure = plt.figure(figsize=(11.5, 5.4), layout="constrained")
+        grid = figure.add_gridspec(len(crafts), 2, width_ratios=(1.0, 1.05))
+        right = figure.add_subplot(grid[:, 1])
+        for row, (own, (frequency, line), colour) in enumerate(zip(crafts, ARMS, COLOURS, strict=False)):
+            name = "stiff arms" if frequency is None else f"arms of {frequency:g} Hz"
+            left = figure.add_subplot(grid[row, 0])
+            force = heard(own)
+            hertz = np.fft.rfftfreq(len(force.x), 1.0 / RATE)
+            left.plot(hertz, _spectrum(force.z), color="#9aa5ad", linewidth=1.0, label="up (z)")
+            left.plot(hertz, _spectrum(force.x), color=colour, linewidth=1.2, label="forward (x)")
+            left.set(yscale="log", ylim=(5e-4, 150.0), xlim=(0.0, 100.0), ylabel="amplitude [m/s²]")
+            left.legend(loc="upper right", ncols=2, title=name, title_fontsize=9, alignment="right")
+            if row == 0:
+                left.set(title="In hover, at the accelerometer")
+                left.annotate("once a turn", (turning, 0.3), ha="center", fontsize=8)
+                left.annotate("twice", (2.0 * turning, 0.25), ha="center", fontsize=8)
+            left.tick_params(labelbottom=row == len(crafts) - 1)
+            speeds = np.linspace(5.0, 120.0, 461)
+            right.plot(speeds, response(own, 2.0 * math.pi * speeds), line, color=colour, label=name, linewidth=2.0)
+        left.set(xlabel="frequency [Hz]")
+        right.set(title="One propeller out of balance, by its speed", xlabel="rotor speed [turns/s]")
+        right.set(yscale="log", ylim=(2e-3, 12.0), xlim=(0.0, 120.0), ylabel="shaking of the centre [m/s²]")
+        right.axvline(turning, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+        right.annotate("hover", (turning, 3e-3), (4, 0), textcoords="offset points", fontsize=8)
+        right.legend(loc="lower right")
+        with written_whole(path) as unfinished:
+            figure.savefig(unfinished, format="png")

@@ -1,0 +1,238 @@
+"""One function per operation, for every scalar type: float, NumPy, JAX, CasADi, SymPy.
+
+The physics is written with these and with `+ - * /`, so the same source is stepped through in a debugger, broadcast over
+a batch, differentiated, compiled or proven. Three rules hold on every backend:
+
+- NaN is never swallowed: a comparison with NaN is false, and every selection below is written so that the NaN is kept.
+- Gradients stay finite: a root or quotient of what can be zero goes through `safe_sqrt`, `safe_norm`, `safe_divide`.
+- Selection is by `where`, on every backend alike, so that values and gradients agree at every kink.
+"""
+
+import importlib
+import math
+import operator
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+from samara.core.quantity import Scalar
+
+_LIBRARIES = {
+    "builtins": "math",
+    "numpy": "numpy",
+    "jax": "jax.numpy",
+    "jaxlib": "jax.numpy",
+    "casadi": "casadi",
+    "sympy": "sympy",
+    "samara.backends.folding": "samara.backends.folding",  # JAX's tracers, wrapped
+    "samara.plan.series": "samara.plan.series",  # Taylor series in time
+}
+_PRECEDENCE = ("samara.plan.series", "sympy", "casadi", "samara.backends.folding", "jax.numpy", "numpy", "math")
+_SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
+    ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
+    ("math", "equal"): operator.eq,
+    ("numpy", "equal"): operator.eq,
+    ("jax.numpy", "equal"): operator.eq,
+    ("casadi", "equal"): operator.eq,
+    ("sympy", "equal"): "Eq",
+    ("math", "logical_and"): operator.and_,
+    ("casadi", "logical_and"): "logic_and",
+    ("sympy", "logical_and"): "And",
+    ("math", "logical_or"): operator.or_,
+    ("casadi", "logical_or"): "logic_or",
+    ("sympy", "logical_or"): "Or",
+    ("math", "where"): lambda condition, a, b: a if condition else b,
+    ("casadi", "where"): "if_else",
+    ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
+    ("jax.numpy", "where"): lambda condition, a, b: _jax_where(condition, a, b),
+    **{(library, "power"): operator.pow for library in _PRECEDENCE if library != "numpy"},
+}
+_OUR_OWN = ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "power")  # NumPy's differ by processor
+
+
+@cache
+def _library(kind: Any) -> str:
+    name = _LIBRARIES.get(kind.__module__) or _LIBRARIES.get(kind.__module__.partition(".")[0])
+    if name is None:
+        raise TypeError(f"{kind} is not a scalar that Samara knows; expected float, NumPy, JAX, CasADi or SymPy")
+    return name
+
+
+@cache
+def _function(operation: str, library: str) -> Callable[..., Any]:
+    if library == "numpy" and operation in _OUR_OWN:
+        return partial(importlib.import_module("samara.core.numpy_math").elementary, operation)
+    spelling = _SPELLINGS.get((library, operation), operation)
+    return getattr(importlib.import_module(library), spelling) if isinstance(spelling, str) else spelling
+
+
+def _sympy_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    return importlib.import_module("sympy").Piecewise((a, condition), (b, True))
+
+
+def _jax_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """`jax.numpy.where` as a bare select: it is a nested call that makes tracing slow and differentiating ten times slower."""
+    jnp, lax = importlib.import_module("jax.numpy"), importlib.import_module("jax.lax")
+    if _is_literal(a) and _is_literal(b):
+        return jnp.where(condition, a, b)
+    kind, shape = jnp.result_type(a, b), jnp.broadcast_shapes(jnp.shape(condition), jnp.shape(a), jnp.shape(b))
+    return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, jnp.asarray(a, kind), jnp.asarray(b, kind))))
+
+
+def _dispatch(operation: str, *values: Scalar) -> Scalar:
+    libraries = [_library(type(value)) for value in values]  # type: ignore[arg-type]
+    library = libraries[0] if len(libraries) == 1 else min(libraries, key=_PRECEDENCE.index)
+    return _function(operation, library)(*values)
+
+
+def _is_literal(x: Scalar) -> bool:
+    return type(x) is float or type(x) is int
+
+
+def sqrt(x: Scalar) -> Scalar:
+    """√x, for x that cannot be zero; otherwise `safe_sqrt`."""
+    return _dispatch("sqrt", x)
+
+
+def sin(x: Scalar) -> Scalar:
+    """sin x, x in rad."""
+    return _dispatch("sin", x)
+
+
+def cos(x: Scalar) -> Scalar:
+    """cos x, x in rad."""
+    return _dispatch("cos", x)
+
+
+def tan(x: Scalar) -> Scalar:
+    """tan x, x in rad."""
+    return _dispatch("tan", x)
+
+
+def asin(x: Scalar) -> Scalar:
+    """sin⁻¹ x [rad]; its slope is infinite at ±1: prefer `atan2`."""
+    return _dispatch("asin", x)
+
+
+def acos(x: Scalar) -> Scalar:
+    """cos⁻¹ x [rad]; its slope is infinite at ±1: prefer `atan2`."""
+    return _dispatch("acos", x)
+
+
+def atan(x: Scalar) -> Scalar:
+    """tan⁻¹ x [rad]"""
+    return _dispatch("atan", x)
+
+
+def exp(x: Scalar) -> Scalar:
+    """eˣ"""
+    return _dispatch("exp", x)
+
+
+def log(x: Scalar) -> Scalar:
+    """ln x"""
+    return _dispatch("log", x)
+
+
+def floor(x: Scalar) -> Scalar:
+    """⌊x⌋"""
+    return _dispatch("floor", x)
+
+
+def atan2(y: Scalar, x: Scalar) -> Scalar:
+    """The angle of (x, y) from the x axis [rad], in [−π, π]."""
+    return _dispatch("atan2", y, x)
+
+
+def power(base: Scalar, exponent: Scalar) -> Scalar:
+    """baseᵉˣᵖᵒⁿᵉⁿᵗ, base > 0."""
+    return _dispatch("power", base, exponent)
+
+
+def absolute(x: Scalar) -> Scalar:
+    """|x|, with slope +1 at 0 (the libraries' own disagree there)"""
+    return where(x < 0, -x, x)
+
+
+def equal(a: Scalar, b: Scalar) -> Scalar:
+    """a = b, as a condition (SymPy's own == compares structure)."""
+    return _dispatch("equal", a, b)
+
+
+def logical_and(a: Scalar, b: Scalar) -> Scalar:
+    """a ∧ b, of conditions."""
+    return _dispatch("logical_and", a, b)
+
+
+def logical_or(a: Scalar, b: Scalar) -> Scalar:
+    """a ∨ b, of conditions."""
+    return _dispatch("logical_or", a, b)
+
+
+def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """a if condition else b. Both are evaluated, except that a condition which is a Python bool is decided here and now.
+
+    Between two equal literals there is nothing to choose.
+    """
+    if isinstance(condition, bool):
+        return a if condition else b
+    if _is_literal(a) and _is_literal(b) and a == b:
+        return a
+    return _dispatch("where", condition, a, b)
+
+
+def minimum(a: Scalar, b: Scalar) -> Scalar:
+    """min(a, b), NaN if either is NaN."""
+    if _is_literal(a) is _is_literal(b):
+        return where(a < b, a, where(b <= a, b, a + b))
+    literal, other = (a, b) if _is_literal(a) else (b, a)
+    return where(literal < other, literal, other) if not math.isnan(literal) else literal + other
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """max(a, b), NaN if either is NaN."""
+    if _is_literal(a) is _is_literal(b):
+        return where(a > b, a, where(b >= a, b, a + b))
+    literal, other = (a, b) if _is_literal(a) else (b, a)
+    return where(literal > other, literal, other) if not math.isnan(literal) else literal + other
+
+
+def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
+    """min(max(x, low), high)"""
+    return minimum(maximum(x, low), high)
+
+
+def sign(x: Scalar) -> Scalar:
+    """−1, 0 or 1"""
+    return where(x > 0, 1.0, where(x < 0, -1.0, where(x <= 0, 0.0, x)))  # not 0·x: CasADi folds it, and the NaN with it
+
+
+def safe_sqrt(x: Scalar) -> Scalar:
+    """√x for x > 0, else 0, with slope 0 there instead of infinity."""
+    return where(x <= 0, 0.0, sqrt(where(x <= 0, 1.0, x)))
+
+
+def safe_norm(*components: Scalar) -> Scalar:
+    """√(Σ xᵢ²), with gradient 0 at the origin."""
+    total: Scalar = 0.0
+    for x in components:
+        total = total + x * x
+    return safe_sqrt(total)
+
+
+def safe_divide(a: Scalar, b: Scalar) -> Scalar:
+    """a / b, and a / ∞ = 0 with finite slopes where b = 0."""
+    return a / where(equal(b, 0.0), math.inf, b)
+
+
+def wrap_angle(x: Scalar) -> Scalar:
+    """x − 2π ⌊(x + π) / 2π⌋, in [−π, π)  [rad]"""
+    return x - 2.0 * math.pi * floor((x + math.pi) / (2.0 * math.pi))
+
+
+def piecewise_linear(x: Scalar, knots: Sequence[Scalar], values: Sequence[Scalar]) -> Scalar:
+    """y(x) through (knotsᵢ, valuesᵢ), constant outside: y₀ + Σ slopeᵢ (clamp(x, xᵢ, xᵢ₊₁) − xᵢ), flat in a trace."""
+    y = values[0]
+    for x0, x1, y0, y1 in zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True):
+        y = y + (y1 - y0) / (x1 - x0) * (clamp(x, x0, x1) - x0)
+    return y

@@ -1,0 +1,72 @@
+"""What a number means: its unit, and the range it is declared for.
+
+Arguments and parameters carry this once, beside the function or field, as `Annotated[Scalar, Quantity(...)]`. The vehicle
+loader reads units and signs from it; the tests draw every argument of every physics function from it.
+"""
+
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+Scalar: TypeAlias = Any
+"""A Python float, a NumPy or JAX array, a CasADi or SymPy expression: whatever `samara.core.ops` knows."""
+
+
+class Quantity(NamedTuple):
+    """A number, or every component of a vector, within [low, high] of a unit. low ≥ 0 means it may never be negative."""
+
+    unit: str
+    low: float
+    high: float
+
+
+LARGEST = 1e12  # in size; what is larger is a slip of the pen in any of our units
+
+
+def expected(value: Any, quantity: Any) -> str | None:
+    """What a number of this quantity should have been, or None when it is fine: finite, and of the declared sign."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
+        return f"a finite number, at most {LARGEST:g} in size"
+    if quantity.low > 0.0 and value <= 0.0:
+        return "a positive number"
+    if quantity.low == 0.0 and value < 0.0:
+        return "a number that is not negative"
+    return None
+
+
+class Choice(NamedTuple):
+    """One of a few values."""
+
+    values: tuple[float, ...]
+
+
+class Unit(NamedTuple):
+    """A vector or quaternion of length one."""
+
+
+class SymmetricPositive(NamedTuple):
+    """A symmetric positive-definite matrix with eigenvalues within [low, high] of a unit."""
+
+    unit: str
+    low: float
+    high: float
+
+
+class Increasing(NamedTuple):
+    """A tuple of strictly increasing numbers within [low, high] of a unit."""
+
+    unit: str
+    low: float
+    high: float
+
+
+Ratio: TypeAlias = Annotated[Scalar, Quantity("1", -10.0, 10.0)]
+Angle: TypeAlias = Annotated[Scalar, Quantity("rad", -3.0, 3.0)]
+Duration: TypeAlias = Annotated[Scalar, Quantity("s", 0.0, 0.1)]
+TimeConstant: TypeAlias = Annotated[Scalar, Quantity("s", 0.01, 0.2)]
+AirDensity: TypeAlias = Annotated[Scalar, Quantity("kg/m^3", 0.3, 1.3)]
+Mass: TypeAlias = Annotated[Scalar, Quantity("kg", 0.02, 10.0)]
+RotorSpeed: TypeAlias = Annotated[Scalar, Quantity("rad/s", 0.0, 3000.0)]
+RotorAcceleration: TypeAlias = Annotated[Scalar, Quantity("rad/s^2", -1e4, 1e4)]
+Voltage: TypeAlias = Annotated[Scalar, Quantity("V", 0.0, 25.0)]
+Current: TypeAlias = Annotated[Scalar, Quantity("A", -20.0, 60.0)]
+LoadTorque: TypeAlias = Annotated[Scalar, Quantity("N m", 0.0, 1.0)]
+Duty: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]

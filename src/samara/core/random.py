@@ -1,0 +1,210 @@
+"""Random numbers with an address: a draw is decided by (seed, source, drone, tick) and by nothing else.
+
+It does not matter how many are drawn at once, in which order, in which thread or on which machine. The bits come from
+Philox4x32-10, a bijection of a 128-bit counter under a 64-bit key (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw,
+"Parallel random numbers: as easy as 1, 2, 3", SC 2011). The key is a hash of seed and source, the counter is (block of
+four, drone, tick). They become normals through the inverse of the normal distribution (M. J. Wichura, "Algorithm AS 241",
+Applied Statistics 37, 1988), computed with + − × ÷ √ alone: those are rounded alike everywhere, sin and log are not.
+"""
+
+import math
+import operator
+from functools import lru_cache
+from hashlib import blake2b
+from struct import unpack
+from typing import Any
+
+import numpy as np
+
+from samara.core.ops import exp, safe_sqrt
+from samara.core.quantity import Scalar
+
+Array = np.ndarray[Any, Any]
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and √3 − 1, of 2³²
+_ROUNDS = 10
+_WORD = 0xFFFFFFFF
+_FEW = 32  # blocks; up to here Python's integers are faster than NumPy's arrays
+_SLICE = 1 << 15  # blocks; what is worked on at once stays in the cache
+
+
+def normals(seed: int, source: str, drone: Any, tick: Any, count: int) -> Array:
+    """`count` standard normals for each drone and tick: shape (..., count)
+
+    `drone` in [0, 2³²) and `tick` in [0, 2⁶⁴) are integers or arrays of them, which broadcast. A normal is one of 2³² values,
+    symmetric about 0; the largest is 6.34, one draw in four thousand million.
+    """
+    key = _key(seed, source)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ValueError(f"count is {count!r}; expected an integer that is not negative")
+    if isinstance(drone, int) and isinstance(tick, int) and count <= 4 * _FEW:
+        return np.array(_few_normals(key, _integer("drone", drone, 32), _integer("tick", tick, 64), count), dtype=float)
+    owns, moments = np.broadcast_arrays(_integers("drone", drone, 32), _integers("tick", tick, 64))
+    if owns.size * count <= 2 * _FEW:
+        pairs = zip(owns.reshape(-1).tolist(), moments.reshape(-1).tolist(), strict=True)
+        few = [_few_normals(key, own, moment, count) for own, moment in pairs]
+        return np.array(few, dtype=float).reshape(*owns.shape, count)
+    return _many_normals(key, owns.reshape(-1), moments.reshape(-1), count).reshape(*owns.shape, count)
+
+
+def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int], lanes: int = 1) -> tuple[Any, Any, Any, Any]:
+    """Ten times: (c₀, c₁, c₂, c₃) ← (hi(M₁c₂) ⊕ c₁ ⊕ k₀, lo(M₁c₂), hi(M₀c₀) ⊕ c₃ ⊕ k₁, lo(M₀c₀)),  k ← k + w
+
+    Four words of 32 bits from a counter of four and a key of two. The counter's words are Python integers or arrays of
+    `uint64`; one Python integer may carry several words in lanes of 64 bits, which no product leaves.
+    """
+    (c0, c1, c2, c3), every = counter, _every(lanes)
+    word, k0, k1 = _WORD * every, key[0] * every, key[1] * every
+    step0, step1 = _KEY_STEPS[0] * every, _KEY_STEPS[1] * every
+    for _ in range(_ROUNDS):
+        a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = (b >> 32) & word ^ c1 ^ k0, b & word, (a >> 32) & word ^ c3 ^ k1, a & word
+        k0, k1 = (k0 + step0) & word, (k1 + step1) & word
+    return c0, c1, c2, c3
+
+
+def gauss_markov(x: Scalar, normal: Scalar, dt: Scalar, *, sigma: Scalar, tau: Scalar) -> Scalar:
+    """x' = α x + σ √(1 − α²) n,  α = e^{−dt/τ}: the exact step of a first-order Gauss–Markov (Ornstein–Uhlenbeck) process
+
+    σ is what x settles to, whatever the step; dt = ∞ forgets the past and draws x from its stationary distribution.
+    """
+    keep = exp(-dt / tau)
+    return keep * x + sigma * safe_sqrt(1.0 - keep * keep) * normal
+
+
+# Keys and counters --------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _key(seed: int, source: str) -> tuple[int, int]:
+    """Two words of BLAKE2b over the source's name, keyed by the seed: the same in every process"""
+    if not isinstance(source, str):
+        raise TypeError(f"source is {source!r}; expected a name")
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise TypeError(f"seed is {seed!r}; expected an integer") from None
+    if not -(2**63) <= number < 2**64:
+        raise ValueError(f"seed is {number}; expected an integer of 64 bits")
+    digest = blake2b(source.encode(), key=(number % 2**64).to_bytes(8, "little"), digest_size=8).digest()
+    return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
+
+
+def _integer(name: str, value: Any, bits: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; expected an integer or an array of integers") from None
+    if not 0 <= number < 2**bits:
+        raise ValueError(f"{name} is {number}; expected an integer within [0, 2^{bits})")
+    return number
+
+
+def _integers(name: str, value: Any, bits: int) -> Array:
+    given = np.asarray(value)
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"{name} is an array of {given.dtype}; expected an integer or an array of integers")
+    for extreme in (given.min(), given.max()) if given.size else ():
+        _integer(name, extreme, bits)
+    return given.astype(np.uint64)
+
+
+# Blocks of four words -----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _every(lanes: int) -> int:
+    """Σ 2⁶⁴ⁱ: times a word, that word in every lane"""
+    return sum(1 << 64 * lane for lane in range(lanes))
+
+
+@lru_cache(maxsize=64)
+def _ramp(lanes: int) -> int:
+    """Σ i 2⁶⁴ⁱ: the number of its lane in every lane"""
+    return sum(lane << 64 * lane for lane in range(lanes))
+
+
+def _few_normals(key: tuple[int, int], drone: int, tick: int, count: int) -> list[float]:
+    """All blocks as lanes of Python integers"""
+    blocks = -(-count // 4)
+    every = _every(blocks)
+    counter = (_ramp(blocks), drone * every, (tick & _WORD) * every, (tick >> 32) * every)
+    lanes = f"<{blocks}Q"
+    words = zip(*(unpack(lanes, c.to_bytes(8 * blocks, "little")) for c in philox(counter, key, blocks)), strict=True)
+    return [_normal(word) for block in words for word in block][:count]
+
+
+def _many_normals(key: tuple[int, int], drones: Array, ticks: Array, count: int) -> Array:
+    """All blocks as arrays, so many at a time as the cache holds"""
+    blocks = -(-count // 4)
+    each = np.empty((drones.size, blocks, 4))
+    rows = max(1, _SLICE // max(1, blocks))
+    for row in range(0, drones.size, rows):
+        drone, tick = drones[row : row + rows, None], ticks[row : row + rows, None]
+        for first in range(0, blocks, _SLICE):
+            block = np.arange(first, min(first + _SLICE, blocks), dtype=np.uint64)
+            words = philox((block, drone, tick & _WORD, tick >> 32), key)
+            each[row : row + rows, first : first + _SLICE] = _normals(np.stack(words, axis=-1))
+    return each.reshape(drones.size, 4 * blocks)[:, :count]
+
+
+# From words to normals ----------------------------------------------------------------------------------------------
+
+_SPLIT = 0.425  # |u − ½| up to which the central formula holds
+
+
+def _normal(word: int) -> float:
+    """Φ⁻¹(u),  u = (word + ½) / 2³²"""
+    q = (word - 2147483647.5) * 2.0**-32
+    if -_SPLIT <= q <= _SPLIT:
+        return _central(q)
+    z = _far(math.sqrt(-_log(*math.frexp(0.5 - abs(q)))))
+    return z if q > 0 else -z
+
+
+def _normals(words: Array) -> Array:
+    """Φ⁻¹(u) of an array of words: bit for bit what `_normal` gives for each"""
+    q = (words.astype(float) - 2147483647.5) * 2.0**-32
+    z: Array = _central(q)
+    size = np.abs(q)
+    out = np.nonzero(size > _SPLIT)
+    z[out] = np.copysign(_far(np.sqrt(-_log(*np.frexp(0.5 - size[out])))), q[out])
+    return z
+
+
+# Wichura's coefficients are written out: as tuples in a loop they cost three times as much.
+# fmt: off
+
+
+def _central(q: Any) -> Any:
+    """q A(r)/B(r),  r = 0.425² − q²,  q = u − ½"""
+    r = 0.180625 - q * q
+    a = (((((((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r
+        + 4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r
+        + 1.3314166789178437745e2) * r + 3.3871328727963666080)
+    b = (((((((5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r
+        + 2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r
+        + 4.2313330701600911252e1) * r + 1.0)
+    return q * (a / b)
+
+
+def _far(root: Any) -> Any:
+    """C(r)/D(r),  r = √(−ln p) − 1.6,  p the smaller tail, at least 2⁻³³: √(−ln p) < 5, so the third formula is not needed"""
+    r = root - 1.6
+    c = (((((((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r
+        + 1.27045825245236838258) * r + 3.64784832476320460504) * r + 5.76949722146069140550) * r
+        + 4.63033784615654529590) * r + 1.42343711074968357734)
+    d = (((((((1.05075007164441684324e-9 * r + 5.47593808499534494600e-4) * r + 1.51986665636164571966e-2) * r
+        + 1.48103976427480074590e-1) * r + 6.89767334985100004550e-1) * r + 1.67638483018380384940) * r
+        + 2.05319162663775882187) * r + 1.0)
+    return c / d
+
+
+def _log(mantissa: Any, exponent: Any) -> Any:
+    """ln (m 2ᵉ) = e ln 2 + ln ¾ + 2 (s + s³/3 + s⁵/5 + …),  s = (m − ¾)/(m + ¾), |s| ≤ 1/5 for m in [½, 1)"""
+    s = (mantissa - 0.75) / (mantissa + 0.75)
+    x = s * s
+    series = ((((((((((x / 21.0 + 1.0 / 19.0) * x + 1.0 / 17.0) * x + 1.0 / 15.0) * x + 1.0 / 13.0) * x + 1.0 / 11.0) * x
+        + 1.0 / 9.0) * x + 1.0 / 7.0) * x + 1.0 / 5.0) * x + 1.0 / 3.0) * x + 1.0)
+    return exponent * 0.6931471805599453 + (2.0 * s * series - 0.2876820724517809)

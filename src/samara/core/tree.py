@@ -1,0 +1,73 @@
+"""Nested tuples as lists of leaves with names, and the check that what comes from outside is finite numbers."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from samara.core.algebra import Vec3
+from samara.core.printable import shown
+
+
+def flatten(tree: Any) -> list[Any]:
+    """The leaves of a nested tuple, in order."""
+    return [leaf for branch in tree for leaf in flatten(branch)] if isinstance(tree, tuple) else [tree]
+
+
+def unflatten(template: Any, leaves: Any) -> Any:
+    """A nested tuple shaped like the template from an iterator of leaves."""
+    if not isinstance(template, tuple):
+        return next(leaves)
+    parts = [unflatten(branch, leaves) for branch in template]
+    return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
+
+
+def leaf_names(tree: Any, prefix: str = "") -> list[str]:
+    """The dotted name of every leaf: 'p_W.x', 'rotor_speed[2]'."""
+    if not isinstance(tree, tuple):
+        return [prefix]
+    fields = getattr(tree, "_fields", None)
+    names = (
+        [f"{prefix}.{field}" if prefix else field for field in fields]
+        if fields
+        else [f"{prefix}[{i}]" for i in range(len(tree))]
+    )
+    return [name for branch, own in zip(tree, names, strict=True) for name in leaf_names(branch, own)]
+
+
+def numbers_in(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """An array of real numbers; ValueError naming it for texts, rows of different lengths, and all else that is none"""
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind in "fiub":
+            return found.astype(float, copy=False)
+    except (ValueError, TypeError, OverflowError):  # rows of different lengths
+        pass
+    raise ValueError(f"{name} is {shown(value)}; expected numbers, in rows of equal length")
+
+
+def three_in(value: Any, name: str) -> Vec3:
+    """Three finite numbers; ValueError naming them where they are not"""
+    numbers = numbers_in(value, name)
+    if numbers.shape != (3,) or not np.isfinite(numbers).all():
+        raise ValueError(f"{name} is {shown(value)}; expected three finite numbers")
+    return Vec3(*numbers.tolist())
+
+
+def require_finite(tree: Any, what: str) -> None:
+    """ValueError naming the first component, and the first drone of a batch, that is not finite.
+
+    Only numbers can be looked at: symbols and tracers pass.
+    """
+    leaves = flatten(tree)
+    if all(math.isfinite(leaf) for leaf in leaves if type(leaf) is float) and all(
+        np.isfinite(leaf).all() for leaf in leaves if isinstance(leaf, (np.ndarray, np.generic))
+    ):
+        return
+    for name, leaf in zip(leaf_names(tree), leaves, strict=True):
+        if isinstance(leaf, (float, np.ndarray, np.generic)) and not np.isfinite(leaf).all():
+            drone = int(np.argmin(np.isfinite(leaf)))
+            of_drone = f" of drone {drone}" if np.ndim(leaf) else ""
+            value = float(np.asarray(leaf).reshape(-1)[drone])
+            dot = "" if name.startswith("[") else " "
+            raise ValueError(f"{what}{dot}{name}{of_drone} is {value}; expected a finite number")

@@ -1,0 +1,346 @@
+"""Document 003's conventions under its own names: NED, FRD, propulsors, channels, faults.
+
+Document 003 counts the world north-east-down and the body forward-right-down, and gives a rotor by the unit vector
+`axis_b` that points against its thrust. Nothing is computed here: every function converts, calls the one equation of
+`samara.physics`, and converts back. Quaternions `q_bn` turn body into NED, in the order w, x, y, z.
+
+Channels and propulsors are counted from 0, as everywhere in Samara; the document counts them from 1.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from samara.core.algebra import ZERO, Attitude, Vec3, matrix_from_quat, rotate, rotate_inverse
+from samara.core.quantity import RotorAcceleration, RotorSpeed, Scalar
+from samara.physics.effect import Wrench, add_wrenches
+from samara.physics.frames import (
+    Geodetic,
+    altitude_from_ned,
+    flu_from_frd,
+    frd_from_flu,
+    ned_from_enu,
+    wind_ned_from_direction,
+    wrench_ned_frd_from_enu_flu,
+)
+from samara.physics.frames import yaw_from_quat as yaw_from_quat
+from samara.physics.motion.body import AngularVelocity, Velocity, attitude_rate
+from samara.physics.motion.gravity import weight
+from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle
+from samara.physics.rotors.propulsion import bus_current, motor_currents, rotor_loads, supply_voltage
+from samara.physics.rotors.rotor import (
+    Rotor,
+    RotorLoad,
+    air_velocity,
+    axial_speed,
+    rotor_angular_momentum,
+    rotor_momentum_torque,
+    rotor_wrench,
+)
+
+# Attitude ----------------------------------------------------------------------------------------------------------
+
+quat_to_dcm = matrix_from_quat  # R_bn: v_ned = R_bn v_body
+quat_rotate = rotate  # body → NED
+quat_rotate_inv = rotate_inverse  # NED → body
+quat_deriv = attitude_rate  # q̇ = ½ q ⊗ (0, p, q, r)
+
+
+# Propulsors --------------------------------------------------------------------------------------------------------
+
+
+class Propulsor(NamedTuple):
+    """A rotor in FRD: hub position, the axis against its thrust, the sign of its reaction torque about that axis, and
+    its inertia [kg·m²]. With the axis pointing down, dir = +1 turns counter-clockwise seen from above."""
+
+    r_b: Vec3
+    axis_b: Vec3 = Vec3(0.0, 0.0, 1.0)
+    dir: Scalar = 1
+    inertia: Scalar = 0.0
+
+
+class BodyWrench(NamedTuple):
+    """Force and torque on the centre of mass, in FRD  [N, N·m]"""
+
+    F_body: Vec3
+    tau_body: Vec3
+
+
+def propulsors_of(vehicle: Vehicle) -> tuple[Propulsor, ...]:
+    """r_b, axis_b, dir and inertia of each rotor of a vehicle: axis_b = −(its thrust axis), dir = its spin"""
+    return tuple(
+        Propulsor(frd_from_flu(rotor.r_B), -frd_from_flu(rotor.axis_B), rotor.spin, rotor.inertia)
+        for rotor in vehicle.rotors
+    )
+
+
+def _rotor(propulsor: Propulsor) -> Rotor:
+    """The rotor of `samara.physics` that a propulsor is; its coefficients stay out of what is computed here."""
+    return Rotor(
+        flu_from_frd(propulsor.r_b),
+        -flu_from_frd(propulsor.axis_b),
+        propulsor.dir,
+        k_thrust=0.0,
+        k_torque=0.0,
+        inertia=propulsor.inertia,
+    )
+
+
+def propulsor_loads(
+    state: State, vehicle: Vehicle, environment: Environment = CALM
+) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
+    """Tᵢ ≥ 0 and the signed Qᵢ = dirᵢ |Qᵢ| of every propulsor, at the density and inflow it meets  [N, N·m]"""
+    loads = rotor_loads(state, vehicle, environment)
+    signed = tuple(rotor.spin * load.torque for load, rotor in zip(loads, vehicle.rotors, strict=True))
+    return tuple(load.thrust for load in loads), signed
+
+
+def propulsor_wrench(T: Scalar, Q: Scalar, propulsor: Propulsor) -> BodyWrench:
+    """F_body = −T axis_b,   τ_body = r_b × F_body + axis_b Q  [N, N·m]"""
+    return _in_frd(_wrench(T, Q, propulsor))
+
+
+def body_wrench(T: Sequence[Scalar], Q: Sequence[Scalar], propulsors: Sequence[Propulsor]) -> BodyWrench:
+    """F_body = −Σ Tᵢ axis_bᵢ,   τ_body = Σ r_bᵢ × Fᵢ + Σ axis_bᵢ Qᵢ, every Qᵢ signed  [N, N·m]"""
+    if not len(T) == len(Q) == len(propulsors):
+        raise ValueError(
+            f"{len(T)} thrusts and {len(Q)} torques for {len(propulsors)} propulsors; expected one of each"
+        )
+    total = Wrench()
+    for own_T, own_Q, propulsor in zip(T, Q, propulsors, strict=True):
+        total = add_wrenches(total, _wrench(own_T, own_Q, propulsor))
+    return _in_frd(total)
+
+
+def _wrench(T: Scalar, Q: Scalar, propulsor: Propulsor) -> Wrench:
+    if isinstance(T, (int, float)) and not 0.0 <= T < math.inf:
+        raise ValueError(
+            f"thrust T is {T}; expected a finite number that is not negative: the sign is in F = −T axis_b"
+        )
+    # Q brings its sign along, so dir must not act a second time
+    return rotor_wrench(RotorLoad(T, Q), _rotor(propulsor._replace(dir=1)))
+
+
+def _in_frd(wrench: Wrench) -> BodyWrench:
+    frd = wrench_ned_frd_from_enu_flu(wrench)
+    return BodyWrench(frd.f_B, frd.tau_B)
+
+
+def H_body(speed: RotorSpeed, propulsor: Propulsor) -> Vec3:
+    """H = −dir J Ω axis_b, the rotor's angular momentum relative to the body  [N·m·s]"""
+    return frd_from_flu(rotor_angular_momentum(speed, _rotor(propulsor)))
+
+
+def momentum_torque(
+    omega_body: AngularVelocity, speed: RotorSpeed, acceleration: RotorAcceleration, propulsor: Propulsor
+) -> Vec3:
+    """τ_body = −ω × H − Ḣ: what turning and spinning up the rotor costs the body  [N·m]"""
+    return frd_from_flu(rotor_momentum_torque(flu_from_frd(omega_body), speed, acceleration, _rotor(propulsor)))
+
+
+# Air, gravity, altitude --------------------------------------------------------------------------------------------
+
+
+def wind_ned(V: Scalar, psi_from_deg: Scalar) -> Vec3:
+    """−V (cos ψ, sin ψ, 0): the air's own velocity, from the direction it comes from, in degrees clockwise from north"""
+    return wind_ned_from_direction(V, psi_from_deg * (math.pi / 180.0))
+
+
+def v_rel_ned(vel_ned: Velocity, wind_ned: Velocity) -> Vec3:
+    """vel − wind: the vehicle's velocity through the air  [m/s]"""
+    return vel_ned - wind_ned
+
+
+def v_air_ned(vel_ned: Velocity, wind_ned: Velocity) -> Vec3:
+    """wind − vel: the relative wind that the vehicle feels  [m/s]"""
+    return wind_ned - vel_ned
+
+
+def v_air_body(q_bn: Attitude, vel_ned: Velocity, wind_ned: Velocity) -> Vec3:
+    """R_bnᵀ (wind − vel), the relative wind in FRD  [m/s]"""
+    return air_velocity(q_bn, vel_ned, wind_ned)
+
+
+def Vax(v_air_body: Velocity, axis_b: Vec3) -> Scalar:
+    """−v_air_body · axis_b: positive when the air moves along the thrust, as in a descent  [m/s]"""
+    return axial_speed(flu_from_frd(v_air_body), _rotor(Propulsor(ZERO, axis_b)))
+
+
+def gravity_accel(g: Scalar) -> Vec3:
+    """g_ned = (0, 0, +g): down is positive  [m/s²]"""
+    return ned_from_enu(weight(1.0, g))
+
+
+class WorldOrigin(NamedTuple):
+    """Where NED has its origin: latitude and longitude in degrees, altitude above mean sea level in metres."""
+
+    lat_deg: Scalar
+    lon_deg: Scalar
+    alt_msl_m: Scalar
+
+
+HomeLocation = WorldOrigin
+
+
+HOME = WorldOrigin(47.397742, 8.545594, 488.0)
+"""The home of document 003's simulator, and of PX4's."""
+
+
+def geodetic_origin(origin: WorldOrigin) -> Geodetic:
+    """The same place in radians, for `samara.physics.frames`"""
+    return Geodetic(origin.lat_deg * (math.pi / 180.0), origin.lon_deg * (math.pi / 180.0), origin.alt_msl_m)
+
+
+def alt_msl_m(pos_ned: Vec3, origin: WorldOrigin = HOME) -> Scalar:
+    """h = h₀ − p_D  [m above mean sea level]"""
+    return altitude_from_ned(pos_ned, origin.alt_msl_m)
+
+
+def bus_current_a(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> Scalar:
+    """I = Σ Iᵢ over the motors, positive while it discharges the battery  [A]"""
+    if not vehicle.has("battery"):
+        raise ValueError(f"vehicle {vehicle.name!r} draws no current; expected one with a battery")
+    return bus_current(state, command, vehicle, environment)
+
+
+class RotorOutput(NamedTuple):
+    """One propulsor: thrust T ≥ 0 [N], signed torque Q [N·m], speed [rad/s], and what its motor takes from the bus [A]"""
+
+    T: Scalar
+    Q: Scalar
+    omega: Scalar
+    bus_current_a: Scalar = 0.0
+
+
+class PlantOutputs(NamedTuple):
+    """What the plant reports beside its state: every propulsor, the bus [V, A] (0 without a battery), and the relative wind
+    in FRD [m/s]"""
+
+    rotors: tuple[RotorOutput, ...]
+    bus_voltage_v: Scalar
+    bus_current_a: Scalar
+    air_vel_body: Vec3
+
+
+def plant_outputs(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> PlantOutputs:
+    """T, Q, Ω and I of every propulsor, V and I of the bus, and air_vel_body = R_bnᵀ (wind − vel)"""
+    now = (state, command, vehicle, environment)
+    T, Q = propulsor_loads(state, vehicle, environment)
+    has = vehicle.has("battery")
+    currents = motor_currents(*now) if has else (0.0,) * len(T)
+    rotors = tuple(map(RotorOutput, T, Q, state.rotor_speed, currents))
+    air_vel_body = frd_from_flu(air_velocity(state.q_WB, state.v_W, environment.wind_W))
+    return PlantOutputs(rotors, supply_voltage(*now), bus_current_a(*now) if has else 0.0, air_vel_body)
+
+
+# Commands, wiring, faults ------------------------------------------------------------------------------------------
+
+MOTOR_CHANNELS, SERVO_CHANNELS = 12, 8
+_MOTOR_RANGE, _SERVO_RANGE = (0.0, 1.0), (-1.0, 1.0)
+_ROUNDING = 1e-6  # what single precision and unit conversion may add to a full command
+
+
+@dataclass(frozen=True)
+class ActuatorCommand:
+    """12 motor duties in [0, 1] and 8 servo deflections in [−1, 1], by output channel; those not given are 0."""
+
+    motors: tuple[float, ...] = ()
+    servos: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "motors", _channels("motors", self.motors, MOTOR_CHANNELS, _MOTOR_RANGE))
+        object.__setattr__(self, "servos", _channels("servos", self.servos, SERVO_CHANNELS, _SERVO_RANGE))
+
+
+def _channels(name: str, values: Sequence[float], count: int, limits: tuple[float, float]) -> tuple[float, ...]:
+    if len(values) > count:
+        raise ValueError(f"{name} has {len(values)} channels; expected at most {count}")
+    low, high = limits
+    for channel, value in enumerate(values):
+        if not low <= value <= high:
+            raise ValueError(f"{name}[{channel}] is {value}; expected a number within [{low:g}, {high:g}]")
+    return tuple(float(value) for value in values) + (0.0,) * (count - len(values))
+
+
+def px4_command(motors: Sequence[float], servos: Sequence[float] = ()) -> ActuatorCommand:
+    """The command in what PX4 sends: NaN marks a channel it does not use and becomes 0; out of range is an error, but
+    for rounding up to 1e-6"""
+    return ActuatorCommand(
+        tuple(_used(value, _MOTOR_RANGE) for value in motors), tuple(_used(value, _SERVO_RANGE) for value in servos)
+    )
+
+
+def _used(value: float, limits: tuple[float, float]) -> float:
+    if math.isnan(value):
+        return 0.0
+    held = _held(value, limits)
+    return held if abs(held - value) <= _ROUNDING else value
+
+
+def sanitized_command(motors: Sequence[float], servos: Sequence[float] = ()) -> ActuatorCommand:
+    """The nearest command there is: what is not finite becomes 0, what is out of range goes to its end"""
+    return ActuatorCommand(
+        tuple(_held(value, _MOTOR_RANGE) if math.isfinite(value) else 0.0 for value in motors),
+        tuple(_held(value, _SERVO_RANGE) if math.isfinite(value) else 0.0 for value in servos),
+    )
+
+
+def _held(value: float, limits: tuple[float, float]) -> float:
+    return min(max(value, limits[0]), limits[1])
+
+
+@dataclass(frozen=True)
+class MotorMap:
+    """Wiring: output channel c drives the physical propulsor `propulsor[c]`, or nothing where that is None.
+
+    N channels that drive something drive the propulsors 0 … N − 1, each one of them once.
+    """
+
+    propulsor: tuple[int | None, ...]
+
+    def __post_init__(self) -> None:
+        wired = tuple(None if own is None else operator.index(own) for own in self.propulsor)
+        if len(wired) > MOTOR_CHANNELS:
+            raise ValueError(f"the motor map has {len(wired)} channels; expected at most {MOTOR_CHANNELS}")
+        count = len(wired) - wired.count(None)
+        for channel, own in enumerate(wired):
+            if own is not None and not 0 <= own < count:
+                raise ValueError(f"channel {channel} drives propulsor {own}; expected one of 0 to {count - 1}")
+            if own is not None and own in wired[:channel]:
+                raise ValueError(f"channels {wired.index(own)} and {channel} both drive propulsor {own}; expected one")
+        object.__setattr__(self, "propulsor", wired)
+
+    @property
+    def count(self) -> int:
+        """How many propulsors are driven."""
+        return len(self.propulsor) - self.propulsor.count(None)
+
+
+def motor_disable_mask(*propulsors: int) -> int:
+    """Σ 2ⁱ over the physical propulsors i that have failed: propulsors, not output channels"""
+    mask = 0
+    for propulsor in propulsors:
+        if not 0 <= propulsor < MOTOR_CHANNELS:
+            raise ValueError(f"propulsor {propulsor} cannot fail; expected one of 0 to {MOTOR_CHANNELS - 1}")
+        mask |= 1 << propulsor
+    return mask
+
+
+def disabled_propulsors(mask: int) -> tuple[int, ...]:
+    """The physical propulsors that a mask holds still: the inverse of `motor_disable_mask`"""
+    return tuple(propulsor for propulsor in range(mask.bit_length()) if mask >> propulsor & 1)
+
+
+def propulsor_duties(command: ActuatorCommand, motor_map: MotorMap, mask: int = 0) -> tuple[float, ...]:
+    """The duty of each physical propulsor: its channel's, or 0 where the mask says that the propulsor has failed"""
+    if mask < 0 or mask >> motor_map.count:
+        raise ValueError(
+            f"motor_disable_mask {mask:#b} names propulsors that are not there; {motor_map.count} are driven"
+        )
+    duties = [0.0] * motor_map.count
+    for channel, propulsor in enumerate(motor_map.propulsor):
+        if propulsor is not None and not mask >> propulsor & 1:
+            duties[propulsor] = command.motors[channel]
+    return tuple(duties)

@@ -1,0 +1,402 @@
+"""Document 000's Crazyflie engine: four motor commands in [0, 1], `step(dt)`, and the state under the document's names.
+
+    engine = DroneEngine()
+    engine.apply_motor_commands(0.6, 0.6, 0.6, 0.6)
+    engine.step(0.005)
+    engine.get_state().v_W.z
+
+World z-up, body forward-left-up, SI. The document's torque equations are not those of the airframe it draws: about y and z
+they have the opposite sign. Both are here, as two allocations of the commands to rotors; `documented` is the default,
+because the document forbids any other.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Real
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+
+from samara.backends.simulator import Simulator, compile
+from samara.core.algebra import (
+    IDENTITY,
+    ZERO,
+    Attitude,
+    Euler,
+    Quat,
+    Vec3,
+    Vector,
+    euler_from_quat,
+    norm,
+    normalize,
+    rotate,
+    rotate_inverse,
+    scale,
+)
+from samara.core.ops import clamp
+from samara.core.quantity import Quantity
+from samara.core.tree import require_finite
+from samara.physics.air.drag import Damping, Drag
+from samara.physics.effect import Role, Wrench
+from samara.physics.frames import state_ned_frd_from_enu_flu
+from samara.physics.multirotor import CALM, Environment, State, Vehicle, initial_effects, wrench_breakdown
+from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
+from samara.physics.rotors.propulsion import obeyed
+from samara.physics.rotors.rotor import Rotor
+from samara.sim.standing import clearance, standing
+from samara.vehicles.build import build_vehicle, effects_by_name, switched
+from samara.vehicles.check import check_numbers
+from samara.vehicles.loader import vehicle
+
+MOTORS = 4
+RECOMMENDED_STEP = 5e-3  # [s]: the document's "use dt ≤ 5 ms"
+RK4_STEP = 1e-3  # [s]: at 5 ms RK4 through a lag of 15 ms errs by 3e-5 m/s in a tenth of a second, at 1 ms by 4e-8
+LONGEST_STEP = 3600.0  # [s]: what is longer is a slip of the pen
+
+
+# The parameters ----------------------------------------------------------------------------------------------------
+
+
+_CRAZYFLIE = vehicle("crazyflie_documented")  # the document's numbers stand in its file, and nowhere else
+_ROTOR = _CRAZYFLIE.rotors[0]
+_MOMENTS = Vec3(_CRAZYFLIE.inertia_B.xx, _CRAZYFLIE.inertia_B.yy, _CRAZYFLIE.inertia_B.zz)
+_DECAY = Vec3(*(c / moment for c, moment in zip(_CRAZYFLIE["damping"].linear, _MOMENTS, strict=True)))
+
+
+class Inertia(NamedTuple):
+    """Principal moments of inertia [kg·m²]."""
+
+    Jxx: float
+    Jyy: float
+    Jzz: float
+
+
+@dataclass(frozen=True)
+class CrazyflieParams:
+    """Document 000's parameters under its names, SI units; what is not given is as in the vehicle `crazyflie_documented`.
+
+    `dragLinear` is in world axes. `dragAngular` are the rates k of ω(t) = ω₀ e^{−kt} about the body axes: the code behind the
+    document multiplies ω by e^{−k dt} after each step, here the torque −kJ ω acts, which is the same as dt → 0. The document
+    prints neither of them, nor `omegaMin`, the speed at command 0.
+    """
+
+    mass: Annotated[float, Quantity("kg", 1e-6, 1.0)] = _CRAZYFLIE.mass
+    armLength: Annotated[float, Quantity("m", 1e-3, 1.0)] = norm(_ROTOR.r_B)
+    inertia: Annotated[Inertia, Quantity("kg m^2", 1e-9, 1.0)] = Inertia(*_MOMENTS)  # noqa: RUF009 - it cannot change
+    thrustCoeff: Annotated[float, Quantity("N s^2/rad^2", 1e-12, 1.0)] = _ROTOR.k_thrust
+    torqueCoeff: Annotated[float, Quantity("N m s^2/rad^2", 0.0, 1.0)] = _ROTOR.k_torque
+    omegaMin: Annotated[float, Quantity("rad/s", 0.0, 1e4)] = _ROTOR.motor.speed_min
+    omegaMax: Annotated[float, Quantity("rad/s", 1.0, 1e4)] = _ROTOR.motor.speed_max
+    tauMotor: Annotated[float, Quantity("s", 1e-6, 10.0)] = _ROTOR.motor.rise
+    gravity: Annotated[float, Quantity("m/s^2", 1e-6, 100.0)] = _CRAZYFLIE["gravity"].acceleration
+    dragLinear: Annotated[Vec3, Quantity("N s/m", 0.0, 1.0)] = _CRAZYFLIE["drag"].linear
+    dragAngular: Annotated[Vec3, Quantity("1/s", 0.0, 100.0)] = _DECAY
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(CrazyflieParams, include_extras=True).items():
+            kind, quantity = get_args(hint)
+            check_numbers(f"CrazyflieParams.{name}", getattr(self, name), quantity, 1 if kind is float else 3)
+
+
+# The two allocations -----------------------------------------------------------------------------------------------
+
+
+def _as_drawn(rotor: Rotor) -> Rotor:
+    return rotor
+
+
+def _mirrored(rotor: Rotor) -> Rotor:
+    """The rotor seen in a mirror across the nose: front and back change places, and so do clockwise and counter-clockwise
+
+    Σ r × F − s Q over such rotors is, letter by letter, what document 000 calls "CRITICAL - DO NOT CHANGE":
+
+        τ_x = (L/√2) kF ((ω₀² + ω₃²) − (ω₁² + ω₂²))
+        τ_y = (L/√2) kF ((ω₀² + ω₁²) − (ω₂² + ω₃²))
+        τ_z = kM (−ω₀² + ω₁² − ω₂² + ω₃²)
+
+    So the one rotor equation serves both, and trim, controllers and export know which they have.
+    """
+    return rotor._replace(r_B=Vec3(-rotor.r_B.x, rotor.r_B.y, rotor.r_B.z), spin=-rotor.spin)
+
+
+ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirrored, "geometric": _as_drawn}
+
+
+def engine_vehicle(
+    params: CrazyflieParams, allocation: str = "documented", effects: Mapping[str, Any] | Sequence[str] = ()
+) -> Vehicle:
+    """The vehicle the engine flies: `crazyflie_documented` with these numbers, its rotors allocated one way or the other
+
+    The document's engine has no floor, and neither has this unless "contact" is among the effects. The others are those of
+    `samara.switch_on`.
+    """
+    if allocation not in ALLOCATIONS:
+        raise ValueError(f"allocation {allocation!r}: expected one of {', '.join(ALLOCATIONS)}")
+    drawn = [
+        rotor._replace(
+            r_B=rotor.r_B * (params.armLength / norm(rotor.r_B)),
+            k_thrust=params.thrustCoeff,
+            k_torque=params.torqueCoeff,
+            motor=Lag(params.omegaMin, params.omegaMax, params.tauMotor, params.tauMotor),
+        )
+        for rotor in _CRAZYFLIE.rotors
+    ]
+    more = effects_by_name(effects)
+    feet = _CRAZYFLIE["contact"] if more.pop("contact", False) else None
+    plain = build_vehicle(
+        _CRAZYFLIE.name if allocation == "geometric" else f"{_CRAZYFLIE.name}_torques",
+        mass=params.mass,
+        inertia=params.inertia,
+        rotors=[ALLOCATIONS[allocation](rotor) for rotor in drawn],
+        gravity=params.gravity,
+        drag=Drag(linear=Vec3(*params.dragLinear)),
+        drag_axes="world",
+        damping=Damping(scale(Vec3(*params.dragAngular), Vec3(*params.inertia))),
+        contact_points=feet.points_B if feet else (),
+        contact_top=feet.top if feet else None,
+        friction=_CRAZYFLIE["contact"].surface.friction,
+        description=f"{_CRAZYFLIE.structure.description}, {allocation} allocation",
+    )
+    return switched(plain, more) if more else plain
+
+
+@lru_cache(maxsize=16)
+def _compiled(craft: Vehicle, backend: str) -> Simulator:
+    """Compiling takes a hundred thousand times as long as a step: engines of the same vehicle share it."""
+    return compile(craft, backend=backend)
+
+
+# The engine --------------------------------------------------------------------------------------------------------
+
+
+class EngineState(NamedTuple):
+    """Position, velocity (world axes), attitude (body to world; .x .y .z .w), angular velocity (body axes) and rotor
+    speeds, under document 000's names. It cannot change, so it is its own clone."""
+
+    p_W: Vec3
+    v_W: Vec3
+    q_WB: Quat
+    omega_B: Vec3
+    motorSpeeds: tuple[float, ...]
+
+
+class NamedState(State):
+    """A `State` that also has document 000's name for its rotor speeds."""
+
+    __slots__ = ()
+
+    @property
+    def motorSpeeds(self) -> tuple[float, ...]:
+        """Ω  [rad/s]"""
+        return self.rotor_speed
+
+
+class DroneEngine:
+    """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ = (Ω_cmd − Ω)/τ: the engine of document 000
+
+    `allocation` says how rotor speeds make torques: "documented", the document's equations letter by letter, or
+    "geometric", r × F and reaction torque of the airframe it draws, which is the vehicle `crazyflie_documented`. It starts at
+    rest in the origin, rotors standing, all commands 0 (which is idle: `omegaMin`).
+
+    `effects` are what the document lists as extensions, by the names of `samara.switch_on`, with their numbers or without:
+    `effects=["ground_effect", "battery"]`, `effects={"battery": {"capacity": 864.0}}`; and "contact", a floor at height 0.
+    `wind_W` is the wind [m/s] of every step that is not given an environment; it may be set at any time.
+    """
+
+    def __init__(
+        self,
+        params: CrazyflieParams | None = None,
+        allocation: str = "documented",
+        backend: str = "auto",
+        *,
+        effects: Mapping[str, Any] | Sequence[str] = (),
+        wind_W: Sequence[float] = ZERO,
+    ) -> None:
+        if not isinstance(params, CrazyflieParams | None):
+            raise ValueError(
+                f"params is a {type(params).__name__}; expected CrazyflieParams, as in CrazyflieParams(mass=0.03)"
+            )
+        self.params = params or CrazyflieParams()
+        self.allocation = allocation
+        self.vehicle = engine_vehicle(self.params, allocation, effects)
+        self._effects = tuple(effects_by_name(effects))
+        self.wind_W = _three(wind_W, "wind_W")
+        self._simulator = _compiled(self.vehicle, backend)
+        self.reset()
+
+    def __repr__(self) -> str:
+        torques = {"documented": "torques as document 000 writes them", "geometric": "torques by r × F and reaction"}
+        also = f"; with {', '.join(self._effects)}" if self._effects else ""
+        return f"<DroneEngine {self.vehicle.name}, allocation {self.allocation!r}: {torques[self.allocation]}{also}>"
+
+    @property
+    def wind_W(self) -> Vec3:
+        """The wind of every step that is not given an environment  [m/s]"""
+        return self._environment.wind_W
+
+    @wind_W.setter
+    def wind_W(self, wind_W: Sequence[float]) -> None:
+        self._environment = CALM._replace(wind_W=_three(wind_W, "wind_W"))
+
+    def reset(
+        self,
+        p_W: Vec3 | None = None,
+        v_W: Vec3 = ZERO,
+        q_WB: Quat = IDENTITY,
+        omega_B: Vec3 = ZERO,
+        motorSpeeds: Sequence[float] = (0.0,) * MOTORS,
+    ) -> None:
+        """The state anew, and all commands 0; `reset(**state._asdict())` goes back to a state of `get_state`
+
+        Without a place it is the origin, or with a floor the place where the engine stands on it.
+        """
+        if not isinstance(q_WB, Quat):
+            raise ValueError(f"q_WB = {q_WB!r}: expected a Quat, whose components have names instead of an order")
+        if not 0.0 < math.hypot(*q_WB) < math.inf:
+            raise ValueError(f"q_WB = {tuple(q_WB)}: expected finite numbers that are not all 0")
+        if len(motorSpeeds) != MOTORS or not all(0.0 <= speed < math.inf for speed in motorSpeeds):
+            raise ValueError(
+                f"motorSpeeds = {tuple(motorSpeeds)} rad/s: expected {MOTORS} numbers that are not negative"
+            )
+        self._state = State(
+            p_W=Vec3(0.0, 0.0, clearance(self.vehicle)) if p_W is None else _three(p_W, "p_W"),
+            v_W=_three(v_W, "v_W"),
+            q_WB=normalize(Quat(*(float(x) for x in q_WB))),
+            omega_B=_three(omega_B, "omega_B"),
+            rotor_speed=tuple(float(speed) for speed in motorSpeeds),
+            effects=initial_effects(self.vehicle),
+        )
+        if p_W is None:
+            self._state = standing(self._state, ZERO, self.vehicle, CALM, lambda p_W, q_WB, vehicle: CALM.ground)
+        self._command = (0.0,) * MOTORS
+
+    @property
+    def command(self) -> tuple[float, ...]:
+        """The four commands that are held, each within [0, 1]"""
+        return self._command
+
+    def apply_motor_commands(self, u0: float, u1: float, u2: float, u3: float) -> None:
+        """Ω_cmd = Ω_min + u (Ω_max − Ω_min), held until the next call; u outside [0, 1] is cut to it, NaN is refused"""
+        for i, u in enumerate((u0, u1, u2, u3)):
+            if not isinstance(u, Real) or math.isnan(u):
+                raise ValueError(f"motor command u{i} is {u!r}; expected a number within [0, 1]")
+        self._command = tuple(clamp(float(u), 0.0, 1.0) for u in (u0, u1, u2, u3))
+
+    def step(self, dt: float, environment: Environment | None = None) -> None:
+        """x(t + dt), commands held: RK4 in steps of at most 1 ms, then Ω(t + dt) by the lag's closed form  [s]
+
+        The lag runs inside RK4, so that thrust follows the rotors through the step, and its small error is not carried on:
+        under a held command Ω(t) is known exactly for any dt; not with a battery that sags or an actuator before the motor.
+        Above 5 ms, the document's limit, a warning says so.
+        """
+        if not isinstance(dt, Real) or not 0.0 < dt <= LONGEST_STEP:
+            raise ValueError(f"dt = {dt!r} s: expected a positive number, at most {LONGEST_STEP:g}")
+        dt = float(dt)
+        steps = math.ceil(dt / RK4_STEP * (1.0 - 1e-9))
+        if dt > RECOMMENDED_STEP:
+            warnings.warn(
+                f"a step of {dt:g} s is longer than the {RECOMMENDED_STEP:g} s of document 000: the commands are held for "
+                f"all of it, the motion is integrated in {steps} steps",
+                stacklevel=2,
+            )
+        around = self._environment if environment is None else environment
+        after = self._simulator.step(self._state, self._command, dt / steps, steps, around)
+        between = (Role.SUPPLY, Role.ACTUATOR)
+        known = not any(effect.role in between for effect in self.vehicle.structure.effects)
+        self._state = after._replace(rotor_speed=self._speeds_after(dt, around)) if known else after
+
+    def _speeds_after(self, dt: float, environment: Environment) -> tuple[float, ...]:
+        motors = tuple(rotor.motor for rotor in self.vehicle.rotors)
+        told = tuple(speed_from_command(u, motor) for u, motor in zip(self._command, motors, strict=True))
+        return tuple(
+            lag_step(speed, target, dt, motor)
+            for speed, target, motor in zip(self._state.rotor_speed, obeyed(told, environment), motors, strict=True)
+        )
+
+    def get_state(self) -> EngineState:
+        """p_W, v_W, q_WB, ω_B and the motor speeds; later steps do not change what was returned"""
+        own = self._state
+        return EngineState(own.p_W, own.v_W, own.q_WB, own.omega_B, own.rotor_speed)
+
+    @property
+    def state(self) -> NamedState:
+        """The same as Samara's `State`, for its controllers, with the states of the effects"""
+        return NamedState(*self._state)
+
+    def motor_wrench(self) -> Wrench:
+        """f_B = (0, 0, ΣT) and τ_B of the rotors at their present speeds  [N, N·m]"""
+        return wrench_breakdown(self._state, self._command, self.vehicle, self._environment)["rotors"]
+
+    applyMotorCommands = apply_motor_commands
+    getState = get_state
+
+
+DronePhysicsEngine = DroneEngine
+
+
+def _three(given: Any, name: str) -> Vec3:
+    if len(given) != 3:
+        raise ValueError(f"{name} = {given!r}: expected 3 numbers")
+    vector = Vec3(*(float(x) for x in given))
+    require_finite(vector, name)
+    return vector
+
+
+# The motor alone ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class MotorModel:
+    """Ω̇ = (Ω_cmd − Ω) / τ: one motor, its time constant [s] and its present speed [rad/s]"""
+
+    tau: float = _ROTOR.motor.rise
+    speed: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_numbers("MotorModel.tau", self.tau, Quantity("s", 1e-6, 10.0), 1)
+        check_numbers("MotorModel.speed", self.speed, Quantity("rad/s", -1e4, 1e4), 1)
+
+    def step(self, command: float, dt: float) -> float:
+        """Ω(t + dt) = Ω_cmd + (Ω − Ω_cmd) e^{−dt/τ}, exact for any dt; the new speed is kept and returned  [rad/s]"""
+        for name, value, fine in (("command", command, math.isfinite(command)), ("dt", dt, 0.0 < dt < math.inf)):
+            if not fine:
+                raise ValueError(f"{name} = {value!r}: expected a finite{' positive' if name == 'dt' else ''} number")
+        self.speed = lag_step(self.speed, command, dt, Lag(0.0, math.inf, self.tau, self.tau))
+        return self.speed
+
+    def transfer_function(self, s: complex) -> complex:
+        """Ω(s) / Ω_cmd(s) = 1 / (τ s + 1), at a complex frequency [rad/s]"""
+        return 1.0 / (self.tau * s + 1.0)
+
+    @property
+    def polynomials(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Numerator and denominator in falling powers of s, as `scipy.signal` takes them: (1), (τ, 1)"""
+        return (1.0,), (self.tau, 1.0)
+
+
+# The cheat sheet ---------------------------------------------------------------------------------------------------
+
+
+def body_to_world(v_B: Vector, q_WB: Attitude) -> Vec3:
+    """v_W = q ⊗ (0, v_B) ⊗ q*: a thrust, say"""
+    return rotate(q_WB, v_B)
+
+
+def world_to_body(v_W: Vector, q_WB: Attitude) -> Vec3:
+    """v_B = q* ⊗ (0, v_W) ⊗ q: a wind, say"""
+    return rotate_inverse(q_WB, v_W)
+
+
+def euler_angles(q_WB: Attitude) -> Euler:
+    """Roll, pitch, yaw with R = Rz(yaw) Ry(pitch) Rx(roll)  [rad]; the document's three.js order 'XYZ' is Rx Ry Rz"""
+    return euler_from_quat(q_WB)
+
+
+def to_ned(state: EngineState) -> EngineState:
+    """ENU/FLU to NED/FRD: p, v → (y, x, −z), ω → (x, −y, −z), q ← q_NED←ENU ⊗ q ⊗ q_FLU←FRD; its own inverse
+
+    All of it is a rotation. Changing the sign of z alone, as the document says, is a reflection.
+    """
+    p_W, v_W, q_WB, omega_B, *_ = state_ned_frd_from_enu_flu(State(*state[:4]))
+    return EngineState(p_W, v_W, q_WB, omega_B, state.motorSpeeds)

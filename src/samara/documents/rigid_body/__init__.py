@@ -1,0 +1,8 @@
+"""Document 002's own API: `RigidBodyQuadrotor`, thin over `samara.physics`."""
+
+from samara.core.lazy import lazily as _lazily
+from samara.documents.rigid_body.quadrotor import GimbalLockWarning, RigidBodyQuadrotor
+
+__all__ = ["GimbalLockWarning", "RigidBodyQuadrotor"]
+
+__getattr__, __dir__ = _lazily(__name__, __path__)

@@ -1,0 +1,243 @@
+"""Document 002's three pictures: a step response, tumbling without torque, a tilted body against a point mass."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samara.core.files import written_whole
+from samara.documents.rigid_body.demo import FLAT, STEP_SECONDS, TILT, UNEQUAL, Flown, step_response, tilted, tumbling
+from samara.view.plot.style import COLOURS, GRID, INK, samara_style
+
+DASHED = (0, (2, 2))
+
+
+def draw_demo(folder: str | Path, progress: Callable[[int, int], None] = lambda done, total: None) -> list[Path]:
+    """Flies and draws all three, each file whole or not at all; `progress(done, total)` is called before, between and after."""
+    pictures: dict[str, Callable[[Path], None]] = {
+        "rigid_body_simulation.png": lambda path: draw_step_response(step_response(), path),
+        "gyroscopic_effect.png": lambda path: draw_tumbling(tumbling(), path),
+        "rigid_body_vs_point_mass.png": lambda path: draw_tilted(tilted(), path),
+    }
+    paths = []
+    progress(0, len(pictures))
+    for done, (name, draw) in enumerate(pictures.items(), 1):
+        paths.append(Path(folder) / name)
+        draw(paths[-1])
+        progress(done, len(pictures))
+    return paths
+
+
+def _save(figure: Any, path: str | Path) -> None:
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, format="png")
+
+
+def _legend_above(axes: Any, columns: int) -> None:
+    """On the line of the title, where no curve can run through it."""
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=columns, borderaxespad=0.2, handlelength=1.5)
+
+
+# The step response ---------------------------------------------------------------------------------------------------
+
+
+def draw_step_response(flown: Flown, path: str | Path) -> None:
+    """Path in space with body frames, position against target, attitude, thrust and torques."""
+    with samara_style() as plt:
+        figure = plt.figure(figsize=(13, 8), layout="constrained")
+        grid = figure.add_gridspec(4, 2, width_ratios=(1.0, 1.25))
+        rows = [figure.add_subplot(grid[row, 0]) for row in range(4)]
+        position, attitude, thrust, torque = rows
+        for k, name in enumerate(("x east", "y north", "z up")):
+            position.plot(flown.time, flown.x[k], color=COLOURS[k], label=name)
+            position.plot(flown.time, flown.target[k], color=COLOURS[k], linestyle=DASHED, linewidth=1.0)
+        position.plot([], [], color=INK, linestyle=DASHED, linewidth=1.0, label="target")
+        angles = np.degrees(flown.quad.euler_state(flown.x)[6:9])
+        for k, name in enumerate(("roll φ", "pitch θ", "yaw ψ")):
+            attitude.plot(flown.time, angles[k], color=COLOURS[k], label=name)
+        thrust.axhline(flown.quad.hover_thrust(), color=INK, linestyle=DASHED, linewidth=1.0, label="m g")
+        thrust.plot(flown.time, flown.u[0], color=COLOURS[0], label="F")
+        for k, name in enumerate(("τφ", "τθ", "τψ")):
+            torque.plot(flown.time, flown.u[k + 1], color=COLOURS[k], label=name)
+        for axes, title, unit, columns in (
+            (position, "Position", "[m]", 4),
+            (attitude, "Attitude", "[°]", 3),
+            (thrust, "Thrust", "[N]", 2),
+            (torque, "Torque", "[N m]", 3),
+        ):
+            axes.set(title=title, ylabel=unit, xlim=(flown.time[0], flown.time[-1]))
+            axes.axvline(STEP_SECONDS, color=INK, alpha=0.3, linewidth=1.0)
+            _legend_above(axes, columns)
+        torque.set_xlabel("time [s]")
+        _draw_path(figure.add_subplot(grid[:, 1], projection="3d"), flown)
+        figure.suptitle(
+            "A rigid body tilts to move sideways: two steps of the wanted place, flown by Lee's controller",
+            fontweight="bold",
+        )
+        _save(figure, path)
+
+
+def _draw_path(axes: Any, flown: Flown) -> None:
+    p = flown.x[0:3]
+    low, high = p.min(axis=1), p.max(axis=1)
+    middle, half = 0.5 * (low + high), 0.58 * float((high - low).max())
+    axes.plot(*p, color=INK, linewidth=1.6, label="flown")
+    axes.plot(p[0], p[1], np.zeros_like(p[2]), color=INK, alpha=0.25, linewidth=1.0, label="shadow")
+    places = np.unique(flown.target.T, axis=0)
+    axes.scatter(*places.T, marker="x", s=45, color=COLOURS[4], linewidths=2.0, label="target", depthshade=False)
+    spots = _evenly_spaced(p, 0.2 * half)
+    for k, axis in enumerate(flown.quad.get_body_axes(flown.x)):
+        for spot in spots:
+            ends = np.stack([p[:, spot], p[:, spot] + 0.22 * half * axis[:, spot]])
+            axes.plot(*ends.T, color=COLOURS[k], linewidth=1.5)
+        axes.plot([], [], color=COLOURS[k], label=("body x forward", "body y left", "body z thrust")[k])
+    axes.set(xlabel="x east [m]", ylabel="y north [m]", zlabel="z up [m]")
+    axes.set_xlim(middle[0] - half, middle[0] + half)
+    axes.set_ylim(middle[1] - half, middle[1] + half)
+    axes.set_zlim(0.0, 2.0 * half)
+    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=0.92)
+    axes.view_init(elev=22.0, azim=-58.0)
+    axes.set_title("Path, with the body's axes")
+    axes.legend(loc="upper left")
+
+
+def _evenly_spaced(p: Any, distance: float) -> list[int]:
+    """Where to draw a frame: whenever so much of the path has gone by since the last."""
+    spots = [0]
+    for k in range(p.shape[1]):
+        if float(np.linalg.norm(p[:, k] - p[:, spots[-1]])) >= distance:
+            spots.append(k)
+    return spots
+
+
+# Tumbling without torque ---------------------------------------------------------------------------------------------
+
+
+def draw_tumbling(flown: dict[str, Flown], path: str | Path) -> None:
+    """ω, L in the body and in the world, and how well energy and momentum are kept, of both bodies."""
+    with samara_style() as plt:
+        figure = plt.figure(figsize=(14, 8), layout="constrained")
+        grid = figure.add_gridspec(3, 3, width_ratios=(1.0, 1.0, 1.0))
+        for column, (name, run) in enumerate(flown.items()):
+            rates, momentum, kept = (figure.add_subplot(grid[row, column]) for row in range(3))
+            _draw_rates(rates, run, name)
+            _draw_momentum(momentum, run)
+            _draw_kept(kept, run)
+            for axes in (rates, momentum, kept):
+                axes.set_xlim(run.time[0], run.time[-1])
+            kept.set_xlabel("time [s]")
+        _draw_sphere(figure.add_subplot(grid[:, 2], projection="3d"), flown)
+        figure.suptitle(
+            "ω × Iω: no torque acts, and still ω changes; L stands still in the world and turns in the body",
+            fontweight="bold",
+        )
+        _save(figure, path)
+
+
+def _draw_rates(axes: Any, run: Flown, name: str) -> None:
+    for k, axis in enumerate("xyz"):
+        axes.plot(run.time, run.x[10 + k], color=COLOURS[k], label=f"{axis}")
+    moments = ", ".join(f"{1e3 * moment:g}" for moment in run.quad.I.diagonal())
+    axes.set(title=f"{name}\nI = ({moments}) g m²", ylabel="ω in the body [rad/s]")
+    _legend_above(axes, 3)
+
+
+def _draw_momentum(axes: Any, run: Flown) -> None:
+    in_body, in_world = (1e3 * run.quad.angular_momentum(run.x, frame) for frame in ("body", "world"))
+    for k in range(3):
+        axes.plot(run.time, in_body[k], color=COLOURS[k])
+        axes.plot(run.time, in_world[k], color=COLOURS[k], linestyle=DASHED, linewidth=2.4)
+    axes.plot([], [], color=INK, label="body, Iω")
+    axes.plot([], [], color=INK, linestyle=DASHED, linewidth=2.4, label="world, R Iω")
+    axes.set(title="Angular momentum", ylabel="L [mN m s]")
+    _legend_above(axes, 2)
+
+
+def _draw_kept(axes: Any, run: Flown) -> None:
+    energy = run.quad.total_energy(run.x)
+    momentum = run.quad.angular_momentum(run.x, "world")
+    size = float(np.linalg.norm(momentum[:, 0]))
+    for lost, colour, label in (
+        (np.abs(energy / energy[0] - 1.0), COLOURS[4], "energy"),
+        (np.linalg.norm(momentum - momentum[:, :1], axis=0) / size, COLOURS[3], "L in the world"),
+    ):
+        largest_so_far = np.maximum(np.maximum.accumulate(lost), np.finfo(float).eps)
+        axes.semilogy(run.time, largest_so_far, color=colour, label=label)
+    axes.set(title="Largest change so far", ylabel="relative [1]", ylim=(1e-16, 1e-9))
+    _legend_above(axes, 2)
+
+
+def _draw_sphere(axes: Any, flown: dict[str, Flown]) -> None:
+    longitude, latitude = np.meshgrid(np.linspace(0.0, 2.0 * np.pi, 37), np.linspace(-0.5 * np.pi, 0.5 * np.pi, 19))
+    ball = (np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude))
+    elevation, azimuth = 24.0, 35.0
+    across, rise = np.cos(np.radians(elevation)), np.sin(np.radians(elevation))
+    to_eye = np.array([across * np.cos(np.radians(azimuth)), across * np.sin(np.radians(azimuth)), rise])
+    axes.computed_zorder = False  # Matplotlib sorts whole curves, and would draw the ball over all of them
+    axes.plot_surface(*ball, color=GRID, alpha=0.5, linewidth=0.0, zorder=1)
+    for name, colour in ((FLAT, COLOURS[0]), (UNEQUAL, COLOURS[1])):
+        momentum = flown[name].quad.angular_momentum(flown[name].x, "body")
+        along = momentum / np.linalg.norm(momentum, axis=0)
+        axes.plot(*along, color=colour, linewidth=1.0, alpha=0.5, zorder=2)
+        axes.plot(*np.where(to_eye @ along > 0.0, along, np.nan), color=colour, linewidth=2.4, label=name, zorder=3)
+        axes.scatter(*along[:, 0], color=colour, s=30, depthshade=False, zorder=4)
+    axes.set(xlabel="Lx / |L| [1]", ylabel="Ly / |L| [1]", zlabel="Lz / |L| [1]")
+    axes.set(xticks=(-1, 0, 1), yticks=(-1, 0, 1), zticks=(-1, 0, 1))
+    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=0.84)
+    axes.view_init(elev=elevation, azim=azimuth)
+    axes.set_title("Where L points, seen from the body:\nround a sphere, for its length is kept")
+    axes.legend(loc="upper left", bbox_to_anchor=(0.1, -0.02))
+
+
+# A tilted body against a point mass ------------------------------------------------------------------------------------
+
+
+def draw_tilted(flown: dict[str, Flown], path: str | Path) -> None:
+    """Seen from behind: who falls, who drifts."""
+    with samara_style() as plt:
+        figure = plt.figure(figsize=(12, 8), layout="constrained")
+        grid = figure.add_gridspec(2, 2, height_ratios=(1.35, 1.0))
+        side = figure.add_subplot(grid[0, :])
+        height, drift = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
+        # drawn last and dashed is who would hide another: the point mass and the body that keeps its height
+        for (name, run), colour, line in zip(flown.items(), COLOURS, ("-", "-", (0, (4, 3))), strict=False):
+            _draw_from_behind(side, run, name, colour)
+            height.plot(run.time, run.x[2] - run.x[2, 0], color=colour, linestyle=line, linewidth=2.2)
+            drift.plot(run.time, -run.x[1], color=colour, linestyle=line, linewidth=2.2)
+        side.set(
+            title=f"Seen from behind every 0.4 s, with the thrust; both bodies lean {np.degrees(TILT):.0f}° to the right",
+            xlabel="to the right, −y [m]",
+            ylabel="height z [m]",
+            xlim=(-1.6, 12.6),
+            ylim=(6.9, 11.8),
+            aspect="equal",
+        )
+        side.legend(loc="lower left")
+        height.set(title="Height gained", ylabel="z − z₀ [m]", xlabel="time [s]")
+        drift.set(title="Drift to the right", ylabel="−y [m]", xlabel="time [s]")
+        for axes in (height, drift):
+            axes.set_xlim(0.0, run.time[-1])
+        figure.suptitle(
+            "Thrust points where the body points: leaning 30°, 0.50 F pushes sideways and 0.87 F up",
+            fontweight="bold",
+        )
+        _save(figure, path)
+
+
+def _draw_from_behind(axes: Any, run: Flown, name: str, colour: str) -> None:
+    right, up = -run.x[1], run.x[2]
+    point = name.startswith("point")
+    axes.plot(right, up, color=colour, linewidth=1.0, alpha=0.6)
+    axes.plot([], [], color=colour, marker="o", linewidth=0.0 if point else 3.0, label=name)
+    _, left_W, thrust_W = run.quad.get_body_axes(run.x)
+    for k in range(0, len(run.time), 40):
+        here = np.array([right[k], up[k]])
+        arm = 0.45 * np.array([-left_W[1, k], left_W[2, k]])
+        push = 1.3 * run.u[0, k] / run.quad.hover_thrust() * np.array([-thrust_W[1, k], thrust_W[2, k]])
+        if not point:
+            axes.plot(*np.stack([here - arm, here + arm]).T, color=colour, linewidth=3.0, solid_capstyle="round")
+        axes.annotate(
+            "", xy=here + push, xytext=here, arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.4}
+        )
+        axes.plot(*here, marker="o", color=colour, markersize=9.0 if point else 4.0)

@@ -1,0 +1,415 @@
+"""Document 002's quadrotor: a rigid body under one thrust and three torques, in NumPy arrays for `solve_ivp`.
+
+    x = [p, v, η, ω]       p [m] and v [m/s] in the world, η = (φ, θ, ψ) Z-Y-X [rad], ω in the body [rad/s]: 12 numbers
+    u = [F, τφ, τθ, τψ]    thrust along the body's z axis [N], torques about its x, y, z axes [N·m]
+
+A quaternion (w, x, y, z) in place of η makes 13 numbers, and knows no gimbal lock; motors that lag add the speeds of four
+rotors at the end, and effects that have states of their own, such as a battery, add those. Every method tells these apart by
+their length, and takes (n, k) for k states at once. The world is z-up, the body forward-left-up: +φ is right side down, +θ nose
+down, +ψ counter-clockwise.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from samara.control.allocation import command_for_wrench, least_squares_allocation
+from samara.core.algebra import (
+    IDENTITY,
+    UP,
+    ZERO,
+    Euler,
+    Mat3,
+    Quat,
+    Vec3,
+    euler_from_quat,
+    matrix_from_quat,
+    normalize,
+    quat_from_euler,
+)
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, leaf_names, unflatten
+from samara.physics.air.drag import Drag
+from samara.physics.motion.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
+from samara.physics.motion.gravity import potential_energy, weight
+from samara.physics.multirotor import CALM, State, Vehicle, derivative, initial_effects
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.rotor import Rotor
+from samara.vehicles.build import build_vehicle, effects_by_name, switched
+from samara.vehicles.loader import vehicle as load_vehicle
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+NEAR_GIMBAL_LOCK = 1e-3  # |cos θ| below which a warning is given; document 002's own threshold
+
+_WARNING = (
+    f"|cos θ| < {NEAR_GIMBAL_LOCK:g}: near gimbal lock the rates of φ and ψ grow without bound; with a quaternion in place "
+    "of the angles, `quad.quaternion_state(x)`, there is no such place"
+)
+_PLACE = ("x", "y", "z", "vx", "vy", "vz")
+_ANGLES = ("φ", "θ", "ψ")
+_QUATERNION = ("qw", "qx", "qy", "qz")
+_RATES = ("ωx", "ωy", "ωz")
+_COMMAND = ("F", "τφ", "τθ", "τψ")
+
+# Document 002 names motors and gives no rotors: these are ours, of a size that fits its mass. The scale of k_thrust only
+# sets the unit of the speeds; arms and ratio weigh the four thrusts against each other while the speeds differ.
+_K_THRUST, _K_TORQUE = 1e-5, 1.6e-7  # [N s²/rad²], [N m s²/rad²]: 542 rad/s at hover, torque ratio 16 mm
+_SPINS = (-1, 1, -1, 1)  # front left, front right, back right, back left
+_NO_LIMIT = 1e5  # [rad/s]: the document knows none
+
+
+class GimbalLockWarning(UserWarning):
+    """The pitch is within 0.06° of ±90°, where Euler angles have no rates."""
+
+
+class _Parts(NamedTuple):
+    """A state vector taken apart; the attitude as it was given."""
+
+    p_W: Vec3
+    v_W: Vec3
+    attitude: Euler | Quat
+    omega_B: Vec3
+    rotor_speed: tuple[Scalar, ...]
+    effects: tuple[Any, ...]
+
+
+class RigidBodyQuadrotor:
+    """m v̇ = R [0, 0, F] − [0, 0, m g] − D v,  η̇ = W(φ, θ) ω,  I ω̇ = τ − ω × Iω
+
+    What is not given is document 002's: mass 1.2 kg, I diag(0.0081, 0.0081, 0.0142) kg m², g 9.81 m/s², D diag(0.1, 0.1,
+    0.15) N s/m. `inertia` is three numbers or a symmetric 3×3 matrix, instead of Ixx, Iyy, Izz. `D` is one number, three, or
+    a diagonal matrix; D=0 is no drag and g=0 no weight. `motor_lag` is the time constant [s] of four motors that follow the
+    speeds u asks for, with rotors of `rotor_radius` [m]. A quadrotor does not change: make another with other numbers.
+
+    `effects` are those of `samara.switch_on`, with their numbers or without: `effects=["damping"]`, or with motors
+    `effects={"ground_effect": True, "battery": {"capacity": 18000.0}}`; and "contact", feet and a floor at height 0. `wind_W`
+    is the wind [m/s], three numbers or a function of t.
+    """
+
+    def __init__(
+        self,
+        mass: float | None = None,
+        Ixx: float | None = None,
+        Iyy: float | None = None,
+        Izz: float | None = None,
+        *,
+        inertia: Any = None,
+        g: float | None = None,
+        D: Any = None,
+        motor_lag: float | None = None,
+        rotor_radius: float | None = None,
+        effects: Mapping[str, Any] | Sequence[str] = (),
+        wind_W: Sequence[float] | Callable[[Any], Any] = ZERO,
+    ) -> None:
+        documented = load_vehicle("rigid_body_quadrotor")
+        if inertia is not None and (Ixx, Iyy, Izz) != (None, None, None):
+            raise ValueError("inertia and Ixx, Iyy, Izz were both given; expected one or the other")
+        own = documented.inertia_B
+        diagonal = [
+            given if given is not None else written
+            for given, written in zip((Ixx, Iyy, Izz), (own.xx, own.yy, own.zz), strict=True)
+        ]
+        weightless = g is not None and _number("g", g) == 0.0
+        drag = documented["drag"].linear if D is None else _diagonal(D)
+        if rotor_radius is not None and motor_lag is None:
+            raise ValueError(f"rotor_radius = {rotor_radius!r} and no motor_lag: expected both, or neither")
+        radius = 0.0 if rotor_radius is None else _number("rotor_radius", rotor_radius)
+        more = effects_by_name(effects)
+        feet = documented["contact"] if more.pop("contact", False) else None
+        vehicle = build_vehicle(
+            documented.name,
+            mass=documented.mass if mass is None else _number("mass", mass),
+            inertia=_inertia(diagonal if inertia is None else inertia),
+            rotors=() if motor_lag is None else _rotors(documented, _number("motor_lag", motor_lag), radius),
+            actuation="wrench" if motor_lag is None else "speed",
+            gravity=documented["gravity"].acceleration if g is None or weightless else _number("g", g),
+            drag=Drag(linear=drag) if any(drag) else None,
+            drag_axes="world",
+            contact_points=feet.points_B if feet else (),
+            contact_top=feet.top if feet else None,
+            friction=documented["contact"].surface.friction,
+            description=documented.structure.description,
+        )
+        vehicle = switched(vehicle, more) if more else vehicle
+        self._vehicle = vehicle.without_effect("gravity") if weightless else vehicle
+        self._effects, self._wind = tuple(effects_by_name(effects)), _wind(wind_W)
+        self._allocation = least_squares_allocation(self._vehicle)
+        motors = tuple(f"Ω{i}" for i in range(len(self._vehicle.rotors)))
+        effect_names = [effect.name for effect in self._vehicle.structure.effects]
+        states = zip(initial_effects(self._vehicle), effect_names, strict=True)
+        extra = tuple(leaf for tree, name in states for leaf in leaf_names(tree, name))
+        self._layouts = tuple((*_PLACE, *attitude, *_RATES, *motors, *extra) for attitude in (_ANGLES, _QUATERNION))
+        self._I = _frozen([list(row) for row in self._vehicle.inertia_B.rows])
+        self._D = _frozen(np.diag(self._vehicle["drag"].linear if self._vehicle.has("drag") else ZERO))
+
+    def __repr__(self) -> str:
+        lag = f", motor_lag={self._vehicle.rotors[0].motor.rise:g}" if self._vehicle.rotors else ""
+        drag, inertia = self.D.diagonal().tolist(), self.I.tolist()
+        also = f", effects={list(self._effects)}" if self._effects else ""
+        return f"RigidBodyQuadrotor(mass={self.m:g}, inertia={inertia}, g={self.g:g}, D={drag}{lag}{also})"
+
+    @property
+    def vehicle(self) -> Vehicle:
+        """The same body for the rest of Samara: `samara.step`, `samara.compile`, controllers."""
+        return self._vehicle
+
+    @property
+    def m(self) -> float:
+        """Mass [kg]"""
+        return self._vehicle.mass
+
+    @property
+    def g(self) -> float:
+        """Free-fall acceleration [m/s²]"""
+        return self._vehicle["gravity"].acceleration if self._vehicle.has("gravity") else 0.0
+
+    @property
+    def I(self) -> Array:  # noqa: E743 (document 002's name)
+        """Inertia in the body frame, 3×3 [kg m²]"""
+        return self._I
+
+    @property
+    def I_inv(self) -> Array:
+        """I⁻¹  [1/(kg m²)]"""
+        return _frozen(np.linalg.inv(self._I))
+
+    @property
+    def D(self) -> Array:
+        """Linear drag along the world's axes, 3×3 and diagonal [N s/m]"""
+        return self._D
+
+    # The equation of motion ------------------------------------------------------------------------------------------
+
+    def wind_W(self, t: Any = 0.0) -> Array:
+        """The wind at a time  [m/s]"""
+        return _stacked(self._wind(t))
+
+    def dynamics(self, t: Any, x: Any, u: Any) -> Array:
+        """ẋ at the state x under u = [F, τφ, τθ, τψ], in the shape of x; t is the time of the wind, and nothing else's
+
+        With motors, u is what the rotors are asked for: Ω_des are the speeds that would give it (none pulls: a thrust below
+        zero is zero), and Ω̇ = (Ω_des − Ω)/τ.
+        """
+        parts = self._parts(x)
+        thrust, *tau_B = _components(u, "u", (_COMMAND,))
+        state = self._state(parts)
+        command = command_for_wrench(thrust, Vec3(*tau_B), state, self._vehicle, self._allocation)
+        rate = derivative(state, command, self._vehicle, CALM._replace(wind_W=self._wind(t)))
+        if isinstance(parts.attitude, Quat):
+            turning: Sequence[Scalar] = attitude_rate(parts.attitude, parts.omega_B)
+        else:
+            _warn_near_gimbal_lock(parts.attitude.pitch)
+            turning = euler_rates(parts.attitude, parts.omega_B)
+        return _stacked(rate.p_W, rate.v_W, turning, rate.omega_B, rate.rotor_speed, flatten(rate.effects))
+
+    def effect_states(self) -> Array:
+        """What the effects start with, for the end of x: a full battery, air that stands; (0,) where none has a state"""
+        return np.array(flatten(initial_effects(self._vehicle)), dtype=float)
+
+    def hover_thrust(self) -> float:
+        """F = m g  [N]"""
+        return -weight(self.m, self.g).z
+
+    # What a state looks like ------------------------------------------------------------------------------------------
+
+    def rotation_matrix(self, *attitude: Any) -> Array:
+        """R = Rz(ψ) Ry(θ) Rx(φ), from body to world: (3, 3), or (3, 3, k)
+
+        Of three angles, (φ, θ, ψ) as one argument, a quaternion (w, x, y, z), or a whole state.
+        """
+        matrix = matrix_from_quat(_unit(self._attitude(attitude)))
+        return _stacked(matrix).reshape(3, 3, *np.shape(matrix.xx + matrix.yz))
+
+    def euler_rate_matrix(self, *angles: Any) -> Array:
+        """W(φ, θ) with η̇ = W ω: (3, 3), or (3, 3, k)
+
+        Of φ and θ, (φ, θ, ψ), or a whole state. Beyond 1e-9 of gimbal lock the terms without bound are left out.
+        """
+        if len(angles) == 2:
+            roll, pitch = _components(np.broadcast_arrays(*angles), "angles", (("φ", "θ"),))
+            euler = Euler(roll, pitch, 0.0)
+        else:
+            attitude = self._attitude(angles)
+            euler = euler_from_quat(_unit(attitude)) if isinstance(attitude, Quat) else attitude
+        _warn_near_gimbal_lock(euler.pitch)
+        columns = [euler_rates(euler, axis_B) for axis_B in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), UP)]
+        return np.swapaxes(np.array([_stacked(column, like=euler) for column in columns]), 0, 1)
+
+    def get_body_axes(self, *attitude: Any) -> tuple[Array, Array, Array]:
+        """The columns of R: where the body's x, y and z axes point in the world; arguments as for `rotation_matrix`"""
+        matrix = self.rotation_matrix(*attitude)
+        return matrix[:, 0], matrix[:, 1], matrix[:, 2]
+
+    def linear_momentum(self, x: Any) -> Array:
+        """P_W = m v, constant without forces  [N·s]"""
+        return _stacked(self._parts(x).v_W * self.m)
+
+    def angular_momentum(self, x: Any, frame: str | None = None) -> Array:
+        """L_W = R I ω, constant without torque; in the body L_B = I ω, of which only the length is  [N·m·s]
+
+        Of a whole state in the frame "world" (by default) or "body"; of ω alone, three numbers, in the body.
+        """
+        if frame not in (None, "world", "body"):
+            raise ValueError(f"frame = {frame!r}: expected 'world' or 'body'")
+        if np.shape(x)[:1] == (3,):
+            if frame == "world":
+                raise ValueError("L in the world needs the attitude: expected a whole state x, got ω alone")
+            q_WB, omega_B = IDENTITY, Vec3(*_components(x, "omega", (_RATES,)))
+        else:
+            parts = self._parts(x)
+            q_WB, omega_B = IDENTITY if frame == "body" else _unit(parts.attitude), parts.omega_B
+        return _stacked(angular_momentum(q_WB, omega_B, inertia_B=self._vehicle.inertia_B))
+
+    def total_energy(self, x: Any) -> Any:
+        """E = ½ m v² + ½ ω·Iω + m g z, constant without thrust, torque and drag  [J]"""
+        parts = self._parts(x)
+        kinetic = kinetic_energy(parts.v_W, parts.omega_B, mass=self.m, inertia_B=self._vehicle.inertia_B)
+        return kinetic + potential_energy(parts.p_W.z, mass=self.m, g=self.g)
+
+    # The same state in other variables --------------------------------------------------------------------------------
+
+    def quaternion_state(self, x: Any) -> Array:
+        """x with a unit quaternion (w, x, y, z) in the place of the angles: 13 numbers, or 17 with motors"""
+        parts = self._parts(x)
+        own = (*parts.rotor_speed, *flatten(parts.effects))
+        return _stacked(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, own)
+
+    def euler_state(self, x: Any) -> Array:
+        """x with the angles φ, θ, ψ in the place of the quaternion: 12 numbers, or 16 with motors"""
+        parts = self._parts(x)
+        angles = euler_from_quat(_unit(parts.attitude)) if isinstance(parts.attitude, Quat) else parts.attitude
+        own = (*parts.rotor_speed, *flatten(parts.effects))
+        return _stacked(parts.p_W, parts.v_W, angles, parts.omega_B, own)
+
+    def state(self, x: Any) -> State:
+        """x as a `samara.State`, for `vehicle`"""
+        return self._state(self._parts(x))
+
+    def _state(self, parts: _Parts) -> State:
+        return State(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, parts.rotor_speed, parts.effects)
+
+    def _parts(self, x: Any) -> _Parts:
+        rows = _components(x, "x", self._layouts)
+        with_angles = len(rows) == len(self._layouts[0])
+        attitude = Euler(*rows[6:9]) if with_angles else _quaternion(rows[6:10])
+        rest = rows[6 + len(attitude) :]
+        motors = 3 + len(self._vehicle.rotors)
+        effects = unflatten(initial_effects(self._vehicle), iter(rest[motors:]))
+        return _Parts(Vec3(*rows[0:3]), Vec3(*rows[3:6]), attitude, Vec3(*rest[:3]), tuple(rest[3:motors]), effects)
+
+    def _attitude(self, given: tuple[Any, ...]) -> Euler | Quat:
+        if len(given) == 3:
+            return Euler(*_components(np.broadcast_arrays(*given), "angles", (_ANGLES,)))
+        if len(given) != 1:
+            raise ValueError(f"an attitude of {len(given)} arguments; expected φ, θ, ψ, or one array")
+        if np.shape(given[0])[:1] in ((3,), (4,)):
+            rows = _components(given[0], "attitude", (_ANGLES, _QUATERNION))
+            return Euler(*rows) if len(rows) == 3 else _quaternion(rows)
+        return self._parts(given[0]).attitude
+
+
+# The edge between arrays and named components ------------------------------------------------------------------------
+
+
+def _components(given: Any, what: str, layouts: tuple[tuple[str, ...], ...]) -> list[Scalar]:
+    """The rows of an array that fits one of the layouts: floats of (n,), arrays of (n, k)."""
+    rows = _numbers(what, given)
+    names = next((names for names in layouts if rows.ndim in (1, 2) and len(names) == len(rows)), None)
+    if names is None:
+        shapes = " or ".join(f"({len(each)},) [{' '.join(each)}]" for each in layouts)
+        raise ValueError(f"{what} has the shape {rows.shape}; expected {shapes}, or k of them as (n, k)")
+    if not np.isfinite(rows).all():
+        at = tuple(int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        place = ", ".join(str(i) for i in at)
+        raise ValueError(f"{what}[{place}] ({names[at[0]]}) is {rows[at]}; expected a finite number")
+    return rows.tolist() if rows.ndim == 1 else list(rows)
+
+
+def _quaternion(rows: Sequence[Scalar]) -> Quat:
+    """A solver's quaternion drifts off unit length a little; one half or twice as long was never an attitude."""
+    size = np.sqrt(sum(np.square(row) for row in rows))
+    if not np.all((size > 0.5) & (size < 2.0)):
+        worst = np.ravel(size)[np.argmax(np.abs(np.log(np.ravel(size) + 1e-300)))]
+        raise ValueError(f"the quaternion has length {worst:.4g}; expected 1")
+    return Quat(*rows)
+
+
+def _unit(attitude: Euler | Quat) -> Quat:
+    return normalize(attitude) if isinstance(attitude, Quat) else quat_from_euler(*attitude)
+
+
+def _stacked(*parts: Sequence[Scalar], like: Sequence[Scalar] = ()) -> Array:
+    leaves = [leaf for part in parts for leaf in part]
+    if not any(isinstance(leaf, np.ndarray) for leaf in (*leaves, *like)):
+        return np.array(leaves)  # to broadcast twelve floats takes as long as the physics
+    return np.stack(np.broadcast_arrays(*leaves, *like)[: len(leaves)])
+
+
+def _warn_near_gimbal_lock(pitch: Scalar) -> None:
+    if np.any(np.abs(np.cos(pitch)) < NEAR_GIMBAL_LOCK):
+        warnings.warn(_WARNING, GimbalLockWarning, stacklevel=3)
+
+
+def _frozen(values: Any) -> Array:
+    """`quad.D[2, 2] = 0` must not look as if it had done something."""
+    array = np.array(values, dtype=float)
+    array.flags.writeable = False
+    return array
+
+
+# The numbers of the body -----------------------------------------------------------------------------------------------
+
+
+def _numbers(name: str, given: Any) -> Array:
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} = {given!r}: expected numbers") from None
+
+
+def _number(name: str, given: Any) -> float:
+    value = _numbers(name, given)
+    if value.shape != ():
+        raise ValueError(f"{name} = {given!r}: expected one number")
+    return float(value)
+
+
+def _inertia(given: Any) -> Mat3:
+    matrix = _numbers("inertia", given)
+    matrix = np.diag(matrix) if matrix.shape == (3,) else matrix.reshape(3, 3) if matrix.shape == (9,) else matrix
+    if matrix.shape != (3, 3):
+        raise ValueError(f"inertia has the shape {matrix.shape}; expected 3 numbers (the diagonal) or 3 rows of 3")
+    return Mat3(*matrix.ravel().tolist())
+
+
+def _diagonal(given: Any) -> Vec3:
+    values = _numbers("D", given)
+    if values.shape == (3, 3) and not np.any(values - np.diag(values.diagonal())):
+        values = values.diagonal()
+    if values.shape not in ((), (3,)):
+        raise ValueError(f"D = {values.tolist()}: expected one number, three, or a diagonal 3x3 matrix")
+    return Vec3(*np.broadcast_to(values, 3).tolist())
+
+
+def _wind(given: Any) -> Callable[[Any], Vec3]:
+    """The wind as a function of time, each of its answers looked at."""
+
+    def at(t: Any) -> Vec3:
+        return Vec3(*_components(given(t) if callable(given) else given, "wind_W", (("x", "y", "z"),)))
+
+    if callable(given):
+        return at
+    steady = at(0.0)
+    return lambda t: steady
+
+
+def _rotors(documented: Vehicle, lag: float, radius: float) -> tuple[Rotor, ...]:
+    """Four rotors above the feet of the shipped vehicle, each with a motor that lags."""
+    motor = Lag(0.0, _NO_LIMIT, lag, lag)
+    return tuple(
+        Rotor(foot_B._replace(z=0.0), UP, spin, _K_THRUST, _K_TORQUE, radius=radius, motor=motor)
+        for foot_B, spin in zip(documented["contact"].points_B, _SPINS, strict=True)
+    )

@@ -1,0 +1,49 @@
+"""The International Standard Atmosphere of 1976 up to 20 km: temperature, pressure, density.
+
+Altitude is geopotential, above mean sea level; 10 m of error at 8 km when the geometric one is used instead.
+"""
+
+from typing import Annotated, TypeAlias
+
+from samara.core.ops import exp, maximum, minimum, power
+from samara.core.quantity import Quantity, Scalar
+
+SEA_LEVEL_TEMPERATURE = 288.15  # [K]
+SEA_LEVEL_PRESSURE = 101325.0  # [Pa]
+LAPSE_RATE = 0.0065  # [K/m]
+TROPOPAUSE = 11000.0  # [m]
+GAS_CONSTANT = 287.05287  # of dry air [J/(kg K)]
+STANDARD_GRAVITY = 9.80665  # [m/s²]
+
+Altitude: TypeAlias = Annotated[Scalar, Quantity("m", -1000.0, 20000.0)]
+Temperature: TypeAlias = Annotated[Scalar, Quantity("K", 250.0, 320.0)]
+Pressure: TypeAlias = Annotated[Scalar, Quantity("Pa", 9e4, 11e4)]
+
+
+def air_temperature(altitude: Altitude, *, sea_level_temperature: Temperature = SEA_LEVEL_TEMPERATURE) -> Scalar:
+    """T = T₀ − L h to 11 km, then constant  [K]"""
+    return sea_level_temperature - LAPSE_RATE * minimum(altitude, TROPOPAUSE)
+
+
+def air_pressure(
+    altitude: Altitude,
+    *,
+    sea_level_temperature: Temperature = SEA_LEVEL_TEMPERATURE,
+    sea_level_pressure: Pressure = SEA_LEVEL_PRESSURE,
+) -> Scalar:
+    """p = p₀ (T/T₀)^(g/LR) to 11 km, then times e^{−g (h − 11 km) / RT}  [Pa]"""
+    temperature = air_temperature(altitude, sea_level_temperature=sea_level_temperature)
+    below = power(temperature / sea_level_temperature, STANDARD_GRAVITY / (LAPSE_RATE * GAS_CONSTANT))
+    above = exp(-STANDARD_GRAVITY * maximum(altitude - TROPOPAUSE, 0.0) / (GAS_CONSTANT * temperature))
+    return sea_level_pressure * below * above
+
+
+def air_density(altitude: Altitude) -> Scalar:
+    """ρ = p / (R T)  [kg/m³]"""
+    return air_pressure(altitude) / (GAS_CONSTANT * air_temperature(altitude))
+
+
+def pressure_altitude(pressure: Pressure) -> Scalar:
+    """h = (T₀/L) (1 − (p/p₀)^(LR/g)): `air_pressure` the other way, to 11 km  [m]"""
+    ratio = power(pressure / SEA_LEVEL_PRESSURE, LAPSE_RATE * GAS_CONSTANT / STANDARD_GRAVITY)
+    return SEA_LEVEL_TEMPERATURE / LAPSE_RATE * (1.0 - ratio)

@@ -1,0 +1,58 @@
+"""Drag of the airframe, linear and quadratic, and damping of its rotation; all relative to the air."""
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from samara.core.algebra import ZERO, Vec3, rotate_inverse, scale
+from samara.core.ops import absolute
+from samara.core.quantity import Quantity, Scalar
+from samara.physics.effect import Effect, Role, Wrench
+from samara.physics.motion.body import AngularVelocity, Velocity
+
+if TYPE_CHECKING:
+    from samara.physics.multirotor import Environment, State, Vehicle
+
+
+class Drag(NamedTuple):
+    """Drag coefficients along three axes, of the world or of the body."""
+
+    linear: Annotated[Vec3, Quantity("N s/m", 0.0, 1.0)] = ZERO
+    quadratic: Annotated[Vec3, Quantity("N s^2/m^2", 0.0, 1.0)] = ZERO
+
+
+class Damping(NamedTuple):
+    """Angular damping about the three body axes."""
+
+    linear: Annotated[Vec3, Quantity("N m s/rad", 0.0, 0.1)]
+
+
+def drag_force(v_relative: Velocity, *, drag: Drag) -> Vec3:
+    """f = −d₁ ∘ v − d₂ ∘ v|v|, axis by axis, with v = velocity − wind in the axes the coefficients are given for  [N]"""
+    linear = scale(drag.linear, v_relative)
+    return -(linear + scale(drag.quadratic, Vec3(*(_square(v) for v in v_relative))))
+
+
+def _square(v: Scalar) -> Scalar:
+    return v * absolute(v)
+
+
+def damping_torque(omega_B: AngularVelocity, *, damping: Damping) -> Vec3:
+    """τ = −c ∘ ω  [N·m]"""
+    return -scale(damping.linear, omega_B)
+
+
+def _world(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    return Wrench(f_W=drag_force(state.v_W - environment.wind_W, drag=vehicle["drag"]))
+
+
+def _body(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    v_B = rotate_inverse(state.q_WB, state.v_W - environment.wind_W)
+    return Wrench(f_B=drag_force(v_B, drag=vehicle["drag"]))
+
+
+def _angular(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    return Wrench(tau_B=damping_torque(state.omega_B, damping=vehicle["damping"]))
+
+
+WORLD_AXES = Effect("drag", wrench=_world, role=Role.DRAG, turns=False)
+BODY_AXES = Effect("drag", wrench=_body, role=Role.DRAG)
+ANGULAR = Effect("damping", wrench=_angular, role=Role.DRAG, turns=False)

@@ -1,0 +1,144 @@
+"""Near a surface a rotor pulls more: over the ground by its image in it, under a ceiling by the air that gets no room.
+
+The ground turns a rotor's air away as a source mirrored below it would (I. C. Cheeseman and W. E. Bennett, "The effect of the
+ground on a helicopter rotor in forward flight", ARC R&M 3021, 1955). The images of its neighbours blow at it too, and where
+their streams meet under the body a fountain lifts it (P. Sanchez-Cuevas, G. Heredia and A. Ollero, "Characterization of the
+aerodynamic ground effect and its influence in multirotor control", Int. J. Aerospace Eng. 2017). Written for images instead
+of a square of four rotors it holds for any rotors, tilted ones too, over any plane.
+
+The surface is the plane `environment.ground`; over a height map it is the plane that touches the map below the drone.
+"""
+
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+from samara.core.algebra import Vec3, dot, norm, rotate, rotate_inverse
+from samara.core.ops import logical_and, maximum, minimum, power, safe_divide, sqrt, where
+from samara.core.quantity import Quantity, Scalar, Unit
+from samara.physics.effect import Effect, Wrench, add_wrenches
+from samara.physics.ground.contact import Ground
+from samara.physics.multirotor import Environment, State, Vehicle
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.rotors.rotor import Radius, RotorLoad, rotor_wrench
+
+Height: TypeAlias = Annotated[Scalar, Quantity("m", 0.01, 3.0)]
+Place: TypeAlias = Annotated[Vec3, Quantity("m", -1.0, 1.0)]
+Axis: TypeAlias = Annotated[Vec3, Unit()]
+Share: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 0.9)]
+
+MOST = 0.5  # of the inflow: the thrust at most doubles. Closer than half a radius nobody has measured
+
+
+class GroundEffect(NamedTuple):
+    """How much of it a vehicle feels: `body_lift` is Sanchez-Cuevas' K_b, `body_distance` their b.
+
+    They have K_b = 2 and for b the distance between opposite rotors. Without body lift the images alone are left.
+    """
+
+    body_lift: Annotated[Scalar, Quantity("1", 0.0, 5.0)] = 2.0
+    body_distance: Annotated[Scalar, Quantity("m", 0.01, 2.0)] = 0.1
+
+
+class Ceiling(NamedTuple):
+    """The surface above: any point of it, and its unit normal, which points down into the room."""
+
+    point_W: Annotated[Vec3, Quantity("m", -3.0, 3.0)]
+    normal_W: Annotated[Vec3, Unit()] = Vec3(0.0, 0.0, -1.0)
+
+
+def image_inflow(arm_W: Place, height: Height, axis_W: Axis, normal_W: Axis, *, radius: Radius) -> Scalar:
+    """u/v = (R²/4) (r·a)/|r|³,  r = arm + 2 h n: what the image of a rotor blows along the axis a of another
+
+    `arm_W` leads from the rotor that is mirrored to the one that feels it, `height` is that of the mirrored one; for a level
+    rotor's own image it is (R/4h)². A rotor that blows away from the surface feels none of it.
+    """
+    away = arm_W + normal_W * (2.0 * height)
+    square = dot(away, away)
+    return 0.25 * radius * radius * maximum(dot(away, axis_W), 0.0) / (square * sqrt(square))
+
+
+def fountain_inflow(height: Height, *, radius: Radius, ground_effect: GroundEffect) -> Scalar:
+    """u/v = K_b (R²/2) h / (b² + 4h²)^{3/2} for each rotor: four of them are Sanchez-Cuevas' 2R² h / √((b² + 4h²)³) K_b"""
+    square = ground_effect.body_distance * ground_effect.body_distance + 4.0 * height * height
+    return ground_effect.body_lift * 0.5 * radius * radius * height / (square * sqrt(square))
+
+
+def thrust_ratio(inflow: Share) -> Scalar:
+    """T/T∞ = 1 / (1 − u/v), at the same power; u/v is held at a half"""
+    return 1.0 / (1.0 - minimum(inflow, MOST))
+
+
+def cheeseman_bennett(height: Height, *, radius: Radius) -> Scalar:
+    """T/T∞ = 1 / (1 − (R/4h)²): one rotor alone, level"""
+    quarter = radius / (4.0 * height)
+    return thrust_ratio(quarter * quarter)
+
+
+def ceiling_ratio(gap: Height, *, radius: Radius) -> Scalar:
+    """T/T∞ = γ^{2/3},  γ = ½ + ½ √(1 + (R/h)²/8), at the same power, h the gap between rotor and ceiling
+
+    Momentum theory with the air entering through the gap's side, 2πRh (Y. H. Hsiao and P. Chirarattananon, "Ceiling effects
+    for hybrid aerial–surface locomotion of small rotorcraft", 2019). Closer than R/4 as at R/4.
+    """
+    tightness = safe_divide(radius, maximum(gap, 0.25 * radius))
+    return power(0.5 + 0.5 * sqrt(1.0 + tightness * tightness / 8.0), 2.0 / 3.0)
+
+
+def height_above(p_W: Place, *, ground: Ground) -> Scalar:
+    """h = (p − p₀)·n  [m]"""
+    return dot(p_W - ground.point_W, ground.normal_W)
+
+
+def opposite_rotors(vehicle: Vehicle) -> Scalar:
+    """b = max |rᵢ − rⱼ|: the distance between opposite rotors  [m]"""
+    largest: Scalar = 0.0
+    for i, one in enumerate(vehicle.rotors):
+        for other in vehicle.rotors[:i]:
+            largest = maximum(largest, norm(one.r_B - other.r_B))
+    return largest
+
+
+def _hubs(state: State, vehicle: Vehicle) -> list[tuple[Vec3, Vec3, Scalar]]:
+    """Where each rotor is, where it pushes, and its radius."""
+    return [
+        (state.p_W + rotate(state.q_WB, rotor.r_B), rotate(state.q_WB, rotor.axis_B), rotor.radius)
+        for rotor in vehicle.rotors
+    ]
+
+
+def _scaled(ratio: Scalar, load: RotorLoad) -> RotorLoad:
+    """What the surface adds: thrust, and no torque."""
+    return RotorLoad((ratio - 1.0) * load.thrust, 0.0)
+
+
+def _over_ground(own: Any, state: State, command: Any, vehicle: Vehicle, environment: Environment) -> Wrench:
+    ground, parameters = environment.ground, vehicle["ground_effect"]
+    normal_B = rotate_inverse(state.q_WB, ground.normal_W)  # in body axes the rotors' places are constants of a trace
+    above = height_above(state.p_W, ground=ground)
+    heights = [maximum(above + dot(rotor.r_B, normal_B), 0.25 * rotor.radius) for rotor in vehicle.rotors]
+    total = Wrench()
+    for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
+        upright = maximum(dot(rotor.axis_B, normal_B), 0.0)
+        inflow: Scalar = 0.0
+        for other, height in zip(vehicle.rotors, heights, strict=True):
+            arm_B = rotor.r_B - other.r_B
+            inflow = inflow + image_inflow(arm_B, height, rotor.axis_B, normal_B, radius=other.radius)
+            inflow = inflow + upright * fountain_inflow(height, radius=other.radius, ground_effect=parameters)
+        total = add_wrenches(total, rotor_wrench(_scaled(thrust_ratio(inflow), load), rotor))
+    return total
+
+
+def _under_ceiling(own: Any, state: State, command: Any, vehicle: Vehicle, environment: Environment) -> Wrench:
+    ceiling: Ceiling = vehicle["ceiling_effect"]
+    total = Wrench()
+    for (p_W, axis_W, radius), load, rotor in zip(
+        _hubs(state, vehicle), rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True
+    ):
+        gap = height_above(p_W, ground=Ground(ceiling.point_W, ceiling.normal_W))
+        facing = dot(axis_W, ceiling.normal_W) < 0.0
+        ratio = where(logical_and(facing, gap > 0.0), ceiling_ratio(gap, radius=radius), 1.0)
+        total = add_wrenches(total, rotor_wrench(_scaled(ratio, load), rotor))
+    return total
+
+
+GROUND_EFFECT = Effect("ground_effect", wrench=_over_ground, planned=False)
+CEILING_EFFECT = Effect("ceiling_effect", wrench=_under_ceiling, planned=False)

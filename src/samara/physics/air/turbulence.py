@@ -1,0 +1,160 @@
+"""Atmospheric turbulence of MIL-HDBK-1797: its lengths and strengths by height, Dryden's and von Kármán's spectra, and the
+filters that make them from white noise.
+
+The turbulence is frozen in the mean wind and the drone flies through it, so the filters step through the *distance* flown
+through the air, V dt; a drone that drifts with the wind feels no change. Their states have variance one; times σ they are
+the gust. The longitudinal filter is `samara.core.random.gauss_markov`, with the length L for its time constant.
+
+Von Kármán's spectra are not rational. But (1 + x²)^(−5/6) is a sum of 1/(1 + (tx)²) with positive weights, and with the same
+weights the transverse spectrum is a sum of Dryden's transverse ones: the turbulence is a sum of independent Dryden
+turbulences. Four of them (`VON_KARMAN`) stay within 0.13 dB of both formulas up to 1.339 L Ω = 1000, and have exactly their
+variance.
+"""
+
+import math
+from typing import Annotated, NamedTuple, TypeAlias
+
+from samara.core.algebra import Vec3
+from samara.core.ops import clamp, exp, maximum, minimum, power, safe_divide, safe_sqrt, where
+from samara.core.quantity import Quantity, Scalar
+
+FOOT = 0.3048  # [m]
+LOWEST, LOW, HIGH = 10.0 * FOOT, 1000.0 * FOOT, 2000.0 * FOOT  # [m]: where the handbook's low altitude begins and ends
+REFERENCE_HEIGHT = 20.0 * FOOT  # [m], of the wind that the strength near the ground is given by
+DRYDEN_ALOFT, VON_KARMAN_ALOFT = 1750.0 * FOOT, 2500.0 * FOOT  # L_u above 2000 ft [m]
+
+Height: TypeAlias = Annotated[Scalar, Quantity("m", 0.0, 1500.0)]
+Length: TypeAlias = Annotated[Scalar, Quantity("m", 1.0, 800.0)]
+Distance: TypeAlias = Annotated[Scalar, Quantity("m", 0.0, 100.0)]
+WaveNumber: TypeAlias = Annotated[Scalar, Quantity("rad/m", 0.0, 10.0)]
+Deviation: TypeAlias = Annotated[Scalar, Quantity("m/s", 0.0, 10.0)]
+WindSpeed: TypeAlias = Annotated[Scalar, Quantity("m/s", 0.0, 30.0)]
+Normal: TypeAlias = Annotated[Scalar, Quantity("1", -4.0, 4.0)]
+
+
+class Share(NamedTuple):
+    """One Dryden turbulence of a sum: its part of the variance, and its length as a multiple of L."""
+
+    variance: Annotated[Scalar, Quantity("1", 0.01, 1.0)]
+    length: Annotated[Scalar, Quantity("1", 0.01, 2.0)]
+
+
+DRYDEN = (Share(1.0, 1.0),)
+VON_KARMAN = tuple(
+    Share(variance, 1.339 * t)
+    for variance, t in ((0.82455, 0.87254), (0.13406, 0.1374), (0.0329, 0.01685), (0.00849, 0.002))
+)
+
+
+class Transverse(NamedTuple):
+    """The state of a transverse filter: white noise once and twice through a lag."""
+
+    once: Annotated[Scalar, Quantity("1", -4.0, 4.0)]
+    twice: Annotated[Scalar, Quantity("1", -4.0, 4.0)]
+
+
+# How long and how strong -------------------------------------------------------------------------------------------
+
+
+def turbulence_lengths(height: Height, *, aloft: Length) -> Vec3:
+    """Near the ground L_u = 2 L_v = h / (0.177 + 0.000823 h)^1.2, 2 L_w = h (h in feet); above 2000 ft L_u = 2 L_v = 2 L_w  [m]
+
+    Straight lines between 1000 and 2000 ft; below 10 ft as at 10 ft. Along the mean wind, across it, and up.
+    """
+    h = clamp(height, LOWEST, LOW) / FOOT
+    along = FOOT * h / power(0.177 + 0.000823 * h, 1.2)
+    near = Vec3(along, 0.5 * along, 0.5 * FOOT * h)
+    return _between(height, near, Vec3(aloft, 0.5 * aloft, 0.5 * aloft))
+
+
+def turbulence_deviations(height: Height, *, wind_6m: WindSpeed, aloft: Deviation) -> Vec3:
+    """Near the ground σ_w = 0.1 W₂₀, σ_u = σ_v = σ_w / (0.177 + 0.000823 h)^0.4 (h in feet); above 2000 ft all alike  [m/s]
+
+    W₂₀ is the mean wind 20 ft (6.1 m) above the ground.
+    """
+    h = clamp(height, LOWEST, LOW) / FOOT
+    up = 0.1 * wind_6m
+    along = up / power(0.177 + 0.000823 * h, 0.4)
+    return _between(height, Vec3(along, along, up), Vec3(aloft, aloft, aloft))
+
+
+def _between(height: Scalar, near: Vec3, aloft: Vec3) -> Vec3:
+    share = clamp((height - LOW) / (HIGH - LOW), 0.0, 1.0)
+    return near * (1.0 - share) + aloft * share
+
+
+# Spectra: one-sided, of the wave number Ω = ω/V; their integral over Ω > 0 is σ² -----------------------------------
+
+
+def dryden_along(wave_number: WaveNumber, *, sigma: Deviation, length: Length) -> Scalar:
+    """Φ_u = σ² (2L/π) / (1 + (LΩ)²)  [m³/s² per rad]"""
+    x = length * wave_number
+    return sigma * sigma * (2.0 * length / math.pi) / (1.0 + x * x)
+
+
+def dryden_across(wave_number: WaveNumber, *, sigma: Deviation, length: Length) -> Scalar:
+    """Φ_v = σ² (2L/π) (1 + 12 (LΩ)²) / (1 + 4 (LΩ)²)²  [m³/s² per rad]"""
+    x = 4.0 * (length * wave_number) * (length * wave_number)
+    return sigma * sigma * (2.0 * length / math.pi) * (1.0 + 3.0 * x) / ((1.0 + x) * (1.0 + x))
+
+
+def von_karman_along(wave_number: WaveNumber, *, sigma: Deviation, length: Length) -> Scalar:
+    """Φ_u = σ² (2L/π) / (1 + (1.339 LΩ)²)^(5/6)  [m³/s² per rad]"""
+    x = 1.339 * length * wave_number
+    return sigma * sigma * (2.0 * length / math.pi) / power(1.0 + x * x, 5.0 / 6.0)
+
+
+def von_karman_across(wave_number: WaveNumber, *, sigma: Deviation, length: Length) -> Scalar:
+    """Φ_v = σ² (2L/π) (1 + 8/3 (2.678 LΩ)²) / (1 + (2.678 LΩ)²)^(11/6)  [m³/s² per rad]"""
+    x = 2.678 * length * wave_number
+    return sigma * sigma * (2.0 * length / math.pi) * (1.0 + 8.0 / 3.0 * x * x) / power(1.0 + x * x, 11.0 / 6.0)
+
+
+# Filters -----------------------------------------------------------------------------------------------------------
+
+_FORGOTTEN = 100.0  # lengths flown, after which nothing is left
+
+
+def transverse_step(
+    own: Transverse, normal: Normal, other_normal: Normal, distance: Distance, *, length: Length
+) -> Transverse:
+    """x₁' = e^{−k} x₁ + η₁,  x₂' = e^{−k} (x₂ + k x₁) + η₂,  k = s/2L: once and twice through 1/(1 + 2Ls), exactly
+
+    The covariance of η is what k takes from the stationary one, (1, ½, ½); with z = 2k it is (P₁, ½P₂, ½P₃) of the
+    functions Pₙ(z) = 1 − e^{−z} Σ_{j<n} zʲ/j!.
+    """
+    k = minimum(distance / (2.0 * length), _FORGOTTEN)
+    keep = exp(-k)
+    p1, p2, p3 = _lost(2.0 * k)
+    first = safe_sqrt(p1)
+    mixed = safe_divide(0.5 * p2, first)
+    second = safe_sqrt(0.5 * p3 - mixed * mixed)
+    return Transverse(
+        keep * own.once + first * normal,
+        keep * (own.twice + k * own.once) + mixed * normal + second * other_normal,
+    )
+
+
+def transverse_gust(own: Transverse) -> Scalar:
+    """y = (√3 x₁ + (1 − √3) x₂) / √2: of (1 + √3 τs)/(1 + τs)², with variance one"""
+    return (math.sqrt(3.0) * own.once + (1.0 - math.sqrt(3.0)) * own.twice) / math.sqrt(2.0)
+
+
+def _lost(z: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """Pₙ(z) = e^{−z} Σ_{j≥n} zʲ/j! for n = 1, 2, 3: by the series where the difference from 1 would lose its digits"""
+    small = z < 1.0
+    x = where(small, z, 1.0)
+    tail: Scalar = 1.0 / math.factorial(20)
+    for j in range(19, 2, -1):
+        tail = 1.0 / math.factorial(j) + x * tail
+    decay, short = exp(-z), exp(-x)
+    by_series = (short * x * (1.0 + x * (0.5 + x * tail)), short * x * x * (0.5 + x * tail), short * x * x * x * tail)
+    by_difference = (1.0 - decay, 1.0 - decay * (1.0 + z), 1.0 - decay * (1.0 + z + 0.5 * z * z))
+    near, far = by_series, by_difference
+    return where(small, near[0], far[0]), where(small, near[1], far[1]), where(small, near[2], far[2])
+
+
+def flown(airspeed: WindSpeed, dt: Annotated[Scalar, Quantity("s", 0.0, 1.0)]) -> Scalar:
+    """s = V dt, and without end for dt = ∞ even where V = 0  [m]"""
+    endless = dt > 1e9
+    return where(endless, math.inf, maximum(airspeed, 0.0) * where(endless, 1.0, dt))

@@ -1,0 +1,192 @@
+"""Standing on the ground: compliant contact points, with friction that sticks and slides.
+
+Each point is a spring and damper against the plane. Its grip is a second spring and damper along the plane, anchored where
+the point touched down; how far it is stretched is the effect's own state. While their force stays under μN the anchor holds:
+nothing slips and nothing creeps. Beyond it the anchor is dragged along and the point slides.
+
+Upright a vehicle touches the ground with its feet. What is above a foot, up to the propellers, is an edge along body z, and
+of that edge the lower end touches: the foot, or upside down the upper end. A vehicle without a `top` has feet only.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+from samara.core.algebra import UP, ZERO, Quat, Vec3, cross, dot, norm, rotate, rotate_inverse
+from samara.core.ops import clamp, logical_and, maximum, where
+from samara.physics.effect import Effect, Role, Wrench
+from samara.physics.motion.body import AngularVelocity, Velocity
+
+if TYPE_CHECKING:
+    from samara.physics.multirotor import Environment, State, Vehicle
+
+Position: TypeAlias = Annotated[Vec3, Quantity("m", -0.01, 0.01)]
+Point: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
+Lever: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
+Grip: TypeAlias = Annotated[Vec3, Quantity("m", -0.001, 0.001)]
+NormalForce: TypeAlias = Annotated[Scalar, Quantity("N", 0.0, 20.0)]
+Height: TypeAlias = Annotated[Scalar, Quantity("m", -0.3, 0.3)]
+Upright: TypeAlias = Annotated[Scalar, Quantity("1", -1.0, 1.0)]
+
+
+_FORGOTTEN = 1e-40  # [m²]
+BOW = 0.05  # [rad]: an edge that lies flatter than this touches between its ends
+
+
+class Ground(NamedTuple):
+    """The plane below: any point of it, and its upward unit normal."""
+
+    point_W: Annotated[Vec3, Quantity("m", -0.001, 0.001)] = ZERO
+    normal_W: Annotated[Vec3, Unit()] = Vec3(0.0, 0.0, 1.0)
+
+
+class Surface(NamedTuple):
+    """One contact point's spring, damper and friction coefficient."""
+
+    stiffness: Annotated[Scalar, Quantity("N/m", 100.0, 5000.0)]
+    damping: Annotated[Scalar, Quantity("N s/m", 1.0, 100.0)]
+    friction: Annotated[Scalar, Quantity("1", 0.0, 1.5)]
+
+
+class Contact(NamedTuple):
+    """Where a vehicle touches the ground, and how hard; `top` is the height of the upper ends, or ()."""
+
+    points_B: tuple[Point, ...]
+    surface: Surface
+    top: Height | tuple[()] = ()
+
+    @property
+    def upper_B(self) -> tuple[Vec3, ...]:
+        """The upper ends of all edges; none without a top  [m, body]"""
+        if isinstance(self.top, tuple):
+            return ()
+        return tuple(Vec3(x, y, maximum(z, self.top)) for x, y, z in self.points_B)
+
+    def against(
+        self, ground: Ground, p_W: Vec3, v_W: Vec3, q_WB: Quat, omega_B: Vec3
+    ) -> "Iterator[tuple[Vec3, ContactPoint]]":
+        """The lever arm, in world axes, and the motion of every point with which a body could touch  [m, m/s]"""
+        omega_W = rotate(q_WB, omega_B)
+        for foot_B in self.points_B:
+            if isinstance(self.top, tuple):
+                r_W = rotate(q_WB, foot_B)
+                yield r_W, contact_point(p_W, v_W, omega_W, r_W, ground=ground)
+            else:
+                end = lower_end(foot_B, dot(rotate(q_WB, UP), ground.normal_W), top=self.top)
+                r_W = rotate(q_WB, end.point_B)
+                point = contact_point(p_W, v_W, omega_W, r_W, ground=ground)
+                yield r_W, point._replace(depth=point.depth + end.bow)
+
+
+class ContactPoint(NamedTuple):
+    """One point against the plane: how deep, how fast sinking, how fast along the plane."""
+
+    depth: Annotated[Scalar, Quantity("m", -0.001, 0.001)]
+    sinking: Annotated[Scalar, Quantity("m/s", -0.1, 0.1)]
+    v_slip_W: Annotated[Vec3, Quantity("m/s", -0.1, 0.1)]
+
+
+class LowerEnd(NamedTuple):
+    """Where an edge touches, and how far it is bowed out there."""
+
+    point_B: Point
+    bow: Annotated[Scalar, Quantity("m", 0.0, 0.01)]
+
+
+def turned_over(up: Upright) -> Scalar:
+    """w = ½ (1 − u/ε) in [0, 1]  with  u = n·R e_z: 0 upright, 1 upside down  [1]"""
+    return clamp(0.5 - up * (0.5 / BOW), 0.0, 1.0)
+
+
+def lower_end(foot_B: Point, up: Upright, *, top: Height) -> LowerEnd:
+    """z = z_f + l w,  b = l ε w (1 − w)  with  l = max(0, z_t − z_f)  [m]
+
+    The least of z u over the edge, min(z_f u, z_t u), as a smooth function h(u): z = h′ and b = z u − h. So z u − b is the
+    height and (x, y, z) is where the force acts, and turning over neither makes nor takes energy.
+    """
+    over = turned_over(up)
+    length = maximum(top - foot_B.z, 0.0)
+    return LowerEnd(Vec3(foot_B.x, foot_B.y, foot_B.z + length * over), length * (BOW * (over * (1.0 - over))))
+
+
+def contact_point(
+    p_W: Position, v_W: Velocity, omega_W: AngularVelocity, r_W: Lever, *, ground: Ground
+) -> ContactPoint:
+    """d = −(p + r − p₀)·n,  ḋ = −ṙ·n,  v_slip = ṙ − (ṙ·n) n  with  ṙ = v + ω × r  [m, m/s]"""
+    v_point_W = v_W + cross(omega_W, r_W)
+    v_normal = dot(v_point_W, ground.normal_W)
+    depth = dot(ground.point_W - p_W - r_W, ground.normal_W)
+    return ContactPoint(depth, -v_normal, v_point_W - ground.normal_W * v_normal)
+
+
+def normal_force(point: ContactPoint, *, surface: Surface) -> Scalar:
+    """N = max(0, k d + c ḋ) below the surface, else 0: the ground pushes and never pulls  [N]"""
+    push = surface.stiffness * point.depth + surface.damping * point.sinking
+    return where(point.depth <= 0, 0.0, maximum(push, 0.0))
+
+
+def friction_force(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:
+    """f = −(k s + c v_slip), held to |f| ≤ μN; off the ground 0, with slope 0 at rest too  [N]"""
+    wanted = grip_W * surface.stiffness + point.v_slip_W * surface.damping
+    size, limit = norm(wanted), surface.friction * normal
+    slipping = size > limit
+    return wanted * -where(slipping, limit / where(slipping, size, 1.0), where(normal > 0, 1.0, 0.0))
+
+
+def grip_rate(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:
+    """k s + c ṡ = −f: spring and damper carry the friction; ṡ is v_slip while the anchor holds, and the rest slides  [m/s]
+
+    What slides, v_slip − ṡ, goes along the friction: together spring, damper and slider can only lose energy. Off the
+    ground f = 0 and the grip is forgotten within c/k, down to 1e-20 m: numbers that fade to the smallest a computer knows
+    make it slow.
+    """
+    square = dot(grip_W, grip_W)
+    forgotten = logical_and(normal <= 0, logical_and(square > 0, square < _FORGOTTEN))
+    spring = grip_W * where(forgotten, 0.0, surface.stiffness)
+    return -(friction_force(point, grip_W, normal, surface=surface) + spring) / surface.damping
+
+
+def _initial(vehicle: "Vehicle") -> tuple[Vec3, ...]:
+    return tuple(ZERO for _ in vehicle["contact"].points_B)
+
+
+def _touching(
+    own: tuple[Vec3, ...], state: "State", contact: Contact, ground: Ground
+) -> Iterator[tuple[Vec3, ContactPoint, Vec3, Scalar]]:
+    """Lever arm, motion, grip and normal force of every contact point."""
+    points = contact.against(ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
+    for (r_W, point), grip_W in zip(points, own, strict=True):
+        yield r_W, point, grip_W, normal_force(point, surface=contact.surface)
+
+
+def _derivative(
+    own: tuple[Vec3, ...], state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> tuple[Vec3, ...]:
+    contact: Contact = vehicle["contact"]
+    return tuple(
+        grip_rate(point, grip_W, normal, surface=contact.surface)
+        for _, point, grip_W, normal in _touching(own, state, contact, environment.ground)
+    )
+
+
+def _wrench(
+    own: tuple[Vec3, ...], state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
+    contact: Contact = vehicle["contact"]
+    f_W, tau_W = ZERO, ZERO
+    for r_W, point, grip_W, normal in _touching(own, state, contact, environment.ground):
+        friction_W = friction_force(point, grip_W, normal, surface=contact.surface)
+        push_W = environment.ground.normal_W * normal + friction_W
+        f_W, tau_W = f_W + push_W, tau_W + cross(r_W, push_W)
+    return Wrench(tau_B=rotate_inverse(state.q_WB, tau_W), f_W=f_W)
+
+
+COMPLIANT = Effect(
+    "contact",
+    _initial,
+    _derivative,
+    _wrench,
+    role=Role.CONTACT,
+    planned=False,
+    state_unit="m",
+    state_about="stretch of each contact point's grip, world axes [m]",
+)

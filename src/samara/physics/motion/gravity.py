@@ -1,0 +1,49 @@
+"""Weight: uniform, or falling off with the square of the distance from the Earth's centre."""
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+from samara.core.algebra import Vec3
+from samara.core.quantity import Mass, Quantity, Scalar
+from samara.physics.effect import Effect, Role, Wrench
+
+if TYPE_CHECKING:
+    from samara.physics.multirotor import Environment, State, Vehicle
+
+EARTH_RADIUS = 6356766.0  # the radius the ISA 1976 uses for gravity [m]
+
+Strength: TypeAlias = Annotated[Scalar, Quantity("m/s^2", 1.0, 20.0)]
+Height: TypeAlias = Annotated[Scalar, Quantity("m", -1000.0, 50000.0)]
+
+
+class Gravity(NamedTuple):
+    """Free-fall acceleration at height 0."""
+
+    acceleration: Strength
+
+
+def weight(mass: Mass, g: Strength) -> Vec3:
+    """f_W = −m g e₃  [N]"""
+    return Vec3(0.0, 0.0, -(mass * g))
+
+
+def potential_energy(height: Height, *, mass: Mass, g: Strength) -> Scalar:
+    """U = m g h in uniform gravity, 0 at height 0  [J]"""
+    return mass * g * height
+
+
+def gravity_at(height: Height, g: Strength) -> Scalar:
+    """g(h) = g₀ (R / (R + h))², R = 6356.766 km  [m/s²]"""
+    ratio = EARTH_RADIUS / (EARTH_RADIUS + height)
+    return g * ratio * ratio
+
+
+def _uniform(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    return Wrench(f_W=weight(vehicle.mass, vehicle["gravity"].acceleration))
+
+
+def _spherical(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    return Wrench(f_W=weight(vehicle.mass, gravity_at(state.p_W.z, vehicle["gravity"].acceleration)))
+
+
+UNIFORM = Effect("gravity", wrench=_uniform, role=Role.WEIGHT, turns=False)
+SPHERICAL = Effect("gravity", wrench=_spherical, role=Role.WEIGHT, turns=False)

@@ -1,0 +1,108 @@
+"""From a command to what the motor does with it: saturation, lag, and the second-order actuator with a rate limit."""
+
+from typing import Annotated, NamedTuple, TypeAlias
+
+from samara.core.ops import clamp, exp, logical_and, maximum, where
+from samara.core.quantity import (
+    Duration,
+    Duty,
+    LoadTorque,
+    Quantity,
+    Ratio,
+    RotorAcceleration,
+    RotorSpeed,
+    Scalar,
+    TimeConstant,
+)
+
+Rate: TypeAlias = Annotated[Scalar, Quantity("1/s", -50.0, 50.0)]
+
+
+class Lag(NamedTuple):
+    """A motor that follows its commanded speed with a first-order lag, faster or slower up than down.
+
+    On a battery, `full_voltage` is the bus voltage at which the speeds hold, 0 for that of the full battery, and `efficiency`
+    is how much of the power it takes from the bus turns the rotor.
+    """
+
+    speed_min: Annotated[Scalar, Quantity("rad/s", 0.0, 500.0)]
+    speed_max: Annotated[Scalar, Quantity("rad/s", 1000.0, 3000.0)]
+    rise: TimeConstant
+    fall: TimeConstant
+    efficiency: Annotated[Scalar, Quantity("1", 0.3, 1.0)] = 1.0
+    full_voltage: Annotated[Scalar, Quantity("V", 0.0, 50.0)] = 0.0
+
+
+class SecondOrder(NamedTuple):
+    """An actuator with natural frequency, damping ratio and a limit on its rate."""
+
+    natural_frequency: Annotated[Scalar, Quantity("rad/s", 5.0, 50.0)]
+    damping_ratio: Annotated[Scalar, Quantity("1", 0.2, 2.0)]
+    rate_limit: Annotated[Scalar, Quantity("1/s", 1.0, 20.0)]
+
+
+class ActuatorState(NamedTuple):
+    """Where the actuator is and how fast it moves, both per unit of command."""
+
+    position: Ratio
+    rate: Rate
+
+
+def speed_from_command(command: Duty, motor: Lag) -> Scalar:
+    """Ω_cmd = Ω_min + u (Ω_max − Ω_min), u held within [0, 1]  [rad/s]"""
+    return motor.speed_min + clamp(command, 0.0, 1.0) * (motor.speed_max - motor.speed_min)
+
+
+def command_from_speed(speed: RotorSpeed, motor: Lag) -> Scalar:
+    """u = (Ω − Ω_min) / (Ω_max − Ω_min): the inverse of `speed_from_command` within the motor's range"""
+    return (speed - motor.speed_min) / (motor.speed_max - motor.speed_min)
+
+
+def saturate_speed(speed: RotorSpeed, motor: Lag) -> Scalar:
+    """Ω held within [Ω_min, Ω_max]  [rad/s]"""
+    return clamp(speed, motor.speed_min, motor.speed_max)
+
+
+def slowed(motor: Lag, share: Duty) -> Lag:
+    """Ω_min V/V_full,  Ω_max V/V_full: the range of speeds that the share V/V_full of its voltage leaves a motor  [rad/s]"""
+    return motor._replace(speed_min=share * motor.speed_min, speed_max=share * motor.speed_max)
+
+
+def time_constant(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
+    """τ_rise while speeding up, else τ_fall  [s]"""
+    return where(target > speed, motor.rise, motor.fall) if motor.rise is not motor.fall else motor.rise
+
+
+def lag_rate(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
+    """Ω̇ = (Ω_cmd − Ω) / τ  [rad/s²]"""
+    return (target - speed) / time_constant(speed, target, motor)
+
+
+def drawn_power(speed: RotorSpeed, load_torque: LoadTorque, motor: Lag) -> Scalar:
+    """P = max(0, Q Ω) / η: what a motor takes from the bus; a rotor that the air turns gives nothing back  [W]"""
+    return maximum(load_torque * speed, 0.0) / motor.efficiency
+
+
+def lag_target(speed: RotorSpeed, acceleration: RotorAcceleration, motor: Lag) -> Scalar:
+    """Ω_cmd = Ω + τ Ω̇: the target that makes the lag turn with Ω̇, `lag_rate` the other way  [rad/s]"""
+    return speed + time_constant(speed, speed + acceleration, motor) * acceleration
+
+
+def lag_step(speed: RotorSpeed, target: RotorSpeed, dt: Duration, motor: Lag) -> Scalar:
+    """Ω(t + dt) = Ω_cmd + (Ω − Ω_cmd) e^{−dt/τ}: the lag alone, exact for any dt  [rad/s]"""
+    return target + (speed - target) * exp(-dt / time_constant(speed, target, motor))
+
+
+def second_order_rate(own: ActuatorState, target: Ratio, actuator: SecondOrder) -> ActuatorState:
+    """ẍ = ωn² (u − x) − 2 ζ ωn ẋ,  |ẋ| ≤ ẋ_max  [1/s, 1/s²]
+
+    A step that carries the rate past its limit leaves an excess, which fades with ωn instead of delaying the way back.
+    """
+    limit = actuator.rate_limit
+    rate = clamp(own.rate, -limit, limit)
+    wn = actuator.natural_frequency
+    acceleration = wn * wn * (target - own.position) - 2.0 * actuator.damping_ratio * wn * rate
+    pushing_up = logical_and(own.rate >= limit, acceleration > 0)
+    pushing_down = logical_and(own.rate <= -limit, acceleration < 0)
+    held = where(pushing_up, 0.0, where(pushing_down, 0.0, acceleration))
+    return ActuatorState(rate, held + wn * (rate - own.rate))

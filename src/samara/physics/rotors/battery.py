@@ -1,0 +1,93 @@
+"""Batteries: open-circuit voltage, resistance, polarisation; several in parallel on one bus.
+
+Positive current is discharge. A Thevenin battery is an open-circuit voltage OCV(SOC) behind R0 in series with R1 ∥ C1.
+"""
+
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+from samara.core.ops import piecewise_linear, safe_sqrt, where
+from samara.core.quantity import Current, Increasing, Quantity, Scalar, Voltage
+
+StateOfCharge: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]
+Power: TypeAlias = Annotated[Scalar, Quantity("W", 0.0, 200.0)]
+Resistance: TypeAlias = Annotated[Scalar, Quantity("ohm", 0.005, 0.2)]
+
+
+class Ideal(NamedTuple):
+    """A supply whose voltage does not sag."""
+
+    voltage: Annotated[Scalar, Quantity("V", 3.0, 50.0)]
+
+
+class Thevenin(NamedTuple):
+    """A battery. The table gives the open-circuit voltage of the whole pack over the state of charge."""
+
+    capacity: Annotated[Scalar, Quantity("C", 500.0, 50000.0)]
+    table_charge: Annotated[tuple[Scalar, ...], Increasing("1", 0.0, 1.0)]
+    table_voltage: Annotated[tuple[Scalar, ...], Increasing("V", 9.0, 12.6)]
+    resistance: Resistance
+    polarisation_resistance: Resistance
+    polarisation_capacitance: Annotated[Scalar, Quantity("F", 50.0, 5000.0)]
+
+
+class BatteryState(NamedTuple):
+    """State of charge (1 = full) and the voltage over R1 ∥ C1."""
+
+    charge: StateOfCharge
+    polarisation: Annotated[Scalar, Quantity("V", -1.0, 1.0)]
+
+
+class Source(NamedTuple):
+    """What the bus sees of one or more batteries: a voltage behind a resistance."""
+
+    voltage: Voltage
+    resistance: Resistance
+
+
+def open_circuit_voltage(charge: StateOfCharge, battery: Thevenin) -> Scalar:
+    """OCV(SOC), piecewise linear in the table, constant beyond it  [V]"""
+    return piecewise_linear(charge, battery.table_charge, battery.table_voltage)
+
+
+def source_of(own: BatteryState, battery: Thevenin) -> Source:
+    """V₀ = OCV(SOC) − V1, behind R0  [V, Ω]"""
+    return Source(open_circuit_voltage(own.charge, battery) - own.polarisation, battery.resistance)
+
+
+def parallel_sources(sources: tuple[Source, ...]) -> Source:
+    """V₀ = Σ(Vₖ/Rₖ) / Σ(1/Rₖ),  R = 1 / Σ(1/Rₖ): several batteries on one bus  [V, Ω]"""
+    conductance: Scalar = 0.0
+    short_current: Scalar = 0.0
+    for source in sources:
+        conductance = conductance + 1.0 / source.resistance
+        short_current = short_current + source.voltage / source.resistance
+    return Source(short_current / conductance, 1.0 / conductance)
+
+
+def voltage_under_power(source: Source, power: Power) -> Scalar:
+    """V = ½ (V₀ + √(V₀² − 4 R P)), the larger root of V = V₀ − R P / V  [V]
+
+    More than V₀²/4R no such source gives: asked for more, it stays at V₀/2, where it gives the most.
+    """
+    return 0.5 * (source.voltage + safe_sqrt(source.voltage * source.voltage - 4.0 * source.resistance * power))
+
+
+def share_of_current(source: Source, bus_voltage: Voltage) -> Scalar:
+    """Iₖ = (Vₖ − V) / Rₖ: batteries of equal voltage share in proportion to 1/R  [A]"""
+    return (source.voltage - bus_voltage) / source.resistance
+
+
+def battery_rate(own: BatteryState, current: Current, battery: Thevenin) -> BatteryState:
+    """dSOC/dt = −I / capacity,   V̇1 = I / C1 − V1 / (R1 C1)  [1/s, V/s]"""
+    tau = battery.polarisation_resistance * battery.polarisation_capacitance
+    return BatteryState(
+        -current / battery.capacity, current / battery.polarisation_capacitance - own.polarisation / tau
+    )
+
+
+def warning_level(charge: StateOfCharge, low: StateOfCharge, critical: StateOfCharge, emergency: StateOfCharge) -> Any:
+    """0 fine, 1 low, 2 critical, 3 emergency: how many of the thresholds the charge has fallen to or below"""
+    passed: Scalar = 0.0
+    for threshold in (low, critical, emergency):
+        passed = passed + where(charge <= threshold, 1.0, 0.0)
+    return passed

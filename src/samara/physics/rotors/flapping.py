@@ -1,0 +1,132 @@
+"""Flapping: in a cross-wind, or when the body turns, the disc of the blade tips leans away from the hub's plane.
+
+Blades on a hinge with a spring, at an offset from the axis, settled on the first harmonic and to first order in the advance
+ratio. A stiff spring makes them rigid: then the hub takes the whole moment of the air, towards the retreating side; a free
+hinge leans the disc back instead, and a blade in between does both. The lean and the moments are linear, so they are
+written as vectors and need no direction of flight.
+"""
+
+import math
+from typing import Annotated, NamedTuple, TypeAlias
+
+from samara.core.algebra import Vec3, cross, dot
+from samara.core.ops import absolute, safe_divide
+from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
+from samara.physics.motion.body import AngularVelocity
+from samara.physics.rotors.rotor import Rotor
+from samara.physics.rotors.rotor_air import (
+    Gradient,
+    HubFlow,
+    InducedVelocity,
+    RotorAir,
+    air_load,
+    blade_numbers,
+    held_across,
+)
+
+Tilt: TypeAlias = Annotated[Vec3, Quantity("rad", -0.2, 0.2)]
+"""How far the tips' disc leans, as the vector by which its normal departs from the axis"""
+
+
+class Flapping(NamedTuple):
+    """The blades of every rotor: how many, inertia of one about its hinge, the hinge's r/R, and the spring in it."""
+
+    blades: Annotated[Scalar, Quantity("1", 2.0, 6.0)]
+    blade_inertia: Annotated[Scalar, Quantity("kg m^2", 1e-9, 1e-3)]
+    hinge_offset: Annotated[Scalar, Quantity("1", 0.0, 0.5)] = 0.0
+    hub_spring: Annotated[Scalar, Quantity("N m/rad", 0.0, 100.0)] = 0.0
+
+
+def hub_stiffness(speed: RotorSpeed, *, blades: Flapping) -> Scalar:
+    """K = 3e/(2(1 − e)) I Ω² + k_β = (ν_β² − 1) I Ω²: the moment of one blade on the hub per radian of flap  [N·m/rad]"""
+    offset = 1.5 * blades.hinge_offset / (1.0 - blades.hinge_offset)
+    return offset * blades.blade_inertia * speed * speed + blades.hub_spring
+
+
+def lock_number(rotor: Rotor, air: RotorAir, air_density: AirDensity, *, blades: Flapping) -> Scalar:
+    """γ = ρ a c R⁴ / I,  c = σπR/B: the air's hold on a blade against its inertia"""
+    return _flap_damping(rotor, air, air_density, blades) * 8.0 / blades.blade_inertia
+
+
+def _flap_damping(rotor: Rotor, air: RotorAir, air_density: Scalar, blades: Flapping) -> Scalar:
+    """G/Ω² = ρ a c R⁴ / 8"""
+    square = rotor.radius * rotor.radius
+    chord = air.solidity * math.pi * rotor.radius / blades.blades
+    return 0.125 * air_density * air.lift_slope * chord * square * square
+
+
+def coning(
+    speed: RotorSpeed,
+    induced: InducedVelocity,
+    flow: HubFlow,
+    rotor: Rotor,
+    air: RotorAir,
+    air_density: AirDensity,
+    *,
+    blades: Flapping,
+) -> Scalar:
+    """a₀ = (γ/8) (θ − 4λ/3) / ν_β²  [rad]"""
+    hold = _flap_damping(rotor, air, air_density, blades)
+    tip, through = absolute(speed), safe_divide(flow.climb + induced, rotor.radius)
+    lifted = hold * tip * (blade_numbers(rotor, air).pitch * tip - 4.0 / 3.0 * through)
+    return safe_divide(lifted, blades.blade_inertia * speed * speed + hub_stiffness(speed, blades=blades))
+
+
+def disc_tilt(
+    speed: RotorSpeed,
+    induced: InducedVelocity,
+    gradient_B: Gradient,
+    omega_B: AngularVelocity,
+    flow: HubFlow,
+    rotor: Rotor,
+    air: RotorAir,
+    air_density: AirDensity,
+    *,
+    blades: Flapping,
+) -> Vec3:
+    """t = (K F + G s a × F) / (K² + G²),
+    F = −G [(4/3) a₀ μ + (8θ/3 − 2λ) s μ × a − g/U] + I Ω (2 s ω) − (G/Ω) ω × a,  μ = u_e/U  [rad]
+
+    Its parts along and across the flight are −a₁ and b₁ of the textbooks: for K = 0 a₁ = 2μ(4θ/3 − λ) − 16q/(γΩ), q nose up,
+    and b₁ = (4/3)μa₀ − q/Ω. A resting rotor without a spring has no lean.
+    """
+    hold = _flap_damping(rotor, air, air_density, blades)
+    turning = absolute(speed)
+    stiff, damped = hub_stiffness(speed, blades=blades), hold * turning * turning
+    across_B = held_across(flow, speed, rotor)
+    omega_e_B = omega_B - rotor.axis_B * dot(omega_B, rotor.axis_B)
+    pitch = blade_numbers(rotor, air).pitch
+    cone = coning(speed, induced, flow, rotor, air, air_density, blades=blades)
+    per_radius = safe_divide(hold, rotor.radius)
+    through = safe_divide(flow.climb + induced, rotor.radius)
+    lifted = per_radius * (8.0 / 3.0 * pitch * turning - 2.0 * through)
+    forced_B = (
+        across_B * (-4.0 / 3.0 * cone * per_radius * turning)
+        - cross(across_B, rotor.axis_B) * (rotor.spin * lifted)
+        + gradient_B * (per_radius * turning)
+        + omega_e_B * (2.0 * rotor.spin * blades.blade_inertia * turning)
+        - cross(omega_e_B, rotor.axis_B) * (hold * turning)
+    )
+    lagged_B = cross(rotor.axis_B, forced_B) * rotor.spin
+    return (forced_B * stiff + lagged_B * damped) * safe_divide(1.0, stiff * stiff + damped * damped)
+
+
+def flapping_force(
+    speed: RotorSpeed,
+    induced: InducedVelocity,
+    tilt_B: Tilt,
+    flow: HubFlow,
+    rotor: Rotor,
+    air: RotorAir,
+    air_density: AirDensity,
+) -> Vec3:
+    """f = (T − ρA σa U W/8) t: the thrust leans with the disc, less what the inflow takes of it  [N]"""
+    thrust = air_load(speed, induced, flow, rotor, air, air_density).thrust
+    tip, through = absolute(speed) * rotor.radius, flow.climb + induced
+    disc = air_density * math.pi * rotor.radius * rotor.radius
+    return tilt_B * (thrust - 0.125 * disc * air.solidity * air.lift_slope * tip * through)
+
+
+def hub_moment(speed: RotorSpeed, tilt_B: Tilt, rotor: Rotor, *, blades: Flapping) -> Vec3:
+    """τ = (B/2) K a × t: springs and offset hinges pull the hub after the disc  [N·m]"""
+    return cross(rotor.axis_B, tilt_B) * (0.5 * blades.blades * hub_stiffness(speed, blades=blades))

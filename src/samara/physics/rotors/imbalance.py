@@ -1,0 +1,80 @@
+"""Rotors that shake: a propeller out of balance pulls at its hub once in every turn, its thrust swells twice.
+
+How far each rotor has turned is the effect's state. It is not wrapped: in double precision it is good for days, in single
+precision for about a minute at 1000 rad/s.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+from samara.core.algebra import Vec3, cross
+from samara.core.ops import cos, sin
+from samara.core.quantity import Quantity, RotorSpeed, Scalar
+from samara.physics.effect import Effect, Wrench, add_wrenches
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.rotors.rotor import Rotor
+from samara.physics.rotors.rotor_air import disc_axes
+
+if TYPE_CHECKING:
+    from samara.physics.multirotor import Environment, State, Vehicle
+
+Phase: TypeAlias = Annotated[Scalar, Quantity("rad", -10.0, 10.0)]
+Unbalance: TypeAlias = Annotated[Scalar, Quantity("kg m", 0.0, 1e-3)]
+Thrust: TypeAlias = Annotated[Scalar, Quantity("N", 0.0, 20.0)]
+Ripple: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 0.5)]
+
+
+class Imbalance(NamedTuple):
+    """Mass times eccentricity of each rotor, and the part of its thrust that comes and goes twice in a turn."""
+
+    unbalance: Annotated[tuple[Scalar, ...], Quantity("kg m", 0.0, 1e-3)]
+    ripple: Ripple = 0.0
+
+
+def unbalance_force(phase: Phase, speed: RotorSpeed, unbalance: Unbalance, rotor: Rotor) -> Vec3:
+    """f = U Ω² (e₁ cos φ + s e₂ sin φ): it turns with the rotor, in its plane  [N]"""
+    first_B, second_B = disc_axes(rotor.axis_B)
+    turning_B = first_B * cos(phase) + second_B * (rotor.spin * sin(phase))
+    return turning_B * (unbalance * speed * speed)
+
+
+def ripple_force(phase: Phase, thrust: Thrust, ripple: Ripple, rotor: Rotor) -> Vec3:
+    """f = ε T cos 2φ a: two blades pass the arm in every turn  [N]"""
+    return rotor.axis_B * (ripple * thrust * cos(2.0 * phase))
+
+
+def shaking_force(
+    phase: Phase, speed: RotorSpeed, thrust: Thrust, unbalance: Unbalance, ripple: Ripple, rotor: Rotor
+) -> Vec3:
+    """f = U Ω² (e₁ cos φ + s e₂ sin φ) + ε T cos 2φ a: all that shakes a hub  [N]"""
+    return unbalance_force(phase, speed, unbalance, rotor) + ripple_force(phase, thrust, ripple, rotor)
+
+
+def _initial(vehicle: "Vehicle") -> tuple[Scalar, ...]:
+    return tuple(0.0 for _ in vehicle.rotors)
+
+
+def _turning(
+    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+) -> tuple[Scalar, ...]:
+    """φ̇ = Ω"""
+    return tuple(state.rotor_speed)
+
+
+def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    numbers: Imbalance = vehicle["imbalance"]
+    total = Wrench()
+    for phase, speed, load, unbalance, rotor in zip(
+        own,
+        state.rotor_speed,
+        rotor_loads(state, vehicle, environment),
+        numbers.unbalance,
+        vehicle.rotors,
+        strict=True,
+    ):
+        f_B = shaking_force(phase, speed, load.thrust, unbalance, numbers.ripple, rotor)
+        total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
+    return total
+
+
+IMBALANCE = Effect("imbalance", _initial, _turning, _wrench, planned=False, trimmed=False, state_unit="rad")
+"""Its forces are nothing on average: no trim balances them."""

@@ -1,0 +1,103 @@
+"""One rotor: thrust, reaction torque and angular momentum, at its place on the body.
+
+A rotor sits at `r_B` and pushes along the unit vector `axis_B`. `spin` is +1 when it turns right-handed about `axis_B`
+(counter-clockwise seen from the axis' tip), −1 when left-handed. All vectors are in the body frame (FLU), SI units.
+"""
+
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+from samara.core.algebra import Attitude, Vec3, cross, dot, rotate_inverse
+from samara.core.ops import absolute, safe_divide, where
+from samara.core.quantity import AirDensity, Choice, Quantity, RotorAcceleration, RotorSpeed, Scalar, Unit
+from samara.physics.effect import Wrench
+from samara.physics.motion.body import AngularVelocity, Velocity
+
+SEA_LEVEL_DENSITY = 1.225  # ρ₀ [kg/m³], ISA 1976: the density that k_thrust and k_torque are given for
+
+AxialSpeed: TypeAlias = Annotated[Scalar, Quantity("m/s", -10.0, 10.0)]
+Radius: TypeAlias = Annotated[Scalar, Quantity("m", 0.02, 0.5)]
+LinearThrust: TypeAlias = Annotated[Scalar, Quantity("N s/rad", 1e-6, 0.1)]
+LinearTorque: TypeAlias = Annotated[Scalar, Quantity("N m s/rad", 0.0, 0.01)]
+Factor: TypeAlias = Annotated[Scalar, Quantity("1", 0.2, 2.0)]
+
+
+class Rotor(NamedTuple):
+    """Where a rotor sits, which way it pushes and turns, and how strongly."""
+
+    r_B: Annotated[Vec3, Quantity("m", -1.0, 1.0)]
+    axis_B: Annotated[Vec3, Unit()]
+    spin: Annotated[Scalar, Choice((-1.0, 1.0))]
+    k_thrust: Annotated[Scalar, Quantity("N s^2/rad^2", 1e-9, 1e-3)]
+    k_torque: Annotated[Scalar, Quantity("N m s^2/rad^2", 0.0, 1e-5)]
+    inertia: Annotated[Scalar, Quantity("kg m^2", 0.0, 1e-4)] = 0.0
+    radius: Annotated[Scalar, Quantity("m", 0.0, 0.5)] = 0.0
+    motor: Any = ()
+
+
+class RotorLoad(NamedTuple):
+    """What the air does to one rotor: thrust along its axis, and the torque that brakes it."""
+
+    thrust: Annotated[Scalar, Quantity("N", 0.0, 20.0)]
+    torque: Annotated[Scalar, Quantity("N m", 0.0, 1.0)]
+
+
+def rotor_load(speed: RotorSpeed, rotor: Rotor, factor: Factor = 1.0) -> RotorLoad:
+    """T = f kF Ω²,  Q = f kM Ω²;  f = (ρ/ρ₀) times the inflow factor  [N, N·m]"""
+    square = factor * speed * speed
+    return RotorLoad(rotor.k_thrust * square, rotor.k_torque * square)
+
+
+def linear_load(speed: RotorSpeed, k_thrust: LinearThrust, k_torque: LinearTorque) -> RotorLoad:
+    """T = k_T Ω,  Q = k_Q Ω: the straight line of jMAVSim, to compare with  [N, N·m]"""
+    return RotorLoad(k_thrust * speed, k_torque * speed)
+
+
+def rotor_wrench(load: RotorLoad, rotor: Rotor) -> Wrench:
+    """F = T a,   τ = r × F − s Q a
+
+    The air pulls on the blades against their turning; the hub passes that on to the body, opposite to `spin`.
+    """
+    f_B = rotor.axis_B * load.thrust
+    return Wrench(f_B, cross(rotor.r_B, f_B) - rotor.axis_B * (rotor.spin * load.torque))
+
+
+def rotor_angular_momentum(speed: RotorSpeed, rotor: Rotor) -> Vec3:
+    """h = s J Ω a, relative to the body  [N·m·s]"""
+    return rotor.axis_B * (rotor.spin * rotor.inertia * speed)
+
+
+def rotor_momentum_torque(
+    omega_B: AngularVelocity, speed: RotorSpeed, acceleration: RotorAcceleration, rotor: Rotor
+) -> Vec3:
+    """τ = −ω × h − ḣ: what turning and spinning up the rotor costs the body  [N·m]"""
+    return -(cross(omega_B, rotor_angular_momentum(speed, rotor)) + rotor_angular_momentum(acceleration, rotor))
+
+
+def axial_speed(v_air_B: Velocity, rotor: Rotor) -> Scalar:
+    """V_ax = v_air · a: the air moving along the thrust, as in a descent, is positive  [m/s]
+
+    The air velocity is relative to the body, v_air = wind − v. With document 003's axis −a it reads −v_air · axis_b.
+    """
+    return dot(v_air_B, rotor.axis_B)
+
+
+def inflow_factor(v_axial: AxialSpeed, speed: RotorSpeed, radius: Radius) -> Scalar:
+    """f = 1 / (1 + 8 μ²),  μ = V_ax / (|Ω| R): document 003 as written, which cuts thrust in climb and descent alike"""
+    advance = safe_divide(v_axial, absolute(speed) * radius)
+    return 1.0 / (1.0 + 8.0 * advance * advance)
+
+
+def inflow_factor_signed(v_axial: AxialSpeed, speed: RotorSpeed, radius: Radius) -> Scalar:
+    """f in climb, 2 − f in descent: air from below adds as much as air from above takes away"""
+    f = inflow_factor(v_axial, speed, radius)
+    return where(v_axial > 0, 2.0 - f, f)
+
+
+def air_velocity(q_WB: Attitude, v_W: Velocity, wind_W: Velocity) -> Vec3:
+    """v_air = Rᵀ (w − v): the relative wind in body axes  [m/s]"""
+    return rotate_inverse(q_WB, wind_W - v_W)
+
+
+def density_ratio(air_density: AirDensity) -> Scalar:
+    """ρ / ρ₀"""
+    return air_density / SEA_LEVEL_DENSITY

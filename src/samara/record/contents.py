@@ -1,0 +1,97 @@
+"""Which channels a recording of some streams has, and the schema of each."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
+from foxglove_schemas_protobuf.Log_pb2 import Log
+from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
+from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
+from mcap.records import Channel, Schema
+from mcap.well_known import MessageEncoding, SchemaEncoding
+
+from samara.record.format import (
+    LOG_TOPIC,
+    SCENE_TOPIC,
+    TRANSFORM_TOPIC,
+    RecordingError,
+    Stream,
+    require_stream,
+    stream_metadata,
+)
+from samara.record.foxglove import Posed, pose_layout, posed, transform_layout
+from samara.record.layout import Layout, stream_layout
+from samara.record.schema import message_type, published_schema, stream_schema
+
+MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
+
+
+class Track(NamedTuple):
+    """A stream on its way into the file: its own layout, and those of the pose and the transform drawn from it.
+
+    Streams of one family have their numbers in the same places, and those of the pose in the same columns.
+    """
+
+    stream: Stream
+    layout: Layout
+    posed: Posed | None
+    drawn: tuple[Layout, ...]
+    family: int
+
+
+class Contents(NamedTuple):
+    """The streams by topic, the numbers of the log's channel and the scene's (0: none), and the records of all channels."""
+
+    tracks: dict[str, Track]
+    log: int
+    scene: int
+    schemas: list[Schema]
+    channels: list[Channel]
+
+
+def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
+    """Schemas and channels numbered from 1 as they come; streams of one kind with the same fields share a schema."""
+    tracks: dict[str, Track] = {}
+    schemas: dict[tuple[str, tuple[str, ...]], Schema] = {}
+    channels: dict[str, Channel] = {}
+
+    def add_schema(kind: str, fields: tuple[str, ...] = (), published: Any = None) -> Schema:
+        if (kind, fields) not in schemas:
+            # Tools keep one definition for each name, so a second set of fields under one kind needs a name of its own.
+            name, again = kind, 2
+            while name in (schema.name for schema in schemas.values()):
+                name, again = f"{kind}_{again}", again + 1
+            data = published_schema(published) if published else stream_schema(fields, name)
+            schemas[kind, fields] = Schema(len(schemas) + 1, data, SchemaEncoding.Protobuf, name)
+        return schemas[kind, fields]
+
+    def add_channel(topic: str, schema: Schema, metadata: dict[str, str]) -> int:
+        if topic in channels:
+            raise RecordingError(f"topic {topic!r} is there twice; expected one stream for each")
+        if len(channels) == MOST_CHANNELS:
+            raise RecordingError(f"topic {topic!r} is one too many; expected at most {MOST_CHANNELS}")
+        channels[topic] = Channel(len(channels) + 1, topic, MessageEncoding.Protobuf, metadata, schema.id)
+        return channels[topic].id
+
+    for stream in streams:
+        require_stream(stream)
+        schema = add_schema(stream.kind, tuple(stream.fields))
+        channel = add_channel(stream.topic, schema, stream_metadata(stream))
+        layout = stream_layout(channel, message_type(schema.data, schema.name))
+        tracks[stream.topic] = Track(stream, layout, posed(stream), (), 0)
+    log = add_channel(LOG_TOPIC, add_schema("foxglove.Log", published=Log), {})
+    if any(track.posed for track in tracks.values()):
+        poses = add_schema("foxglove.PoseInFrame", published=PoseInFrame)
+        transforms = add_schema("foxglove.FrameTransform", published=FrameTransform)
+        shared = add_channel(TRANSFORM_TOPIC, transforms, {})
+        for topic, track in tracks.items():
+            if track.posed:
+                own = add_channel(track.posed.topic, poses, {})
+                tracks[topic] = track._replace(drawn=(pose_layout(own), transform_layout(shared, track.posed.frame)))
+    drawn = add_channel(SCENE_TOPIC, add_schema("foxglove.SceneUpdate", published=SceneUpdate), {}) if scene else 0
+    families: dict[Any, int] = {}
+    for topic, track in tracks.items():
+        columns = tuple(track.posed.columns.tolist()) if track.posed else ()
+        alike = (track.layout.places, columns, *(layout.places for layout in track.drawn))
+        tracks[topic] = track._replace(family=families.setdefault(alike, len(families)))
+    return Contents(tracks, log, drawn, list(schemas.values()), list(channels.values()))

@@ -1,0 +1,83 @@
+"""A recording as tables for other programs: one CSV or Parquet file for each stream."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from samara.core.files import written_whole
+from samara.record.recording import Recording, RecordingError, Table
+
+ROWS = 10_000  # written at a time
+
+
+def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
+    """One file for each stream, '/drone0/state' as drone0.state.csv, and log.csv: the paths.
+
+    The first row has names and units. Every number is written with the digits that give the same double back.
+    """
+    paths = []
+    for topic, table in recording.streams.items():
+        path = Path(folder) / f"{_name(topic)}.csv"
+        with written_whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(_headings(table))
+            file.writelines(_lines(table))
+        paths.append(path)
+    path = Path(folder) / "log.csv"
+    with written_whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["time [s]", "time_us", "level", "name", "message"])
+        writer.writerows([line.time_us / 1e6, *line] for line in recording.logs)
+    return [*paths, path]
+
+
+def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
+    """One file for each stream, '/drone0/state' as drone0.state.parquet: the paths. Units are in the fields' metadata."""
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise RecordingError("Parquet needs pyarrow: pip install 'samara[parquet]'") from error
+    paths = []
+    for topic, table in recording.streams.items():
+        columns = [table.time, table.times_us, *table.rows.T]
+        types = [pyarrow.float64(), pyarrow.int64(), *[pyarrow.float64()] * len(table.fields)]
+        names, units = ("time", "time_us", *table.fields), ("s", "us", *table.units)
+        fields = [
+            pyarrow.field(name, kind, metadata={"unit": unit})
+            for name, kind, unit in zip(names, types, units, strict=True)
+        ]
+        schema = pyarrow.schema(fields, metadata={**recording.metadata, "topic": topic, "kind": table.kind})
+        path = Path(folder) / f"{_name(topic)}.parquet"
+        with written_whole(path) as temporary:
+            pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), temporary)
+        paths.append(path)
+    return paths
+
+
+def data_frame(table: Table) -> Any:
+    """A pandas DataFrame: a column for each field, the time [s] as its index; `attrs["units"]` has their units"""
+    try:
+        import pandas  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise RecordingError("a DataFrame needs pandas: pip install 'samara[pandas]'") from error
+    frame = pandas.DataFrame(table.rows, index=pandas.Index(table.time, name="time [s]"), columns=list(table.fields))
+    frame.attrs["units"] = dict(zip(table.fields, table.units, strict=True))
+    return frame
+
+
+def _name(topic: str) -> str:
+    """No part of a topic has a dot, so two topics never share a name."""
+    return topic.strip("/").replace("/", ".")
+
+
+def _headings(table: Table) -> list[str]:
+    named = [f"{name} [{unit}]" if unit else name for name, unit in zip(table.fields, table.units, strict=True)]
+    return ["time [s]", "time_us", *named]
+
+
+def _lines(table: Table) -> Iterator[str]:
+    for start in range(0, len(table.rows), ROWS):
+        times_us, rows = table.times_us[start : start + ROWS].tolist(), table.rows[start : start + ROWS].tolist()
+        for time_us, row in zip(times_us, rows, strict=True):
+            yield ",".join([repr(time_us / 1e6), str(time_us), *map(repr, row)]) + "\n"

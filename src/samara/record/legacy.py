@@ -1,0 +1,102 @@
+"""Recordings of older schemas in today's form. Nothing else knows the older ones.
+
+Schema 1 named the states of effects by their numbers ('effects[6][0].charge'), wrote settings as comments below the scenario's
+text ('# set: duration = 5.0'), told of crashes and landings in sentences of the log only, and had no supply or airspeed.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from samara.core.tree import leaf_names
+from samara.physics.multirotor import Vehicle, at_rest
+from samara.physics.state_arrays import state_names
+from samara.record.format import parsed
+from samara.record.outputs import output_table
+from samara.record.recording import Recording, RecordingError, Table
+from samara.record.streams import STATUS_FIELDS, state_units
+from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.vehicles.loader import parse_vehicle
+
+SET = re.compile(r"^# set: (\S+) = (.*)$", re.MULTILINE)
+CRASHED = re.compile(r"(\S+) crashed: ")
+SCENARIO = "scenario.toml"
+
+
+def in_todays_form(recording: Recording) -> Recording:
+    """The same flight as it would be recorded now; RecordingError, in one sentence, of one that a newer Samara recorded"""
+    told = recording.metadata.get("schema", "1")
+    try:
+        schema = int(told)
+    except ValueError:
+        schema = 0
+    if schema < 1:
+        raise RecordingError(f"{recording.path}: schema is {told!r:.40}; expected a whole number from 1")
+    if schema > BUS_SCHEMA_VERSION:
+        raise RecordingError(
+            f"{recording.path}: is of schema {schema}; a newer Samara recorded it, "
+            f"and this one reads up to {BUS_SCHEMA_VERSION}"
+        )
+    if schema == BUS_SCHEMA_VERSION:
+        return recording
+    try:
+        return _from_1(recording)
+    except (KeyError, TypeError, ValueError, RecursionError):  # no flight that can be flown again: as it is
+        return recording
+
+
+def _from_1(recording: Recording) -> Recording:
+    settings, attachments = _settings_apart(recording.attachments)
+    metadata = {"schema": str(BUS_SCHEMA_VERSION), **recording.metadata, "settings": json.dumps(settings, default=str)}
+    streams: dict[str, Table] = dict(recording.streams)
+    vehicles: dict[bytes, Vehicle] = {}
+    for own in parsed(recording.metadata["drones"]):
+        name, text = own["name"], recording.attachments[f"vehicle/{own['name']}.toml"]
+        if text not in vehicles:
+            vehicles[text] = parse_vehicle(text.decode(), f"{name}.toml")
+        tables = {each: streams.get(f"/{name}/{each}") for each in ("state", "command", "environment")}
+        if tables["state"] is None:
+            continue
+        streams[f"/{name}/state"] = _named(tables["state"], vehicles[text])
+        if all(table is not None and len(table.rows) for table in tables.values()):
+            streams[f"/{name}/outputs"] = output_table({k: v for k, v in tables.items() if v}, vehicles[text])
+        streams[f"/{name}/status"] = _status(name, recording)
+    return recording._replace(metadata=metadata, attachments=attachments, streams=streams)
+
+
+def _settings_apart(attachments: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The settings below a scenario's text, and the text without them"""
+    if SCENARIO not in attachments:
+        return {}, dict(attachments)
+    text = attachments[SCENARIO].decode("utf-8", "replace")
+    found = SET.findall(text)
+    if not found:
+        return {}, dict(attachments)
+    settings = {}
+    for key, value in found:
+        try:
+            settings[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two of thousands of signs in a row
+            settings[key] = value
+    return settings, {**attachments, SCENARIO: (SET.sub("", text).rstrip() + "\n").encode()}
+
+
+def _named(table: Table, vehicle: Vehicle) -> Table:
+    """A state whose effects are called by name"""
+    if table.fields != tuple(leaf_names(at_rest(vehicle))):
+        return table
+    return Table(state_names(vehicle), state_units(vehicle), table.kind, table.times_us, table.rows)
+
+
+def _status(name: str, recording: Recording) -> Table:
+    """What the log says of one drone: that it crashed or, in its last line, that all have landed"""
+    crashed = [line.time_us for line in recording.logs if (said := CRASHED.match(line.message)) and said[1] == name]
+    rows = [(0, (0.0, 0.0)), *((when, (0.0, 1.0)) for when in crashed[:1])]
+    ended = [line for line in recording.logs[-1:] if line.message == "landed" and not crashed]
+    rows += [(line.time_us, (1.0, 0.0)) for line in ended]
+    times, values = zip(*rows, strict=True)
+    return Table(STATUS_FIELDS, ("1",) * 2, "samara.Status", np.array(times, dtype=np.int64), np.array(values))

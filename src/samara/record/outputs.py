@@ -1,0 +1,90 @@
+"""What follows from a drone's motion and is recorded with it: supply, currents and airspeed, as document 003's plant tells."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Vec3, norm
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, leaf_names, unflatten
+from samara.documents.conventions import bus_current_a
+from samara.physics.multirotor import Command, Environment, State, Vehicle, at_rest
+from samara.physics.rotors.propulsion import motor_currents, supply_voltage
+from samara.physics.rotors.rotor import air_velocity
+from samara.record.recording import Table
+from samara.scenario.batteries import with_cells
+from samara.sim.plant import empty_command, environment_of
+from samara.vehicles.payload import Payload, with_payload
+
+Array = np.ndarray[Any, Any]
+KIND = "samara.Outputs"
+
+
+class Air(NamedTuple):
+    """The relative wind that the body feels, in body axes, and how fast it is  [m/s]"""
+
+    v_air_B: Vec3
+    airspeed: Scalar
+
+
+class Supplied(NamedTuple):
+    """Bus voltage [V], the current of all motors and of each [A; positive discharges], and the air as without a battery."""
+
+    voltage: Scalar
+    current: Scalar
+    motor_current: tuple[Scalar, ...]
+    v_air_B: Vec3
+    airspeed: Scalar
+
+
+UNITS = {"voltage": "V", "current": "A", "motor_current": "A", "v_air_B": "m/s", "airspeed": "m/s"}
+
+
+def outputs(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Air | Supplied:
+    """v_air = Rᵀ (wind − v);  V and Iᵢ by the motors' equations, I = Σ Iᵢ, of a vehicle that has a battery"""
+    v_air_B = air_velocity(state.q_WB, state.v_W, environment.wind_W)
+    air = Air(v_air_B, norm(v_air_B))
+    if not vehicle.has("battery"):
+        return air
+    now = (state, command, vehicle, environment)
+    return Supplied(supply_voltage(*now), bus_current_a(*now), motor_currents(*now), *air)
+
+
+def output_fields(vehicle: Vehicle) -> tuple[str, ...]:
+    """The columns of the stream"""
+    return tuple(leaf_names(outputs(at_rest(vehicle), empty_command(vehicle), vehicle, environment_of(vehicle))))
+
+
+def output_units(fields: tuple[str, ...]) -> tuple[str, ...]:
+    """The unit of each column"""
+    return tuple(UNITS[field.partition(".")[0].partition("[")[0]] for field in fields)
+
+
+def output_rows(states: Array, commands: Array, environments: Array, vehicle: Vehicle) -> Array:
+    """All of it for rows (m, components, ...) of states, and of the commands and surroundings held then: (m, columns, ...)"""
+    state: State = unflatten(at_rest(vehicle), iter(np.moveaxis(states, 1, 0)))
+    around: Environment = unflatten(environment_of(vehicle), iter(np.moveaxis(environments, 1, 0)))
+    with np.errstate(all="ignore"):  # a drone that goes astray is told of where its state is looked at
+        found = outputs(state, tuple(np.moveaxis(commands, 1, 0)), vehicle, around)
+    shape = (len(states), *states.shape[2:])
+    return np.stack([np.broadcast_to(leaf, shape) for leaf in flatten(found)], axis=1)
+
+
+def output_table(tables: Mapping[str, Table], vehicle: Vehicle) -> Table:
+    """The stream of a flight, from the states, commands and surroundings that were recorded of it"""
+    state, command, around = (tables[name] for name in ("state", "command", "environment"))
+    told, held = (_held(own.times_us, state.times_us) for own in (command, around))
+    fields, known = output_fields(vehicle), len(flatten(environment_of(vehicle)))
+    rows = np.empty((len(state.rows), len(fields)))
+    loads, of = np.unique(np.column_stack([around["payload"], around["cells_left"]])[held], axis=0, return_inverse=True)
+    for k, (mass, *r_B, cells) in enumerate(loads.tolist()):
+        own = np.flatnonzero(of == k)
+        loaded = with_payload(with_cells(vehicle, cells), Payload(mass, Vec3(*r_B)))
+        rows[own] = output_rows(state.rows[own], command.rows[told[own]], around.rows[held[own], :known], loaded)
+    return Table(fields, output_units(fields), KIND, state.times_us, rows)
+
+
+def _held(times_us: Array, now_us: Array) -> Array:
+    """For each time the last row that is not after it."""
+    return np.maximum(np.searchsorted(times_us, now_us, side="right") - 1, 0)

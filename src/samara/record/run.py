@@ -1,0 +1,362 @@
+"""A run: a flight that was flown, as arrays with names and units."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Quat, Vec3, euler_from_quat
+from samara.core.tree import unflatten
+from samara.physics.ground.contact import Ground
+from samara.physics.multirotor import Environment, Vehicle, at_rest
+from samara.record.format import parsed
+from samara.record.recorder import LogLine, Recorder, Stream
+from samara.record.recording import Recording, RecordingError, Table, read_recording
+from samara.record.summary import Summary, one_line, several_lines, summary
+from samara.scenario.scenario import Expect
+from samara.scenario.world import world_inside
+from samara.sim.figures import Figures
+from samara.sim.plant import contact_depths
+from samara.vehicles.effects import EffectOption
+from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.slung_load import cable_ends
+
+Array = np.ndarray[Any, Any]
+
+OFF_GROUND = 1e-3  # [m]: a foot that is higher than this does not touch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Track:
+    """One drone's flight. Arrays have time first; `tables` holds every recorded stream with names and units.
+
+    Where `tables` do not hold every row, `folded` are the figures of all of them.
+    """
+
+    name: str
+    vehicle: Vehicle
+    controller: str
+    tables: Mapping[str, Table]
+    folded: Figures | None = None
+
+    @property
+    def time(self) -> Array:
+        """t of every logged state  [s]"""
+        return self.tables["state"].time
+
+    @property
+    def position(self) -> Array:
+        """p_W, (m, 3)  [m]"""
+        return self.tables["state"]["p_W"]
+
+    @property
+    def velocity(self) -> Array:
+        """v_W, (m, 3)  [m/s]"""
+        return self.tables["state"]["v_W"]
+
+    @property
+    def attitude(self) -> Array:
+        """q_WB as w, x, y, z, (m, 4)"""
+        return self.tables["state"]["q_WB"]
+
+    @cached_property
+    def euler(self) -> Array:
+        """roll, pitch, yaw, (m, 3)  [rad]"""
+        return np.stack(euler_from_quat(Quat(*self.attitude.T)), axis=1)
+
+    @property
+    def angular_velocity(self) -> Array:
+        """omega_B, (m, 3)  [rad/s]"""
+        return self.tables["state"]["omega_B"]
+
+    @property
+    def rotor_speed(self) -> Array:
+        """Ω of every rotor, (m, n)  [rad/s]"""
+        return self.tables["state"]["rotor_speed"] if self.vehicle.rotors else np.empty((len(self.time), 0))
+
+    @property
+    def command_time(self) -> Array:
+        """t of every command  [s]"""
+        return self.tables["command"].time
+
+    @property
+    def command(self) -> Array:
+        """What each motor was told, (k, n), at `command_time`"""
+        return self.tables["command"].rows
+
+    @property
+    def commands_cut(self) -> int:
+        """How many numbers a controller of one's own asked beyond the range of a command"""
+        return int(self.figures.cut.total)
+
+    @property
+    def reference_position(self) -> Array:
+        """Where it was asked to be, (m, 3)  [m]"""
+        return self.tables["reference"]["p_W"]
+
+    @property
+    def wind(self) -> Array:
+        """The wind at every logged time, held since it last changed, (m, 3)  [m/s]"""
+        table = self.tables["environment"]
+        held = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
+        return table["wind_W"][held]
+
+    @cached_property
+    def cable(self) -> Array:
+        """The hook and the load on a cable, (m, 2, 3)  [m]; once it was let go both are the load; without one (0, 2, 3)"""
+        if not self.vehicle.has("slung_load"):
+            return np.empty((0, 2, 3))
+        holds, table = np.full(len(self.time), True), self.tables["environment"]
+        if "cable_holds" in table.fields:
+            at = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
+            holds = table["cable_holds"][at] > 0.5
+        state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
+        return np.moveaxis(np.array(cable_ends(state, self.vehicle, holds)), 2, 0)
+
+    @cached_property
+    def tilt(self) -> Array:
+        """The angle between body z and up  [rad]"""
+        x, y = self.attitude[:, 1], self.attitude[:, 2]
+        return np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0))
+
+    @cached_property
+    def error(self) -> Array:
+        """|p − p_reference|  [m]"""
+        return np.linalg.norm(self.position - self.reference_position, axis=1)
+
+    @property
+    def charge(self) -> Array | None:
+        """State of charge of the first battery, from 1 to 0; None without one that empties"""
+        if not self.vehicle.has("battery"):
+            return None
+        table = self.tables["state"]
+        return next((table[name] for name in ("battery.charge", "battery[0].charge") if name in table.fields), None)
+
+    def status(self, what: str) -> Array:
+        """Where it has "landed" or "crashed", whenever that changed"""
+        table = self.tables.get("status")
+        return table[what] > 0.5 if table is not None else np.zeros(0, dtype=bool)
+
+    @cached_property
+    def ground(self) -> Ground:
+        """The plane below at every logged time"""
+        table = self.tables["environment"]
+        held = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
+        return Ground(Vec3(*table["ground.point_W"][held].T), Vec3(*table["ground.normal_W"][held].T))
+
+    @cached_property
+    def in_the_air(self) -> Array:
+        """At every logged time, whether no part of it touched the ground, (m,)"""
+        if not self.vehicle.has("contact"):
+            return np.ones(len(self.time), dtype=bool)
+        state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
+        depths = contact_depths(state, self.vehicle, Environment(ground=self.ground))
+        return np.max(depths, axis=0) < -OFF_GROUND
+
+    @property
+    def landed(self) -> bool:
+        """Whether it flew, and ended at rest on its feet, as its status says: a wreck has not landed"""
+        return bool(self.figures.in_the_air.total and self.status("landed")[-1:].any())
+
+    @cached_property
+    def figures(self) -> Figures:
+        """Its sums, largest and last values, over every row that was recorded"""
+        return self.folded or Figures(self)
+
+    def summary(self) -> Summary:
+        """What a person asks first, as numbers with units: how well it followed, how it ended, how hard it worked"""
+        return summary(self)
+
+    def to_pandas(self, stream: str = "state") -> Any:
+        """A recorded stream as a pandas DataFrame: a column for each field, the time [s] as its index; units in `attrs`"""
+        from samara.record.export import data_frame
+
+        if stream not in self.tables:
+            raise KeyError(f"{self.name} has no stream {stream!r}; there are {', '.join(self.tables)}")
+        return data_frame(self.tables[stream])
+
+    def __repr__(self) -> str:
+        return f"Track {self.name}: {one_line(self)}"
+
+
+class Judged(NamedTuple):
+    """One thing a scenario expects, and whether it came true."""
+
+    text: str
+    true: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """A flight of one drone or more. `run["name"]` is a drone's track; the first drone's arrays are the run's own."""
+
+    scenario: str
+    tracks: tuple[Track, ...]
+    logs: tuple[LogLine, ...]
+    metadata: Mapping[str, str]
+    attachments: Mapping[str, bytes]
+    problem: str = ""
+
+    def __getitem__(self, name: str) -> Track:
+        for track in self.tracks:
+            if track.name == name:
+                return track
+        raise KeyError(f"no drone {name!r}; there are {', '.join(track.name for track in self.tracks)}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not (hasattr(Track, name) or name in Track.__dataclass_fields__):
+            raise AttributeError(f"a run has no {name!r}")
+        return getattr(self.tracks[0], name)
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of every recorded field, by stream and field: 'state.p_W.x': 'm'"""
+        return {
+            f"{stream}.{field}": unit
+            for stream, table in self.tracks[0].tables.items()
+            for field, unit in zip(table.fields, table.units, strict=True)
+        }
+
+    @property
+    def crashed(self) -> tuple[str, ...]:
+        """The names of drones that hit the ground too hard, or lay on it"""
+        return tuple(track.name for track in self.tracks if track.status("crashed").any())
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Writes the run as an MCAP file, with everything in it, and tells where"""
+        streams = [
+            Stream(f"/{track.name}/{name}", table.fields, table.units, table.kind)
+            for track in self.tracks
+            for name, table in track.tables.items()
+        ]
+        from samara.record.scene import scene_message
+
+        asked = {track.name: track.reference_position for track in self.tracks if "reference" in track.tables}
+        vehicles = {track.name: track.vehicle for track in self.tracks}
+        scene = scene_message(vehicles, world_inside(self.attachments), asked)
+        with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite, scene=scene) as recorder:
+            for second in range(int(self.tracks[0].time[-1]) + 2):
+                recorder.write(*self._second(second))
+            if recorder.problem:
+                raise OSError(recorder.problem)
+        return Path(path)
+
+    def _second(self, second: int) -> tuple[dict[str, tuple[Array, Array]], list[LogLine]]:
+        """What happened in one second: a chunk of a file that can be read piece by piece."""
+        low, high = second * 1_000_000, (second + 1) * 1_000_000
+        blocks = {}
+        for track in self.tracks:
+            for name, table in track.tables.items():
+                first, last = np.searchsorted(table.times_us, (low, high))
+                if last > first:
+                    blocks[f"/{track.name}/{name}"] = table.times_us[first:last], table.rows[first:last]
+        return blocks, [line for line in self.logs if low <= line.time_us < high]
+
+    def plot(self, what: str | Path | None = None, path: str | Path | None = None) -> Any:
+        """The page to look at first, or one subject such as "attitude"; a file (.png, .svg, .pdf) when given a path
+
+        `plot("run.png")` is the page as a file. Without a path the answer is a Matplotlib figure.
+        """
+        from samara.view.plot.plots import FORMATS, draw, require_subject
+        from samara.view.plot.run import draw_run
+
+        if what is None or str(what).lower().endswith(tuple(f".{kind}" for kind in FORMATS)):
+            return draw_run(self, path if what is None else what)
+        return draw(self, require_subject(str(what)), path)
+
+    def __repr__(self) -> str:
+        return several_lines(self)
+
+    def _repr_html_(self) -> str:
+        from samara.view.report.notebook import run_html
+
+        return run_html(self)
+
+
+def judge(run: Run, expect: Expect) -> list[Judged]:
+    """Each expectation of a scenario, against what was flown"""
+    return list(_judged(run, expect))
+
+
+def _judged(run: Run, expect: Expect) -> Iterator[Judged]:
+    crashed = set(run.crashed)
+    if expect.no_crash:
+        unexpected = sorted(crashed - set(expect.crashed))
+        yield Judged(
+            "no crash" if not expect.crashed else f"no crash but of {', '.join(expect.crashed)}", not unexpected
+        )
+    for name in expect.crashed:
+        yield Judged(f"{name} crashes", name in crashed)
+    first = run.tracks[0]
+    if expect.final_position is not None:
+        off = float(np.linalg.norm(first.figures.position.value - np.array(expect.final_position)))
+        place = ", ".join(f"{x:g}" for x in expect.final_position)
+        yield Judged(f"ends within {expect.within:g} m of ({place}): {off:.3f} m", off <= expect.within)
+    if expect.landed is not None:
+        landed = all(bool(track.status("landed")[-1:].any()) for track in run.tracks)
+        yield Judged("landed at the end" if expect.landed else "in the air at the end", landed == expect.landed)
+    for track in run.tracks:
+        if track.name in expect.crashed:
+            continue
+        of = f" of {track.name}" if len(run.tracks) > 1 else ""
+        if expect.max_tilt_deg is not None:
+            most = math.degrees(track.figures.tilt.value)
+            yield Judged(f"tilt{of} at most {expect.max_tilt_deg:g}°: {most:.1f}°", most <= expect.max_tilt_deg)
+        if expect.max_error is not None:
+            worst = float(np.maximum(track.figures.worst.value, 0.0))
+            yield Judged(f"error{of} at most {expect.max_error:g} m: {worst:.3f} m", worst <= expect.max_error)
+        if expect.min_height is not None:
+            lowest = track.figures.lowest.value
+            yield Judged(f"height{of} at least {expect.min_height:g} m: {lowest:.2f} m", lowest >= expect.min_height)
+
+
+def run_from(
+    recording: Recording, effects: Sequence[EffectOption] = (), vehicles: dict[str, Vehicle] | None = None
+) -> Run:
+    """The run that a recording holds; `vehicles` are those that were read before, by their texts"""
+    vehicles = {} if vehicles is None else vehicles
+    try:
+        drones = parsed(recording.metadata["drones"])
+        tracks = []
+        of_drone: dict[str, dict[str, Table]] = {own["name"]: {} for own in drones}
+        for topic, table in recording.streams.items():
+            _, _, rest = topic.partition("/")
+            drone, _, stream = rest.partition("/")
+            if drone in of_drone and "/" not in stream:
+                of_drone[drone][stream] = table
+        for own in drones:
+            text = recording.attachments[f"vehicle/{own['name']}.toml"].decode()
+            if text not in vehicles:
+                vehicles[text] = parse_vehicle(text, f"{own['name']}.toml", effects=effects)
+            tracks.append(Track(own["name"], vehicles[text], own["controller"], of_drone[own["name"]]))
+    except (KeyError, ValueError, TypeError) as error:
+        raise RecordingError(
+            f"{recording.path}: holds no flight ({type(error).__name__}: {error}); expected a run of `samara fly`"
+        ) from None
+    if not tracks or any("state" not in track.tables or not len(track.time) for track in tracks):
+        raise RecordingError(f"{recording.path}: holds no state of any drone; expected at least one")
+    return Run(
+        recording.metadata.get("scenario", recording.path.stem),
+        tuple(tracks),
+        recording.logs,
+        recording.metadata,
+        recording.attachments,
+        recording.problem,
+    )
+
+
+def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: bool = True) -> Run:
+    """A run from its file; with the `effects` from outside the package that its vehicles were flown with
+
+    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its figures are still those of every row,
+    and peaks stay in its tables: see `samara.sim.long_run`.
+    """
+    if whole:
+        return run_from(read_recording(path), effects)
+    from samara.sim.long_run import load_long_run
+
+    return load_long_run(path, effects)

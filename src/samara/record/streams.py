@@ -1,0 +1,153 @@
+"""The streams a flight is recorded in: their fields and units, and the rows of the last second."""
+
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from samara.control.named import instants_ahead
+from samara.core.algebra import IDENTITY, ZERO
+from samara.core.quantity import Quantity
+from samara.core.tree import leaf_names
+from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
+from samara.physics.multirotor import State, Vehicle, at_rest
+from samara.physics.state_arrays import state_names
+from samara.record.outputs import output_fields, output_units
+from samara.record.recorder import Stream
+from samara.scenario.scenario import Drone
+from samara.sim.group import REFERENCE_FIELDS
+from samara.sim.plant import environment_of
+
+Block = tuple[np.ndarray, np.ndarray]
+
+
+class Rows:
+    """Rows of a stream for all drones of a group, until they are handed on: (rows, fields, drones)."""
+
+    def __init__(self, fields: int, drones: int, capacity: int) -> None:
+        self.times = np.empty(capacity, dtype=np.int64)
+        self.rows = np.empty((capacity, fields, drones))
+        self.count = 0
+
+    @staticmethod
+    def of(times: np.ndarray, rows: np.ndarray) -> "Rows":
+        """Rows that are there already"""
+        own = Rows(0, 0, 0)
+        own.times, own.rows, own.count = times, rows, len(times)
+        return own
+
+    def add(self, time_us: int, *parts: np.ndarray) -> None:
+        """One more row, from arrays stacked below each other"""
+        if self.count == len(self.times):
+            self.times = np.concatenate([self.times, np.empty_like(self.times)])
+            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+        row, at = self.rows[self.count], 0
+        for part in parts:
+            row[at : at + len(part)] = part
+            at += len(part)
+        self.times[self.count] = time_us
+        self.count += 1
+
+    def taken(self, lane: int) -> Block:
+        """The rows of one drone"""
+        return self.times[: self.count].copy(), self.rows[: self.count, :, lane].copy(order="C")
+
+
+BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
+ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
+LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
+CABLE_FIELD = "cable_holds"
+STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row whenever one changes
+UNITS = {
+    "p_W": "m",
+    "v_W": "m/s",
+    "a_W": "m/s^2",
+    "j_W": "m/s^3",
+    "q_WB": "1",
+    "omega_B": "rad/s",
+    "rotor_speed": "rad/s",
+}
+UNITS |= {
+    "s_W": "m/s^4",
+    "yaw_acceleration": "rad/s^2",
+    "yaw": "rad",
+    "yaw_rate": "rad/s",
+    "wind_W": "m/s",
+    "hub_wind_W": "m/s",
+    "air_density": "kg/m^3",
+    "ground": "m",
+    "payload": "kg",
+}
+
+
+def unit_of(field: str) -> str:
+    """The unit of a recorded field, where its name tells"""
+    if field.startswith("payload.r_B"):
+        return "m"
+    if field.startswith("pushes"):
+        return "N m" if ".tau_B" in field else "N"
+    if field.startswith("ground.normal"):
+        return "1"
+    return UNITS.get(field.partition(".")[0].partition("[")[0], "1")
+
+
+def state_units(vehicle: Vehicle) -> tuple[str, ...]:
+    """The unit of every number of a vehicle's state, in the order of `state_names`"""
+    resting = at_rest(vehicle)
+    units = [unit_of(field) for field in leaf_names(resting._replace(effects=()))]
+    for effect, own in zip(vehicle.structure.effects, resting.effects, strict=True):
+        units += _leaf_units(own, effect.state_unit)
+    return tuple(units)
+
+
+def _leaf_units(tree: Any, unit: str) -> list[str]:
+    """Units as the fields of a named tuple declare them; below one that declares none, that of what it is part of."""
+    if not isinstance(tree, tuple):
+        return [unit]
+    hints = get_type_hints(type(tree), include_extras=True) if hasattr(tree, "_fields") else {}
+    declared = [
+        next((own.unit for own in getattr(hint, "__metadata__", ()) if isinstance(own, Quantity)), unit)
+        for hint in (hints[name] for name in getattr(tree, "_fields", ()))
+    ] or [unit] * len(tree)
+    return [leaf for branch, own in zip(tree, declared, strict=True) for leaf in _leaf_units(branch, own)]
+
+
+def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
+    """What is recorded of a vehicle's load with the environment: where it has a cable, whether that holds"""
+    return (*LOAD_FIELDS, CABLE_FIELD) if vehicle.has("slung_load") else LOAD_FIELDS
+
+
+def streams_of(drone: Drone) -> dict[str, Stream]:
+    """The streams a drone's flight is recorded in, by their short names"""
+    commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
+    fields = {
+        "state": state_names(drone.vehicle),
+        "command": tuple(commands),
+        "reference": REFERENCE_FIELDS,
+        "estimate": ESTIMATE_FIELDS,
+        "outputs": output_fields(drone.vehicle),
+        "status": STATUS_FIELDS,
+        "environment": (*leaf_names(environment_of(drone.vehicle)), *load_fields(drone.vehicle)),
+    }
+    if callable(drone.controller) and drone.autopilot is None:
+        fields["excess"] = tuple(commands)
+    planned = instants_ahead(drone.controller)
+    if planned:
+        fields["plan"] = tuple(f"p_W[{k}].{axis}" for k in range(planned) for axis in "xyz")
+    streams = {
+        name: Stream(
+            f"/{drone.name}/{name}", own, tuple(unit_of(field) for field in own), f"samara.{name.capitalize()}"
+        )
+        for name, own in fields.items()
+    }
+    streams["state"] = streams["state"]._replace(units=state_units(drone.vehicle))
+    streams["outputs"] = streams["outputs"]._replace(units=output_units(fields["outputs"]))
+    if isinstance(drone.estimator, Fusion) and drone.estimator.knows_variances:
+        own = tuple(leaf_names(Variances()))
+        units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in own)
+        streams["covariance"] = Stream(f"/{drone.name}/covariance", own, units, "samara.Covariance")
+    for sensor in drone.sensors:
+        if sensor.name in streams:
+            raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
+        kind = f"samara.sensor.{sensor.name}"
+        streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, kind)
+    return streams

@@ -1,8 +1,0 @@
-"""Document 002's own API: `RigidBodyQuadrotor`, thin over `samara.physics`."""
-
-from samara.lazy import lazily as _lazily
-from samara.rigid_body.quadrotor import GimbalLockWarning, RigidBodyQuadrotor
-
-__all__ = ["GimbalLockWarning", "RigidBodyQuadrotor"]
-
-__getattr__, __dir__ = _lazily(__name__, __path__)

@@ -1,0 +1,125 @@
+"""The bus: everything one instant knows, in one frozen record.
+
+Commands, wind and faults are held from the instant that sets them until the next that does.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from samara.core.algebra import ZERO, Vec3
+from samara.documents.conventions import ActuatorCommand, motor_disable_mask
+from samara.physics.frames import ned_from_enu
+from samara.physics.multirotor import Environment, State
+from samara.physics.reference import Reference
+from samara.scenario.timeline import MICROSECONDS
+
+BUS_SCHEMA_VERSION = 2
+"""Counts up when the meaning of a field changes, or of what a flight is recorded in; it is in every recording.
+
+1: effects' states by number, settings as comments of the scenario, crashes and landings as sentences. 2: effects' states by
+name, settings apart, and the streams `status` and `outputs`.
+"""
+
+SENSORS = ("gyro", "accelerometer", "magnetometer", "barometer", "gps", "vision")
+UNIT_RANGE = (0.0, 1.0)
+
+
+class Faults(NamedTuple):
+    """What is broken: the power of each physical propulsor's motor (1 healthy, 0 dead), the battery, sensors, estimator."""
+
+    motor_power: tuple[float, ...] = ()
+    battery_connected: bool = True
+    cells_left: float = 1.0
+    sensors: frozenset[str] = frozenset()
+    estimator_frozen: bool = False
+
+    @property
+    def motor_disable_mask(self) -> int:
+        """Document 003's mask: bit i is set when physical propulsor i is dead."""
+        return motor_disable_mask(*(i for i, power in enumerate(self.motor_power) if power == 0.0))
+
+    @property
+    def healthy(self) -> tuple[bool, ...]:
+        return tuple(power > 0.0 for power in self.motor_power)
+
+
+FaultState = Faults
+"""Document 003's name."""
+
+
+class AutopilotCommand(NamedTuple):
+    """What the autopilot is asked to do: whether the motors may turn, and the task it follows since when."""
+
+    armed: bool = True
+    task: str = ""
+    since_us: int = 0
+
+
+class BatteryStatus(NamedTuple):
+    """Charge from 0 to 1, terminal voltage [V], current [A] (positive discharges), and whether it is connected."""
+
+    charge: float
+    voltage: float
+    current: float
+    connected: bool
+
+
+class DroneBus(NamedTuple):
+    """One drone at one instant. `state` is the truth, `measurements` what its sensors said last, `estimate` what the
+    autopilot knows."""
+
+    name: str
+    state: State
+    estimate: State
+    reference: Reference
+    command: ActuatorCommand
+    autopilot: AutopilotCommand
+    faults: Faults
+    landed: bool
+    crashed: bool
+    environment: Environment
+    batteries: tuple[BatteryStatus, ...] = ()
+    measurements: Mapping[str, tuple[float, ...]] = MappingProxyType({})
+
+
+class Bus(NamedTuple):
+    """The world at one instant; time in whole microseconds, wind in world axes [m/s]."""
+
+    time_us: int
+    drones: tuple[DroneBus, ...]
+    wind_W: Vec3 = ZERO
+    wind_disturbance_W: Vec3 = ZERO
+    schema: int = BUS_SCHEMA_VERSION
+
+    @property
+    def time(self) -> float:
+        """[s]"""
+        return self.time_us / MICROSECONDS
+
+    @property
+    def wind_ned(self) -> Vec3:
+        """Document 003's wind: the air's own velocity in NED  [m/s]"""
+        return ned_from_enu(self.wind_W)
+
+
+def sanitized(
+    values: Sequence[float], limits: tuple[float, float] | None = UNIT_RANGE
+) -> tuple[tuple[float, ...], int]:
+    """What is not finite becomes 0, what is out of range goes to its end; and how many were changed"""
+    low, high = limits or (-math.inf, math.inf)
+    held = tuple(min(max(float(x), low), high) if math.isfinite(x) else 0.0 for x in values)
+    return held, sum(1 for a, b in zip(held, values, strict=True) if a != b)
+
+
+def require_command(values: Sequence[Any], limits: tuple[float, float] | None, who: str, time_us: int) -> None:
+    """ValueError naming channel and time of the first value that is not finite, or out of range by more than 1e-6"""
+    low, high = limits or (-math.inf, math.inf)
+    for channel, value in enumerate(values):
+        if not low - 1e-6 <= value <= high + 1e-6:
+            bounds = f" within [{low:g}, {high:g}]" if limits else ""
+            raise ValueError(
+                f"{who}: command of motor {channel} is {value} at {time_us / MICROSECONDS:.6f} s; "
+                f"expected a finite number{bounds}"
+            )

@@ -1,0 +1,81 @@
+"""A scenario: who flies what, where, in which air, and what happens meanwhile. Frozen; `scenario_file` reads it from TOML."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from samara.control.tuning import Tuned
+from samara.core.algebra import ZERO, Vec3
+from samara.estimate.fusion import Fusion
+from samara.estimate.simple import TRUTH, Estimator
+from samara.link.autopilot import Autopilot
+from samara.physics.multirotor import CALM, Environment, Vehicle
+from samara.plan.trajectory import Trajectory
+from samara.scenario.events import Event
+from samara.scenario.timeline import Rates
+from samara.scenario.world import World
+from samara.sensors.sensor import Sensor
+from samara.sim.battery_failsafe import BatteryFailsafe
+from samara.wind.sources import NoWind, WindSource
+
+
+@dataclass(frozen=True)
+class Drone:
+    """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.
+
+    It starts at rest on its feet at `start_W`, or hovering there when `airborne`. A controller is a name, a name with numbers
+    (`samara.control.tuning.tuned`), or a function controller(state, reference, vehicle, memory) → command or (command, memory).
+    An `autopilot` flies it in the place of both. `battery_failsafe` brings it home before its battery is empty.
+    """
+
+    name: str
+    vehicle: Vehicle
+    task: Trajectory
+    start_W: Vec3 = ZERO
+    yaw: float = 0.0
+    airborne: bool = False
+    armed: bool = True
+    controller: str | Tuned | Callable[..., Any] = "geometric"
+    estimator: Estimator | Fusion = TRUTH
+    motor_map: tuple[int, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
+    autopilot: Autopilot | None = None
+    battery_failsafe: BatteryFailsafe | None = None
+
+
+@dataclass(frozen=True)
+class Expect:
+    """What must be true at the end of a flight, or on the way; None asks nothing. Lengths in m, angles in degrees."""
+
+    final_position: Vec3 | None = None
+    within: float = 0.2
+    no_crash: bool = True
+    landed: bool | None = None
+    max_tilt_deg: float | None = None
+    max_error: float | None = None
+    min_height: float | None = None
+    crashed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Drones in one world for so many seconds. With `wind_at_hubs` a wind that depends on the place blows on every rotor as it
+    is there. `text` is the file it was read from, `settings` what was changed of it, `files` the tables it names."""
+
+    name: str
+    drones: tuple[Drone, ...]
+    duration: float
+    seed: int = 0
+    rates: Rates = field(default_factory=Rates)
+    wind: WindSource = field(default_factory=NoWind)
+    environment: Environment = CALM
+    events: tuple[Event, ...] = ()
+    integrator: str = "rk4"
+    strict: bool = False
+    expect: Expect = field(default_factory=Expect)
+    description: str = ""
+    world: World = field(default_factory=World)
+    wind_at_hubs: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict, compare=False)
+    text: str = field(default="", compare=False)
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False)

@@ -1,0 +1,324 @@
+"""What hits what within a step: the first touch of a drone's feet, body or propellers with a solid, and of two drones.
+
+The integrator moved a drone from one state to the next; between them every part goes straight. `first_hit` finds the earliest
+touch, however thin the solid and fast the drone, and `bounced` gives the state just after it, from which the rest of the step
+is to be flown again.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.backends.machine import Code
+from samara.core.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, cross, dot, norm, normalize, rotate, rotate_inverse
+from samara.core.tree import flatten, unflatten
+from samara.physics.ground.collision import Collider, contact_velocity
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, struck, wall_blow
+from samara.physics.ground.obstacles import NEVER, HeightMap, Solid, at_least
+from samara.physics.ground.solids import Box
+from samara.physics.multirotor import State, Vehicle
+from samara.sim.collide import nearness
+from samara.sim.collide.nearness import Near, Shapes, distances, shapes_of, times
+from samara.vehicles.hull import body_radius as hull_radius
+
+RESTING_SPEED, RESTING_DEPTH = 1e-3, 1e-4  # [m/s], [m]: what comes no faster is no hit, until it is deeper
+REST_SPEED = 0.05  # [m/s]: what is slower does not bounce, or it would for ever
+TOUCHING, MOST_BLOWS = 1e-6, 24  # [m]: parts so near are hit with the one that is hit
+HALVINGS = 12
+CLOSE = 1e-3  # [m]: how well the distance of a disc is known
+SAME_HEIGHT, SAME_WAY = 3e-3, 0.999  # [m], a cosine: how near a surface is the ground's plane
+
+
+class Part(NamedTuple):
+    """A ball of some radius, which may be 0, or with an axis a disc: a propeller. A foot feels the ground by itself."""
+
+    name: str
+    center_B: Vec3
+    radius: float
+    axis_B: Vec3 | None = None
+    foot: bool = False
+
+
+class Hit(NamedTuple):
+    """Who touched what: when, as a share of the step; where, from the centre of mass; which way is out; how fast [m/s]."""
+
+    share: float
+    part: Part
+    solid: int
+    r_W: Vec3
+    normal_W: Vec3
+    depth: float
+    speed: float
+
+    @property
+    def strikes_propeller(self) -> bool:
+        """Whether it was a propeller"""
+        return self.part.axis_B is not None
+
+    def __str__(self) -> str:
+        return f"{self.part.name} hit solid {self.solid} at {self.speed:.3g} m/s"
+
+
+def parts_of(vehicle: Vehicle, body_radius: float | None = None) -> tuple[Part, ...]:
+    """The body as a ball (of the radius its file says), feet and motors as points, rotors with a radius as discs"""
+    feet = vehicle["contact"].points_B if vehicle.has("contact") else ()
+    own_radius = hull_radius(vehicle) if body_radius is None else body_radius
+    parts = [Part("body", Vec3(0.0, 0.0, 0.0), own_radius)]
+    parts += [Part(f"foot {i}", point_B, 0.0, foot=True) for i, point_B in enumerate(feet)]
+    parts += [Part(f"motor {i}", rotor.r_B, 0.0) for i, rotor in enumerate(vehicle.rotors) if rotor.radius > 0.0]
+    parts += [
+        Part(f"propeller {i}", rotor.r_B, rotor.radius, rotor.axis_B)
+        for i, rotor in enumerate(vehicle.rotors)
+        if rotor.radius > 0.0
+    ]
+    return tuple(parts)
+
+
+def hull_of(state: State, parts: Sequence[Part]) -> Box:
+    """The box, in body axes, around all parts: what other drones hit"""
+    reach = [
+        [abs(x) + (part.radius if part.axis_B is None else part.radius * (1.0 - a * a) ** 0.5) for x, a in pairs]
+        for part in parts
+        for pairs in [tuple(zip(part.center_B, part.axis_B or (0.0, 0.0, 0.0), strict=True))]
+    ]
+    half = [max(max(own[k] for own in reach), 1e-3) for k in range(3)]
+    return Box(state.p_W, Vec3(*half), state.q_WB)
+
+
+def between(before: State, after: State, share: float) -> State:
+    """x₀ + s (x₁ − x₀), with a unit quaternion: the body at a share of the step"""
+    p_W = before.p_W + (after.p_W - before.p_W) * share
+    v_W = before.v_W + (after.v_W - before.v_W) * share
+    q_WB = Quat(*(a + share * (b - a) for a, b in zip(before.q_WB, after.q_WB, strict=True)))
+    omega_B = before.omega_B + (after.omega_B - before.omega_B) * share
+    return before._replace(p_W=p_W, v_W=v_W, q_WB=normalize(q_WB), omega_B=omega_B)
+
+
+class Moving(NamedTuple):
+    """How a solid moves within a step: from where its centre is, how far [m], and how fast it goes and turns."""
+
+    center_W: Vec3 = ZERO
+    drift_W: Vec3 = ZERO
+    v_W: Vec3 = ZERO
+    omega_W: Vec3 = ZERO
+
+
+STILL = Moving()
+
+
+def first_hit(
+    before: State,
+    after: State,
+    vehicle: Vehicle,
+    parts: Sequence[Part],
+    solids: Sequence[Solid],
+    moving: Sequence[Moving] | None = None,
+    ground: Ground | None = None,
+) -> Hit | None:
+    """The earliest touch of any part with any solid it approaches, or None
+
+    `moving` is how each solid itself moves; where it is not given they stand. What of a solid is the `ground` under the drone
+    is left to its feet, which feel that already.
+    """
+    first: Hit | None = None
+    before, after = (own._replace(rotor_speed=(), effects=()) for own in (before, after))  # where it is, and no more
+    shapes = shapes_of(tuple(parts))
+    start_W, axis_W = placed(before, shapes)
+    end_W, end_axis_W = placed(after, shapes)
+    move_W = end_W - start_W
+    way = norm(move_W) + shapes.disc * norm(end_axis_W - axis_W)
+    for index, solid in enumerate(solids):
+        moves = moving[index] if moving else STILL
+        if isinstance(solid, HeightMap) and (at_least(solid, start_W) > shapes.disc + shapes.ball + way).all():
+            continue
+        near = distances(solid, start_W, axis_W, shapes)
+        close = near.distance <= way + norm(moves.drift_W) + CLOSE
+        if not close.any():
+            continue
+        shares = np.full(len(parts), NEVER)
+        leaving = _approach(before, near, vehicle, moves, 0.0) <= _slowest(near.distance)
+        coming = close & ~((near.distance <= 0.0) & leaving)
+        if coming.any():
+            own_W = move_W - moves.drift_W
+            shares = np.where(coming, times(solid, start_W, own_W, axis_W, shapes), NEVER)
+        deep = np.minimum(near.distance, 0.0) - RESTING_DEPTH
+        deeper = distances(solid, end_W - moves.drift_W, end_axis_W, shapes).distance < deep
+        for k in np.flatnonzero(deeper & close & (shares > 1.0)).tolist():
+            shares[k] = _turned_in(before, after, solid, shapes, moves.drift_W, k, float(deep[k]))
+        for k in np.argsort(shares, kind="stable").tolist():
+            share = float(shares[k])
+            if share > 1.0 or (first and share >= first.share):
+                break
+            state = between(before, after, share)
+            hit = _hit_at(share, state, vehicle, parts[k], k, index, solid, shapes, moves)
+            if hit and parts[k].foot and ground:
+                point_W = state.p_W + hit.r_W + hit.normal_W * hit.depth
+                hit = None if stood_on(point_W, hit.normal_W, ground) else hit
+            if hit:
+                first = hit
+                break
+    return first
+
+
+def _turned_in(before: State, after: State, solid: Solid, shapes: Shapes, drift_W: Vec3, k: int, deep: float) -> float:
+    """When a propeller that its centre's way does not bring to a solid is turned into it so deep, by halving"""
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        center_W, axis_W = placed(between(before, after, middle), shapes)
+        met = distances(solid, center_W - drift_W * middle, axis_W, shapes).distance[k] < deep
+        low, high = (low, middle) if met else (middle, high)
+    return high
+
+
+def _approach(state: State, near: Near, vehicle: Vehicle, moves: Moving, share: float) -> np.ndarray:
+    """How fast each part's nearest point comes towards the solid there  [m/s]"""
+    own_W = contact_velocity(collider_of(state, near.point_W - state.p_W, vehicle))
+    if moves is not STILL:
+        own_W = own_W - moves.v_W - cross(moves.omega_W, near.point_W - moves.center_W - moves.drift_W * share)
+    return -dot(own_W, near.normal_W)
+
+
+def _slowest(distance: np.ndarray) -> np.ndarray:
+    """What comes no faster rests: of many parts that touch none need wait for the others  [m/s]"""
+    return np.where(distance > -RESTING_DEPTH, RESTING_SPEED, 0.0)
+
+
+def placed(state: State, shapes: Shapes) -> tuple[Vec3, Vec3]:
+    """Where a drone's parts are, and which way their axes point"""
+    return nearness.placed(state.p_W, state.q_WB, shapes)
+
+
+def stood_on(p_W: Vec3, normal_W: Vec3, ground: Ground) -> bool:
+    """Whether a surface at a point, with its normal there, is the ground's own plane, to a few millimetres"""
+    return bool(
+        abs(dot(p_W - ground.point_W, ground.normal_W)) < SAME_HEIGHT and dot(normal_W, ground.normal_W) > SAME_WAY
+    )
+
+
+def _hit_at(
+    share: float,
+    state: State,
+    vehicle: Vehicle,
+    part: Part,
+    k: int,
+    index: int,
+    solid: Solid,
+    shapes: Shapes,
+    moves: Moving,
+) -> Hit | None:
+    """The touch itself, unless the part is leaving"""
+    moved_W = moves.drift_W * share
+    center_W, axis_W = placed(state, shapes)
+    near = distances(solid, center_W - moved_W, axis_W, shapes)
+    near = near._replace(point_W=near.point_W + moved_W)
+    speed = float(_approach(state, near, vehicle, moves, share)[k])
+    if speed <= _slowest(near.distance)[k]:
+        return None
+    normal_W, point_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.normal_W, near.point_W))
+    return Hit(share, part, index, point_W - state.p_W, normal_W, max(-float(near.distance[k]), 0.0), speed)
+
+
+def bounced(before: State, after: State, hit: Hit, vehicle: Vehicle, material: Material) -> State:
+    """The state just after a hit on a solid that nothing moves: at the touch, with its blow, and out of it"""
+    out = blown(between(before, after, hit.share), hit.r_W, hit.normal_W, vehicle, material)
+    return out._replace(p_W=out.p_W + hit.normal_W * hit.depth)
+
+
+def blown(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle, material: Material) -> State:
+    """The state after the blow of a wall at r_W, by `wall_blow`, as machine code"""
+    machine = _blow_code(vehicle.mass, vehicle.inertia_B).machine()
+    machine.carry[:, 0] = (*state.v_W, *state.omega_B)
+    machine.held[:, 0] = (*state.q_WB, *r_W, *normal_W, *material)
+    machine.run()
+    x = machine.carry[:, 0].tolist()
+    return state._replace(v_W=Vec3(*x[:3]), omega_B=Vec3(*x[3:]))
+
+
+@lru_cache(maxsize=64)
+def _blow_code(mass: float, inertia_B: Mat3) -> Code:
+    def body(own: Any, held: Any) -> Any:
+        q_WB, r_W, normal_W, material = held
+        before = Collider(own[0], rotate(q_WB, own[1]), r_W, q_WB, mass, inertia_B)
+        after = after_impulse(before, wall_blow(before, ZERO, normal_W, material=material))
+        return after.v_W, rotate_inverse(q_WB, after.omega_W)
+
+    return Code(body, (ZERO, ZERO), (IDENTITY, ZERO, ZERO, Material()))
+
+
+def others_blown(
+    state: State,
+    vehicle: Vehicle,
+    parts: Sequence[Part],
+    solid: Solid,
+    material: Material,
+    ground: Ground | None = None,
+) -> tuple[State, list[tuple[Part, float]]]:
+    """The state after the blows on all parts that touch a solid at this moment, the fastest first; and whose, how fast
+
+    A blow on one part sends others on: they are dealt with here, and the step need not be flown again for each.
+    """
+    state = state._replace(rotor_speed=(), effects=())
+    shapes = shapes_of(tuple(parts))
+    near = distances(solid, *placed(state, shapes), shapes)
+    touching = near.distance <= TOUCHING
+    if ground is not None:
+        for k in np.flatnonzero(touching).tolist():
+            point_W, normal_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.point_W, near.normal_W))
+            top_W = point_W - normal_W * float(near.distance[k])
+            touching[k] = not (parts[k].foot and stood_on(top_W, normal_W, ground))
+    blows: list[tuple[Part, float]] = []
+    for _ in range(MOST_BLOWS if touching.any() else 0):
+        speeds = np.where(touching, _approach(state, near, vehicle, STILL, 0.0), 0.0)
+        k = int(np.argmax(speeds))
+        if speeds[k] <= RESTING_SPEED:
+            break
+        point_W, normal_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.point_W, near.normal_W))
+        own = material if speeds[k] > REST_SPEED else material._replace(restitution=0.0)
+        state = blown(state, point_W - state.p_W, normal_W, vehicle, own)
+        blows.append((parts[k], float(speeds[k])))
+    return state, blows
+
+
+class Drone(NamedTuple):
+    """One drone through a step, for what drones do to each other."""
+
+    before: State
+    after: State
+    vehicle: Vehicle
+    parts: tuple[Part, ...]
+
+
+def first_meeting(one: Drone, other: Drone) -> Hit | None:
+    """The earliest touch of a part of one drone with the other's hull, or None; the other does not turn meanwhile"""
+    theirs = other.before
+    moves = Moving(theirs.p_W, other.after.p_W - theirs.p_W, theirs.v_W, rotate(theirs.q_WB, theirs.omega_B))
+    hull = hull_of(theirs, other.parts)
+    hit = first_hit(one.before, one.after, one.vehicle, one.parts, (hull,), (moves,))
+    if hit is None:
+        return None
+    own, their = _colliders(one, other, hit)
+    approach = dot(contact_velocity(own) - contact_velocity(their), hit.normal_W)
+    return hit._replace(speed=-float(approach)) if approach < 0.0 else None
+
+
+def both_bounced(one: Drone, other: Drone, hit: Hit, material: Material) -> tuple[State, State]:
+    """Both drones just after they met, and out of each other"""
+    own, their = _colliders(one, other, hit)
+    blow = body_blow(own, their, hit.normal_W, material=material)
+    mine, theirs = between(one.before, one.after, hit.share), between(other.before, other.after, hit.share)
+    mine, theirs = struck(mine, blow, own.r_W, one.vehicle), struck(theirs, -blow, their.r_W, other.vehicle)
+    apart_W = hit.normal_W * (hit.depth / (one.vehicle.mass + other.vehicle.mass))  # their common centre stays
+    return (
+        mine._replace(p_W=mine.p_W + apart_W * other.vehicle.mass),
+        theirs._replace(p_W=theirs.p_W - apart_W * one.vehicle.mass),
+    )
+
+
+def _colliders(one: Drone, other: Drone, hit: Hit) -> tuple[Collider, Collider]:
+    mine, theirs = between(one.before, one.after, hit.share), between(other.before, other.after, hit.share)
+    r_other_W = mine.p_W + hit.r_W - theirs.p_W
+    return collider_of(mine, hit.r_W, one.vehicle), collider_of(theirs, r_other_W, other.vehicle)

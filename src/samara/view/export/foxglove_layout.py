@@ -1,0 +1,126 @@
+"""A layout for Foxglove: the drones in space beside plots of position, attitude and motors, by the topics of one recording."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samara.core.files import write_text
+from samara.record.format import LOG_TOPIC, SCENE_TOPIC
+from samara.record.foxglove import WORLD
+from samara.record.recording import Recording
+from samara.record.run import Run, Track, run_from
+from samara.record.schema import identifiers
+from samara.view.plot.style import COLOURS
+
+DRONES = 4  # whose curves are plotted; the rest can be added by hand
+SUPPLY = (("outputs", "voltage"), ("outputs", "current"), ("outputs", "airspeed"))
+SPACE, LOG = "3D!samara", "RosOut!samara"
+
+
+def write_layout(recording: Recording, path: str | Path) -> Path:
+    """The layout as a JSON file that Foxglove imports"""
+    write_text(path, json.dumps(layout(run_from(recording)), indent=1) + "\n")
+    return Path(path)
+
+
+def layout(run: Run) -> dict[str, Any]:
+    """What Foxglove calls a layout: settings of each panel, and how they share the window"""
+    shown = run.tracks[:DRONES]
+    panels: dict[str, Any] = {
+        SPACE: _space(run),
+        "Plot!position": _plot("Position [m]", shown, (("state", "p_W"), ("reference", "p_W"))),
+        "Plot!attitude": _plot("Attitude q_WB [1]", shown, (("state", "q_WB"),)),
+        "Plot!rates": _plot("Angular velocity [rad/s]", shown, (("state", "omega_B"),)),
+        "Plot!motors": _plot("Motors", shown, (("command", ""),)),
+        "Plot!supply": _plot("Voltage [V], current [A], airspeed [m/s]", shown, SUPPLY),
+        LOG: {"topicToRender": LOG_TOPIC, "searchTerms": [], "minLogLevel": 1},
+    }
+    plots = _stacked([name for name in panels if name.startswith("Plot!")])
+    left = {"direction": "column", "first": SPACE, "second": LOG, "splitPercentage": 80}
+    return {
+        "configById": panels,
+        "globalVariables": {},
+        "userNodes": {},
+        "playbackConfig": {"speed": 1},
+        "layout": {"direction": "row", "first": left, "second": plots, "splitPercentage": 52},
+    }
+
+
+def _space(run: Run) -> dict[str, Any]:
+    """The frame of the world, a grid on the ground, the drones, and a camera far enough to see where they fly."""
+    points = np.concatenate([track.position for track in run.tracks])
+    size = max(float(np.ptp(points, axis=0).max()), 1.0)
+    middle = [round(float(x), 3) for x in 0.5 * (points.min(axis=0) + points.max(axis=0))]
+    cells = int(np.ceil(2.0 * size))
+    return {
+        "followMode": "follow-none",
+        "followTf": WORLD,
+        "cameraState": {
+            "perspective": True,
+            "distance": round(2.2 * size, 3),
+            "phi": 60,
+            "thetaOffset": 45,
+            "target": middle,
+            "targetOffset": [0, 0, 0],
+            "targetOrientation": [0, 0, 0, 1],
+            "fovy": 45,
+            "near": 0.01,
+            "far": 5000,
+        },
+        "scene": {},
+        "transforms": {},
+        "topics": {SCENE_TOPIC: {"visible": True}}
+        | {f"/{track.name}/pose": {"visible": True, "type": "axis", "axisScale": 0.3} for track in run.tracks},
+        "layers": {
+            "grid": {
+                "instanceId": "grid",
+                "layerId": "foxglove.Grid",
+                "label": "Grid",
+                "visible": True,
+                "frameLocked": True,
+                "frameId": WORLD,
+                "size": cells,
+                "divisions": cells,
+                "lineWidth": 1,
+                "color": "#b4c0cb",
+                "position": [middle[0], middle[1], 0],
+                "rotation": [0, 0, 0],
+                "order": 1,
+            }
+        },
+    }
+
+
+def _plot(title: str, tracks: tuple[Track, ...], wanted: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """Curves by their message paths: '/drone/state.p_W_x'"""
+    paths: list[dict[str, Any]] = []
+    for track in tracks:
+        for stream, field in wanted:
+            table = track.tables.get(stream)
+            if table is None:
+                continue
+            for name, plain in zip(table.fields, identifiers(table.fields), strict=True):
+                if not field or name == field or name.startswith((f"{field}.", f"{field}[")):
+                    colour = COLOURS[len(paths) % len(COLOURS)]
+                    value = f"/{track.name}/{stream}.{plain}"
+                    paths.append({"value": value, "enabled": True, "timestampMethod": "receiveTime", "color": colour})
+    return {
+        "title": title,
+        "paths": paths,
+        "xAxisVal": "timestamp",
+        "isSynced": True,
+        "showLegend": True,
+        "legendDisplay": "floating",
+        "showXAxisLabels": True,
+        "showYAxisLabels": True,
+    }
+
+
+def _stacked(names: list[str]) -> Any:
+    """Panels below each other, all of one height."""
+    first, *rest = names
+    if not rest:
+        return first
+    return {"direction": "column", "first": first, "second": _stacked(rest), "splitPercentage": 100.0 / len(names)}

@@ -1,0 +1,75 @@
+"""A run as a Rerun recording (.rrd): moving frames with the vehicle's parts, paths, and every number over time."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samara.core.files import written_whole
+from samara.record.format import RecordingError
+from samara.record.run import Run, Track
+from samara.record.scene import from_up_to
+from samara.vehicles.shape import Box, Disc, Rod, parts_of
+from samara.view.plot.style import COLOURS
+
+TIME = "time"
+
+
+def write_rerun(run: Run, path: str | Path) -> Path:
+    """Needs the extra `rerun`"""
+    try:
+        import rerun as rr  # type: ignore[import-not-found,unused-ignore]
+    except ImportError as error:
+        raise RecordingError("Rerun needs rerun-sdk: pip install 'samara[rerun]'") from error
+    with written_whole(path) as temporary:
+        stream = rr.RecordingStream("samara", recording_id=run.scenario)
+        stream.save(str(temporary))
+        stream.log("world", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
+        for k, track in enumerate(run.tracks):
+            _log_track(rr, stream, track, _rgb(COLOURS[k % len(COLOURS)]))
+        for line in run.logs:
+            stream.set_time(TIME, duration=line.time_us / 1e6)
+            stream.log("log", rr.TextLog(line.message, level=line.level.upper()))
+        stream.flush()
+        stream.disconnect()
+    return Path(path)
+
+
+def _log_track(rr: Any, stream: Any, track: Track, colour: tuple[int, int, int]) -> None:
+    root = f"world/{track.name}"
+    stream.log(f"world/paths/{track.name}", rr.LineStrips3D([track.position], colors=[colour]), static=True)
+    asked = rr.LineStrips3D([track.reference_position], colors=[(120, 130, 140)])
+    stream.log(f"world/references/{track.name}", asked, static=True)
+    for part in parts_of(track.vehicle):
+        stream.log(f"{root}/{part.name.replace(' ', '_')}", _part(rr, part), static=True)
+    xyzw = track.attitude[:, [1, 2, 3, 0]]
+    poses = rr.Transform3D.columns(translation=track.position, quaternion=xyzw)
+    stream.send_columns(root, [rr.TimeColumn(TIME, duration=track.time)], poses)
+    for name, table in track.tables.items():
+        times = [rr.TimeColumn(TIME, duration=table.time)]
+        for field, values in zip(table.fields, table.rows.T, strict=True):
+            place = f"{track.name}/{name}/{field.replace('.', '/').replace('[', '/').replace(']', '')}"
+            stream.send_columns(place, times, rr.Scalars.columns(scalars=np.ascontiguousarray(values)))
+
+
+def _part(rr: Any, part: Rod | Disc | Box) -> Any:
+    colour = _rgb(part.colour)
+    if isinstance(part, Box):
+        return rr.Boxes3D(centers=[part.centre_B], sizes=[part.size_B], colors=[colour], fill_mode="solid")
+    if isinstance(part, Rod):
+        return rr.LineStrips3D([[part.start_B, part.end_B]], radii=[part.radius], colors=[colour])
+    turn = from_up_to(part.axis_B)
+    thin = 0.02 * part.radius
+    return rr.Cylinders3D(
+        lengths=[thin],
+        radii=[part.radius],
+        centers=[part.centre_B],
+        quaternions=[rr.Quaternion(xyzw=[float(turn.x), float(turn.y), float(turn.z), float(turn.w)])],
+        colors=[(*colour, 110)],
+        fill_mode="solid",
+    )
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return red, green, blue

@@ -1,0 +1,801 @@
+"""A flight as a film or a picture, drawn without a display and without a graphics card.
+
+    render(run, "flight.mp4", Film(camera="chase"))
+
+Lines, discs and boxes are projected with `camera` and filled by Matplotlib's rasteriser, the farthest first.
+"""
+
+import errno
+import math
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.files import written_whole
+from samara.physics.multirotor import Vehicle
+from samara.record.run import Run, Track
+from samara.scenario.triangles import drawn, faces_of
+from samara.scenario.world import World, world_inside
+from samara.vehicles.shape import LOAD, Box, Disc, Rod, load_radius, parts_of, reach_of
+from samara.view.film.camera import Camera, area_seen, in_camera, lines_seen, look_at, looking, on_picture
+from samara.view.plot.signals import limits_of
+from samara.view.plot.style import COLOURS, INK
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int], None]
+
+CAMERAS = ("chase", "fixed", "top", "onboard")
+ENDINGS = (".mp4", ".gif", ".png")
+SKY, GROUND, FINE, COARSE, SHADOW = "#f4f8fc", "#e9eef2", "#d3dce4", "#b4c0cb", "#22313f"
+FIELD_DEG = {"chase": 42.0, "fixed": 34.0, "top": 34.0, "onboard": 80.0}
+SEEN_REACHES = 9.0  # how far behind a drone the chasing camera is, in reaches of the drone
+HUNG_SHARE = 0.45  # of a cable's length that counts as reach, so that what hangs from it is seen
+SMOOTH = 0.6  # [s] over which the chasing camera averages the way it follows
+EDGE = 24  # corners of a propeller's disc
+STROBES, STROBED = 14, 3  # times at which a drone is drawn in a picture, and how many drones are drawn so
+MOST_PIXELS = 4096
+PALETTE = 64  # colours of a GIF
+GIF_FPS, GIF_SIZE, GIF_FRAMES = 10.0, (480, 360), 200  # by default: under 5 MB, at about 20 kB a frame
+FILLED = 0.42  # of the picture's size, from its middle, that a whole flight takes
+SMALLEST_SEEN = 0.02  # of the picture's height: drones that would look smaller are drawn larger than life
+SIMPLE = 22.0  # [px]: smaller drones are drawn without regard to which part is nearer
+CLOSEST = 0.05  # [m]: nothing that is nearer to the eye is drawn
+TURNING = 5.0  # [rad/s]: slower rotors are drawn standing
+FEW = 8  # more drones than this have no dashed reference
+BLADES = 23.0  # [rad/s] at which blades are drawn to turn: slow enough for the eye to see which way
+
+
+class Film(NamedTuple):
+    """What is filmed: frames a second, size [px], how much faster than the clock, from where, whom, and which seconds."""
+
+    fps: float = 30.0
+    size: tuple[int, int] = (960, 720)
+    speed: float = 1.0
+    camera: str = "chase"
+    drone: str = ""
+    start: float = 0.0
+    stop: float = math.inf
+
+
+def usual_film(run: Run, path: str | Path, **told: Any) -> Film:
+    """What is filmed by default: of a GIF a few hundred small frames, so that no flight makes more than 5 MB of it
+
+    A long flight is shown faster than the clock rather than in part.
+    """
+    film = Film(
+        **{"camera": "fixed" if len(run.tracks) > 1 or Path(path).suffix.lower() == ".png" else "chase", **told}
+    )
+    if Path(path).suffix.lower() != ".gif":
+        return film
+    film = Film(**{**film._asdict(), "fps": GIF_FPS, "size": GIF_SIZE, **told})
+    seconds = min(film.stop, float(run.tracks[0].time[-1])) - max(film.start, float(run.tracks[0].time[0]))
+    faster = max(1.0, math.ceil(seconds * film.fps / GIF_FRAMES))
+    return film._replace(speed=told.get("speed", faster))
+
+
+def render(run: Run, path: str | Path, film: Film | None = None, progress: Progress = lambda done, total: None) -> Path:
+    """Writes .mp4 (needs the extra `video`), .gif, or .png: one picture with the drones at many moments of their way"""
+    film = film or usual_film(run, path)
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise ValueError(f"{path}: a flight is rendered as {', '.join(ENDINGS)}")
+    require_film(film, run)
+    if ending == ".png":
+        from PIL import Image
+
+        picture = strobe(run, film)
+        with written_whole(path) as temporary:
+            Image.fromarray(picture).save(temporary, format="PNG", optimize=True)
+        progress(1, 1)
+        return Path(path)
+    write = _write_mp4 if ending == ".mp4" else _write_gif
+    fps = film.fps if ending == ".mp4" else 100.0 / max(2, round(100.0 / film.fps))  # a GIF counts in hundredths
+    times = frame_times(run, film._replace(fps=fps))
+    stage = Stage(run, film)
+    shown = Frames(film.size, fps, len(times), lambda k: stage.frame(float(times[k])), progress)
+    with written_whole(path) as temporary:
+        write(temporary, shown)
+    return Path(path)
+
+
+def require_film(film: Film, run: Run) -> None:
+    """ValueError naming what of a film is not possible"""
+    width, height = film.size
+    if not (film.fps > 0.0 and math.isfinite(film.fps)):
+        raise ValueError(f"fps is {film.fps:g}; expected a number above 0")
+    if not (film.speed > 0.0 and math.isfinite(film.speed)):
+        raise ValueError(f"speed is {film.speed:g}; expected a number above 0: 2 is twice as fast as the clock")
+    if not (16 <= width <= MOST_PIXELS and 16 <= height <= MOST_PIXELS) or width % 2 or height % 2:
+        raise ValueError(f"size is {width}x{height}; expected even numbers from 16 to {MOST_PIXELS}, such as 960x720")
+    if film.camera not in CAMERAS:
+        raise ValueError(f"no camera {film.camera!r}; expected one of {', '.join(CAMERAS)}")
+    names = [track.name for track in run.tracks]
+    if film.drone and film.drone not in names:
+        raise ValueError(f"no drone {film.drone!r}; there are {', '.join(names)}")
+    first, last = float(run.tracks[0].time[0]), float(run.tracks[0].time[-1])
+    if not film.start < min(film.stop, last) or film.stop <= first:
+        raise ValueError(
+            f"nothing was flown from {film.start:g} to {film.stop:g} s; the run is {first:g} to {last:g} s"
+        )
+
+
+def frame_times(run: Run, film: Film) -> Array:
+    """t = start + k speed/fps, to the end of the flight or of the film  [s]"""
+    time = run.tracks[0].time
+    first, last = max(film.start, float(time[0])), min(film.stop, float(time[-1]))
+    step = film.speed / film.fps
+    return first + step * np.arange(math.floor((last - first) / step + 1e-9) + 1)
+
+
+def strobe(run: Run, film: Film) -> Array:
+    """One picture (height, width, 3): at the end of the film, and of a few drones also at equal times before it"""
+    require_film(film, run)
+    first, last = frame_times(run, film._replace(fps=1e3))[[0, -1]]
+    moments = np.linspace(first, last, STROBES)[:-1].tolist() if len(run.tracks) <= STROBED else []
+    return Stage(run, film).frame(float(last), moments)
+
+
+# Files ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The frames of a film: their size [px], how many a second, how many in all, each by its number, and whom to tell."""
+
+    size: tuple[int, int]
+    fps: float
+    count: int
+    frame: Callable[[int], Array]
+    progress: Progress
+
+    def __iter__(self) -> Iterator[Array]:
+        for k in range(self.count):
+            yield self.frame(k)
+            self.progress(k + 1, self.count)
+
+
+def _write_mp4(path: Path, frames: Frames) -> None:
+    try:
+        import imageio_ffmpeg  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ValueError("MP4 needs imageio-ffmpeg: pip install 'samara[video]', or write a .gif") from error
+    width, height = frames.size
+    told = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {frames.fps} -i - -an"
+    made = "-c:v libx264 -pix_fmt yuv420p -crf 20 -preset veryfast -movflags +faststart -f mp4"
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *told.split(), *made.split(), str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        try:
+            for frame in frames:
+                process.stdin.write(frame.tobytes())
+        except BrokenPipeError:  # it has ended before its time, and says why
+            pass
+        except BaseException:
+            process.kill()
+            raise
+        said = process.communicate()[1].decode("utf-8", "replace").strip()
+    if process.returncode:
+        reason = said.splitlines()[-1] if said else f"ended with status {process.returncode}"
+        raise OSError(errno.EIO, f"ffmpeg: {reason}")
+
+
+def _write_gif(path: Path, frames: Frames) -> None:
+    """One palette for the whole film, from its beginning, middle and end: colours do not flicker, frames stay small."""
+    from PIL import Image
+
+    shown = [frames.frame(k) for k in sorted({0, frames.count // 2, frames.count - 1})]
+    samples = np.concatenate([*shown, *(_swatch(colour, frames.size) for colour in (*COLOURS, INK))])
+    palette = Image.fromarray(samples).quantize(colors=PALETTE, method=Image.Quantize.MEDIANCUT)
+    every = (Image.fromarray(own).quantize(palette=palette, dither=Image.Dither.NONE) for own in frames)
+    first = next(every)
+    duration = round(1000.0 / frames.fps)
+    first.save(path, format="GIF", save_all=True, append_images=every, duration=duration, loop=0, optimize=False)
+
+
+def _swatch(colour: str, size: tuple[int, int]) -> Array:
+    """A strip of a colour, full and as faint as a propeller's disc: so that what is small in a film keeps its colour."""
+    full, ground = (np.array([int(own[k : k + 2], 16) for k in (1, 3, 5)]) for own in (colour, GROUND))
+    strip = np.empty((max(2, size[1] // 12), size[0], 3), np.uint8)
+    strip[:, : size[0] // 2], strip[:, size[0] // 2 :] = full, 0.35 * full + 0.65 * ground
+    return strip
+
+
+# What is seen -----------------------------------------------------------------------------------------------------------
+
+
+NO_CABLE = np.empty((0, 2, 3))
+
+
+class Pose(NamedTuple):
+    """A drone at one instant."""
+
+    p_W: Array
+    q_WB: Quat
+    v_W: Array
+    rotor_speed: Array
+    command: Array
+    wind_W: Array
+    error: float
+    cable_W: Array = NO_CABLE
+
+
+class Way(NamedTuple):
+    """The arrays of a track that a film needs at every frame, taken from its tables once."""
+
+    time: Array
+    position: Array
+    velocity: Array
+    attitude: Array
+    rotor_speed: Array
+    reference_position: Array
+    wind: Array
+    command_time: Array
+    command: Array
+    cable: Array
+
+
+def way_of(track: Track) -> Way:
+    """The arrays of the same names"""
+    return Way(*(np.ascontiguousarray(getattr(track, name)) for name in Way._fields))
+
+
+def places_of(way: Way) -> Array:
+    """Where a drone and what hangs from it have been, (n, 3)"""
+    return np.concatenate([way.position, way.cable[:, 1]])
+
+
+def pose_at(track: Way, time: float) -> Pose:
+    """Between two logged states along the straight line, the attitude along the shorter arc; commands are held"""
+    row = int(np.clip(np.searchsorted(track.time, time, side="right") - 1, 0, max(len(track.time) - 2, 0)))
+    after = min(row + 1, len(track.time) - 1)
+    span = float(track.time[after] - track.time[row])
+    share = min(max((time - float(track.time[row])) / span, 0.0), 1.0) if span > 0.0 else 0.0
+
+    def between(values: Array) -> Array:
+        return np.asarray((1.0 - share) * values[row] + share * values[after])
+
+    q0, q1 = track.attitude[row], track.attitude[after]
+    q = (1.0 - share) * q0 + share * (q1 if float(q0 @ q1) >= 0.0 else -q1)
+    held = max(int(np.searchsorted(track.command_time, time + 1e-9, side="right")) - 1, 0)
+    return Pose(
+        between(track.position),
+        Quat(*(q / np.linalg.norm(q)).tolist()),
+        between(track.velocity),
+        between(track.rotor_speed),
+        track.command[held],
+        track.wind[row],
+        float(np.linalg.norm(between(track.position) - between(track.reference_position))),
+        between(track.cable) if len(track.cable) else track.cable,
+    )
+
+
+class Model(NamedTuple):
+    """A vehicle's parts as points in body axes: each rod two, each disc its edge, each box its eight corners."""
+
+    rods: tuple[Rod, ...]
+    discs: tuple[Disc, ...]
+    boxes: tuple[Box, ...]
+    points_B: Array
+    reach: float
+    load: float = 0.0
+    cable: float = 0.0
+
+    def rods_of(self, values: Array) -> Array:
+        """What belongs to the ends of the rods, (rods, 2, …)"""
+        return values[: 2 * len(self.rods)].reshape(-1, 2, *values.shape[1:])
+
+    def discs_of(self, values: Array) -> Array:
+        """What belongs to the edges of the discs, (discs, EDGE, …)"""
+        start = 2 * len(self.rods)
+        return values[start : start + EDGE * len(self.discs)].reshape(-1, EDGE, *values.shape[1:])
+
+    def boxes_of(self, values: Array) -> Array:
+        """What belongs to the corners of the boxes, (boxes, 8, …)"""
+        return values[2 * len(self.rods) + EDGE * len(self.discs) :].reshape(-1, 8, *values.shape[1:])
+
+
+class Seen(NamedTuple):
+    """A drone at one instant before the camera: its points in the world, in the picture, how far, and how large [px]."""
+
+    model: Model
+    pose: Pose
+    time: float
+    points_W: Array
+    pixels: Array
+    depths: Array
+    size: float
+
+
+def model_of(vehicle: Vehicle) -> Model:
+    """What `parts_of` gives, ready to be turned"""
+    parts = parts_of(vehicle)
+    rods = tuple(part for part in parts if isinstance(part, Rod))
+    discs = tuple(part for part in parts if isinstance(part, Disc))
+    boxes = tuple(part for part in parts if isinstance(part, Box))
+    points = (
+        [[own.start_B, own.end_B] for own in rods]
+        + [edge_of(own) for own in discs]
+        + [corners_of(own) for own in boxes]
+    )
+    return Model(
+        rods,
+        discs,
+        boxes,
+        np.array([point for own in points for point in own], dtype=float),
+        reach_of(vehicle),
+        load_radius(vehicle) if vehicle.has("slung_load") else 0.0,
+        vehicle["slung_load"].length if vehicle.has("slung_load") else 0.0,
+    )
+
+
+def across(axis: Any) -> tuple[Array, Array]:
+    """Two unit vectors across an axis and each other, the second a right-handed quarter turn after the first"""
+    z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
+    x = np.cross((0.0, 1.0, 0.0) if abs(z[1]) < 0.9 else (0.0, 0.0, 1.0), z)
+    x = x / np.linalg.norm(x)
+    return x, np.cross(z, x)
+
+
+def edge_of(disc: Disc) -> Array:
+    """Points (n, 3) around the edge of a disc, right-handed about its axis"""
+    x, y = across(disc.axis_B)
+    turn = np.linspace(0.0, 2.0 * math.pi, EDGE, endpoint=False)[:, None]
+    return np.array(disc.centre_B, dtype=float) + disc.radius * (np.cos(turn) * x + np.sin(turn) * y)
+
+
+def corners_of(box: Box) -> Array:
+    """The eight corners, x slowest"""
+    signs = np.array([(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
+    return np.array(box.centre_B, dtype=float) + signs * np.array(box.size_B, dtype=float)
+
+
+_FACES = (
+    (0, 1, 3, 2),
+    (4, 6, 7, 5),
+    (0, 4, 5, 1),
+    (2, 3, 7, 6),
+    (0, 2, 6, 4),
+    (1, 5, 7, 3),
+)  # corners, seen from outside
+_LIGHT = np.array([0.3, -0.4, 0.85]) / np.linalg.norm([0.3, -0.4, 0.85])
+
+
+class Stage:
+    """A run ready to be filmed: tracks, models, the way of the camera. `frame(time)` is a picture (height, width, 3)."""
+
+    def __init__(self, run: Run, film: Film) -> None:
+        from matplotlib.backends.backend_agg import RendererAgg
+
+        self.run, self.film = run, film
+        self.ways = [way_of(track) for track in run.tracks]
+        self.followed = [track.name for track in run.tracks].index(film.drone) if film.drone else 0
+        models: dict[int, Model] = {}
+        for track in run.tracks:
+            models.setdefault(id(track.vehicle), model_of(track.vehicle))
+        self.models = [models[id(track.vehicle)] for track in run.tracks]
+        points = np.concatenate([places_of(way) for way in self.ways])
+        self.low, self.high = points.min(axis=0), points.max(axis=0)
+        self.ground = float(run.tracks[self.followed].tables["environment"]["ground.point_W"][0, 2])
+        self.away = self._away() if film.camera in ("fixed", "top") else 0.0
+        self.scale = self._visible_scale()
+        self._renderer: Any = RendererAgg(*film.size, 72.0)  # type: ignore[no-untyped-call]
+        self._pen = Pen(self._renderer, film.size)
+        self._solids = _Solids(world_inside(run.attachments), self.low, self.high)
+        self._heading = _smooth_heading(run.tracks[self.followed])
+        self._labels = Labels(film.size)
+
+    def _visible_scale(self) -> float:
+        """How much larger than life drones are drawn: 1, or what it takes to see them from where a whole flight is seen."""
+        if self.film.camera not in ("fixed", "top"):
+            return 1.0
+        pixels = self.camera(0.0).focal * min(own.reach for own in self.models) / self.away
+        wanted = SMALLEST_SEEN * self.film.size[1]
+        return max(1.0, float(math.ceil(wanted / pixels)))
+
+    def camera(self, time: float) -> Camera:
+        """Where this film is seen from at a time"""
+        kind, size = self.film.camera, self.film.size
+        field = FIELD_DEG[kind]
+        here = pose_at(self.ways[self.followed], time)
+        reach = self.models[self.followed].reach
+        if kind == "onboard":
+            axes = [
+                np.array(rotate(here.q_WB, axis), dtype=float) for axis in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 0.0, 1.0))
+            ]
+            return looking(here.p_W + 0.3 * reach * axes[1], axes[0], size, field, axes[1])
+        if kind == "chase":
+            angle = float(np.interp(time, self.ways[self.followed].time, self._heading))
+            along = np.array([math.cos(angle), math.sin(angle), 0.0])
+            back = SEEN_REACHES * max(reach, HUNG_SHARE * self.models[self.followed].cable)
+            eye = here.p_W - back * along + np.array([0.0, 0.0, 0.42 * back])
+            eye[2] = max(eye[2], self.ground + 0.25 * reach)
+            return look_at(eye, here.p_W + 0.8 * reach * along, size, field)
+        along = np.array([0.0, 0.0, 1.0]) if kind == "top" else _from_side()
+        middle = 0.5 * (self.low + self.high)
+        return looking(middle + self.away * along, -along, size, field)
+
+    def _away(self) -> float:
+        """The least distance from which all of the flight is within the picture, and not under its labels  [m]"""
+        along = np.array([0.0, 0.0, 1.0]) if self.film.camera == "top" else _from_side()
+        middle, room = 0.5 * (self.low + self.high), 2.0 * max(own.reach for own in self.models)
+        corners = np.concatenate([places_of(way)[:: max(1, len(way.time) // 200)] for way in self.ways])
+        low, high = room, 4.0 * room + 40.0 * float(np.linalg.norm(self.high - self.low))
+        for _ in range(40):
+            trial = 0.5 * (low + high)
+            camera = looking(middle + trial * along, -along, self.film.size, FIELD_DEG[self.film.camera])
+            seen = in_camera(camera, corners)
+            margin = camera.focal * room / np.maximum(seen[:, 2], CLOSEST)
+            off = np.abs(on_picture(camera, seen) - 0.5 * np.array(self.film.size)) + margin[:, None]
+            fits = seen[:, 2].min() > room and (off < FILLED * np.array(self.film.size)).all()
+            low, high = (low, trial) if fits else (trial, high)
+        return high
+
+    def frame(self, time: float, earlier: Sequence[float] = ()) -> Array:
+        """The picture at a time; `earlier` are times at which the drones are drawn too, fainter"""
+        camera = self.camera(time)
+        self._renderer.clear()
+        self._draw_ground(camera)
+        self._solids.draw(camera, self._pen)
+        seen: list[Seen] = []
+        for moment in (*earlier, time):
+            for k, (model, way) in enumerate(zip(self.models, self.ways, strict=True)):
+                if self.film.camera != "onboard" or k != self.followed:
+                    seen.append(self._seen(camera, model, pose_at(way, moment), moment))
+        self._draw_shadows(camera, seen)
+        self._draw_ways(camera, time)
+        before = [own for own in seen if own.depths.min() > CLOSEST]
+        small = [own for own in before if own.size < SIMPLE]
+        self._draw_small(camera, small)
+        for own in sorted((own for own in before if own.size >= SIMPLE), key=lambda own: -float(own.depths.mean())):
+            self._draw_drone(camera, own)
+        here = pose_at(self.ways[self.followed], time)
+        return self._labels.written(self._renderer, self.run, self.followed, here, time, camera, self.scale)
+
+    def _seen(self, camera: Camera, model: Model, pose: Pose, time: float) -> "Seen":
+        points_W = turned(self.scale * model.points_B, pose)
+        inside = in_camera(camera, points_W)
+        size = camera.focal * self.scale * model.reach / max(float(inside[:, 2].mean()), CLOSEST)
+        return Seen(model, pose, time, points_W, on_picture(camera, inside), inside[:, 2], size)
+
+    def _draw_ground(self, camera: Camera) -> None:
+        pen, z = self._pen, self.ground
+        pen.fill(np.array([(0, 0), (camera.size[0], 0), camera.size, (0, camera.size[1])], dtype=float), SKY)
+        far = 400.0 * max(1.0, float(np.abs(camera.eye_W[2] - z)))
+        x, y = camera.eye_W[:2]
+        horizon = area_seen(
+            camera, [(x - far, y - far, z), (x + far, y - far, z), (x + far, y + far, z), (x - far, y + far, z)]
+        )
+        if len(horizon) > 2:
+            pen.fill(horizon, GROUND)
+        height = max(abs(float(camera.eye_W[2]) - z), 0.3)
+        step = 10.0 ** math.floor(math.log10(0.4 * height)) if height < 2.5 else 1.0 if height < 25.0 else 10.0
+        foot = np.round((camera.eye_W[:2] + camera.forward_W[:2] * height) / (5.0 * step)) * 5.0 * step
+        for spacing, count, colour, width in ((step, 20, FINE, 0.8), (5.0 * step, 12, COARSE, 1.1)):
+            starts, ends, far_off = _grid(foot, spacing, count, z)
+            for low, high, alpha in ((0.0, 0.4, 1.0), (0.4, 0.6, 0.7), (0.6, 0.8, 0.4), (0.8, 1.0, 0.15)):
+                own = (far_off >= low) & (far_off < high)
+                pen.lines(lines_seen(camera, starts[own], ends[own]), colour, width, alpha)
+        origin = np.array([0.0, 0.0, z])
+        for axis, colour in ((np.array([step, 0.0, 0.0]), COLOURS[0]), (np.array([0.0, step, 0.0]), COLOURS[1])):
+            pen.lines(lines_seen(camera, [origin], [origin + axis]), colour, 3.0)
+
+    def _draw_shadows(self, camera: Camera, seen: Sequence["Seen"]) -> None:
+        """Straight below each drone: all at once, so that two that overlap are no darker than one."""
+        discs, rods = [], []
+        for own in seen:
+            below = own.points_W.copy()
+            below[:, 2] = self.ground
+            inside = in_camera(camera, below)
+            if inside[:, 2].min() > CLOSEST:
+                pixels = on_picture(camera, inside)
+                rods.append(own.model.rods_of(pixels))
+                discs.append(own.model.discs_of(pixels))
+        if discs:
+            self._pen.areas(np.concatenate(discs), SHADOW, 0.16)
+            self._pen.lines(np.concatenate(rods), SHADOW, 1.5, 0.16)
+
+    def _draw_ways(self, camera: Camera, time: float) -> None:
+        """Where each drone was asked to go, dashed, and where it has been"""
+        for k, way in enumerate(self.ways):
+            few = len(self.ways) <= FEW
+            if few:
+                asked = way.reference_position[:: max(1, len(way.time) // 400)]
+                self._pen.lines(lines_seen(camera, asked[:-1], asked[1:])[::2], INK, 1.0, 0.55)
+            flown = way.position[: int(np.searchsorted(way.time, time, side="right"))]
+            flown = flown[:: max(1, len(way.time) // (900 if few else 300))]
+            if len(flown) > 1:
+                points = np.vstack([flown, pose_at(way, time).p_W])
+                pieces = lines_seen(camera, points[:-1], points[1:])
+                self._pen.lines(pieces, COLOURS[k % len(COLOURS)], 2.2 if few else 1.2, 0.9 if few else 0.6)
+
+    def _draw_small(self, camera: Camera, seen: Sequence["Seen"]) -> None:
+        """Drones so far off that no one sees which of their parts is nearer: all of one colour at once."""
+        rods: dict[str, list[Array]] = {}
+        discs: dict[str, list[Array]] = {}
+        for own in seen:
+            for rod, pixels in zip(own.model.rods, own.model.rods_of(own.pixels), strict=True):
+                rods.setdefault(rod.colour, []).append(pixels)
+            for disc, pixels in zip(own.model.discs, own.model.discs_of(own.pixels), strict=True):
+                discs.setdefault(disc.colour, []).append(pixels)
+        for own in seen:
+            if len(own.pose.cable_W):
+                self._hung(camera, own)[1]()
+        for colour, lines in rods.items():
+            self._pen.lines(np.stack(lines), colour, 1.6)
+        for colour, edges in discs.items():
+            self._pen.areas(np.stack(edges), colour, 0.65)
+
+    def _draw_drone(self, camera: Camera, own: "Seen") -> None:
+        """Rods, discs and boxes, the farthest first"""
+        pen, model = self._pen, own.model
+        tasks: list[tuple[float, Callable[..., None], tuple[Any, ...]]] = []
+        for rod, ends, depth in zip(model.rods, model.rods_of(own.pixels), model.rods_of(own.depths), strict=True):
+            width = max(1.3, 2.0 * rod.radius * self.scale * camera.focal / float(depth.mean()))
+            tasks.append((float(depth.mean()), pen.lines, (ends[None], rod.colour, width)))
+        edges = zip(model.discs, model.discs_of(own.pixels), model.discs_of(own.depths), strict=True)
+        for k, (disc, edge, depth) in enumerate(edges):
+            turns = BLADES * own.time * disc.spin if own.pose.rotor_speed[k] > TURNING else 0.0
+            tasks.append((float(depth.mean()) - 0.2 * disc.radius * self.scale, self._draw_disc, (edge, disc, turns)))
+        corners = zip(model.boxes, model.boxes_of(own.points_W), model.boxes_of(own.pixels), strict=True)
+        for box, places, pixels in corners:
+            depth = in_camera(camera, places)[:, 2]
+            tasks.append((float(depth.mean()), self._draw_box, (places, pixels, camera, box)))
+        if len(own.pose.cable_W):
+            tasks.append((*self._hung(camera, own), ()))
+        for _, task, arguments in sorted(tasks, key=lambda each: -each[0]):
+            task(*arguments)
+
+    def _hung(self, camera: Camera, own: "Seen") -> tuple[float, Callable[[], None]]:
+        """How far off the load on its cable is, and what draws it; as much larger than life as the drone."""
+        ends_W = own.pose.p_W + self.scale * (own.pose.cable_W - own.pose.p_W)
+        inside = in_camera(camera, ends_W)
+        ends, depth = on_picture(camera, inside), float(inside[1, 2])
+        turn = np.linspace(0.0, 2.0 * math.pi, EDGE, endpoint=False)
+        size = self.scale * own.model.load * camera.focal / max(depth, CLOSEST)
+        ball = ends[1] + size * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+
+        def draw() -> None:
+            if inside[:, 2].min() > CLOSEST:
+                self._pen.lines(ends[None], INK, 1.3)
+                self._pen.fill(ball, LOAD)
+
+        return float(inside[:, 2].mean()), draw
+
+    def _draw_disc(self, edge: Array, disc: Disc, turns: float) -> None:
+        self._pen.fill(edge, disc.colour, 0.35)
+        self._pen.lines(np.stack([edge, np.roll(edge, -1, axis=0)], axis=1), disc.colour, 1.3)
+        place = turns / (2.0 * math.pi) * EDGE
+        ends = [_along(edge, place + 0.5 * EDGE * half) for half in (0, 1)]
+        self._pen.lines(np.array([ends]), INK, 1.5, 0.7)
+
+    def _draw_box(self, corners: Array, pixels: Array, camera: Camera, box: Box) -> None:
+        colour = np.array([int(box.colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0
+        for face in _FACES:
+            at = list(face)
+            normal = np.cross(corners[at[1]] - corners[at[0]], corners[at[2]] - corners[at[0]])
+            if normal @ (corners[at[0]] - camera.eye_W) < 0.0:
+                light = 0.75 + 0.45 * float(normal @ _LIGHT) / max(float(np.linalg.norm(normal)), 1e-12)
+                self._pen.fill(pixels[at], np.clip(colour * light + 0.12 * max(light - 0.75, 0.0), 0.0, 1.0))
+
+
+class _Solids:
+    """What stands in the world: faces with their colours, the farthest drawn first."""
+
+    def __init__(self, world: World, low: Array, high: Array) -> None:
+        middle, span = 0.5 * (low + high), 3.0 * float(np.linalg.norm(high - low)) + 4.0
+        own = [(face, colour) for _, solid, colour in drawn(world) for face in faces_of(solid, middle, span)]
+        self._faces = [face for face, _ in own]
+        self._colours = [np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0 for _, colour in own]
+        self._middles = np.array([face.mean(axis=0) for face in self._faces]).reshape(-1, 3)
+
+    def draw(self, camera: Camera, pen: "Pen") -> None:
+        """Those faces that turn towards the camera, shaded by the light"""
+        for k in np.argsort(-in_camera(camera, self._middles)[:, 2]) if self._faces else ():
+            face = self._faces[k]
+            normal = np.cross(face[1] - face[0], face[-1] - face[0]) + np.cross(face[2] - face[1], face[0] - face[1])
+            size = float(np.linalg.norm(normal))
+            if size == 0.0 or normal @ (face[0] - camera.eye_W) >= 0.0:
+                continue
+            light = 0.8 + 0.3 * float(normal @ _LIGHT) / size
+            corners = area_seen(camera, face.tolist())
+            if len(corners) > 2:
+                pen.fill(corners, np.clip(self._colours[k] * light, 0.0, 1.0))
+
+
+def _from_side() -> Array:
+    """From the south-east, looking down a little: x to the right, y away."""
+    azimuth, elevation = math.radians(-62.0), math.radians(24.0)
+    level = math.cos(elevation)
+    return np.array([math.cos(azimuth) * level, math.sin(azimuth) * level, math.sin(elevation)])
+
+
+def _grid(centre: Array, spacing: float, count: int, z: float) -> tuple[Array, Array, Array]:
+    """Lines on the ground in pieces as long as their spacing: starts, ends, and how far off each is, the edge being 1."""
+    at = spacing * np.arange(-count, count + 1)
+    across_, along = (own.ravel() for own in np.meshgrid(at, at[:-1], indexing="ij"))
+    starts = np.concatenate([np.stack([across_, along], 1), np.stack([along, across_], 1)])
+    ends = starts + np.repeat([[0.0, spacing], [spacing, 0.0]], len(across_), axis=0)
+    far_off = np.hypot(*(0.5 * (starts + ends)).T) / (spacing * count)
+    level = np.full((len(starts), 1), z)
+    return np.hstack([centre + starts, level]), np.hstack([centre + ends, level]), far_off
+
+
+def turned(points_B: Array, pose: Pose) -> Array:
+    """p + R r, for all points of a body"""
+    own = rotate(pose.q_WB, Vec3(*points_B.T))
+    return pose.p_W + np.stack(np.broadcast_arrays(*own), axis=1)
+
+
+def _along(edge: Array, place: float) -> Array:
+    """A point of a closed line, between its corners."""
+    whole = math.floor(place)
+    share = place - whole
+    return np.asarray((1.0 - share) * edge[whole % len(edge)] + share * edge[(whole + 1) % len(edge)])
+
+
+def _smooth_heading(track: Track) -> Array:
+    """The direction a camera follows: that of the motion, of the nose where it hardly moves, without sudden turns  [rad]"""
+    nose = np.stack([np.cos(track.euler[:, 2]), np.sin(track.euler[:, 2])], axis=1)
+    rows = max(1.0, SMOOTH * (len(track.time) - 1) / max(float(np.ptp(track.time)), 1e-9))
+    way = bell_mean(track.velocity[:, :2] + 0.15 * nose, rows)
+    return bell_mean(np.unwrap(np.arctan2(way[:, 1], way[:, 0])), rows)
+
+
+def bell_mean(values: Array, deviation: float) -> Array:
+    """Σ e^(−k²/2σ²) xᵢ₊ₖ / Σ e^(−k²/2σ²) along the first axis, |k| ≤ 4σ rows; beyond the ends the values stay as they are"""
+    reach = int(4.0 * deviation + 0.5)
+    weight = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    ends = [(reach, reach), *[(0, 0)] * (values.ndim - 1)]
+    columns = np.pad(values, ends, mode="edge").reshape(len(values) + 2 * reach, -1).T
+    mean = np.stack([np.convolve(column, weight / weight.sum(), mode="valid") for column in columns], axis=1)
+    return mean.reshape(values.shape)
+
+
+# Pixels -----------------------------------------------------------------------------------------------------------------
+
+
+class Pen:
+    """Fills areas and draws lines, given in pixels from the top left corner."""
+
+    def __init__(self, renderer: Any, size: tuple[int, int]) -> None:
+        from matplotlib.transforms import Affine2D
+
+        self._renderer, self._flip = renderer, Affine2D().scale(1.0, -1.0).translate(0.0, size[1])
+        self._context = renderer.new_gc()
+        self._context.set_antialiased(True)
+        self._context.set_capstyle("round")
+        self._context.set_joinstyle("round")
+
+    def fill(self, points: Array, colour: Any, alpha: float = 1.0) -> None:
+        """A closed area"""
+        from matplotlib.colors import to_rgba
+        from matplotlib.path import Path as Outline
+
+        self._context.set_linewidth(0.0)
+        self._context.set_alpha(alpha)
+        self._renderer.draw_path(self._context, Outline(points, closed=False), self._flip, to_rgba(colour, alpha))
+
+    def areas(self, every: Array, colour: Any, alpha: float = 1.0) -> None:
+        """Many closed areas (k, n, 2) as one, no darker where they overlap"""
+        from matplotlib.colors import to_rgba
+        from matplotlib.path import Path as Outline
+
+        if not every.size:
+            return
+        areas, corners, _ = every.shape
+        codes = np.full((areas, corners), Outline.LINETO, dtype=np.uint8)
+        codes[:, 0] = Outline.MOVETO
+        turn = _signed_area(every)
+        every = np.where(turn[:, None, None] < 0.0, every[:, ::-1], every)
+        self._context.set_linewidth(0.0)
+        self._context.set_alpha(alpha)
+        outline = Outline(every.reshape(-1, 2), codes.ravel())
+        self._renderer.draw_path(self._context, outline, self._flip, to_rgba(colour, alpha))
+
+    def lines(self, pieces: Array, colour: str, width: float, alpha: float = 1.0) -> None:
+        """Straight pieces (k, 2, 2), where one begins at the last one's end drawn as one line; width in pixels"""
+        from matplotlib.path import Path as Outline
+
+        if not len(pieces):
+            return
+        points = pieces.reshape(-1, 2)
+        codes = np.full(len(points), Outline.LINETO, dtype=np.uint8)
+        codes[0::2] = Outline.MOVETO
+        joined = np.flatnonzero((pieces[1:, 0] == pieces[:-1, 1]).all(axis=1)) + 1
+        codes[2 * joined] = Outline.LINETO
+        self._context.set_linewidth(width)
+        self._context.set_alpha(alpha)
+        self._context.set_foreground(colour)
+        self._renderer.draw_path(self._context, Outline(points, codes), self._flip, None)
+
+
+def _signed_area(corners: Array) -> Array:
+    """½ Σ xᵢ yᵢ₊₁ − xᵢ₊₁ yᵢ of areas (k, n, 2): its sign tells which way round the corners go."""
+    x, y = corners[..., 0], corners[..., 1]
+    return np.asarray(0.5 * (x * np.roll(y, -1, axis=1) - np.roll(x, -1, axis=1) * y).sum(axis=1))
+
+
+class Labels:
+    """The numbers over the picture: time, speed, height, error, the motors as bars, north and the wind."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        from matplotlib import get_data_path
+        from PIL import ImageFont
+
+        self.unit = max(9, round(size[1] / 42))
+        fonts = Path(get_data_path()) / "fonts" / "ttf"
+        self.font = ImageFont.truetype(str(fonts / "DejaVuSansMono.ttf"), self.unit)
+        self.small = ImageFont.truetype(str(fonts / "DejaVuSans.ttf"), max(8, round(0.8 * self.unit)))
+        self.bold = ImageFont.truetype(str(fonts / "DejaVuSans-Bold.ttf"), round(1.15 * self.unit))
+
+    def written(
+        self, renderer: Any, run: Run, followed: int, pose: Pose, time: float, camera: Camera, scale: float
+    ) -> Array:
+        """The picture with its labels"""
+        from PIL import Image, ImageDraw
+
+        track = run.tracks[followed]
+        image = Image.frombuffer("RGBA", camera.size, renderer.buffer_rgba(), "raw", "RGBA", 0, 1).convert("RGB")
+        draw = ImageDraw.Draw(image, "RGBA")
+        u = self.unit
+        title = run.scenario if len(run.tracks) == 1 else f"{run.scenario}, {track.name} of {len(run.tracks)}"
+        draw.text((u, 0.8 * u), title, font=self.bold, fill=INK)
+        rows = (
+            f"time   {time:7.2f} s",
+            f"speed  {float(np.linalg.norm(pose.v_W)):7.2f} m/s",
+            f"height {float(pose.p_W[2]):7.2f} m",
+            f"error  {pose.error:7.2f} m",
+        )
+        draw.multiline_text((u, 2.6 * u), "\n".join(rows), font=self.font, fill=INK, spacing=0.35 * u)
+        if scale > 1.0:
+            told = f"drones drawn {scale:g}× as large"
+            draw.text((camera.size[0] - u, camera.size[1] - u), told, font=self.small, fill=INK, anchor="rd")
+        self._motors(draw, track, pose)
+        self._compass(draw, pose, camera)
+        return np.asarray(image)
+
+    def _motors(self, draw: Any, track: Track, pose: Pose) -> None:
+        limits, u = limits_of(track.vehicle), self.unit
+        if not track.vehicle.rotors or limits is None:
+            return
+        bottom = draw.im.size[1] - 2.2 * u
+        tall = 4.5 * u
+        for k, value in enumerate(pose.command):
+            left = u + 1.5 * u * k
+            share = min(max((float(value) - limits.low) / (limits.high - limits.low), 0.0), 1.0)
+            colour = COLOURS[1] if share >= 0.999 or share <= 0.001 else COLOURS[0]
+            draw.rectangle((left, bottom - tall, left + u, bottom), fill=(255, 255, 255, 170), outline=INK)
+            if share > 0.0:
+                draw.rectangle((left, bottom - share * tall, left + u, bottom), fill=colour, outline=INK)
+            draw.text((left + 0.5 * u, bottom + 0.25 * u), str(k), font=self.small, fill=INK, anchor="ma")
+        unit = "command [rad/s]" if track.vehicle.structure.actuation.name == "speed" else "command, 0 to 100 %"
+        draw.text((u, bottom - tall - 1.3 * u), unit, font=self.small, fill=INK)
+
+    def _compass(self, draw: Any, pose: Pose, camera: Camera) -> None:
+        """Up is where the camera looks: an N that turns around, and the way the wind blows."""
+        u = self.unit
+        x, y, r = draw.im.size[0] - 3.6 * u, 4.0 * u, 2.2 * u
+        ahead = camera.forward_W[:2] if np.hypot(*camera.forward_W[:2]) > 0.05 else camera.up_W[:2]
+        facing = math.atan2(ahead[1], ahead[0])
+
+        def place(angle: float, share: float) -> tuple[float, float]:
+            turn = angle - facing
+            return x - share * r * math.sin(turn), y - share * r * math.cos(turn)
+
+        draw.ellipse((x - r, y - r, x + r, y + r), fill=(255, 255, 255, 140), outline=INK)
+        draw.text(place(0.5 * math.pi, 0.72), "N", font=self.small, fill=INK, anchor="mm")
+        speed = float(np.hypot(*pose.wind_W[:2]))
+        told = "no wind"
+        if speed > 0.05:
+            told = f"wind {speed:.1f} m/s"
+            angle = math.atan2(pose.wind_W[1], pose.wind_W[0])
+            tail, tip = place(angle + math.pi, 0.55), place(angle, 0.55)
+            draw.line((*tail, *tip), fill=COLOURS[0], width=max(2, round(0.25 * u)))
+            sides = [place(angle + side, 0.35) for side in (0.7, -0.7)]
+            draw.polygon([tip, *sides], fill=COLOURS[0])
+        draw.text((x, y + r + 0.4 * u), told, font=self.small, fill=INK, anchor="ma")

@@ -1,0 +1,5 @@
+"""Pictures of flights, plans and rotors."""
+
+from samara.core.lazy import lazily as _lazily
+
+__getattr__, __dir__ = _lazily(__name__, __path__)

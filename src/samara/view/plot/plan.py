@@ -1,0 +1,77 @@
+"""A picture of a plan: where it goes, how fast, and how near to every limit."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+
+from samara.core.files import written_whole
+from samara.physics.multirotor import Vehicle
+from samara.plan.flatness import flat_motion, flat_output
+from samara.plan.limits import SEARCH_ORDER, Limits, usage
+from samara.plan.trajectory import Trajectory
+from samara.view.plot.style import COLOURS, GRID, INK, samara_style
+
+SAMPLES = 1500
+
+
+def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: str | Path) -> None:
+    """The path in space coloured by speed, and over time the speed and what it uses of each limit"""
+    time = np.linspace(0.0, trajectory.duration, SAMPLES)
+    motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle)
+    reference = trajectory.at(time)
+    speed = np.linalg.norm(np.stack(reference.v_W), axis=0)
+    with samara_style() as plt:
+        figure = plt.figure(figsize=(12.0, 6.4), layout="constrained")
+        grid = figure.add_gridspec(2, 2, width_ratios=(1.15, 1.0), height_ratios=(1.0, 1.7))
+        space = figure.add_subplot(grid[:, 0], projection="3d")
+        scale = ScalarMappable(Normalize(0.0, float(speed.max())), "viridis_r")
+        _draw_space(space, np.stack(reference.p_W, axis=1), scale.to_rgba(speed), trajectory)
+        figure.colorbar(scale, ax=space, label="speed [m/s]", shrink=0.5, pad=0.1)
+        pace, bars = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+        pace.plot(time, speed, color=INK)
+        pace.set(title="speed [m/s]", xlim=(0.0, trajectory.duration), ylim=(0.0, None))
+        for k, (name, used) in enumerate(usage(motion, vehicle, limits).items()):
+            bars.plot(time, 100.0 * np.broadcast_to(used, time.shape), color=COLOURS[k], label=name, linewidth=1.4)
+        bars.axhline(100.0, color=INK, linestyle="--", linewidth=1.2)
+        bars.set(title="used of each limit [%]", xlim=(0.0, trajectory.duration), ylim=(0.0, None), xlabel="time [s]")
+        bars.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4)
+        for axes in (pace, bars):
+            for mark in trajectory.waypoints[1:-1]:
+                axes.axvline(mark.time, color=INK, linewidth=0.8, alpha=0.35)
+        figure.suptitle(
+            f"{vehicle.name}: {len(trajectory.waypoints)} waypoints in {trajectory.duration:.2f} s", fontsize=12
+        )
+        with written_whole(path) as temporary:
+            figure.savefig(temporary, format="png")
+
+
+def _draw_space(axes: Any, p: Any, colours: Any, trajectory: Trajectory) -> None:
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
+
+    low, high = p.min(axis=0), p.max(axis=0)
+    middle, half = 0.5 * (low + high), 0.55 * float(max((high - low).max(), 0.5))
+    bottom = min(float(low[2]), 0.0)
+    axes.plot(p[:, 0], p[:, 1], np.full(len(p), bottom), color=GRID, linewidth=1.6)
+    axes.add_collection(
+        Line3DCollection(np.stack([p[:-1], p[1:]], axis=1), colors=colours[1:], linewidths=3.0, capstyle="round")
+    )
+    for k, mark in enumerate(trajectory.waypoints):
+        axes.scatter(*mark.p_W, color=INK, s=20, depthshade=False)
+        axes.plot(*zip(mark.p_W, (*mark.p_W[:2], bottom), strict=True), color=INK, linewidth=0.6, alpha=0.4)
+        axes.text(*(mark.p_W[:2]), mark.p_W[2] + 0.07 * half, f"{k + 1}", fontsize=9, fontweight="bold", ha="center")
+    axes.set(
+        xlim=(middle[0] - half, middle[0] + half),
+        ylim=(middle[1] - half, middle[1] + half),
+        zlim=(bottom, max(bottom + half, float(high[2]) * 1.15)),
+        xlabel="x east [m]",
+        ylabel="y north [m]",
+        zlabel="z up [m]",
+    )
+    spans = [end - start for start, end in (axes.get_xlim(), axes.get_ylim(), axes.get_zlim())]
+    axes.set_box_aspect(spans, zoom=1.1)
+    axes.view_init(elev=26, azim=-62)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))

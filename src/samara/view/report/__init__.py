@@ -1,0 +1,5 @@
+"""A page about a flight: its figures, plots and charts."""
+
+from samara.core.lazy import lazily as _lazily
+
+__getattr__, __dir__ = _lazily(__name__, __path__)
