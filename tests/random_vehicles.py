@@ -16,9 +16,10 @@ from samara.physics.multirotor import CALM, State, Vehicle, at_rest, derivative
 from samara.physics.reference import Reference
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.surroundings import empty_command
 from samara.plan.trajectory import land, take_off
-from samara.sim.plant import empty_command
-from samara.sim.standing import clearance, standing
+from samara.sim.standing import standing
+from samara.vehicles.ground import clearance
 
 PERIOD, PHYSICS = 4e-3, 1e-3  # [s]
 LANES = 8  # drones to an instruction, at the most

@@ -10,16 +10,11 @@ import pytest
 from scipy.optimize import linprog, lsq_linear
 
 import samara
-from samara.control.allocation import (
-    allocation_for,
-    command_for_wrench,
-    least_squares_allocation,
-    rotor_thrusts,
-    thrust_limits,
-)
+from samara.control.allocation import allocation_for, command_for_wrench, least_squares_allocation, rotor_thrusts
 from samara.core.algebra import Vec3
 from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR
+from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effectiveness
 
 ROTORCRAFT = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]

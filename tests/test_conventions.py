@@ -16,32 +16,25 @@ from samara import Environment
 from samara.core.algebra import Quat, Vec3, diagonal, quat_from_euler
 from samara.documents.conventions import (
     HOME,
-    ActuatorCommand,
     H_body,
     HomeLocation,
-    MotorMap,
     Propulsor,
     Vax,
     WorldOrigin,
     alt_msl_m,
     body_wrench,
     bus_current_a,
-    disabled_propulsors,
     geodetic_origin,
     gravity_accel,
     momentum_torque,
-    motor_disable_mask,
     plant_outputs,
-    propulsor_duties,
     propulsor_loads,
     propulsor_wrench,
     propulsors_of,
-    px4_command,
     quat_deriv,
     quat_rotate,
     quat_rotate_inv,
     quat_to_dcm,
-    sanitized_command,
     v_air_body,
     v_air_ned,
     v_rel_ned,
@@ -59,6 +52,15 @@ from samara.physics.frames import (
 from samara.physics.motion.body import angular_acceleration
 from samara.physics.rotors.actuator import Lag, lag_step
 from samara.physics.rotors.propulsion import supply_voltage
+from samara.scenario.actuators import (
+    ActuatorCommand,
+    MotorMap,
+    disabled_propulsors,
+    motor_disable_mask,
+    propulsor_duties,
+    px4_command,
+    sanitized_command,
+)
 from samara.scenario.bus import BUS_SCHEMA_VERSION, Bus, FaultState
 
 DOWN = Vec3(0.0, 0.0, 1.0)

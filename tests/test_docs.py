@@ -183,7 +183,7 @@ def test_every_key_of_a_vehicle_file_is_described():
 def test_every_physics_file_is_described():
     """docs/physics.md has a line for each phenomenon."""
     page = (REPOSITORY / "docs" / "physics.md").read_text(encoding="utf-8")
-    files = [path.name for path in (REPOSITORY / "src/samara/physics").glob("*.py") if path.name != "__init__.py"]
+    files = [path.name for path in (REPOSITORY / "src/samara/physics").rglob("*.py") if path.name != "__init__.py"]
     assert [name for name in files if f"`{name}`" not in page] == []
 
 

@@ -115,13 +115,15 @@ NAMES = {
     " wTerminalPosition wTerminalVelocity",
     "samara.control.ilqr.reference.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
     "samara.documents.rigid_body": "RigidBodyQuadrotor",
-    "samara.documents.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix linear_momentum angular_momentum total_energy",
-    "samara.documents.conventions": "quat_to_dcm quat_rotate_inv quat_deriv yaw_from_quat wind_ned v_rel_ned v_air_ned v_air_body Vax"
+    "samara.documents.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix"
+    " linear_momentum angular_momentum total_energy",
+    "samara.documents.conventions": "quat_to_dcm quat_rotate_inv quat_deriv yaw_from_quat wind_ned v_rel_ned"
+    " v_air_ned v_air_body Vax"
     " gravity_accel WorldOrigin HomeLocation alt_msl_m ActuatorCommand MotorMap motor_disable_mask bus_current_a PlantOutputs"
     " RotorOutput",
     "samara.documents.conventions.Propulsor": "axis_b",
     "samara.documents.conventions.WorldOrigin": "lat_deg lon_deg alt_msl_m",
-    "samara.documents.conventions.ActuatorCommand": "motors servos",
+    "samara.scenario.actuators.ActuatorCommand": "motors servos",
     "samara.documents.conventions.PlantOutputs": "air_vel_body bus_current_a",
     "samara.documents.conventions.RotorOutput": "bus_current_a",
     "samara.scenario.bus": "BUS_SCHEMA_VERSION FaultState",

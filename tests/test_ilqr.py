@@ -684,7 +684,7 @@ def test_the_limits_are_the_motors():
         vehicle = samara.vehicle(name)
         limits, effect = wrench_limits(vehicle), effectiveness(vehicle)[2:]
         weight = vehicle.mass * vehicle["gravity"].acceleration
-        low, high = np.array(samara.control.allocation.thrust_limits(vehicle)).T
+        low, high = np.array(samara.vehicles.limits.thrust_limits(vehicle)).T
         for axis in (1, 2, 3):
             for torque in (limits.low[axis], limits.high[axis]):
                 wrench = np.zeros(4)
@@ -1117,7 +1117,7 @@ def test_references_ahead_are_the_trajectory_they_come_from(ilqr):
 def test_a_dead_rotor_takes_its_lift_and_the_yaw_it_balanced():
     vehicle = samara.vehicle("hexarotor_x")
     whole, broken = wrench_limits(vehicle), wrench_limits(vehicle, (False, True, True, True, True, True))
-    highest = samara.control.allocation.thrust_limits(vehicle)[0].high
+    highest = samara.vehicles.limits.thrust_limits(vehicle)[0].high
     assert whole.high[0] - broken.high[0] == pytest.approx(highest, rel=1e-12)
     assert broken.low[3] == broken.high[3] == 0.0 < whole.high[3]
     assert broken.high[1:3] == whole.high[1:3]

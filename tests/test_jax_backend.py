@@ -245,7 +245,7 @@ def test_folding_changes_no_bit(name):
 
 
 def test_every_operation_takes_folded_scalars():
-    """All of samara.core.ops on folded scalars and on one with a literal, against Python floats; a condition has no truth value."""
+    """All of samara.ops on folded scalars and on one with a literal, against Python floats; a condition has no truth value."""
     unary = (
         "sqrt",
         "sin",

@@ -8,7 +8,6 @@ from worlds import fly, make_rotor, state_of, states_of
 
 import samara
 from samara import Environment
-from samara.control.allocation import thrust_limits
 from samara.core.tree import flatten
 from samara.documents.conventions import bus_current_a, plant_outputs
 from samara.physics.multirotor import CALM, at_rest, derivative
@@ -19,6 +18,7 @@ from samara.physics.rotors.propulsion import supply_voltage
 from samara.scenario.batteries import battery_status, with_cells
 from samara.vehicles.build import switched
 from samara.vehicles.check import VehicleError, check_vehicle
+from samara.vehicles.limits import thrust_limits
 
 PACK = Thevenin(864.0, (0.0, 0.1, 0.5, 0.9, 1.0), (3.0, 3.6, 3.8, 4.1, 4.2), 0.05, 0.02, 500.0)  # 240 mA h
 EFFICIENCY = 0.6

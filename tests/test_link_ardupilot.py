@@ -13,11 +13,12 @@ from autopilot_peers import ArduPilotPeer, one_at_a_time  # noqa: F401 - a fixtu
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.link.ardupilot import Servos, ardupilot_parameters, output, parse_servos, state_line
-from samara.link.autopilot import Autopilot, open_link
-from samara.link.prepare import flown_by
+from samara.link.open import open_link
 from samara.link.readings import Readings
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.multirotor import State
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import parse_scenario
 
 LINE = (

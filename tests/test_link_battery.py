@@ -15,16 +15,17 @@ from test_link_ardupilot import LINE, standing
 
 import samara
 from samara.link.ardupilot import ardupilot_parameters, state_line
-from samara.link.autopilot import Autopilot
 from samara.link.ground_station import battery_fields
-from samara.link.prepare import flown_by
 from samara.link.px4_parameters import px4_parameters
 from samara.link.readings import Supply
-from samara.link.supply import EVERY_US, PowerModule, cells_of
+from samara.link.supply import cells_of
 from samara.physics.rotors.battery import open_circuit_voltage
 from samara.record.run import judge
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import ScenarioError, load_scenario
 from samara.sim.plant import Plant
+from samara.sim.stages.power import EVERY_US, PowerModule
 
 SHORT = {"duration": 11.0, "drones.effects.battery.capacity": 160.0, "events": []}  # C: a flight of some seconds
 CLOSE = {

@@ -14,16 +14,17 @@ from conftest import do_without
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
-from samara.link.autopilot import Autopilot, open_link
 from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, parse_raw, state_packet
-from samara.link.prepare import flown_by
+from samara.link.open import open_link
 from samara.link.process import usual_binary
 from samara.link.readings import Readings
 from samara.link.sticks import HIGH, LOW, MIDDLE, Sticks
 from samara.link.wiring import rotor_of_output
 from samara.physics.multirotor import State
 from samara.physics.reference import Reference
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Event, at, go_to, take_off
+from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import parse_scenario
 
 SCENARIO = """

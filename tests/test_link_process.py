@@ -14,9 +14,11 @@ from autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 from support.children import COMMAND, child
 
 import samara
-from samara.link.autopilot import Autopilot, AutopilotLostError, Watch, open_link
+from samara.link.autopilot import AutopilotLostError, Watch
+from samara.link.open import open_link
 from samara.link.process import Process
 from samara.link.start import Start
+from samara.scenario.autopilot import Autopilot
 
 UNKNOWN_ON_WINDOWS = ("killpg", "getpgid", "setsid", "fork", "getuid"), ("SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1")
 

@@ -13,15 +13,17 @@ from autopilot_peers import GroundPeer, Px4Peer, mixer_of, one_at_a_time  # noqa
 
 import samara
 from samara.core.algebra import ZERO, Quat, Vec3, quat_from_euler
-from samara.link.autopilot import Autopilot, AutopilotLostError, Repeated, open_link, task_orders
-from samara.link.prepare import flown_by, prepared
+from samara.link.autopilot import AutopilotLostError, Repeated, task_orders
+from samara.link.open import open_link
 from samara.link.px4 import gps_fields, truth_fields
 from samara.link.px4_parameters import agility, px4_environment, px4_parameters, rotor_parameters
 from samara.link.readings import Fix, Readings, Senses, outside
 from samara.physics.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.multirotor import State
 from samara.plan.trajectory import circle, waypoints
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Event, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
+from samara.scenario.prepare import flown_by, prepared
 from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario
 from samara.scenario.setting import Order
 from samara.sensors.earth import HOME

@@ -11,7 +11,7 @@ import pytest
 from autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 
 import samara
-from samara.link.autopilot import Autopilot
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario_file import load_scenario
 from samara.sim import simulation
 

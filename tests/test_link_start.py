@@ -11,11 +11,12 @@ from test_cli import call
 import samara
 from samara.cli.flight import _flown_by
 from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
-from samara.link.autopilot import Autopilot, AutopilotLostError
+from samara.link.autopilot import AutopilotLostError
 from samara.link.betaflight import SETTINGS
 from samara.link.px4 import px4_start
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.start import NAME, StartFolder
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario_file import load_scenario, setting
 
 SCENARIO = """

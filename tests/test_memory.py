@@ -12,14 +12,14 @@ import pytest
 import samara
 from samara.record import recording
 from samara.record.contents import contents_of
+from samara.record.figures import NAMES, Total
+from samara.record.long_run import load_long_run
 from samara.record.recorder import Recorder, Stream
-from samara.record.recording import Recording, Table
 from samara.record.run import judge, run_from
+from samara.record.table import Recording, Table
 from samara.scenario.scenario import Expect
 from samara.scenario.scenario_file import first_twice
-from samara.sim.figures import NAMES, Total
 from samara.sim.fly import all_streams
-from samara.sim.long_run import load_long_run
 from samara.vehicles.writer import vehicle_toml
 
 COMPILE = """

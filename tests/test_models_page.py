@@ -163,7 +163,7 @@ def test_without_sympy_one_line_says_what_to_install(monkeypatch):
 # The page ----------------------------------------------------------------------------------------------------------
 
 
-UPDATE = "run `python -m figures.models docs/models.md` and read the difference"
+UPDATE = "run `PYTHONPATH=docs python -m figures.models docs/models.md` and read the difference"
 COUNTED = re.compile(r"(?<=` )[+-]\d+|(?<=which has )\d+")
 
 
@@ -179,9 +179,11 @@ def test_the_costs_on_the_page_are_counted():
 
 
 def physics_files() -> dict[str, Any]:
+    """The phenomena, each in the folder of its subject, and what puts them together"""
+    found = pkgutil.walk_packages(samara.physics.__path__, "samara.physics.")
+    modules = {own.name.removeprefix("samara.physics."): importlib.import_module(own.name) for own in found}
     return {
-        found.name: importlib.import_module(f"samara.physics.{found.name}")
-        for found in pkgutil.iter_modules(samara.physics.__path__)
+        name.replace(".", "/"): own for name, own in modules.items() if "." in name or name in ("effect", "multirotor")
     }
 
 

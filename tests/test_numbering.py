@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import samara
-from samara.documents.conventions import ActuatorCommand, MotorMap, propulsor_duties
+from samara.scenario.actuators import ActuatorCommand, MotorMap, propulsor_duties
 from samara.vehicles.numbering import CCW, CW, NUMBERINGS, rotor_order
 
 EVERY = [(frame, system) for frame in NUMBERINGS for system in NUMBERINGS[frame]]
@@ -240,7 +240,7 @@ def test_the_arrow_of_a_rotor_goes_round_the_way_it_spins(spin):
     ("name", "frames"), [("numbering-quad.png", ("quad_x",)), ("numbering-hexa-octo.png", ("hexa_x", "octo_x"))]
 )
 def test_the_picture_in_the_documentation_is_of_todays_table(repository, name, frames):
-    """The file carries its numbers in words; `python -m figures.conventions docs/images` draws it anew."""
+    """The file carries its numbers in words; `PYTHONPATH=docs python -m figures.conventions docs/images` draws it anew."""
     with Image.open(repository / "docs" / "images" / name) as picture:
         assert picture.text["Description"] == pictures.described(frames)
 

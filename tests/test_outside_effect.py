@@ -21,11 +21,11 @@ from samara.equations import equation
 from samara.physics.air.pushed import PUSHED
 from samara.physics.effect import PROVIDED
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, ROTOR_MOMENTUM, ROTORS
+from samara.physics.surroundings import environment_of
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.trajectory import circle
 from samara.record.recording import RecordingError
 from samara.sensors.sensor import specific_force
-from samara.sim.plant import environment_of
 from samara.vehicles.effects import OPTIONS
 from samara.vehicles.writer import vehicle_toml
 from samara.view.report.report import scenario_inside

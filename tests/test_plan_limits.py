@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 import samara
 from samara.cli import plan as command
-from samara.control.allocation import thrust_limits
 from samara.core.algebra import Vec3
 from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.limits import GRID, Limits, asked, at_pace, equal_speed, fastest, usage
 from samara.plan.trajectory import circle, hover, race, through
 from samara.plan.waypoint_file import WaypointFile, read_waypoints
+from samara.vehicles.limits import thrust_limits
 
 POINTS = [(0.0, 0.0, 1.0), (4.0, 0.0, 1.5), (4.0, 3.0, 3.0), (0.0, 3.0, 1.0)]
 LIMITS = Limits(thrust=0.9, tilt=math.radians(50.0), rate=8.0)

@@ -9,7 +9,8 @@ import samara
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import CALM, at_rest
-from samara.sim.plant import Plant, environment_of, place, state_of
+from samara.physics.surroundings import environment_of
+from samara.sim.plant import Plant, place, state_of
 
 DROP = 1.0  # [m]
 

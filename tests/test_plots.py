@@ -12,10 +12,10 @@ import samara
 from samara.core.algebra import Quat, Vec3, quat_exp
 from samara.physics.rotors.battery import Thevenin
 from samara.plan.trajectory import hover as hold
-from samara.record.recording import Table
 from samara.record.run import Run, Track
+from samara.record.spectrum import spectrum_of, welch
+from samara.record.table import Table
 from samara.scenario.scenario import Scenario
-from samara.sim.spectrum import spectrum_of, welch
 from samara.view.plot.plots import (
     EVERY,
     FEW,

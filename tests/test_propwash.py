@@ -15,10 +15,10 @@ from samara.physics.rotors.inflow import hover_induced, induced_ratio, induced_v
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.rotor_air import HubFlow, RotorAir, air_load
+from samara.physics.surroundings import environment_of
 from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
-from samara.sim.plant import environment_of
 from samara.sim.replay import replay
 from samara.sim.stages.wake import gusts_on
 from samara.vehicles.build import switch_on

@@ -22,7 +22,7 @@ from samara.scenario.timeline import Rates
 from samara.sensors.sensor import IMU, Sensor
 from samara.sim.fly import fingerprint, fly
 from samara.sim.simulation import Simulation
-from samara.sim.stages.autopilot import command_range
+from samara.vehicles.limits import command_range
 from samara.wind.sources import Constant, OrnsteinUhlenbeck
 
 ABOVE = Vec3(0.0, 0.0, 3.0)

@@ -11,6 +11,7 @@ from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.obstacles import Box, HeightMap
 from samara.physics.multirotor import CALM, derivative
+from samara.physics.surroundings import empty_command
 from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
@@ -18,9 +19,8 @@ from samara.scenario.world import Placed, World
 from samara.sensors.imu import perfect
 from samara.sensors.loader import part
 from samara.sim.fly import fly
-from samara.sim.plant import empty_command
-from samara.sim.standing import clearance
 from samara.sim.start import initial_state
+from samara.vehicles.ground import clearance
 from samara.vehicles.loader import vehicle_names
 from samara.vehicles.payload import Payload, with_payload
 

@@ -18,12 +18,12 @@ from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import CALM, Environment, at_rest
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
+from samara.physics.surroundings import empty_command
 from samara.plan.flatness import flat_output, flat_to_state
 from samara.plan.trajectory import circle
 from samara.rotor.blade import blade
 from samara.rotor.fit import fit_rotor
 from samara.scenario.scenario_file import ScenarioError, parse_scenario
-from samara.sim.plant import empty_command
 from samara.vehicles.build import switch_names, switched
 from samara.vehicles.check import fields_of
 from samara.vehicles.effects import OPTIONS, TYPICAL_SOLIDITY, typical_solidity

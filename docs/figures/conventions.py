@@ -1,6 +1,6 @@
 """Pictures of the conventions, drawn from the functions and tables that the code itself uses: they cannot disagree with it.
 
-`python -m figures.conventions docs/images` draws all of them.
+`PYTHONPATH=docs python -m figures.conventions docs/images` draws all of them.
 """
 
 import math
@@ -15,10 +15,11 @@ from matplotlib.patches import Circle, FancyArrowPatch, Polygon
 from matplotlib.path import Path as Outline
 
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
+from samara.core.colours import COLOURS, GRID, INK
 from samara.core.files import written_whole
 from samara.physics.frames import attitude_enu_flu_from_ned_frd, enu_from_ned
 from samara.vehicles.numbering import CCW, NUMBERINGS, Numbering
-from samara.view.plot.style import COLOURS, GRID, INK, samara_style
+from samara.view.plot.style import samara_style
 
 _SPIN_COLOURS = {CCW: COLOURS[0], -CCW: COLOURS[1]}
 _DISC = {"quad_x": 0.46, "hexa_x": 0.36, "octo_x": 0.3}  # radius of a rotor, of its arm: neighbours do not touch

@@ -1,4 +1,5 @@
-"""Every picture of the documentation, drawn again: `python -m figures.gallery docs/images [names …]`, or `make gallery`.
+"""Every picture of the documentation, drawn again: `make gallery`; some of them:
+`PYTHONPATH=docs python -m figures.gallery docs/images [names …]`.
 
 Some show measurements that do not come with Samara. `SAMARA_FLIGHTS` names the folder of NanoBench's flights (`validation`),
 `SAMARA_INTERACTION` that of Neural-Swarm2's tables (`neighbours`), `SAMARA_PROPELLERS` that of the UIUC's propellers (`rotor`).
@@ -116,7 +117,6 @@ def wind(folder: Path) -> None:
 def neighbours(folder: Path) -> None:
     """stack.png, obstacle_course.png, and beside what was measured ground_effect.png and downwash.png"""
     from figures.neighbours import draw_downwash, draw_ground_effect, draw_stack
-
     from samara.sim.fly import fly
     from samara.view.film.render import Film, render
 
@@ -143,7 +143,6 @@ def structure(folder: Path) -> None:
     from figures.propwash import draw_propwash
     from figures.slung_load import draw_slung_load
     from figures.structure import draw_structure
-
     from samara.sim.fly import fly
 
     draw_structure(folder / "structure.png")
@@ -179,8 +178,7 @@ def sensors(folder: Path) -> None:
 def viewer(folder: Path) -> None:
     """viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png: the page in a browser"""
     from figures.chromium import find_chromium
-
-    from samara.view.web.pictures import draw_viewer
+    from figures.viewer import draw_viewer
 
     if find_chromium() is None:
         print("         there is no Chromium: the pictures of the viewer stay as they are", flush=True)
@@ -191,7 +189,6 @@ def viewer(folder: Path) -> None:
 def report(folder: Path) -> None:
     """report.png: charts of a report in a browser, with the values under the pointer"""
     from figures.chromium import Browser, find_chromium
-
     from samara.sim.fly import fly
     from samara.view.report.report import Flown, write_report
 

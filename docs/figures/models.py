@@ -1,7 +1,7 @@
 """docs/models.md: every model's equations as the code computes them, where they hold, who found them, what data say of them.
 
-`python -m figures.models docs/models.md` writes it. The equations come from the functions, costs are counted; the table
-`MODELS` adds what no function knows. A new model is one entry of it.
+`make gallery` writes it. The equations come from the functions, costs are counted; the table `MODELS` adds what no function
+knows. A new model is one entry of it.
 """
 
 import inspect
@@ -534,7 +534,7 @@ air](rotor.md#from-the-shape-of-a-blade), and a polynomial fitted to it flies as
 
 HEAD = r"""# Models
 
-Every model's equations as the code computes them. This page is made by `python -m figures.models docs/models.md`,
+Every model's equations as the code computes them. This page is made by `make gallery`,
 which calls the functions of [`samara.physics`](../src/samara/physics) with SymPy symbols: what is printed here is
 what runs, and a test computes every line at random points against its function. [Physics](physics.md) says how the
 files hang together.
@@ -643,7 +643,8 @@ def _anchor(title: str) -> str:
 
 def section(model: Model) -> str:
     """One model: sentence, equations, letters, and what holds for it"""
-    named = [f"[`physics/{_stem(file)}.py`](../src/samara/physics/{_stem(file)}.py)" for file in model.files]
+    paths = [file.__name__.replace(".", "/").removeprefix("samara/") + ".py" for file in model.files]
+    named = [f"[`{path}`](../src/samara/{path})" for path in paths]
     paragraph = (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
     sentence = paragraph.partition(". ")[0].removesuffix(".")
     parts = [f"## {model.title}", f"{sentence}. {', '.join(named)}"]

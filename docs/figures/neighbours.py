@@ -1,7 +1,7 @@
 """Pictures of ground effect and downwash beside what was measured.
 
-`python -m figures.neighbours FOLDER docs/images` draws those of the documentation; FOLDER has the tables of Shi and
-others' Crazyflies (Neural-Swarm2, T-RO 2021).
+`PYTHONPATH=docs python -m figures.neighbours FOLDER docs/images` draws those of the documentation; FOLDER has the tables of
+Shi and others' Crazyflies (Neural-Swarm2, T-RO 2021).
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import IDENTITY, Vec3
+from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.physics.air.downwash import Downwash, Exposed, Jet, air_speed, downwash_wrench, jet_flux
 from samara.physics.air.ground_effect import (
@@ -24,7 +25,7 @@ from samara.physics.air.ground_effect import (
 from samara.physics.multirotor import Vehicle
 from samara.record.run import Run
 from samara.vehicles.loader import vehicle
-from samara.view.plot.style import COLOURS, DASHES, INK, samara_style
+from samara.view.plot.style import DASHES, samara_style
 
 GRAM = 9.80665e-3  # [N]
 WEIGHT, RADIUS, LEGS = 32.0, 0.0231, 0.03  # of the Crazyflies that were flown: grams, and metres

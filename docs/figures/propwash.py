@@ -1,6 +1,6 @@
 """A picture of propwash: the flow below a rotor, and how much a descent shakes.
 
-`python -m figures.propwash docs/images` draws that of the documentation.
+`PYTHONPATH=docs python -m figures.propwash docs/images` draws that of the documentation.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.physics.air.propwash import ring_strength, wake_flow
 from samara.physics.rotors.inflow import hover_induced, induced_ratio
@@ -19,7 +20,7 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.vehicles.build import switch_on
 from samara.vehicles.loader import vehicle
-from samara.view.plot.style import COLOURS, INK, samara_style
+from samara.view.plot.style import samara_style
 from samara.wind.sources import Constant
 
 RATIOS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)

@@ -1,6 +1,6 @@
 """A picture of a load on a cable: carried, swinging, let go.
 
-`python -m figures.slung_load docs/images` draws that of the documentation.
+`PYTHONPATH=docs python -m figures.slung_load docs/images` draws that of the documentation.
 """
 
 import math
@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.core.tree import unflatten
 from samara.physics.multirotor import State, at_rest
 from samara.physics.structure.slung_load import cable_rate, cable_tension
 from samara.record.run import Run, Track
 from samara.vehicles.shape import LOAD
-from samara.view.plot.style import COLOURS, INK, samara_style
+from samara.view.plot.style import samara_style
 
 Array = np.ndarray[Any, Any]
 LEG = (4.0, 9.0)  # [s]: the first side of the square

@@ -1,6 +1,6 @@
 """A picture of arms and imbalance: what the accelerometer of a hovering iris hears of one propeller out of balance.
 
-`python -m figures.structure docs/images` draws it.
+`PYTHONPATH=docs python -m figures.structure docs/images` draws it.
 """
 
 import math
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from samara.backends.trace import trace
+from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
@@ -21,7 +22,7 @@ from samara.vehicles.arms import free_modes
 from samara.vehicles.build import switch_on
 from samara.vehicles.loader import vehicle
 from samara.vehicles.trim import hover
-from samara.view.plot.style import COLOURS, INK, samara_style
+from samara.view.plot.style import samara_style
 
 UNBALANCE, RIPPLE = 4e-6, 0.01  # of the first propeller [kg m], and of every thrust
 RATE, SETTLE, SECONDS = 1000.0, 2.0, 4.0  # [Hz, s, s]

@@ -1,6 +1,6 @@
 """A picture of turbulence and the boundary layer.
 
-`python -m figures.wind docs/images` draws that of the documentation.
+`PYTHONPATH=docs python -m figures.wind docs/images` draws that of the documentation.
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
+from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.core.random import normals
 from samara.physics.air.boundary_layer import log_law, power_law
@@ -24,8 +25,8 @@ from samara.physics.air.turbulence import (
     von_karman_across,
     von_karman_along,
 )
-from samara.sim.spectrum import welch
-from samara.view.plot.style import COLOURS, INK, samara_style
+from samara.record.spectrum import welch
+from samara.view.plot.style import samara_style
 from samara.wind.turbulence import Dryden, VonKarman
 
 HEIGHT, MEAN, DT, DRONES, STEPS = 50.0, 8.0, 0.02, 60, 6000

@@ -4,8 +4,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from samara.backends.scan import scan
 from samara.backends.simulator import compile
+from samara.core import moved as _moved
+from samara.core import presentation as _presentation
 from samara.core.algebra import Quat, Vec3
 from samara.core.lazy import lazily as _lazily
+from samara.core.version import __version__ as __version__
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.multirotor import (
     CALM,
@@ -30,7 +33,6 @@ if _TYPE_CHECKING:
     from samara.sim.fly import fly
     from samara.sim.replay import replay
 
-__version__ = "0.1.0"
 
 _LATER = {  # what needs a backend or a file format is imported when it is asked for
     "Run": "samara.record.run",
@@ -78,5 +80,17 @@ __all__ = [
     "wrench",
     "wrench_breakdown",
 ]
+
+_presentation.register(
+    {
+        "Run.html": "samara.view.report.notebook:run_html",
+        "Run.plot": "samara.view.plot.run:plot_run",
+        "Summary.html": "samara.view.report.notebook:summary_html",
+        "Trajectory.html": "samara.view.report.notebook:trajectory_html",
+        "Vehicle.html": "samara.view.report.notebook:vehicle_html",
+        "Vehicle.text": "samara.view.report.notebook:vehicle_text",
+    }
+)
+_moved.install()
 
 __getattr__, __dir__ = _lazily(__name__, __path__, _LATER)

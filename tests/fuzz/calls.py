@@ -14,10 +14,10 @@ import numpy as np
 
 import samara
 from samara.control.tuning import tuned
-from samara.link.autopilot import Autopilot
 from samara.physics.ground.obstacles import HeightMap
 from samara.plan import trajectory
 from samara.scenario import events
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.timeline import Rates
 from samara.sensors.loader import part
 from samara.wind import sources as wind

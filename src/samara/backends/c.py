@@ -14,13 +14,13 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import casadi
 
-from samara import __version__
 from samara.backends.c_code import FUNCTIONS, WIDTH, Body, Places, array, braces, comment, literal
 from samara.backends.program import Program, program_of
 from samara.core.algebra import Quat, Vec3
 from samara.core.files import write_text
 from samara.core.integrate import RK4, unit_quaternions
 from samara.core.tree import flatten, leaf_names
+from samara.core.version import __version__
 from samara.physics.effect import Effect
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.vehicles.trim import hover

@@ -57,7 +57,7 @@ def command_line() -> Any:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from samara import __version__
+        from samara.core.version import __version__
 
         typer.echo(f"samara {__version__}")
         raise typer.Exit()

@@ -118,8 +118,8 @@ def _flown_by(
     scenario: str, settings: dict[str, Any], autopilot: str | None, binary: Path | None, connect: bool
 ) -> dict[str, Any]:
     """The settings that say which autopilot flies, and whether it is started or waited for; the rest is the scenario's"""
-    from samara.link.autopilot import USUAL_RATE
     from samara.link.process import require_binary
+    from samara.scenario.autopilot import USUAL_RATE
     from samara.scenario.scenario_file import scenario_document
 
     if autopilot is not None and autopilot not in USUAL_RATE:
@@ -154,7 +154,8 @@ def _flown_by(
 
 def _found(kind: str) -> str:
     """The program of an autopilot that nobody has named"""
-    from samara.link.process import VARIABLES, require_binary, usual_binary
+    from samara.link.process import require_binary, usual_binary
+    from samara.scenario.autopilot import VARIABLES
 
     if path := usual_binary(kind):
         return str(require_binary(path, kind))

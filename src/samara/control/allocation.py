@@ -13,24 +13,15 @@ from samara.core.algebra import ZERO, Vec3, dot
 from samara.core.matrices import product, pseudoinverse
 from samara.core.ops import clamp, maximum, minimum, safe_sqrt
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import CALM, Command, State, Vehicle, at_rest
-from samara.physics.rotors.actuator import Lag, slowed
-from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
-from samara.physics.rotors.rotor import density_ratio, rotor_load
+from samara.physics.multirotor import CALM, Command, State, Vehicle
+from samara.physics.rotors.rotor import density_ratio
+from samara.vehicles.limits import Range, thrust_limits
 from samara.vehicles.trim import effectiveness
 
 Array = np.ndarray[Any, Any]
 
 _NEGLIGIBLE = 1e-9  # of the largest of its kind: zero but for rounding
 _NO_ROOM = 1e-3  # of the weight: a rotor this near to its limit in the trim has nothing to steer with
-_TOO_FAST = 1e5  # [rad/s] for any motor
-
-
-class Range(NamedTuple):
-    """From the least to the most."""
-
-    low: Scalar
-    high: Scalar
 
 
 class Limit(NamedTuple):
@@ -274,52 +265,3 @@ def _hull(points: Array) -> tuple[tuple[float, float], ...]:
 def _turn(a: Array, b: Array, c: Array) -> float:
     """(b − a) × (c − a): positive where the way turns left at b"""
     return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
-
-
-def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
-    """T = kF Ω² at the slowest and at the fastest speed each motor holds, in air of sea-level density  [N]"""
-    if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
-        speeds = [(rotor.motor.speed_min, most) for rotor, most in zip(vehicle.rotors, _fastest(vehicle), strict=True)]
-    else:
-        speeds = [(0.0, speed) for speed in _full_speed(vehicle)]
-    return tuple(
-        Range(*(float(rotor_load(speed, rotor).thrust) for speed in ends))
-        for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
-    )
-
-
-def _fastest(vehicle: Vehicle) -> list[float]:
-    """Ω_max of motors with a lag, on a battery V/V_full of it, at the V of the full battery while all turn as fast  [rad/s]
-
-    That V falls as they turn faster, and they turn faster as V rises: halving finds where both agree.
-    """
-    motors = [rotor.motor for rotor in vehicle.rotors]
-    if not vehicle.has("battery"):
-        return [motor.speed_max for motor in motors]
-    state, rated = at_rest(vehicle), rated_voltages(vehicle)
-    low, high = 0.0, max(rated)
-    for _ in range(60):
-        voltage = 0.5 * (low + high)
-        speeds = [slowed(motor, voltage / full).speed_max for motor, full in zip(motors, rated, strict=True)]
-        agrees = voltage < supply_voltage(state._replace(rotor_speed=tuple(speeds)), (), vehicle, CALM)
-        low, high = (voltage, high) if agrees else (low, voltage)
-    return speeds
-
-
-def _full_speed(vehicle: Vehicle) -> list[float]:
-    """Ω̇ = 0 at full duty on a full battery, by Newton from above: there Ω̇ is concave, and he does not overshoot  [rad/s]"""
-    direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
-    state, full = at_rest(direct), (1.0,) * len(direct.rotors)
-
-    def rate(speeds: Array) -> Array:
-        turning = state._replace(rotor_speed=tuple(float(x) for x in speeds))
-        return np.array(direct.structure.actuation.rotor_acceleration(turning, full, direct, CALM))
-
-    speeds = np.full(len(full), _TOO_FAST)
-    for _ in range(100):
-        here = rate(speeds)
-        step = here * (1e-6 * speeds) / (here - rate(speeds * (1.0 + 1e-6)))
-        speeds = speeds + step
-        if np.abs(step).max() <= 1e-12 * speeds.max():
-            break
-    return [float(x) for x in speeds]

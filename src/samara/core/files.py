@@ -1,5 +1,6 @@
 """Files appear whole or not at all: written beside their place, then renamed into it."""
 
+import json
 import os
 import secrets
 import shutil
@@ -7,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -35,6 +37,10 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+DEEPEST = 100  # brackets within brackets; ours have four
+TOO_DEEP = "brackets within brackets without end"
+
+
 def _fresh(folder: Path, target: Path) -> Path:
     """An empty file that nobody has, with the rights that the umask leaves to every new one"""
     while True:
@@ -61,3 +67,21 @@ def point_to(link: str | Path, target: str | Path) -> None:
             temporary.symlink_to(os.path.relpath(aim, own.parent))
         except (OSError, NotImplementedError):  # a file system or an account without links
             shutil.copyfile(aim, temporary)
+
+
+def parsed(text: str) -> Any:
+    """What a JSON text of a recording says; ValueError where it is none, or nested deeper than any of ours"""
+    try:
+        layer = [value := json.loads(text)]
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+    for _ in range(DEEPEST):
+        layer = [
+            inner
+            for own in layer
+            if isinstance(own, (dict, list))
+            for inner in (own.values() if isinstance(own, dict) else own)
+        ]
+    if layer:
+        raise ValueError(TOO_DEEP)
+    return value

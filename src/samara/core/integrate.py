@@ -190,3 +190,6 @@ def _error(high: Any, low: Any, before: Any, rtol: float, atol: float) -> Scalar
 
 def _largest(x: Any) -> float:
     return float(x.max()) if hasattr(x, "max") else float(x)
+
+
+INTEGRATORS = ("rk4", "rk45")

@@ -10,6 +10,8 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
 
+from samara.core.moved import PUBLIC, new_path
+
 NOTHING: Mapping[str, str] = {}
 
 
@@ -26,7 +28,7 @@ def lazily(
         if name in later:
             return getattr(import_module(later[name]), name)
         full = f"{package}.{name}"
-        if not name.startswith("_") and PathFinder.find_spec(full, folders) is not None:
+        if not name.startswith("_") and (new_path(full) or PathFinder.find_spec(full, folders)):
             try:
                 return import_module(full)
             except ImportError as error:
@@ -35,6 +37,7 @@ def lazily(
 
     def names() -> list[str]:
         modules = (own.name for own in pkgutil.iter_modules(folders) if not own.name.startswith("_"))
-        return sorted({*vars(sys.modules[package]), *later, *modules})
+        public = (own.rpartition(".")[2] for own in PUBLIC if own.rpartition(".")[0] == package)
+        return sorted({*vars(sys.modules[package]), *later, *modules, *public})
 
     return get, names

@@ -44,9 +44,10 @@ from samara.physics.multirotor import CALM, Environment, State, Vehicle, initial
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.rotors.propulsion import obeyed
 from samara.physics.rotors.rotor import Rotor
-from samara.sim.standing import clearance, standing
+from samara.sim.standing import standing
 from samara.vehicles.build import build_vehicle, effects_by_name, switched
 from samara.vehicles.check import check_numbers
+from samara.vehicles.ground import clearance
 from samara.vehicles.loader import vehicle
 
 MOTORS = 4

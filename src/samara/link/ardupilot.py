@@ -11,8 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from samara.documents.conventions import HOME
-from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
+from samara.link.autopilot import Repeated, Say, Watch, counted
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
 from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
@@ -23,8 +22,10 @@ from samara.link.thrust import hover_output
 from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
 from samara.physics.multirotor import Vehicle
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.setting import Order
-from samara.sim.battery_failsafe import BatteryFailsafe
+from samara.sensors.earth import HOME_DEGREES
 
 PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760
 PACKETS = {18458: struct.Struct("<HHI16H"), 29569: struct.Struct("<HHI32H")}
@@ -230,7 +231,8 @@ class ArduPilot:
 
 def ardupilot_command(binary: str, instance: int) -> list[str]:
     """arducopter for the JSON backend, with parameters of its own"""
-    home = f"{HOME.lat_deg},{HOME.lon_deg},{HOME.alt_msl_m:g},0"
+    latitude, longitude, altitude = HOME_DEGREES
+    home = f"{latitude},{longitude},{altitude:g},0"
     return [
         binary,
         *("--model", "JSON:127.0.0.1", "-I", str(instance), "--home", home, "--wipe"),

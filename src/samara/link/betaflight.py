@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Quat, Vec3
-from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
+from samara.link.autopilot import Repeated, Say, Watch, counted
 from samara.link.ports import bound, require_free
 from samara.link.process import Process, require_binary, usual_binary
 from samara.link.readings import Readings, outside
@@ -23,6 +23,7 @@ from samara.link.sticks import Sticks
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
 from samara.physics.multirotor import Vehicle
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.setting import Order
 
 RAW_PORT, MOTORS_PORT, STATE_PORT, RADIO_PORT, CLI_PORT = 9001, 9002, 9003, 9004, 5761

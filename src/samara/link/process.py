@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from samara.scenario.autopilot import VARIABLES
+
 GRACE = 2.0  # [s], between the polite signal and the other
 LAST_LINES = 5
 ENDING = 0.5  # [s], from a connection that breaks to the end of its process
@@ -135,9 +137,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # one of the real-time signals
         return "no name"
-
-
-VARIABLES = {"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER", "betaflight": "SAMARA_BETAFLIGHT"}
 
 
 def usual_binary(kind: str) -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from samara.core.algebra import Vec3
-from samara.link.autopilot import Autopilot, Repeated, Say, Watch, counted
+from samara.link.autopilot import Repeated, Say, Watch, counted
 from samara.link.ground_station import PX4 as PX4_MODES
 from samara.link.ground_station import GroundStation, Wire
 from samara.link.mavlink import Listener, Speaker, layout
@@ -24,6 +24,7 @@ from samara.link.start import Start
 from samara.physics.air.atmosphere import pressure_altitude
 from samara.physics.frames import frd_from_flu, ned_from_enu
 from samara.physics.multirotor import Vehicle
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.setting import Order
 
 PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16

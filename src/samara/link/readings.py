@@ -10,7 +10,7 @@ from samara.physics.frames import Geodetic, geodetic_from_enu, state_ned_frd_fro
 from samara.physics.multirotor import State
 from samara.physics.reference import Reference
 from samara.sensors.earth import HOME
-from samara.sensors.sensor import Mounting, Sensor
+from samara.sensors.sensor import Mounting, Sensor, kind_of
 
 
 class Fix(NamedTuple):
@@ -97,11 +97,6 @@ def _reference(numbers: Sequence[float]) -> Reference:
     """Place, velocity, acceleration, jerk, yaw and its rate, in the order of `Reference`: all that sticks are moved by"""
     p, v, a, j = (Vec3(*numbers[k : k + 3]) for k in (0, 3, 6, 9))
     return Reference(p, v, a, j, numbers[12], numbers[13])
-
-
-def kind_of(sensor: Sensor) -> str:
-    """What a sensor is: its kind, or the name of one that has no kind"""
-    return sensor.kind or sensor.name
 
 
 def _turned(sensor: Sensor) -> Quat:

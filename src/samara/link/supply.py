@@ -1,14 +1,9 @@
-"""The drone's own battery, as an autopilot hears of it: ten times a second, from the equations that fly it."""
+"""The battery that an autopilot hears of: which one it is, and its cells."""
 
-from samara.backends.packing import unpacker
-from samara.link.readings import Supply
-from samara.physics.multirotor import Vehicle, at_rest
+from samara.physics.multirotor import Vehicle
 from samara.physics.rotors.battery import Ideal, Thevenin
-from samara.scenario.batteries import battery_status
-from samara.sim.battery_failsafe import BatteryFailsafe
-from samara.sim.plant import Plant, environment_of
+from samara.scenario.battery_failsafe import BatteryFailsafe
 
-EVERY_US = 100_000
 CELL_VOLTAGE = 4.2  # [V], of a full one
 MOST_CELLS = 10  # a message of MAVLink's has room for
 
@@ -46,25 +41,3 @@ def failsafe_parameters(kind: str, vehicle: Vehicle, failsafe: BatteryFailsafe) 
             "BATT_CRT_MAH": round(failsafe.land_below * charge),
         }
     return {}
-
-
-class PowerModule:
-    """Looks at a plant's battery once in a while."""
-
-    def __init__(self, plant: Plant) -> None:
-        self._plant, self._battery, self._next_us = plant, battery_of(plant.vehicle), 0
-        self._state_of = unpacker(at_rest(plant.vehicle))
-        self._around_of = unpacker(environment_of(plant.vehicle))
-
-    def read(self, time_us: int) -> Supply | None:
-        """What it says now; None between two readings, and where no battery empties"""
-        if self._battery is None or time_us < self._next_us:
-            return None
-        self._next_us = time_us + EVERY_US
-        state, around = self._state_of(self._plant.state[:, 0].tolist()), self._plant.environment[:, 0].tolist()
-        command = tuple(self._plant.command[:, 0].tolist())
-        told = battery_status(state, command, self._plant.vehicle, self._around_of(around))
-        current = sum(each.current for each in told)
-        return Supply(
-            told[0].voltage, current, told[0].charge, cells_of(self._battery), float(self._battery.capacity) * len(told)
-        )

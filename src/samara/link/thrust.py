@@ -12,7 +12,7 @@ from samara.backends.machine import Code
 from samara.core.ops import clamp, safe_sqrt
 from samara.core.quantity import Scalar
 from samara.physics.multirotor import CALM, Command, State, Vehicle, at_rest
-from samara.sim.stages.autopilot import command_limits
+from samara.vehicles.limits import command_limits
 from samara.vehicles.trim import hover, thrust_to_weight
 
 HOVER_OUTPUT = 0.5

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Mat3, Quat, Vec3
+from samara.core.presentation import present
 from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.effect import Actuation, Effect, Wrench, add_wrenches
 from samara.physics.ground.contact import Ground
@@ -147,14 +148,10 @@ class Vehicle:
         return replace(vehicle, structure=replace(vehicle.structure, replaced=replaced))
 
     def __str__(self) -> str:
-        from samara.view.report.notebook import vehicle_text
-
-        return vehicle_text(self)
+        return str(present("Vehicle.text", self))
 
     def _repr_html_(self) -> str:
-        from samara.view.report.notebook import vehicle_html
-
-        return vehicle_html(self)
+        return str(present("Vehicle.html", self))
 
 
 def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:

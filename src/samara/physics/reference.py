@@ -6,6 +6,7 @@ from typing import NamedTuple
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import atan2, clamp, where
 from samara.core.quantity import Scalar
+from samara.core.tree import leaf_names
 
 
 class Reference(NamedTuple):
@@ -156,3 +157,6 @@ def along_legs(time: Scalar, start_W: Vec3, legs: tuple[Leg, ...], yaw: Scalar =
         )
         time, here = time - leg.travel - leg.rest, leg.p_W
     return reference
+
+
+REFERENCE_FIELDS = tuple(leaf_names(Reference(ZERO)))

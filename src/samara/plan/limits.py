@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.allocation import thrust_limits
 from samara.core.algebra import matrix_from_quat, norm
 from samara.core.matrices import powers
 from samara.core.ops import atan2, safe_norm
@@ -20,6 +19,7 @@ from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan.flatness import FlatMotion, FlatOutput, flat_motion, flat_output
 from samara.plan.series import Series
 from samara.plan.trajectory import Trajectory, Yaw, hover, through
+from samara.vehicles.limits import thrust_limits
 
 GRID = 1e-3  # [s]: where the limits are kept in the end
 SEARCH_ORDER = 6

@@ -1,6 +1,6 @@
 """Truncated Taylor series in time: a scalar that carries its own derivatives through any equation.
 
-x(t + h) = x₀ + x₁ h + … + xₙ hⁿ + O(hⁿ⁺¹). `samara.core.ops` knows this scalar, so what the physics computes from a series is the
+x(t + h) = x₀ + x₁ h + … + xₙ hⁿ + O(hⁿ⁺¹). `samara.ops` knows this scalar, so what the physics computes from a series is the
 series of what it computes: exact derivatives, of drag as of anything else, with no second version of the equation. A. Griewank,
 A. Walther, "Evaluating Derivatives", SIAM 2008, chapter 13. Coefficients are floats or NumPy arrays.
 """
@@ -147,7 +147,7 @@ def _constant(value: Scalar, length: int) -> Series:
     return Series((value, *[0.0] * (length - 1)))
 
 
-# What `samara.core.ops` asks for ------------------------------------------------------------------------------------------
+# What `samara.ops` asks for ------------------------------------------------------------------------------------------
 
 
 def sqrt(x: Series) -> Series:

@@ -20,6 +20,7 @@ import numpy as np
 from samara.core.algebra import UP, ZERO, Vec3
 from samara.core.argument import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
 from samara.core.ops import atan2, clamp, cos, floor, logical_and, sin, where, wrap_angle
+from samara.core.presentation import present
 from samara.core.printable import shown
 from samara.core.quantity import LARGEST, Scalar
 from samara.core.remade import remade
@@ -99,9 +100,7 @@ class Trajectory:
         return replace(self, shift_W=self.shift_W + shift_W, waypoints=marks)
 
     def _repr_html_(self) -> str:
-        from samara.view.report.notebook import trajectory_html
-
-        return trajectory_html(self)
+        return str(present("Trajectory.html", self))
 
 
 # From place to place ------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.record.recording import Table
 from samara.record.run import Run
+from samara.record.table import Table
 
 FEW = 6  # drones that are named one by one
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.files import written_whole
-from samara.record.recording import Recording, RecordingError, Table
+from samara.record.recording import RecordingError
+from samara.record.table import Recording, Table
 
 ROWS = 10_000  # written at a time
 

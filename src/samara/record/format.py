@@ -6,7 +6,9 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from samara.core.files import parsed
 
 FORMAT = 1
 """Raised when a reader of the old number could not read the new file."""
@@ -16,8 +18,6 @@ LOG_TOPIC = "/log"
 TRANSFORM_TOPIC = "/tf"
 SCENE_TOPIC = "/scene"
 LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
-DEEPEST = 100  # brackets within brackets; ours have four
-TOO_DEEP = "brackets within brackets without end"
 MOST_FIELDS = 10_000  # protobuf keeps field numbers from 19 000 for itself
 
 TOPIC = re.compile(r"(/[A-Za-z0-9_-]+)+")
@@ -87,24 +87,6 @@ def _written(names: tuple[str, ...]) -> str:
 @lru_cache(maxsize=256)
 def _names(text: str) -> tuple[str, ...]:
     return tuple(map(str, parsed(text)))
-
-
-def parsed(text: str) -> Any:
-    """What a JSON text of a recording says; ValueError where it is none, or nested deeper than any of ours"""
-    try:
-        layer = [value := json.loads(text)]
-    except RecursionError:
-        raise ValueError(TOO_DEEP) from None
-    for _ in range(DEEPEST):
-        layer = [
-            inner
-            for own in layer
-            if isinstance(own, (dict, list))
-            for inner in (own.values() if isinstance(own, dict) else own)
-        ]
-    if layer:
-        raise ValueError(TOO_DEEP)
-    return value
 
 
 def checksum(metadata: Mapping[str, str]) -> str:

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.files import parsed
 from samara.core.tree import leaf_names
 from samara.physics.multirotor import Vehicle, at_rest
 from samara.physics.state_arrays import state_names
-from samara.record.format import parsed
+from samara.record.format import RecordingError
 from samara.record.outputs import output_table
-from samara.record.recording import Recording, RecordingError, Table
 from samara.record.streams import STATUS_FIELDS, state_units
+from samara.record.table import Recording, Table
 from samara.scenario.bus import BUS_SCHEMA_VERSION
 from samara.vehicles.loader import parse_vehicle
 

@@ -8,13 +8,12 @@ import numpy as np
 from samara.core.algebra import Vec3, norm
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.documents.conventions import bus_current_a
 from samara.physics.multirotor import Command, Environment, State, Vehicle, at_rest
-from samara.physics.rotors.propulsion import motor_currents, supply_voltage
+from samara.physics.rotors.propulsion import bus_current, motor_currents, supply_voltage
 from samara.physics.rotors.rotor import air_velocity
-from samara.record.recording import Table
+from samara.physics.surroundings import empty_command, environment_of
+from samara.record.table import Table
 from samara.scenario.batteries import with_cells
-from samara.sim.plant import empty_command, environment_of
 from samara.vehicles.payload import Payload, with_payload
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +47,7 @@ def outputs(state: State, command: Command, vehicle: Vehicle, environment: Envir
     if not vehicle.has("battery"):
         return air
     now = (state, command, vehicle, environment)
-    return Supplied(supply_voltage(*now), bus_current_a(*now), motor_currents(*now), *air)
+    return Supplied(supply_voltage(*now), bus_current(*now), motor_currents(*now), *air)
 
 
 def output_fields(vehicle: Vehicle) -> tuple[str, ...]:

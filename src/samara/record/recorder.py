@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara import __version__
 from samara.core.files import written_whole
+from samara.core.version import __version__
 from samara.record.contents import contents_of
 from samara.record.format import ABOUT, FORMAT, LEVELS, OWN, LogLine, RecordingError, Stream, checksum
 from samara.record.foxglove import first_of_each, log_message, slots

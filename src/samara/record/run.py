@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, euler_from_quat
+from samara.core.files import parsed
+from samara.core.presentation import present
 from samara.core.tree import unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import Environment, Vehicle, at_rest
-from samara.record.format import parsed
+from samara.record.figures import Figures
 from samara.record.recorder import LogLine, Recorder, Stream
-from samara.record.recording import Recording, RecordingError, Table, read_recording
+from samara.record.recording import RecordingError, read_recording
 from samara.record.summary import Summary, one_line, several_lines, summary
+from samara.record.table import Recording, Table
 from samara.scenario.scenario import Expect
 from samara.scenario.world import world_inside
-from samara.sim.figures import Figures
-from samara.sim.plant import contact_depths
 from samara.vehicles.effects import EffectOption
+from samara.vehicles.ground import contact_depths
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.slung_load import cable_ends
 
@@ -261,20 +263,13 @@ class Run:
 
         `plot("run.png")` is the page as a file. Without a path the answer is a Matplotlib figure.
         """
-        from samara.view.plot.plots import FORMATS, draw, require_subject
-        from samara.view.plot.run import draw_run
-
-        if what is None or str(what).lower().endswith(tuple(f".{kind}" for kind in FORMATS)):
-            return draw_run(self, path if what is None else what)
-        return draw(self, require_subject(str(what)), path)
+        return present("Run.plot", self, what, path)
 
     def __repr__(self) -> str:
         return several_lines(self)
 
     def _repr_html_(self) -> str:
-        from samara.view.report.notebook import run_html
-
-        return run_html(self)
+        return str(present("Run.html", self))
 
 
 def judge(run: Run, expect: Expect) -> list[Judged]:
@@ -353,10 +348,10 @@ def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: b
     """A run from its file; with the `effects` from outside the package that its vehicles were flown with
 
     Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its figures are still those of every row,
-    and peaks stay in its tables: see `samara.sim.long_run`.
+    and peaks stay in its tables: see `samara.record.long_run`.
     """
     if whole:
         return run_from(read_recording(path), effects)
-    from samara.sim.long_run import load_long_run
+    from samara.record.long_run import load_long_run
 
     return load_long_run(path, effects)

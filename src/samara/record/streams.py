@@ -10,12 +10,12 @@ from samara.core.quantity import Quantity
 from samara.core.tree import leaf_names
 from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
 from samara.physics.multirotor import State, Vehicle, at_rest
+from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.state_arrays import state_names
+from samara.physics.surroundings import environment_of
 from samara.record.outputs import output_fields, output_units
 from samara.record.recorder import Stream
 from samara.scenario.scenario import Drone
-from samara.sim.group import REFERENCE_FIELDS
-from samara.sim.plant import environment_of
 
 Block = tuple[np.ndarray, np.ndarray]
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from samara.core.presentation import present
+
 if TYPE_CHECKING:
     from samara.record.run import Run, Track
 
@@ -58,9 +60,7 @@ class Summary(Mapping[str, Measure]):
         return "\n".join(f"{own.name:{width}s}  {own.text}" for own in self._own.values())
 
     def _repr_html_(self) -> str:
-        from samara.view.report.page import table
-
-        return table((), [(own.name, own.text) for own in self._own.values()])
+        return str(present("Summary.html", self))
 
 
 def table_of(summaries: Iterable[Mapping[str, Measure]], missing: str = "") -> list[tuple[str, ...]]:

@@ -1,10 +1,9 @@
 """The batteries of a drone in a simulation: what they tell, and what is left when a cell fails."""
 
-from samara.documents.conventions import bus_current_a
 from samara.physics.multirotor import Environment, State, Vehicle
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, share_of_current, source_of
-from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
+from samara.physics.rotors.propulsion import bus_current, rated_voltages, supply_voltage
 from samara.scenario.bus import BatteryStatus
 
 
@@ -32,7 +31,7 @@ def battery_status(
     connected = bool(environment.battery_connected)
     voltage = float(supply_voltage(state, command, vehicle, environment))
     if isinstance(vehicle["battery"], Ideal):
-        return (BatteryStatus(1.0, voltage, float(bus_current_a(state, command, vehicle, environment)), connected),)
+        return (BatteryStatus(1.0, voltage, float(bus_current(state, command, vehicle, environment)), connected),)
     own = state.effects[vehicle.index("battery")]
     return tuple(
         BatteryStatus(

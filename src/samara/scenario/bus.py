@@ -9,11 +9,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3
-from samara.documents.conventions import ActuatorCommand, motor_disable_mask
 from samara.physics.frames import ned_from_enu
 from samara.physics.multirotor import Environment, State
 from samara.physics.reference import Reference
+from samara.scenario.actuators import ActuatorCommand, motor_disable_mask
 from samara.scenario.timeline import MICROSECONDS
+from samara.vehicles.limits import UNIT_RANGE
 
 BUS_SCHEMA_VERSION = 2
 """Counts up when the meaning of a field changes, or of what a flight is recorded in; it is in every recording.
@@ -23,7 +24,6 @@ name, settings apart, and the streams `status` and `outputs`.
 """
 
 SENSORS = ("gyro", "accelerometer", "magnetometer", "barometer", "gps", "vision")
-UNIT_RANGE = (0.0, 1.0)
 
 
 class Faults(NamedTuple):

@@ -8,14 +8,14 @@ from samara.control.tuning import Tuned
 from samara.core.algebra import ZERO, Vec3
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
-from samara.link.autopilot import Autopilot
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan.trajectory import Trajectory
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.timeline import Rates
 from samara.scenario.world import World
 from samara.sensors.sensor import Sensor
-from samara.sim.battery_failsafe import BatteryFailsafe
 from samara.wind.sources import NoWind, WindSource
 
 

@@ -1,7 +1,7 @@
 """From a TOML file to a scenario: strict, and one sentence about what is wrong.
 
 A table becomes a call: `kind = "circle"` of a task calls `samara.plan.trajectory.circle` with the table's other keys as its
-arguments, `do = "go_to"` of an event calls `samara.scenario.events.go_to`, and so on; what a function does not take is refused. A
+arguments, `do = "go_to"` of an event calls `events.go_to`, and so on; what a function does not take is refused. A
 key that ends in `_deg` is the angle without that ending, in degrees.
 """
 
@@ -18,15 +18,13 @@ from samara.control.named import CONTROLLERS
 from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3, norm, quat_from_euler
 from samara.core.argument import UnfitError, argument, is_number, radians
+from samara.core.integrate import INTEGRATORS
 from samara.core.named_files import path_beside, read_bytes, read_text
 from samara.core.printable import shown, shown_key
 from samara.estimate.complementary import Gains, complementary
 from samara.estimate.ekf import ekf
 from samara.estimate.fusion import Fusion, Start
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
-from samara.link.autopilot import CONVENTIONS, Autopilot, is_loopback
-from samara.link.prepare import prepared
-from samara.link.process import VARIABLES
 from samara.link.supply import battery_of
 from samara.physics.air.atmosphere import air_density
 from samara.physics.air.downwash import Downwash
@@ -37,17 +35,17 @@ from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
 from samara.scenario import events, world
+from samara.scenario.autopilot import CONVENTIONS, VARIABLES, Autopilot, is_loopback
+from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.events import Event
+from samara.scenario.prepare import prepared
 from samara.scenario.scenario import Drone, Expect, Scenario
-from samara.scenario.timeline import MICROSECONDS, Rates, microseconds
+from samara.scenario.timeline import MICROSECONDS, Rates, microseconds, sampling
 from samara.scenario.world import Placed, World
 from samara.sensors import earth
 from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import altered, parse_part, part, part_names
 from samara.sensors.sensor import SENSORS, Sensor
-from samara.sim.battery_failsafe import BatteryFailsafe
-from samara.sim.plant import INTEGRATORS
-from samara.sim.stages.sensors import sampling
 from samara.vehicles.build import effects_by_name, switch_names, switch_on, switched
 from samara.vehicles.effects import OPTIONS, EffectOption
 from samara.vehicles.loader import parse_vehicle, vehicle

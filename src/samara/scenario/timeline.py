@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from samara.sensors.sensor import Sensor
+
 MICROSECONDS = 1_000_000
 SLOWEST = 1_000_000  # [s]: no flight is as long as this period
 
@@ -129,3 +131,22 @@ def timeline(rates: Rates, duration: float, event_times_us: Sequence[int] = ()) 
     return Timeline(
         microseconds(duration, "duration"), tuple(rates.periods().items()), tuple(sorted(set(event_times_us)))
     )
+
+
+def sampling(sensor: Sensor, axis_us: int) -> tuple[int, int]:
+    """Ticks of the sensor axis from sample to sample, and how many later one is heard"""
+    own_us = period(sensor.rate, f"the rate of sensor {sensor.name!r}") if sensor.rate else axis_us
+    if own_us % axis_us:
+        raise ValueError(
+            f"sensor {sensor.name!r} samples at {sensor.rate:g} Hz, which does not divide the sensor axis of "
+            f"{MICROSECONDS / axis_us:g} Hz; set rates.sensor to a multiple of it"
+        )
+    delay_us = microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}")
+    if delay_us % axis_us:
+        below = delay_us // axis_us * axis_us
+        raise ValueError(
+            f"sensor {sensor.name!r} has a delay of {sensor.delay:g} s; expected a multiple of the sensor axis' "
+            f"{axis_us / MICROSECONDS:g} s: the nearest are {below / MICROSECONDS:g} s and "
+            f"{(below + axis_us) / MICROSECONDS:g} s"
+        )
+    return own_us // axis_us, delay_us // axis_us

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 from samara.core.algebra import UP, ZERO, Vec3, norm, quat_from_euler
 from samara.core.argument import is_number
+from samara.core.files import parsed
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
-from samara.physics.ground.obstacles import HeightMap, Solid
+from samara.physics.ground.obstacles import TEMPLATES, HeightMap, Solid, kind_of
 from samara.physics.ground.solids import Box, Capsule, Sphere
-from samara.record.format import parsed
-from samara.sim.collide.nearness import TEMPLATES, kind_of
 
 STRIKES = ("report", "break")
 WORLD_FILE = "world.json"

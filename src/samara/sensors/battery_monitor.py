@@ -6,9 +6,8 @@ from typing import Annotated, NamedTuple
 
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.documents.conventions import bus_current_a
 from samara.physics.multirotor import Command, Environment, State, Vehicle
-from samara.physics.rotors.propulsion import supply_voltage
+from samara.physics.rotors.propulsion import bus_current, supply_voltage
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 
@@ -73,8 +72,10 @@ def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, na
         dt: Scalar,
     ) -> tuple[BatteryReading, BatteryErrors]:
         """V' = Q(g_V V + σ_V n),  I' = Q(g_I I + o + σ_I n)  [V, A]"""
+        if not vehicle.has("battery"):
+            raise ValueError(f"vehicle {vehicle.name!r} draws no current; expected one with a battery")
         voltage = memory.voltage_gain * supply_voltage(state, command, vehicle, environment)
-        current = memory.current_gain * bus_current_a(state, command, vehicle, environment) + memory.current_offset
+        current = memory.current_gain * bus_current(state, command, vehicle, environment) + memory.current_offset
         return (
             BatteryReading(
                 quantised(voltage + part.voltage_noise * normals[0], part.voltage_resolution),

@@ -6,17 +6,22 @@ from typing import NamedTuple
 
 from samara.core.algebra import Vec3
 from samara.core.extras import MissingExtraError
-from samara.documents.conventions import HOME as PX4_HOME
-from samara.documents.conventions import geodetic_origin
 from samara.physics.frames import Geodetic, enu_from_ned
 
 NANOTESLA = 1e-9
+HOME_DEGREES = (47.397742, 8.545594, 488.0)
+"""Where PX4's own simulators start: latitude and longitude [deg], altitude above mean sea level [m]."""
+
+
+def geodetic(latitude_deg: float, longitude_deg: float, altitude: float) -> Geodetic:
+    """The same place in radians, for `samara.frames`"""
+    return Geodetic(latitude_deg * (math.pi / 180.0), longitude_deg * (math.pi / 180.0), altitude)
 
 
 class Place(NamedTuple):
     """The world's origin on the WGS-84 ellipsoid [rad, m], and the date as a decimal year."""
 
-    origin: Geodetic = geodetic_origin(PX4_HOME)
+    origin: Geodetic = geodetic(*HOME_DEGREES)
     year: float = 2026.0
 
 

@@ -39,7 +39,7 @@ AT_CENTRE = Mounting()
 class Sensor:
     """`measure(state, command, vehicle, environment, normals)` gives one number for each field
 
-    `normals_needed` standard normals are drawn for each drone and sample. A `traced` function uses only `samara.core.ops` and is
+    `normals_needed` standard normals are drawn for each drone and sample. A `traced` function uses only `samara.ops` and is
     compiled; any other is called in Python. With `initial(vehicle, normals)`, which gets `start_normals` of them once,
     `measure` takes (…, normals, memory, dt) and gives (values, memory); dt is the time between samples [s].
 
@@ -132,3 +132,8 @@ POSITION = Sensor(
     traced=True,
 )
 SENSORS = {sensor.name: sensor for sensor in (IMU, BAROMETER, POSITION)}
+
+
+def kind_of(sensor: Sensor) -> str:
+    """What a sensor is: its kind, or the name of one that has no kind"""
+    return sensor.kind or sensor.name

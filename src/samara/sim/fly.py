@@ -13,11 +13,12 @@ import numpy as np
 
 from samara.control.named import name_of
 from samara.control.tuning import Tuned
-from samara.link.autopilot import Autopilot
 from samara.record.recorder import LogLine, Recorder, Stream
-from samara.record.recording import RecordingError, Table
+from samara.record.recording import RecordingError
 from samara.record.run import Run, Track, load_run
 from samara.record.streams import Block, streams_of
+from samara.record.table import Table
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.bus import BUS_SCHEMA_VERSION
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.scenario_file import load_scenario
@@ -67,7 +68,7 @@ def fly(
     if controller is not None:
         own = replace(own, drones=tuple(replace(drone, controller=controller) for drone in own.drones))
     if autopilot is not None:
-        from samara.link.prepare import flown_by
+        from samara.scenario.prepare import flown_by
 
         own = flown_by(own, autopilot)
     if out is None:
@@ -199,7 +200,7 @@ def all_streams(scenario: Scenario) -> list[Stream]:
 
 def about(scenario: Scenario) -> dict[str, str]:
     """What a recording says of itself: all that is needed to fly the same inputs again"""
-    from samara import __version__
+    from samara.core.version import __version__
 
     timeline = timeline_of(scenario)
     return {

@@ -10,19 +10,19 @@ from samara.backends.machine import Code
 from samara.control.named import Named, as_tuned, controller_named
 from samara.control.tuning import Tuned
 from samara.core.algebra import norm
-from samara.core.tree import flatten, leaf_names, unflatten
+from samara.core.tree import flatten, unflatten
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import Vehicle, at_rest
+from samara.physics.reference import REFERENCE_FIELDS
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import CODES, Plant
-from samara.sim.stages.autopilot import NO_PLAN, REFERENCE, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
+from samara.sim.stages.autopilot import NO_PLAN, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
 from samara.sim.stages.estimator import BODY, Fusing
 from samara.sim.stages.sensors import Measuring
 
 CLEAR = 0.05  # [m]
-REFERENCE_FIELDS = tuple(leaf_names(REFERENCE))
 
 
 def sensors_rows(failed: frozenset[str]) -> list[int]:

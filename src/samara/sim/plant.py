@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from samara.backends.machine import Code
-from samara.core.integrate import DORMAND_PRINCE, embedded_step, rk4, step_factor
+from samara.core.integrate import DORMAND_PRINCE, INTEGRATORS, embedded_step, rk4, step_factor
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.effect import Wrench
-from samara.physics.ground.contact import Contact, contact_point
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import State, Vehicle, at_rest, derivative
 from samara.physics.state_arrays import state_names
+from samara.physics.surroundings import empty_command, environment_of
 from samara.scenario.timeline import MICROSECONDS, plant_steps
+from samara.vehicles.ground import contact_depths
 
-INTEGRATORS = ("rk4", "rk45")
 CONTACT_RESOLUTION = 1e-6  # [s]
 SMALLEST_STEP = (
     1e-8  # [s]: what asks for less is a jump of the force, as where a foot begins to slip, and is stepped over
@@ -26,32 +25,6 @@ SMALLEST_STEP = (
 FIRST_STEP = 1e-4  # [s]
 RTOL, ATOL = 1e-8, 1e-10
 CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and flying it again none
-
-
-def empty_command(vehicle: Vehicle) -> Command:
-    """0 for each rotor, or a wrench of 0"""
-    return tuple(0.0 for _ in vehicle.rotors) or (0.0,) * 4
-
-
-def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environment:
-    """The environment with a power of 1 for each motor, ready to be changed
-
-    A vehicle whose rotors feel the wind at their hubs has one for each, and one that can be pushed has a push of 0.
-    """
-    return environment._replace(
-        hub_wind_W=tuple(environment.wind_W for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else (),
-        pushes=(Wrench(),) if vehicle.reads("pushes") else (),
-        motor_power=tuple(1.0 for _ in vehicle.rotors),
-    )
-
-
-def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Any, ...]:
-    """How deep each contact point is below the ground  [m]"""
-    if not vehicle.has("contact"):
-        return ()
-    contact: Contact = vehicle["contact"]
-    points = contact.against(environment.ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
-    return tuple(point.depth for _, point in points)
 
 
 @lru_cache(maxsize=CODES)

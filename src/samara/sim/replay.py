@@ -12,20 +12,22 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.files import parsed
 from samara.core.printable import shown
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import CALM, Vehicle, at_rest, initial_effects
-from samara.record.format import parsed
+from samara.physics.surroundings import environment_of
 from samara.record.outputs import KIND as OUTPUTS
 from samara.record.outputs import output_fields, output_rows, output_units
-from samara.record.recording import RecordingError, Table
+from samara.record.recording import RecordingError
 from samara.record.run import Run, Track, load_run
 from samara.record.streams import CABLE_FIELD, LOAD_FIELDS
+from samara.record.table import Table
 from samara.scenario.batteries import with_cells
 from samara.scenario.timeline import MICROSECONDS, Rates, Timeline, timeline
 from samara.scenario.world import World, world_inside
 from samara.sim.collide.collisions import Colliding
-from samara.sim.plant import Plant, environment_of
+from samara.sim.plant import Plant
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut

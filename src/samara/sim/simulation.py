@@ -16,33 +16,35 @@ from samara.control.named import instants_ahead
 from samara.core.algebra import UP, Vec3
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
-from samara.documents.conventions import MOTOR_CHANNELS, ActuatorCommand
-from samara.link.autopilot import AutopilotLostError, open_link, task_orders
+from samara.link.autopilot import AutopilotLostError, task_orders
+from samara.link.open import open_link
 from samara.physics.multirotor import Environment, State, at_rest
-from samara.physics.reference import Reference
+from samara.physics.reference import REFERENCE_FIELDS, Reference
+from samara.physics.surroundings import environment_of
 from samara.record.outputs import output_rows
 from samara.record.recorder import LogLine
 from samara.record.streams import BODY, STATUS_FIELDS, Block, Rows, load_fields
+from samara.scenario.actuators import MOTOR_CHANNELS, ActuatorCommand
 from samara.scenario.batteries import battery_status, with_cells
+from samara.scenario.battery_failsafe import failsafe_events
 from samara.scenario.bus import AutopilotCommand, Bus, DroneBus, Faults
 from samara.scenario.events import Action, At, Event, When, disarm, fail_motor
+from samara.scenario.landing import CRASH_SPEED, CRASH_TILT, LANDED_RATE, LANDED_SPEED
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS, STAGES, Instant
 from samara.sensors.loader import seeing
 from samara.sensors.range_finder import Sees
-from samara.sim.battery_failsafe import failsafe_events
 from samara.sim.collide.collisions import Colliding, Strike
-from samara.sim.group import REFERENCE_FIELDS, Group, Key, Linked, sensors_rows
-from samara.sim.plant import environment_of
-from samara.sim.stages.autopilot import NO_PLAN, REFERENCE, command_range
+from samara.sim.group import Group, Key, Linked, sensors_rows
+from samara.sim.stages.autopilot import NO_PLAN, REFERENCE
 from samara.sim.stages.downwash import Flown, downwash_on
 from samara.sim.stages.ground import Underfoot
 from samara.sim.stages.sensors import FAULTS
 from samara.sim.stages.wake import gusts_on, stirs
 from samara.sim.stages.wind import memory_of, wind_at_hub, wind_on
-from samara.sim.standing import CRASH_TILT, LANDED_RATE, LANDED_SPEED
 from samara.sim.start import initial_state, timed_events, timeline_of
+from samara.vehicles.limits import command_range
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
 from samara.wind.sources import Sum, WindSource, is_local
@@ -51,7 +53,6 @@ SCENARIO, WIND, SENSOR, ESTIMATOR, AUTOPILOT, LOG = (1 << i for i in range(len(S
 AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so long at a time
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
 CROWD, SHORTEST_BLOCKS = 500, 4  # more drones than this fill the memory of a second sooner: down to a quarter of one
-CRASH_SPEED = 3.0  # [m/s]: touching the ground faster, it has crashed
 HARDEST_PULL = 100.0  # [m/s²]: what may pull a drone to the ground before somebody looks again
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
 HUB_WIND, PUSH_FORCE, PUSH_TORQUE = "hub_wind_W[0].x", "pushes[0].f_W.x", "pushes[0].tau_B.x"  # first rows of each

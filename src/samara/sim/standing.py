@@ -4,7 +4,6 @@ A foot that is displaced by d from where it just touches is pushed back by k d, 
 holds it. So the body rests displaced and turned by ξ with k K ξ = w: K as in `samara.vehicles.ground`, w what pulls at it.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,8 @@ from samara.core.algebra import Quat, Vec3, dot, normalize, quat_exp, rotate
 from samara.core.matrices import rank, solve
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import Environment, State, Vehicle, wrench
-from samara.sim.plant import empty_command
-from samara.vehicles.ground import standing_stiffness
+from samara.physics.surroundings import empty_command
+from samara.vehicles.ground import clearance, standing_stiffness
 
 PlaneBelow = Callable[[Vec3, Quat, Vehicle], Ground]
 Array = np.ndarray[Any, Any]
@@ -25,13 +24,6 @@ SAME = 1e-9  # [m]: feet this little above the lowest stand with it
 ROUNDS = 40
 BALANCED = 1e-13  # of the weight: what may remain
 UNBALANCED = 1e-9  # of the weight: more than this is not standing
-LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
-CRASH_TILT = math.radians(60.0)  # [rad]: touching the ground and leaning further, it has crashed
-
-
-def clearance(vehicle: Vehicle) -> float:
-    """How high the centre of mass is when the lowest feet touch level ground  [m]"""
-    return -min((point.z for point in vehicle["contact"].points_B), default=0.0) if vehicle.has("contact") else 0.0
 
 
 def standing(state: State, start_W: Vec3, vehicle: Vehicle, environment: Environment, below: PlaneBelow) -> State:

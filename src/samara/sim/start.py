@@ -5,7 +5,8 @@ from samara.physics.multirotor import CALM, Environment, State, at_rest
 from samara.scenario.events import Event, event_time_us
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Timeline, timeline
-from samara.sim.standing import PlaneBelow, clearance, standing
+from samara.sim.standing import PlaneBelow, standing
+from samara.vehicles.ground import clearance
 from samara.vehicles.trim import hover
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
 from samara.core.matrices import product, relative_modes
-from samara.physics.ground.contact import Surface
+from samara.physics.ground.contact import Contact, Surface
+from samara.physics.multirotor import Environment, State, Vehicle
 from samara.physics.rotors.rotor import Rotor
 
 DEFAULT_STEP = 1e-3  # the physics step everything shipped is stable at [s]
@@ -100,3 +101,17 @@ def stable_step(roots: Sequence[complex]) -> float:
 
 def _rk4_growth(z: complex) -> float:
     return abs(1.0 + z * (1.0 + z / 2.0 * (1.0 + z / 3.0 * (1.0 + z / 4.0))))
+
+
+def clearance(vehicle: Vehicle) -> float:
+    """How high the centre of mass is when the lowest feet touch level ground  [m]"""
+    return -min((point.z for point in vehicle["contact"].points_B), default=0.0) if vehicle.has("contact") else 0.0
+
+
+def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Any, ...]:
+    """How deep each contact point is below the ground  [m]"""
+    if not vehicle.has("contact"):
+        return ()
+    contact: Contact = vehicle["contact"]
+    points = contact.against(environment.ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
+    return tuple(point.depth for _, point in points)

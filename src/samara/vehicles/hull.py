@@ -1,4 +1,4 @@
-"""The body as others may hit it: a ball about its centre of mass. It pushes nothing; `samara.sim.collide.impacts` asks for it."""
+"""The body as others may hit it: a ball about its centre of mass. It pushes nothing; `sim/collide/impacts.py` asks for it."""
 
 from typing import Annotated, NamedTuple
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.allocation import allocation_for, thrust_limits
+from samara.control.allocation import allocation_for
 from samara.control.ilqr.problem import Limits
 from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
 from samara.core.integrate import EULER, RK4, Tableau, runge_kutta
@@ -22,6 +22,7 @@ from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
 from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
 from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
+from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effectiveness, hover
 
 INTEGRATORS: dict[str, Tableau] = {"rk4": RK4, "euler": EULER}

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import samara.documents.drone_physics as library
-from samara import __version__
 from samara.backends.c_code import Body, Places, comment, literal
 from samara.backends.program import program_of
 from samara.core.files import write_text
 from samara.core.ops import where
 from samara.core.quantity import Scalar
+from samara.core.version import __version__
 from samara.documents.drone_physics import body, boundary, collision, frames, rotor
 from samara.documents.drone_physics.arguments import ROTORS, VERSIONS, Argument, RotorSum, arguments_of, result_of
 from samara.documents.drone_physics.types import EulerType

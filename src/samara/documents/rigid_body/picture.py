@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.colours import COLOURS, GRID, INK
 from samara.core.files import written_whole
 from samara.documents.rigid_body.demo import FLAT, STEP_SECONDS, TILT, UNEQUAL, Flown, step_response, tilted, tumbling
-from samara.view.plot.style import COLOURS, GRID, INK, samara_style
+from samara.view.plot.style import samara_style
 
 DASHED = (0, (2, 2))
 

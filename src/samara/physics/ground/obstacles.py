@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from samara.core.algebra import Vec3, dot, norm
+from samara.core.algebra import UP, ZERO, Vec3, dot, norm
 from samara.core.named_files import read_bytes
 from samara.core.ops import absolute, logical_and, logical_or, minimum, piecewise_linear, safe_norm, where
 from samara.core.packed import array_inside, arrays_inside
@@ -338,3 +338,16 @@ def _march(ground: HeightMap, p_W: Vec3, v_W: Vec3, clearance: Scalar, until: fl
 
 def _plain(x: Any) -> Any:
     return float(x) if np.ndim(x) == 0 else x
+
+
+TEMPLATES: dict[str, Ground | Sphere | Capsule | Box] = {
+    "plane": Ground(),
+    "sphere": Sphere(ZERO, 1.0),
+    "capsule": Capsule(ZERO, UP, 1.0),
+    "box": Box(ZERO, Vec3(1.0, 1.0, 1.0)),
+}
+
+
+def kind_of(solid: Solid) -> str:
+    """plane, sphere, capsule, box or height_map"""
+    return next((kind for kind, own in TEMPLATES.items() if type(own) is type(solid)), "height_map")

@@ -13,7 +13,6 @@ import numpy as np
 
 from samara.backends.machine import Code
 from samara.core.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, cross, dot, norm, normalize, rotate, rotate_inverse
-from samara.core.tree import flatten, unflatten
 from samara.physics.ground.collision import Collider, contact_velocity
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, struck, wall_blow

@@ -1,6 +1,6 @@
 """How near the parts of a drone are to a solid, and when they reach it: all parts at once, as machine code.
 
-The functions are `disc_touch` and `nearer` of `samara.physics.ground.obstacles`, compiled once for each kind of solid. A part is a disc with a
+The functions are `disc_touch` and `nearer` of `samara.obstacles`, compiled once for each kind of solid. A part is a disc with a
 ball around each of its points: a propeller has a ball of 0, a body or a foot a disc of 0.
 """
 
@@ -14,16 +14,20 @@ import numpy as np
 from samara.backends.machine import Code, Machine
 from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, rotate
 from samara.core.tree import flatten
-from samara.physics.ground.contact import Ground
-from samara.physics.ground.obstacles import NEVER, NEWTON, HeightMap, Solid, disc_touch, nearer, time_to_reach, touch
-from samara.physics.ground.solids import Box, Capsule, Sphere, Touch
+from samara.physics.ground.obstacles import (
+    NEVER,
+    NEWTON,
+    TEMPLATES,
+    HeightMap,
+    Solid,
+    disc_touch,
+    kind_of,
+    nearer,
+    time_to_reach,
+    touch,
+)
+from samara.physics.ground.solids import Touch
 
-TEMPLATES: dict[str, Ground | Sphere | Capsule | Box] = {
-    "plane": Ground(),
-    "sphere": Sphere(ZERO, 1.0),
-    "capsule": Capsule(ZERO, UP, 1.0),
-    "box": Box(ZERO, Vec3(1.0, 1.0, 1.0)),
-}
 LANES = 8  # of machine code, in whole vectors: what is less is filled up
 RIM = np.append(np.exp(2j * np.pi * np.arange(12) / 12), 0.0).view(float).reshape(-1, 2).T  # of a disc, and its hub
 
@@ -47,11 +51,6 @@ class Near(NamedTuple):
     distance: Array
     normal_W: Vec3
     point_W: Vec3
-
-
-def kind_of(solid: Solid) -> str:
-    """plane, sphere, capsule, box or height_map"""
-    return next((kind for kind, own in TEMPLATES.items() if type(own) is type(solid)), "height_map")
 
 
 @lru_cache(maxsize=64)

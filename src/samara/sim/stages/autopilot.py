@@ -18,10 +18,11 @@ from samara.core.ops import clamp, logical_and, where
 from samara.core.tree import flatten
 from samara.physics.multirotor import State, Vehicle, at_rest
 from samara.physics.reference import Reference
-from samara.physics.rotors.actuator import Lag
-from samara.scenario.bus import UNIT_RANGE, require_command, sanitized
+from samara.physics.surroundings import empty_command
+from samara.scenario.bus import require_command, sanitized
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.plant import Plant, empty_command
+from samara.sim.plant import Plant
+from samara.vehicles.limits import command_limits, command_range
 
 if TYPE_CHECKING:
     from samara.link.autopilot import Link
@@ -29,22 +30,6 @@ if TYPE_CHECKING:
 REFERENCE = Reference(ZERO)
 BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
 LARGEST = 1e12  # in size; beyond it a command is not a number
-
-
-def command_limits(vehicle: Vehicle) -> tuple[float, float] | None:
-    """[0, 1] for normalized commands and duties; speeds and wrenches have the motor's own limits"""
-    return UNIT_RANGE if vehicle.structure.actuation.name in ("normalized", "duty") else None
-
-
-def speed_range(vehicle: Vehicle) -> tuple[float, float] | None:
-    """The slowest and the fastest a motor with a lag can turn  [rad/s]; a DC motor's depends on its load and supply"""
-    own = [rotor.motor for rotor in vehicle.rotors if isinstance(rotor.motor, Lag)]
-    return (min(motor.speed_min for motor in own), max(motor.speed_max for motor in own)) if own else None
-
-
-def command_range(vehicle: Vehicle) -> tuple[float, float] | None:
-    """The least and the most that a command can ask; None where it has no limit, as a wrench"""
-    return speed_range(vehicle) if vehicle.structure.actuation.name == "speed" else command_limits(vehicle)
 
 
 def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> Code:
@@ -166,8 +151,8 @@ class LinkedPilot:
 
     def __init__(self, link: "Link", plant: Plant, measuring: Sequence[Any], hover_output: float) -> None:
         from samara.link.readings import Senses
-        from samara.link.supply import PowerModule
         from samara.link.thrust import outputs_code
+        from samara.sim.stages.power import PowerModule
 
         self._link, self._plant, self._senses, self._power = link, plant, Senses(measuring), PowerModule(plant)
         self._machine = outputs_code(plant.vehicle, hover_output).machine()

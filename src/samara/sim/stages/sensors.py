@@ -10,9 +10,10 @@ from samara.backends.machine import Code
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import Vehicle, at_rest
-from samara.scenario.timeline import MICROSECONDS, microseconds, period
+from samara.physics.surroundings import empty_command, environment_of
+from samara.scenario.timeline import MICROSECONDS, sampling
 from samara.sensors.sensor import Sensor
-from samara.sim.plant import CODES, Plant, empty_command, environment_of
+from samara.sim.plant import CODES, Plant
 
 FAULTS = {
     "imu": frozenset({"gyro", "accelerometer"}),
@@ -31,25 +32,6 @@ class Heard(NamedTuple):
     fresh: float
     memory: Any
     coming: tuple[tuple[int, np.ndarray], ...]
-
-
-def sampling(sensor: Sensor, axis_us: int) -> tuple[int, int]:
-    """Ticks of the sensor axis from sample to sample, and how many later one is heard"""
-    own_us = period(sensor.rate, f"the rate of sensor {sensor.name!r}") if sensor.rate else axis_us
-    if own_us % axis_us:
-        raise ValueError(
-            f"sensor {sensor.name!r} samples at {sensor.rate:g} Hz, which does not divide the sensor axis of "
-            f"{MICROSECONDS / axis_us:g} Hz; set rates.sensor to a multiple of it"
-        )
-    delay_us = microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}")
-    if delay_us % axis_us:
-        below = delay_us // axis_us * axis_us
-        raise ValueError(
-            f"sensor {sensor.name!r} has a delay of {sensor.delay:g} s; expected a multiple of the sensor axis' "
-            f"{axis_us / MICROSECONDS:g} s: the nearest are {below / MICROSECONDS:g} s and "
-            f"{(below + axis_us) / MICROSECONDS:g} s"
-        )
-    return own_us // axis_us, delay_us // axis_us
 
 
 class Measuring:

@@ -19,7 +19,7 @@ from samara.physics.air.propwash import Propwash, gust_deviation, gust_time
 from samara.physics.multirotor import Environment, State, Vehicle, at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor_air import hub_flow
-from samara.sim.plant import environment_of
+from samara.physics.surroundings import environment_of
 
 Array = np.ndarray[Any, Any]
 

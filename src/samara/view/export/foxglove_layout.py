@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.colours import COLOURS
 from samara.core.files import write_text
 from samara.record.format import LOG_TOPIC, SCENE_TOPIC
 from samara.record.foxglove import WORLD
-from samara.record.recording import Recording
 from samara.record.run import Run, Track, run_from
 from samara.record.schema import identifiers
-from samara.view.plot.style import COLOURS
+from samara.record.table import Recording
 
 DRONES = 4  # whose curves are plotted; the rest can be added by hand
 SUPPLY = (("outputs", "voltage"), ("outputs", "current"), ("outputs", "airspeed"))

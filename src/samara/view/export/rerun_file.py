@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.colours import COLOURS
 from samara.core.files import written_whole
 from samara.record.format import RecordingError
 from samara.record.run import Run, Track
 from samara.record.scene import from_up_to
 from samara.vehicles.shape import Box, Disc, Rod, parts_of
-from samara.view.plot.style import COLOURS
 
 TIME = "time"
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.physics.multirotor import Vehicle
 from samara.record.run import Run, Track
@@ -24,7 +25,6 @@ from samara.scenario.world import World, world_inside
 from samara.vehicles.shape import LOAD, Box, Disc, Rod, load_radius, parts_of, reach_of
 from samara.view.film.camera import Camera, area_seen, in_camera, lines_seen, look_at, looking, on_picture
 from samara.view.plot.signals import limits_of
-from samara.view.plot.style import COLOURS, INK
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from samara.compare.contest import SETTLE, Entry
+from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
-from samara.view.plot.style import COLOURS, INK, plain, samara_style
+from samara.view.plot.style import plain, samara_style
 
 
 def magnification(error: float, size: float) -> float:

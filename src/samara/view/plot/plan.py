@@ -7,12 +7,13 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
+from samara.core.colours import COLOURS, GRID, INK
 from samara.core.files import written_whole
 from samara.physics.multirotor import Vehicle
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.limits import SEARCH_ORDER, Limits, usage
 from samara.plan.trajectory import Trajectory
-from samara.view.plot.style import COLOURS, GRID, INK, samara_style
+from samara.view.plot.style import samara_style
 
 SAMPLES = 1500
 

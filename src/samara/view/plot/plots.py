@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.colours import COLOURS, INK, PAPER
 from samara.core.files import written_whole
 from samara.physics.ground.obstacles import HeightMap
 from samara.record.run import Run, Track
@@ -29,7 +30,7 @@ from samara.view.plot.signals import (
     in_handy_unit,
     position_off,
 )
-from samara.view.plot.style import COLOURS, DASHES, INK, PAPER, plain, samara_style
+from samara.view.plot.style import DASHES, plain, samara_style
 
 PICTURES = ("path", "top")
 EVERY = (*SUBJECTS, *PICTURES)

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.colours import COLOURS, GRID, INK
 from samara.core.files import written_whole
 from samara.physics.rotors.inflow import JOHNSON, RING_CENTRE, RING_HALF_WIDTH, induced_ratio
 from samara.rotor.bem import rotor_coefficients
 from samara.rotor.blade import Blade, Measurement
-from samara.view.plot.style import COLOURS, DASHES, GRID, INK, samara_style
+from samara.view.plot.style import DASHES, samara_style
 
 SHOWN = ("apce 9.0x4.5", "kyosho 10.0x7.0", "gwssf 11.0x8.0", "apcsf 10.0x4.7")
 """Four propellers of the documentation: three usual ones, and one of the family that the model misses most."""

@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+from samara.core.colours import COLOURS, INK
 from samara.record.run import Run
 from samara.scenario.world import world_inside
 from samara.view.plot.plots import (
     FEW,
+    FORMATS,
     Flight,
     Panel,
+    draw,
     draw_panel,
     draw_paths,
     draw_top,
@@ -19,13 +22,21 @@ from samara.view.plot.plots import (
     mark_events,
     marks_of,
     panels_of,
+    require_subject,
     save,
     write_events,
 )
-from samara.view.plot.style import COLOURS, INK, plain, samara_style
+from samara.view.plot.style import plain, samara_style
 
 WIDTH, HEIGHT = 13.0, 8.0  # [in]
 LINE = 0.16  # [in] of words about events
+
+
+def plot_run(run: Run, what: str | Path | None, path: str | Path | None) -> Any:
+    """`Run.plot`: the overview, or one subject such as "attitude"; `what` may be the file of the overview"""
+    if what is None or str(what).lower().endswith(tuple(f".{kind}" for kind in FORMATS)):
+        return draw_run(run, path if what is None else what)
+    return draw(run, require_subject(str(what)), path)
 
 
 def draw_run(run: Run, path: str | Path | None = None) -> Any:

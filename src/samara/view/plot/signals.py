@@ -13,13 +13,13 @@ from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
 from samara.core.tree import unflatten
 from samara.physics.multirotor import Environment, Vehicle
 from samara.physics.reference import Reference
+from samara.physics.surroundings import environment_of
 from samara.plan.flatness import flat_motion
+from samara.record.figures import ORDERED, followed
 from samara.record.run import Track
+from samara.record.spectrum import SHORTEST_SPECTRUM, Spectrum
 from samara.record.summary import length_unit
-from samara.sim.figures import ORDERED, followed
-from samara.sim.plant import environment_of
-from samara.sim.spectrum import SHORTEST_SPECTRUM, Spectrum
-from samara.sim.stages.autopilot import command_range, speed_range
+from samara.vehicles.limits import command_range, speed_range
 
 Array = np.ndarray[Any, Any]
 

@@ -9,11 +9,9 @@ import matplotlib
 from cycler import cycler
 from matplotlib.figure import Figure
 
+from samara.core.colours import COLOURS, GRID, INK, PAPER
 from samara.core.printable import printable
 
-INK, GRID, PAPER = "#22313f", "#d9dee3", "#ffffff"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#332288")
-"""Okabe and Ito's colours, in the order x, y, z and rotor 0, 1, 2, …"""
 DASHES = (0, (2, 2))
 """The line of what was asked."""
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
+from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.identify.nanobench import PERIOD
 from samara.identify.validation import HORIZONS, Score, all_flights
 from samara.identify.windows import QUANTITIES, UNITS
-from samara.view.plot.style import COLOURS, INK, samara_style
+from samara.view.plot.style import samara_style
 
 _DASHED = {"hold the state": ":", "constant velocity": "--"}
 _SMALLEST = {"position": 1e-3, "velocity": 1e-2, "attitude": 1.0, "rate": 0.1}

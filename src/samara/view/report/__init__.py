@@ -2,4 +2,4 @@
 
 from samara.core.lazy import lazily as _lazily
 
-__getattr__, __dir__ = _lazily(__name__, __path__)
+__getattr__, __dir__ = _lazily(__name__, __path__, {"write_report": "samara.view.report.report"})

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.colours import COLOURS
 from samara.physics.ground.obstacles import HeightMap
 from samara.scenario.triangles import drawn, outline
 from samara.scenario.world import World
 from samara.view.plot.plots import FEW, LEAST_SPAN, Flight, Mark, Panel, crowd_of, panels_of, span_of, thinned
 from samara.view.plot.signals import Signal
-from samara.view.plot.style import COLOURS
 from samara.view.report.page import Html, element
 
 POINTS, FEWEST = (

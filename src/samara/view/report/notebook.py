@@ -8,15 +8,16 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from samara.core.algebra import Vec3
+from samara.core.colours import COLOURS, INK
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.multirotor import Vehicle
 from samara.plan.flatness import attitude_along
 from samara.plan.trajectory import Trajectory
 from samara.record.run import Run
-from samara.record.summary import table_of
+from samara.record.summary import Summary, table_of
 from samara.vehicles.shape import Box, Disc, Rod, parts_of, reach_of
 from samara.vehicles.trim import hover, thrust_to_weight
-from samara.view.plot.style import COLOURS, INK, samara_style
+from samara.view.plot.style import samara_style
 from samara.view.report.page import Html, element, picture, table
 
 SIZE = 240.0  # [px] of a vehicle's picture
@@ -232,6 +233,11 @@ def run_html(run: Run) -> str:
         table(("", *(track.name for track in shown)) if len(shown) > 1 else (), rows),
         element("ul", events) if events else None,
     )
+
+
+def summary_html(summary: Summary) -> str:
+    """A table of what a flight's summary tells"""
+    return table((), [(own.name, own.text) for own in summary.values()])
 
 
 def _side_by_side(image: Html, title: Html, rows: list[tuple[str, str]]) -> str:

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.argument import is_number
-from samara.core.files import write_text
+from samara.core.colours import COLOURS
+from samara.core.files import parsed, write_text
 from samara.record.diff import different_vehicles, distances, first_difference
-from samara.record.format import LEVELS, parsed
+from samara.record.format import LEVELS
 from samara.record.run import Judged, Run, Track, judge, load_run
 from samara.record.summary import table_of, told
 from samara.scenario.scenario import Scenario
 from samara.scenario.world import world_inside
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
 from samara.view.plot.run import draw_run
-from samara.view.plot.style import COLOURS
 from samara.view.report.charts import Charts, script, script_hash
 from samara.view.report.measures import all_measures, measures, saturation
 from samara.view.report.notebook import vehicle_numbers, vehicle_svg

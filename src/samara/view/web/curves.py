@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import viser
 
+from samara.core.colours import COLOURS, GRID, INK
 from samara.physics.multirotor import Vehicle
 from samara.vehicles.shape import reach_of
-from samara.view.plot.style import COLOURS, GRID, INK
 from samara.view.web.gauges import STYLE
 from samara.view.web.history import ERROR, FIRST_ROTOR, HEIGHT, TILT
 

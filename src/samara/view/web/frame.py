@@ -9,6 +9,7 @@ from samara.core.algebra import Quat, Vec3, normalize
 from samara.core.tree import unflatten
 from samara.physics.multirotor import Environment, State, Vehicle, at_rest
 from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.surroundings import environment_of
 from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD
 from samara.scenario.batteries import battery_status
@@ -19,7 +20,6 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
 from samara.sim.fly import controller_name
 from samara.sim.group import Group
-from samara.sim.plant import environment_of
 from samara.sim.simulation import Simulation
 from samara.vehicles.slung_load import cable_ends
 

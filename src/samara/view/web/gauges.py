@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from html import escape
 
 from samara.core.algebra import euler_from_quat, norm
+from samara.core.colours import COLOURS, GRID, INK
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.record.recorder import LogLine
-from samara.sim.stages.autopilot import command_limits
+from samara.vehicles.limits import command_limits
 from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED
-from samara.view.plot.style import COLOURS, GRID, INK
 from samara.view.web.frame import Close
 
 LOW_CHARGE = 0.2

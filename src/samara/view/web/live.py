@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.control.named import CONTROLLERS, name_of
+from samara.core.colours import COLOURS
 from samara.physics.frames import wind_enu_from_direction
 from samara.record.recorder import LogLine
 from samara.record.run import Run
@@ -34,7 +35,6 @@ from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
 from samara.sim.simulation import Simulation, Sink
-from samara.view.plot.style import COLOURS
 from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
 from samara.view.web.gauges import log_html, status_html

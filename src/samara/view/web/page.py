@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import viser
 
-from samara.view.plot.style import COLOURS
+from samara.core.colours import COLOURS
 from samara.view.web.curves import Curves
 from samara.view.web.frame import Frame
 from samara.view.web.gauges import gauges

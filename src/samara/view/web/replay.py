@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import ZERO
+from samara.core.colours import COLOURS
 from samara.plan.trajectory import Trajectory, hover
 from samara.record.recorder import LogLine
 from samara.record.run import Run, Track, load_run
 from samara.scenario.world import world_inside
-from samara.view.plot.style import COLOURS
 from samara.view.report.report import scenario_inside
 from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, frame_at

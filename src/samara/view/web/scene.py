@@ -24,6 +24,7 @@ from samara.core.algebra import (
     rotate,
     rotate_inverse,
 )
+from samara.core.colours import COLOURS, GRID, INK
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import Vehicle
 from samara.plan.trajectory import Trajectory
@@ -41,7 +42,6 @@ from samara.vehicles.shape import (
     reach_of,
     thrust_arrow,
 )
-from samara.view.plot.style import COLOURS, GRID, INK
 from samara.view.web.frame import Array, Frame
 from samara.view.web.mesh import (
     blades,

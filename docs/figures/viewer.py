@@ -8,9 +8,9 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from figures.chromium import Browser, BrowserPage, find_chromium, wait_for
 from PIL import Image
 
+from figures.chromium import Browser, BrowserPage, find_chromium, wait_for
 from samara.core.files import written_whole
 from samara.scenario.events import Event, at, wind_step
 from samara.scenario.scenario_file import load_scenario

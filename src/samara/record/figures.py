@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Vec3, dot
-from samara.sim.spectrum import Spectrum, spectrum_of
-from samara.sim.standing import clearance
+from samara.record.spectrum import Spectrum, spectrum_of
+from samara.vehicles.ground import clearance
+from samara.vehicles.limits import command_range
 
 if TYPE_CHECKING:
     from samara.record.run import Track

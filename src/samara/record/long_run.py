@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from samara.physics.multirotor import Vehicle
-from samara.record.recording import Recording, Table, read_recording
+from samara.record.figures import Figures
+from samara.record.recording import read_recording
 from samara.record.run import Run, Track, run_from
+from samara.record.table import Recording, Table
 from samara.scenario.bus import BUS_SCHEMA_VERSION
-from samara.sim.figures import Figures
 from samara.vehicles.effects import EffectOption
 
 Array = np.ndarray[Any, Any]

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samara.estimate.simple import TRUTH
-from samara.link.autopilot import Autopilot
-from samara.link.readings import kind_of
 from samara.link.supply import failsafe_parameters
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import MICROSECONDS, microseconds, period
 from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import part
-from samara.sensors.sensor import Sensor
+from samara.sensors.sensor import Sensor, kind_of
 
 NEEDED = {
     "px4": ("imu", "magnetometer", "barometer", "gps"),

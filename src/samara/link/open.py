@@ -1,0 +1,20 @@
+"""The link to an autopilot, by its kind."""
+
+from samara.link.autopilot import Link, Say
+from samara.physics.multirotor import Vehicle
+from samara.scenario.autopilot import Autopilot
+
+
+def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say) -> Link:
+    """The link to an autopilot, which may not be there yet: it is waited for at the first exchange"""
+    if autopilot.kind == "px4":
+        from samara.link.px4 import Px4
+
+        return Px4(autopilot, vehicle, say)
+    if autopilot.kind == "ardupilot":
+        from samara.link.ardupilot import ArduPilot
+
+        return ArduPilot(autopilot, vehicle, say)
+    from samara.link.betaflight import Betaflight
+
+    return Betaflight(autopilot, vehicle, say)

@@ -1,0 +1,21 @@
+"""What a vehicle needs to be told from outside: an empty command, and an environment with a place for all it reads."""
+
+from samara.physics.effect import Wrench
+from samara.physics.multirotor import CALM, Command, Environment, Vehicle
+
+
+def empty_command(vehicle: Vehicle) -> Command:
+    """0 for each rotor, or a wrench of 0"""
+    return tuple(0.0 for _ in vehicle.rotors) or (0.0,) * 4
+
+
+def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environment:
+    """The environment with a power of 1 for each motor, ready to be changed
+
+    A vehicle whose rotors feel the wind at their hubs has one for each, and one that can be pushed has a push of 0.
+    """
+    return environment._replace(
+        hub_wind_W=tuple(environment.wind_W for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else (),
+        pushes=(Wrench(),) if vehicle.reads("pushes") else (),
+        motor_power=tuple(1.0 for _ in vehicle.rotors),
+    )

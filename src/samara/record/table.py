@@ -1,0 +1,55 @@
+"""What is read back of a recording: its streams as tables, its log, and the files inside it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.record.format import LogLine
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A stream as it was recorded: names and units of its fields, times (m,) and rows (m, number of fields)."""
+
+    fields: tuple[str, ...]
+    units: tuple[str, ...]
+    kind: str
+    times_us: Array
+    rows: Array
+
+    @property
+    def time(self) -> Array:
+        """t  [s]"""
+        return self.times_us / 1e6
+
+    def __getitem__(self, name: str) -> Array:
+        """The column of one field, 'p_W.x', or the columns of all that begin so, 'p_W' or 'rotor_speed', side by side."""
+        if name in self.fields:
+            return self.rows[:, self.fields.index(name)]
+        columns = [i for i, field in enumerate(self.fields) if field.startswith((f"{name}.", f"{name}["))]
+        if not columns:
+            raise KeyError(f"field {name!r}: expected one of {', '.join(self.fields)}")
+        return self.rows[:, columns]
+
+
+class Recording(NamedTuple):
+    """What a file holds. `complete` is False, and `problem` one sentence, where it was not closed or is damaged."""
+
+    path: Path
+    size: int
+    metadata: dict[str, str]
+    attachments: dict[str, bytes]
+    streams: dict[str, Table]
+    logs: tuple[LogLine, ...]
+    complete: bool
+    problem: str
+
+    @property
+    def duration(self) -> float:
+        """From 0 to the last row or line of log  [s]"""
+        ends = [int(table.times_us[-1]) for table in self.streams.values() if len(table.times_us)]
+        return max([*ends, *(line.time_us for line in self.logs)], default=0) / 1e6

@@ -1,0 +1,117 @@
+"""Commands of the actuators by output channel, the wiring from channels to rotors, and which rotors have failed.
+
+Channels and rotors are counted from 0.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOTOR_CHANNELS, SERVO_CHANNELS = 12, 8
+_MOTOR_RANGE, _SERVO_RANGE = (0.0, 1.0), (-1.0, 1.0)
+_ROUNDING = 1e-6  # what single precision and unit conversion may add to a full command
+
+
+@dataclass(frozen=True)
+class ActuatorCommand:
+    """12 motor duties in [0, 1] and 8 servo deflections in [−1, 1], by output channel; those not given are 0."""
+
+    motors: tuple[float, ...] = ()
+    servos: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "motors", _channels("motors", self.motors, MOTOR_CHANNELS, _MOTOR_RANGE))
+        object.__setattr__(self, "servos", _channels("servos", self.servos, SERVO_CHANNELS, _SERVO_RANGE))
+
+
+def _channels(name: str, values: Sequence[float], count: int, limits: tuple[float, float]) -> tuple[float, ...]:
+    if len(values) > count:
+        raise ValueError(f"{name} has {len(values)} channels; expected at most {count}")
+    low, high = limits
+    for channel, value in enumerate(values):
+        if not low <= value <= high:
+            raise ValueError(f"{name}[{channel}] is {value}; expected a number within [{low:g}, {high:g}]")
+    return tuple(float(value) for value in values) + (0.0,) * (count - len(values))
+
+
+def px4_command(motors: Sequence[float], servos: Sequence[float] = ()) -> ActuatorCommand:
+    """The command in what PX4 sends: NaN marks a channel it does not use and becomes 0; out of range is an error, but
+    for rounding up to 1e-6"""
+    return ActuatorCommand(
+        tuple(_used(value, _MOTOR_RANGE) for value in motors), tuple(_used(value, _SERVO_RANGE) for value in servos)
+    )
+
+
+def _used(value: float, limits: tuple[float, float]) -> float:
+    if math.isnan(value):
+        return 0.0
+    held = _held(value, limits)
+    return held if abs(held - value) <= _ROUNDING else value
+
+
+def sanitized_command(motors: Sequence[float], servos: Sequence[float] = ()) -> ActuatorCommand:
+    """The nearest command there is: what is not finite becomes 0, what is out of range goes to its end"""
+    return ActuatorCommand(
+        tuple(_held(value, _MOTOR_RANGE) if math.isfinite(value) else 0.0 for value in motors),
+        tuple(_held(value, _SERVO_RANGE) if math.isfinite(value) else 0.0 for value in servos),
+    )
+
+
+def _held(value: float, limits: tuple[float, float]) -> float:
+    return min(max(value, limits[0]), limits[1])
+
+
+@dataclass(frozen=True)
+class MotorMap:
+    """Wiring: output channel c drives the physical propulsor `propulsor[c]`, or nothing where that is None.
+
+    N channels that drive something drive the propulsors 0 … N − 1, each one of them once.
+    """
+
+    propulsor: tuple[int | None, ...]
+
+    def __post_init__(self) -> None:
+        wired = tuple(None if own is None else operator.index(own) for own in self.propulsor)
+        if len(wired) > MOTOR_CHANNELS:
+            raise ValueError(f"the motor map has {len(wired)} channels; expected at most {MOTOR_CHANNELS}")
+        count = len(wired) - wired.count(None)
+        for channel, own in enumerate(wired):
+            if own is not None and not 0 <= own < count:
+                raise ValueError(f"channel {channel} drives propulsor {own}; expected one of 0 to {count - 1}")
+            if own is not None and own in wired[:channel]:
+                raise ValueError(f"channels {wired.index(own)} and {channel} both drive propulsor {own}; expected one")
+        object.__setattr__(self, "propulsor", wired)
+
+    @property
+    def count(self) -> int:
+        """How many propulsors are driven."""
+        return len(self.propulsor) - self.propulsor.count(None)
+
+
+def motor_disable_mask(*propulsors: int) -> int:
+    """Σ 2ⁱ over the physical propulsors i that have failed: propulsors, not output channels"""
+    mask = 0
+    for propulsor in propulsors:
+        if not 0 <= propulsor < MOTOR_CHANNELS:
+            raise ValueError(f"propulsor {propulsor} cannot fail; expected one of 0 to {MOTOR_CHANNELS - 1}")
+        mask |= 1 << propulsor
+    return mask
+
+
+def disabled_propulsors(mask: int) -> tuple[int, ...]:
+    """The physical propulsors that a mask holds still: the inverse of `motor_disable_mask`"""
+    return tuple(propulsor for propulsor in range(mask.bit_length()) if mask >> propulsor & 1)
+
+
+def propulsor_duties(command: ActuatorCommand, motor_map: MotorMap, mask: int = 0) -> tuple[float, ...]:
+    """The duty of each physical propulsor: its channel's, or 0 where the mask says that the propulsor has failed"""
+    if mask < 0 or mask >> motor_map.count:
+        raise ValueError(
+            f"motor_disable_mask {mask:#b} names propulsors that are not there; {motor_map.count} are driven"
+        )
+    duties = [0.0] * motor_map.count
+    for channel, propulsor in enumerate(motor_map.propulsor):
+        if propulsor is not None and not mask >> propulsor & 1:
+            duties[propulsor] = command.motors[channel]
+    return tuple(duties)

@@ -1,0 +1,77 @@
+"""Which autopilot flies a drone, how it is reached, and what happens when it is lost."""
+
+import math
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+LOOPBACK = "127.0.0.1"
+CONVENTIONS = ("4.6", "2026.12")
+
+
+@dataclass(frozen=True)
+class Autopilot:
+    """Which autopilot: px4, ardupilot or betaflight. It is started from `binary`, or waited for when that is empty.
+
+    `rate` [Hz] is how often it gets sensors (0: its usual one). `on_loss` says what happens when it dies or hangs: "end" ends
+    the flight, "wait" holds it until the autopilot is back. `patience` [s, by the clock] is how long it may be silent, `wait`
+    how long its first word is waited for. `hover` is its output at hover. `convention` is Betaflight's: "4.6", "2026.12", or
+    empty for what its version says. `parameters` are its own, (name, value), set when it is started here.
+    """
+
+    kind: str = "px4"
+    binary: str = ""
+    instance: int = 0
+    rate: float = 0.0
+    on_loss: str = "end"
+    host: str = LOOPBACK
+    hover: float = 0.5
+    patience: float = 10.0
+    wait: float = 120.0
+    convention: str = ""
+    parameters: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        _one_of("kind", self.kind, tuple(USUAL_RATE))
+        _one_of("on_loss", self.on_loss, ("end", "wait"))
+        if self.convention:
+            _one_of("convention", self.convention, CONVENTIONS)
+        for name in ("patience", "wait"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(f"autopilot.{name} is {getattr(self, name)!r}; expected a positive number of seconds")
+        if not 0 <= self.instance < 100:
+            raise ValueError(f"autopilot.instance is {self.instance!r}; expected a whole number from 0 to 99")
+        if not 0.0 < self.hover < 1.0:
+            raise ValueError(f"autopilot.hover is {self.hover!r}; expected a number between 0 and 1")
+        low, high = RATES[self.kind]
+        if self.rate and not low <= self.rate <= high:
+            raise ValueError(f"autopilot.rate is {self.rate:g} Hz; expected {low:g} to {high:g} for {self.kind}")
+
+        for name, _ in self.parameters:  # they become lines of scripts and files
+            if not (name.isascii() and name.replace("_", "").isalnum()):
+                raise ValueError(f"autopilot.parameters has {name!r:.60}; expected names of letters, digits and _")
+
+    @property
+    def sensor_rate(self) -> float:
+        """How often it gets sensors  [Hz]"""
+        return self.rate or USUAL_RATE[self.kind]
+
+
+USUAL_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0}
+RATES = {"px4": (50.0, 4000.0), "ardupilot": (720.0, 4000.0), "betaflight": (200.0, 4000.0)}
+"""ArduPilot refuses to arm below 720 Hz."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine reach a host of this name"""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"autopilot.{name} is {value!r}; expected one of {', '.join(choices)}")
+
+
+VARIABLES = {"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER", "betaflight": "SAMARA_BETAFLIGHT"}

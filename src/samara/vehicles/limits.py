@@ -1,0 +1,90 @@
+"""The least and the most a vehicle's motors can do: commands, speeds and thrusts."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.quantity import Scalar
+from samara.physics.multirotor import CALM, Vehicle, at_rest
+from samara.physics.rotors.actuator import Lag, slowed
+from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
+from samara.physics.rotors.rotor import rotor_load
+
+Array = np.ndarray[Any, Any]
+
+UNIT_RANGE = (0.0, 1.0)
+
+
+def command_limits(vehicle: Vehicle) -> tuple[float, float] | None:
+    """[0, 1] for normalized commands and duties; speeds and wrenches have the motor's own limits"""
+    return UNIT_RANGE if vehicle.structure.actuation.name in ("normalized", "duty") else None
+
+
+def speed_range(vehicle: Vehicle) -> tuple[float, float] | None:
+    """The slowest and the fastest a motor with a lag can turn  [rad/s]; a DC motor's depends on its load and supply"""
+    own = [rotor.motor for rotor in vehicle.rotors if isinstance(rotor.motor, Lag)]
+    return (min(motor.speed_min for motor in own), max(motor.speed_max for motor in own)) if own else None
+
+
+def command_range(vehicle: Vehicle) -> tuple[float, float] | None:
+    """The least and the most that a command can ask; None where it has no limit, as a wrench"""
+    return speed_range(vehicle) if vehicle.structure.actuation.name == "speed" else command_limits(vehicle)
+
+
+_TOO_FAST = 1e5  # [rad/s] for any motor
+
+
+class Range(NamedTuple):
+    """From the least to the most."""
+
+    low: Scalar
+    high: Scalar
+
+
+def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
+    """T = kF Ω² at the slowest and at the fastest speed each motor holds, in air of sea-level density  [N]"""
+    if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
+        speeds = [(rotor.motor.speed_min, most) for rotor, most in zip(vehicle.rotors, _fastest(vehicle), strict=True)]
+    else:
+        speeds = [(0.0, speed) for speed in _full_speed(vehicle)]
+    return tuple(
+        Range(*(float(rotor_load(speed, rotor).thrust) for speed in ends))
+        for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
+    )
+
+
+def _fastest(vehicle: Vehicle) -> list[float]:
+    """Ω_max of motors with a lag, on a battery V/V_full of it, at the V of the full battery while all turn as fast  [rad/s]
+
+    That V falls as they turn faster, and they turn faster as V rises: halving finds where both agree.
+    """
+    motors = [rotor.motor for rotor in vehicle.rotors]
+    if not vehicle.has("battery"):
+        return [motor.speed_max for motor in motors]
+    state, rated = at_rest(vehicle), rated_voltages(vehicle)
+    low, high = 0.0, max(rated)
+    for _ in range(60):
+        voltage = 0.5 * (low + high)
+        speeds = [slowed(motor, voltage / full).speed_max for motor, full in zip(motors, rated, strict=True)]
+        agrees = voltage < supply_voltage(state._replace(rotor_speed=tuple(speeds)), (), vehicle, CALM)
+        low, high = (voltage, high) if agrees else (low, voltage)
+    return speeds
+
+
+def _full_speed(vehicle: Vehicle) -> list[float]:
+    """Ω̇ = 0 at full duty on a full battery, by Newton from above: there Ω̇ is concave, and he does not overshoot  [rad/s]"""
+    direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
+    state, full = at_rest(direct), (1.0,) * len(direct.rotors)
+
+    def rate(speeds: Array) -> Array:
+        turning = state._replace(rotor_speed=tuple(float(x) for x in speeds))
+        return np.array(direct.structure.actuation.rotor_acceleration(turning, full, direct, CALM))
+
+    speeds = np.full(len(full), _TOO_FAST)
+    for _ in range(100):
+        here = rate(speeds)
+        step = here * (1e-6 * speeds) / (here - rate(speeds * (1.0 + 1e-6)))
+        speeds = speeds + step
+        if np.abs(step).max() <= 1e-12 * speeds.max():
+            break
+    return [float(x) for x in speeds]
