@@ -8,7 +8,7 @@ from samara.arrays import flatten
 
 import samara
 from samara.control.geometric import geometric
-from samara.physics.reference import Reference
+from samara.plan.reference import Reference
 
 n, steps, dt = 10_000, 3000, 1e-3
 vehicle = samara.vehicle("crazyflie")

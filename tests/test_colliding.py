@@ -15,7 +15,6 @@ from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, dot, quat_
 from samara.physics.ground.collision import Collider, collision_impulse
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, after_impulse
-from samara.physics.ground.obstacles import HeightMap, Ray, distance_along
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest
@@ -35,6 +34,7 @@ from samara.sim.fly import fly
 from samara.sim.plant import Plant, place, state_of
 from samara.sim.replay import replay
 from samara.sim.stages.ground import Underfoot
+from samara.world.obstacles import HeightMap, Ray, distance_along
 
 IRIS = samara.vehicle("iris_documented")
 FREE = IRIS.without_effect(*(own.name for own in IRIS.structure.effects if own.name not in ("rotors", "body")))

@@ -15,7 +15,7 @@ LAYERS = (
     "core",
     "equations",
     "physics",
-    "rotor",
+    "rotor world",
     "vehicles",
     "backends",
     "plan control sensors estimate wind",

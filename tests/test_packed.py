@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from samara.core.packed import arrays_inside, text_inside
-from samara.physics.ground.obstacles import HeightMap
 from samara.wind.table import Field
+from samara.world.obstacles import HeightMap
 
 
 def npz(**arrays):

@@ -8,8 +8,8 @@ import pytest
 
 import samara
 from samara.estimate.simple import delayed_estimator, noisy_estimator
-from samara.physics.reference import Leg
 from samara.plan import trajectory as plan
+from samara.plan.reference import Leg
 from samara.scenario import events
 from samara.scenario.scenario_file import load_scenario, scenario_names
 from samara.sensors.loader import part, part_names

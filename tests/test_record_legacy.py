@@ -118,7 +118,7 @@ def test_only_one_file_knows_the_older_forms():
     source = Path(samara.__file__).parent
     old_forms = re.compile(r'# set:|"effects\[|f"effects\[|startswith\("effects|" crashed: " in|message == "landed"')
     knowing = [path.name for path in source.rglob("*.py") if old_forms.search(path.read_text(encoding="utf-8"))]
-    assert knowing == ["record_legacy.py"]
+    assert knowing == ["legacy.py"]
 
 
 def test_a_flight_of_today_records_supply_airspeed_and_status(tmp_path):

@@ -111,7 +111,9 @@ def require_alone(page: Page) -> None:
     digest = base64.b64encode(hashlib.sha256(page.scripts[1].encode()).digest()).decode()
     policy = [own["content"] for name, own in page.elements if own.get("http-equiv") == "Content-Security-Policy"]
     assert policy == [f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"]
-    assert page.scripts[1] == (Path(samara.__file__).parent / "view" / "charts.js").read_text(encoding="utf-8")
+    assert page.scripts[1] == (Path(samara.__file__).parent / "view" / "report" / "charts.js").read_text(
+        encoding="utf-8"
+    )
     assert page.open == []
 
 

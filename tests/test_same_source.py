@@ -22,7 +22,9 @@ from shipped import ONE_OF_EACH
 
 import samara.core.algebra
 import samara.physics
+import samara.physics.effect
 import samara.physics.frames
+import samara.physics.multirotor
 from samara.core.tree import flatten, unflatten
 
 jax.config.update("jax_enable_x64", True)
@@ -32,10 +34,10 @@ ROUNDINGS = 4
 
 
 def public_functions() -> Iterator[Any]:
-    modules = [samara.core.algebra, samara.physics.frames]
-    modules += [
-        importlib.import_module(f"samara.physics.{m.name}") for m in pkgutil.iter_modules(samara.physics.__path__)
-    ]
+    """Of algebra, frames and every phenomenon; what only puts vehicles and arrays together is not arithmetic"""
+    modules = [samara.core.algebra, samara.physics.frames, samara.physics.effect, samara.physics.multirotor]
+    found = pkgutil.walk_packages(samara.physics.__path__, "samara.physics.")
+    modules += [importlib.import_module(own.name) for own in found if own.name.count(".") == 3]
     for module in modules:
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ == module.__name__ and not name.startswith("_"):

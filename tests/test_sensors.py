@@ -14,7 +14,6 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.frames import earth_from_geodetic, enu_from_geodetic
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.obstacles import Ray, distance_along
 from samara.physics.multirotor import CALM, at_rest, derivative
 from samara.sensors import allan, part, part_names, place
 from samara.sensors.earth import HOME, magnetic_field
@@ -25,6 +24,7 @@ from samara.sensors.sensor import IMU, Sensor
 from samara.sim.plant import Plant
 from samara.sim.stages.sensors import Measuring
 from samara.vehicles.trim import hover
+from samara.world.obstacles import Ray, distance_along
 
 IRIS = samara.vehicle("iris_documented")
 MANY = 40_000

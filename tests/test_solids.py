@@ -30,19 +30,6 @@ from samara.documents import drone_physics
 from samara.physics.ground.collision import Collider, collision_impulse, contact_velocity, wall_impulse
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, wall_blow
-from samara.physics.ground.obstacles import (
-    NEVER,
-    HeightMap,
-    Ray,
-    disc_time_to_reach,
-    disc_touch,
-    distance_along,
-    distance_to,
-    nearest_along,
-    plane_below,
-    time_to_reach,
-    touch,
-)
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest
@@ -55,6 +42,19 @@ from samara.sim.collide.impacts import (
     first_meeting,
     hull_of,
     parts_of,
+)
+from samara.world.obstacles import (
+    NEVER,
+    HeightMap,
+    Ray,
+    disc_time_to_reach,
+    disc_touch,
+    distance_along,
+    distance_to,
+    nearest_along,
+    plane_below,
+    time_to_reach,
+    touch,
 )
 
 TILT = quat_from_euler(0.5, -0.3, 1.1)

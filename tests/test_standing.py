@@ -9,7 +9,6 @@ import samara
 from samara.core.algebra import ZERO, Quat, Vec3, dot, quat_from_euler, rotate, rotate_inverse
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.obstacles import Box, HeightMap
 from samara.physics.multirotor import CALM, derivative
 from samara.physics.surroundings import empty_command
 from samara.plan import trajectory
@@ -23,6 +22,7 @@ from samara.sim.start import initial_state
 from samara.vehicles.ground import clearance
 from samara.vehicles.loader import vehicle_names
 from samara.vehicles.payload import Payload, with_payload
+from samara.world.obstacles import Box, HeightMap
 
 IMU = part("bmi088")._replace(numbers=perfect(part("bmi088").numbers)).sensor()
 SLOPE = Ground(ZERO, rotate(quat_from_euler(0.2, -0.25, 0.0), Vec3(0.0, 0.0, 1.0)))

@@ -14,8 +14,8 @@ from scipy.optimize import minimize_scalar
 
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.physics.reference import Leg, cruise, cruise_along, minimum_jerk
 from samara.plan.polynomial import minimum_derivative
+from samara.plan.reference import Leg, cruise, cruise_along, minimum_jerk
 from samara.plan.trajectory import (
     circle,
     figure8,

@@ -14,7 +14,6 @@ import numpy as np
 
 import samara
 from samara.control.tuning import tuned
-from samara.physics.ground.obstacles import HeightMap
 from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.autopilot import Autopilot
@@ -24,6 +23,7 @@ from samara.wind import sources as wind
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.table import Field, Replay
 from samara.wind.turbulence import Dryden
+from samara.world.obstacles import HeightMap
 
 from .law import Case, Reader
 from .nasty import nasty_object

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from samara.identify.nanobench import read_flight
-from samara.physics.ground.obstacles import HeightMap
 from samara.plan.waypoint_file import durations, read_waypoints
 from samara.rotor.blade import read_uiuc
 from samara.wind.table import Field, Replay
+from samara.world.obstacles import HeightMap
 
 from .law import Case, Reader
 from .mutate import mutated_bytes, mutated_table

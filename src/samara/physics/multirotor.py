@@ -23,6 +23,9 @@ Command: TypeAlias = tuple[Scalar, ...]
 Position: TypeAlias = Annotated[Vec3, Quantity("m", -100.0, 100.0)]
 
 
+BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
+
+
 class State(NamedTuple):
     """Position, velocity (world axes), attitude (body to world), angular velocity (body axes), rotor speeds, and the
     states of the vehicle's effects in their order. SI units."""
@@ -36,17 +39,32 @@ class State(NamedTuple):
 
     def to_numpy(self, layout: str = "wxyz") -> Any:
         """Components first: (n,) for one drone, (n, N) for N. The layout names the order of the quaternion."""
-        from samara.physics.state_arrays import state_to_numpy
+        from samara.core.layouts import stacked
 
-        return state_to_numpy(self, layout)
+        return stacked(self, layout)
 
     @staticmethod
     def from_numpy(x: Any, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
         """The inverse of `to_numpy`. With a vehicle its effects' states are taken too; without one, what is left over is
         rotor speeds."""
-        from samara.physics.state_arrays import state_from_numpy
+        from samara.core.layouts import quaternion_order, rows_in, unstacked
+        from samara.core.tree import flatten
 
-        return state_from_numpy(x, layout, vehicle)
+        quaternion_order(layout)
+        rows = rows_in(x, "a state")
+        if vehicle is None:
+            if len(rows) < BODY:
+                raise ValueError(f"a state has at least {BODY} components; got {len(rows)}")
+            template = State(ZERO, ZERO, IDENTITY, ZERO, (0.0,) * (len(rows) - BODY))
+        else:
+            template = State(ZERO, ZERO, IDENTITY, ZERO, (0.0,) * len(vehicle.rotors), initial_effects(vehicle))
+        expected = len(flatten(template))
+        if len(rows) != expected:
+            raise ValueError(
+                f"a state of {vehicle.name if vehicle else 'this kind'!r} has {expected} components; got {len(rows)}"
+            )
+        state: State = unstacked(rows, template, layout)
+        return state
 
 
 class Environment(NamedTuple):

@@ -25,20 +25,20 @@ from samara.core.printable import shown
 from samara.core.quantity import LARGEST, Scalar
 from samara.core.remade import remade
 from samara.core.tree import flatten, unflatten
-from samara.physics.reference import (
+from samara.physics.reference import Reference
+from samara.plan.polynomial import Array, Piecewise, minimum_derivative
+from samara.plan.reference import (
     PEAK_SPEED,
     Cruise,
     Leg,
     Motion,
     Path,
-    Reference,
     along_legs,
     along_path,
     cruise,
     cruise_along,
     facing_along,
 )
-from samara.plan.polynomial import Array, Piecewise, minimum_derivative
 from samara.plan.series import Series
 
 ALONG = "along"
@@ -117,7 +117,7 @@ def hover(p_W: Place, *, duration: Seconds = math.inf, yaw: Heading = 0.0) -> Tr
 
 @remade
 def legs(start_W: Any, way: Sequence[Leg], *, yaw: float = 0.0) -> Trajectory:
-    """Leg after leg with the least jerk, rest between: see `samara.physics.reference.along_legs`"""
+    """Leg after leg with the least jerk, rest between: see `samara.plan.reference.along_legs`"""
     here, facing = _place("legs: start_W", start_W), _number("legs: yaw", yaw)
     if not way:
         raise ValueError("legs: got none; expected at least one")

@@ -30,7 +30,6 @@ from samara.physics.air.atmosphere import air_density
 from samara.physics.air.downwash import Downwash
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
-from samara.physics.ground.obstacles import HeightMap, Solid, distance_to
 from samara.physics.multirotor import CALM, Environment, Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
@@ -54,6 +53,7 @@ from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import NoWind, WindSource, is_local
 from samara.wind.table import Field, Replay
 from samara.wind.turbulence import Dryden, VonKarman
+from samara.world.obstacles import HeightMap, Solid, distance_to
 
 SCHEMA = 1
 TRANSFER_SPEED = 1.5  # [m/s], from where one task ends to where the next begins

@@ -13,9 +13,9 @@ import numpy as np
 
 from samara.core.algebra import EAST, UP, Quat, Vec3, cross, direction, dot, norm, rotate
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.obstacles import HeightMap, Solid
 from samara.physics.ground.solids import Box, Capsule
 from samara.scenario.world import Placed, World
+from samara.world.obstacles import HeightMap, Solid
 
 Array = np.ndarray[Any, Any]
 

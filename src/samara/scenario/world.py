@@ -16,8 +16,8 @@ from samara.core.files import parsed
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
-from samara.physics.ground.obstacles import TEMPLATES, HeightMap, Solid, kind_of
 from samara.physics.ground.solids import Box, Capsule, Sphere
+from samara.world.obstacles import TEMPLATES, HeightMap, Solid, kind_of
 
 STRIKES = ("report", "break")
 WORLD_FILE = "world.json"

@@ -31,6 +31,7 @@ from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
 from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import is_number
+from samara.core.layouts import quaternion_order
 from samara.core.tree import flatten
 from samara.physics.multirotor import Command, State, Vehicle
 from samara.physics.state_arrays import quaternion_order

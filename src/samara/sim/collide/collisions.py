@@ -15,7 +15,6 @@ from samara.core.algebra import Quat, Vec3, dot, norm
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
-from samara.physics.ground.obstacles import HeightMap, Solid, at_least
 from samara.physics.multirotor import State
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.scenario.world import World
@@ -38,6 +37,7 @@ from samara.sim.collide.impacts import (
 )
 from samara.sim.collide.nearness import distances, pairs_within, shapes_of, touches
 from samara.sim.plant import Plant
+from samara.world.obstacles import HeightMap, Solid, at_least
 
 MOST_HITS = 12  # in one physics step; who has more stands still for what is left of it
 HARDEST = 50.0  # [m/s²]: what a drone's speed may gain within a step beyond its ends

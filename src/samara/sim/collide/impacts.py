@@ -16,12 +16,12 @@ from samara.core.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, cross, dot, no
 from samara.physics.ground.collision import Collider, contact_velocity
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, struck, wall_blow
-from samara.physics.ground.obstacles import NEVER, HeightMap, Solid, at_least
 from samara.physics.ground.solids import Box
 from samara.physics.multirotor import State, Vehicle
 from samara.sim.collide import nearness
 from samara.sim.collide.nearness import Near, Shapes, distances, shapes_of, times
 from samara.vehicles.hull import body_radius as hull_radius
+from samara.world.obstacles import NEVER, HeightMap, Solid, at_least
 
 RESTING_SPEED, RESTING_DEPTH = 1e-3, 1e-4  # [m/s], [m]: what comes no faster is no hit, until it is deeper
 REST_SPEED = 0.05  # [m/s]: what is slower does not bounce, or it would for ever

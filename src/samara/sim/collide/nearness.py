@@ -14,7 +14,8 @@ import numpy as np
 from samara.backends.machine import Code, Machine
 from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, rotate
 from samara.core.tree import flatten
-from samara.physics.ground.obstacles import (
+from samara.physics.ground.solids import Touch
+from samara.world.obstacles import (
     NEVER,
     NEWTON,
     TEMPLATES,
@@ -26,7 +27,6 @@ from samara.physics.ground.obstacles import (
     time_to_reach,
     touch,
 )
-from samara.physics.ground.solids import Touch
 
 LANES = 8  # of machine code, in whole vectors: what is less is filled up
 RIM = np.append(np.exp(2j * np.pi * np.arange(12) / 12), 0.0).view(float).reshape(-1, 2).T  # of a disc, and its hub

@@ -10,12 +10,12 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, dot, rotate
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.obstacles import HeightMap, Solid, plane_below
 from samara.physics.ground.solids import Capsule, Sphere
 from samara.physics.multirotor import Vehicle
 from samara.scenario.world import World
 from samara.sim.collide.nearness import touches
 from samara.sim.plant import Plant
+from samara.world.obstacles import HeightMap, Solid, plane_below
 
 STEEPEST = 0.5  # the least of a normal's z to stand on: 60°
 OVER = 1e-3  # [m]: a foot is over a face when its distance from the solid is its height over the face's plane

@@ -16,7 +16,6 @@ from matplotlib.ticker import NullFormatter
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.colours import COLOURS, INK, PAPER
 from samara.core.files import written_whole
-from samara.physics.ground.obstacles import HeightMap
 from samara.record.run import Run, Track
 from samara.scenario.triangles import CONTOUR, drawn, outline
 from samara.scenario.world import World, world_inside
@@ -31,6 +30,7 @@ from samara.view.plot.signals import (
     position_off,
 )
 from samara.view.plot.style import DASHES, plain, samara_style
+from samara.world.obstacles import HeightMap
 
 PICTURES = ("path", "top")
 EVERY = (*SUBJECTS, *PICTURES)

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from samara.core.colours import COLOURS
-from samara.physics.ground.obstacles import HeightMap
 from samara.scenario.triangles import drawn, outline
 from samara.scenario.world import World
 from samara.view.plot.plots import FEW, LEAST_SPAN, Flight, Mark, Panel, crowd_of, panels_of, span_of, thinned
 from samara.view.plot.signals import Signal
 from samara.view.report.page import Html, element
+from samara.world.obstacles import HeightMap
 
 POINTS, FEWEST = (
     1500,
@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 @cache
 def script() -> str:
     """The program of the page"""
-    return (resources.files("samara.view") / "charts.js").read_text(encoding="utf-8")
+    return (resources.files("samara.view.report") / "charts.js").read_text(encoding="utf-8")
 
 
 @cache
