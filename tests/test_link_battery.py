@@ -18,12 +18,12 @@ from samara.link.ardupilot import ardupilot_parameters, state_line
 from samara.link.ground_station import battery_fields
 from samara.link.px4_parameters import px4_parameters
 from samara.link.readings import Supply
-from samara.link.supply import cells_of
 from samara.physics.rotors.battery import open_circuit_voltage
 from samara.record.run import judge
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import ScenarioError, load_scenario
+from samara.scenario.supply import cells_of
 from samara.sim.plant import Plant
 from samara.sim.stages.power import EVERY_US, PowerModule
 

@@ -108,6 +108,7 @@ MOVED = {
     "samara.sim.summary": "samara.record.summary",
     "samara.sim.timeline": "samara.scenario.timeline",
     "samara.sim.underfoot": "samara.sim.stages.ground",
+    "samara.link.supply": "samara.scenario.supply",
     "samara.sim.wind": "samara.wind.sources",
     "samara.sim.wind_shear": "samara.wind.shear",
     "samara.sim.wind_table": "samara.wind.table",

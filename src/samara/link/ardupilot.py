@@ -17,7 +17,6 @@ from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
 from samara.link.readings import Readings, Supply, outside
 from samara.link.start import Start
-from samara.link.supply import battery_of, failsafe_parameters, milliampere_hours
 from samara.link.thrust import hover_output
 from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
@@ -25,6 +24,7 @@ from samara.physics.multirotor import Vehicle
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.setting import Order
+from samara.scenario.supply import battery_of, failsafe_parameters, milliampere_hours
 from samara.sensors.earth import HOME_DEGREES
 
 PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samara.estimate.simple import TRUTH
-from samara.link.supply import failsafe_parameters
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.supply import failsafe_parameters
 from samara.scenario.timeline import MICROSECONDS, microseconds, period
 from samara.sensors.earth import HOME, Place
 from samara.sensors.loader import part

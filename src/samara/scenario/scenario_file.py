@@ -25,7 +25,6 @@ from samara.estimate.complementary import Gains, complementary
 from samara.estimate.ekf import ekf
 from samara.estimate.fusion import Fusion, Start
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
-from samara.link.supply import battery_of
 from samara.physics.air.atmosphere import air_density
 from samara.physics.air.downwash import Downwash
 from samara.physics.ground.contact import Ground
@@ -39,6 +38,7 @@ from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.prepare import prepared
 from samara.scenario.scenario import Drone, Expect, Scenario
+from samara.scenario.supply import battery_of
 from samara.scenario.timeline import MICROSECONDS, Rates, microseconds, sampling
 from samara.scenario.world import Placed, World
 from samara.sensors import earth

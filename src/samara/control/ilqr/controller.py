@@ -34,7 +34,6 @@ from samara.core.argument import is_number
 from samara.core.layouts import quaternion_order
 from samara.core.tree import flatten
 from samara.physics.multirotor import Command, State, Vehicle
-from samara.physics.state_arrays import quaternion_order
 from samara.vehicles.trim import hover
 
 Array = np.ndarray[Any, Any]

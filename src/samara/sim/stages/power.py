@@ -2,10 +2,10 @@
 
 from samara.backends.packing import unpacker
 from samara.link.readings import Supply
-from samara.link.supply import battery_of, cells_of
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
 from samara.scenario.batteries import battery_status
+from samara.scenario.supply import battery_of, cells_of
 from samara.sim.plant import Plant
 
 EVERY_US = 100_000
