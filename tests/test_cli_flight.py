@@ -14,8 +14,8 @@ from test_cli import call
 import samara
 from samara.cli.flight import _typed
 from samara.core.files import point_to
+from samara.record.load import load_run
 from samara.record.recording import read_recording
-from samara.record.run import load_run
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest
 from samara.plan import trajectory
-from samara.record.run import load_run
+from samara.record.load import load_run
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.timeline import Rates

@@ -16,7 +16,7 @@ from samara.physics.air.pushed import PUSHED, pushed_wrench
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import CALM, Environment, at_rest, derivative
 from samara.plan import trajectory
-from samara.record.run import load_run
+from samara.record.load import load_run
 from samara.scenario import events
 from samara.scenario.events import Event, at
 from samara.scenario.scenario import Drone, Scenario

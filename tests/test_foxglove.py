@@ -11,9 +11,9 @@ from test_cli import call
 
 import samara
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.record.load import load_run
 from samara.record.recorder import LogLine
 from samara.record.recording import read_recording
-from samara.record.run import load_run
 from samara.record.scene import from_up_to, scene_message
 from samara.sim.fly import recorder_of
 from samara.vehicles.shape import Box, Disc, Rod, parts_of

@@ -13,7 +13,7 @@ import samara
 from samara.record import recording
 from samara.record.contents import contents_of
 from samara.record.figures import NAMES, Total
-from samara.record.long_run import load_long_run
+from samara.record.load import load_long_run
 from samara.record.recorder import Recorder, Stream
 from samara.record.run import judge, run_from
 from samara.record.table import Recording, Table

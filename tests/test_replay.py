@@ -8,8 +8,8 @@ from samara.core.algebra import Quat, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest
 from samara.record.diff import distances, first_difference
+from samara.record.load import load_run
 from samara.record.recording import RecordingError
-from samara.record.run import load_run
 from samara.sim.fly import fingerprint
 from samara.sim.replay import replay, timeline_from
 

@@ -29,7 +29,10 @@ from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import save_vehicle
 
 if _TYPE_CHECKING:
-    from samara.backends.linear import linearize
+    from samara.record.load import load_run
+    from samara.record.run import Run
+    from samara.scenario.scenario import Scenario
+    from samara.scenario.scenario_file import load_scenario, scenario_names
     from samara.sim.fly import fly
     from samara.sim.replay import replay
 
@@ -39,7 +42,7 @@ _LATER = {  # what needs a backend or a file format is imported when it is asked
     "Scenario": "samara.scenario.scenario",
     "fly": "samara.sim.fly",
     "linearize": "samara.backends.linear",
-    "load_run": "samara.record.run",
+    "load_run": "samara.record.load",
     "load_scenario": "samara.scenario.scenario_file",
     "replay": "samara.sim.replay",
     "scenario_names": "samara.scenario.scenario_file",

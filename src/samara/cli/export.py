@@ -82,7 +82,7 @@ def export_rerun(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")] = None,
 ) -> None:
     """Write a recording for Rerun: moving drones, paths, every number over time."""
-    from samara.record.run import load_run
+    from samara.record.load import load_run
     from samara.view.export.rerun_file import write_rerun
 
     say(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))

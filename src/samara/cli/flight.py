@@ -313,7 +313,7 @@ def replay(
     """Fly the recorded commands, wind and faults again: bit for bit the same, or on another plant, and how far apart."""
     from samara import vehicle
     from samara.record.diff import distances, first_difference
-    from samara.record.run import load_run
+    from samara.record.load import load_run
     from samara.sim.replay import replay as fly_again
 
     own = load_run(run)
@@ -343,7 +343,7 @@ def diff(
 ) -> None:
     """Say when and where two runs first differ; status 1 when they do."""
     from samara.record.diff import different_vehicles, first_difference
-    from samara.record.run import load_run
+    from samara.record.load import load_run
 
     one, two = load_run(first), load_run(second)
     if vehicles := different_vehicles(one, two):

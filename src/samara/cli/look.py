@@ -29,7 +29,7 @@ def plot(
     ] = None,
 ) -> None:
     """Draw a recording, one PNG for each subject."""
-    from samara.record.run import load_run
+    from samara.record.load import load_run
     from samara.view.plot.plots import draw_all
 
     wanted = [own.strip() for own in what.split(",") if own.strip()]
@@ -81,7 +81,7 @@ def render(
 
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from samara.record.run import load_run
+    from samara.record.load import load_run
     from samara.view.film.render import render as film_it
     from samara.view.film.render import usual_film
 

@@ -17,7 +17,7 @@ from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import Environment, Vehicle, at_rest
 from samara.record.figures import Figures
 from samara.record.recorder import LogLine, Recorder, Stream
-from samara.record.recording import RecordingError, read_recording
+from samara.record.recording import RecordingError
 from samara.record.summary import Summary, one_line, several_lines, summary
 from samara.record.table import Recording, Table
 from samara.scenario.scenario import Expect
@@ -342,16 +342,3 @@ def run_from(
         recording.attachments,
         recording.problem,
     )
-
-
-def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: bool = True) -> Run:
-    """A run from its file; with the `effects` from outside the package that its vehicles were flown with
-
-    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its figures are still those of every row,
-    and peaks stay in its tables: see `samara.record.long_run`.
-    """
-    if whole:
-        return run_from(read_recording(path), effects)
-    from samara.record.long_run import load_long_run
-
-    return load_long_run(path, effects)

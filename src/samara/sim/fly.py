@@ -13,9 +13,10 @@ import numpy as np
 
 from samara.control.named import name_of
 from samara.control.tuning import Tuned
+from samara.record.load import load_run
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
-from samara.record.run import Run, Track, load_run
+from samara.record.run import Run, Track
 from samara.record.streams import Block, streams_of
 from samara.record.table import Table
 from samara.scenario.autopilot import Autopilot

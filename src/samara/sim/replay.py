@@ -17,10 +17,11 @@ from samara.core.printable import shown
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import CALM, Vehicle, at_rest, initial_effects
 from samara.physics.surroundings import environment_of
+from samara.record.load import load_run
 from samara.record.outputs import KIND as OUTPUTS
 from samara.record.outputs import output_fields, output_rows, output_units
 from samara.record.recording import RecordingError
-from samara.record.run import Run, Track, load_run
+from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD, LOAD_FIELDS
 from samara.record.table import Table
 from samara.scenario.batteries import with_cells

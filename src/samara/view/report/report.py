@@ -20,7 +20,8 @@ from samara.core.colours import COLOURS
 from samara.core.files import parsed, write_text
 from samara.record.diff import different_vehicles, distances, first_difference
 from samara.record.format import LEVELS
-from samara.record.run import Judged, Run, Track, judge, load_run
+from samara.record.load import load_run
+from samara.record.run import Judged, Run, Track, judge
 from samara.record.summary import table_of, told
 from samara.scenario.scenario import Scenario
 from samara.scenario.world import world_inside

@@ -1,6 +1,7 @@
-"""A long recording as a run in little memory: the figures of every row, and as many rows as a picture shows.
+"""A recording as a run: all of it, or a long one in little memory, with the figures of every row and as many rows as a picture
+shows.
 
-It is read piece by piece. Of each piece the figures are added to those before, and its rows are thinned: time is cut into equal
+A long one is read piece by piece. Of each piece the figures are added to those before, and its rows are thinned: time is cut into equal
 spans, in each of which the rows stay that hold the least and the largest of any column, of the error and of the tilt. What is
 least or largest of two spans is so in one of them: thinned again, peaks stay what they are.
 """
@@ -25,6 +26,15 @@ Array = np.ndarray[Any, Any]
 
 MOST_ROWS = 20_000  # of a stream: five times what a picture shows of a curve
 FIRST_SPAN_US = 50_000
+
+
+def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: bool = True) -> Run:
+    """A run from its file; with the `effects` from outside the package that its vehicles were flown with
+
+    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its figures are still those of every row,
+    and peaks stay in its tables.
+    """
+    return run_from(read_recording(path), effects) if whole else load_long_run(path, effects)
 
 
 def load_long_run(path: str | Path, effects: Sequence[EffectOption] = (), most: int = MOST_ROWS) -> Run:
