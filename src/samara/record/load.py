@@ -1,9 +1,9 @@
 """A recording as a run: all of it, or a long one in little memory, with the figures of every row and as many rows as a picture
 shows.
 
-A long one is read piece by piece. Of each piece the figures are added to those before, and its rows are thinned: time is cut into equal
-spans, in each of which the rows stay that hold the least and the largest of any column, of the error and of the tilt. What is
-least or largest of two spans is so in one of them: thinned again, peaks stay what they are.
+A long one is read piece by piece. Of each piece the figures are added to those before, and its rows are thinned: time is cut
+into equal spans, in each of which the rows stay that hold the least and the largest of any column, of the error and of the
+tilt. What is least or largest of two spans is so in one of them: thinned again, peaks stay what they are.
 """
 
 from collections.abc import Sequence

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
+from samara.core.printable import shown as written
+from samara.core.quantity import LARGEST, Quantity, Unit, expected
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Contact
 from samara.physics.motion.gravity import Gravity

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import UP, ZERO, Quat, Vec3, cross, dot, norm, rotate, rotate_inverse
 from samara.core.ops import clamp, logical_and, maximum, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Quantity, Scalar, Unit
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
 
