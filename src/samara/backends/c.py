@@ -319,13 +319,13 @@ def _about(vehicle: Vehicle, prefix: str) -> list[str]:
     structure = vehicle.structure
     sources = Counter(source for _, source in structure.sources)
     numbers = "; ".join(sources) if sources else "built in Python"
-    if structure.replaced:
-        numbers += f"; changed since: {', '.join(dict.fromkeys(structure.replaced))}"
+    changed = [f"Changed since: {', '.join(dict.fromkeys(structure.replaced))}."] if structure.replaced else []
     return [
         f"{prefix}: the multirotor {vehicle.name!r}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors. "
         f"{structure.description}",
         f"Effects: {', '.join(effect.name for effect in structure.effects)}.",
         f"Sources of its numbers: {numbers}.",
+        *changed,
         "SI units, radians. World axes (_W) point east, north, up; body axes (_B) forward, left, up. A quaternion q_WB "
         "turns body axes into world axes.",
         "Nothing is allocated and nothing is kept between calls: every function may run in any number of threads. "
