@@ -17,7 +17,8 @@ from samara.backends.scan import Templates
 from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
 from samara.core.tree import flatten
-from samara.physics.multirotor import CALM, Vehicle, derivative
+from samara.physics.multirotor import derivative
+from samara.physics.types import CALM, Vehicle
 from samara.vehicles.build import switched
 from samara.wind.turbulence import Dryden
 

@@ -12,11 +12,12 @@ from samara.control.named import controller_named
 from samara.core.algebra import ZERO, Vec3, matrix_from_quat
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import CALM, State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.reference import Reference
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.surroundings import empty_command
+from samara.physics.types import CALM, State, Vehicle
 from samara.plan.trajectory import land, take_off
 from samara.sim.standing import standing
 from samara.vehicles.ground import clearance

@@ -14,7 +14,7 @@ import numpy as np
 from samara.core.algebra import Mat3, Quat, Vec3, matrix_from_quat, quat_from_euler
 from samara.core.quantity import Choice, Increasing, Quantity, SymmetricPositive, Unit
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 from samara.vehicles.loader import vehicle, vehicle_names
 from samara.vehicles.trim import hover
 

@@ -17,7 +17,7 @@ import samara
 from samara.core.algebra import ZERO, Mat3, Vec3
 from samara.core.tree import flatten, unflatten
 from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import CALM, State, at_rest, derivative, wrench_breakdown
+from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.structure.arms import (
@@ -32,6 +32,7 @@ from samara.physics.structure.arms import (
     pulling_moment,
     tip_lean,
 )
+from samara.physics.types import CALM, State
 from samara.vehicles.arms import free_modes, largest_arm_step
 from samara.vehicles.build import switch_on
 from samara.vehicles.loader import parse_vehicle

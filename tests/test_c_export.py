@@ -30,8 +30,9 @@ from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import CALM, State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.rotors.actuator import ActuatorState, SecondOrder
+from samara.physics.types import CALM, State, Vehicle
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 DT = 1e-3

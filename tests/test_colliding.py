@@ -392,7 +392,7 @@ def test_standing_on_the_slope_of_a_map_is_standing_on_its_plane():
     x = np.linspace(-5.0, 5.0, 11)
     slope = HeightMap(x, x, 0.2 * x[:, None] + 0.0 * x[None, :])
     plane = Ground(ZERO, Vec3(-0.2, 0.0, 1.0) / math.sqrt(1.04))
-    calm = samara.physics.multirotor.CALM
+    calm = samara.physics.types.CALM
     drone = idle(Vec3(1.0, 0.3, 0.25))
     by_map = fly(Scenario("map", (drone,), 2.0, world=World(terrain=slope)))
     by_plane = fly(Scenario("plane", (drone,), 2.0, environment=calm._replace(ground=plane)))

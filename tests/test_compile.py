@@ -9,8 +9,9 @@ from samara.backends.scan import scan
 from samara.control.geometric import geometric
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import Environment, State, derivative
+from samara.physics.multirotor import derivative
 from samara.physics.reference import Reference
+from samara.physics.types import Environment, State
 
 BENCH = samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
 FULL = samara.vehicle("iris_documented")

@@ -12,8 +12,9 @@ from samara.control.allocation import command_for_wrench, least_squares_allocati
 from samara.core.tree import flatten
 from samara.documents.engine import CrazyflieParams, DroneEngine, engine_vehicle
 from samara.documents.rigid_body import RigidBodyQuadrotor
-from samara.physics.multirotor import CALM, derivative, initial_effects
+from samara.physics.multirotor import derivative
 from samara.physics.rotors.propulsion import supply_voltage
+from samara.physics.types import CALM, initial_effects
 from samara.vehicles.build import switched
 
 PACK = {"capacity": 864.0, "resistance": 0.05}

@@ -26,7 +26,7 @@ from samara.physics.air.downwash import (
     jet_width,
 )
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import CALM
+from samara.physics.types import CALM
 from samara.sim.stages.downwash import Flown, downwash_on
 
 RADIUS = 0.0231

@@ -14,7 +14,8 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, downwash_wrench, jet_of
 from samara.physics.air.pushed import PUSHED, pushed_wrench
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import CALM, Environment, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
+from samara.physics.types import CALM, Environment
 from samara.plan import trajectory
 from samara.record.load import load_run
 from samara.scenario import events

@@ -18,7 +18,7 @@ from samara.estimate.simple import (
     noisy,
     noisy_estimator,
 )
-from samara.physics.multirotor import State
+from samara.physics.types import State
 
 TILTED = quat_from_euler(0.4, -0.3, 1.1)
 FLYING = State(Vec3(1.0, -2.0, 3.0), Vec3(0.5, 4.0, -1.0), TILTED, Vec3(0.3, -0.2, 2.0), (500.0, 510.0), ((0.7,),))

@@ -27,7 +27,8 @@ from samara.estimate.complementary import Gains, complementary
 from samara.estimate.covariance import packed, propagated, unpacked, updated
 from samara.estimate.ekf import ACCELEROMETER, CORE, GYROSCOPE, ROWS, THETA, Moment, P, V, ekf, lasting_errors
 from samara.estimate.fusion import Sample, Start
-from samara.physics.multirotor import CALM, derivative
+from samara.physics.multirotor import derivative
+from samara.physics.types import CALM
 from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.sensors import part
 from samara.sensors.error import drift_sigma

@@ -13,10 +13,11 @@ from samara.core import ops
 from samara.core.algebra import ZERO, Vec3, cross, dot, matrix_from_quat, norm
 from samara.core.tree import flatten
 from samara.physics.air.drag import BODY_AXES, Drag
-from samara.physics.multirotor import CALM, derivative
+from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, NORMALIZED
+from samara.physics.types import CALM
 from samara.plan.flatness import SWEEPS, flat_motion, flat_output, flat_to_state
 from samara.plan.series import Series, atan2, of_time
 from samara.plan.trajectory import circle, figure8, helix, hover, lissajous, race, take_off

@@ -21,7 +21,8 @@ from samara.physics.air.ground_effect import (
     opposite_rotors,
 )
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import Environment, at_rest
+from samara.physics.multirotor import at_rest
+from samara.physics.types import Environment
 from samara.sim.plant import Plant, place
 
 RADIUS, LEGS = 0.0231, 0.03  # of a Crazyflie 2.1: its rotors, and how high they are when it stands [m]

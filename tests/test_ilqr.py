@@ -32,8 +32,8 @@ from samara.control.ilqr.solver import solver_code
 from samara.control.named import controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import State
 from samara.physics.reference import Reference
+from samara.physics.types import State
 from samara.plan import trajectory
 from samara.sim.plant import Plant, place, state_of
 from samara.vehicles.trim import effectiveness

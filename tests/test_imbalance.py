@@ -11,11 +11,12 @@ from worlds import fly, make_rotor, state_of, states_of
 
 import samara
 from samara.core.algebra import Vec3, diagonal
-from samara.physics.multirotor import CALM, at_rest, wrench_breakdown
+from samara.physics.multirotor import at_rest, wrench_breakdown
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.imbalance import IMBALANCE, Imbalance, ripple_force, unbalance_force
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.structure.arms import ARMS, Arms
+from samara.physics.types import CALM
 from samara.sensors.imu import perfect
 from samara.sensors.loader import part
 

@@ -46,7 +46,8 @@ from samara.physics.motion.body import (
     kinetic_energy,
     translational_acceleration,
 )
-from samara.physics.multirotor import State, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
+from samara.physics.types import State
 
 FIXED: dict[str, Callable[..., Any]] = {
     "euler": euler,

@@ -25,10 +25,11 @@ from samara.core import ops
 from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import CALM, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.reference import Reference
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import rotor_wrench
+from samara.physics.types import CALM
 
 DT = 1e-3
 

@@ -10,11 +10,12 @@ import samara
 from samara import Environment
 from samara.core.tree import flatten
 from samara.documents.conventions import bus_current_a, plant_outputs
-from samara.physics.multirotor import CALM, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import BatteryState, Ideal, Source, Thevenin, voltage_under_power
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.propulsion import supply_voltage
+from samara.physics.types import CALM
 from samara.scenario.batteries import battery_status, with_cells
 from samara.vehicles.build import switched
 from samara.vehicles.check import VehicleError, check_vehicle

@@ -16,7 +16,7 @@ from samara.link.ardupilot import Servos, ardupilot_parameters, output, parse_se
 from samara.link.open import open_link
 from samara.link.readings import Readings
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
-from samara.physics.multirotor import State
+from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import parse_scenario

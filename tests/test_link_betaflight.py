@@ -20,8 +20,8 @@ from samara.link.process import usual_binary
 from samara.link.readings import Readings
 from samara.link.sticks import HIGH, LOW, MIDDLE, Sticks
 from samara.link.wiring import rotor_of_output
-from samara.physics.multirotor import State
 from samara.physics.reference import Reference
+from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Event, at, go_to, take_off
 from samara.scenario.prepare import flown_by

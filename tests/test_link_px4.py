@@ -19,7 +19,7 @@ from samara.link.px4 import gps_fields, truth_fields
 from samara.link.px4_parameters import agility, px4_environment, px4_parameters, rotor_parameters
 from samara.link.readings import Fix, Readings, Senses, outside
 from samara.physics.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
-from samara.physics.multirotor import State
+from samara.physics.types import State
 from samara.plan.trajectory import circle, waypoints
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Event, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step

@@ -10,8 +10,8 @@ import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.link.readings import Readings
 from samara.link.sticks import Sticks
-from samara.physics.multirotor import State
 from samara.physics.reference import Reference
+from samara.physics.types import State
 
 W = np.array([1.5, 1.5, 2.5])  # [rad/s]
 G, HOVER = 9.81, 0.5

@@ -7,8 +7,9 @@ from typer.testing import CliRunner
 import samara
 from samara.cli import app
 from samara.link.thrust import command_for_outputs, full_thrust, hover_output, outputs_code
-from samara.physics.multirotor import CALM, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.types import CALM
 from samara.vehicles.trim import hover, thrust_to_weight
 
 VEHICLES = [

@@ -10,8 +10,9 @@ import samara
 from samara import Environment, Vec3
 from samara.core.algebra import diagonal
 from samara.core.tree import flatten
-from samara.physics.multirotor import CALM, derivative
+from samara.physics.multirotor import derivative
 from samara.physics.rotors.propulsion import obeyed, supply_voltage, to_be_told
+from samara.physics.types import CALM
 
 ROTORCRAFT = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]
 

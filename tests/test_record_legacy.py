@@ -14,8 +14,8 @@ import pytest
 
 import samara
 from samara.documents.conventions import bus_current_a
-from samara.physics.multirotor import Environment
 from samara.physics.state_arrays import state_names
+from samara.physics.types import Environment
 from samara.record.export import export_csv
 from samara.record.legacy import in_todays_form
 from samara.record.recorder import Recorder, Stream

@@ -14,7 +14,8 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.frames import earth_from_geodetic, enu_from_geodetic
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import CALM, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
+from samara.physics.types import CALM
 from samara.sensors import allan, part, part_names, place
 from samara.sensors.earth import HOME, magnetic_field
 from samara.sensors.error import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised

@@ -16,8 +16,9 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.effect import Effect, Wrench
 from samara.physics.ground.contact import Ground
 from samara.physics.motion.body import angular_momentum, kinetic_energy
-from samara.physics.multirotor import CALM, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.structure.slung_load import LoadState, cable_rate, cable_tension, load_place, load_surface
+from samara.physics.types import CALM, Vehicle
 from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.events import Event, at

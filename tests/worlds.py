@@ -13,9 +13,10 @@ from samara import build_vehicle
 from samara.core.algebra import Mat3, Vec3
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import CALM, Environment, State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import CALM, Environment, State, Vehicle
 
 
 @lru_cache(maxsize=4)  # a flight is often resumed: settle, then watch

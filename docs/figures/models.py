@@ -24,7 +24,7 @@ from samara.physics.air import atmosphere, boundary_layer, downwash, drag, groun
 from samara.physics.effect import Effect
 from samara.physics.ground import boundary, collision, contact, impact, solids
 from samara.physics.motion import body, gravity
-from samara.physics.multirotor import Command, State, derivative, initial_effects
+from samara.physics.multirotor import derivative
 from samara.physics.rotors import (
     actuator,
     battery,
@@ -38,6 +38,7 @@ from samara.physics.rotors import (
     rotor_effects,
 )
 from samara.physics.structure import arms, slung_load
+from samara.physics.types import Command, State, initial_effects
 
 Function = Callable[..., Any]
 

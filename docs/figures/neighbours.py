@@ -22,7 +22,7 @@ from samara.physics.air.ground_effect import (
     image_inflow,
     thrust_ratio,
 )
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.record.run import Run
 from samara.vehicles.loader import vehicle
 from samara.view.plot.style import DASHES, samara_style

@@ -12,8 +12,9 @@ import numpy as np
 from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.core.tree import unflatten
-from samara.physics.multirotor import State, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.structure.slung_load import cable_rate, cable_tension
+from samara.physics.types import State
 from samara.record.run import Run, Track
 from samara.vehicles.shape import LOAD
 from samara.view.plot.style import samara_style

@@ -14,9 +14,10 @@ from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import CALM, State, Vehicle, derivative
+from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
 from samara.physics.structure.arms import arm_of
+from samara.physics.types import CALM, State, Vehicle
 from samara.sensors.loader import part
 from samara.vehicles.arms import free_modes
 from samara.vehicles.build import switch_on

@@ -22,7 +22,8 @@ from samara.core.integrate import RK4, unit_quaternions
 from samara.core.tree import flatten, leaf_names
 from samara.core.version import __version__
 from samara.physics.effect import Effect
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.trim import hover
 
 WORDS = {

@@ -14,7 +14,8 @@ from samara.backends.linearize import in_tangent_space
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, derivative
+from samara.physics.multirotor import derivative
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.trim import hover
 
 Array = np.ndarray[Any, Any]

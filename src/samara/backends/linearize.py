@@ -19,7 +19,8 @@ from samara.core.algebra import Quat, conjugate
 from samara.core.integrate import EULER, RK4, Tableau, unit_quaternions
 from samara.core.matrices import product
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 TABLEAUX: dict[str, Tableau] = {"euler": EULER, "rk4": RK4}
 _ATTITUDE = slice(6, 10)  # where q_WB stands among a state's components

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 
 
 def parameter(vehicle: Vehicle, path: str) -> Any:

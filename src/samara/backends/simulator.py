@@ -19,9 +19,10 @@ from samara.core.extras import MissingExtraError
 from samara.core.integrate import euler, rk4, semi_implicit
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.reference import Reference
 from samara.physics.state_arrays import state_names
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 BACKENDS = ("auto", "python", "numpy", "llvm", "jax", "pallas")
 INTEGRATORS: dict[str, Callable[..., Any]] = {"euler": euler, "semi_implicit": semi_implicit, "rk4": rk4}

@@ -9,7 +9,7 @@ import typer
 from samara.cli.screen import console, say, verdict
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Vehicle
+    from samara.physics.types import Vehicle
     from samara.plan.limits import Limits
     from samara.plan.trajectory import Trajectory
 

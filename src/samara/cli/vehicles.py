@@ -10,7 +10,7 @@ from samara.core.printable import printable
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from samara.physics.multirotor import Vehicle
+    from samara.physics.types import Vehicle
 
 
 def list_vehicles(

@@ -11,7 +11,7 @@ from samara.control.named import name_of
 from samara.control.tuning import Tuned
 from samara.core.algebra import Vec3, norm
 from samara.physics.air.drag import drag_force
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
 from samara.record.run import Run

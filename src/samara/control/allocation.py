@@ -13,8 +13,8 @@ from samara.core.algebra import ZERO, Vec3, dot
 from samara.core.matrices import product, pseudoinverse
 from samara.core.ops import clamp, maximum, minimum, safe_sqrt
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import CALM, Command, State, Vehicle
 from samara.physics.rotors.rotor import density_ratio
+from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.limits import Range, thrust_limits
 from samara.vehicles.trim import effectiveness
 

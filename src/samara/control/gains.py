@@ -6,9 +6,9 @@ from typing import NamedTuple
 from samara.control.allocation import allocation_for
 from samara.core.algebra import Vec3
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import CALM, Vehicle
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.types import CALM, Vehicle
 from samara.vehicles.trim import hover
 
 OF_THE_LAG = 0.35  # ω τ: a third of the way to where damping is lost

@@ -34,10 +34,10 @@ from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import CALM, Command, State, Vehicle
 from samara.physics.reference import Reference
 from samara.physics.rotors.propulsion import ROTORS
 from samara.physics.rotors.rotor import rotor_momentum_torque
+from samara.physics.types import CALM, Command, State, Vehicle
 
 _CARRIES = 0.99  # of the weight: rotors that lift more hold the body in the air
 _STANDS = 0.5  # of the weight: with rotors that lift less it stands or falls

@@ -23,9 +23,9 @@ from samara.core.ops import maximum
 from samara.core.quantity import Scalar
 from samara.physics.effect import Role, Wrench
 from samara.physics.motion.body import required_torque
-from samara.physics.multirotor import CALM, Command, State, Vehicle
 from samara.physics.reference import Reference
 from samara.physics.rotors.propulsion import ROTORS
+from samara.physics.types import CALM, Command, State, Vehicle
 from samara.plan.flatness import attitude_along
 from samara.vehicles.trim import effectiveness, hover
 

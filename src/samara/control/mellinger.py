@@ -21,8 +21,8 @@ from samara.control.geometric import (
 )
 from samara.core.algebra import ZERO, Mat3, Vec3, matrix_from_quat, scale
 from samara.core.ops import atan2
-from samara.physics.multirotor import Command, State, Vehicle
 from samara.physics.reference import Reference
+from samara.physics.types import Command, State, Vehicle
 from samara.plan.flatness import attitude_along
 
 

@@ -10,7 +10,7 @@ from samara.control.lqr import hover_design, lqr
 from samara.control.mellinger import mellinger
 from samara.control.pid import pid, pid_gains
 from samara.control.tuning import LIMITS, LOOPS, Tuned, checked
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 
 HORIZON = 20  # steps
 YAW_WEIGHT = 4.0  # as much as document 001's tilt: it has no yaw of its own, and references do

@@ -26,7 +26,6 @@ from samara.physics.frames import (
 from samara.physics.frames import yaw_from_quat as yaw_from_quat
 from samara.physics.motion.body import AngularVelocity, Velocity, attitude_rate
 from samara.physics.motion.gravity import weight
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle
 from samara.physics.rotors.propulsion import bus_current, motor_currents, rotor_loads, supply_voltage
 from samara.physics.rotors.rotor import (
     Rotor,
@@ -37,6 +36,7 @@ from samara.physics.rotors.rotor import (
     rotor_momentum_torque,
     rotor_wrench,
 )
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.scenario.actuators import MOTOR_CHANNELS as MOTOR_CHANNELS
 from samara.scenario.actuators import SERVO_CHANNELS as SERVO_CHANNELS
 from samara.scenario.actuators import ActuatorCommand as ActuatorCommand

@@ -40,10 +40,11 @@ from samara.core.tree import require_finite
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import Role, Wrench
 from samara.physics.frames import state_ned_frd_from_enu_flu
-from samara.physics.multirotor import CALM, Environment, State, Vehicle, initial_effects, wrench_breakdown
+from samara.physics.multirotor import wrench_breakdown
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.rotors.propulsion import obeyed
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
 from samara.sim.standing import standing
 from samara.vehicles.build import build_vehicle, effects_by_name, switched
 from samara.vehicles.check import check_numbers

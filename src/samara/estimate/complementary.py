@@ -33,7 +33,7 @@ from samara.core.remade import remade
 from samara.estimate.fusion import STANDING, Estimate, Fusion, Sample, Start, inertial, of_kind
 from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
 from samara.physics.frames import Geodetic, enu_from_geodetic
-from samara.physics.multirotor import State
+from samara.physics.types import State
 from samara.sensors.imu import ImuReading
 from samara.sensors.sensor import Sensor
 

@@ -38,7 +38,7 @@ from samara.estimate.covariance import diagonal_matrix, packed, propagated, unpa
 from samara.estimate.fusion import STANDING, Estimate, Fusion, Sample, Start, Variances, inertial, of_kind
 from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
 from samara.physics.frames import Geodetic, enu_from_geodetic
-from samara.physics.multirotor import State
+from samara.physics.types import State
 from samara.sensors.error import drift_sigma
 from samara.sensors.gps import axes_of
 from samara.sensors.imu import ImuReading

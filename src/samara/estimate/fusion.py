@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import State
+from samara.physics.types import State
 from samara.sensors.sensor import Sensor
 
 

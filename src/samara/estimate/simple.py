@@ -19,7 +19,7 @@ from samara.core.algebra import UP, ZERO, Vec3, quat_from_axis_angle
 from samara.core.quantity import Quantity, Scalar, expected
 from samara.core.random import gauss_markov
 from samara.core.remade import remade
-from samara.physics.multirotor import State
+from samara.physics.types import State
 
 NOISY_NORMALS = 13  # 3 position, 3 velocity, 1 yaw, 3 rate, 3 bias
 

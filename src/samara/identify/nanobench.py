@@ -16,8 +16,8 @@ from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, normaliz
 from samara.core.ops import piecewise_linear
 from samara.core.packed import text_inside
 from samara.core.tree import flatten
-from samara.physics.multirotor import Command, Vehicle
 from samara.physics.rotors.actuator import Lag, command_from_speed
+from samara.physics.types import Command, Vehicle
 
 PERIOD = 0.01  # [s]
 FULL = 65535.0  # PWM that is all of the battery's voltage

@@ -28,7 +28,7 @@ from samara.identify.windows import (
     windows_in,
 )
 from samara.physics.motion.body import required_torque
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
 from samara.vehicles.trim import effectiveness
 

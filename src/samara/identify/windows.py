@@ -11,7 +11,8 @@ import numpy as np
 from samara.backends.simulator import Simulator
 from samara.core.algebra import Quat, Vec3, angle_between, quat_exp
 from samara.core.tree import flatten
-from samara.physics.multirotor import Command, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
+from samara.physics.types import Command, Vehicle
 
 BODY = 13  # components of a state before its rotor speeds
 STEP = 1e-3  # [s]

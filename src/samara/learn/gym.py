@@ -10,7 +10,7 @@ from samara.core.algebra import Mat3, Quat, Vec3, dot, matrix_from_quat, norm
 from samara.core.extras import MissingExtraError
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, require_finite, unflatten
-from samara.physics.multirotor import Command, State, Vehicle
+from samara.physics.types import Command, State, Vehicle
 from samara.vehicles.loader import vehicle as load_vehicle
 from samara.vehicles.trim import hover
 

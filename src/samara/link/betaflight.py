@@ -22,7 +22,7 @@ from samara.link.start import Start
 from samara.link.sticks import Sticks
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.setting import Order
 

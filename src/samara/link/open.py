@@ -1,7 +1,7 @@
 """The link to an autopilot, by its kind."""
 
 from samara.link.autopilot import Link, Say
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
 
 

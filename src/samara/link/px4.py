@@ -23,7 +23,7 @@ from samara.link.readings import Fix, Readings, outside
 from samara.link.start import Start
 from samara.physics.air.atmosphere import pressure_altitude
 from samara.physics.frames import frd_from_flu, ned_from_enu
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.setting import Order
 

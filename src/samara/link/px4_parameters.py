@@ -12,7 +12,7 @@ import numpy as np
 
 from samara.link.thrust import HOVER_OUTPUT, full_thrust, hover_output
 from samara.physics.frames import frd_from_flu
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.supply import battery_of, failsafe_parameters
 from samara.vehicles.loader import vehicle as load_vehicle

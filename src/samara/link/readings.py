@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from samara.backends.machine import Code, Machine
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate
 from samara.physics.frames import Geodetic, geodetic_from_enu, state_ned_frd_from_enu_flu
-from samara.physics.multirotor import State
 from samara.physics.reference import Reference
+from samara.physics.types import State
 from samara.sensors.earth import HOME
 from samara.sensors.sensor import Mounting, Sensor, kind_of
 

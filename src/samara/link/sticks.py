@@ -14,7 +14,7 @@ from samara.core.ops import wrap_angle
 from samara.link.readings import Readings
 from samara.link.thrust import hover_output
 from samara.physics.frames import yaw_from_quat
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 
 CHANNELS = 16
 LOW, MIDDLE, HIGH = 1000, 1500, 2000

@@ -11,7 +11,8 @@ from typing import Any
 from samara.backends.machine import Code
 from samara.core.ops import clamp, safe_sqrt
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import CALM, Command, State, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
+from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.limits import command_limits
 from samara.vehicles.trim import hover, thrust_to_weight
 

@@ -2,7 +2,7 @@
 
 import math
 
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.vehicles.numbering import NUMBERINGS
 
 FRAMES = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}

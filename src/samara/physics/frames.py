@@ -14,7 +14,7 @@ from samara.core.algebra import Attitude, Euler, Quat, Vec3, Vector, euler_from_
 from samara.core.ops import atan2, cos, safe_norm, sin, sqrt, wrap_angle
 from samara.core.quantity import Angle, Quantity, Scalar
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import State
+from samara.physics.types import State
 
 Speed: TypeAlias = Annotated[Scalar, Quantity("m/s", 0.0, 30.0)]
 Altitude: TypeAlias = Annotated[Scalar, Quantity("m", -100.0, 9000.0)]

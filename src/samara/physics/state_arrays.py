@@ -16,7 +16,8 @@ from samara.core.tree import numbers_in as numbers_in
 from samara.core.tree import require_finite as require_finite
 from samara.core.tree import three_in as three_in
 from samara.core.tree import unflatten as unflatten
-from samara.physics.multirotor import State, Vehicle, at_rest, initial_effects
+from samara.physics.multirotor import at_rest
+from samara.physics.types import State, Vehicle, initial_effects
 
 
 def state_names(vehicle: Vehicle) -> tuple[str, ...]:

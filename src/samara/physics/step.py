@@ -6,7 +6,8 @@ from typing import Any
 from samara.core.integrate import euler, rk4, rk23, rk45, semi_implicit
 from samara.core.quantity import Scalar
 from samara.core.tree import require_finite
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, derivative
+from samara.physics.multirotor import derivative
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 METHODS: dict[str, Callable[..., Any]] = {
     "euler": euler,

@@ -1,7 +1,7 @@
 """What a vehicle needs to be told from outside: an empty command, and an environment with a place for all it reads."""
 
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import CALM, Command, Environment, Vehicle
+from samara.physics.types import CALM, Command, Environment, Vehicle
 
 
 def empty_command(vehicle: Vehicle) -> Command:

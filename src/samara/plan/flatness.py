@@ -20,9 +20,9 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.motion.body import angular_velocity_from_attitude_rate, required_torque
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, initial_effects
 from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import air_velocity, axial_speed, density_ratio, rotor_momentum_torque
+from samara.physics.types import CALM, Command, Environment, State, Vehicle, initial_effects
 from samara.plan.series import Series, from_derivatives, of_time
 from samara.plan.trajectory import Trajectory
 from samara.vehicles.trim import effectiveness

@@ -15,7 +15,7 @@ from samara.core.algebra import matrix_from_quat, norm
 from samara.core.matrices import powers
 from samara.core.ops import atan2, safe_norm
 from samara.core.tree import unflatten
-from samara.physics.multirotor import CALM, Environment, Vehicle
+from samara.physics.types import CALM, Environment, Vehicle
 from samara.plan.flatness import FlatMotion, FlatOutput, flat_motion, flat_output
 from samara.plan.series import Series
 from samara.plan.trajectory import Trajectory, Yaw, hover, through

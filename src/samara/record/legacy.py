@@ -14,8 +14,9 @@ import numpy as np
 
 from samara.core.files import parsed
 from samara.core.tree import leaf_names
-from samara.physics.multirotor import Vehicle, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.state_arrays import state_names
+from samara.physics.types import Vehicle
 from samara.record.format import RecordingError
 from samara.record.outputs import output_table
 from samara.record.streams import STATUS_FIELDS, state_units

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.record.figures import Figures
 from samara.record.recording import read_recording
 from samara.record.run import Run, Track, run_from

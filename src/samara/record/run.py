@@ -14,7 +14,8 @@ from samara.core.files import parsed
 from samara.core.presentation import present
 from samara.core.tree import unflatten
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import Environment, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
+from samara.physics.types import Environment, Vehicle
 from samara.record.figures import Figures
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError

@@ -19,7 +19,7 @@ from foxglove_schemas_protobuf.Vector3_pb2 import Vector3
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 
 from samara.core.algebra import IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, dot, norm, normalize
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.record.foxglove import WORLD
 from samara.scenario.triangles import drawn, triangles_of
 from samara.scenario.world import World

@@ -9,10 +9,11 @@ from samara.core.algebra import IDENTITY, ZERO
 from samara.core.quantity import Quantity
 from samara.core.tree import leaf_names
 from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
-from samara.physics.multirotor import State, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.state_arrays import state_names
 from samara.physics.surroundings import environment_of
+from samara.physics.types import State, Vehicle
 from samara.record.outputs import output_fields, output_units
 from samara.record.recorder import Stream
 from samara.scenario.scenario import Drone

@@ -23,7 +23,7 @@ from samara.rotor.bem import Coefficients, rotor_coefficients
 from samara.rotor.blade import Blade
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Environment, State, Vehicle
+    from samara.physics.types import Environment, State, Vehicle
 
 DEGREE = 5
 TERMS = tuple((i, j) for i in range(DEGREE + 1) for j in range(DEGREE + 1 - i))

@@ -1,9 +1,9 @@
 """The batteries of a drone in a simulation: what they tell, and what is left when a cell fails."""
 
-from samara.physics.multirotor import Environment, State, Vehicle
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, share_of_current, source_of
 from samara.physics.rotors.propulsion import bus_current, rated_voltages, supply_voltage
+from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.bus import BatteryStatus
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3
 from samara.physics.frames import ned_from_enu
-from samara.physics.multirotor import Environment, State
 from samara.physics.reference import Reference
+from samara.physics.types import Environment, State
 from samara.scenario.actuators import ActuatorCommand, motor_disable_mask
 from samara.scenario.timeline import MICROSECONDS
 from samara.vehicles.limits import UNIT_RANGE

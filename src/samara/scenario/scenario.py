@@ -8,7 +8,7 @@ from samara.control.tuning import Tuned
 from samara.core.algebra import ZERO, Vec3
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
-from samara.physics.multirotor import CALM, Environment, Vehicle
+from samara.physics.types import CALM, Environment, Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.battery_failsafe import BatteryFailsafe

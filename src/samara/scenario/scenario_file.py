@@ -29,7 +29,7 @@ from samara.physics.air.atmosphere import air_density
 from samara.physics.air.downwash import Downwash
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
-from samara.physics.multirotor import CALM, Environment, Vehicle
+from samara.physics.types import CALM, Environment, Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
 from samara.scenario import events, world

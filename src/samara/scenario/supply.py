@@ -1,7 +1,7 @@
 """The battery that an autopilot hears of: which one it is, and its cells."""
 
-from samara.physics.multirotor import Vehicle
 from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.types import Vehicle
 from samara.scenario.battery_failsafe import BatteryFailsafe
 
 CELL_VOLTAGE = 4.2  # [V], of a full one

@@ -6,8 +6,8 @@ from typing import Annotated, NamedTuple
 
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.physics.rotors.propulsion import bus_current, supply_voltage
+from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 

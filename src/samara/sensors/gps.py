@@ -9,7 +9,7 @@ from samara.core.quantity import Quantity, Scalar
 from samara.core.random import gauss_markov
 from samara.core.remade import remade
 from samara.physics.frames import Geodetic, geodetic_from_enu
-from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import heard, held_where_lost, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor

@@ -13,8 +13,9 @@ from samara.core.algebra import ZERO, Vec3, cross, rotate_inverse, scale
 from samara.core.ops import sqrt, wrap_angle
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.physics.multirotor import Command, Environment, State, Vehicle, derivative
+from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
+from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.error import drift_sigma, quantised, saturated, vector, wandered
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor, specific_force
 

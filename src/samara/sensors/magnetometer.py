@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 from samara.core.algebra import ZERO, Mat3, Vec3, rotate_inverse
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.earth import HOME, Place, magnetic_field
 from samara.sensors.error import quantised, saturated, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor

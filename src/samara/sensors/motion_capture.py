@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, quat_exp, rotate, rotate_inverse
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.error import heard, held_where_lost, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 

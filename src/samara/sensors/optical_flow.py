@@ -12,7 +12,7 @@ from samara.core.algebra import Vec3, cross, rotate_inverse
 from samara.core.ops import clamp, logical_and, where
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, traceable
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 

@@ -9,7 +9,7 @@ from samara.core.ops import logical_and, where
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.error import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
 from samara.world.obstacles import HeightMap, Ray, Solid, nearest_along

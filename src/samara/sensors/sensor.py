@@ -20,7 +20,8 @@ from samara.core.quantity import Scalar
 from samara.core.tree import leaf_names
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.effect import Role
-from samara.physics.multirotor import Command, Environment, State, Vehicle, wrench_breakdown
+from samara.physics.multirotor import wrench_breakdown
+from samara.physics.types import Command, Environment, State, Vehicle
 
 Measure = Callable[..., Any]
 

@@ -13,8 +13,9 @@ from samara.core.algebra import norm
 from samara.core.tree import flatten, unflatten
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
-from samara.physics.multirotor import Vehicle, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.reference import REFERENCE_FIELDS
+from samara.physics.types import Vehicle
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import CODES, Plant

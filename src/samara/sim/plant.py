@@ -12,9 +12,10 @@ import numpy as np
 from samara.backends.machine import Code
 from samara.core.integrate import DORMAND_PRINCE, INTEGRATORS, embedded_step, rk4, step_factor
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.state_arrays import state_names
 from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.types import State, Vehicle
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.vehicles.ground import contact_depths
 

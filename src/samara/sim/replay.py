@@ -15,8 +15,9 @@ from samara.core.algebra import Vec3
 from samara.core.files import parsed
 from samara.core.printable import shown
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import CALM, Vehicle, at_rest, initial_effects
+from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
+from samara.physics.types import CALM, Vehicle, initial_effects
 from samara.record.load import load_run
 from samara.record.outputs import KIND as OUTPUTS
 from samara.record.outputs import output_fields, output_rows, output_units

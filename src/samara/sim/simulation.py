@@ -18,9 +18,10 @@ from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.link.autopilot import AutopilotLostError, task_orders
 from samara.link.open import open_link
-from samara.physics.multirotor import Environment, State, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.reference import REFERENCE_FIELDS, Reference
 from samara.physics.surroundings import environment_of
+from samara.physics.types import Environment, State
 from samara.record.outputs import output_rows
 from samara.record.recorder import LogLine
 from samara.record.streams import BODY, STATUS_FIELDS, Block, Rows, load_fields

@@ -12,8 +12,9 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, dot, normalize, quat_exp, rotate
 from samara.core.matrices import rank, solve
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import Environment, State, Vehicle, wrench
+from samara.physics.multirotor import wrench
 from samara.physics.surroundings import empty_command
+from samara.physics.types import Environment, State, Vehicle
 from samara.vehicles.ground import clearance, standing_stiffness
 
 PlaneBelow = Callable[[Vec3, Quat, Vehicle], Ground]

@@ -1,7 +1,8 @@
 """What a scenario begins with: its instants, and the state each drone starts in."""
 
 from samara.core.algebra import Vec3, quat_from_euler
-from samara.physics.multirotor import CALM, Environment, State, at_rest
+from samara.physics.multirotor import at_rest
+from samara.physics.types import CALM, Environment, State
 from samara.scenario.events import Event, event_time_us
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Timeline, timeline

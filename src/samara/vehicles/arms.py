@@ -9,8 +9,8 @@ import numpy as np
 from samara.core.algebra import ZERO, cross, dot, norm
 from samara.core.quantity import Quantity
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import Vehicle
 from samara.physics.structure.arms import Arms, ArmState, arm_modes, arm_of, bending_spring, modal_mass, twisting_spring
+from samara.physics.types import Vehicle
 from samara.vehicles.ground import DEFAULT_STEP, stable_step
 
 FREQUENCY = Quantity("Hz", 1.0, 200.0)

@@ -15,11 +15,11 @@ from samara.physics.effect import Actuation, Effect, Role
 from samara.physics.ground.contact import COMPLIANT, Contact
 from samara.physics.motion import gravity as gravity_effects
 from samara.physics.motion.gravity import Gravity
-from samara.physics.multirotor import Structure, Vehicle
 from samara.physics.rotors import propulsion
 from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.rotor import Rotor, inflow_factor, inflow_factor_signed
+from samara.physics.types import Structure, Vehicle
 from samara.vehicles.battery import battery_effect
 from samara.vehicles.check import (
     Field,

@@ -14,11 +14,11 @@ from samara.core.quantity import LARGEST, Quantity, Unit, expected
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Contact
 from samara.physics.motion.gravity import Gravity
-from samara.physics.multirotor import Vehicle
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import Vehicle
 from samara.vehicles.effects import check_rotor_air, option_of
 from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
 

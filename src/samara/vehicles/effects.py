@@ -16,7 +16,6 @@ from samara.physics.air.drag import Damping, Drag
 from samara.physics.air.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceiling, GroundEffect, opposite_rotors
 from samara.physics.air.propwash import PROPWASH, Propwash
 from samara.physics.effect import Effect, Role
-from samara.physics.multirotor import Vehicle
 from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.imbalance import IMBALANCE, Imbalance
@@ -27,6 +26,7 @@ from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, blade_numbers
 from samara.physics.rotors.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR, ROTOR_DRAG
 from samara.physics.structure.arms import ARMS, Arms
 from samara.physics.structure.slung_load import SLUNG_LOAD, SlungLoad
+from samara.physics.types import Vehicle
 from samara.rotor.blade import blade, blade_names
 from samara.rotor.fit import FITTED_ROTORS, TERMS, RotorFit, fit_rotor, rotor_constants
 from samara.vehicles.arms import FREQUENCY, arms_numbers, check_arms

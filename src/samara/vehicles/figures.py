@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.physics.multirotor import Vehicle
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
+from samara.physics.types import Vehicle
 from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.trim import effectiveness, hover, thrust_to_weight
 

@@ -14,8 +14,8 @@ import numpy as np
 from samara.core.algebra import Mat3, Vec3
 from samara.core.matrices import product, relative_modes
 from samara.physics.ground.contact import Contact, Surface
-from samara.physics.multirotor import Environment, State, Vehicle
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import Environment, State, Vehicle
 
 DEFAULT_STEP = 1e-3  # the physics step everything shipped is stable at [s]
 FASTEST_MODE = 500.0  # [rad/s]: half a radian per default step, which RK4 follows to 1e-4

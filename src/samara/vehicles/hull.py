@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 from samara.core.quantity import Quantity, Scalar
 from samara.physics.effect import Effect, Role
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 
 
 class Hull(NamedTuple):

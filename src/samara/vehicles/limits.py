@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import CALM, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.rotors.actuator import Lag, slowed
 from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
 from samara.physics.rotors.rotor import rotor_load
+from samara.physics.types import CALM, Vehicle
 
 Array = np.ndarray[Any, Any]
 

@@ -20,11 +20,11 @@ from samara.core.printable import shown, shown_key
 from samara.core.quantity import Quantity, expected
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity
-from samara.physics.multirotor import Vehicle
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import Vehicle
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of, raise_all

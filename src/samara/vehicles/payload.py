@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, rotate
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import State, Vehicle
+from samara.physics.types import State, Vehicle
 
 
 class Payload(NamedTuple):

@@ -12,8 +12,8 @@ import numpy as np
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import where
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import State, Vehicle
 from samara.physics.structure.slung_load import SlungLoad, load_place, load_surface
+from samara.physics.types import State, Vehicle
 from samara.vehicles.ground import DAMPING_RATIO, DEFAULT_STEP, FASTEST_MODE, stable_step, standing_modes
 
 

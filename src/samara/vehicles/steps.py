@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.vehicles.ground import DEFAULT_STEP, oscillation, stable_step
 
 

@@ -8,9 +8,10 @@ from samara.core.algebra import Vec3
 from samara.core.argument import is_number
 from samara.core.matrices import least_squares, product
 from samara.physics.effect import Role
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, wrench_breakdown
+from samara.physics.multirotor import at_rest, wrench_breakdown
 from samara.physics.rotors.propulsion import lag_motors
 from samara.physics.rotors.rotor import RotorLoad, density_ratio, rotor_wrench
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

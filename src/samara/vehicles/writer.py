@@ -7,7 +7,6 @@ from typing import Any, get_args, get_type_hints
 
 from samara.core.files import write_text
 from samara.physics.ground.contact import COMPLIANT
-from samara.physics.multirotor import Vehicle
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import (
     COMMANDED_WRENCH,
@@ -17,6 +16,7 @@ from samara.physics.rotors.propulsion import (
     THEVENIN_BATTERY,
 )
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import Vehicle
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import GRAVITIES, INFLOWS
 from samara.vehicles.check import VehicleError, check_vehicle, fields_of

@@ -33,7 +33,7 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import is_number
 from samara.core.layouts import quaternion_order
 from samara.core.tree import flatten
-from samara.physics.multirotor import Command, State, Vehicle
+from samara.physics.types import Command, State, Vehicle
 from samara.vehicles.trim import hover
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from samara.control.ilqr.problem import Limits, Problem, Residuals, Start
 from samara.core.algebra import ZERO, Vec3, norm
 from samara.core.ops import maximum
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import Command, State
+from samara.physics.types import Command, State
 
 
 class Weights(NamedTuple):

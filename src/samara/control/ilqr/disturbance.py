@@ -14,7 +14,8 @@ from samara.backends.machine import Code
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import clamp
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import Command, State, Vehicle, derivative
+from samara.physics.multirotor import derivative
+from samara.physics.types import Command, State, Vehicle
 from samara.vehicles.trim import hover
 
 

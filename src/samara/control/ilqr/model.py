@@ -19,9 +19,10 @@ from samara.core.matrices import pseudoinverse
 from samara.core.ops import maximum, where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
-from samara.physics.multirotor import CALM, Command, Environment, State, Vehicle, at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
 from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effectiveness, hover
 

@@ -34,9 +34,10 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.air.drag import Drag
 from samara.physics.motion.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
 from samara.physics.motion.gravity import potential_energy, weight
-from samara.physics.multirotor import CALM, State, Vehicle, derivative, initial_effects
+from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import CALM, State, Vehicle, initial_effects
 from samara.vehicles.build import build_vehicle, effects_by_name, switched
 from samara.vehicles.loader import vehicle as load_vehicle
 

@@ -16,8 +16,8 @@ from samara.core.ops import clamp, exp, safe_divide, safe_sqrt
 from samara.core.quantity import AirDensity, Quantity, Scalar, Unit
 from samara.physics.air.pushed import PUSHED
 from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import Environment, State, Vehicle
 from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.types import Environment, State, Vehicle
 
 Place: TypeAlias = Annotated[Vec3, Quantity("m", -3.0, 3.0)]
 Flux: TypeAlias = Annotated[Vec3, Quantity("Pa", -50.0, 50.0)]

@@ -16,9 +16,9 @@ from samara.core.ops import logical_and, maximum, minimum, power, safe_divide, s
 from samara.core.quantity import Quantity, Scalar, Unit
 from samara.physics.effect import Effect, Wrench, add_wrenches
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import Environment, State, Vehicle
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Radius, RotorLoad, rotor_wrench
+from samara.physics.types import Environment, State, Vehicle
 
 Height: TypeAlias = Annotated[Scalar, Quantity("m", 0.01, 3.0)]
 Place: TypeAlias = Annotated[Vec3, Quantity("m", -1.0, 1.0)]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from samara.physics.effect import Effect, Wrench, add_wrenches
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Environment, State, Vehicle
+    from samara.physics.types import Environment, State, Vehicle
 
 
 def pushed_wrench(pushes: tuple[Wrench, ...]) -> Wrench:

@@ -18,7 +18,7 @@ from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Environment, State, Vehicle
+    from samara.physics.types import Environment, State, Vehicle
 
 Position: TypeAlias = Annotated[Vec3, Quantity("m", -0.01, 0.01)]
 Point: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]

@@ -21,7 +21,7 @@ from samara.physics.ground.collision import (
     wall_impulse,
 )
 from samara.physics.motion.body import Velocity
-from samara.physics.multirotor import State, Vehicle
+from samara.physics.types import State, Vehicle
 
 Normal: TypeAlias = Annotated[Vec3, Unit()]
 

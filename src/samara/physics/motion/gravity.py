@@ -7,7 +7,7 @@ from samara.core.quantity import Mass, Quantity, Scalar
 from samara.physics.effect import Effect, Role, Wrench
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Environment, State, Vehicle
+    from samara.physics.types import Environment, State, Vehicle
 
 EARTH_RADIUS = 6356766.0  # the radius the ISA 1976 uses for gravity [m]
 

@@ -15,7 +15,7 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.rotor_air import disc_axes
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Environment, State, Vehicle
+    from samara.physics.types import Environment, State, Vehicle
 
 Phase: TypeAlias = Annotated[Scalar, Quantity("rad", -10.0, 10.0)]
 Unbalance: TypeAlias = Annotated[Scalar, Quantity("kg m", 0.0, 1e-3)]

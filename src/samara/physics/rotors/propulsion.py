@@ -11,7 +11,6 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import clamp, maximum, minimum, safe_divide, where
 from samara.core.quantity import Duty, Ratio, RotorSpeed, Scalar
 from samara.physics.effect import Actuation, Effect, Role, Wrench, add_wrenches
-from samara.physics.multirotor import Command, Environment, State, Vehicle
 from samara.physics.rotors.actuator import (
     ActuatorState,
     Lag,
@@ -55,6 +54,7 @@ from samara.physics.rotors.rotor import (
     rotor_momentum_torque,
     rotor_wrench,
 )
+from samara.physics.types import Command, Environment, State, Vehicle
 
 
 def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:

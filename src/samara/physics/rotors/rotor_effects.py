@@ -26,7 +26,7 @@ from samara.physics.rotors.rotor_air import (
 )
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Environment, State, Vehicle
+    from samara.physics.types import Environment, State, Vehicle
 
 _BESIDE = 1e-4  # [m/s]: how far from a settled inflow its rate is asked for again
 

@@ -23,7 +23,7 @@ from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor, rotor_momentum_torque, rotor_wrench
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Environment, State, Vehicle
+    from samara.physics.types import Environment, State, Vehicle
 
 Length: TypeAlias = Annotated[Scalar, Quantity("m", 0.05, 1.0)]
 Stiffness: TypeAlias = Annotated[Scalar, Quantity("N m^2", 0.1, 100.0)]

@@ -19,7 +19,7 @@ from samara.physics.ground.contact import Ground, Surface, contact_point, fricti
 from samara.physics.motion.body import AngularVelocity, Velocity
 
 if TYPE_CHECKING:
-    from samara.physics.multirotor import Environment, State, Vehicle
+    from samara.physics.types import Environment, State, Vehicle
 
 Cable: TypeAlias = Annotated[Vec3, Quantity("m", -2.0, 2.0)]
 Place: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]

@@ -15,7 +15,7 @@ from samara.core.algebra import Quat, Vec3, dot, norm
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
-from samara.physics.multirotor import State
+from samara.physics.types import State
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.scenario.world import World
 from samara.sim.collide.impacts import (

@@ -17,7 +17,7 @@ from samara.physics.ground.collision import Collider, contact_velocity
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, struck, wall_blow
 from samara.physics.ground.solids import Box
-from samara.physics.multirotor import State, Vehicle
+from samara.physics.types import State, Vehicle
 from samara.sim.collide import nearness
 from samara.sim.collide.nearness import Near, Shapes, distances, shapes_of, times
 from samara.vehicles.hull import body_radius as hull_radius

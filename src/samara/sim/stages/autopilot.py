@@ -16,9 +16,10 @@ from samara.control.named import USUAL_PERIOD
 from samara.core.algebra import ZERO
 from samara.core.ops import clamp, logical_and, where
 from samara.core.tree import flatten
-from samara.physics.multirotor import State, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 from samara.physics.surroundings import empty_command
+from samara.physics.types import State, Vehicle
 from samara.scenario.bus import require_command, sanitized
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.plant import Plant

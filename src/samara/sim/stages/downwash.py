@@ -18,7 +18,8 @@ from samara.core.algebra import IDENTITY, Vec3, norm
 from samara.core.tree import flatten, unflatten
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import Environment, State, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
+from samara.physics.types import Environment, State, Vehicle
 
 Array = np.ndarray[Any, Any]
 

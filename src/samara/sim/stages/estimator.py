@@ -10,7 +10,7 @@ from samara.backends.machine import Code, Machine
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.estimate.fusion import Estimate, Fusion, Sample, Variances
-from samara.physics.multirotor import State
+from samara.physics.types import State
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import CODES
 from samara.sim.stages.sensors import Measuring

@@ -11,7 +11,7 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, dot, rotate
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Capsule, Sphere
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.scenario.world import World
 from samara.sim.collide.nearness import touches
 from samara.sim.plant import Plant

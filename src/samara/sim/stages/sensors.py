@@ -9,8 +9,9 @@ import numpy as np
 from samara.backends.machine import Code
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import Vehicle, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.types import Vehicle
 from samara.scenario.timeline import MICROSECONDS, sampling
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import CODES, Plant

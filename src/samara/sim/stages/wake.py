@@ -16,10 +16,11 @@ from samara.core.algebra import Vec3, rotate
 from samara.core.quantity import Scalar
 from samara.core.random import gauss_markov, normals
 from samara.physics.air.propwash import Propwash, gust_deviation, gust_time
-from samara.physics.multirotor import Environment, State, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor_air import hub_flow
 from samara.physics.surroundings import environment_of
+from samara.physics.types import Environment, State, Vehicle
 
 Array = np.ndarray[Any, Any]
 

@@ -18,7 +18,7 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.colours import COLOURS, INK
 from samara.core.files import written_whole
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.record.run import Run, Track
 from samara.scenario.triangles import drawn, faces_of
 from samara.scenario.world import World, world_inside

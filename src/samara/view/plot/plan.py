@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize
 
 from samara.core.colours import COLOURS, GRID, INK
 from samara.core.files import written_whole
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.limits import SEARCH_ORDER, Limits, usage
 from samara.plan.trajectory import Trajectory

@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from samara.core.algebra import Vec3
 from samara.core.colours import COLOURS, INK
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.plan.flatness import attitude_along
 from samara.plan.trajectory import Trajectory
 from samara.record.run import Run

@@ -6,7 +6,7 @@ import numpy as np
 import viser
 
 from samara.core.colours import COLOURS, GRID, INK
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.vehicles.shape import reach_of
 from samara.view.web.gauges import STYLE
 from samara.view.web.history import ERROR, FIRST_ROTOR, HEIGHT, TILT

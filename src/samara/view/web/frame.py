@@ -7,9 +7,10 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, normalize
 from samara.core.tree import unflatten
-from samara.physics.multirotor import Environment, State, Vehicle, at_rest
+from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.surroundings import environment_of
+from samara.physics.types import Environment, State, Vehicle
 from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD
 from samara.scenario.batteries import battery_status

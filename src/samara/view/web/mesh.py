@@ -9,7 +9,7 @@ from trimesh.visual.material import PBRMaterial
 
 from samara.core.algebra import Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
 from samara.core.colours import COLOURS
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.vehicles.shape import Box, Disc, Part, Rod, axes_length, parts_of
 
 Array = np.ndarray[Any, Any]

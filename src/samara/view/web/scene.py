@@ -26,7 +26,7 @@ from samara.core.algebra import (
 )
 from samara.core.colours import COLOURS, GRID, INK
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.scenario.triangles import drawn, triangles_of
 from samara.scenario.world import World

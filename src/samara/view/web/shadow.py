@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import Vec3
-from samara.physics.multirotor import Vehicle
+from samara.physics.types import Vehicle
 from samara.vehicles.shape import Box, Disc, Rod, parts_of
 
 Array = np.ndarray[Any, Any]
