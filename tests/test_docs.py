@@ -188,6 +188,16 @@ def test_every_physics_file_is_described():
     assert sorted(re.findall(r"^\| `([\w/]+\.py)` \|", page, re.MULTILINE)) == sorted(files)
 
 
+def test_continuous_integration_runs_on_every_python_that_is_supported():
+    """The classifiers of the package are the versions of the workflow, the oldest is the one required; it calls .ci/run."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    workflow = (REPOSITORY / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    supported = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert re.findall(r'"(3\.\d+)"', workflow) == supported
+    assert project["requires-python"] == f">={supported[0]}"
+    assert "- run: bash .ci/run\n" in workflow
+
+
 @pytest.mark.parametrize("name", ["constraints.txt", "bench/peers.txt"])
 def test_the_locks_are_plain_pins(name):
     """name==version, one to a line, each once: no address, no path, no comment about where anything was found."""
