@@ -64,8 +64,12 @@ class Geometric:
         pull_W, memory = steered_pull(
             state, reference, vehicle, memory, self.gains, self.limits, self.allocation, self.integral_period
         )
-        lift, tau_B = geometric_wrench(pull_W, state, reference, vehicle, self.gains, self.allocation.keeps_yaw)
+        lift, tau_B = self.wrench(pull_W, state, reference, vehicle)
         return command_for_wrench(lift, tau_B, state, vehicle, self.allocation), memory
+
+    def wrench(self, pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle) -> tuple[Scalar, Vec3]:
+        """Lift [N], and the torque [N·m] that turns it along `pull_W`"""
+        return geometric_wrench(pull_W, state, reference, vehicle, self.gains, self.allocation.keeps_yaw)
 
 
 def geometric(

@@ -4,64 +4,31 @@ D. Mellinger, V. Kumar, "Minimum snap trajectory generation and control for quad
 leaves out ω × Jω and ω̇_d, and does not put the tilt before the yaw: where the nose points elsewhere, the yaw steers too.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from samara.control.allocation import Allocation, allocation_for, command_for_wrench
-from samara.control.gains import Gains, gains_for
-from samara.control.geometric import (
-    USUAL_LIMITS,
-    FlightLimits,
-    lift_along,
-    require_memory,
-    require_sense,
-    steered_pull,
-    turning_along,
-)
-from samara.core.algebra import ZERO, Mat3, Vec3, matrix_from_quat, scale
+from samara.control.gains import Gains
+from samara.control.geometric import Geometric, geometric, lift_along, turning_along
+from samara.core.algebra import Mat3, Vec3, matrix_from_quat, scale
 from samara.core.ops import atan2
+from samara.core.quantity import Scalar
 from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import State, Vehicle
 from samara.plan.flatness import attitude_along
 
 
-@dataclass(frozen=True)
-class Mellinger:
+class Mellinger(Geometric):
     """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`"""
 
-    gains: Gains
-    limits: FlightLimits
-    allocation: Allocation
-    integral_period: float | None
-
-    @property
-    def initial_memory(self) -> Any:
-        return () if self.integral_period is None else ZERO
-
-    def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
-        require_memory(memory, self.initial_memory)
-        pull_W, memory = steered_pull(
-            state, reference, vehicle, memory, self.gains, self.limits, self.allocation, self.integral_period
-        )
-        tau_B = mellinger_torque(pull_W, state, reference, vehicle, self.gains, self.allocation.keeps_yaw)
-        lift = lift_along(pull_W, state, vehicle)
-        return command_for_wrench(lift, tau_B, state, vehicle, self.allocation), memory
+    def wrench(self, pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle) -> tuple[Scalar, Vec3]:
+        keeps_yaw = self.allocation.keeps_yaw
+        tau_B = mellinger_torque(pull_W, state, reference, vehicle, self.gains, keeps_yaw)
+        return lift_along(pull_W, state, vehicle), tau_B
 
 
-def mellinger(
-    vehicle: Vehicle,
-    gains: Gains | None = None,
-    healthy: Sequence[bool] | None = None,
-    limits: FlightLimits = USUAL_LIMITS,
-    integral: bool = False,
-    period: float = 4e-3,
-) -> Mellinger:
+def mellinger(vehicle: Vehicle, *arguments: Any, **options: Any) -> Mellinger:
     """Mellinger's controller for a vehicle; the arguments are those of `geometric`"""
-    require_sense(period, limits)
-    return Mellinger(
-        gains or gains_for(vehicle), limits, allocation_for(vehicle, healthy), period if integral else None
-    )
+    own = geometric(vehicle, *arguments, **options)
+    return Mellinger(own.gains, own.limits, own.allocation, own.integral_period)
 
 
 def mellinger_torque(

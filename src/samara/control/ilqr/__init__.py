@@ -1,4 +1,5 @@
-"""iLQR, model-predictive control: a vehicle flown by plans a second long (`ILQR`), as docs/ilqr.md tells."""
+"""iLQR, model-predictive control: a vehicle flown by plans a second long (`ILQR`), with document 001's cost or another one
+(`Cost`); and the solver under it, for problems of any kind (`Problem`, `Solver`). docs/ilqr.md tells how."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -7,8 +8,19 @@ from samara.core.lazy import lazily as _lazily
 if _TYPE_CHECKING:
     from samara.control.ilqr.controller import ILQR as ILQR
     from samara.control.ilqr.controller import default_torque_weight as default_torque_weight
+    from samara.control.ilqr.cost import TRACKING as TRACKING
+    from samara.control.ilqr.cost import Cost as Cost
+    from samara.control.ilqr.problem import Limits as Limits
+    from samara.control.ilqr.problem import Problem as Problem
+    from samara.control.ilqr.solver import Solver as Solver
 
-# they bring the compiler along
-__getattr__, __dir__ = _lazily(
-    __name__, __path__, dict.fromkeys(("ILQR", "default_torque_weight"), "samara.control.ilqr.controller")
-)
+_LATER = {  # some of them bring the compiler along
+    "ILQR": "controller",
+    "default_torque_weight": "controller",
+    "TRACKING": "cost",
+    "Cost": "cost",
+    "Limits": "problem",
+    "Problem": "problem",
+    "Solver": "solver",
+}
+__getattr__, __dir__ = _lazily(__name__, __path__, {name: f"{__name__}.{module}" for name, module in _LATER.items()})

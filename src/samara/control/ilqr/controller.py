@@ -109,10 +109,11 @@ class ILQR:
     """iLQR for one vehicle. Compiling takes two seconds, once for each vehicle and kind of problem.
 
     Options are `mpcHorizon` steps of `predictionDt` [s]; weights and reference shaping by document 001's names (see `Weights`
-    and `Shaping`); `inputs` "wrench" (T, τ) or "rotors" (a thrust for each); `limits` of the inputs, the motors' unless given;
+    and `Shaping`); `inputs` "wrench" (T, τ) or "rotors" (a thrust for each); `limits` of the inputs, the motors' by default;
     `obstacles` as (centre, radius), the vehicle's own size included; `maxTilt` [rad]; `integrator` "rk4" or "euler". As a
     controller it is called every `period` seconds and makes `controlIterations` iterations each time; `healthy` says which
     rotors still work, and `pushSmoothing` [s] how long a push from outside is watched before it is believed, 0 for never.
+    `cost` is document 001's by default; see `Cost` for another one.
     """
 
     def __init__(
@@ -149,6 +150,8 @@ class ILQR:
                 raise ValueError(f"{name} = {value!r:.60}: expected a number that is not negative")
         if maxTilt is not None and not is_number(maxTilt):
             raise ValueError(f"maxTilt = {maxTilt!r:.60}: expected a finite number of radians")
+        if not isinstance(cost, Cost):
+            raise ValueError(f"cost = {cost!r:.60}: expected a samara.control.ilqr.Cost of two functions")
         self.line_search = tuple(float(alpha) for alpha in lineSearch)
         if not 1 <= len(self.line_search) <= LANES or not all(0.0 < alpha <= 1.0 for alpha in self.line_search):
             raise ValueError(f"lineSearch = {lineSearch}: expected one to {LANES} step sizes in (0, 1]")

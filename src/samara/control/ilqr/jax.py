@@ -222,6 +222,8 @@ class _Solver:
         (_, r, weights), push = jax.linearize(weighed, *[jnp.zeros_like(like)] * size)
         basis, ones = jnp.eye(size, dtype=self.dtype), jnp.ones_like(like)
         values, slopes, _ = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(size))), out_axes=-1)(basis)
+        if not weights:
+            return values, jnp.zeros((*like.shape, size), self.dtype), jnp.zeros((*like.shape, size, size), self.dtype)
         return values, *_gauss_newton(weights, r, slopes)
 
     def _backward(

@@ -261,7 +261,9 @@ class Solver:
         self._tried[0, :, self.problem.sizes.state :] = self._inputs[:, None]
         code.derivatives.call(self._calls[0][0].derivatives, self.horizon)
         code.backward.call(self._calls[0][0].backward, self.horizon)
-        self._by_rows(self._level_gains)[:, :, columns] = self._by_rows(self._gains)[0][:, columns]
+        learned = self._by_rows(self._gains)[0][:, columns]
+        if np.isfinite(learned).all():
+            self._by_rows(self._level_gains)[:, :, columns] = learned
 
     def _by_rows(self, gains: np.ndarray) -> np.ndarray:
         """K of every stage (N + 1, m, C)"""

@@ -112,6 +112,7 @@ def linearised(problem: Problem) -> Linearised:
     nudged = tree(problem.command, own.u + delta[n:])
     after, still = (problem.step(x, u, at.parameters) for x, u in ((near, nudged), (at.x, at.u)))
     here = problem.stage_residuals(near, nudged, at.before, at.goal, at.parameters)
+    _check(problem, after, problem.limits(at.parameters))
     slope, curvature = _gauss_newton(here, delta)
     final_slope, final_curvature = _gauss_newton(problem.final(near, at.goal, at.parameters), delta)
     jacobian = _at_zero(casadi.jacobian(column(problem.difference(after, still)), delta), delta)
@@ -126,7 +127,19 @@ def linearised(problem: Problem) -> Linearised:
     )
 
 
+def _check(problem: Problem, after: Any, limits: Any) -> None:
+    numbers, low, high = len(flatten(after)), *map(len, limits)
+    if numbers != problem.sizes.state:
+        raise ValueError(f"the problem's step gives {numbers} numbers; expected the {problem.sizes.state} of its state")
+    if not low == high == problem.sizes.command:
+        raise ValueError(f"the problem's limits are {low} and {high} numbers; expected {problem.sizes.command} of each")
+
+
 def _gauss_newton(residuals: Any, delta: Any) -> tuple[Any, Any]:
+    if not residuals:
+        return SX.zeros(delta.numel()), SX(delta.numel(), delta.numel())
+    if any(not isinstance(own, tuple) or len(own) != 2 for own in residuals):
+        raise ValueError("a residual is not a pair: expected (weight, residual), each of which costs ½ w r²")
     weights, r = (casadi.vertcat(*each) for each in zip(*residuals, strict=True))
     slopes = _at_zero(casadi.jacobian(r, delta), delta)
     weighted = casadi.diag(weights) @ slopes
