@@ -1,4 +1,4 @@
-"""Links out of docs/ lead to the repository: on the site there is no ../src."""
+"""Links to what is no page lead to the repository: on the site there is no ../src."""
 
 import posixpath
 import re
@@ -8,11 +8,12 @@ LINK = re.compile(r"(\]\()(\.\./[^)\s]*)(\))")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """`](../src/…)` as seen from docs/ becomes the file in the repository; a link that stays within docs/ is left alone"""
+    """`](../src/…)` as seen from docs/ becomes the file in the repository; a link to a page or picture is left alone"""
 
     def outside(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page.file.src_uri), found[2]))
-        if target.startswith("docs/"):
+        within = files.get_file_from_path(target.partition("#")[0].removeprefix("docs/"))
+        if within and within.inclusion.is_included():
             return found[0]
         return f"{found[1]}{config.repo_url}/blob/main/{target}{found[3]}"
 

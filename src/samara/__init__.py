@@ -21,6 +21,7 @@ from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import save_vehicle
 
 if _TYPE_CHECKING:
+    from samara.backends.linear import linearize
     from samara.record.load import load_run
     from samara.record.run import Run
     from samara.scenario.scenario import Scenario
