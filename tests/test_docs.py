@@ -1,5 +1,7 @@
 """The documentation is true: its Python runs, its links lead somewhere, and its version is the package's."""
 
+import json
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -164,6 +166,35 @@ def test_the_table_of_vehicles_in_the_readme_is_true():
         if vehicle.rotors:
             assert speed == f"{samara.hover(vehicle)[0].rotor_speed[0]:.0f}"
             assert ratio == f"{samara.thrust_to_weight(vehicle):.2f}"
+
+
+def short(number: float) -> str:
+    """Two digits and a letter for the thousands: 9.4 M"""
+    power = int(math.log10(number)) // 3
+    return (
+        f"{float(f'{number / 1000**power:.2g}'):.{0 if number / 1000**power >= 9.95 else 1}f} {' kMG'[power]}".strip()
+    )
+
+
+@pytest.mark.parametrize("page", ["README.md", "README-ja.md"])
+def test_the_speeds_in_the_readme_are_the_measured_ones(page):
+    """To two digits those of the committed results: one drone, a batch, a GPU, and each peer's."""
+    cpu, gym, gpu = (
+        json.loads((REPOSITORY / "bench" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("cpu", "gym_pybullet_drones", "h200")
+    )
+    ours = {row["row"]: row.get("steps_per_s") for row in cpu["rows"]}
+    alone = (ours["single rollout float64 strict, bench"], cpu["peers"]["crazyflow_1"], cpu["peers"]["rotorpy_1"])
+    batch = (ours["batch 16384 float32 fast, bench"], ours["full aerodynamics, Dryden wind, batch 16384 float32 fast"])
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    speeds = re.compile(r"(?<![\d ])[ *](\d[\d.]*(?: [kMG])?)\b")
+    one, many, million = (speeds.findall(line) for line in text.splitlines() if line.startswith("| **"))
+    for number in (*alone, *gym["peers"].values()):
+        assert short(number) in one
+    for number in (*batch, cpu["peers"]["crazyflow_16384"], cpu["peers"]["rotorpy_batched_16384"]):
+        assert short(number) in many
+    fastest = max(row["steps_per_second"] for row in gpu["rows"] if row["name"] == "dynamics")
+    assert f"{fastest / 1e9:.1f} G" in million
 
 
 def test_every_key_of_a_vehicle_file_is_described():
