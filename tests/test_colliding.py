@@ -25,7 +25,6 @@ from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.timeline import Rates
 from samara.scenario.world import Placed, World, spheres_of, world_from_json, world_json
 from samara.sensors.loader import part
-from samara.sim import simulation
 from samara.sim.collide.collisions import Colliding, body_of
 from samara.sim.collide.impacts import Drone as Meeting
 from samara.sim.collide.impacts import both_bounced, first_meeting, parts_of, placed
@@ -33,7 +32,9 @@ from samara.sim.collide.nearness import shapes_of
 from samara.sim.fly import fly
 from samara.sim.plant import Plant, place, state_of
 from samara.sim.replay import replay
-from samara.sim.stages.ground import Underfoot
+from samara.sim.simulation import Simulation
+from samara.sim.stages import strikes
+from samara.sim.stages.ground import GroundStage
 from samara.world.obstacles import HeightMap, Ray, distance_along
 
 IRIS = samara.vehicle("iris_documented")
@@ -78,8 +79,8 @@ def test_without_solids_nothing_is_asked(monkeypatch):
     def never(*given):
         raise AssertionError("asked")
 
-    monkeypatch.setattr(simulation, "Colliding", never)
-    monkeypatch.setattr(simulation, "Underfoot", never)
+    monkeypatch.setattr(strikes, "Colliding", never)
+    monkeypatch.setattr(GroundStage, "update", never)
     assert (fly(usual).position == expected).all()
     with pytest.raises(AssertionError, match="asked"):
         fly(replace(usual, world=world(TABLE)))
@@ -278,18 +279,18 @@ def test_on_a_slope_it_stands_or_slides_by_its_friction_angle(degrees):
     resting = normal * (0.13 - IRIS.mass * 9.81 * math.cos(slope) / (4 * 1250.0))
     plant = plant_at(vehicle, at_rest(vehicle, resting, turn))
     own_world = world(Ground(ZERO, normal))
-    feet, own = Underfoot(own_world, Ground(Vec3(0.0, 0.0, -50.0))), Colliding(own_world, [plant], [[0]])
-    strikes = []
+    feet, own = GroundStage(own_world, Ground(Vec3(0.0, 0.0, -50.0))), Colliding(own_world, [plant], [[0]])
+    struck = []
     for k in range(100):
-        feet.update(plant)
-        strikes += own.advance(5000 * k, 5000 * (k + 1))
+        feet.put_below(plant)
+        struck += own.advance(5000 * k, 5000 * (k + 1))
     moved = Vec3(*plant.state[:3, 0].tolist()) - resting
     down = rotate(turn, Vec3(1.0, 0.0, 0.0))
     slid = dot(moved, down)
     expected = 0.5 * 9.81 * (math.sin(slope) - 0.8 * math.cos(slope)) * 0.5**2 if degrees > 40.0 else 0.0
     assert slid == pytest.approx(expected, rel=0.05, abs=0.01)
     assert abs(dot(moved, normal)) < 2e-3
-    assert not strikes
+    assert not struck
 
 
 @pytest.mark.long
@@ -430,9 +431,7 @@ def test_a_range_finder_sees_the_solids_of_the_scenario():
         for placed_ in (solids, (*solids, HILL)):
             finder = part("vl53l1x", noise=0.0, noise_growth=0.0, resolution=0.0).sensor(q_BS=turn)
             drone = Drone("iris", IRIS, trajectory.hover(state.p_W), state.p_W, airborne=True, sensors=(finder,))
-            flown = simulation.Simulation(
-                Scenario("see", (drone,), 0.1, rates=Rates(sensor=100.0), world=world(*placed_))
-            )
+            flown = Simulation(Scenario("see", (drone,), 0.1, rates=Rates(sensor=100.0), world=world(*placed_)))
             flown.advance()
             (own,) = flown.groups[0].measuring
             assert own.sensor.traced is (len(placed_) == 3)

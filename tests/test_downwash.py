@@ -27,7 +27,7 @@ from samara.physics.air.downwash import (
 )
 from samara.physics.effect import Wrench
 from samara.physics.types import CALM
-from samara.sim.stages.downwash import Flown, downwash_on
+from samara.sim.stages.downwash import Pressing, downwash_on
 
 RADIUS = 0.0231
 DOWN = Vec3(0.0, 0.0, -1.0)
@@ -232,7 +232,7 @@ def test_groups_of_different_drones_press_on_each_other():
         hovering = [samara.hover(vehicle, p_W=place)[0] for place in own]
         states += [(vehicle, state) for state in hovering]
         columns = np.array([flatten(state) for state in hovering]).T
-        flown.append(Flown(vehicle, np.arange(number, number + len(own)), columns, CALM))
+        flown.append(Pressing(vehicle, np.arange(number, number + len(own)), columns, CALM))
         number += len(own)
     pushed = np.concatenate(downwash_on(flown, Downwash()), axis=1)
     for i, (vehicle, state) in enumerate(states):

@@ -26,7 +26,7 @@ from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.sim.stages.downwash import Flown, downwash_on
+from samara.sim.stages.downwash import Pressing, downwash_on
 
 APART = 0.5
 PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))
@@ -193,7 +193,7 @@ def test_pairs_that_are_left_out_do_not_matter():
     state[:3] = rng.uniform(-1.5, 1.5, (3, n))
     state[6:10] = rng.normal(size=(4, n)) + np.array([[3.0], [0.0], [0.0], [0.0]])
     state[6:10] /= np.linalg.norm(state[6:10], axis=0)
-    felt = downwash_on([Flown(vehicle, np.arange(n), state, CALM)])[0]
+    felt = downwash_on([Pressing(vehicle, np.arange(n), state, CALM)])[0]
     moving = unflatten(at_rest(vehicle), iter(state))
     jets = jet_of(moving, vehicle, CALM)
     everyone = sum_over_others(
@@ -227,7 +227,7 @@ def test_ilqr_flies_in_it():
     assert not run.crashed and run.tracks[0].error.max() < 0.35
 
 
-# Flown again ------------------------------------------------------------------------------------------------------------
+# Pressing again ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("integrator", ["rk4", "rk45"])
@@ -315,7 +315,7 @@ def test_no_downwash_costs_nothing(monkeypatch):
     def asked(*_):
         raise AssertionError("downwash_on was called")
 
-    monkeypatch.setattr("samara.sim.simulation.downwash_on", asked)
+    monkeypatch.setattr("samara.sim.stages.downwash.downwash_on", asked)
     simulation = Simulation(above_each_other(vehicle=samara.vehicle("crazyflie_documented"), duration=0.1))
     simulation.run()
     assert simulation.bus().drones[0].environment.pushes == ()

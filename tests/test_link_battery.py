@@ -25,7 +25,7 @@ from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import ScenarioError, load_scenario
 from samara.scenario.supply import cells_of
 from samara.sim.plant import Plant
-from samara.sim.stages.power import EVERY_US, PowerModule
+from samara.sim.power import EVERY_US, PowerModule
 
 SHORT = {"duration": 11.0, "drones.effects.battery.capacity": 160.0, "events": []}  # C: a flight of some seconds
 CLOSE = {

@@ -22,8 +22,8 @@ from samara.sensors.error import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_s
 from samara.sensors.imu import perfect
 from samara.sensors.loader import PartError, parse_part
 from samara.sensors.sensor import IMU, Sensor
+from samara.sim.measuring import Measuring
 from samara.sim.plant import Plant
-from samara.sim.stages.sensors import Measuring
 from samara.vehicles.trim import hover
 from samara.world.obstacles import Ray, distance_along
 

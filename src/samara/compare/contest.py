@@ -17,6 +17,7 @@ from samara.plan.trajectory import Trajectory
 from samara.record.run import Run
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
+from samara.sim.references import asked_ahead
 from samara.sim.simulation import Simulation
 from samara.vehicles.trim import thrust_to_weight
 from samara.wind.sources import Constant
@@ -112,7 +113,7 @@ def _call_time(scenario: Scenario) -> float:
     simulation = Simulation(scenario)
     simulation.advance()
     (group,) = simulation.groups
-    ahead, fastest = simulation.asked_ahead(group), math.inf
+    ahead, fastest = asked_ahead(simulation.fleet, group), math.inf
     for _ in range(CALLS):
         before = time.perf_counter()
         group.pilot.run(group.estimate, group.reference, 0, ahead)

@@ -26,6 +26,7 @@ from samara.scenario.scenario_file import load_scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import WORLD_FILE, world_json
 from samara.sim.simulation import Simulation
+from samara.sim.stage import Arrange
 from samara.sim.start import timeline_of
 from samara.vehicles.check import VehicleError
 from samara.vehicles.effects import EffectOption
@@ -49,6 +50,7 @@ def fly(
     tell: Callable[[str], None] = lambda sentence: None,
     effects: Sequence[EffectOption] = (),
     whole: bool = True,
+    stages: Arrange = lambda standard: standard,
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
@@ -57,6 +59,8 @@ def fly(
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
     of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
     it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its vehicles.
+
+    `stages` makes of the stages of a flight those that are to be, one's own among them: `samara.sim.stage` says how.
 
     A flight that was recorded comes back with every row, or, where not the `whole` is wanted and it was long, with as many as a
     picture shows: then an hour takes no more memory than a few minutes.
@@ -73,9 +77,9 @@ def fly(
 
         own = flown_by(own, autopilot)
     if out is None:
-        return _in_memory(own, realtime, progress, tell)
+        return _in_memory(own, realtime, progress, tell, stages)
     with recorder_of(own, out, overwrite=overwrite) as recorder:
-        simulation = Simulation(own, recorder.write, tell)
+        simulation = Simulation(own, recorder.write, tell, stages)
         _to_the_end(simulation, realtime, progress)
         recorder.write({}, [ending(simulation)])
     ended = simulation.ended
@@ -143,7 +147,9 @@ def ending(simulation: Simulation) -> LogLine:
     return LogLine(simulation.time_us, "info", simulation.scenario.name, words)
 
 
-def _in_memory(scenario: Scenario, realtime: bool, progress: Progress, tell: Callable[[str], None]) -> Run:
+def _in_memory(
+    scenario: Scenario, realtime: bool, progress: Progress, tell: Callable[[str], None], stages: Arrange
+) -> Run:
     kept: dict[str, list[Block]] = {stream.topic: [] for stream in all_streams(scenario)}
     logs: list[LogLine] = []
 
@@ -152,7 +158,7 @@ def _in_memory(scenario: Scenario, realtime: bool, progress: Progress, tell: Cal
             kept[topic].append(block)
         logs.extend(lines)
 
-    simulation = Simulation(scenario, sink, tell)
+    simulation = Simulation(scenario, sink, tell, stages)
     _to_the_end(simulation, realtime, progress)
     logs.append(ending(simulation))
     tracks = []

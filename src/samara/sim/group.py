@@ -1,5 +1,6 @@
 """Drones that are computed together, in the lanes of one batch: plant, estimator, pilot, and the arrays between them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,13 +16,17 @@ from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import REFERENCE_FIELDS
+from samara.physics.surroundings import environment_of
 from samara.physics.types import Vehicle
+from samara.record.streams import Rows
+from samara.scenario.setting import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
+from samara.sim.fusing import BODY, Fusing
+from samara.sim.measuring import FAULTS, Measuring
+from samara.sim.pilots import NO_PLAN, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
 from samara.sim.plant import CODES, Plant
-from samara.sim.stages.autopilot import NO_PLAN, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
-from samara.sim.stages.estimator import BODY, Fusing
-from samara.sim.stages.sensors import Measuring
+from samara.sim.views import views
 
 CLEAR = 0.05  # [m]
 
@@ -80,6 +85,9 @@ class Group:
         ends = (*contact.points_B, *contact.upper_B) if contact else ()
         self.reach = max((norm(point) for point in ends), default=0.0) + CLEAR  # above level ground it touches nothing
         self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us)
+        self.motion = views(self.plant.state, at_rest(key.vehicle))
+        self.around = views(self.plant.environment, environment_of(key.vehicle))
+        self.tables: dict[str, Rows] = {}  # what is recorded of it and not yet handed on
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))
         self.plans: dict[str, tuple[int, np.ndarray]] = {}  # by axis: the first tick, and what is asked from then on
         self.first_noise = 0
@@ -87,7 +95,7 @@ class Group:
         self.all_armed = True
         self.frozen_rows: list[tuple[int, list[int]]] = []
         self.channels: np.ndarray | None = None
-        self.seen_insane = 0.0
+        self.seen_invalid = 0.0
         self._estimator: Any = None
         self.noise = np.zeros((0, 0, n))
         self.measuring = [
@@ -155,6 +163,24 @@ class Group:
         if self.fusing:
             self.fusing.known[:, lane] = known[1]
             self._listen()
+
+    def arm_and_break(self, settings: Sequence[DroneSetting]) -> None:
+        """Writes arming and faults of its drones into its arrays"""
+        linked = isinstance(self.key.controller, Linked)  # an autopilot arms itself, when it is told to
+        self.armed[:] = [float(own.armed or linked) for own in settings]
+        self.all_armed = bool(self.armed.all())
+        self.frozen_rows = []
+        for lane, own in enumerate(settings):
+            self.around.battery_connected[0, lane] = float(own.faults.battery_connected)
+            if self.key.vehicle.rotors:
+                self.around.motor_power[:, lane] = own.faults.motor_power
+            for measuring in self.measuring:
+                measuring.silent[lane] = bool(FAULTS.get(measuring.sensor.kind, frozenset()) & own.faults.sensors)
+            rows = [] if self.fusing else sensors_rows(own.faults.sensors)
+            if own.faults.estimator_frozen:
+                rows = list(range(len(self.plant.fields)))
+            if rows:
+                self.frozen_rows.append((lane, rows))
 
     def control(self, asked: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         self.reference[:] = asked

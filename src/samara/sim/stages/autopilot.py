@@ -1,177 +1,70 @@
-"""Who gives the commands: a controller compiled for n drones, a function of one's own, called for each, or an autopilot.
+"""Autopilots: each drone's command, from what it knows and what it is asked; and what is wrong with a command."""
 
-The first two take what the autopilot knows (the estimate) and what it is asked (the reference); a real autopilot takes what the
-sensors said. All leave a checked command.
-"""
-
-from collections.abc import Callable, Sequence
-from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any
+import math
+import warnings
 
 import numpy as np
 
-from samara.backends.machine import Code
-from samara.backends.packing import unpacker
-from samara.control.named import USUAL_PERIOD
-from samara.core.algebra import ZERO
-from samara.core.ops import clamp, logical_and, where
-from samara.core.tree import flatten
-from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
-from samara.physics.surroundings import empty_command
-from samara.physics.types import State, Vehicle
-from samara.scenario.bus import require_command, sanitized
-from samara.scenario.timeline import MICROSECONDS
-from samara.sim.plant import Plant
-from samara.vehicles.limits import command_limits, command_range
-
-if TYPE_CHECKING:
-    from samara.link.autopilot import Link
-
-REFERENCE = Reference(ZERO)
-BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
-LARGEST = 1e12  # in size; beyond it a command is not a number
+from samara.link.autopilot import AutopilotLostError
+from samara.sim.fleet import Fleet
+from samara.sim.group import Group
+from samara.sim.references import asked_ahead, asked_now
+from samara.sim.stage import Stage
+from samara.vehicles.limits import command_range
 
 
-def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> Code:
-    """A traceable controller(state, reference, vehicle, memory) → command, memory, followed by a look at what it gives
+class AutopilotStage(Stage):
+    """One tick of every controller, of one's own functions and of autopilots at the end of a link."""
 
-    What is not a number becomes 0 and is counted; a command out of range goes to its end.
-    """
-    limits, command = command_limits(vehicle), empty_command(vehicle)
+    axis = "autopilot"
 
-    def checked(own: Any, held: Any) -> Any:
-        wanted, kept = controller(held[0], held[1], vehicle, own[1])
-        count, sane = own[2], []
-        for u in wanted:
-            finite = logical_and(u > -LARGEST, u < LARGEST)
-            value = where(finite, u, 0.0)
-            count = count + where(finite, 0.0, 1.0)
-            sane.append(clamp(value, *limits) if limits else value)
-        return tuple(sane), kept, count
+    def __init__(self) -> None:
+        self._warned: set[int] = set()  # drones whose commands were out of range
 
-    return Code(checked, (command, memory, 0.0), (at_rest(vehicle), REFERENCE))
+    def update(self, fleet: Fleet) -> None:
+        now = fleet.time_us
+        for group in fleet.groups:
+            try:
+                group.control(asked_now(fleet, group, "autopilot"), now, asked_ahead(fleet, group))
+            except AutopilotLostError as lost:
+                fleet.ended = f"the flight ended at {fleet.time:.3f} s: {lost}"
+                fleet.say("error", fleet.ended)
+            if fleet.scenario.strict:
+                require_valid(fleet, group)
+            if "excess" in group.tables and group.pilot.excess.any():
+                self._out_of_range(fleet, group)
+                group.tables["excess"].add(now, group.pilot.excess)
+            group.tables["command"].add(now, group.plant.command)
 
-
-NOWHERE = np.empty(0)
-NO_PLAN = np.empty((0, 0, 0))
-NOTHING_CUT = np.empty((0, 0))
-ROUNDING = 1e-6  # of the range: a command out of it by less is within
-
-
-class CompiledPilot:
-    """A checked controller on arrays of n drones."""
-
-    look_ahead = NOWHERE
-    prediction = NO_PLAN
-    excess = NOTHING_CUT
-
-    def __init__(self, code: Code, vehicle: Vehicle, *, n: int = 1) -> None:
-        self._machine = code.machine(n)
-        commands, components = len(empty_command(vehicle)), len(flatten(at_rest(vehicle)))
-        self.command = self._machine.carry[:commands]
-        self.insane = self._machine.carry[-1]
-        self._estimate, self._reference = self._machine.held[:components], self._machine.held[components:]
-
-    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
-        """command ← controller(estimate, reference) for every drone"""
-        self._estimate[:] = estimate
-        self._reference[:] = reference
-        self._machine.run(1)
+    def _out_of_range(self, fleet: Fleet, group: Group) -> None:
+        """A function of one's own asked for more than its range: an error when strict, else a warning, once for each drone."""
+        low, high = command_range(group.key.vehicle) or (-math.inf, math.inf)
+        for lane in np.flatnonzero(group.pilot.excess.any(axis=0)):
+            index, channel = group.drones[lane], int(np.flatnonzero(group.pilot.excess[:, lane])[0])
+            asked = group.pilot.command[channel, lane] + group.pilot.excess[channel, lane]
+            sentence = (
+                f"{fleet.name_of(index)}: the controller's command of motor {channel} is {asked:.6g} "
+                f"at {fleet.time:.6f} s; expected a number within [{low:g}, {high:g}]"
+            )
+            if fleet.scenario.strict:
+                fleet.say("error", sentence)
+                raise ValueError(sentence)
+            if index not in self._warned:
+                self._warned.add(index)
+                fleet.say("warning", f"{sentence}, and it was cut to that")
+                warnings.warn(f"{sentence}, and it was cut to that", RuntimeWarning, stacklevel=2)
 
 
-def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:
-    """Which of `time` and `dt` a function of one's own asks for by their names"""
-    try:
-        known = signature(controller).parameters
-    except (TypeError, ValueError):  # some functions of C have no signature
-        return ()
-    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    return tuple(name for name in ("time", "dt") if name in known and known[name].kind in by_name)
-
-
-class PythonPilot:
-    """A function of one's own with the same arguments, called with floats for each drone; NaN in its answer is an error.
-
-    A controller with `look_ahead`, m instants from now [s], gets the references of those instants instead of one: a `Reference`
-    of arrays. Where its memory has a `prediction` (m, 3), positions it plans to be at, `prediction` (n, m, 3) has them. With
-    parameters called `time` or `dt` it gets the time of the flight and of a period in them [s]. A command out of range goes to
-    its end; `excess` (channels, n) is what was cut off, 0 of all else.
-    """
-
-    def __init__(
-        self,
-        controller: Callable[..., Any],
-        vehicle: Vehicle,
-        memory: Any,
-        *,
-        n: int = 1,
-        names: Sequence[str] = (),
-        period: float = USUAL_PERIOD,
-    ) -> None:
-        self._clock, self._period = clock_parameters(controller), period
-        self._controller, self._vehicle, self._range = controller, vehicle, command_range(vehicle)
-        self._names = tuple(names) or tuple(f"drone {k}" for k in range(n))
-        self._rounding = ROUNDING * (self._range[1] - self._range[0]) if self._range else 0.0
-        self._memories = [memory] * n
-        self.command = np.zeros((len(empty_command(vehicle)), n))
-        self.excess = np.zeros_like(self.command)
-        self.insane = np.zeros(n)
-        self._state_of, self._reference_of = unpacker(at_rest(vehicle)), unpacker(REFERENCE)
-        self.look_ahead = np.asarray(getattr(controller, "look_ahead", NOWHERE), dtype=float)
-        self.prediction = np.full((n, len(self.look_ahead), 3), np.nan) if len(self.look_ahead) else NO_PLAN
-
-    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
-        """The same, drone by drone; `ahead` (m, fields, n) for one that looks ahead"""
-        clock = {"time": time_us / MICROSECONDS, "dt": self._period}
-        told = {name: clock[name] for name in self._clock}
-        for drone, memory in enumerate(self._memories):
-            state: State = self._state_of(estimate[:, drone].tolist())
-            asked = ahead[:, :, drone].T if ahead.size else reference[:, drone].tolist()
-            wanted: Reference = self._reference_of(asked)
-            answer = self._controller(state, wanted, self._vehicle, memory, **told)
-            command, self._memories[drone] = _command_and_memory(answer, memory, len(self.command))
-            require_command(command, None, f"the controller of {self._names[drone]}", time_us)
-            held, changed = sanitized(command, self._range)
-            self.command[:, drone] = held
-            self.excess[:, drone] = 0.0
-            if changed:
-                cut = np.subtract(command, held)
-                self.excess[:, drone] = np.where(np.abs(cut) > self._rounding, cut, 0.0)
-            planned = getattr(self._memories[drone], "prediction", None)
-            if planned is not None:
-                self.prediction[drone] = planned
-
-
-class LinkedPilot:
-    """An autopilot at the other end of a link, in lockstep: it gets the sensors of this instant, its answer is waited for."""
-
-    look_ahead = NOWHERE
-    prediction = NO_PLAN
-    excess = NOTHING_CUT
-
-    def __init__(self, link: "Link", plant: Plant, measuring: Sequence[Any], hover_output: float) -> None:
-        from samara.link.readings import Senses
-        from samara.link.thrust import outputs_code
-        from samara.sim.stages.power import PowerModule
-
-        self._link, self._plant, self._senses, self._power = link, plant, Senses(measuring), PowerModule(plant)
-        self._machine = outputs_code(plant.vehicle, hover_output).machine()
-        self.command = self._machine.carry
-        self.insane = np.zeros(1)
-
-    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
-        """command ← the vehicle's, for the thrusts the autopilot asks of its rotors"""
-        p_v_q_omega = self._plant.state[:BODY, 0].tolist()
-        readings = self._senses.read(time_us, p_v_q_omega, reference[:, 0].tolist())
-        self._machine.held[:, 0] = self._link.exchange(readings._replace(supply=self._power.read(time_us)))
-        self._machine.run()
-
-
-def _command_and_memory(answer: Any, memory: Any, size: int) -> tuple[Any, Any]:
-    """What a controller returns: (command, memory), or the command alone when it keeps nothing."""
-    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) == 1 and len(answer[0]) == size:
-        return answer
-    if np.ndim(answer) == 1 and len(answer) == size:
-        return answer, memory
-    raise ValueError(f"the controller returned {answer!r}; expected {size} numbers, or (those, its memory)")
+def require_valid(fleet: Fleet, group: Group) -> None:
+    """A command that was not a number: an error when strict, else a warning, once, and how many there were"""
+    count = float(group.pilot.invalid_count.max())
+    if count == group.seen_invalid:
+        return
+    name = fleet.name_of(group.drones[int(np.argmax(group.pilot.invalid_count))])
+    sentence = f"{name}: the controller gave a command that is not a number by {fleet.time:.6f} s"
+    if fleet.scenario.strict:
+        raise FloatingPointError(f"{sentence}; expected finite numbers")
+    if not group.seen_invalid:
+        fleet.say("warning", f"{sentence}; it was taken as 0")
+        warnings.warn(f"{sentence}; it was taken as 0", RuntimeWarning, stacklevel=2)
+    group.seen_invalid = count

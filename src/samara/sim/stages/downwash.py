@@ -19,7 +19,10 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest
+from samara.physics.surroundings import environment_of
 from samara.physics.types import Environment, State, Vehicle
+from samara.sim.fleet import Fleet
+from samara.sim.stage import Stage
 
 Array = np.ndarray[Any, Any]
 
@@ -27,7 +30,7 @@ REACH = 4.5  # widths: further out the flux is e⁻⁴⁰ of that on the axis, l
 _BLOCK = 1 << 15  # pairs looked at at once; what is worked on stays in the cache
 
 
-class Flown(NamedTuple):
+class Pressing(NamedTuple):
     """Drones of one vehicle: their numbers, and their state and environment with a row for every component."""
 
     vehicle: Vehicle
@@ -36,7 +39,29 @@ class Flown(NamedTuple):
     environment: Environment
 
 
-def downwash_on(flown: Sequence[Flown], downwash: Downwash | None = None) -> list[Array]:
+class DownwashStage(Stage):
+    """The downwash of all on all who have it, held until the next tick of the wind."""
+
+    axis = "wind"
+
+    def update(self, fleet: Fleet) -> None:
+        groups = [group for group in fleet.groups if group.key.vehicle.has("downwash")]
+        if not groups:
+            return
+        pressing = []
+        for group in groups:
+            around: Environment = unflatten(environment_of(group.key.vehicle), iter(group.plant.environment))
+            pressing.append(Pressing(group.key.vehicle, group.indices, group.plant.state, around))
+        for group, pushed in zip(groups, downwash_on(pressing), strict=True):
+            at, air = group.indices, fleet.air
+            if not (
+                np.array_equal(pushed[:3], air.push_W[:, at]) and np.array_equal(pushed[3:], air.push_torque_B[:, at])
+            ):
+                air.push_W[:, at], air.push_torque_B[:, at] = pushed[:3], pushed[3:]
+                fleet.surround(group)
+
+
+def downwash_on(flown: Sequence[Pressing], downwash: Downwash | None = None) -> list[Array]:
     """Force in world axes and torque in body axes on every drone, from the jets of all others  [N, N·m]
 
     A drone feels them with the numbers of its vehicle's own downwash, unless others are given.
@@ -90,7 +115,7 @@ def near_pairs(p_W: Array, jets: Array, reach: float, spread: float) -> tuple[Ar
     return np.concatenate(mine), np.concatenate(theirs)
 
 
-def _jets(own: Flown) -> Array:
+def _jets(own: Pressing) -> Array:
     state: State = unflatten(at_rest(own.vehicle), iter(own.state))
     leaves = flatten(jet_of(state, own.vehicle, own.environment))
     return np.stack(np.broadcast_arrays(*leaves, own.drones)[:-1])

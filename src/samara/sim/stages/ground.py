@@ -14,7 +14,9 @@ from samara.physics.ground.solids import Capsule, Sphere
 from samara.physics.types import Vehicle
 from samara.scenario.world import World
 from samara.sim.collide.nearness import touches
+from samara.sim.fleet import Fleet
 from samara.sim.plant import Plant
+from samara.sim.stage import Stage
 from samara.world.obstacles import HeightMap, Solid, plane_below
 
 STEEPEST = 0.5  # the least of a normal's z to stand on: 60°
@@ -25,12 +27,20 @@ VICINITY = 5.0  # [m]: further above a solid its top is not felt
 Array = np.ndarray[Any, Any]
 
 
-class Underfoot:
-    """Writes the planes into the environment of plants."""
+class GroundStage(Stage):
+    """The plane under each drone, where it is not the same everywhere."""
+
+    axis = "wind"
 
     def __init__(self, world: World, ground: Ground) -> None:
+        self._varies = bool(world.solids) or world.terrain is not None
         self.ground: Ground | HeightMap = ground if world.terrain is None else world.terrain
         self.tops: list[Solid] = [own.solid for own in world.solids if not isinstance(own.solid, (Sphere, Capsule))]
+
+    @property
+    def varies(self) -> bool:
+        """Whether the plane depends on the place"""
+        return self._varies
 
     def below(self, p_W: Vec3, q_WB: Quat, vehicle: Vehicle) -> Ground:
         """The plane below one drone"""
@@ -38,7 +48,16 @@ class Underfoot:
         rows = self._planes(here, q_WB, vehicle, 1)[:, 0].tolist()
         return Ground(Vec3(*rows[:3]), Vec3(*rows[3:]))
 
-    def update(self, plant: Plant) -> bool:
+    def update(self, fleet: Fleet) -> None:
+        for group in fleet.groups:
+            if self.put_below(group.plant):
+                fleet.around_changed = True
+
+    def regrouped(self, fleet: Fleet) -> None:
+        """Grounds for the arrays that are new"""
+        self.update(fleet)
+
+    def put_below(self, plant: Plant) -> bool:
         """The planes below the drones of a plant, into its environment; whether any is another one"""
         planes = self._planes(Vec3(*plant.state[:3]), Quat(*plant.state[6:10]), plant.vehicle, plant.n)
         first = plant.row("ground.point_W.x")

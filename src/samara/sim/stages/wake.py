@@ -21,8 +21,41 @@ from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor_air import hub_flow
 from samara.physics.surroundings import environment_of
 from samara.physics.types import Environment, State, Vehicle
+from samara.scenario.timeline import MICROSECONDS
+from samara.sim.fleet import Fleet
+from samara.sim.stage import Stage
 
 Array = np.ndarray[Any, Any]
+
+
+class WakeStage(Stage):
+    """What each rotor's own wake adds to the wind at its hub, held until the next tick of the wind."""
+
+    axis = "wind"
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._memory = np.zeros((len(fleet.air.wake_W) // 3, len(fleet.scenario.drones)))
+
+    def update(self, fleet: Fleet) -> None:
+        tick, dt = fleet.tick("wind"), fleet.periods["wind"] / MICROSECONDS
+        for group in fleet.groups:
+            vehicle, at = group.key.vehicle, group.indices
+            if not stirs(vehicle):
+                continue
+            rotors, plant = len(vehicle.rotors), group.plant
+            gusts, self._memory[:rotors, at] = gusts_on(
+                vehicle,
+                plant.state,
+                plant.environment,
+                self._memory[:rotors, at],
+                dt,
+                seed=fleet.scenario.seed,
+                drones=at,
+                tick=tick,
+            )
+            if not np.array_equal(gusts, fleet.air.wake_W[: 3 * rotors, at]):
+                fleet.air.wake_W[: 3 * rotors, at] = gusts
+                fleet.surround(group)
 
 
 def stirs(vehicle: Vehicle) -> bool:

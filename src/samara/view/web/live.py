@@ -34,7 +34,8 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
-from samara.sim.simulation import Simulation, Sink
+from samara.sim.simulation import Simulation
+from samara.sim.stages.log import Sink
 from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
 from samara.view.web.gauges import log_html, status_html

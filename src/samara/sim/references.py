@@ -1,0 +1,63 @@
+"""What drones are asked to do, made by the block: a block of times costs little more than one."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from samara.core.tree import flatten
+from samara.physics.reference import REFERENCE_FIELDS
+from samara.scenario.setting import Setting
+from samara.scenario.timeline import MICROSECONDS
+from samara.sim.group import Group
+from samara.sim.pilots import NO_PLAN
+
+if TYPE_CHECKING:
+    from samara.sim.fleet import Fleet
+
+Array = np.ndarray[Any, Any]
+
+AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so long at a time
+NOTHING = np.empty((0, 0, 0))
+
+
+def planned(setting: Setting, group: Group, times_us: Array) -> Array:
+    """What each drone's task asks at some times: (times, fields, drones)"""
+    asked = np.empty((len(times_us), len(REFERENCE_FIELDS), len(group.drones)))
+    shared: dict[Any, Array] = {}  # tasks of one shape that began together differ by where they are
+    for lane, index in enumerate(group.drones):
+        task, since_us = setting.drones[index].task, setting.drones[index].since_us
+        key = (id(task.reference), since_us)
+        if key not in shared:
+            own = flatten(task.reference((times_us - since_us) / MICROSECONDS))
+            shared[key] = np.stack(
+                [np.broadcast_to(np.asarray(leaf, dtype=float), times_us.shape) for leaf in own], axis=1
+            )
+        asked[:, :, lane] = shared[key]
+    asked[:, :3] += np.array([setting.drones[index].task.shift_W for index in group.drones]).T
+    return asked
+
+
+def asked_now(fleet: "Fleet", group: Group, axis: str) -> Array:
+    """What the drones are asked at this tick of an axis: (fields, drones)"""
+    period, tick = fleet.periods[axis], fleet.tick(axis)
+    first, block = group.plans.get(axis, (0, NOTHING))
+    if not 0 <= tick - first < len(block):
+        ticks = np.arange(tick, tick + fleet.block_us // period + 1, dtype=np.int64)
+        first, block = group.plans[axis] = tick, planned(fleet.setting, group, ticks * period)
+    own: Array = block[tick - first]
+    return own
+
+
+def asked_ahead(fleet: "Fleet", group: Group) -> Array:
+    """What the drones are asked at the instants their pilot looks ahead to: (instants, fields, drones)"""
+    if not group.pilot.look_ahead.size:
+        return NO_PLAN
+    period, later_us = fleet.periods["autopilot"], np.round(MICROSECONDS * group.pilot.look_ahead)
+    tick = fleet.tick("autopilot")
+    first, block = group.plans.get("ahead", (0, NOTHING))
+    if not 0 <= tick - first < len(block):
+        ticks = np.arange(tick, tick + AHEAD_US // period + 1, dtype=np.int64)
+        asked = planned(fleet.setting, group, np.add.outer(ticks * period, later_us).ravel())
+        first, block = group.plans["ahead"] = tick, asked.reshape(len(ticks), len(later_us), *asked.shape[1:])
+    own: Array = block[tick - first]
+    return own

@@ -1,0 +1,68 @@
+"""The plants from one instant to the next, and what drones strike on the way: solids and each other."""
+
+from samara.scenario.events import disarm, fail_motor
+from samara.scenario.landing import CRASH_SPEED
+from samara.scenario.scenario import Scenario
+from samara.scenario.timeline import MICROSECONDS
+from samara.sim.collide.collisions import Colliding, Strike
+from samara.sim.fleet import Fleet
+from samara.sim.fleet_bus import bus_of
+from samara.sim.stage import Stage
+
+QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
+
+
+class StrikesStage(Stage):
+    """Moves the plants; a hard touch, and that of a propeller, is a crash, and may break the propeller."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._is_crowded = bool(scenario.world.solids or scenario.world.collisions)
+        self._colliding: Colliding | None = None
+        self._struck_us: dict[tuple[int, str, int, int], int] = {}
+
+    def regrouped(self, fleet: Fleet) -> None:
+        """The solids and the plants that are new"""
+        if self._is_crowded:
+            drones = [group.drones for group in fleet.groups]
+            self._colliding = Colliding(fleet.scenario.world, [group.plant for group in fleet.groups], drones)
+
+    def advance(self, fleet: Fleet, until_us: int) -> bool:
+        """The plants to another instant; whether something was struck on the way"""
+        strikes: list[Strike] = []
+        if self._colliding is not None:
+            strikes = self._colliding.advance(fleet.time_us, until_us)
+        else:
+            for group in fleet.groups:
+                group.plant.advance(fleet.time_us, until_us)
+        fleet.time_us = until_us
+        if strikes:
+            self._apply_strikes(fleet, strikes)
+        return bool(strikes)
+
+    def update(self, fleet: Fleet) -> None:
+        """Nothing is left to do at an instant"""
+
+    def _apply_strikes(self, fleet: Fleet, strikes: list[Strike]) -> None:
+        world, after = fleet.scenario.world, fleet.setting
+        for strike in strikes:
+            index, other = strike.drone, strike.other
+            touch = (index, strike.part.name, strike.solid, other)
+            before, self._struck_us[touch] = self._struck_us.get(touch, -QUIET_US), fleet.time_us
+            if fleet.time_us - before < QUIET_US:
+                continue
+            name = fleet.name_of(index)
+            what = fleet.name_of(other) if other >= 0 else str(world.solids[strike.solid])
+            words = f"{strike.part.name} struck {what} at {strike.speed:.1f} m/s"
+            fleet.say("warning", f"{name}: {words}")
+            propeller = strike.part.axis_B is not None
+            for hurt in (index, other) if propeller or strike.speed > CRASH_SPEED else ():
+                if hurt >= 0 and not fleet.crashed[hurt]:
+                    how = words if hurt == index else f"struck by {name}'s {strike.part.name} at {strike.speed:.1f} m/s"
+                    fleet.say("warning", f"{fleet.name_of(hurt)} crashed: {how}")
+                    fleet.crashed[hurt] = True
+            if propeller and world.propeller_strike == "break":
+                left = sum(power > 0.0 for power in after.drones[index].faults.motor_power)
+                broken = fail_motor(int(strike.part.name.split()[-1]), name) if left > 1 else disarm(name)
+                after = broken(after, bus_of(fleet))  # with its last propeller gone nobody steers it
+        if after is not fleet.setting:
+            fleet.apply(after)

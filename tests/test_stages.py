@@ -1,0 +1,97 @@
+"""Stages: named views on the arrays, one's own stage among those of a flight, and what it does is recorded and flown again."""
+
+import numpy as np
+import pytest
+
+import samara
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten
+from samara.physics.multirotor import at_rest
+from samara.physics.surroundings import environment_of
+from samara.plan.trajectory import hover
+from samara.scenario.scenario import Drone, Scenario
+from samara.sim.simulation import Simulation
+from samara.sim.stage import Stage, insert
+from samara.sim.views import views
+
+UPWARD = 2.0  # [m/s]
+
+
+class ThermalStage(Stage):
+    """Rising air in the place of what the wind's source says"""
+
+    axis = "wind"
+
+    def __init__(self) -> None:
+        self.instants_us: list[int] = []
+
+    def update(self, fleet):
+        self.instants_us.append(fleet.time_us)
+        for group in fleet.groups:
+            group.around.wind_W[2] = UPWARD
+        fleet.around_changed = True
+
+
+def free(name="d"):
+    """A drone that falls, its motors off"""
+    start = Vec3(0.0, 0.0, 50.0)
+    return Drone(name, samara.vehicle("iris"), hover(start), start_W=start, airborne=True, armed=False)
+
+
+@pytest.mark.parametrize("name", ["iris", "hakoniwa", "rigid_body_quadrotor"])
+def test_a_view_is_the_rows_that_flattening_gives(name):
+    """Row k of an array is leaf k of the tuple; a view under a name is those rows, and writing to it writes to them."""
+    vehicle = samara.vehicle(name)
+    for template in (at_rest(vehicle), environment_of(vehicle)):
+        rows = np.arange(2.0 * len(flatten(template))).reshape(-1, 2)
+        own, at = views(rows, template), 0
+        for field, branch in template._asdict().items():
+            found, size = getattr(own, field), len(flatten(branch))
+            if isinstance(found, np.ndarray):
+                assert np.shares_memory(found, rows) or not size
+                np.testing.assert_array_equal(found, rows[at : at + size])
+            at += size
+    around = views(rows, environment_of(vehicle))
+    around.ground.normal_W[:] = -1.0
+    assert (rows == -1.0).sum() == 6
+
+
+def test_ones_own_stage_is_due_on_its_axis_and_what_it_does_is_felt_recorded_and_replayed():
+    """Free fall in rising air: m v̇ = −m g − k (v − w), so it falls w (1 − e^{−k t/m}) slower than in calm
+    air, and a replay flies under the same air."""
+    scenario, own = Scenario("fall", (free(),), 1.0), ThermalStage()
+    calm = samara.fly(scenario)
+    run = samara.fly(scenario, stages=lambda standard: insert(standard, own, after="wind"))
+    assert own.instants_us == list(range(0, 1_000_001, 20_000))
+    assert (run.wind[:, 2] == UPWARD).all()
+    iris = samara.vehicle("iris")
+    slower = run.velocity[-1, 2] - calm.velocity[-1, 2]
+    assert slower == pytest.approx(UPWARD * (1.0 - np.exp(-iris["drag"].linear.z / iris.mass)), rel=1e-9)
+    np.testing.assert_array_equal(samara.replay(run).position, run.position)
+
+
+def test_a_fleet_names_what_its_drones_do_over_all_groups():
+    """A hexarotor and a quadrotor are two groups; the fleet's arrays have them in the order of the scenario."""
+    drones = (
+        free("a"),
+        Drone("b", samara.vehicle("hexarotor_x"), hover(Vec3(3.0, 0.0, 5.0)), Vec3(3.0, 0.0, 5.0), airborne=True),
+    )
+    simulation = Simulation(Scenario("two", drones, 0.1))
+    fleet = simulation.fleet
+    assert len(fleet.groups) == 2
+    np.testing.assert_array_equal(fleet.p_W[0], [0.0, 3.0])
+    for _ in range(20):
+        simulation.advance()
+    bus = simulation.bus()
+    for index, drone in enumerate(bus.drones):
+        np.testing.assert_array_equal(fleet.v_W[:, index], drone.state.v_W)
+        np.testing.assert_array_equal(fleet.q_WB[:, index], drone.state.q_WB)
+        np.testing.assert_array_equal(fleet.omega_B[:, index], drone.state.omega_B)
+    simulation.close()
+
+
+def test_a_place_that_is_not_in_the_line_is_named():
+    with pytest.raises(ValueError, match=r"no stage 'winds': expected one of .*wind, wake"):
+        Simulation(
+            Scenario("fall", (free(),), 1.0), stages=lambda standard: insert(standard, ThermalStage(), after="winds")
+        )
