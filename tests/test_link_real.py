@@ -1,5 +1,6 @@
-"""PX4 and ArduCopter themselves: the programs SAMARA_PX4 and SAMARA_ARDUCOPTER name fly document 004's mission."""
+"""PX4 and ArduCopter themselves, by SAMARA_PX4 and SAMARA_ARDUCOPTER: document 004's mission, and home on a low battery."""
 
+import math
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 
 import samara
+from samara.record.run import judge
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario_file import load_scenario
 from samara.sim import simulation
@@ -35,6 +37,17 @@ def links(monkeypatch):
 
     monkeypatch.setattr(simulation, "open_link", opened)
     return made
+
+
+def comes_home(kind, variable, duration):
+    """On the battery of the shipped scenario, by the autopilot's own failsafe: nothing else asks it to return"""
+    own = load_scenario("low_battery", {"duration": duration})
+    run = samara.fly(own, autopilot=Autopilot(kind, binary=binary(variable)))
+    assert run.problem == ""
+    assert [each.text for each in judge(run, own.expect) if not each.true] == []
+    assert np.hypot(run.position[:, 0], run.position[:, 1]).max() == pytest.approx(math.hypot(6.0, 4.0), abs=1.0)
+    assert run.charge[-1] < own.drones[0].battery_failsafe.return_below
+    return run
 
 
 def mission(kind, variable, duration=45.0, **options):
@@ -96,6 +109,17 @@ def test_nothing_is_left_running_after_a_flight():
     mission("px4", "SAMARA_PX4", duration=2.0)
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert f"{os.path.realpath(binary('SAMARA_PX4'))} -d -i 0" not in running
+
+
+@pytest.mark.long
+def test_px4_comes_home_on_our_battery():
+    run = comes_home("px4", "SAMARA_PX4", 130.0)
+    assert "PX4 says: Critical battery" in [line.message for line in run.logs]
+
+
+@pytest.mark.long
+def test_arducopter_comes_home_on_our_battery():
+    comes_home("ardupilot", "SAMARA_ARDUCOPTER", 200.0)
 
 
 @pytest.mark.long

@@ -105,6 +105,8 @@ def test_an_autopilot_that_was_told_places_has_no_tracking_error(landing):
         own = replace(landing.tracks[0], controller=controller).summary()
         assert ("tracking error, RMS" in own) is followed
         assert "landing error, horizontal" in own
+        unasked = replace(shifted(landing, "reference", (7.0, 0.0, 8.0)).tracks[0], controller=controller).summary()
+        assert ("landing error, horizontal" in unasked) is followed  # a failsafe's choice is no error
 
 
 def test_a_drone_that_never_rose_says_so():

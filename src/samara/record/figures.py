@@ -102,8 +102,13 @@ def followed(track: "Track") -> Array:
     """
     if track.controller in ORDERED:
         return np.empty(0, dtype=int)
+    return np.flatnonzero(track.in_the_air & _asked_to_fly(track))
+
+
+def _asked_to_fly(track: "Track") -> Array:
+    """Whether its reference is no lower than its legs allow, in every row"""
     above = dot(Vec3(*track.reference_position.T) - track.ground.point_W, track.ground.normal_W)
-    return np.flatnonzero(track.in_the_air & (above >= clearance(track.vehicle)))
+    return np.asarray(above >= clearance(track.vehicle))
 
 
 class Figures:
@@ -153,6 +158,11 @@ class Figures:
         """p_W − its reference at the end, and how far that is  [m]"""
         track = self._track
         return Last((track.position[-1] - track.reference_position[-1], float(track.error[-1])))
+
+    @cached_property
+    def asked_to_fly(self) -> Last:
+        """Whether its reference is in the air at the end"""
+        return Last(bool(_asked_to_fly(self._track)[-1]))
 
     @cached_property
     def in_the_air(self) -> Total:

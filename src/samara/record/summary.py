@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from samara.core.presentation import present
+from samara.record.figures import ORDERED
 
 if TYPE_CHECKING:
     from samara.record.run import Run, Track
@@ -105,6 +106,8 @@ def tracking(track: "Track") -> list[Measure]:
         ]
     if not own.in_the_air.total:
         return [*found, Measure("took off", "never")]
+    if track.controller in ORDERED and track.landed and own.asked_to_fly.value:
+        return found  # its own failsafe brought it down, where it chose
     return [*found, _ending(track)]
 
 

@@ -5,6 +5,7 @@ from samara.physics.types import Vehicle
 from samara.scenario.battery_failsafe import BatteryFailsafe
 
 CELL_VOLTAGE = 4.2  # [V], of a full one
+WARNED = 0.05  # of the charge: so much before it returns PX4 says that it is low
 MOST_CELLS = 10  # a message of MAVLink's has room for
 
 
@@ -29,11 +30,14 @@ def cells_of(battery: Thevenin) -> int:
 
 def failsafe_parameters(kind: str, vehicle: Vehicle, failsafe: BatteryFailsafe) -> dict[str, float]:
     """The charges at which PX4 (of 1) and ArduPilot (mA h) return and land; none for others, and where no battery empties"""
-    battery = battery_of(vehicle)
-    if battery is None:
+    if battery_of(vehicle) is None:
         return {}
     if kind == "px4":
-        return {"BAT_CRIT_THR": failsafe.return_below, "BAT_EMERGEN_THR": failsafe.land_below}
+        return {
+            "BAT_LOW_THR": round(failsafe.return_below + WARNED, 3),  # PX4 wants it above the next
+            "BAT_CRIT_THR": failsafe.return_below,
+            "BAT_EMERGEN_THR": failsafe.land_below,
+        }
     if kind == "ardupilot":
         charge = milliampere_hours(vehicle)
         return {
