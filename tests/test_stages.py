@@ -95,3 +95,10 @@ def test_a_place_that_is_not_in_the_line_is_named():
         Simulation(
             Scenario("fall", (free(),), 1.0), stages=lambda standard: insert(standard, ThermalStage(), after="winds")
         )
+
+
+def test_an_axis_that_is_none_is_named():
+    own = ThermalStage()
+    own.axis = "winds"
+    with pytest.raises(ValueError, match="stage 'thermal': axis 'winds'; expected one of scenario, wind"):
+        Simulation(Scenario("fall", (free(),), 1.0), stages=lambda standard: (*standard, own))

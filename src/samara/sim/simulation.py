@@ -19,7 +19,7 @@ from samara.scenario.timeline import MICROSECONDS, STAGES, Instant
 from samara.sim.fleet import BLOCK_US, Fleet
 from samara.sim.fleet_bus import bus_of
 from samara.sim.group import Group
-from samara.sim.stage import EVERY_INSTANT, Arrange, Stages
+from samara.sim.stage import BETWEEN_INSTANTS, EVERY_INSTANT, Arrange, Stages
 from samara.sim.stages.autopilot import AutopilotStage
 from samara.sim.stages.downwash import DownwashStage
 from samara.sim.stages.estimator import EstimatorStage
@@ -33,7 +33,7 @@ from samara.sim.stages.wake import WakeStage
 from samara.sim.stages.wind import WindStage
 from samara.sim.start import initial_state, timeline_of
 
-BIT = {axis: 1 << place for place, axis in enumerate(STAGES)} | {EVERY_INSTANT: ~0}
+BIT = {axis: 1 << place for place, axis in enumerate(STAGES)} | {BETWEEN_INSTANTS: 0}
 
 
 class Simulation:
@@ -56,7 +56,7 @@ class Simulation:
         fleet.flush = self.flush
         ground = GroundStage(scenario.world, scenario.environment.ground)
         try:
-            fleet.stages = tuple(stages(self._standard(ground)))
+            fleet.stages = _require_axes(tuple(stages(self._standard(ground))))
             below = ground.below if ground.varies else None
             fleet.form(
                 {index: initial_state(own, scenario.environment, below) for index, own in enumerate(scenario.drones)}
@@ -64,7 +64,7 @@ class Simulation:
         except BaseException:
             self.close()
             raise
-        self._due_at: dict[int, Stages] = {}  # by what is due: the stages of it
+        self._due_at: dict[int, tuple[Callable[[Fleet], None], ...]] = {}  # by what is due: the stages of it
 
     def _standard(self, ground: GroundStage) -> Stages:
         scenario, fleet = self.fleet.scenario, self.fleet
@@ -114,10 +114,10 @@ class Simulation:
         fleet.on_scenario_axis = bool(due & BIT["scenario"])
         if due not in self._due_at:
             self._due_at[due] = tuple(
-                stage for stage in fleet.stages if stage.axis == EVERY_INSTANT or due & BIT[stage.axis]
+                stage.update for stage in fleet.stages if stage.axis == EVERY_INSTANT or due & BIT[stage.axis]
             )
-        for stage in self._due_at[due]:
-            stage.update(fleet)
+        for update in self._due_at[due]:
+            update(fleet)
 
     def act(self, action: Action, name: str = "") -> None:
         """An action from outside, at the instant the simulation stands at: applied and logged as an event's is"""
@@ -186,3 +186,10 @@ class Simulation:
     def ended(self) -> str:
         """Why it ended before its time; "" where it did not"""
         return self.fleet.ended
+
+
+def _require_axes(stages: Stages) -> Stages:
+    for stage in stages:
+        if stage.axis != EVERY_INSTANT and stage.axis not in BIT:
+            raise ValueError(f"stage {stage.name!r}: axis {stage.axis!r}; expected one of {', '.join(STAGES)}, or ''")
+    return stages

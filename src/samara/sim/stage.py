@@ -21,7 +21,7 @@ from samara.scenario.setting import Setting
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
 
-EVERY_INSTANT = ""
+EVERY_INSTANT, BETWEEN_INSTANTS = "", "physics"
 
 
 class Stage:

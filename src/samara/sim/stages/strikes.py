@@ -7,13 +7,15 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.collide.collisions import Colliding, Strike
 from samara.sim.fleet import Fleet
 from samara.sim.fleet_bus import bus_of
-from samara.sim.stage import Stage
+from samara.sim.stage import BETWEEN_INSTANTS, Stage
 
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
 
 
 class StrikesStage(Stage):
     """Moves the plants; a hard touch, and that of a propeller, is a crash, and may break the propeller."""
+
+    axis = BETWEEN_INSTANTS
 
     def __init__(self, scenario: Scenario) -> None:
         self._is_crowded = bool(scenario.world.solids or scenario.world.collisions)
@@ -38,9 +40,6 @@ class StrikesStage(Stage):
         if strikes:
             self._apply_strikes(fleet, strikes)
         return bool(strikes)
-
-    def update(self, fleet: Fleet) -> None:
-        """Nothing is left to do at an instant"""
 
     def _apply_strikes(self, fleet: Fleet, strikes: list[Strike]) -> None:
         world, after = fleet.scenario.world, fleet.setting
