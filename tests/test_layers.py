@@ -121,3 +121,13 @@ def test_a_path_that_changed_leads_to_its_module_and_says_the_new_one():
             assert import_module(old) is import_module(new), old
         own = [str(each.message) for each in said if issubclass(each.category, DeprecationWarning)]
         assert all(text.endswith(f"is now {new}") for text in own if text.startswith(f"{old} "))
+
+
+def test_imports_that_pages_and_examples_once_showed_still_work():
+    """`old_imports.txt` has them as they were before files moved: a module, and the names taken from it."""
+    for line in (Path(__file__).with_name("old_imports.txt")).read_text(encoding="utf-8").splitlines():
+        module, _, names = line.partition(":")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found = import_module(module)
+        assert [name for name in names.split() if not hasattr(found, name)] == [], module

@@ -2,4 +2,6 @@
 
 from samara.core.lazy import lazily as _lazily
 
-__getattr__, __dir__ = _lazily(__name__, __path__, {"write_report": "samara.view.report.report"})
+__getattr__, __dir__ = _lazily(
+    __name__, __path__, dict.fromkeys(("Flown", "report_files", "write_report"), "samara.view.report.report")
+)
