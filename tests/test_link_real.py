@@ -15,7 +15,7 @@ import samara
 from samara.record.run import judge
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario_file import load_scenario
-from samara.sim import simulation
+from samara.sim import links as sim_links
 
 
 def binary(variable):
@@ -29,13 +29,13 @@ def binary(variable):
 @pytest.fixture
 def links(monkeypatch):
     """The links of the flights of a test, to look at afterwards"""
-    made, make = [], simulation.open_link
+    made, make = [], sim_links.open_link
 
     def opened(*arguments):
         made.append(make(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(simulation, "open_link", opened)
+    monkeypatch.setattr(sim_links, "open_link", opened)
     return made
 
 

@@ -150,7 +150,7 @@ def test_a_flight_that_ends_early_tells_the_time_it_flew():
 
         def stop(now, total, simulation=simulation, said=said):
             said.append((now, total))
-            simulation.ended = "enough"
+            simulation.fleet.ended = "enough"
 
         _to_the_end(simulation, realtime, stop)
         assert said[-1] == (simulation.time_us / 1e6, 1.0) and simulation.time_us < 900_000
