@@ -8,28 +8,19 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest.register_assert_rewrite("support")  # before any of it is imported
+
+from support.repository import REPOSITORY, REQUIRE_ALL, TESTS, do_without  # noqa: E402
+
 # JAX reads these when it is first imported: comparisons to 1e-12 need doubles, and no test needs a GPU.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-REQUIRE_ALL = os.environ.get("SAMARA_REQUIRE_ALL", "0") not in ("", "0")
 
 # No test is about time. Examples are new at every run, but in continuous integration: there a change is judged, not the dice.
 settings.register_profile("samara", deadline=None, derandomize=REQUIRE_ALL)
 settings.load_profile("samara")
 
-
-def do_without(what: str) -> None:
-    """Skip the test for want of a tool or file; with SAMARA_REQUIRE_ALL set, as in continuous integration, fail it."""
-    if REQUIRE_ALL:
-        pytest.fail(f"{what}, and SAMARA_REQUIRE_ALL is set", pytrace=False)
-    pytest.skip(what)
-
-
-SLOW = frozenset(
-    line for line in (REPOSITORY / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines() if line[:1] != "#"
-)
+SLOW = frozenset(line for line in (TESTS / "slow.txt").read_text(encoding="utf-8").splitlines() if line[:1] != "#")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,9 +15,9 @@ from samara.core.quantity import Quantity, Scalar
 from samara.rotor.airfoil import SMALL_PROPELLER, Airfoil, section_force
 from samara.rotor.blade import Blade
 
-STATIONS = 24  # within 0.1 % of 400 stations (tests/test_bem.py)
+STATIONS = 24  # within 0.1 % of 400 stations (tests/rotor/test_bem.py)
 AZIMUTHS = 12  # in oblique flow
-ITERATIONS = 14  # leaves 1e-12 of the thrust of an annulus unbalanced (tests/test_bem.py)
+ITERATIONS = 14  # leaves 1e-12 of the thrust of an annulus unbalanced (tests/rotor/test_bem.py)
 AIR_VISCOSITY = 1.5e-5  # ν [m²/s] at 20 °C
 
 InflowAngle: TypeAlias = Annotated[Scalar, Quantity("rad", -0.5, 1.5)]
@@ -133,7 +133,7 @@ def inflow_angle(
 
     False position with Illinois' halving, a fixed number of times: the bracket never loses the root. In axial flow there
     always is one; in a strong side wind the innermost annuli, where blades meet more wind than they turn, may have none and
-    stay at an end (less than 0.4 % of the standing thrust is left unbalanced by that, tests/test_bem.py).
+    stay at an end (less than 0.4 % of the standing thrust is left unbalanced by that, tests/rotor/test_bem.py).
     """
     low, high = -0.5 * math.pi, 0.5 * math.pi
 

@@ -11,7 +11,7 @@ from samara.core.ops import absolute, maximum, minimum, safe_divide, safe_norm, 
 from samara.core.quantity import AirDensity, Quantity, Scalar
 from samara.physics.rotors.rotor import Radius
 
-HALLEY_STEPS = 3  # leaves 1e-13 of the momentum balance (tests/test_inflow.py)
+HALLEY_STEPS = 3  # leaves 1e-13 of the momentum balance (tests/physics/test_inflow.py)
 
 RING_CENTRE, RING_HALF_WIDTH = -1.55, 0.55  # of V_c/v_h; its extent in V_e/v_h is 1
 """The vortex ring, V_c from −2.1 to −1: a tenth past −2, where the windmill's branch begins with infinite slope."""

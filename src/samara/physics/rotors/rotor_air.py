@@ -23,7 +23,7 @@ from samara.physics.rotors.rotor import (
 )
 
 HIGHEST_ADVANCE = 0.5  # V_e/(ΩR): beyond, much of the disc sees air from behind; the in-plane speed is held there
-BALANCE_STEPS = 6  # leaves 1e-9 m/s between thrust and momentum (tests/test_inflow.py)
+BALANCE_STEPS = 6  # leaves 1e-9 m/s between thrust and momentum (tests/physics/test_inflow.py)
 _CLOSED = 1e-9  # [m/s]: nearer than this a secant would divide roundings
 APPARENT_MASS, APPARENT_INERTIA = 8.0 / (3.0 * math.pi), 16.0 / (45.0 * math.pi)
 """Pitt and Peters, Theoretical Prediction of Dynamic-Inflow Derivatives, Vertica 5 (1981)"""

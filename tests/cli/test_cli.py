@@ -1,0 +1,141 @@
+"""The command line: what it prints, and that bad input is one sentence and exit status 2."""
+
+import errno
+import math
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint, entry_points
+
+import pytest
+from support.command import call
+
+import samara
+from samara import cli
+from samara.core.files import written_whole
+
+
+def test_version(monkeypatch, capsys):
+    assert call(monkeypatch, capsys, "--version") == (0, f"samara {samara.__version__}\n", "")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", samara.__version__)
+
+
+def test_the_command_is_installed(monkeypatch, repository):
+    """What pyproject.toml calls `samara` runs the command line."""
+    assert entry_points(group="console_scripts", name="samara")
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ran = []
+    monkeypatch.setattr(cli, "main", lambda: ran.append(True))
+    monkeypatch.setattr("signal.signal", lambda *given: None)  # the tests' own stays as it is
+    EntryPoint("samara", project["scripts"]["samara"], "console_scripts").load()()
+    assert ran == [True]
+
+
+def test_vehicles_lists_all_with_numbers_that_add_up(monkeypatch, capsys):
+    """rpm is 60/2π of rad/s, and n kF Ω² carries the weight that the mass column says."""
+    status, out, err = call(monkeypatch, capsys, "vehicles")
+    assert (status, err) == (0, "")
+    rows = {
+        cells[0]: cells
+        for cells in (line.split() for line in out.splitlines())
+        if cells and cells[0] in samara.vehicle_names()
+    }
+    assert set(rows) == set(samara.vehicle_names())
+    for name, (_, mass, unit, rotors, speed, turns, ratio, command) in rows.items():
+        vehicle = samara.vehicle(name)
+        kilograms = float(mass) * {"g": 1e-3, "kg": 1.0}[unit]
+        assert kilograms == pytest.approx(vehicle.mass, rel=1e-3)
+        assert int(rotors) == len(vehicle.rotors)
+        assert command == vehicle.structure.actuation.name
+        if vehicle.rotors:
+            assert float(turns) == pytest.approx(float(speed) * 60 / (2 * math.pi), rel=5e-4)
+            lift = sum(rotor.k_thrust * rotor.axis_B.z for rotor in vehicle.rotors) * float(speed) ** 2
+            assert lift == pytest.approx(kilograms * vehicle["gravity"].acceleration, rel=2e-3)
+            assert 1.5 < float(ratio) < 4.0
+        else:
+            assert (speed, turns, ratio) == ("-", "-", "-")
+
+
+def test_vehicles_says_where_numbers_come_from(monkeypatch, capsys):
+    _, out, _ = call(monkeypatch, capsys, "vehicles", columns=200)
+    assert "Crazyflie 2.x as document 000 describes it; source: document 000" in out
+    assert "source: Crazyflie firmware physical constants, after Foerster 2015" in out
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_the_table_fits_the_terminal(columns, monkeypatch, capsys):
+    """No line is wider than the terminal, and no number is cut short."""
+    _, out, _ = call(monkeypatch, capsys, "vehicles", columns=columns)
+    assert max(len(line) for line in out.splitlines()) <= columns
+    assert "…" not in out
+    assert "rigid_body_quadrotor" in out
+
+
+def test_a_file_of_ones_own_is_listed(monkeypatch, capsys, tmp_path):
+    """Square brackets are text, not markup; different rotors show the slowest and the fastest."""
+    iris = samara.vehicle("iris_documented")
+    leaning = tuple(r._replace(r_B=r.r_B._replace(x=r.r_B.x + 0.03)) for r in iris.rotors)
+    samara.save_vehicle(samara.vehicle("iris_documented", rotors=leaning), tmp_path / "mine.toml")
+    text = (tmp_path / "mine.toml").read_text().replace('name = "iris_documented"', 'name = "iris[red]"')
+    (tmp_path / "mine.toml").write_text(text)
+    status, out, err = call(monkeypatch, capsys, "vehicles", str(tmp_path / "mine.toml"))
+    assert (status, err) == (0, "")
+    assert "iris[red]" in out
+    assert "crazyflie_documented" not in out
+    slow, fast = (float(speed) for speed in re.findall(r"\b\d{3}\.\d\b", out))
+    assert slow < samara.hover(iris)[0].rotor_speed[0] < fast
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("vehicles", "irish"), "samara: no vehicle 'irish'; expected a .toml file or one of crazyflie, "),
+        (("vehicles", "absent.toml"), "samara: absent.toml: cannot be read "),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_two(arguments, complaint, monkeypatch, capsys):
+    status, out, err = call(monkeypatch, capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(complaint)
+    assert err.count("\n") == 1
+
+
+def test_a_broken_file_prints_no_half_table(monkeypatch, capsys, tmp_path):
+    """All files are read before the first line is printed."""
+    (tmp_path / "bad.toml").write_text("schema = 2\n")
+    status, out, err = call(monkeypatch, capsys, "vehicles", "iris_documented", str(tmp_path / "bad.toml"))
+    assert (status, out) == (2, "")
+    assert err == "samara: bad.toml: schema = 2: this Samara reads up to 1; a newer one wrote it\n"
+
+
+def test_unknown_commands_and_no_command(monkeypatch, capsys):
+    """A slip is status 2 and points to the help; alone, `samara` prints it."""
+    status, _, err = call(monkeypatch, capsys, "veicles")
+    assert status == 2
+    assert "--help" in err
+    _, out, err = call(monkeypatch, capsys)
+    assert "vehicles" in out + err
+
+
+def test_the_version_loads_nothing_heavy():
+    """A prompt answer: no solver, no plotting, no backend is imported for it."""
+    program = (
+        "import sys; sys.argv = ['samara', '--version']\n"
+        "from samara.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('casadi', 'scipy', 'matplotlib', 'jax', 'sympy', 'llvmlite') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"samara {samara.__version__}", "[]"]
+
+
+def test_a_full_disk_names_the_file_and_leaves_nothing_behind(tmp_path):
+    def no_space() -> None:
+        with written_whole(tmp_path / "report.md"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*report\.md'"):
+        no_space()
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,195 @@
+"""What the command line prints: units in their brackets, names as they are, and nothing that steers the terminal."""
+
+import re
+
+import numpy as np
+import pytest
+from support.command import call
+
+import samara
+from samara import cli
+from samara.cli.screen import console, verdict
+from samara.cli.validate import _summary
+from samara.compare.contest import HEADINGS
+from samara.core.printable import printable
+from samara.identify.validation import HORIZONS, Score
+from samara.identify.windows import QUANTITIES, UNITS
+from samara.scenario.scenario_file import ScenarioError, load_scenario
+
+RED = "\x1b[31m"
+HOSTILE = f"[/red] [m/s] {RED}\x07 \x9b2J \u202e"
+
+
+def all_commands():
+    """Every command with the words that call it: (["export", "c"], its object)"""
+    found = [([], cli.command_line())]
+    for words, command in found:
+        found += [([*words, name], own) for name, own in getattr(command, "commands", {}).items()]
+    return found
+
+
+def units(text):
+    """Units in brackets, such as [m/s] and [1/s²]"""
+    return re.findall(r"\[[\w°/]+\]", text)
+
+
+@pytest.mark.parametrize("words", [words for words, _ in all_commands()], ids=" ".join)
+def test_every_help_says_its_units_and_comes_by_two_names(words, monkeypatch, capsys):
+    """What stands in brackets in the source is on the screen, word for word."""
+    status, out, err = call(monkeypatch, capsys, *words, "--help", columns=300)
+    assert (status, err) == (0, "")
+    assert call(monkeypatch, capsys, *words, "-h", columns=300) == (0, out, "")
+    command = {" ".join(known): own for known, own in all_commands()}[" ".join(words)]
+    written = [each.help.replace("\\[", "[") for each in (command, *command.params) if getattr(each, "help", None)]
+    for unit in units(" ".join(written)):
+        assert out.count(unit) == " ".join(written).count(unit)
+
+
+def test_the_helps_do_have_units():
+    """The test above compares two things that are both there."""
+    escaped = [each.help for _, own in all_commands() for each in own.params if getattr(each, "help", None)]
+    assert sum("\\[m/s]" in text for text in escaped) >= 3
+    assert any("\\[deg/s]" in text for text in escaped)
+
+
+def test_compare_has_the_units_of_its_columns(monkeypatch, capsys, tmp_path):
+    _, out, _ = call(
+        monkeypatch, capsys, "compare", "--trajectory", "circle", "--controllers", "geometric", "--out",
+        str(tmp_path / "a[b]"),
+    )  # fmt: skip
+    for heading in HEADINGS:
+        for unit in units(heading):
+            assert unit in out
+    assert f"table   {tmp_path}/a[b]/compare.md" in out
+
+
+def test_validate_has_the_units_of_its_columns(capsys):
+    rms = {"model[0]": {quantity: np.full(1000, 2.0) for quantity in QUANTITIES}}
+    console().print(_summary(Score("all", 3, rms)))
+    out = capsys.readouterr().out
+    assert len(UNITS) >= 3 and len(HORIZONS) >= 1
+    for unit in UNITS:
+        assert unit in out
+    assert "model[0]" in out
+
+
+def test_what_would_steer_the_terminal_is_shown():
+    assert printable(RED) == r"\x1b[31m"
+    assert printable("\u202e\udc80\x9b\x00") == r"\u202e\udc80\x9b\x00"
+    assert printable("5 µm ✓ Größe 無人機\n\tтест") == "5 µm ✓ Größe 無人機\n\tтест"
+
+
+def test_every_way_to_print_keeps_brackets_and_no_control_character(monkeypatch, capsys):
+    from rich.table import Table
+
+    table = Table(title=HOSTILE, caption=HOSTILE)
+    table.add_column(HOSTILE)
+    table.add_row(HOSTILE)
+    monkeypatch.setenv("COLUMNS", "200")
+    screen = console()
+    for each in (HOSTILE, table, verdict(False, HOSTILE)):
+        screen.print(each)
+    out = capsys.readouterr().out
+    assert out.count("[/red] [m/s]") == 6
+    assert not set(out) & set("\x1b\x07\x9b\u202e")
+
+
+def test_hostile_names_in_files_and_folders_are_words(monkeypatch, capsys, tmp_path):
+    """A vehicle, an event and a folder with markup and escapes in their names: flown, listed, replayed, and never sent raw."""
+    monkeypatch.chdir(tmp_path)
+    samara.save_vehicle(samara.vehicle("hexarotor_x"), "craft.toml")
+    name = 'name = "[/red] \\u001b[31m"'
+    (tmp_path / "craft.toml").write_text((tmp_path / "craft.toml").read_text().replace('name = "hexarotor_x"', name))
+    (tmp_path / "mine.toml").write_text(
+        'duration = 0.1\n[[drones]]\nname = "d"\nvehicle = "craft.toml"\n'
+        f'[[events]]\nat = 0.05\ndo = "disarm"\n{name}\n'
+    )
+    folder = f"runs[a]{RED}"
+    printed = [
+        call(monkeypatch, capsys, *words)
+        for words in (
+            ("fly", "mine.toml", "--out", folder),
+            ("replay", f"{folder}/run.mcap"),
+            ("info", f"{folder}/run.mcap"),
+            ("vehicles", "craft.toml"),
+            ("check", "mine.toml", "craft.toml"),
+            ("scenarios",),
+        )
+    ]
+    assert [status for status, _, _ in printed] == [0] * 6
+    for _, out, err in printed:
+        assert "\x1b" not in out + err
+    assert r"recording runs[a]\x1b[31m/run.mcap" in printed[0][1]
+    assert r"[/red] \x1b[31m" in printed[3][1]
+
+
+@pytest.mark.parametrize("words", [("fly", HOSTILE), ("replay", HOSTILE), ("vehicles", HOSTILE), ("fly", f"--{RED}")])
+def test_hostile_words_get_a_sentence(words, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(monkeypatch, capsys, *words)
+    assert (status, out) == (2, "")
+    assert err
+    assert not set(err) & set("\x1b\x07\x9b\u202e")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["../..", "/tmp/x", "a/b", "[/red]", "", " ", "a\x1bb"])
+def test_a_scenarios_name_is_a_name_for_a_folder(name, tmp_path):
+    with pytest.raises(ScenarioError, match=r"^hover\.toml: name = .*: expected letters, digits, - and _$"):
+        load_scenario("hover", {"name": name})
+
+
+def test_a_file_without_a_name_is_called_after_itself(tmp_path):
+    path = tmp_path / "my 1st flight.toml"
+    path.write_text('duration = 1\n[[drones]]\nvehicle = "crazyflie"\n')
+    assert load_scenario(path).name == "my_1st_flight"
+
+
+def wind_of(name, **settings):
+    blowing = load_scenario(name, settings).wind
+    return blowing.sample(0.0, 0.02, (0.0, 0.0, 0.0), blowing.initial())[0]
+
+
+def test_a_wind_that_says_only_its_speed_is_steady_and_from_the_west():
+    """`--set wind.speed=6` where there is none: 6 m/s towards +x, which is east."""
+    assert wind_of("figure8", **{"wind.speed": 6}) == pytest.approx((6.0, 0.0, 0.0), abs=1e-12)
+    assert wind_of("figure8", **{"wind.speed": 6, "wind.from_deg": 0}) == pytest.approx((0.0, -6.0, 0.0), abs=1e-12)
+    assert wind_of("figure8", **{"wind.speed": 0}) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"wind.kind": "step", "wind.speed": 6}, r"wind\[0\]\.at is missing"),
+        ({"wind.from_deg": 90}, r"wind\[0\]\.speed is missing"),
+        ({"wind.speed": -1}, r"wind\[0\]\.speed = -1\.0: expected a number that is not negative"),
+        ({"wind.speeed": 6}, r"wind\[0\]\.speeed = 6: expected only the keys .*speed.* here"),
+    ],
+)
+def test_a_wind_that_lacks_a_key_says_which(settings, sentence):
+    with pytest.raises(ScenarioError, match=sentence):
+        load_scenario("figure8", settings)
+
+
+def test_wind_on_the_command_line_is_steady_from_the_scenarios_direction(monkeypatch, capsys, tmp_path):
+    """`wind` blows from the west in gusts; with --wind 3 it is 3 m/s from there, at every instant, and the report tells."""
+    status, _, err = call(
+        monkeypatch, capsys, "fly", "wind", "--wind", "3", "--set", "duration=0.5", "--set", "expect={}", "--out",
+        str(tmp_path),
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    run = samara.load_run(tmp_path / "run.mcap")
+    assert np.allclose(run.wind, (3.0, 0.0, 0.0), atol=1e-12)
+    assert "samara fly wind --set duration=0.5 --set &#x27;expect={}&#x27; --wind 3" in (
+        tmp_path / "report.html"
+    ).read_text(encoding="utf-8")
+
+
+def test_wind_from_elsewhere_stays_from_there(tmp_path):
+    from samara.scenario.scenario_file import steady_wind
+
+    path = tmp_path / "mine.toml"
+    path.write_text('duration = 1\nwind = { speed = 2, from_deg = 180 }\n[[drones]]\nvehicle = "crazyflie"\n')
+    assert steady_wind(path, 5.0)["wind"]["from_deg"] == 180
+    assert wind_of(path, **steady_wind(path, 5.0)) == pytest.approx((0.0, 5.0, 0.0), abs=1e-12)
+    assert steady_wind("hover", 5.0)["wind"]["from_deg"] == 270.0

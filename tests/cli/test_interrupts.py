@@ -1,0 +1,156 @@
+"""Ctrl-C ends a command with a word and status 130, whenever it comes; a child of a test hears it and ends with its test."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.children import child, ended
+from support.command import call
+from support.repository import TESTS
+
+from samara.cli.interrupts import interrupts
+
+SLOW_IMPORT = """
+import time
+open({flag!r}, "w").close()
+time.sleep(600)
+"""
+
+
+def until(path):
+    """Waits for a file that a child makes"""
+    for _ in range(6000):
+        if path.exists():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{path.name} never came")
+
+
+def test_ctrl_c_while_the_package_is_imported_is_a_word_and_no_traceback(tmp_path):
+    """In the place of NumPy is a module whose import takes for ever."""
+    (tmp_path / "numpy.py").write_text(SLOW_IMPORT.format(flag=str(tmp_path / "importing")))
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import samara_command; samara_command.main()"
+    words = [sys.executable, "-c", program, "fly"]
+    with child(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        until(tmp_path / "importing")
+        running.send_signal(signal.SIGINT)
+        said, complained = running.communicate(timeout=60)
+    assert (running.returncode, said, complained) == (130, "", "samara: stopped\n")
+
+
+def test_an_import_under_nohup_goes_on():
+    """SIGINT that is ignored stays ignored: the command runs to its end."""
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "import samara_command, sys; sys.argv = ['samara', '--version']\n"
+        "signal.raise_signal(signal.SIGINT); samara_command.main()\n"
+    )
+    done = ended([sys.executable, "-c", program], text=True)
+    assert done.returncode == 0 and re.fullmatch(r"samara [\d.]+\n", done.stdout), done.stderr
+
+
+def test_an_interrupt_that_the_compiler_swallows_ends_the_flight(monkeypatch, capsys, tmp_path, signals_heard):
+    """What is raised in a callback is lost there, without a word; the flight ends before its first instant."""
+    from samara.sim import simulation
+
+    class Compiled(simulation.Simulation):
+        def __init__(self, *given):
+            super().__init__(*given)
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("samara.sim.fly.Simulation", Compiled)
+    status, out, err = call(monkeypatch, capsys, "fly", "hover", "--out", str(tmp_path))
+    assert (status, err) == (130, "samara: stopped\n") and "holds what was flown" in "".join(out.splitlines())
+
+
+def test_one_that_is_lost_before_a_flight_begins_is_heard_in_it(signals_heard):
+    """Interrupts within interrupts are the same; one that cannot be raised waits, and is not printed."""
+    lost = []
+
+    class Odd:
+        def __del__(self):
+            lost.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    hook = sys.unraisablehook
+    with interrupts():
+        Odd()  # what is raised in __del__ goes to sys.unraisablehook
+        assert lost
+        with interrupts() as inner, pytest.raises(KeyboardInterrupt):
+            inner.check()
+    assert sys.unraisablehook is hook
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs SIGTERM")
+def test_every_command_takes_a_signal_for_ctrl_c(monkeypatch, capsys, signals_heard):
+    monkeypatch.setattr("samara.cli.vehicles.console", lambda: signal.raise_signal(signal.SIGTERM))
+    assert call(monkeypatch, capsys, "vehicles") == (130, "", "samara: stopped\n")
+
+
+# The children of tests -------------------------------------------------------------------------------------------------
+
+
+def test_a_child_hears_ctrl_c_where_its_parent_does_not():
+    """As under nohup: ignored by the parent, not by the child"""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        program = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+        assert ended([sys.executable, "-c", program], text=True).stdout == "True\n"
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+NUMBERED = """
+import os, sys, time
+open(sys.argv[1] + "-new", "w").write(str(os.getpid()))
+os.rename(sys.argv[1] + "-new", sys.argv[1])
+time.sleep(600)
+"""
+
+
+def gone(pid):
+    """Whether a process has ended, waiting for it"""
+    for _ in range(6000):
+        try:
+            os.kill(pid, 0)
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (OSError, IndexError):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_what_a_child_has_started_ends_with_the_block(tmp_path):
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {NUMBERED!r}, {str(tmp_path / 'pid')!r}])"
+    with child([sys.executable, "-c", program]) as running:
+        until(tmp_path / "pid")
+    assert running.returncode == -signal.SIGKILL
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a process when its parent is gone")
+def test_a_child_ends_with_its_test_however_that_ends(tmp_path):
+    """The process that tests is killed: no `finally` runs in it."""
+    program = (
+        f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
+        "from support.children import child\n"
+        f"with child([sys.executable, '-c', {NUMBERED!r}, {str(tmp_path / 'pid')!r}]) as running: running.wait()\n"
+    )
+    with child([sys.executable, "-c", program]) as tester:
+        until(tmp_path / "pid")
+        tester.kill()
+        assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_no_test_starts_a_process_that_could_be_left_behind():
+    """Popen is called in one place."""
+    calling = [path.name for path in TESTS.rglob("*.py") if re.search(r"\bPopen\(", path.read_text(encoding="utf-8"))]
+    assert calling == ["children.py"]

@@ -1,0 +1,127 @@
+"""PX4 and ArduCopter themselves, by SAMARA_PX4 and SAMARA_ARDUCOPTER: document 004's mission, and home on a low battery."""
+
+import math
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
+
+import samara
+from samara.record.run import judge
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.scenario_file import load_scenario
+from samara.sim import links as sim_links
+
+
+def binary(variable):
+    """They take an hour to build: without them these tests are skipped, in continuous integration too."""
+    path = os.environ.get(variable, "")
+    if not path:
+        pytest.skip(f"{variable} is not set; expected the path of the autopilot's binary")
+    return path
+
+
+@pytest.fixture
+def links(monkeypatch):
+    """The links of the flights of a test, to look at afterwards"""
+    made, make = [], sim_links.open_link
+
+    def opened(*arguments):
+        made.append(make(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(sim_links, "open_link", opened)
+    return made
+
+
+def comes_home(kind, variable, duration):
+    """On the battery of the shipped scenario, by the autopilot's own failsafe: nothing else asks it to return"""
+    own = load_scenario("low_battery", {"duration": duration})
+    run = samara.fly(own, autopilot=Autopilot(kind, binary=binary(variable)))
+    assert run.problem == ""
+    assert [each.text for each in judge(run, own.expect) if not each.true] == []
+    assert np.hypot(run.position[:, 0], run.position[:, 1]).max() == pytest.approx(math.hypot(6.0, 4.0), abs=1.0)
+    assert run.charge[-1] < own.drones[0].battery_failsafe.return_below
+    return run
+
+
+def mission(kind, variable, duration=45.0, **options):
+    own = load_scenario("hakoniwa_autopilot", {"duration": duration})
+    return samara.fly(own, autopilot=Autopilot(kind, binary=binary(variable), **options))
+
+
+def require_flown(run):
+    """Up to 10 m, 10 m to the right, and down again"""
+    assert run.problem == ""
+    assert run.position[:, 2].max() == pytest.approx(10.0, abs=0.8)
+    assert np.abs(run.position[:, 1]).max() < 1.0
+    assert run.position[-1] == pytest.approx([10.0, 0.0, 0.1], abs=1.0)
+    assert run.logs[-1].message == "landed"
+    assert np.array_equal(samara.replay(run).tables["state"].rows, run.tables["state"].rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rate", [250.0, 1000.0])
+def test_px4_flies_the_mission_and_answers_every_packet(rate, links):
+    require_flown(mission("px4", "SAMARA_PX4", rate=rate))
+    link = links[0]
+    assert link.missed == 0 and link.late <= 5  # while it boots it is not waited for
+    assert link.answered > link.sent - 0.2 * rate  # but for its boot
+
+
+@pytest.mark.long
+def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
+    binary("SAMARA_PX4")  # or skipped, before anything is started
+
+    def kill():
+        time.sleep(4.0)
+        links[0]._watch.process._running.send_signal(signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    run = mission("px4", "SAMARA_PX4")
+    assert "PX4 closed the connection" in run.problem
+    assert run.time[-1] > 1.0
+
+
+@pytest.mark.long
+def test_px4_is_killed_on_the_ground_started_anew_and_flies(links):
+    """With `on_loss = "wait"` the process is started again, within seconds, and the flight goes on."""
+    binary("SAMARA_PX4")
+
+    def kill():
+        while not links or not getattr(links[0], "booted", False):
+            time.sleep(0.01)
+        links[0]._watch.process._running.send_signal(signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    run = mission("px4", "SAMARA_PX4", on_loss="wait", duration=60.0)
+    assert any("it is started anew" in line.message for line in run.logs)
+    require_flown(run)
+
+
+@pytest.mark.long
+def test_nothing_is_left_running_after_a_flight():
+    mission("px4", "SAMARA_PX4", duration=2.0)
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert f"{os.path.realpath(binary('SAMARA_PX4'))} -d -i 0" not in running
+
+
+@pytest.mark.long
+def test_px4_comes_home_on_our_battery():
+    run = comes_home("px4", "SAMARA_PX4", 130.0)
+    assert "PX4 says: Critical battery" in [line.message for line in run.logs]
+
+
+@pytest.mark.long
+def test_arducopter_comes_home_on_our_battery():
+    comes_home("ardupilot", "SAMARA_ARDUCOPTER", 200.0)
+
+
+@pytest.mark.long
+def test_arducopter_flies_the_mission():
+    require_flown(mission("ardupilot", "SAMARA_ARDUCOPTER", duration=100.0))

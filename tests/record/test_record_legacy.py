@@ -1,0 +1,162 @@
+"""Recordings of schema 1, made before effects' states had names: they load, are drawn, exported and flown again, bit for bit.
+
+The files in tests/recordings were written by the code of that time; their hashes are over the states it flew.
+"""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from support.repository import RECORDINGS
+
+import samara
+from samara.documents.conventions import bus_current_a
+from samara.physics.state_arrays import state_names
+from samara.physics.types import Environment
+from samara.record.export import export_csv
+from samara.record.legacy import in_todays_form
+from samara.record.recorder import Recorder, Stream
+from samara.record.recording import RecordingError, read_recording
+from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.sim.fly import fingerprint
+from samara.view.report.report import fly_command, scenario_inside, scenario_text
+
+HERE = RECORDINGS
+FLOWN = {
+    "sag": "bb79a65a9cbd01419971cbc59d9558c2fdefc9f94e4cdc37c3fe8175a456f960",
+    "load": "0a51b910fb32ad1ec5bdb7ed0258cdf1cf6d2877282c9bbbcfafa58066714ec8",
+    "fall": "08d2b1b405ccee68b4dcc848a5f49d7bcf0f9478e2914198f86ca6f76c71879a",
+}
+
+
+@pytest.fixture(scope="module", params=FLOWN)
+def old(request):
+    return samara.load_run(HERE / f"{request.param}.mcap")
+
+
+def test_the_states_are_those_that_were_flown_and_flying_them_again_gives_them_bit_for_bit(old):
+    assert fingerprint(old) == FLOWN[old.scenario]
+    assert fingerprint(samara.replay(old)) == FLOWN[old.scenario]
+
+
+def test_columns_have_the_names_that_a_flight_of_today_gives_them(old):
+    for track in old.tracks:
+        assert track.tables["state"].fields == state_names(track.vehicle)
+        assert not [name for table in track.tables.values() for name in table.fields if "effects" in name]
+    assert old.metadata["schema"] == str(BUS_SCHEMA_VERSION)
+
+
+def test_voltage_and_current_come_out_of_the_equations_that_flew_them():
+    """The sagging battery's own voltage law at the last row: V = OCV(charge) − V₁ − I R₀ with one of twelve cells gone."""
+    track = samara.load_run(HERE / "sag.mcap").tracks[0]
+    (battery,) = track.vehicle["battery"]
+    state, told = track.tables["state"], track.tables["outputs"]
+    open_circuit = np.interp(state["battery.charge"][-1], battery.table_charge, battery.table_voltage) * 11.0 / 12.0
+    left = open_circuit - state["battery.polarisation"][-1] - battery.resistance * told["current"][-1]
+    assert told["voltage"][-1] == pytest.approx(left, rel=1e-12)
+    assert told["motor_current"][-1].sum() == pytest.approx(told["current"][-1], rel=1e-14)
+    assert dict(zip(told.fields, told.units, strict=True))["voltage"] == "V"
+
+
+def test_airspeed_is_how_fast_it_moves_through_the_recorded_wind():
+    track = samara.load_run(HERE / "load.mcap").tracks[0]
+    through = np.linalg.norm(track.velocity - track.wind, axis=1)
+    assert track.tables["outputs"]["airspeed"] == pytest.approx(through, rel=1e-12)
+
+
+def test_settings_are_apart_from_the_text_of_the_scenario():
+    run = samara.load_run(HERE / "load.mcap")
+    text, settings = scenario_text(run)
+    assert settings == {"wind.wind_W": [3.0, 0.0, 0.0]} and "# set" not in text
+    assert scenario_inside(run).wind.sample(0.0, 0.0, (), ())[0].x == 3.0
+    assert fly_command(run.scenario, text, settings) == "samara fly scenario.toml --set 'wind.wind_W=[3.0, 0.0, 0.0]'"
+
+
+def test_a_crash_that_was_only_a_sentence_is_a_fact():
+    run = samara.load_run(HERE / "fall.mcap")
+    assert run.crashed == ("first",)
+    status = run["first"].tables["status"]
+    assert status.times_us.tolist() == [0, 760_000] and status["crashed"].tolist() == [0.0, 1.0]
+    assert not run["second"].tables["status"]["crashed"].any()
+
+
+def test_old_flights_are_drawn_and_exported_under_the_new_names(old, tmp_path):
+    plt.close(old.plot())
+    old.save(tmp_path / "again.mcap")
+    again = samara.load_run(tmp_path / "again.mcap")
+    assert fingerprint(again) == FLOWN[old.scenario]
+    paths = export_csv(read_recording(HERE / f"{old.scenario}.mcap"), tmp_path)
+    for track in old.tracks:
+        with (tmp_path / f"{track.name}.state.csv").open() as file:
+            names = [re.sub(r" \[[^\]]*\]$", "", heading) for heading in next(csv.reader(file))]
+        assert names == ["time", "time_us", *state_names(track.vehicle)]
+        assert tmp_path / f"{track.name}.outputs.csv" in paths
+
+
+def test_a_newer_recording_is_refused_in_one_sentence(tmp_path):
+    stream = Stream("/a/state", ("x",), ("m",), "samara.State")
+    for schema in (str(BUS_SCHEMA_VERSION + 1), "new", "-3"):
+        path = tmp_path / f"{schema}.mcap"
+        with Recorder(path, [stream], {"drones": "[]", "schema": schema}) as recorder:
+            recorder.write({"/a/state": (np.array([0]), np.zeros((1, 1)))})
+        with pytest.raises(RecordingError, match=r"schema .*(newer|expected)") as error:
+            read_recording(path)
+        assert "\n" not in str(error.value) and str(path) in str(error.value)
+
+
+def test_what_cannot_be_translated_stays_as_it_is():
+    recording = read_recording(HERE / "sag.mcap")
+    odd = recording._replace(metadata={"drones": json.dumps([{"name": "nobody"}])})
+    assert in_todays_form(odd) is odd
+
+
+def test_only_one_file_knows_the_older_forms():
+    """No other module reads crash sentences, settings in comments or numbered effects."""
+    source = Path(samara.__file__).parent
+    old_forms = re.compile(r'# set:|"effects\[|f"effects\[|startswith\("effects|" crashed: " in|message == "landed"')
+    knowing = [path.name for path in source.rglob("*.py") if old_forms.search(path.read_text(encoding="utf-8"))]
+    assert knowing == ["legacy.py"]
+
+
+def test_a_flight_of_today_records_supply_airspeed_and_status(tmp_path):
+    """The recorded current is document 003's, and every status row is a change."""
+    scenario = tmp_path / "drop.toml"
+    scenario.write_text(
+        'schema = 1\nname = "drop"\nduration = 1.0\n[[drones]]\nname = "d"\nvehicle = "iris"\nstart = [0, 0, 1]\n'
+        'airborne = true\n[[events]]\nat = 0.1\ndo = "disarm"\n'
+    )
+    run = samara.fly(
+        scenario, settings={"wind.kind": "constant", "wind.wind_W": [1.0, 0.0, 0.0]}, out=tmp_path / "d.mcap"
+    )
+    track = run.tracks[0]
+    assert run.metadata["schema"] == str(BUS_SCHEMA_VERSION)
+    assert json.loads(run.metadata["settings"]) == {"wind.kind": "constant", "wind.wind_W": [1.0, 0.0, 0.0]}
+    assert b"# set" not in run.attachments["scenario.toml"]
+    state = samara.State.from_numpy(track.tables["state"].rows[0], layout="wxyz", vehicle=track.vehicle)
+    around = Environment(wind_W=samara.Vec3(1.0, 0.0, 0.0))
+    told = track.tables["outputs"]
+    assert told["current"][0] == pytest.approx(
+        bus_current_a(state, tuple(track.command[0]), track.vehicle, around), rel=1e-13
+    )
+    assert told["current"][-1] < told["current"][0]
+    assert told["airspeed"][0] == pytest.approx(1.0, rel=1e-6)
+    status = track.tables["status"].rows
+    assert run.crashed == ("d",) and (np.abs(np.diff(status, axis=0)).sum(axis=1) > 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("battery.charge", "1"), ("battery.polarisation", "V"), ("contact[2].z", "m")]
+)
+def test_states_of_effects_are_called_and_measured_as_the_effects_declare(name, unit):
+    table = samara.load_run(HERE / "sag.mcap").tracks[0].tables["state"]
+    assert dict(zip(table.fields, table.units, strict=True))[name] == unit
+
+
+def test_an_effect_called_like_a_part_of_the_state_gets_a_name_of_its_own():
+    effect = samara.Effect("p_W", initial=lambda vehicle: (1.0, 2.0))
+    names = state_names(samara.vehicle("crazyflie").with_effect(effect))
+    assert len(set(names)) == len(names) and names[-2:] == ("p_W_[0]", "p_W_[1]")

@@ -1,0 +1,235 @@
+"""The promise to users: what is public, how it is called, that it is explained, and what importing it costs."""
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import samara
+import samara.physics
+
+SNAPSHOT = Path(__file__).with_name("api.txt")
+EXPLAINED = [
+    importlib.import_module(name)
+    for name in (
+        *("samara.core.algebra", "samara.physics.frames", "samara.core.integrate", "samara.core.ops", "samara.physics"),
+        *(module.name for module in pkgutil.walk_packages(samara.physics.__path__, "samara.physics.")),
+    )
+]
+
+
+# The snapshot ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_imported_later_is_known_to_type_checkers():
+    """They, and the API reference, read the file and run nothing: each name of the table is also imported for them."""
+    tree = ast.parse(Path(samara.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name: own.module for own in block.body for alias in own.names}
+    assert seen == samara._LATER
+
+
+def signature(function: object) -> str:
+    """Names, kinds and defaults of the arguments; types are the type checker's business."""
+    written = []
+    for name, argument in inspect.signature(function).parameters.items():
+        stars = {argument.VAR_POSITIONAL: "*", argument.VAR_KEYWORD: "**"}.get(argument.kind, "")
+        default = argument.default
+        named = "CALM" if default is samara.CALM else getattr(default, "__name__", None) or repr(default)
+        shown = "" if default is argument.empty else f"={named}"
+        kind = "keyword " if argument.kind is argument.KEYWORD_ONLY else ""
+        written.append(f"{kind}{stars}{name}{shown}")
+    return f"({', '.join(written)})"
+
+
+def described(name: str, thing: object) -> list[str]:
+    """One line for a function or constant; for a class one more for each public method and property."""
+    if not inspect.isclass(thing):
+        return [f"{name}{signature(thing)}" if inspect.isfunction(thing) else f"{name}: {type(thing).__name__}"]
+    if issubclass(thing, Exception):
+        return [f"class {name}({', '.join(base.__name__ for base in thing.__bases__)})"]
+    if issubclass(thing, Enum):
+        return [f"class {name}({', '.join(own.name for own in thing)})"]
+    lines = [f"class {name}{signature(thing)}"]
+    for key, member in sorted(vars(thing).items()):
+        fields = getattr(thing, "_fields", ()) or getattr(thing, "__dataclass_fields__", ())
+        if (key.startswith("_") and key != "__getitem__") or key in fields:
+            continue
+        if isinstance(member, property):
+            lines.append(f"  .{key}")
+        elif callable(function := getattr(thing, key)):
+            lines.append(f"  .{key}{signature(function)}")
+    return lines
+
+
+def public_interface() -> str:
+    return "\n".join(line for name in samara.__all__ for line in described(name, getattr(samara, name))) + "\n"
+
+
+def test_the_public_interface_is_the_recorded_one():
+    """A changed signature is a decision: record it, and tell users in CHANGELOG.md."""
+    assert public_interface() == SNAPSHOT.read_text(encoding="utf-8"), (
+        "the public interface changed; if that is meant, run `python tests/repository/test_api.py`, read the difference of "
+        "tests/repository/api.txt, and write it into CHANGELOG.md"
+    )
+
+
+def test_all_is_sorted_and_true():
+    """What is listed exists, once, some of it when it is asked for, and nothing public stands beside it but modules."""
+    assert samara.__all__ == sorted(set(samara.__all__))
+    public = {
+        name for name, thing in vars(samara).items() if not name.startswith("_") and not isinstance(thing, ModuleType)
+    }
+    assert public <= set(samara.__all__)
+    assert all(getattr(samara, name) is not None for name in samara.__all__)
+    with pytest.raises(AttributeError, match="module 'samara' has no attribute 'flie'"):
+        samara.flie  # noqa: B018
+
+
+# The explanations --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", EXPLAINED, ids=lambda module: module.__name__)
+def test_everything_public_is_explained(module):
+    """The module, its functions, its classes; what `NamedTuple` writes by itself is no explanation."""
+    assert module.__doc__
+    own = [
+        (name, thing)
+        for name, thing in vars(module).items()
+        if not name.startswith("_") and getattr(thing, "__module__", "") == module.__name__ and callable(thing)
+    ]
+    silent = [name for name, thing in own if not thing.__doc__ or thing.__doc__.startswith(f"{name}(")]
+    assert silent == []
+
+
+def test_there_is_something_to_explain():
+    """The walk above meets the functions it is meant for."""
+    assert len(EXPLAINED) > 12
+    for name in ("samara.physics.rotors.rotor", "samara.physics.multirotor", "samara.core.ops"):
+        assert name in {module.__name__ for module in EXPLAINED}
+
+
+def test_public_names_of_the_package_are_explained():
+    for name in samara.__all__:
+        thing = getattr(samara, name)
+        assert not callable(thing) or (thing.__doc__ and not thing.__doc__.startswith(f"{name}(")), name
+
+
+def test_types_are_shipped():
+    assert (Path(samara.__file__).parent / "py.typed").is_file()
+
+
+# The cost, and the arrows ------------------------------------------------------------------------------------------
+
+
+FILES = {"samara.parm"}  # names of files on the pages, not of Python
+
+
+@pytest.mark.long
+def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
+    """`samara.control.ILQR` as the pages write it, in a process that has imported nothing but `samara`."""
+    pages = [*repository.glob("README*.md"), *(repository / "docs").glob("*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    paths = sorted(set(re.findall(r"(?<![\w./-])samara(?:\.[A-Za-z_]\w*)+", text)) - FILES)
+    assert {
+        "samara.control.ILQR",
+        "samara.engine.DroneEngine",
+        "samara.gym.Hover",
+        "samara.drone_physics",
+    } <= set(paths)
+    program = (
+        "import sys, functools, samara\n"
+        "for path in sys.stdin.read().split():\n"
+        "    try:\n"
+        "        functools.reduce(getattr, path.split('.')[1:], samara)\n"
+        "    except AttributeError as error:\n"
+        "        print(path, error)\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, input="\n".join(paths), capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+def test_names_that_are_imported_later():
+    """In a fresh process `control.ILQR` and the engine as the pages write them; `dir` lists every module and every such name; a
+    missing extra is a missing attribute, with its sentence."""
+    packages = ("samara", "samara.control", "samara.physics", "samara.sim", "samara.view")
+    program = (
+        "import sys, json, samara\n"
+        "sys.modules['gymnasium'] = None\n"
+        f"listed = {{name: dir(eval(name)) for name in {packages}}}\n"
+        "samara.control.ILQR, samara.engine.DroneEngine, samara.drone_physics.rotor_thrust\n"
+        "try:\n"
+        "    samara.gym\n"
+        "except AttributeError as error:\n"
+        "    print(json.dumps([listed, str(error), hasattr(samara, 'gym')]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    listed, sentence, is_there = json.loads(done.stdout)
+    for package in packages:
+        place = Path(samara.__file__).parent.joinpath(*package.split(".")[1:])
+        modules = {own.stem for own in place.glob("*.py")} | {own.parent.name for own in place.glob("*/__init__.py")}
+        assert modules - {"__init__", "__main__"} <= set(listed[package])
+    assert set(samara.__all__) <= set(listed["samara"]) and "ILQR" in listed["samara.control"]
+    assert re.fullmatch(r"samara\.gym: .*pip install 'samara\[gym\]'", sentence) and not is_there
+
+
+def test_importing_samara_imports_no_backend():
+    """Who needs a backend pays for it, nobody else."""
+    heavy = ("jax", "casadi", "sympy", "scipy", "matplotlib", "typer", "rich", "llvmlite")
+    program = f"import sys, samara; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+PURE = {
+    "ast",
+    "cmath",
+    "collections",
+    "dataclasses",
+    "enum",
+    "functools",
+    "importlib",
+    "itertools",
+    "math",
+    "operator",
+    "typing",
+}
+INWARD = {f"samara.core.{name}" for name in ("algebra", "ops", "quantity", "lazy", "presentation", "tree")}
+EDGES = {"state_arrays.py", "step.py"}  # where arrays come in
+
+
+def imports_when_loaded(path: Path) -> set[str]:
+    """Modules named by import statements that run when the file is imported: not those for type checkers or in functions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+@pytest.mark.parametrize("name", ["core/algebra.py", "core/ops.py", "core/quantity.py", "physics"])
+def test_physics_imports_neither_backend_nor_file_format_nor_clock(name):
+    """algebra, ops ← physics: arrows point one way, and nothing else comes in."""
+    place = Path(samara.__file__).parent / name
+    files = sorted(set(place.rglob("*.py")) - {place / name for name in EDGES}) if place.is_dir() else [place]
+    for file in files:
+        for module in imports_when_loaded(file):
+            inward = module in INWARD or module == "samara.core" or module.startswith("samara.physics")
+            assert inward or module.partition(".")[0] in PURE, f"{file.name} imports {module}"
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(public_interface(), encoding="utf-8")

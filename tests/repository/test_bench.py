@@ -1,0 +1,64 @@
+"""The bench: a peer that cannot be measured ends it with a sentence, and the committed results change only when asked for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.repository import REPOSITORY
+
+BENCH = REPOSITORY / "bench"
+sys.path.append(str(BENCH))
+
+from ask import MODULES, PeerError, ask, check  # noqa: E402
+
+
+@pytest.mark.parametrize("peer", MODULES)
+def test_a_peer_that_cannot_be_imported_is_named(peer, monkeypatch):
+    """With what the interpreter said; the others are there."""
+    monkeypatch.setattr("ask.MODULES", dict.fromkeys(MODULES, "json") | {peer: "no_such_package"})
+    with pytest.raises(PeerError, match=rf"^{peer} cannot be measured: ModuleNotFoundError: .*no_such_package"):
+        check(Path(sys.executable))
+
+
+def test_a_peer_that_fails_while_it_is_measured_is_named():
+    """It could be imported, and then it broke."""
+    with pytest.raises(PeerError, match=r"^Crocoddyl cannot be measured: ZeroDivisionError"):
+        ask("Crocoddyl", ["-c", "1 / 0"], Path(sys.executable))
+    with pytest.raises(PeerError, match=r"^Crocoddyl cannot be measured: exit status 3"):
+        ask("Crocoddyl", ["-c", "raise SystemExit(3)"], Path(sys.executable))
+
+
+def test_a_peer_answers_with_the_last_line_it_prints():
+    """Libraries greet; the row comes last. Nothing of this environment's path reaches it."""
+    own = "import os; print('hello'); print(len(os.environ['PYTHONPATH']))"
+    assert ask("Crazyflow", ["-c", own], Path(sys.executable)) == 0
+
+
+def test_the_bench_ends_with_status_1_and_writes_nothing(tmp_path):
+    """No interpreter with the peers: one sentence, before anything is measured."""
+    before = {path: path.read_bytes() for path in (BENCH / "results").iterdir()}
+    missing = tmp_path / "bin" / "python"
+    environment = {**os.environ, "PYTHONPATH": str(BENCH.parent / "src")}
+    command = [sys.executable, BENCH / "run.py", "--update", "--python", missing]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Crazyflow cannot be measured: {missing} does not run")
+    assert done.stderr.count("\n") == 1
+    assert {path: path.read_bytes() for path in (BENCH / "results").iterdir()} == before
+
+
+@pytest.mark.parametrize(("asked", "written"), [((), False), (("UPDATE=1",), True)])
+def test_make_bench_updates_the_committed_results_only_when_asked(asked, written):
+    """`make bench` writes below out/, which git ignores."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", "bench", *asked],
+        cwd=BENCH.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (measuring,) = (line for line in done.stdout.splitlines() if "bench/run.py" in line)
+    assert ("--update" in measuring) == written
+    assert "out/" in (BENCH.parent / ".gitignore").read_text(encoding="utf-8").splitlines()

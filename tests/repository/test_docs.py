@@ -1,0 +1,240 @@
+"""The documentation is true: its Python runs, its links lead somewhere, and its version is the package's."""
+
+import json
+import math
+import re
+import tomllib
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+from support.repository import REPOSITORY
+
+import samara
+from samara.physics.air.drag import Damping, Drag
+from samara.physics.ground.contact import Surface
+from samara.physics.motion.gravity import Gravity
+from samara.physics.rotors.actuator import Lag, SecondOrder
+from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.rotors.motor import DcMotor
+from samara.physics.rotors.rotor import Rotor
+
+PAGES = sorted([*REPOSITORY.glob("README*.md"), *(REPOSITORY / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(REPOSITORY).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_python_block_of_a_page_runs(page, tmp_path, monkeypatch):
+    """In order, in one namespace, in an empty folder; an `assert` in the page is a promise kept here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    text = page.read_text(encoding="utf-8")
+    namespace = {"__name__": "__main__"}
+    for block in BLOCK.finditer(text):
+        line = text[: block.start(1)].count("\n")
+        code = compile("\n" * line + block.group(1), str(page), "exec")  # so that errors carry the page's line numbers
+        exec(code, namespace)
+
+
+def test_pages_have_python_to_run():
+    """The fences are found: every page that explains code shows some."""
+    for name in (
+        "README.md",
+        "docs/index.md",
+        "docs/vehicles.md",
+        "docs/frames.md",
+        "docs/physics.md",
+        "docs/compile.md",
+        "docs/export.md",
+        "docs/engine.md",
+        "docs/rigid-body.md",
+        "docs/drone-physics.md",
+        "docs/conventions.md",
+        "docs/coming-from.md",
+        "docs/trajectories.md",
+        "docs/scenarios.md",
+        "docs/recording.md",
+        "docs/plots.md",
+        "docs/viewer.md",
+        "docs/control.md",
+        "docs/controllers.md",
+        "docs/ilqr.md",
+        "docs/planning.md",
+        "docs/validation.md",
+        "docs/sensors.md",
+        "docs/autopilots.md",
+        "docs/rotor.md",
+        "docs/wind.md",
+        "docs/neighbours.md",
+        "docs/models.md",
+        "docs/structure.md",
+        "docs/estimators.md",
+    ):
+        assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name
+
+
+def test_the_japanese_readme_has_the_same_commands_and_pictures():
+    """README-ja.md is shorter, but not another project: its commands, pictures and first program are the README's."""
+    english, japanese = ((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "README-ja.md"))
+    pictures, commands = (re.compile(pattern) for pattern in (r"\]\((docs/images/[^)]+)\)", r"^make \w+"))
+    assert pictures.findall(japanese) == pictures.findall(english)
+    fenced = {line.split("#")[0].strip() for line in japanese.splitlines() if commands.match(line)}
+    assert fenced == {"make fly", "make test"} <= {line.split("#")[0].strip() for line in english.splitlines()}
+    programs = [re.sub(r"\s*#.*", "", BLOCK.search(text).group(1)).splitlines() for text in (english, japanese)]
+    assert programs[0] == programs[1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_to_files_that_exist(page):
+    """Relative links and pictures; a link to a heading leads to one of that name."""
+    for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        place, _, heading = target.partition("#")
+        file = (page.parent / place).resolve() if place else page
+        assert file.exists(), f"{name_of(page)} links to {target}"
+        if heading:
+            assert heading in anchors(file), f"{name_of(page)} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Headings as the links to them are spelt: lower case, dashes for spaces, nothing else."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    """Following links only."""
+    seen, ahead = set(), [REPOSITORY / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        seen.add(page)
+        links = LINK.findall(page.read_text(encoding="utf-8"))
+        linked = {(page.parent / target.partition("#")[0]).resolve() for target in links if "://" not in target}
+        ahead += [other for other in linked - seen if other.suffix == ".md" and other.exists()]
+    assert set(PAGES) <= seen
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    """Once, under one subject; mkdocs.yml names no page that is not there."""
+    navigation = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    named = re.findall(r"^ +- (\S+\.md)$", navigation, re.MULTILINE)
+    assert sorted(named) == sorted(
+        path.relative_to(REPOSITORY / "docs").as_posix() for path in PAGES if "docs" in path.parts
+    )
+
+
+def test_one_address_of_the_project():
+    """Package, site and citation name the same repository."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    address = project["urls"]["Repository"]
+    assert all(own.startswith(address) for name, own in project["urls"].items() if name != "Documentation")
+    assert f"\nrepo_url: {address}\n" in (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
+    assert f"\nrepository-code: {address}\n" in (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_changelog_and_citation_carry_the_version():
+    """One version, written in three places, the same in all."""
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## \[?(\d+\.\d+\.\d+)", changelog, re.MULTILINE).group(1) == samara.__version__
+    citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (\S+)$", citation, re.MULTILINE).group(1) == samara.__version__
+
+
+def test_every_vehicle_is_described():
+    """docs/vehicles.md names each shipped vehicle, and README says how to list them."""
+    page = (REPOSITORY / "docs" / "vehicles.md").read_text(encoding="utf-8")
+    assert [name for name in samara.vehicle_names() if f"`{name}`" not in page] == []
+    assert "samara vehicles" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_vehicles_in_the_readme_is_true():
+    """Mass, rotors, hover speed and thrust-to-weight, to the digits printed there."""
+    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) (k?g) \| (\d+) \| (\S+).*? \| (\S+) \| (\w+)", page, re.MULTILINE)
+    assert [row[0] for row in rows] == samara.vehicle_names()
+    for name, mass, unit, rotors, speed, ratio, actuation in rows:
+        vehicle = samara.vehicle(name)
+        assert float(mass) == round(vehicle.mass * {"g": 1e3, "kg": 1.0}[unit], 6)
+        assert (int(rotors), actuation) == (len(vehicle.rotors), vehicle.structure.actuation.name)
+        if vehicle.rotors:
+            assert speed == f"{samara.hover(vehicle)[0].rotor_speed[0]:.0f}"
+            assert ratio == f"{samara.thrust_to_weight(vehicle):.2f}"
+
+
+def short(number: float) -> str:
+    """Two digits and a letter for the thousands: 9.4 M"""
+    power = int(math.log10(number)) // 3
+    return (
+        f"{float(f'{number / 1000**power:.2g}'):.{0 if number / 1000**power >= 9.95 else 1}f} {' kMG'[power]}".strip()
+    )
+
+
+@pytest.mark.parametrize("page", ["README.md", "README-ja.md"])
+def test_the_speeds_in_the_readme_are_the_measured_ones(page):
+    """To two digits those of the committed results: one drone, a batch, a GPU, and each peer's."""
+    cpu, gym, gpu = (
+        json.loads((REPOSITORY / "bench" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("cpu", "gym_pybullet_drones", "h200")
+    )
+    ours = {row["row"]: row.get("steps_per_s") for row in cpu["rows"]}
+    alone = (ours["single rollout float64 strict, bench"], cpu["peers"]["crazyflow_1"], cpu["peers"]["rotorpy_1"])
+    batch = (ours["batch 16384 float32 fast, bench"], ours["full aerodynamics, Dryden wind, batch 16384 float32 fast"])
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    speeds = re.compile(r"(?<![\d ])[ *](\d[\d.]*(?: [kMG])?)\b")
+    one, many, million = (speeds.findall(line) for line in text.splitlines() if line.startswith("| **"))
+    for number in (*alone, *gym["peers"].values()):
+        assert short(number) in one
+    for number in (*batch, cpu["peers"]["crazyflow_16384"], cpu["peers"]["rotorpy_batched_16384"]):
+        assert short(number) in many
+    fastest = max(row["steps_per_second"] for row in gpu["rows"] if row["name"] == "dynamics")
+    assert f"{fastest / 1e9:.1f} G" in million
+
+
+def test_every_key_of_a_vehicle_file_is_described():
+    """docs/vehicles.md has a row with the unit for every field a file can set; units it also converts stand beside."""
+    page = (REPOSITORY / "docs" / "vehicles.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", page, re.MULTILINE)
+    records = (Lag, DcMotor, Ideal, Thevenin, Drag, Damping, SecondOrder, Gravity, Surface, Rotor)
+    missing = []
+    for record in records:
+        for field, hint in get_type_hints(record, include_extras=True).items():
+            unit = getattr(hint.__metadata__[0], "unit", None) if hasattr(hint, "__metadata__") else None
+            if unit and field != "r_B" and not any(key == field and unit in text.split(" or ") for key, text in rows):
+                missing.append(f"{record.__name__}.{field} [{unit}]")
+    assert missing == []
+
+
+def test_every_physics_file_is_described():
+    """docs/physics.md has a line for each phenomenon."""
+    page = (REPOSITORY / "docs" / "physics.md").read_text(encoding="utf-8")
+    folder = REPOSITORY / "src/samara/physics"
+    files = [path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.name != "__init__.py"]
+    assert sorted(re.findall(r"^\| `([\w/]+\.py)` \|", page, re.MULTILINE)) == sorted(files)
+
+
+def test_continuous_integration_runs_on_every_python_that_is_supported():
+    """The classifiers of the package are the versions of the workflow, the oldest is the one required; it calls .ci/run."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    workflow = (REPOSITORY / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    supported = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert re.findall(r'"(3\.\d+)"', workflow) == supported
+    assert project["requires-python"] == f">={supported[0]}"
+    assert "- run: bash .ci/run\n" in workflow
+
+
+@pytest.mark.parametrize("name", ["constraints.txt", "bench/peers.txt"])
+def test_the_locks_are_plain_pins(name):
+    """name==version, one to a line, each once: no address, no path, no comment about where anything was found."""
+    lines = (REPOSITORY / name).read_text(encoding="utf-8").splitlines()
+    assert len(lines) > 20
+    pin = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)==[A-Za-z0-9][A-Za-z0-9_.!-]*")
+    assert [line for line in lines if not pin.fullmatch(line)] == []
+    names = [re.sub("[-_.]+", "-", pin.fullmatch(line)[1]).lower() for line in lines]
+    assert len(set(names)) == len(names)

@@ -1,0 +1,148 @@
+"""The five documents, line by line: docs/documents.md counts right, names tests that exist, and leaves out no name they use."""
+
+import re
+from inspect import signature
+
+import pytest
+from support.pages import NAMED, leads_somewhere, not_there, rows_of
+
+from samara.control import ILQR
+
+DOCUMENTS = ("000", "001", "002", "003", "004")
+VERDICTS = ("works", "differs", "not yet")
+
+
+@pytest.fixture(scope="module")
+def page(repository) -> str:
+    return (repository / "docs" / "documents.md").read_text(encoding="utf-8")
+
+
+def sections(page: str) -> dict[str, list[list[str]]]:
+    """The cells of every row, by document."""
+    parts = re.split(r"^## Document (\d+)", page, flags=re.MULTILINE)[1:]
+    rows = {name: rows_of(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {name: [[cell.strip() for cell in row.strip("|").split(" | ")] for row in own] for name, own in rows.items()}
+
+
+def verdict(row: list[str]) -> str:
+    """What the second cell says of the requirement."""
+    said = re.match(r"\*\*(Differs|Not yet)\*\*", row[1])
+    return said.group(1).lower() if said else "works"
+
+
+def counts(rows: list[list[str]]) -> list[int]:
+    """All of them, those that work, that differ, and that are not here yet."""
+    verdicts = [verdict(row) for row in rows]
+    return [len(rows), *(verdicts.count(each) for each in VERDICTS)]
+
+
+# The page ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_test_the_page_names_exists(page):
+    assert len(NAMED.findall(page)) > 200
+    assert not_there(page) == []
+
+
+def test_the_counts_at_the_top_are_the_tables(page):
+    """Document by document, and all together, in the table and in the sentence above it."""
+    found = {name: counts(rows) for name, rows in sections(page).items()}
+    assert tuple(found) == DOCUMENTS
+    found["all"] = [sum(column) for column in zip(*found.values(), strict=True)]
+    head = page.partition("\n## ")[0]
+    printed = {
+        name: [int(n) for n in numbers] for name, *numbers in re.findall(r"^\| (\w+)" + r" \| (\d+)" * 4, head, re.M)
+    }
+    assert printed == found
+    sentence = re.search(
+        r"Of (\d+) requirements \*\*(\d+) work as written\*\*, \*\*(\d+) differ\*\*.*?\*\*(\d+) ", head, re.DOTALL
+    )
+    assert [int(n) for n in sentence.groups()] == found["all"]
+    assert found["all"][0] >= 200
+
+
+def test_every_row_has_a_test_and_what_differs_a_reason(page):
+    """A test by its full name; where it differs, a link to the page that says why; what is not here yet needs neither."""
+    for name, rows in sections(page).items():
+        for row in rows:
+            assert len(row) == 3, f"{name}: {row}"
+            assert NAMED.search(row[2]) or verdict(row) == "not yet", f"{name}: {row[0]} names no test"
+            linked = re.search(r"\]\((errata|coming-from|conventions)\.md#", row[1])
+            assert linked or verdict(row) != "differs", f"{name}: {row[0]} differs without a reason"
+
+
+def test_no_requirement_stands_twice(page):
+    for name, rows in sections(page).items():
+        asked = [row[0] for row in rows]
+        assert sorted(asked) == sorted(set(asked)), name
+
+
+def test_every_name_the_documents_print_is_on_the_page(page, shared_folder):
+    """Identifiers in code spans of the five texts: functions, types, options, fields, files, parameters."""
+    words = set(re.findall(r"\w+", page))
+    for name in DOCUMENTS:
+        (path,) = (shared_folder / "seeds").glob(f"{name}_*.txt")
+        text = re.sub(r"^\s*```.*?^\s*```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        spans = re.findall(r"`([A-Za-z_][\w./]*)(?:[(\[{][^`\n]*)?`", text, re.ASCII)
+        used = {span.rpartition("/")[2] for span in spans} - {"CMkakeLists.txt"}  # its slip of the pen
+        assert len(used) >= 5
+        assert [each for each in sorted(used) if each not in page and each.rpartition(".")[2] not in words] == [], name
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (["asked", "**Differs**: otherwise", ""], "differs"),
+        (["asked", "**Not yet**", ""], "not yet"),
+        (["asked", "`here`", ""], "works"),
+    ],
+)
+def test_a_row_says_how_it_stands(row, expected):
+    assert verdict(row) == expected
+
+
+# The names ---------------------------------------------------------------------------------------------------------
+
+# What each document calls things, by where they are here.
+NAMES = {
+    "samara.documents.engine": "DroneEngine DronePhysicsEngine MotorModel CrazyflieParams EngineState",
+    "samara.documents.engine.DroneEngine": "step applyMotorCommands getState",
+    "samara.documents.engine.EngineState": "p_W v_W q_WB omega_B motorSpeeds",
+    "samara.documents.engine.CrazyflieParams": "mass armLength thrustCoeff torqueCoeff omegaMax inertia gravity",
+    "samara.documents.engine.Inertia": "Jxx Jyy Jzz",
+    "samara.control": "ILQR",
+    "samara.control.ilqr.cost.Weights": "wPosition wVelocity wTilt wYawRate wThrust wTorque wSmooth"
+    " wTerminalPosition wTerminalVelocity",
+    "samara.control.ilqr.reference.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
+    "samara.documents.rigid_body": "RigidBodyQuadrotor",
+    "samara.documents.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix"
+    " linear_momentum angular_momentum total_energy",
+    "samara.documents.conventions": "quat_to_dcm quat_rotate_inv quat_deriv yaw_from_quat wind_ned v_rel_ned"
+    " v_air_ned v_air_body Vax"
+    " gravity_accel WorldOrigin HomeLocation alt_msl_m ActuatorCommand MotorMap motor_disable_mask bus_current_a PlantOutputs"
+    " RotorOutput",
+    "samara.documents.conventions.Propulsor": "axis_b",
+    "samara.documents.conventions.WorldOrigin": "lat_deg lon_deg alt_msl_m",
+    "samara.scenario.actuators.ActuatorCommand": "motors servos",
+    "samara.documents.conventions.PlantOutputs": "air_vel_body bus_current_a",
+    "samara.documents.conventions.RotorOutput": "bus_current_a",
+    "samara.scenario.bus": "BUS_SCHEMA_VERSION FaultState",
+    "samara.scenario.bus.Bus": "wind_ned",
+    "samara.scenario.bus.FaultState": "motor_disable_mask",
+    "samara.physics.air.atmosphere": "air_density air_temperature air_pressure",
+    "samara.documents.drone_physics": "VectorType VelocityType AccelerationType ForceType TorqueType AngularVelocityType"
+    " AngularAccelerationType EulerType EulerRateType EulerAccelerationType ground_vector_from_body body_vector_from_ground"
+    " euler_rate_from_body_angular_velocity body_angular_velocity_from_euler_rate acceleration_in_body_frame"
+    " angular_acceleration_in_body_frame acceleration_in_ground_frame euler_acceleration_in_ground_frame"
+    " rotor_omega_acceleration rotor_thrust rotor_anti_torque rotor_current body_thrust body_torque",
+}
+
+
+@pytest.mark.parametrize("place", NAMES)
+def test_every_name_of_a_document_is_there(place):
+    assert [name for name in NAMES[place].split() if not leads_somewhere(f"{place}.{name}")] == []
+
+
+def test_the_knobs_of_document_001_are_options_of_ilqr():
+    """Horizon and step by name, the rest by the names of weights and shaping, which are class attributes above."""
+    assert {"mpcHorizon", "predictionDt"} <= set(signature(ILQR).parameters)

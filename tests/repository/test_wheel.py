@@ -1,0 +1,98 @@
+"""What a stranger gets: the wheel, in an empty environment, far from this tree."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.repository import do_without
+
+import samara
+
+UNREACHABLE = re.compile(r"connection|name resolution|max retries|timed? ?out|temporary failure", re.IGNORECASE)
+
+
+def run(*command: str | Path, cwd: Path, timeout: float = 600.0) -> subprocess.CompletedProcess:
+    """A command in a folder of its own, with nothing of this tree on Python's path."""
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
+    environment |= {"COLUMNS": "120", "MPLBACKEND": "Agg"}
+    return subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory, repository) -> Path:
+    """The wheel of this tree, built with the tools already here."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built = run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, repository, cwd=folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory, repository, wheel) -> Path:
+    """A folder with an environment that holds the wheel and what it declares to need, nothing else."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    assert repository not in folder.resolve().parents
+    made = run(sys.executable, "-m", "venv", "venv", cwd=folder)
+    assert made.returncode == 0, made.stderr
+    python = folder / "venv" / "bin" / "python"
+    constraints = ("--constraint", repository / "constraints.txt")
+    installed = run(python, "-m", "pip", "install", "--quiet", "--no-compile", *constraints, wheel, cwd=folder)
+    if installed.returncode and UNREACHABLE.search(installed.stderr):
+        do_without("no package index can be reached")
+    assert installed.returncode == 0, installed.stderr
+    return folder
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel, repository):
+    """Every file of src/samara, its vehicles and its type marker; no tests, no docs."""
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    source = repository / "src"
+    expected = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    assert held == {name for name in expected if "__pycache__" not in name and not name.endswith(".pyc")}
+    assert "samara/py.typed" in held
+    assert "samara/vehicles/crazyflie.toml" in held
+    assert wheel.name.startswith(f"samara-{samara.__version__}-")
+
+
+@pytest.mark.long
+def test_the_installed_wheel_works_without_this_tree(elsewhere):
+    """Core dependencies are enough: the command lists the vehicles, the package flies; no JAX, no SymPy are there.
+
+    One test, not several: each worker that runs one would have to install everything again.
+    """
+    samara_command = elsewhere / "venv" / "bin" / "samara"
+    assert run(samara_command, "--version", cwd=elsewhere).stdout == f"samara {samara.__version__}\n"
+    listed = run(samara_command, "vehicles", cwd=elsewhere)
+    assert listed.returncode == 0, listed.stderr
+    for name in samara.vehicle_names():
+        assert name in listed.stdout
+    flown = run(samara_command, "fly", "--out", "flight", cwd=elsewhere)
+    assert flown.returncode == 0, flown.stderr
+    assert (elsewhere / "flight" / "run.png").stat().st_size > 10_000
+    assert "final position error" in (elsewhere / "flight" / "report.html").read_text(encoding="utf-8")
+
+    program = (
+        "import samara, importlib.util, pathlib\n"
+        "vehicle = samara.vehicle('iris_documented')\n"
+        "state, command = samara.hover(vehicle)\n"
+        "for _ in range(100): state = samara.step(state, command, vehicle, 1e-3)\n"
+        "print(abs(state.p_W.z - 1.0) < 1e-4, (pathlib.Path(samara.__file__).parent / 'py.typed').exists())\n"
+        "print(samara.__file__)\n"
+        "print([name for name in ('jax', 'sympy', 'pytest') if importlib.util.find_spec(name)])\n"
+    )
+    done = run(elsewhere / "venv" / "bin" / "python", "-c", program, cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    flown, place, extras = done.stdout.splitlines()
+    assert flown == "True True"
+    assert Path(place).is_relative_to(elsewhere / "venv")
+    assert extras == "[]"

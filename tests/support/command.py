@@ -1,0 +1,17 @@
+"""The command `samara`, within the process of the tests."""
+
+import sys
+
+import pytest
+
+from samara import cli
+
+
+def call(monkeypatch, capsys, *arguments: str, columns: int = 120) -> tuple[int, str, str]:
+    """`samara …` within this process: exit status, stdout, stderr."""
+    monkeypatch.setattr(sys, "argv", ["samara", *arguments])
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    output = capsys.readouterr()
+    return int(ended.value.code or 0), output.out, output.err

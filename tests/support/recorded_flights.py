@@ -1,0 +1,63 @@
+"""Flights as they were: the first fifth of a second of every shipped scenario as a recording, and the SHA-256 of every stream
+of the whole flights, in `tests/recordings/flights`.
+
+`python -m tests.support.recorded_flights` writes both anew, after a change that is meant to change a flight.
+"""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+import samara
+
+HERE = Path(__file__).parents[1] / "recordings" / "flights"
+WHOLE = HERE / "whole.json"
+SHORT = 0.2  # [s]
+CONTROLLERS = ("figure8 lqr", "figure8 pid", "figure8 mellinger", "figure8 indi", "figure8 ilqr")
+FLIGHTS = (*samara.scenario_names(), *CONTROLLERS)
+
+
+def flown(flight: str, **settings: Any) -> samara.Run:
+    name, _, controller = flight.partition(" ")
+    return samara.fly(name, settings=settings, controller=controller or None)
+
+
+def streams(run: samara.Run) -> dict[str, Any]:
+    return {f"{track.name}/{name}": table for track in run.tracks for name, table in track.tables.items()}
+
+
+def digest(table: Any) -> str:
+    named = json.dumps([table.fields, table.units]).encode()
+    return hashlib.sha256(named + table.times_us.tobytes() + table.rows.tobytes()).hexdigest()
+
+
+def arithmetic() -> str:
+    """What the bits of a flight depend on beside Samara: the C library's functions, and whether multiply-adds can be fused"""
+    angles = [0.001 * 1.07**k for k in range(200)]
+    values = [f(x) for f in (math.sin, math.cos, math.tan, math.exp, math.log, math.atan) for x in angles if x < 700.0]
+    fused = llvm.get_host_cpu_features().get("fma", False)
+    return hashlib.sha256(f"{values} {fused}".encode()).hexdigest()
+
+
+def recording(flight: str) -> Path:
+    return HERE / f"{flight.replace(' ', '_')}.mcap"
+
+
+def kept() -> dict[str, Any]:
+    return dict(json.loads(WHOLE.read_text(encoding="utf-8")))
+
+
+def write() -> None:
+    """The recordings and sums of today"""
+    for flight in FLIGHTS:
+        flown(flight, duration=SHORT).save(recording(flight), overwrite=True)
+    whole = {flight: {name: digest(table) for name, table in streams(flown(flight)).items()} for flight in FLIGHTS}
+    WHOLE.write_text(json.dumps({"arithmetic": arithmetic(), "flights": whole}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,154 @@
+"""Scans to compile: a spring, and flights with and without a controller, each with the answer by another road."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import samara
+from samara.backends.scan import Templates, compile_scan_python
+from samara.control.geometric import geometric
+from samara.core.algebra import Vec3
+from samara.core.integrate import rk4
+from samara.core.tree import flatten
+from samara.physics.multirotor import derivative
+from samara.physics.reference import Reference
+
+DT = 1e-3
+
+
+class Mass(NamedTuple):
+    """A mass on a spring."""
+
+    x: Any
+    v: Any
+
+
+def spring(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple]:
+    """Explicit Euler of v̇ = u − k x, and as outputs the new place and the old energy: one of the carry, one that is not."""
+    advanced = Mass(mass.x + 0.1 * mass.v, mass.v + 0.1 * (force[0] - stiffness[0] * mass.x))
+    return advanced, (advanced.x, 0.5 * (mass.v * mass.v + stiffness[0] * mass.x * mass.x))
+
+
+def spring_by_matrices(x0: np.ndarray, k: np.ndarray, u: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same linear system drone by drone: z' = A z + b u, with NumPy's matrix product; all places and energies."""
+    n = x0.shape[1]
+    k, u = np.broadcast_to(k, n), np.broadcast_to(u, (steps, n))
+    outputs = np.empty((steps, 2, n))
+    end = np.empty_like(x0)
+    for i in range(n):
+        A, b, z = np.array([[1.0, 0.1], [-0.1 * k[i], 1.0]]), np.array([0.0, 0.1]), x0[:, i]
+        for step in range(steps):
+            energy = 0.5 * z @ np.diag([k[i], 1.0]) @ z
+            z = A @ z + b * u[step, i]
+            outputs[step, :, i] = z[0], energy
+        end[:, i] = z
+    return end, outputs
+
+
+SPRING = Templates(Mass(0.0, 0.0), (1.0,), (0.0,))
+PATTERNS = [  # drones, steps, record every, stiffness per drone, force per drone
+    pytest.param(1, 4, 1, False, False, id="one drone, every step"),
+    pytest.param(7, 12, 4, True, True, id="all per drone, every fourth"),
+    pytest.param(7, 11, 4, False, True, id="steps left over"),
+    pytest.param(7, 3, 5, True, False, id="nothing recorded"),
+    pytest.param(300, 6, 2, True, False, id="more than a block"),
+]
+
+
+def check_spring(compile_scan: Any, n: int, steps: int, every: int, own_k: bool, own_u: bool) -> None:
+    """A compiled scan of the spring against matrices, to rounding."""
+    rng = np.random.default_rng(n + steps)
+    carry = rng.normal(size=(2, n))
+    k = rng.uniform(0.5, 2.0, n) if own_k else 1.3
+    u = rng.normal(size=(steps, n)) if own_u else rng.normal(size=(steps, 1))
+    run = compile_scan(spring, SPRING, dtype="float64")
+    end, outputs = run(carry, [k], u[:, None, :] if own_u else u, steps, every)
+    true_end, true_outputs = spring_by_matrices(carry, k, u, steps)
+    assert np.shape(outputs) == (steps // every, 2, n)
+    assert np.asarray(end) == pytest.approx(true_end, rel=1e-14, abs=1e-14)
+    assert np.asarray(outputs) == pytest.approx(true_outputs[every - 1 :: every], rel=1e-14, abs=1e-14)
+
+
+class Flight(NamedTuple):
+    """A body to scan, and a batch to scan it over."""
+
+    body: Any
+    templates: Templates
+    carry: np.ndarray
+    held: list[np.ndarray]
+    inputs: np.ndarray
+
+
+def open_loop(vehicle: samara.Vehicle, n: int, steps: int, advance: Any = rk4) -> Flight:
+    """Tumbling drones of different mass under commands that change at every step."""
+
+    def body(state: Any, held: Any, command: Any) -> tuple[Any, Any]:
+        heavier = vehicle.replace(mass=held[0])
+        advanced = advance(lambda s: derivative(s, command, heavier), state, DT)
+        return advanced, (advanced.p_W, advanced.omega_B)
+
+    state, command = samara.hover(vehicle)
+    rng = np.random.default_rng(3)
+    carry = np.repeat(np.array(flatten(state))[:, None], n, axis=1)
+    carry[10:13] = rng.normal(size=(3, n))
+    inputs = np.array(command)[None, :, None] + rng.normal(0.0, 0.02, (steps, len(command), n))
+    return Flight(
+        body, Templates(state, (vehicle.mass,), command), carry, [vehicle.mass * rng.uniform(0.9, 1.1, n)], inputs
+    )
+
+
+def closed_loop(vehicle: samara.Vehicle, n: int, steps: int) -> Flight:
+    """Lee's controller at every step, drones that start away from a place which moves."""
+    controller = geometric(vehicle)
+
+    def body(state: Any, held: Any, place: Any) -> tuple[Any, Any]:
+        command, _ = controller(state, Reference(Vec3(*place)), vehicle, ())
+        advanced = rk4(lambda s: derivative(s, command, vehicle), state, DT)
+        return advanced, command
+
+    state, _ = samara.hover(vehicle)
+    rng = np.random.default_rng(4)
+    carry = np.repeat(np.array(flatten(state))[:, None], n, axis=1)
+    carry[:3] += rng.normal(0.0, 0.5, (3, n))
+    inputs = np.cumsum(rng.normal(0.0, 0.001, (steps, 3)), axis=0) + np.array([0.0, 0.0, 1.0])
+    return Flight(body, Templates(state, (), (0.0, 0.0, 0.0)), carry, [], inputs)
+
+
+def plain_crazyflie() -> samara.Vehicle:
+    """Thrust, reaction torque, lag, linear drag: no contact, so that XLA compiles it in seconds."""
+    return samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
+
+
+def worst(a: Any, b: Any) -> float:
+    """The largest difference, relative to numbers above one."""
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return float((np.abs(a - b) / np.maximum(1.0, np.abs(b))).max())
+
+
+def check_flight(compile_scan: Any, flight: Flight, every: int, dtype: str, bound: float) -> None:
+    """The final carry and what was recorded against the Python loop in float64."""
+    body, templates, carry, held, inputs = flight
+    steps = len(inputs)
+    expected = compile_scan_python(body, templates, dtype="float64")(carry.copy(), held, inputs, steps, every)
+    found = compile_scan(body, templates, dtype=dtype)(carry, held, inputs, steps, every)
+    assert all(x.dtype == dtype for x in found)
+    assert max(worst(a, b) for a, b in zip(found, expected, strict=True)) <= bound
+
+
+def python_with(environment: dict[str, str], source: str) -> None:
+    """Another Python with that environment runs the source, and succeeds."""
+    base = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source)],
+        env=base | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -1,0 +1,138 @@
+"""How `samara view` begins and ends: the clock starts with the first browser, and signals that end it are Ctrl-C."""
+
+import contextlib
+import signal
+import threading
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+import samara
+from samara.cli import app, view
+from samara.cli.interrupts import SIGNALS, interrupts
+
+pytest.importorskip("viser", reason="the page needs viser")
+
+from support.visitor import Visitor, wait_for
+
+from samara.view.web.live import Live, endless
+from samara.view.web.replay import Replay
+
+
+def _running(shown: Live | Replay, **how: bool) -> threading.Thread:
+    thread = threading.Thread(target=lambda: shown.run(**how))
+    thread.start()
+    return thread
+
+
+def _end(shown: Live | Replay, thread: threading.Thread) -> None:
+    shown.close()
+    thread.join()
+    shown.take_down()
+
+
+def test_the_clock_starts_when_the_first_browser_shows_the_page():
+    """Without anybody it stands at 0; a visitor who has drawn the first picture sets it going, for good."""
+    live = Live(endless(samara.load_scenario("hover")), port=0, speed=10.0)
+    thread = _running(live, wait=True)
+    try:
+        wait_for(lambda: live.waiting, 20.0, "the loop")
+        time.sleep(0.2)
+        assert live.simulation.time_us == 0
+        visitor = Visitor(live.page.server.get_port())
+        wait_for(lambda: live.simulation.time_us > 0, 20.0, "the clock")
+        visitor.close()
+        wait_for(lambda: not live.page.clients, 20.0, "the visitor to be gone")
+        left = live.simulation.time_us
+        wait_for(lambda: live.simulation.time_us > left, 20.0, "the flight to go on")
+    finally:
+        _end(live, thread)
+
+
+def test_without_waiting_it_starts_at_once():
+    live = Live(endless(samara.load_scenario("hover")), port=0, speed=10.0)
+    thread = _running(live)
+    try:
+        wait_for(lambda: live.simulation.time_us > 0, 20.0, "the clock")
+    finally:
+        _end(live, thread)
+
+
+def test_a_recording_plays_only_while_somebody_looks():
+    replay = Replay([samara.fly("hover", settings={"duration": 1.0})], port=0)
+    thread = _running(replay)
+    try:
+        time.sleep(0.2)
+        assert replay.time == 0.0
+        visitor = Visitor(replay.page.server.get_port())
+        wait_for(lambda: replay.time > 0.0, 20.0, "the timeline")
+        visitor.close()
+    finally:
+        _end(replay, thread)
+
+
+@pytest.mark.parametrize("which", SIGNALS)
+def test_every_signal_that_ends_a_program_is_an_interrupt(which, signals_heard):
+    before = signal.getsignal(which)
+    with pytest.raises(KeyboardInterrupt), interrupts():
+        signal.raise_signal(which)
+    assert signal.getsignal(which) is before
+
+
+def test_an_ignored_signal_stays_ignored():
+    """As under nohup, whose programs outlive their terminal."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with interrupts() as asked:
+            signal.raise_signal(signal.SIGTERM)
+        assert not asked.asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Closing:
+    """A page that ends as soon as it runs, and remembers how it was asked to."""
+
+    address = "http://127.0.0.1:0"
+
+    def __init__(self, interrupt: signal.Signals | None = None) -> None:
+        self.page, self.interrupt, self.waited, self.closed = self, interrupt, None, False
+
+    def run(self, *, wait: bool) -> None:
+        self.waited = wait
+        if self.interrupt is not None:
+            signal.raise_signal(self.interrupt)
+
+    def take_down(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(("words", "waits"), (([], True), (["--no-wait"], False)))
+def test_the_command_waits_unless_told_not_to(monkeypatch, words, waits):
+    page = Closing()
+    monkeypatch.setattr(view, "_live", lambda *how: page)
+    CliRunner().invoke(app, ["view", "hover", "--no-browser", *words])
+    assert page.waited is waits and page.closed
+
+
+@pytest.mark.parametrize("which", SIGNALS)
+def test_a_signal_closes_the_page_with_a_word(monkeypatch, which, signals_heard):
+    page = Closing(which)
+    monkeypatch.setattr(view, "_live", lambda *how: page)
+    result = CliRunner().invoke(app, ["view", "hover", "--no-browser"])
+    assert (result.exit_code, page.closed) == (0, True) and "the page is closed" in result.output
+
+
+def test_an_interrupt_that_is_swallowed_while_the_page_is_made_still_ends_it(monkeypatch, signals_heard):
+    """What is raised in a callback of the compiler is lost; the page must not stand there after a Ctrl-C."""
+    page = Closing()
+
+    def make(*how: object) -> Closing:
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        return page
+
+    monkeypatch.setattr(view, "_live", make)
+    result = CliRunner().invoke(app, ["view", "hover", "--no-browser"])
+    assert page.waited is None and page.closed and "the page is closed" in result.output
