@@ -40,6 +40,13 @@ def conventions(folder: Path) -> None:
     draw_conventions(folder)
 
 
+def architecture(folder: Path) -> None:
+    """architecture.png: the folders of the package"""
+    from figures.architecture import draw_architecture
+
+    draw_architecture(folder / "architecture.png")
+
+
 def trajectories(folder: Path) -> None:
     """trajectories.png: one of each kind"""
     from samara.view.plot.trajectories import KINDS, draw_trajectories
@@ -239,6 +246,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     own.__name__: own
     for own in (
         conventions,
+        architecture,
         trajectories,
         plan,
         controllers,

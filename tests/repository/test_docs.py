@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
+from figures import architecture
 from support.repository import REPOSITORY
 
 import samara
@@ -19,7 +20,8 @@ from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 
-PAGES = sorted([*REPOSITORY.glob("README*.md"), *(REPOSITORY / "docs").rglob("*.md")])
+CARRYING_ON = [REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "docs" / "architecture.md"]
+PAGES = sorted([*REPOSITORY.glob("README*.md"), CARRYING_ON[0], *(REPOSITORY / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -46,6 +48,8 @@ def test_pages_have_python_to_run():
     """The fences are found: every page that explains code shows some."""
     for name in (
         "README.md",
+        "CONTRIBUTING.md",
+        "docs/architecture.md",
         "docs/index.md",
         "docs/vehicles.md",
         "docs/frames.md",
@@ -119,6 +123,26 @@ def test_every_page_can_be_reached_from_the_readme():
         linked = {(page.parent / target.partition("#")[0]).resolve() for target in links if "://" not in target}
         ahead += [other for other in linked - seen if other.suffix == ".md" and other.exists()]
     assert set(PAGES) <= seen
+
+
+@pytest.mark.parametrize("page", CARRYING_ON, ids=name_of)
+def test_every_file_that_is_named_to_those_who_carry_on_is_there(page):
+    """`src/samara/control/named.py`, `control/ilqr/trace.py`, `tree.py`: as a path or within the folder of its sentence."""
+    named = set(re.findall(r"`([\w./]+/[\w./-]+|\w+\.py)`", FENCED.sub("", page.read_text(encoding="utf-8"))))
+    roots = [REPOSITORY, REPOSITORY / "src" / "samara"]
+    assert len(named) > 5
+    for name in named:
+        found = any((root / name).exists() for root in roots)
+        inside = "/" not in name and any(any((REPOSITORY / own).rglob(name)) for own in ("src", "tests"))
+        assert found or inside or name.startswith("out/"), f"{name_of(page)} names {name}"
+
+
+def test_the_architecture_page_has_every_folder_in_the_order_of_the_layers():
+    """Its table is the order that the test of imports holds; the picture carries the same order in words."""
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", CARRYING_ON[1].read_text(encoding="utf-8"), re.MULTILINE)
+    assert [re.findall(r"\w+", row) for row in rows] == architecture.layers()
+    picture = (REPOSITORY / "docs" / "images" / "architecture.png").read_bytes()
+    assert " < ".join(map(" ".join, architecture.layers())).encode() in picture
 
 
 def test_every_page_is_in_the_navigation_of_the_site():
