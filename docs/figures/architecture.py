@@ -118,7 +118,8 @@ def draw_architecture(path: str | Path) -> None:
         for k, name in enumerate(names)
     }
     with samara_style():
-        figure = Figure(figsize=(width, height), layout="none")
+        figure = Figure(figsize=(width, height))
+        figure.set_layout_engine("none")
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(0.0, height))
         axes.set_axis_off()
         for level in range(0, len(rows), 2):
