@@ -9,9 +9,9 @@ from support.worlds import rotation
 
 import samara
 from samara.control.allocation import allocation_for, command_for_wrench
+from samara.control.gains import Gains
 from samara.control.geometric import (
     FlightLimits,
-    GeometricGains,
     gains_for,
     geometric,
     geometric_wrench,
@@ -70,7 +70,7 @@ def test_what_is_allocated_is_what_the_rotors_give(name):
     assert tau_B == pytest.approx(np.array(wanted), rel=1e-6, abs=1e-7 * lift * reach)
 
 
-GAINS = GeometricGains(2.0, Vec3(9.0, 8.0, 3.0))
+GAINS = Gains(2.0, Vec3(9.0, 8.0, 3.0))
 
 
 def leaning(vehicle, q_WB):

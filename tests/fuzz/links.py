@@ -10,7 +10,7 @@ from typing import Any
 
 from samara.core.algebra import ZERO
 from samara.link.ardupilot import PACKETS, output, parse_servos
-from samara.link.betaflight import MOTORS, RAW, parse_motors, parse_raw
+from samara.link.betaflight import MOTORS, parse_motors
 from samara.link.ground_station import PX4, GroundStation, Wire
 from samara.link.mavlink import LARGEST, Listener, Speaker, layout
 from samara.link.px4 import _output
@@ -66,9 +66,7 @@ def _packet(kind: str, rng: Random) -> bytes:
         magic = rng.choice(list(PACKETS))
         count = (PACKETS[magic].size - 8) // 2
         return PACKETS[magic].pack(magic, 1000, rng.randrange(2**32), *(rng.randrange(2**16) for _ in range(count)))
-    if kind == "motors":
-        return MOTORS.pack(*(rng.choice((0.0, 0.5, 1.0, *ODD)) for _ in range(4)))
-    return RAW.pack(rng.randrange(2**16), *(rng.choice((1000.0, 2000.0, *ODD)) for _ in range(16)))
+    return MOTORS.pack(*(rng.choice((0.0, 0.5, 1.0, *ODD)) for _ in range(4)))
 
 
 def seeds() -> list[Case]:
@@ -76,13 +74,13 @@ def seeds() -> list[Case]:
     rng = Random(0)
     return [
         Case(("mavlink", _stream(rng, False), (7,))),
-        *(Case((kind, _packet(kind, rng), ())) for kind in ("servos", "raw")),
+        Case(("servos", _packet("servos", rng), ())),
     ]
 
 
 def make(rng: Random) -> Case:
     """Packets forged, or damaged on their way; a stream also in pieces"""
-    kind = rng.choice(("mavlink", "mavlink", "mavlink", "servos", "motors", "raw"))
+    kind = rng.choice(("mavlink", "mavlink", "mavlink", "servos", "motors"))
     data, told = _packet(kind, rng), ["forged"]
     if rng.random() < 0.6:
         data, told = mutated_bytes(data, rng)
@@ -98,9 +96,6 @@ def read(given: tuple[str, bytes, tuple[int, ...]], folder: Path) -> Any:
         outputs = [] if servos is None else [output(pulse) for pulse in servos.pulses]
     elif kind == "motors":
         outputs = [min(max(u, 0.0), 1.0) for u in parse_motors(data) or ()]
-    elif kind == "raw":
-        parse_raw(data)
-        outputs = []
     else:
         outputs = _heard(data, pieces)
     assert all(0.0 <= u <= 1.0 for u in outputs), outputs

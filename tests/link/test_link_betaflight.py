@@ -14,7 +14,7 @@ from support.repository import do_without
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
-from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, parse_raw, state_packet
+from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, state_packet
 from samara.link.open import open_link
 from samara.link.process import usual_binary
 from samara.link.readings import Readings
@@ -85,13 +85,12 @@ def test_the_state_of_version_2026_12_has_its_signs():
     assert told == pytest.approx(turn @ m @ turn, abs=1e-12)
 
 
-def test_motors_and_raw_pulses_are_read_and_nothing_else():
+def test_motors_are_read_and_nothing_else():
     assert parse_motors(struct.pack("<4f", 0.0, 0.25, 0.5, 1.0)) == (0.0, 0.25, 0.5, 1.0)
     assert parse_motors(struct.pack("<4f", 0.0, math.nan, 0.5, 1.0)) is None
     assert parse_motors(struct.pack("<4f", 0.0, 7.0, 0.5, 1.0)) is None
     assert parse_motors(b"") is None
-    assert parse_raw(struct.pack("<Hxx16f", 4, *[1500.0] * 16)) == (4, (1500.0,) * 16)
-    assert parse_raw(struct.pack("<Hxx16f", 99, *[1500.0] * 16)) is None
+    assert parse_motors(struct.pack("<Hxx16f", 4, *[1500.0] * 16)) is None
 
 
 @pytest.mark.parametrize(("convention", "places"), [("4.6", "FR BL FL BR"), ("2026.12", "BR FR BL FL")])

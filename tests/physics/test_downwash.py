@@ -11,7 +11,7 @@ from scipy.integrate import dblquad
 from scipy.optimize import least_squares
 
 import samara
-from samara.backends.neighbours import compiled_sum_over_others, sum_over_others
+from samara.backends.neighbours import sum_over_others
 from samara.core.algebra import IDENTITY, Quat, Vec3, normalize, quat_from_euler, rotate
 from samara.core.tree import flatten
 from samara.physics.air.downwash import (
@@ -155,18 +155,15 @@ def stacked(tree):
 
 @pytest.mark.long
 def test_a_thousand_drones_on_every_backend():
-    """A million pairs: NumPy, JAX under jit, machine code, and for three of them floats one by one."""
+    """A million pairs: NumPy, JAX under jit, and for three of them floats one by one."""
     n, vehicle = 1000, crazyflie()
     exposed, jets = swarm(n)
     by_numpy = stacked(sum_over_others(pressed(vehicle), exposed, jets))
     assert np.abs(by_numpy[6:]).max() > 1e-3
     to_jax = lambda tree: jax.tree.map(jnp.asarray, tree)  # noqa: E731
     by_jax = jax.jit(lambda a, b: sum_over_others(pressed(vehicle), a, b))(to_jax(exposed), to_jax(jets))
-    template = (Exposed(Vec3(0.0, 0.0, 0.0), IDENTITY), jet_above())
-    by_code = compiled_sum_over_others(pressed(vehicle), *template)(exposed, jets)
     scale = np.maximum(np.abs(by_numpy).max(axis=1, keepdims=True), 1e-3)
     assert np.abs((stacked(by_jax) - by_numpy) / scale).max() < 1e-12
-    assert np.abs((stacked(by_code) - by_numpy) / scale).max() < 1e-12
 
     def one(tree, i):
         return jax.tree.map(lambda x: float(x[i]), tree)
@@ -204,7 +201,7 @@ def test_nobody_presses_on_himself_and_some_may_ask_about_all():
 
 
 def test_the_primitive_on_every_scalar():
-    """Σ_{j≠i} of a pair function that tells the two apart and does not vanish for oneself: floats, CasADi, NumPy, JAX, code;
+    """Σ_{j≠i} of a pair function that tells the two apart and does not vanish for oneself: floats, CasADi, NumPy, JAX;
     and with numbers of their own, when the second and the first ask about all."""
     f = lambda a, b: (a[0] * b[0] * b[0],)  # noqa: E731
     wanted = [2 * (9 + 25.0), 3 * (4 + 25.0), 5 * (4 + 9.0)]
@@ -215,9 +212,8 @@ def test_the_primitive_on_every_scalar():
     assert [float(y) for y in traced(2.0, 3.0, 5.0)] == wanted
     own = (np.array([2.0, 3.0, 5.0]),)
     some = (np.array([3.0, 2.0]),)
-    compiled = compiled_sum_over_others(f, (1.0,), (1.0,))
     jitted = jax.jit(lambda a, b, me: sum_over_others(f, a, b, me=me))
-    for ask in (lambda a, b, me: sum_over_others(f, a, b, me=me), jitted, lambda a, b, me: compiled(a, b, me=me)):
+    for ask in (lambda a, b, me: sum_over_others(f, a, b, me=me), jitted):
         assert np.asarray(ask(own, own, np.arange(3))[0]).tolist() == wanted
         assert np.asarray(ask(some, own, np.array([1, 0]))[0]).tolist() == [wanted[1], wanted[0]]
     assert sum_over_others(f, [(3.0,)], numbers, me=[1]) == [(wanted[1],)]

@@ -22,7 +22,6 @@ from samara.physics.rotors.battery import (
     parallel_sources,
     share_of_current,
     source_of,
-    warning_level,
 )
 from samara.physics.rotors.motor import DcMotor, dc_motor_rate, effective_duty, limited_current
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, bus_voltage, supply_voltage
@@ -277,12 +276,6 @@ def test_document_003_back_emf_case():
     motor = iris_motor()
     speed = 1.2 * 0.2 * 12.0 / motor.constant
     assert bus_voltage(Source(12.0, 0.05), (0.2,), (speed,), (motor,)) == 12.0
-
-
-def test_warnings_at_15_10_and_5_percent():
-    """Document 003: low at .15, critical at .10, emergency at .05; the threshold itself counts."""
-    charges = (1.0, 0.1501, 0.15, 0.1001, 0.10, 0.0501, 0.05, 0.0)
-    assert [warning_level(charge, 0.15, 0.10, 0.05) for charge in charges] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_a_disconnected_battery_gives_no_voltage_and_takes_no_current():

@@ -47,7 +47,6 @@ from samara.world.obstacles import (
     NEVER,
     HeightMap,
     Ray,
-    disc_time_to_reach,
     disc_touch,
     distance_along,
     distance_to,
@@ -269,15 +268,6 @@ def test_the_nearest_point_of_a_propeller():
             assert own.distance == pytest.approx(tried, abs=1e-3)
             assert own.distance <= tried + 1e-4
             assert norm(point - center) <= radius * (1 + 1e-12) and abs(dot(point - center, axis)) < 1e-12
-
-
-def test_when_a_propeller_strikes():
-    """A level disc at 3 m/s towards a wall: it strikes with its rim, R before its hub; tilted, R sin of the angle before."""
-    wall = Ground(Vec3(2.0, 0.0, 0.0), Vec3(-1.0, 0.0, 0.0))
-    for tilt in (0.0, 0.4):
-        axis = rotate(quat_from_euler(0.0, tilt, 0.0), Vec3(0.0, 0.0, 1.0))
-        time = disc_time_to_reach(wall, ZERO, Vec3(3.0, 0.0, 0.0), axis, 0.1)
-        assert time == pytest.approx((2.0 - 0.1 * math.cos(tilt)) / 3.0, rel=1e-9)
 
 
 # Blows -------------------------------------------------------------------------------------------------------------

@@ -3,8 +3,7 @@
     felt = sum_over_others(f, mine, theirs)         # feltᵢ = Σ f(mineᵢ, theirsⱼ) over all j ≠ i
 
 `mine` and `theirs` are nested tuples, `f` a pure function of one of each. Their scalars are arrays, one number per drone
-(NumPy or JAX), or `mine` and `theirs` are lists of one tuple per drone (floats, symbols). `compiled_sum_over_others` is the
-same as machine code.
+(NumPy or JAX), or `mine` and `theirs` are lists of one tuple per drone (floats, symbols).
 """
 
 from collections.abc import Callable, Sequence
@@ -60,35 +59,6 @@ def _one_by_one(f: Pair, mine: list[Any], theirs: Sequence[Any], me: Any, them: 
                 total = [a + b for a, b in zip(total, flatten(f(own, other)), strict=True)]
         felt.append(unflatten(template, iter(total)))
     return felt
-
-
-def compiled_sum_over_others(f: Pair, mine: Any, theirs: Any) -> Callable[..., Any]:
-    """`sum_over_others` for records like these templates, as machine code: call it with (mine, theirs, me=…, them=…)"""
-    from samara.backends.machine import Code
-
-    felt = f(mine, theirs)
-
-    def body(total: Any, held: Any) -> Any:
-        own, other, mask = held
-        added = zip(flatten(total), flatten(f(own, other)), strict=True)
-        return unflatten(felt, iter([a + where(mask > 0.5, b, 0.0) for a, b in added]))
-
-    code = Code(body, unflatten(felt, iter([0.0 for _ in flatten(felt)])), (mine, theirs, 1.0))
-
-    def summed(mine: Any, theirs: Any, me: Any = None, them: Any = None) -> Any:
-        own, other = np.stack(_rows(flatten(mine), np)), np.stack(_rows(flatten(theirs), np))
-        me = np.arange(own.shape[1]) if me is None else np.asarray(me)
-        them = np.arange(other.shape[1]) if them is None else np.asarray(them)
-        machine = code.machine(own.shape[1])
-        machine.carry[:] = 0.0
-        machine.held[: len(own)] = own
-        for j in range(other.shape[1]):
-            machine.held[len(own) : -1] = other[:, j : j + 1]
-            machine.held[-1] = me != them[j]
-            machine.run()
-        return unflatten(felt, iter([row.copy() for row in machine.carry]))
-
-    return summed
 
 
 def _library(leaves: list[Any]) -> Any:

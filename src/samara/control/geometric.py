@@ -7,7 +7,7 @@ D. Brescianini, R. D'Andrea, "Tilt-prioritized quadrocopter attitude control", I
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,9 +22,6 @@ from samara.physics.motion.body import required_torque
 from samara.physics.reference import Reference
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.plan.flatness import attitude_along
-
-GeometricGains = Gains
-Controller = Callable[[State, Reference, Vehicle, Any], tuple[Command, Any]]
 
 _LEAST_LIFT = 0.2  # of the weight: what is always left to steer with
 _LEAST_LEAN = 0.1  # of the lift: what may always go sideways

@@ -27,7 +27,7 @@ from samara.scenario.autopilot import Autopilot
 from samara.scenario.setting import Order
 
 RAW_PORT, MOTORS_PORT, STATE_PORT, RADIO_PORT, CLI_PORT = 9001, 9002, 9003, 9004, 5761
-MOTORS, RAW = struct.Struct("<4f"), struct.Struct("<Hxx16f")
+MOTORS = struct.Struct("<4f")
 STATE, RADIO = struct.Struct("<18d"), struct.Struct("<d16H")
 MOTOR_COUNT = 4
 RAD_TO_DEG = 57.29577951308232
@@ -84,14 +84,6 @@ def parse_motors(packet: bytes) -> tuple[float, ...] | None:
         return None
     values = MOTORS.unpack(packet)
     return values if all(-1e-6 <= u <= 1.0 + 1e-6 for u in values) else None  # NaN is not within
-
-
-def parse_raw(packet: bytes) -> tuple[int, tuple[float, ...]] | None:
-    """How many motors there are, and sixteen pulses [µs]; None for anything else"""
-    if len(packet) != RAW.size:
-        return None
-    count, *pulses = RAW.unpack(packet)
-    return (count, tuple(pulses)) if count <= 16 else None
 
 
 def state_packet(readings: Readings, time_s: float, convention: Convention) -> bytes:

@@ -3,13 +3,8 @@
 Arrays are component-first: (n,) for one drone, (n, N) for a batch of N.
 """
 
-from typing import Any
-
-import numpy as np
-
 from samara.core.layouts import LAYOUTS as LAYOUTS
 from samara.core.layouts import quaternion_order as quaternion_order
-from samara.core.layouts import stacked
 from samara.core.tree import flatten as flatten
 from samara.core.tree import leaf_names as leaf_names
 from samara.core.tree import numbers_in as numbers_in
@@ -34,12 +29,3 @@ def state_names(vehicle: Vehicle) -> tuple[str, ...]:
         taken.add(name)
         names += leaf_names(own[0] if type(own) is tuple and len(own) == 1 else own, name)
     return tuple(names)
-
-
-def state_to_numpy(state: State, layout: str = "wxyz") -> np.ndarray[Any, Any]:
-    """All components of a state, stacked in the layout's order."""
-    return stacked(state, layout)
-
-
-state_from_numpy = State.from_numpy
-"""The state a stacked array holds; scalars become Python floats."""

@@ -272,11 +272,6 @@ def disc_touch(solid: Solid, center_W: Vec3, axis_W: Vec3, radius: Scalar) -> tu
     return Touch(where(further, deeper.distance, own.distance), normal_W), nearest_W
 
 
-def disc_time_to_reach(solid: Solid, center_W: Vec3, v_W: Vec3, axis_W: Vec3, radius: Scalar) -> Scalar:
-    """When a disc that moves straight touches a solid  [s]"""
-    return _first_zero(lambda place: disc_touch(solid, place, axis_W, radius)[0], center_W, v_W, 0.0)
-
-
 def _first_zero(near: Callable[[Vec3], Touch], p_W: Vec3, v_W: Vec3, clearance: Scalar, steps: int = NEWTON) -> Scalar:
     """Newton from t = 0 on a convex function: always short of its first zero, or past its minimum, and then there is none"""
     time: Scalar = 0.0

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.geometric import GeometricGains, geometric
+from samara.control.gains import Gains
+from samara.control.geometric import geometric
 from samara.core.algebra import Vec3
 from samara.core.extras import scipy
 from samara.documents.rigid_body.quadrotor import Array, RigidBodyQuadrotor
@@ -14,7 +15,7 @@ from samara.physics.reference import Reference
 TILT = np.radians(30.0)  # document 002's own example
 STEPS = (Reference(Vec3(3.0, 0.0, 2.0)), Reference(Vec3(3.0, 3.0, 3.0), yaw=np.pi / 2))
 STEP_SECONDS = 3.0
-GAINS = GeometricGains(position=2.5, attitude=Vec3(14.0, 14.0, 5.0))  # slow enough to be watched, fast enough to lean
+GAINS = Gains(position=2.5, attitude=Vec3(14.0, 14.0, 5.0))  # slow enough to be watched, fast enough to lean
 FLAT, UNEQUAL = "Document 002's body", "Three different moments of inertia"
 
 

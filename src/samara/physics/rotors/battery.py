@@ -3,9 +3,9 @@
 Positive current is discharge. A Thevenin battery is an open-circuit voltage OCV(SOC) behind R0 in series with R1 ∥ C1.
 """
 
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
-from samara.core.ops import piecewise_linear, safe_sqrt, where
+from samara.core.ops import piecewise_linear, safe_sqrt
 from samara.core.quantity import Current, Increasing, Quantity, Scalar, Voltage
 
 StateOfCharge: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]
@@ -83,11 +83,3 @@ def battery_rate(own: BatteryState, current: Current, battery: Thevenin) -> Batt
     return BatteryState(
         -current / battery.capacity, current / battery.polarisation_capacitance - own.polarisation / tau
     )
-
-
-def warning_level(charge: StateOfCharge, low: StateOfCharge, critical: StateOfCharge, emergency: StateOfCharge) -> Any:
-    """0 fine, 1 low, 2 critical, 3 emergency: how many of the thresholds the charge has fallen to or below"""
-    passed: Scalar = 0.0
-    for threshold in (low, critical, emergency):
-        passed = passed + where(charge <= threshold, 1.0, 0.0)
-    return passed

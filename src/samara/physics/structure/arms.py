@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Length: TypeAlias = Annotated[Scalar, Quantity("m", 0.05, 1.0)]
 Stiffness: TypeAlias = Annotated[Scalar, Quantity("N m^2", 0.1, 100.0)]
-Deflection: TypeAlias = Annotated[Vec3, Quantity("m", -0.02, 0.02)]
-DeflectionRate: TypeAlias = Annotated[Vec3, Quantity("m/s", -2.0, 2.0)]
 Lever: TypeAlias = Annotated[Vec3, Quantity("m", -1.0, 1.0)]
 FirstMoment: TypeAlias = Annotated[Vec3, Quantity("kg m", -0.002, 0.002)]
 
