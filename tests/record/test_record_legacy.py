@@ -22,6 +22,7 @@ from samara.record.legacy import in_todays_form
 from samara.record.recorder import Recorder, Stream
 from samara.record.recording import RecordingError, read_recording
 from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.scenario.facts import Fact, Occurrence
 from samara.sim.fly import fingerprint
 from samara.view.report.report import fly_command, scenario_inside, scenario_text
 
@@ -82,6 +83,7 @@ def test_a_crash_that_was_only_a_sentence_is_a_fact():
     status = run["first"].tables["status"]
     assert status.times_us.tolist() == [0, 760_000] and status["crashed"].tolist() == [0.0, 1.0]
     assert not run["second"].tables["status"]["crashed"].any()
+    assert run.facts == (Occurrence(760_000, 0, Fact.CRASHED),)
 
 
 def test_old_flights_are_drawn_and_exported_under_the_new_names(old, tmp_path):

@@ -20,6 +20,7 @@ from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest
 from samara.plan import trajectory
 from samara.record.load import load_run
+from samara.scenario.facts import Against, Fact, PartKind
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.timeline import Rates
@@ -344,18 +345,29 @@ speed = 5.0
 
 @pytest.mark.parametrize("integrator", ["rk4", pytest.param("rk45", marks=pytest.mark.long)])
 def test_a_strike_is_told_and_breaks_what_it_breaks_and_a_replay_deals_the_same_blows(tmp_path, integrator):
-    """Two drones against a wall and each other: the log, `crashed`, the dead motor; and every state of the replay."""
+    """Two drones against a wall and each other: facts, log, `crashed`, the dead motor; and every state of the replay."""
     text = f'integrator = "{integrator}"\n' + BUMP.format(strike="break")
     run = fly(parse_scenario(text, "bump.toml"), out=tmp_path / "bump.mcap")
-    lines = said(run)
-    assert any(line.startswith("iris: propeller") and "struck solid wall (box) at" in line for line in lines)
-    assert set(run.crashed) == {"iris", "late"}
-    assert any("struck iris at" in line or "struck late at" in line for line in lines)
-    broken = [int(line.split()[2]) for line in lines if line.startswith("iris: propeller")]
+    struck = [own for own in run.facts if own.fact is Fact.STRUCK]
+    walls = [own for own in struck if own.against is Against.SOLID and own.part is PartKind.PROPELLER]
+    assert walls and {own.other for own in walls} == {0}
+    assert (
+        set(run.crashed) == {"iris", "late"} == {run.tracks[o.drone].name for o in run.facts if o.fact is Fact.CRASHED}
+    )
+    met = [(own.drone, own.other, own.part, own.number) for own in struck if own.against is Against.DRONE]
+    assert met and met == [(o.other, o.drone, o.part, o.number) for o in struck if o.against is Against.BY_DRONE]
+    broken = {own.number for own in struck if own.drone == 0 and own.part is PartKind.PROPELLER}
     power = run["iris"].tables["environment"]["motor_power"][-1]
     dead = [k for k in range(4) if power[k] == 0.0]
-    assert dead and set(dead) <= set(broken) and len(dead) == min(len(set(broken)), 3)
-    again = replay(load_run(tmp_path / "bump.mcap"))
+    assert dead and set(dead) <= broken and len(dead) == min(len(broken), 3)
+    assert dead == sorted(own.number for own in run.facts if own.drone == 0 and own.fact is Fact.MOTOR_FAILED)
+    noted = [own for own in run.facts if own.fact in (Fact.STRUCK, Fact.CRASHED)]
+    spoken = [own for own in noted if own.fact is Fact.CRASHED or own.against is not Against.BY_DRONE]
+    assert sorted(map(run.told, spoken)) == sorted(line.message for line in run.logs if line.level == "warning")
+    assert run.told(walls[0]).startswith(f"iris: propeller {walls[0].number} struck solid wall (box) at ")
+    loaded = load_run(tmp_path / "bump.mcap")
+    assert loaded.facts == run.facts
+    again = replay(loaded)
     for track, other in zip(run.tracks, again.tracks, strict=True):
         assert (track.tables["state"].rows == other.tables["state"].rows).all()
     if integrator == "rk4":

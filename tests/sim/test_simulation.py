@@ -17,6 +17,7 @@ from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.bus import BUS_SCHEMA_VERSION, require_command, sanitized
 from samara.scenario.events import Event, at, at_step, when
+from samara.scenario.facts import Against, Fact
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sensors.sensor import IMU, Sensor
@@ -538,11 +539,11 @@ def test_an_impact_between_two_looks_is_judged_by_the_speed_it_had(integrator):
         return Drone(f"{speed:.2f}", vehicle, trajectory.hover(start), start, armed=False)
 
     run = fly(Scenario("drop", tuple(map(dropped, speeds)), 0.7, integrator=integrator))
-    said = [line.message for line in run.logs[:-1] if "crashed" in line.message]
     names = [f"{speed:.2f}" for speed in speeds[1:]]
-    found = [re.fullmatch(r"(\S+) crashed: touched the ground at (\S+) m/s", line) for line in said]
-    assert {own[1]: float(own[2]) for own in found} == pytest.approx(
-        dict(zip(names, speeds[1:], strict=True)), abs=0.061
+    crashes = [own for own in run.facts if own.fact is Fact.CRASHED]
+    assert {own.against for own in crashes} == {Against.GROUND}
+    assert {run.tracks[own.drone].name: own.speed for own in crashes} == pytest.approx(
+        dict(zip(names, speeds[1:], strict=True)), abs=0.02
     )
     assert run.crashed == tuple(names)
     assert not any(track.status("landed")[1:].any() for track in run.tracks[1:])

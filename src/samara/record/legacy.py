@@ -2,12 +2,13 @@
 
 Schema 1 named the states of effects by their numbers ('effects[6][0].charge'), wrote settings as comments below the scenario's
 text ('# set: duration = 5.0'), told of crashes and landings in sentences of the log only, and had no supply or airspeed.
+Schema 2 had no stream `event`: of what it holds, the status tells who took off, landed and crashed.
 """
 
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from samara.physics.state_arrays import state_names
 from samara.physics.types import Vehicle
 from samara.record.format import RecordingError
 from samara.record.outputs import output_table
-from samara.record.streams import STATUS_FIELDS, state_units
+from samara.record.streams import STATUS_FIELDS, state_units, unit_of
 from samara.record.table import Recording, Table
 from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.scenario.facts import EVENT_FIELDS, Occurrence, status_change
 from samara.vehicles.loader import parse_vehicle
 
 SET = re.compile(r"^# set: (\S+) = (.*)$", re.MULTILINE)
@@ -46,14 +48,14 @@ def in_todays_form(recording: Recording) -> Recording:
     if schema == BUS_SCHEMA_VERSION:
         return recording
     try:
-        return _from_1(recording)
+        return _from_2(_from_1(recording) if schema == 1 else recording)
     except (KeyError, TypeError, ValueError, RecursionError):  # no flight that can be flown again: as it is
         return recording
 
 
 def _from_1(recording: Recording) -> Recording:
     settings, attachments = _settings_apart(recording.attachments)
-    metadata = {"schema": str(BUS_SCHEMA_VERSION), **recording.metadata, "settings": json.dumps(settings, default=str)}
+    metadata = {**recording.metadata, "settings": json.dumps(settings, default=str)}
     streams: dict[str, Table] = dict(recording.streams)
     vehicles: dict[bytes, Vehicle] = {}
     for own in parsed(recording.metadata["drones"]):
@@ -68,6 +70,30 @@ def _from_1(recording: Recording) -> Recording:
             streams[f"/{name}/outputs"] = output_table({k: v for k, v in tables.items() if v}, vehicles[text])
         streams[f"/{name}/status"] = _status(name, recording)
     return recording._replace(metadata=metadata, attachments=attachments, streams=streams)
+
+
+def _from_2(recording: Recording) -> Recording:
+    streams = dict(recording.streams)
+    for own in parsed(recording.metadata["drones"]):
+        status = streams.get(f"/{own['name']}/status")
+        if status is not None and (found := list(_events(status))):
+            times, rows = zip(*found, strict=True)
+            streams[f"/{own['name']}/event"] = Table(
+                EVENT_FIELDS,
+                tuple(map(unit_of, EVENT_FIELDS)),
+                "samara.Event",
+                np.array(times, dtype=np.int64),
+                np.array(rows),
+            )
+    return recording._replace(metadata={**recording.metadata, "schema": str(BUS_SCHEMA_VERSION)}, streams=streams)
+
+
+def _events(status: Table) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """What its status tells of a drone: when, and a row of the stream `event`"""
+    held = status.rows.tolist()
+    for time_us, before, after in zip(status.times_us[1:].tolist(), held, held[1:], strict=False):
+        if fact := status_change(before, after):
+            yield time_us, Occurrence(time_us, 0, fact).row
 
 
 def _settings_apart(attachments: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:

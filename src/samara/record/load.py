@@ -26,6 +26,7 @@ Array = np.ndarray[Any, Any]
 
 MOST_ROWS = 20_000  # of a stream: five times what a picture shows of a curve
 FIRST_SPAN_US = 50_000
+WHOLE = frozenset({"event"})  # few rows, none of which stands for another
 
 
 def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: bool = True) -> Run:
@@ -90,10 +91,14 @@ class _Drone:
     def _little(self, track: Track) -> Track:
         """The track with few enough rows, in spans as long as that takes"""
         end_us = int(track.tables["state"].times_us[-1])
-        while max(len(table.rows) for table in track.tables.values()) > self._most and self._span_us <= end_us:
+        while _most_rows(track) > self._most and self._span_us <= end_us:
             self._span_us = 2 * self._span_us or FIRST_SPAN_US
             track = replace(track, tables=thinned(track, self._span_us))
         return track
+
+
+def _most_rows(track: Track) -> int:
+    return max(len(table.rows) for name, table in track.tables.items() if name not in WHOLE)
 
 
 def thinned(track: Track, span_us: int) -> dict[str, Table]:
@@ -101,7 +106,7 @@ def thinned(track: Track, span_us: int) -> dict[str, Table]:
 
     Every stream has the row that was held at each of these instants, so that rows which belong together stay so.
     """
-    recorded = {name: table for name, table in track.tables.items() if len(table.rows)}
+    recorded = {name: table for name, table in track.tables.items() if len(table.rows) and name not in WHOLE}
     derived = np.column_stack([track.error, track.tilt]) if "reference" in recorded else track.tilt[:, None]
     telling = [_telling(table.times_us, table.rows, span_us) for table in recorded.values()]
     telling.append(_telling(recorded["state"].times_us, derived, span_us))

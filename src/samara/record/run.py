@@ -21,6 +21,7 @@ from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
 from samara.record.summary import Summary, one_line, several_lines, summary
 from samara.record.table import Recording, Table
+from samara.scenario.facts import Occurrence, occurrence, sentence_of
 from samara.scenario.scenario import Expect
 from samara.scenario.world import world_inside
 from samara.vehicles.effects import EffectOption
@@ -228,6 +229,23 @@ class Run:
     def crashed(self) -> tuple[str, ...]:
         """The names of drones that hit the ground too hard, or lay on it"""
         return tuple(track.name for track in self.tracks if track.status("crashed").any())
+
+    @cached_property
+    def facts(self) -> tuple[Occurrence, ...]:
+        """What happened to its drones, in the order of time; `run.told(fact)` says it in words"""
+        found = [
+            occurrence(time_us, drone, row)
+            for drone, track in enumerate(self.tracks)
+            if "event" in track.tables
+            for time_us, row in zip(
+                track.tables["event"].times_us.tolist(), track.tables["event"].rows.tolist(), strict=True
+            )
+        ]
+        return tuple(sorted(found, key=lambda own: own.time_us))
+
+    def told(self, fact: Occurrence) -> str:
+        """One of its facts as a sentence"""
+        return sentence_of(fact, [track.name for track in self.tracks], world_inside(self.attachments).solids)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Writes the run as an MCAP file, with everything in it, and tells where"""

@@ -1,5 +1,6 @@
 """The streams a flight is recorded in: their fields and units, and the rows of the last second."""
 
+from collections.abc import Sequence
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -16,6 +17,8 @@ from samara.physics.surroundings import environment_of
 from samara.physics.types import State, Vehicle
 from samara.record.outputs import output_fields, output_units
 from samara.record.recorder import Stream
+from samara.record.table import Table
+from samara.scenario.facts import EVENT_FIELDS, Occurrence
 from samara.scenario.scenario import Drone
 
 Block = tuple[np.ndarray, np.ndarray]
@@ -57,6 +60,7 @@ BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
 ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
 LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
 CABLE_FIELD = "cable_holds"
+SENSOR_KIND = "samara.sensor."  # what the kinds of sensors' streams begin with
 STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row whenever one changes
 UNITS = {
     "p_W": "m",
@@ -77,6 +81,7 @@ UNITS |= {
     "air_density": "kg/m^3",
     "ground": "m",
     "payload": "kg",
+    "speed": "m/s",
 }
 
 
@@ -117,6 +122,22 @@ def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
     return (*LOAD_FIELDS, CABLE_FIELD) if vehicle.has("slung_load") else LOAD_FIELDS
 
 
+def event_blocks(facts: Sequence[Occurrence], drones: Sequence[Drone]) -> dict[str, Block]:
+    """The rows of the streams `event` of those drones that something happened to, by topic"""
+    of_drone: dict[int, list[Occurrence]] = {}
+    for own in facts:
+        of_drone.setdefault(own.drone, []).append(own)
+    return {
+        f"/{drones[index].name}/event": (np.array([own.time_us for own in found]), np.array([own.row for own in found]))
+        for index, found in of_drone.items()
+    }
+
+
+def is_reading(table: Table) -> bool:
+    """Whether a stream is a sensor's"""
+    return table.kind.startswith(SENSOR_KIND)
+
+
 def streams_of(drone: Drone) -> dict[str, Stream]:
     """The streams a drone's flight is recorded in, by their short names"""
     commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
@@ -127,6 +148,7 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         "estimate": ESTIMATE_FIELDS,
         "outputs": output_fields(drone.vehicle),
         "status": STATUS_FIELDS,
+        "event": EVENT_FIELDS,
         "environment": (*leaf_names(environment_of(drone.vehicle)), *load_fields(drone.vehicle)),
     }
     if callable(drone.controller) and drone.autopilot is None:
@@ -149,6 +171,6 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
     for sensor in drone.sensors:
         if sensor.name in streams:
             raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
-        kind = f"samara.sensor.{sensor.name}"
+        kind = f"{SENSOR_KIND}{sensor.name}"
         streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, kind)
     return streams

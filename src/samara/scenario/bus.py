@@ -16,11 +16,11 @@ from samara.scenario.actuators import ActuatorCommand, motor_disable_mask
 from samara.scenario.timeline import MICROSECONDS
 from samara.vehicles.limits import UNIT_RANGE
 
-BUS_SCHEMA_VERSION = 2
+BUS_SCHEMA_VERSION = 3
 """Counts up when the meaning of a field changes, or of what a flight is recorded in; it is in every recording.
 
 1: effects' states by number, settings as comments of the scenario, crashes and landings as sentences. 2: effects' states by
-name, settings apart, and the streams `status` and `outputs`.
+name, settings apart, and the streams `status` and `outputs`. 3: what happened as numbers, in the stream `event`.
 """
 
 SENSORS = ("gyro", "accelerometer", "magnetometer", "barometer", "gps", "vision")

@@ -19,6 +19,7 @@ from samara.physics.types import State
 from samara.record.format import LogLine
 from samara.scenario.batteries import with_cells
 from samara.scenario.bus import Faults
+from samara.scenario.facts import Fact, Occurrence, motor_change, sentence_of
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
@@ -71,6 +72,7 @@ class Fleet:
         self.crashed = np.zeros(n, dtype=bool)
         self.impact_speed = np.zeros(n)  # [m/s]: of touches of the ground since somebody looked
         self.logs: list[LogLine] = []
+        self.facts: list[Occurrence] = []
         self.ended = ""  # why, where it did before its time
         self.around_changed = True  # an environment is another one: it is to be recorded
         self.groups: list[Group] = []
@@ -79,7 +81,7 @@ class Fleet:
         self._payload_of = [Payload() for _ in scenario.drones]
         self._key_of: list[Key] = []
         self._place_of: dict[int, tuple[int, int]] = {}
-        self.links = Links(scenario, self.say, tell)
+        self.links = Links(scenario, self.say, tell, lambda index: self.note(index, Fact.AUTOPILOT_LOST))
 
     @property
     def time(self) -> float:
@@ -97,6 +99,16 @@ class Fleet:
     def say(self, level: str, message: str) -> None:
         """A line of log, now"""
         self.logs.append(LogLine(self.time_us, level, self.scenario.name, message))
+
+    def note(self, index: int, fact: Fact, **more: Any) -> Occurrence:
+        """What happened to a drone, now: a row of its stream `event`"""
+        self.facts.append(Occurrence(self.time_us, index, fact, **more))
+        return self.facts[-1]
+
+    def warn(self, fact: Occurrence) -> None:
+        """What happened, as a line of log"""
+        names = [own.name for own in self.scenario.drones]
+        self.say("warning", sentence_of(fact, names, self.scenario.world.solids))
 
     def place_of(self, index: int) -> tuple[Group, int]:
         """The group a drone is in, and its column there"""
@@ -157,6 +169,9 @@ class Fleet:
         for group in self.groups:
             self._arm_and_break(group)
         for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
+            for motor, (had, has) in enumerate(zip(old.faults.motor_power, new.faults.motor_power, strict=True)):
+                if has != had:
+                    self.note(index, motor_change(had, has), number=motor, value=has)
             self.links.obey(index, new.orders[len(old.orders) :])
             if (old.task, old.since_us) != (new.task, new.since_us):
                 self.place_of(index)[0].plans.clear()

@@ -15,9 +15,12 @@ Say = Callable[[str, str], None]
 class Links:
     """`by_drone` has the link of each drone that an autopilot flies."""
 
-    def __init__(self, scenario: Scenario, say: Say, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, scenario: Scenario, say: Say, tell: Callable[[str], None], lose: Callable[[int], object]
+    ) -> None:
+        """`lose` is told of a drone whose autopilot never answered."""
         self._names = [drone.name for drone in scenario.drones]
-        self._say, self._tell, self._parted = say, tell, False
+        self._say, self._tell, self._lose, self._parted = say, tell, lose, False
         self.by_drone: dict[int, Linked] = {}
         try:
             for index, drone in enumerate(scenario.drones):
@@ -50,6 +53,7 @@ class Links:
             if own.link.sent and not own.link.answered and not ended:
                 ended = f"{who}{own.link.title} was there and never answered: nothing was flown by it"
                 self._say("error", ended)
+                self._lose(index)
         self._parted = True
         return ended
 

@@ -16,6 +16,7 @@ from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
 from samara.physics.types import State
+from samara.scenario.facts import Against, Touch
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.scenario.world import World
 from samara.sim.collide.impacts import (
@@ -58,6 +59,17 @@ class Strike(NamedTuple):
     other: int
     time_us: int
     speed: float
+
+    @property
+    def touches(self) -> dict[int, Touch]:
+        """What it was to the drone whose part it was, and then to the other"""
+        part = self.part.kind, self.part.number
+        if self.other < 0:
+            return {self.drone: Touch(*part, Against.SOLID, self.solid, self.speed)}
+        return {
+            self.drone: Touch(*part, Against.DRONE, self.other, self.speed),
+            self.other: Touch(*part, Against.BY_DRONE, self.drone, self.speed),
+        }
 
 
 class _Flock:

@@ -18,6 +18,7 @@ from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, struck, wall_blow
 from samara.physics.ground.solids import Box
 from samara.physics.types import State, Vehicle
+from samara.scenario.facts import PartKind, part_name
 from samara.sim.collide import nearness
 from samara.sim.collide.nearness import Near, Shapes, distances, shapes_of, times
 from samara.vehicles.hull import body_radius as hull_radius
@@ -34,11 +35,20 @@ SAME_HEIGHT, SAME_WAY = 3e-3, 0.999  # [m], a cosine: how near a surface is the 
 class Part(NamedTuple):
     """A ball of some radius, which may be 0, or with an axis a disc: a propeller. A foot feels the ground by itself."""
 
-    name: str
+    kind: PartKind
+    number: int
     center_B: Vec3
     radius: float
     axis_B: Vec3 | None = None
-    foot: bool = False
+
+    @property
+    def name(self) -> str:
+        """What a person calls it"""
+        return part_name(self.kind, self.number)
+
+    @property
+    def foot(self) -> bool:
+        return self.kind is PartKind.FOOT
 
 
 class Hit(NamedTuple):
@@ -55,7 +65,7 @@ class Hit(NamedTuple):
     @property
     def strikes_propeller(self) -> bool:
         """Whether it was a propeller"""
-        return self.part.axis_B is not None
+        return self.part.kind is PartKind.PROPELLER
 
     def __str__(self) -> str:
         return f"{self.part.name} hit solid {self.solid} at {self.speed:.3g} m/s"
@@ -65,14 +75,11 @@ def parts_of(vehicle: Vehicle, body_radius: float | None = None) -> tuple[Part, 
     """The body as a ball (of the radius its file says), feet and motors as points, rotors with a radius as discs"""
     feet = vehicle["contact"].points_B if vehicle.has("contact") else ()
     own_radius = hull_radius(vehicle) if body_radius is None else body_radius
-    parts = [Part("body", Vec3(0.0, 0.0, 0.0), own_radius)]
-    parts += [Part(f"foot {i}", point_B, 0.0, foot=True) for i, point_B in enumerate(feet)]
-    parts += [Part(f"motor {i}", rotor.r_B, 0.0) for i, rotor in enumerate(vehicle.rotors) if rotor.radius > 0.0]
-    parts += [
-        Part(f"propeller {i}", rotor.r_B, rotor.radius, rotor.axis_B)
-        for i, rotor in enumerate(vehicle.rotors)
-        if rotor.radius > 0.0
-    ]
+    turning = [(i, rotor) for i, rotor in enumerate(vehicle.rotors) if rotor.radius > 0.0]
+    parts = [Part(PartKind.BODY, -1, Vec3(0.0, 0.0, 0.0), own_radius)]
+    parts += [Part(PartKind.FOOT, i, point_B, 0.0) for i, point_B in enumerate(feet)]
+    parts += [Part(PartKind.MOTOR, i, rotor.r_B, 0.0) for i, rotor in turning]
+    parts += [Part(PartKind.PROPELLER, i, rotor.r_B, rotor.radius, rotor.axis_B) for i, rotor in turning]
     return tuple(parts)
 
 

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 
 from samara.link.autopilot import AutopilotLostError
+from samara.scenario.facts import Fact
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.references import asked_ahead, asked_now
@@ -29,6 +30,8 @@ class AutopilotStage(Stage):
             except AutopilotLostError as lost:
                 fleet.ended = f"the flight ended at {fleet.time:.3f} s: {lost}"
                 fleet.say("error", fleet.ended)
+                for index in group.drones:
+                    fleet.note(index, Fact.AUTOPILOT_LOST)
             if fleet.scenario.strict:
                 require_valid(fleet, group)
             if "excess" in group.tables and group.pilot.excess.any():
@@ -46,6 +49,8 @@ class AutopilotStage(Stage):
                 f"{fleet.name_of(index)}: the controller's command of motor {channel} is {asked:.6g} "
                 f"at {fleet.time:.6f} s; expected a number within [{low:g}, {high:g}]"
             )
+            if index not in self._warned:
+                fleet.note(index, Fact.COMMAND_OUT_OF_RANGE, number=channel, value=float(asked))
             if fleet.scenario.strict:
                 fleet.say("error", sentence)
                 raise ValueError(sentence)
@@ -60,8 +65,10 @@ def require_valid(fleet: Fleet, group: Group) -> None:
     count = float(group.pilot.invalid_count.max())
     if count == group.seen_invalid:
         return
-    name = fleet.name_of(group.drones[int(np.argmax(group.pilot.invalid_count))])
-    sentence = f"{name}: the controller gave a command that is not a number by {fleet.time:.6f} s"
+    index = group.drones[int(np.argmax(group.pilot.invalid_count))]
+    if not group.seen_invalid:
+        fleet.note(index, Fact.COMMAND_NOT_FINITE)
+    sentence = f"{fleet.name_of(index)}: the controller gave a command that is not a number by {fleet.time:.6f} s"
     if fleet.scenario.strict:
         raise FloatingPointError(f"{sentence}; expected finite numbers")
     if not group.seen_invalid:

@@ -10,7 +10,8 @@ from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import BODY
 from samara.record.format import LogLine
 from samara.record.outputs import output_rows
-from samara.record.streams import STATUS_FIELDS, Block, Rows, load_fields
+from samara.record.streams import STATUS_FIELDS, Block, Rows, event_blocks, load_fields
+from samara.scenario.facts import Fact, status_change
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.references import asked_now
@@ -23,7 +24,7 @@ Sink = Callable[[Mapping[str, Block], list[LogLine]], None]
 
 
 class StatusStage(Stage):
-    """A row whenever somebody lands, takes off or crashes."""
+    """A row whenever somebody lands, takes off or crashes; and that it landed or took off as a fact."""
 
     axis = "scenario"
 
@@ -33,7 +34,11 @@ class StatusStage(Stage):
     def update(self, fleet: Fleet) -> None:
         now = np.array([fleet.landed, fleet.crashed], dtype=float)
         if not np.array_equal(now, self._told):
-            self._told = now
+            before, self._told = self._told, now
+            for index in np.flatnonzero((before != now).any(axis=0) & np.isfinite(before[0])).tolist():
+                fact = status_change(before[:, index].tolist(), now[:, index].tolist())
+                if fact and fact is not Fact.CRASHED:  # noted when it was, with what it touched
+                    fleet.note(index, fact)
             for group in fleet.groups:
                 group.tables["status"].add(fleet.time_us, now[:, group.indices])
 
@@ -95,8 +100,9 @@ class LogStage(Stage):
                 for lane, index in enumerate(group.drones):
                     name = fleet.name_of(index)
                     blocks |= {f"/{name}/{key}": table.taken(lane) for key, table in told.items()}
+            blocks |= event_blocks(fleet.facts, fleet.scenario.drones)
             self._sink(blocks, fleet.logs)
-        fleet.logs = []
+        fleet.logs, fleet.facts = [], []
         for group in fleet.groups:
             for table in group.tables.values():
                 table.count = 0
@@ -139,6 +145,7 @@ def _lost(fleet: Fleet, group: Group) -> None:
         f"{fleet.name_of(group.drones[lane])}: {group.plant.fields[row]} is {group.plant.state[row, lane]} "
         f"at {fleet.time:.6f} s; expected a finite number"
     )
+    fleet.note(group.drones[lane], Fact.STATE_NOT_FINITE)
     fleet.say("error", sentence)
     fleet.flush()
     raise FloatingPointError(sentence)

@@ -1,6 +1,7 @@
 """The plants from one instant to the next, and what drones strike on the way: solids and each other."""
 
 from samara.scenario.events import disarm, fail_motor
+from samara.scenario.facts import Fact, PartKind
 from samara.scenario.landing import CRASH_SPEED
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
@@ -20,7 +21,7 @@ class StrikesStage(Stage):
     def __init__(self, scenario: Scenario) -> None:
         self._is_crowded = bool(scenario.world.solids or scenario.world.collisions)
         self._colliding: Colliding | None = None
-        self._struck_us: dict[tuple[int, str, int, int], int] = {}
+        self._struck_us: dict[tuple[int, ...], int] = {}
 
     def regrouped(self, fleet: Fleet) -> None:
         """The solids and the plants that are new"""
@@ -44,24 +45,24 @@ class StrikesStage(Stage):
     def _apply_strikes(self, fleet: Fleet, strikes: list[Strike]) -> None:
         world, after = fleet.scenario.world, fleet.setting
         for strike in strikes:
-            index, other = strike.drone, strike.other
-            touch = (index, strike.part.name, strike.solid, other)
+            index, part = strike.drone, strike.part
+            touch = (index, part.kind, part.number, strike.solid, strike.other)
             before, self._struck_us[touch] = self._struck_us.get(touch, -QUIET_US), fleet.time_us
             if fleet.time_us - before < QUIET_US:
                 continue
-            name = fleet.name_of(index)
-            what = fleet.name_of(other) if other >= 0 else str(world.solids[strike.solid])
-            words = f"{strike.part.name} struck {what} at {strike.speed:.1f} m/s"
-            fleet.say("warning", f"{name}: {words}")
-            propeller = strike.part.axis_B is not None
-            for hurt in (index, other) if propeller or strike.speed > CRASH_SPEED else ():
-                if hurt >= 0 and not fleet.crashed[hurt]:
-                    how = words if hurt == index else f"struck by {name}'s {strike.part.name} at {strike.speed:.1f} m/s"
-                    fleet.say("warning", f"{fleet.name_of(hurt)} crashed: {how}")
+            for drone, own in strike.touches.items():
+                struck = fleet.note(drone, Fact.STRUCK, **own._asdict())
+                if drone == index:
+                    fleet.warn(struck)
+            propeller = part.kind is PartKind.PROPELLER
+            for hurt, own in strike.touches.items() if propeller or strike.speed > CRASH_SPEED else ():
+                if not fleet.crashed[hurt]:
+                    fleet.warn(fleet.note(hurt, Fact.CRASHED, **own._asdict()))
                     fleet.crashed[hurt] = True
             if propeller and world.propeller_strike == "break":
                 left = sum(power > 0.0 for power in after.drones[index].faults.motor_power)
-                broken = fail_motor(int(strike.part.name.split()[-1]), name) if left > 1 else disarm(name)
+                name = fleet.name_of(index)
+                broken = fail_motor(part.number, name) if left > 1 else disarm(name)
                 after = broken(after, bus_of(fleet))  # with its last propeller gone nobody steers it
         if after is not fleet.setting:
             fleet.apply(after)

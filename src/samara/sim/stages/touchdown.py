@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import UP
+from samara.scenario.facts import Against, Fact
 from samara.scenario.landing import CRASH_SPEED, CRASH_TILT, LANDED_RATE, LANDED_SPEED
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
@@ -38,8 +39,8 @@ class TouchdownStage(Stage):
             fallen = touching & (1.0 - 2.0 * (motion.q_WB[1] ** 2 + motion.q_WB[2] ** 2) < math.cos(CRASH_TILT))
             for lane in np.flatnonzero((hard | fallen) & ~fleet.crashed[drones]):
                 index = group.drones[lane]
-                how = f"at {fleet.impact_speed[index]:.1f} m/s" if hard[lane] else "leaning over"
-                fleet.say("warning", f"{fleet.name_of(index)} crashed: touched the ground {how}")
+                speed_in = float(fleet.impact_speed[index])
+                fleet.warn(fleet.note(index, Fact.CRASHED, against=Against.GROUND, speed=speed_in))
             fleet.crashed[drones] |= hard | fallen
             still = (speed < LANDED_SPEED) & (np.sqrt((motion.omega_B**2).sum(axis=0)) < LANDED_RATE)
             fleet.landed[drones] = touching & still & ~fleet.crashed[drones]  # a wreck lies there, it has not landed

@@ -15,7 +15,7 @@ from samara.plan.flatness import attitude_along
 from samara.plan.trajectory import Trajectory
 from samara.record.run import Run
 from samara.record.summary import Summary, table_of
-from samara.vehicles.shape import Box, Disc, Rod, parts_of, reach_of
+from samara.vehicles.shape import NOSE, Box, Disc, Rod, parts_of, reach_of
 from samara.vehicles.trim import hover, thrust_to_weight
 from samara.view.plot.style import samara_style
 from samara.view.report.page import Html, element, picture, table
@@ -126,7 +126,7 @@ def vehicle_svg(vehicle: Vehicle, size: float = SIZE) -> Html:
 
 def _layer(part: Any) -> int:
     """Arms and legs below the body, the nose above it."""
-    return 1 if isinstance(part, Box) else 2 if part.name == "nose" else 0
+    return 1 if isinstance(part, Box) else 2 if part.colour == NOSE else 0
 
 
 def _rotor(disc: Disc, number: int, centre: tuple[float, float], radius: float) -> Html:

@@ -317,7 +317,17 @@ def _events(run: Run) -> Html:
         for number, line in enumerate(run.logs[:60], start=1)
     ]
     more = element("p", f"and {len(run.logs) - 60} lines more", class_="faint") if len(run.logs) > 60 else None
-    return element("div", table(("", "time", "level", "who", "what"), rows), more)
+    return element("div", table(("", "time", "level", "who", "what"), rows), more, _facts(run))
+
+
+def _facts(run: Run) -> Html | None:
+    """What the log does not tell line by line: who took off, landed, lost a motor."""
+    if not run.facts:
+        return None
+    rows = [(f"{own.time:.3f} s", run.told(own)) for own in run.facts[:60]]
+    if len(run.facts) > 60:
+        rows.append(("", f"and {len(run.facts) - 60} more"))
+    return element("div", element("h3", "Recorded facts"), table(("time", "what"), rows))
 
 
 def _again(flown: Flown) -> Html:

@@ -12,7 +12,7 @@ from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.surroundings import environment_of
 from samara.physics.types import Environment, State, Vehicle
 from samara.record.run import Run, Track
-from samara.record.streams import CABLE_FIELD
+from samara.record.streams import CABLE_FIELD, is_reading
 from samara.scenario.batteries import battery_status
 from samara.scenario.bus import BatteryStatus
 from samara.scenario.scenario import Scenario
@@ -365,7 +365,6 @@ def _environment_fields(track: Track) -> list[str]:
 def _recorded_close(track: Track, time: float) -> Close:
     row, share = _row(track.tables["state"].times_us, time)
     environment = _held(track, "environment", time)[: len(_environment_fields(track))]
-    known = ("state", "command", "reference", "estimate", "environment", "plan", "status", "outputs", "excess")
     return Close(
         track.name,
         track.vehicle,
@@ -380,6 +379,6 @@ def _recorded_close(track: Track, time: float) -> Close:
         {
             name: (table.fields, table.units, _held(track, name, time))
             for name, table in track.tables.items()
-            if name not in known and len(table.times_us)
+            if is_reading(table) and len(table.times_us)
         },
     )

@@ -8,7 +8,7 @@ import trimesh
 from trimesh.visual.material import PBRMaterial
 
 from samara.core.algebra import Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
-from samara.core.colours import COLOURS
+from samara.core.colours import COLOURS, INK
 from samara.physics.types import Vehicle
 from samara.vehicles.shape import Box, Disc, Part, Rod, axes_length, parts_of
 
@@ -49,7 +49,7 @@ def frame_model(vehicle: Vehicle, colour: str | None = None, opacity: float = 1.
     """The vehicle without its blades; body and arms in a colour of their own, all of it translucent for a ghost"""
     alike: dict[tuple[str, float], list[Any]] = {}
     for part in parts_of(vehicle):
-        own = colour if colour and part.name.startswith(("body", "hub")) else part.colour
+        own = colour if colour and part.colour == INK else part.colour
         for mesh, share in _meshes(part):
             alike.setdefault((own if opacity == 1.0 or not colour else colour, share * opacity), []).append(mesh)
     return _glb(alike)
