@@ -2,9 +2,11 @@
 
 import posixpath
 import re
+from pathlib import Path
 from typing import Any
 
-LINK = re.compile(r"(\]\()(\.\./[^)\s]*)(\))")
+REPOSITORY = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"(\]\()((?!\w+:|#)[^)\s]+)(\))")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
@@ -13,7 +15,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     def outside(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page.file.src_uri), found[2]))
         within = files.get_file_from_path(target.partition("#")[0].removeprefix("docs/"))
-        if within and within.inclusion.is_included():
+        a_page = within and within.inclusion.is_included()
+        if a_page or not (REPOSITORY / target.partition("#")[0]).exists():  # then the build says that it leads nowhere
             return found[0]
         return f"{found[1]}{config.repo_url}/blob/main/{target}{found[3]}"
 
