@@ -85,7 +85,7 @@ def machine_derivatives(solver, state, controls):
     alone.begin(numbers(state), solver.model.hover_input, controls)
     table = alone._calls[alone._side][alone._lane]
     alone._code.derivatives.call(table.derivatives, alone.horizon)
-    layout, stages = alone._code.layout, alone._arrays["stages"][: alone.horizon]
+    layout, stages = alone._code.layout, alone._memory["stages"][: alone.horizon]
     M = stages[:, : 12 * layout.columns].reshape(alone.horizon, 12, layout.columns)[:, :, : layout.sizes.width]
     return (
         alone.states.copy(),
@@ -244,8 +244,8 @@ def test_what_the_backward_pass_promises_the_rollouts_keep(inputs):
     for _ in range(5):
         state, target = tumbling(rng, 0.3, 1.0, 1.0), HERE + rng.uniform(-1, 1, 3)
         first = solver.solve(state, target, iterations=1)
-        J, (linear, _, _) = first.cost_history[0], alone._sums
-        found = alone._cost[:3]
+        J, (linear, _, _) = first.cost_history[0], alone._memory["sums"]
+        found = alone._memory["cost"][:3]
         slopes = (found - J) / np.array(small)
         extrapolated = 2.0 * slopes[1] - slopes[0]  # at α = 0
         assert linear < 0.0
@@ -369,7 +369,7 @@ def test_001_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilqr
     rng, not_the_first = np.random.default_rng(15), 0
     for _ in range(50):
         result = ilqr.solve(tumbling(rng), HERE + rng.uniform(-3, 3, 3), iterations=1)
-        costs = dict(zip(ilqr.line_search, ilqr._solver._cost.tolist(), strict=False))
+        costs = dict(zip(ilqr.line_search, ilqr._solver._memory["cost"].tolist(), strict=False))
         before, after = result.cost_history
         assert after == costs[result.step_sizes[0]] == min(costs.values())
         not_the_first += costs[1.0] < before and result.step_sizes[0] < 1.0

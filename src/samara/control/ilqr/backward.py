@@ -23,18 +23,21 @@ FLOOR = 1e-6  # document 001 adds it to the diagonal of Quu
 BOX_ITERATIONS = 3
 
 
-class BoxStep(NamedTuple):
-    """Which inputs are free, and the factors L D Lᵀ of what couples them; the step k; and what the stage gains by it.
-
-    `slope` is q + Q k where inputs are free to move on, `damping` what was added to the diagonal of Q.
-    """
+class Factors(NamedTuple):
+    """Which inputs are free, the factors L D Lᵀ of what couples them, and what was added to the diagonal of Q."""
 
     free: tuple[Scalar, ...]
     lower: tuple[tuple[Scalar, ...], ...]
     inverse_pivots: tuple[Scalar, ...]
+    damping: tuple[Scalar, ...]
+
+
+class BoxStep(NamedTuple):
+    """The step k with the factors it came from, and what the stage gains by it; `slope` is q + Q k."""
+
+    factors: Factors
     step: tuple[Scalar, ...]
     slope: tuple[Scalar, ...]
-    damping: tuple[Scalar, ...]
     linear: Scalar  # qᵀk
     quadratic: Scalar  # kᵀQk
     gradient: Scalar  # Σ q² over the inputs that may move along −q
@@ -75,12 +78,9 @@ def box_step(
     step = [clamp(step[a], low[a], high[a]) for a in m]
     bent = [_sum(Q[a][b] * step[b] for b in m) for a in m]
     return BoxStep(
-        free=tuple(free),
-        lower=tuple(tuple(row) for row in lower),
-        inverse_pivots=tuple(inverse_pivots),
+        factors=Factors(tuple(free), tuple(tuple(row) for row in lower), tuple(inverse_pivots), tuple(added)),
         step=tuple(step),
         slope=tuple(q[a] + bent[a] for a in m),
-        damping=tuple(added),
         linear=_sum(q[a] * step[a] for a in m),
         quadratic=_sum(bent[a] * step[a] for a in m),
         gradient=_sum(may_move[a] * q[a] * q[a] for a in m),
@@ -182,11 +182,11 @@ def input_step(
     return box_step(Q, q, low, high, damping)
 
 
-def gain_rows(box: BoxStep, rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def gain_rows(of: Factors, rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """K = −Q_free⁻¹ Q_ux, row by row, 0 for inputs that are held; and Q_ux − D K, whatever was held or added"""
-    kept = [-free * row for free, row in zip(box.free, rows, strict=True)]
-    gains = solve_factored(box.lower, box.inverse_pivots, kept)
-    return gains, [row - added * gain for row, added, gain in zip(rows, box.damping, gains, strict=True)]
+    kept = [-free * row for free, row in zip(of.free, rows, strict=True)]
+    gains = solve_factored(of.lower, of.inverse_pivots, kept)
+    return gains, [row - added * gain for row, added, gain in zip(rows, of.damping, gains, strict=True)]
 
 
 def value(Q_xx: Any, q_x: Any, Q_ux: Any, damped: Any, gains: Any, step: Any, slope: Any) -> tuple[Any, Any]:
@@ -228,7 +228,7 @@ def stage(
     transposed = [] if by_inputs is None else [[by_inputs[b, n + a] for b in m] for a in m]
     box = input_step(corner, [q[n + a, 0] for a in m], transposed, change, limits, here, damping)
     wide = join.beside([Q[n:, :n], from_before])
-    gains, damped = (join.below(rows) for rows in gain_rows(box, [wide[a : a + 1, :] for a in m]))
+    gains, damped = (join.below(rows) for rows in gain_rows(box.factors, [wide[a : a + 1, :] for a in m]))
     own_V, own_v = value(
         Q[:n, :n], q[:n, :], Q[n:, :n], damped[:, :n], gains[:, :n], join.below(box.step), join.below(box.slope)
     )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import casadi
 
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
-from samara.control.ilqr.backward import BoxStep, Smoothing, expanded, gain_rows, input_step, smoothing, value
+from samara.control.ilqr.backward import Factors, Smoothing, expanded, gain_rows, input_step, value
 from samara.control.ilqr.memory import LANES, Rows, shared, span
 from samara.control.ilqr.problem import Problem, Sizes, is_zero
 from samara.control.ilqr.trace import (
@@ -21,12 +21,15 @@ from samara.control.ilqr.trace import (
     SX,
     Linearised,
     below_diagonal,
+    change_to_next,
+    column,
     entries,
     symmetric,
     traced,
     tree,
     value_at_end,
 )
+from samara.core.tree import flatten
 
 
 class Layout(NamedTuple):
@@ -80,14 +83,19 @@ class Layout(NamedTuple):
         return Array("scratch", span(self.rows(name) + first * self.columns, count, self.columns), 0, 1)
 
     @property
-    def box(self) -> int:
-        """The numbers a box step leaves: free, L, 1/D, slope, damping"""
-        m = self.sizes.command
-        return 4 * m + m * (m - 1) // 2
+    def kept(self) -> tuple[Factors, tuple[float, ...]]:
+        """What a box step leaves: its factors and its slope"""
+        none = (0.0,) * self.sizes.command
+        return Factors(none, tuple(none[:a] for a in range(len(none))), none, none), none
+
+    @property
+    def box(self) -> Array:
+        """Where they are in the scratch"""
+        return Array("scratch", span(self.rows("box"), len(flatten(self.kept))))
 
     @property
     def scratch(self) -> int:
-        return self.rows("box") + self.box
+        return self.rows("box") + len(self.box.places)
 
 
 def layout_of(problem: Problem, trace: Linearised) -> Layout:
@@ -98,7 +106,11 @@ def layout_of(problem: Problem, trace: Linearised) -> Layout:
 def compile_backward(problem: Problem, trace: Linearised, layout: Layout) -> Loops:
     """V and v at the end, then stage after stage from the last to the first: gains, and the sums over the horizon"""
     weight = problem.smoothing(tree(problem.parameters, trace.symbols.parameters))
-    following = None if is_zero(weight) else _Following(layout, trace)
+    following = _Following()
+    if not is_zero(weight):
+        arrays = (layout.nominal.at(layout.sizes.command, layout.sizes.state, later=2), Rows("later", 1).at(1))
+        symbols, change = change_to_next(problem, trace)
+        following = _Following(symbols, (*layout.gain_arrays(later=1), *arrays), change)
     passes = (
         _expand(trace, layout, following),
         _step_inputs(problem, trace, layout, following),
@@ -114,24 +126,15 @@ def _value_array(layout: Layout) -> Array:
     return Array("scratch", tuple(layout.rows("V") + i * layout.columns + j for i, j in places))
 
 
-class _Following:
-    """What smoothing takes from the stage after: gains, step, input, and the weight of the change to it."""
+class _Following(NamedTuple):
+    """What smoothing takes from the stage after: gains, step, input, and the weight of the change to it; or nothing."""
 
-    def __init__(self, layout: Layout, trace: Linearised) -> None:
-        m, n, width = layout.sizes.command, layout.sizes.tangent, layout.sizes.width
-        self.symbols = [SX.sym("K_next", m * width), SX.sym("k_next", m), SX.sym("u_next", m), SX.sym("later")]
-        self.arrays = (
-            *layout.gain_arrays(later=1),
-            layout.nominal.at(m, layout.sizes.state, later=2),
-            Rows("later", 1).at(1),
-        )
-        K, k, u, later = self.symbols
-        rows = casadi.reshape(K, width, m).T
-        before = [[rows[a, n + b] for b in range(m)] for a in range(m)]
-        self.change: Smoothing = smoothing(later, rows[:, :n], before, entries(k), entries(trace.symbols.u), entries(u))
+    symbols: tuple[Any, ...] = ()
+    arrays: tuple[Array, ...] = ()
+    change: Smoothing | None = None
 
 
-def _expand(trace: Linearised, layout: Layout, following: _Following | None) -> Pass:
+def _expand(trace: Linearised, layout: Layout, following: _Following) -> Pass:
     """Q = Mᵀ V M + H, with S M added to the inputs' rows, and q = Mᵀ v + g: one column in each lane"""
     n, m, columns, stage = layout.sizes.tangent, layout.sizes.command, layout.columns, layout.stage
     V_numbers, M_numbers, own = (
@@ -145,11 +148,11 @@ def _expand(trace: Linearised, layout: Layout, following: _Following | None) -> 
     H_varying, H_constant = SX.sym("h", len(varying)), SX.sym("h_constant", len(constant))
     rows = dict(zip((*varying, *constant), entries(H_varying) + entries(H_constant), strict=True))
     H, v, slope = casadi.vertcat(*(rows[i] for i in range(n + m))), SX.sym("v", n), SX.sym("g")
-    Q, q, by_inputs = expanded(V, v, M, own, H, slope, following.change if following else None, JOIN)
+    Q, q, by_inputs = expanded(V, v, M, own, H, slope, following.change, JOIN)
     return Pass(
         traced(
-            [V_numbers, own, M_numbers, H_varying, H_constant, v, slope, *(following.symbols if following else ())],
-            [Q, q, *((by_inputs,) if following else ())],
+            [V_numbers, own, M_numbers, H_varying, H_constant, v, slope, *following.symbols],
+            [Q, q, SX(0, 1) if by_inputs is None else by_inputs],
         ),
         (
             _value_array(layout),
@@ -159,18 +162,18 @@ def _expand(trace: Linearised, layout: Layout, following: _Following | None) -> 
             Array("curvature", tuple(i * columns for i in constant), 0, 1),
             Array("scratch", span(layout.rows("v"), n)),
             Array("stages", (layout.slope,), stage, 1),
-            *(following.arrays if following else ()),
+            *following.arrays,
         ),
         (
             layout.across("Q", n + m),
             layout.across("q", 1),
-            *((layout.across("SM", m),) if following else ()),
+            layout.across("SM", m if following.symbols else 0),
         ),
         columns,
     )
 
 
-def _step_inputs(problem: Problem, trace: Linearised, layout: Layout, following: _Following | None) -> Pass:
+def _step_inputs(problem: Problem, trace: Linearised, layout: Layout, following: _Following) -> Pass:
     """Q_uu and q_u from their corner, the step within the limits, and the sums; one lane"""
     n, m, columns, own = layout.sizes.tangent, layout.sizes.command, layout.columns, trace.symbols
     corner, by_inputs, slope = SX.sym("Quu", m * m), SX.sym("SB", m * m), SX.sym("qu", m)
@@ -179,8 +182,7 @@ def _step_inputs(problem: Problem, trace: Linearised, layout: Layout, following:
     Q = [[corner[max(a, b) * m + min(a, b)] for b in inputs] for a in inputs]
     transposed = [[by_inputs[min(a, b) * m + max(a, b)] for b in inputs] for a in inputs]
     limits = problem.limits(tree(problem.parameters, own.parameters))
-    change = following.change if following else None
-    box = input_step(Q, entries(slope), transposed, change, limits, entries(own.u), damping)
+    box = input_step(Q, entries(slope), transposed, following.change, limits, entries(own.u), damping)
     total = sums + casadi.vertcat(box.linear, box.quadratic, box.gradient)
 
     def corner_of(name: str, first: int) -> Array:
@@ -189,8 +191,8 @@ def _step_inputs(problem: Problem, trace: Linearised, layout: Layout, following:
 
     return Pass(
         traced(
-            [corner, by_inputs, slope, damping, sums, own.parameters, own.u, *(following.symbols if following else ())],
-            [casadi.vertcat(*_kept(box)), casadi.vertcat(*box.step), total],
+            [corner, by_inputs, slope, damping, sums, own.parameters, own.u, *following.symbols],
+            [column((box.factors, box.slope)), casadi.vertcat(*box.step), total],
         ),
         (
             corner_of("Q", n),
@@ -200,45 +202,30 @@ def _step_inputs(problem: Problem, trace: Linearised, layout: Layout, following:
             shared("sums", SUMS),
             shared("parameters", layout.sizes.parameters),
             layout.nominal.at(m, layout.sizes.state, later=1),
-            *(following.arrays if following else ()),
+            *following.arrays,
         ),
-        (Array("scratch", span(layout.rows("box"), layout.box)), layout.gain_arrays()[1], shared("sums", SUMS)),
+        (layout.box, layout.gain_arrays()[1], shared("sums", SUMS)),
         1,
     )
-
-
-def _kept(box: BoxStep) -> list[Any]:
-    lower = [number for row in box.lower for number in row]
-    return [*box.free, *lower, *box.inverse_pivots, *box.slope, *box.damping]
-
-
-def _box_symbols(layout: Layout) -> tuple[BoxStep, Any, Array]:
-    """What was kept, as symbols"""
-    m, numbers = layout.sizes.command, SX.sym("box", layout.box)
-    given = iter(entries(numbers))
-    free = tuple(next(given) for _ in range(m))
-    lower = tuple(tuple(next(given) for _ in range(a)) for a in range(m))
-    pivots, slope, damping = (tuple(next(given) for _ in range(m)) for _ in range(3))
-    own = BoxStep(free, lower, pivots, (), slope, damping, 0.0, 0.0, 0.0)
-    return own, numbers, Array("scratch", span(layout.rows("box"), layout.box))
 
 
 def _make_gains(weight: Any, trace: Linearised, layout: Layout) -> Pass:
     """K = −Q_uu⁻¹ (Q_ux, −s 1): a column of x or of the input before in each lane; and Q_ux − D K"""
     m, columns = layout.sizes.command, layout.columns
-    box, box_numbers, box_array = _box_symbols(layout)
+    kept = SX.sym("box", len(layout.box.places))
+    factors, _ = tree(layout.kept, kept)
     q_u, is_x, is_before = SX.sym("q_u", m), SX.sym("is_x"), SX.sym("is_before", m)
-    gains, damped = gain_rows(box, [q_u[a] * is_x - weight * is_before[a] for a in range(m)])
+    gains, damped = gain_rows(factors, [q_u[a] * is_x - weight * is_before[a] for a in range(m)])
     return Pass(
         traced(
-            [q_u, is_x, is_before, box_numbers, trace.symbols.parameters],
+            [q_u, is_x, is_before, kept, trace.symbols.parameters],
             [casadi.vertcat(*gains), casadi.vertcat(*damped)],
         ),
         (
             layout.across("Q", m, layout.sizes.tangent),
             Array("masks", (0,), 0, 1),
             Array("masks", span(columns, m, columns), 0, 1),
-            box_array,
+            layout.box,
             shared("parameters", layout.sizes.parameters),
         ),
         (Array("gains", span(0, m, columns), layout.gains, 1), layout.across("damped", m)),
@@ -249,17 +236,18 @@ def _make_gains(weight: Any, trace: Linearised, layout: Layout) -> Pass:
 def _make_value(layout: Layout) -> Pass:
     """V = Q_xx + (Q_ux − D K)ᵀ K,  v = q_x + Q_uxᵀ k + Kᵀ (q_u + Q_uu k): a column in each lane"""
     n, m, columns = layout.sizes.tangent, layout.sizes.command, layout.columns
-    box, box_numbers, box_array = _box_symbols(layout)
+    kept = SX.sym("box", len(layout.box.places))
+    _, slope = tree(layout.kept, kept)
     damped, k, gain = SX.sym("damped", m * n), SX.sym("k", m), SX.sym("K", m)
     Q_xx, Q_ux, q = SX.sym("Q_xx", n), SX.sym("Q_ux", m), SX.sym("q")
-    V, v = value(Q_xx, q, Q_ux, casadi.reshape(damped, n, m).T, gain, k, casadi.vertcat(*box.slope))
+    V, v = value(Q_xx, q, Q_ux, casadi.reshape(damped, n, m).T, gain, k, casadi.vertcat(*slope))
     rows = layout.rows("damped")
     return Pass(
-        traced([damped, k, box_numbers, gain, Q_xx, Q_ux, q], [V, v]),
+        traced([damped, k, kept, gain, Q_xx, Q_ux, q], [V, v]),
         (
             Array("scratch", tuple(rows + a * columns + j for a in range(m) for j in range(n))),
             layout.gain_arrays()[1],
-            box_array,
+            layout.box,
             Array("gains", span(0, m, columns), layout.gains, 1),
             layout.across("Q", n),
             layout.across("Q", m, n),

@@ -5,6 +5,7 @@ Tables of arrays: "way" (p, v) in place, "target" (p, start, yaw), "shaping", "p
 """
 
 import math
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.cost import ANY_GOAL
-from samara.control.ilqr.memory import LANES, Rows, Tables, aligned, shared
+from samara.control.ilqr.memory import LANES, Memory, Rows, shared
 from samara.control.ilqr.model import Model
 from samara.control.ilqr.reference import Shaping, Target, Way, extrapolated, goal_of, shaped_step
 from samara.control.ilqr.trace import SX, column, entries, traced, tree
@@ -95,16 +96,13 @@ class PointGoals:
     def __init__(self, model: Model, shaping: Shaping, goals: np.ndarray, push: np.ndarray) -> None:
         width, dtype = goals.shape[2] if goals.ndim == 3 else 1, goals.dtype.name
         self._loops, self._steps = point_goals(model, width, dtype), len(goals)
-        own = {name: aligned(SIZES[name], width, dtype=dtype) for name in ("way", "target")}
-        limits = aligned(SIZES["shaping"], dtype=dtype)
-        limits[:] = shaping
-        self._way, self._target = own.values()
-        self._tables = Tables({**own, "shaping": limits, "push": push, "goals": goals})
-        self._table = self._tables.of(self._loops)
+        own = Memory(dtype, way=(SIZES["way"], width), target=(SIZES["target"], width), shaping=SIZES["shaping"])
+        own["shaping"][:] = shaping
+        self._memory, self._table = own, own.table(self._loops, push=push, goals=goals)
 
     def write(self, way: Any, target: Any, lanes: Any = 0) -> None:
         """From a way (p, v), the numbers of a `Target`"""
-        self._way[:, lanes], self._target[:, lanes] = way, target
+        self._memory["way"][:, lanes], self._memory["target"][:, lanes] = way, target
         self._loops.call(self._table, self._steps)
 
 
@@ -115,12 +113,11 @@ class Goals:
         rows = -(-len(goals) // LANES) * LANES
         self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
         self._clock = np.arange(rows) * model.dt
-        self.push, self._times = aligned(SIZES["push"]), aligned(rows)
-        self._reference, self._ahead, limits = aligned(AHEAD.row), aligned(rows, AHEAD.row), aligned(SIZES["shaping"])
-        limits[:] = shaping
-        arrays = {"reference": self._reference, "times": self._times, "ahead": self._ahead}
-        self._tables = Tables({**arrays, "shaping": limits, "push": self.push, "goals": goals})
-        self._along: dict[Trajectory, tuple[Loops, int] | None] = {}
+        self._memory = Memory(
+            push=SIZES["push"], shaping=SIZES["shaping"], times=rows, reference=AHEAD.row, ahead=(rows, AHEAD.row)
+        )
+        self._memory["shaping"][:], self.push = shaping, self._memory["push"]
+        self._prepared: dict[Any, tuple[Loops | None, int | None]] = {}
 
     @property
     def look_ahead(self) -> np.ndarray:
@@ -152,47 +149,38 @@ class Goals:
         numbers = flatten(known)
         if not math.isfinite(sum(numbers)):
             return "the reference is not finite"
-        self._reference[:], self._times[:] = numbers, self._clock
-        self._call(self._onwards)
+        self._memory["reference"][:], self._memory["times"][:] = numbers, self._clock
+        self._call(reference_goals)
         return None
 
     def _look_along(self, known: Reference) -> str | None:
-        ahead = self._ahead[: self._steps]
+        ahead = self._memory["ahead"][: self._steps]
         for k, leaf in enumerate(flatten(known)):
             ahead[:, k] = leaf
         if not math.isfinite(ahead.sum()):
             return "the reference is not finite"
-        self._call(self._at_each)
+        self._call(ahead_goals)
         return None
 
     def _follow(self, trajectory: Trajectory, time: float) -> str | None:
         if not math.isfinite(time):
             return "the time on the trajectory is not finite"
-        if trajectory not in self._along:
-            loops = trajectory_goals(self._model, trajectory)
-            self._along[trajectory] = None if loops is None else self._prepared(loops)
-        prepared = self._along[trajectory]
-        if prepared is None:
+        np.add(self._clock, time, out=self._memory["times"])
+        if not self._call(trajectory_goals, trajectory):
             return self._look_along(trajectory.at(time + self.look_ahead))
-        np.add(self._clock, time, out=self._times)
-        self._call(prepared)
         return None
 
     @cached_property
     def _to_a_point(self) -> PointGoals:
         return PointGoals(self._model, self._shaping, self._goals, self.push)
 
-    @cached_property
-    def _onwards(self) -> tuple[Loops, int]:
-        return self._prepared(reference_goals(self._model))
-
-    @cached_property
-    def _at_each(self) -> tuple[Loops, int]:
-        return self._prepared(ahead_goals(self._model))
-
-    def _prepared(self, loops: Loops) -> tuple[Loops, int]:
-        return loops, self._tables.of(loops)
-
-    def _call(self, prepared: tuple[Loops, int]) -> None:
-        loops, table = prepared
-        loops.call(table, self._steps)
+    def _call(self, make: Callable[..., Loops | None], *of: Any) -> bool:
+        """Runs the loops that are made of the model; False where there are none"""
+        if (make, *of) not in self._prepared:
+            loops = make(self._model, *of)
+            table = None if loops is None else self._memory.table(loops, goals=self._goals)
+            self._prepared[make, *of] = loops, table
+        loops, table = self._prepared[make, *of]
+        if loops is not None:
+            loops.call(table, self._steps)
+        return loops is not None

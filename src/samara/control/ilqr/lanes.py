@@ -13,8 +13,8 @@ import numpy as np
 
 from samara.backends.llvm_kernel import vector_width
 from samara.backends.llvm_loop import Loop, Loops, Pass, compile_loops
-from samara.control.ilqr.backward import smoothing, stage
-from samara.control.ilqr.memory import Rows, Tables, aligned, shared
+from samara.control.ilqr.backward import stage
+from samara.control.ilqr.memory import Memory, Rows, aligned, shared
 from samara.control.ilqr.problem import Problem, is_zero
 from samara.control.ilqr.search import Choice
 from samara.control.ilqr.solver import choose_loops, rollout_loops
@@ -24,6 +24,7 @@ from samara.control.ilqr.trace import (
     SX,
     Linearised,
     below_diagonal,
+    change_to_next,
     entries,
     linearised,
     symmetric,
@@ -115,11 +116,8 @@ def _backward(problem: Problem, trace: Linearised, varying: list[tuple[int, int]
     M = trace.jacobian.matrix([next(stored) for _ in trace.jacobian.varying])
     slope = casadi.vertcat(*(next(stored) for _ in range(n + m)))
     H = symmetric({**trace.curvature.constant, **dict(zip(varying, stored, strict=True))}, n + m)
-    damping, sums, later = SX.sym("damping"), SX.sym("sums", SUMS), SX.sym("later")
-    next_gains, next_u = SX.sym("gains", K + m), SX.sym("u_next", m)
-    rows = casadi.reshape(next_gains[:K], n + m, m).T
-    before = [[rows[a, n + b] for b in range(m)] for a in range(m)]
-    change = smoothing(later, rows[:, :n], before, entries(next_gains[K:]), entries(own.u), entries(next_u))
+    damping, sums = SX.sym("damping"), SX.sym("sums", SUMS)
+    following, change = change_to_next(problem, trace)
     numbers = tree(problem.parameters, own.parameters)
     weight = problem.smoothing(numbers)
     found = stage(
@@ -140,7 +138,7 @@ def _backward(problem: Problem, trace: Linearised, varying: list[tuple[int, int]
     parameters, total = shared("parameters", size.parameters), arrays.once("sums", SUMS)
     each = Pass(
         traced(
-            [below, v, given, own.parameters, damping, sums, own.u, next_u, next_gains, later],
+            [below, v, given, own.parameters, damping, sums, own.u, *following],
             [
                 casadi.vertcat(*(found.V[i, j] for i, j in places)),
                 found.v,
@@ -155,8 +153,9 @@ def _backward(problem: Problem, trace: Linearised, varying: list[tuple[int, int]
             arrays.once("damping"),
             total,
             arrays.nominal.at(m, size.state, later=1),
+            arrays.gains.at(K, later=1),
+            arrays.gains.at(m, K, later=1),
             arrays.nominal.at(m, size.state, later=2),
-            arrays.gains.at(K + m, later=1),
             Rows("later", 1).at(1),
         ),
         (*value, arrays.gains.at(K + m), total),
@@ -185,75 +184,69 @@ class Tile:
         size, code = problem.sizes, lane_code(problem, dtype, len(step_sizes))
         self.problem, self.horizon, self.width, self._code = problem, horizon, code.width, code
         count, width = len(step_sizes), code.width
-
-        def zeros(*shape: int) -> np.ndarray:
-            return aligned(*shape, dtype=dtype)
-
-        self._tried, self._start = zeros(2, horizon + 2, size.step, width), zeros(horizon + 2, size.step, width)
+        own = self._memory = Memory(
+            dtype,
+            given=(size.step, width),
+            goals=(horizon + 1, size.goal, width),
+            parameters=size.parameters,
+            stages=(horizon, code.stage, width),
+            gains=(horizon + 1, code.gains, width),
+            later=horizon,
+            V=(len(below_diagonal(size.tangent)), width),
+            v=(size.tangent, width),
+            sums=(SUMS, width),
+            damping=(1, width),
+            least=(1, width),
+            tolerance=1,
+            sizes=count,
+            costs=(count, width),
+            cost=(1, width),
+            alpha=(1, width),
+            choice=(len(Choice._fields), width),
+        )
+        self.goals, own["parameters"][:], own["sizes"][:] = own["goals"], flatten(parameters), step_sizes
+        own["later"][:-1] = problem.smoothing(parameters)
+        self._tried = aligned(2, horizon + 2, size.step, width, dtype=dtype)
+        self._start = aligned(horizon + 2, size.step, width, dtype=dtype)
         self._tried[:, :, : size.state] = self._start[:, : size.state] = np.array(flatten(problem.state))[:, None]
-        self._alphas, self._costs = zeros(count, width), zeros(count, width)
-        self._alphas[:] = np.array(step_sizes)[:, None]
-        later = zeros(horizon)
-        later[:-1] = problem.smoothing(parameters)
-        self.goals = zeros(horizon + 1, size.goal, width)
-        self._given, self._choice = zeros(size.step, width), zeros(len(Choice._fields), width)
-        self._arrays = {
-            "given": self._given,
-            "goals": self.goals,
-            "parameters": zeros(size.parameters),
-            "stages": zeros(horizon, code.stage, width),
-            "gains": zeros(horizon + 1, code.gains, width),
-            "later": later,
-            "V": zeros(len(below_diagonal(size.tangent)), width),
-            "v": zeros(size.tangent, width),
-            "sums": zeros(SUMS, width),
-            "damping": zeros(1, width),
-            "least": zeros(1, width),
-            "tolerance": zeros(1),
-            "sizes": zeros(count),
-            "costs": self._costs,
-            "cost": zeros(1, width),
-            "alpha": zeros(1, width),
-            "choice": self._choice,
-        }
-        self._arrays["parameters"][:], self._arrays["sizes"][:] = flatten(parameters), step_sizes
         self._inputs = self._start[1 : horizon + 1, size.state :]  # (N, m, width)
-        no_gains, level_gains = (zeros(horizon + 1, code.gains, width) for _ in range(2))
+        self._alphas = aligned(count, width, dtype=dtype)
+        self._alphas[:] = np.array(step_sizes)[:, None]
+        no_gains, level_gains = (aligned(horizon + 1, code.gains, width, dtype=dtype) for _ in range(2))
         level_gains[:, : start_gains.size] = start_gains.reshape(-1)[:, None]
-        self._tables = Tables(self._arrays)
-        self._choose = self._tables.of(code.choose)
         self._begin, self._begin_level = (
-            self._tables.of(code.rollout, tried=self._tried[0], nominal=self._start, gains=gains)
+            own.table(code.rollout, tried=self._tried[0], nominal=self._start, gains=gains)
             for gains in (no_gains, level_gains)
         )
+        self._choose = own.table(code.choose)
         self._calls = [self._calls_from(side) for side in (0, 1)]
         self._side = 0
 
     def _calls_from(self, side: int) -> tuple[int, int, list[int]]:
         """Tables of derivatives, backward pass, and a rollout for each step size and for the one chosen"""
-        code, tables, nominal, tried = self._code, self._tables, self._tried[side], self._tried[1 - side]
-        alphas = (*self._alphas, self._choice[Choice._fields.index("alpha")])
+        code, own, nominal, tried = self._code, self._memory, self._tried[side], self._tried[1 - side]
+        alphas = (*self._alphas, own["choice"][Choice._fields.index("alpha")])
         rollouts = [
-            tables.of(code.rollout, nominal=nominal, tried=tried, alpha=alpha, cost=cost)
-            for alpha, cost in zip(alphas, (*self._costs, self._arrays["cost"]), strict=True)
+            own.table(code.rollout, nominal=nominal, tried=tried, alpha=alpha, cost=cost)
+            for alpha, cost in zip(alphas, (*own["costs"], own["cost"]), strict=True)
         ]
-        return tables.of(code.derivatives, nominal=nominal), tables.of(code.backward, nominal=nominal), rollouts
+        return own.table(code.derivatives, nominal=nominal), own.table(code.backward, nominal=nominal), rollouts
 
     def load(self, states: Any, before: Any, inputs: Any) -> None:
         """Problems for as many lanes as there are. Lanes that are left over keep what they had: nobody reads them"""
-        lanes, n = slice(0, states.shape[1]), self.problem.sizes.state
-        self._given[:n, lanes], self._given[n:, lanes] = states, before
+        lanes, n, given = slice(0, states.shape[1]), self.problem.sizes.state, self._memory["given"]
+        given[:n, lanes], given[n:, lanes] = states, before
         self._inputs[..., lanes] = inputs
 
     def run(self, iterations: int, tolerance: float, cold: bool) -> None:
         """iLQR from the inputs given; a cold start has the problem's feedback around them"""
-        code, n, arrays, problem = self._code, self.horizon, self._arrays, self.problem
+        code, n, own, problem = self._code, self.horizon, self._memory, self.problem
         if cold and problem.start is not None:
-            state = unflatten(problem.state, iter(self._given[: problem.sizes.state]))
+            state = unflatten(problem.state, iter(own["given"][: problem.sizes.state]))
             for place, numbers in enumerate(flatten(problem.start.nominal(state, np.hypot))):
                 self._start[:, place] = numbers
         code.rollout.call(self._begin_level if cold else self._begin, n)
-        arrays["least"][:], arrays["damping"][:], arrays["tolerance"][:] = arrays["cost"], 0.0, tolerance
+        own["least"][:], own["damping"][:], own["tolerance"][:] = own["cost"], 0.0, tolerance
         self._side = 0
         for _ in range(iterations):
             derivatives, backward, rollouts = self._calls[self._side]
@@ -277,8 +270,8 @@ class Tile:
 
     @property
     def cost(self) -> np.ndarray:
-        return self._arrays["least"][0]
+        return self._memory["least"][0]
 
     @property
     def converged(self) -> np.ndarray:
-        return self._choice[Choice._fields.index("converged")] > 0.0
+        return self._memory["choice"][Choice._fields.index("converged")] > 0.0

@@ -52,15 +52,21 @@ def aligned(*shape: int, dtype: str = "float64") -> np.ndarray[Any, Any]:
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-class Tables:
-    """Arrays by name, and tables of the addresses that machine code asks for."""
+class Memory:
+    """Arrays of zeros by name, and tables of the addresses that machine code asks for."""
 
-    def __init__(self, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
-        self.arrays = arrays
+    def __init__(self, dtype: str = "float64", **shapes: int | tuple[int, ...]) -> None:
+        self.arrays = {
+            name: aligned(*((shape,) if isinstance(shape, int) else shape), dtype=dtype)
+            for name, shape in shapes.items()
+        }
         self._kept: list[Any] = []  # the machine code keeps addresses only
 
-    def of(self, loops: Loops, **instead: np.ndarray[Any, Any]) -> int:
-        """The address of a table for these loops, with some arrays instead of those of the same name"""
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        return self.arrays[name]
+
+    def table(self, loops: Loops, **instead: np.ndarray[Any, Any]) -> int:
+        """The address of a table for these loops, with some arrays instead of those of the same name, or beside them"""
         arrays = {**self.arrays, **instead}
         table = np.array([arrays[name].ctypes.data for name in loops.names], dtype=np.int64)
         self._kept.append((table, instead))

@@ -46,11 +46,6 @@ def minus(x: Any, origin: Any) -> Any:
     return unflatten(x, iter([a - b for a, b in zip(flatten(x), flatten(origin), strict=True)]))
 
 
-def no_smoothing(_: Any) -> Scalar:
-    """s = 0"""
-    return 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Functions of one step, and templates of what they take: nested tuples of numbers.
@@ -68,7 +63,7 @@ class Problem:
     residuals: Callable[[Any, Any, Any, Any], Residuals]  # (x, u, goal, parameters)
     final: Callable[[Any, Any, Any], Residuals]  # (x, goal, parameters)
     limits: Callable[[Any], Limits]  # (parameters)
-    smoothing: Callable[[Any], Scalar] = no_smoothing  # (parameters) → s
+    smoothing: Callable[[Any], Scalar] = lambda _: 0.0  # (parameters) → s
     moved: Callable[[Any, Any], Any] = plus
     difference: Callable[[Any, Any], Any] = minus
     start: Start | None = None

@@ -23,7 +23,7 @@ import numpy as np
 
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.columns import Layout, compile_backward, layout_of
-from samara.control.ilqr.memory import LANES, Rows, Tables, aligned, shared
+from samara.control.ilqr.memory import LANES, Memory, Rows, aligned, shared
 from samara.control.ilqr.problem import Problem
 from samara.control.ilqr.search import Choice
 from samara.control.ilqr.trace import SUMS, Linearised, choosing, linearised, rollout_programs, traced
@@ -197,61 +197,49 @@ class Solver:
         numbers = problem.parameters if parameters is None else parameters
         self.problem, self.horizon, self._code = problem, horizon, code
         rows = -(-horizon // LANES) * LANES + LANES  # derivatives are taken of whole tiles
-        self._tried = aligned(2, rows + 2, n + m, LANES)
-        self._start, self._level = aligned(rows + 2, n + m, LANES), aligned(rows + 2, n + m, LANES)
-        self._goals = aligned(rows + 1, size.goal)
-        self._goals[:] = flatten(problem.goal)
-        self.goals = self._goals[: horizon + 1]
-        self._gains, self._no_gains, self._level_gains = (aligned(horizon + 1, layout.gains) for _ in range(3))
-        self._cost, self._alpha, self._blend = aligned(LANES), aligned(LANES), aligned(LANES)
-        self._alpha[:] = [*step_sizes, *(step_sizes[-1],) * (LANES - len(step_sizes))]
-        self._blend[1:] = 1.0
+        own = self._memory = Memory(
+            goals=(rows + 1, size.goal),
+            stages=(rows, layout.stage),
+            gains=(horizon + 1, layout.gains),
+            scratch=layout.scratch,
+            later=horizon,
+            alpha=LANES,
+            cost=LANES,
+            parameters=size.parameters,
+            curvature=(size.width, layout.columns),
+            masks=(1 + m, layout.columns),
+            damping=1,
+            sums=SUMS,
+            given=n + m,
+            least=1,
+            tolerance=1,
+            choice=len(Choice._fields),
+        )
+        self.goals, self.parameters = own["goals"][: horizon + 1], own["parameters"]
+        own["goals"][:], self.parameters[:] = flatten(problem.goal), flatten(numbers)
+        own["alpha"][:] = [*step_sizes, *(step_sizes[-1],) * (LANES - len(step_sizes))]
+        own["later"][:-1] = problem.smoothing(numbers)
+        own["masks"][0, : size.tangent] = 1.0
+        own["masks"][1:, size.tangent : size.width] = np.eye(m)
+        for place, number in code.literal:
+            own["stages"][:, place] = number
         self._inputs = np.array(problem.command)
+        self._tried = aligned(2, rows + 2, n + m, LANES)
+        self._start, self._level = (aligned(rows + 2, n + m, LANES) for _ in range(2))
         for each in (self._tried[0], self._tried[1], self._start, self._level):
             each[:, :n] = np.array(flatten(problem.state))[:, None]
         self._level[1:, n:] = self._inputs[:, None]
-        stages, later, masks = aligned(rows, layout.stage), aligned(horizon), aligned(1 + m, layout.columns)
-        for place, number in code.literal:
-            stages[:, place] = number
-        later[:-1] = problem.smoothing(numbers)
-        masks[0, : size.tangent] = 1.0
-        masks[1:, size.tangent : size.width] = np.eye(m)
-        self.parameters = aligned(size.parameters)
-        self.parameters[:] = flatten(numbers)
-        self._damping, self._sums, self._least, self._tolerance = aligned(1), aligned(SUMS), aligned(1), aligned(1)
-        self._given, self._choice = aligned(n + m), aligned(len(Choice._fields))
-        self._arrays = {
-            "goals": self._goals,
-            "stages": stages,
-            "gains": self._gains,
-            "scratch": aligned(layout.scratch),
-            "later": later,
-            "alpha": self._alpha,
-            "cost": self._cost,
-            "parameters": self.parameters,
-            "curvature": aligned(size.width, layout.columns),
-            "masks": masks,
-            "damping": self._damping,
-            "sums": self._sums,
-            "given": self._given,
-            "least": self._least,
-            "tolerance": self._tolerance,
-            "choice": self._choice,
-        }
-        self._tables = Tables(self._arrays)
-        code.constants.call(self._tables.of(code.constants), 1)
-        self._choose = self._tables.of(code.choose)
-        self._begin_with, self._begin_level = (
-            self._tables.of(code.rollout, tried=self._tried[0], nominal=nominal, alpha=alpha, gains=gains)
-            for nominal, alpha, gains in (
-                (self._start, self._blend, self._no_gains),
-                (self._level, self._alpha, self._level_gains),
-            )
-        )
+        no_gains, self._level_gains, blend = *(aligned(horizon + 1, layout.gains) for _ in range(2)), aligned(LANES)
+        blend[1:] = 1.0
         self._start_inputs = self._start[1 : horizon + 1, n:, 0]
-        self._start_steps = self._no_gains[:horizon, m * layout.columns :]
+        self._start_steps = no_gains[:horizon, m * layout.columns :]
+        begin = {"tried": self._tried[0], "nominal": self._start, "alpha": blend, "gains": no_gains}
+        self._begin_with = own.table(code.rollout, **begin)
+        self._begin_level = own.table(code.rollout, tried=self._tried[0], nominal=self._level, gains=self._level_gains)
+        self._choose = own.table(code.choose)
         self._calls = [[self._calls_from(side, lane) for lane in range(LANES)] for side in (0, 1)]
         self._side, self._lane = 0, 0
+        code.constants.call(own.table(code.constants), 1)
         if problem.start is not None:
             self._learn_to_level(list(problem.start.columns))
 
@@ -261,7 +249,7 @@ class Solver:
         self._tried[0, :, self.problem.sizes.state :] = self._inputs[:, None]
         code.derivatives.call(self._calls[0][0].derivatives, self.horizon)
         code.backward.call(self._calls[0][0].backward, self.horizon)
-        learned = self._by_rows(self._gains)[0][:, columns]
+        learned = self._by_rows(self._memory["gains"])[0][:, columns]
         if np.isfinite(learned).all():
             self._by_rows(self._level_gains)[:, :, columns] = learned
 
@@ -273,9 +261,9 @@ class Solver:
     def _calls_from(self, side: int, lane: int) -> _Calls:
         code, nominal = self._code, self._tried[side].reshape(-1)[lane:]
         return _Calls(
-            self._tables.of(code.derivatives, nominal=nominal),
-            self._tables.of(code.backward, nominal=nominal),
-            self._tables.of(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
+            self._memory.table(code.derivatives, nominal=nominal),
+            self._memory.table(code.backward, nominal=nominal),
+            self._memory.table(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
         )
 
     def solve(
@@ -297,27 +285,30 @@ class Solver:
             cost = self.begin_cold(x, earlier)
         return self.run(cost, iterations, tolerance, began) if cost < math.inf else None
 
+    def _give(self, x: Sequence[float], before: Sequence[float]) -> None:
+        given, n = self._memory["given"], self.problem.sizes.state
+        given[:n], given[n:] = x, before
+
     def begin(self, x: Sequence[float], before: Sequence[float], controls: np.ndarray) -> float:
         """The rollout under given inputs, or under `problem.command` where that costs less; its cost, NaN if neither has one"""
-        n = self.problem.sizes.state
-        self._given[:n], self._given[n:] = x, before
+        self._give(x, before)
         self._start_inputs[:] = controls
         np.subtract(self._inputs, controls, out=self._start_steps)
         self._code.rollout.call(self._begin_with, self.horizon)
-        own, level = self._cost[:2].tolist()
+        own, level = self._memory["cost"][:2].tolist()
         self._side, self._lane = 0, 0 if own <= level else 1
         return own if own <= level else level
 
     def begin_cold(self, x: Sequence[float], before: Sequence[float]) -> float:
         """The rollout under `problem.command` with the problem's feedback: open-loop, what turns would tumble; its cost"""
         problem, n = self.problem, self.problem.sizes.state
-        self._given[:n], self._given[n:] = x, before
+        self._give(x, before)
         if problem.start is not None:
             state = unflatten(problem.state, iter(x))
             self._level[:, :n] = np.array(flatten(problem.start.nominal(state, _length)))[:, None]
         self._code.rollout.call(self._begin_level, self.horizon)
         self._side, self._lane = 0, 0
-        return float(self._cost[0])
+        return float(self._memory["cost"][0])
 
     def run(self, cost: float, iterations: int, tolerance: float, began: float = math.nan) -> Solution:
         """iLQR from the trajectory that `begin` left: derivatives, backward pass, rollouts, and the best of them
@@ -325,7 +316,8 @@ class Solver:
         Where none is accepted the derivatives stay, and the next backward pass has more damping.
         """
         code, n, nominal = self._code, self.horizon, self._calls[self._side][self._lane]
-        self._least[0], self._damping[0], self._tolerance[0] = cost, 0.0, tolerance
+        own, choice = self._memory, self._memory["choice"]
+        own["least"][0], own["damping"][0], own["tolerance"][0] = cost, 0.0, tolerance
         costs, steps, fresh, converged, passes = [cost], [], True, 0.0, 0
         in_derivatives = in_backward = in_rollouts = 0.0
         clock = started = perf_counter()
@@ -339,7 +331,7 @@ class Solver:
             code.rollout.call(nominal.rollout, n)
             code.choose.call(self._choose, 1)
             in_rollouts -= clock - (clock := perf_counter())
-            accepted, index, alpha, cost, damping, converged = self._choice.tolist()
+            accepted, index, alpha, cost, damping, converged = choice.tolist()
             fresh = accepted > 0.0
             if fresh:
                 self._side, self._lane = 1 - self._side, int(index)
@@ -349,7 +341,7 @@ class Solver:
             if converged or damping > MOST_DAMPING:
                 break
         seconds = started - began, in_derivatives, in_backward, in_rollouts
-        gradient = float(self._sums[2]) ** 0.5
+        gradient = float(own["sums"][2]) ** 0.5
         return Solution(cost, passes, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
 
     @property
@@ -370,7 +362,7 @@ class Solver:
     @property
     def gains(self) -> np.ndarray:
         """(N, m, ·): the feedback of the last backward pass"""
-        return self._by_rows(self._gains)[: self.horizon, :, : self.problem.sizes.tangent]
+        return self._by_rows(self._memory["gains"])[: self.horizon, :, : self.problem.sizes.tangent]
 
 
 def _length(a: float, b: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import casadi
 
 from samara.backends.program import Program, program_of_expressions
-from samara.control.ilqr.backward import Join
+from samara.control.ilqr.backward import Join, Smoothing, smoothing
 from samara.control.ilqr.problem import Problem, feedback, total
 from samara.control.ilqr.search import Choice, choose
 from samara.core.tree import flatten, unflatten
@@ -165,6 +165,15 @@ def value_at_end(trace: Linearised) -> Program:
     own, places = trace.symbols, below_diagonal(trace.final_curvature.size1())
     V = casadi.vertcat(*(trace.final_curvature[i, j] for i, j in places))
     return traced([own.x, own.goal, own.parameters], [V, trace.final_slope, SX.zeros(SUMS)])
+
+
+def change_to_next(problem: Problem, trace: Linearised) -> tuple[tuple[Any, Any, Any, Any], Smoothing]:
+    """Symbols of the next stage's gains, step and input and of the weight of the change to it; what smoothing takes of them"""
+    m, n, width = problem.sizes.command, problem.sizes.tangent, problem.sizes.width
+    K, k, u, later = SX.sym("K_next", m * width), SX.sym("k_next", m), SX.sym("u_next", m), SX.sym("later")
+    rows = casadi.reshape(K, width, m).T
+    before = [[rows[a, n + b] for b in range(m)] for a in range(m)]
+    return (K, k, u, later), smoothing(later, rows[:, :n], before, entries(k), entries(trace.symbols.u), entries(u))
 
 
 # Rollouts ----------------------------------------------------------------------------------------------------------
