@@ -140,10 +140,8 @@ class _Solver:
 
     def _start(self, states: Any) -> Any:
         """The nominal states of a cold start (N, n, B)"""
-        if self.problem.start is None:
-            nominal = flatten(self.problem.state)
-        else:
-            nominal = flatten(self.problem.start.nominal(self._state(states), jnp.hypot))
+        start = self.problem.start
+        nominal = flatten(self.problem.state) if start is None else start.nominal(states, jnp.hypot)
         rows = jnp.stack([jnp.broadcast_to(jnp.asarray(each, self.dtype), states.shape[1:]) for each in nominal])
         return jnp.broadcast_to(rows, (self.horizon, *rows.shape))
 

@@ -32,7 +32,7 @@ from samara.control.ilqr.trace import (
     tree,
     value_at_end,
 )
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import flatten
 
 
 class LaneCode(NamedTuple):
@@ -242,8 +242,7 @@ class Tile:
         """iLQR from the inputs given; a cold start has the problem's feedback around them"""
         code, n, own, problem = self._code, self.horizon, self._memory, self.problem
         if cold and problem.start is not None:
-            state = unflatten(problem.state, iter(own["given"][: problem.sizes.state]))
-            for place, numbers in enumerate(flatten(problem.start.nominal(state, np.hypot))):
+            for place, numbers in enumerate(problem.start.nominal(own["given"], np.hypot)):
                 self._start[:, place] = numbers
         code.rollout.call(self._begin_level if cold else self._begin, n)
         own["least"][:], own["damping"][:], own["tolerance"][:] = own["cost"], 0.0, tolerance

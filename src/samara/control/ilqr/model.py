@@ -17,7 +17,6 @@ from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_f
 from samara.core.integrate import EULER, RK4, Tableau, runge_kutta
 from samara.core.matrices import pseudoinverse
 from samara.core.ops import maximum, where
-from samara.core.quantity import Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
@@ -213,14 +212,13 @@ def difference(state: State, origin: State) -> Tangent:
     )
 
 
-def levelled(state: State, length: Callable[[Scalar, Scalar], Scalar]) -> State:
-    """At rest and upright, the nose where it is: q ∥ (w, 0, 0, z), or 1 where that is nothing"""
-    w, z = state.q_WB.w, state.q_WB.z
+def levelled(x: Sequence[Any], length: Callable[[Any, Any], Any]) -> list[Any]:
+    """The numbers of a state at rest and upright, the nose where it is: q ∥ (w, 0, 0, z), or 1 where that is nothing"""
+    w, _, _, z = x[6:10]
     size = length(w, z)
     sound = size > 1e-6
     safe = where(sound, size, 1.0)
-    attitude = Quat(where(sound, w / safe, 1.0), 0.0, 0.0, where(sound, z / safe, 0.0))
-    return state._replace(p_W=ZERO, v_W=ZERO, q_WB=attitude, omega_B=ZERO)
+    return [0.0] * 6 + [where(sound, w / safe, 1.0), 0.0, 0.0, where(sound, z / safe, 0.0)] + [0.0] * 3
 
 
 def thrust_axis(state: State) -> Vec3:

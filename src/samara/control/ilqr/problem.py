@@ -29,10 +29,10 @@ class Limits(NamedTuple):
 class Start(NamedTuple):
     """The feedback of a cold start: towards `nominal(x, length)`, by some columns of the gain at the problem's own state.
 
-    `length(a, b)` is √(a² + b²) of whatever numbers a state has.
+    Both are lists of a state's numbers, or of arrays of them; `length(a, b)` is √(a² + b²) of such.
     """
 
-    nominal: Callable[[Any, Callable[[Any, Any], Any]], Any]
+    nominal: Callable[[Any, Callable[[Any, Any], Any]], list[Any]]
     columns: tuple[int, ...]
 
 

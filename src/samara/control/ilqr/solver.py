@@ -27,7 +27,7 @@ from samara.control.ilqr.memory import LANES, Memory, Rows, aligned, shared
 from samara.control.ilqr.problem import Problem
 from samara.control.ilqr.search import Choice
 from samara.control.ilqr.trace import SUMS, Linearised, choosing, linearised, rollout_programs, traced
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import flatten
 
 LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 MOST_DAMPING = 1e6  # a step that brings nothing even so is none
@@ -304,8 +304,7 @@ class Solver:
         problem, n = self.problem, self.problem.sizes.state
         self._give(x, before)
         if problem.start is not None:
-            state = unflatten(problem.state, iter(x))
-            self._level[:, :n] = np.array(flatten(problem.start.nominal(state, _length)))[:, None]
+            self._level[:, :n] = np.array(problem.start.nominal(x, _length))[:, None]
         self._code.rollout.call(self._begin_level, self.horizon)
         self._side, self._lane = 0, 0
         return float(self._memory["cost"][0])
