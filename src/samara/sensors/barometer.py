@@ -1,7 +1,6 @@
 """The barometer: the standard atmosphere at its height, with drift, noise, and what the moving air adds."""
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -11,10 +10,10 @@ from samara.core.random import gauss_markov
 from samara.core.remade import remade
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.types import Command, Environment, State, Vehicle
+from samara.physics.types import Environment, State, Vehicle
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import quantised
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
 
 
 class BarometerPart(NamedTuple):
@@ -61,36 +60,28 @@ def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Place 
     """A barometer of these numbers, over a place on Earth"""
     altitude = where.origin.altitude
 
-    def measure(
-        state: State,
-        command: Command,
-        vehicle: Vehicle,
-        environment: Environment,
-        normals: Sequence[Scalar],
-        memory: tuple[Scalar],
-        dt: Scalar,
-    ) -> tuple[BarometerReading, tuple[Scalar]]:
+    def equation(now: Sample) -> tuple[BarometerReading, tuple[Scalar]]:
         """y = Q(p_ISA(h₀ + z) + c_a ½ρ|v_air|² + c_r T/4A + d + σ n)  [Pa]"""
-        drift = gauss_markov(memory[0], normals[1], dt, sigma=part.drift, tau=part.drift_time)
+        drift = gauss_markov(now.memory[0], now.normals[1], now.dt, sigma=part.drift, tau=part.drift_time)
+        state, environment = now.state, now.environment
         height = state.p_W.z + rotate(state.q_WB, mounting.r_B).z
-        pressure = air_pressure(altitude + height) + drift + part.noise * normals[0]
+        pressure = air_pressure(altitude + height) + drift + part.noise * now.normals[0]
         if part.airspeed_pressure:
             wind = environment.wind_W - state.v_W
             pressure = pressure + part.airspeed_pressure * 0.5 * environment.air_density * dot(wind, wind)
         if part.rotor_pressure:
-            pressure = pressure + part.rotor_pressure * rotor_dynamic_pressure(state, vehicle, environment)
+            pressure = pressure + part.rotor_pressure * rotor_dynamic_pressure(state, now.vehicle, environment)
         return BarometerReading(quantised(pressure, part.resolution)), (drift,)
 
     return reading_sensor(
         "barometer",
         BarometerReading(0.0),
         ("Pa",),
-        measure,
+        equation,
+        part,
         name=name,
         normals_needed=2,
         initial=lambda vehicle, normals: (part.drift * normals[0],),
         start_normals=1,
-        rate=part.rate,
-        delay=part.delay,
         about=BarometerModel(part, mounting, altitude),
     )

@@ -7,9 +7,9 @@ from typing import Annotated, NamedTuple
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
 from samara.physics.rotors.propulsion import bus_current, supply_voltage
-from samara.physics.types import Command, Environment, State, Vehicle
+from samara.physics.types import Vehicle
 from samara.sensors.error import quantised
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
 
 
 class BatteryMonitorPart(NamedTuple):
@@ -62,38 +62,31 @@ def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, na
             part.current_offset * normals[2],
         )
 
-    def measure(
-        state: State,
-        command: Command,
-        vehicle: Vehicle,
-        environment: Environment,
-        normals: Sequence[Scalar],
-        memory: BatteryErrors,
-        dt: Scalar,
-    ) -> tuple[BatteryReading, BatteryErrors]:
+    def equation(now: Sample) -> tuple[BatteryReading, BatteryErrors]:
         """V' = Q(g_V V + σ_V n),  I' = Q(g_I I + o + σ_I n)  [V, A]"""
+        vehicle, errors = now.vehicle, now.memory
+        supply = now.state, now.command, vehicle, now.environment
         if not vehicle.has("battery"):
             raise ValueError(f"vehicle {vehicle.name!r} draws no current; expected one with a battery")
-        voltage = memory.voltage_gain * supply_voltage(state, command, vehicle, environment)
-        current = memory.current_gain * bus_current(state, command, vehicle, environment) + memory.current_offset
+        voltage = errors.voltage_gain * supply_voltage(*supply)
+        current = errors.current_gain * bus_current(*supply) + errors.current_offset
         return (
             BatteryReading(
-                quantised(voltage + part.voltage_noise * normals[0], part.voltage_resolution),
-                quantised(current + part.current_noise * normals[1], part.current_resolution),
+                quantised(voltage + part.voltage_noise * now.normals[0], part.voltage_resolution),
+                quantised(current + part.current_noise * now.normals[1], part.current_resolution),
             ),
-            memory,
+            errors,
         )
 
     return reading_sensor(
         "battery_monitor",
         BatteryReading(0.0, 0.0),
         ("V", "A"),
-        measure,
+        equation,
+        part,
         name=name,
         normals_needed=2,
         initial=initial,
         start_normals=3,
-        rate=part.rate,
-        delay=part.delay,
         about=BatteryMonitorModel(part, mounting),
     )

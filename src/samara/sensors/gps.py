@@ -9,10 +9,10 @@ from samara.core.quantity import Quantity, Scalar
 from samara.core.random import gauss_markov
 from samara.core.remade import remade
 from samara.physics.frames import Geodetic, geodetic_from_enu
-from samara.physics.types import Command, Environment, State, Vehicle
+from samara.physics.types import Vehicle
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import heard, held_where_lost, vector
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
 
 
 class GpsPart(NamedTuple):
@@ -69,23 +69,16 @@ def gps(part: GpsPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name
     def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> GpsMemory:
         return GpsMemory(scale(vector(normals, 0), sigma), nothing, 0.0)
 
-    def measure(
-        state: State,
-        command: Command,
-        vehicle: Vehicle,
-        environment: Environment,
-        normals: Sequence[Scalar],
-        memory: GpsMemory,
-        dt: Scalar,
-    ) -> tuple[GpsReading, GpsMemory]:
+    def equation(now: Sample) -> tuple[GpsReading, GpsMemory]:
         """p + R r + w + σ n on the ellipsoid,  v + R (ω × r) + σ_v n;  w' by Gauss and Markov"""
+        state, normals, memory = now.state, now.normals, now.memory
         drives = zip(memory.wander, vector(normals, 0), sigma, strict=True)
-        wander = Vec3(*(gauss_markov(w, n, dt, sigma=s, tau=part.wander_time) for w, n, s in drives))
+        wander = Vec3(*(gauss_markov(w, n, now.dt, sigma=s, tau=part.wander_time) for w, n, s in drives))
         white = scale(vector(normals, 3), axes_of(part.horizontal_noise, part.vertical_noise))
         p_W = state.p_W + rotate(state.q_WB, mounting.r_B) + wander + white
         v_W = state.v_W + rotate(state.q_WB, cross(state.omega_B, mounting.r_B))
         fix = GpsReading(geodetic_from_enu(p_W, where.origin), v_W + vector(normals, 6) * part.velocity_noise, 1.0)
-        valid = heard(normals[9], memory.count * dt, lost=part.lost, outages=part.outages)
+        valid = heard(normals[9], memory.count * now.dt, lost=part.lost, outages=part.outages)
         said = held_where_lost(valid, fix, memory.last)
         return said, GpsMemory(wander, said, memory.count + 1.0)
 
@@ -93,12 +86,11 @@ def gps(part: GpsPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name
         "gps",
         nothing,
         ("rad", "rad", "m") + ("m/s",) * 3 + ("1",),
-        measure,
+        equation,
+        part,
         name=name,
         normals_needed=10,
         initial=initial,
         start_normals=3,
-        rate=part.rate,
-        delay=part.delay,
         about=GpsModel(part, mounting, where.origin),
     )

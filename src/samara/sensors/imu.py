@@ -17,7 +17,7 @@ from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.error import drift_sigma, quantised, saturated, vector, wandered
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor, specific_force
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor, specific_force
 
 
 class Gyroscope(NamedTuple):
@@ -146,22 +146,15 @@ def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor
             tuple(0.0 for _ in vehicle.rotors) if shaken_here else (),
         )
 
-    def measure(
-        state: State,
-        command: Command,
-        vehicle: Vehicle,
-        environment: Environment,
-        normals: Sequence[Scalar],
-        memory: ImuMemory,
-        dt: Scalar,
-    ) -> tuple[ImuReading, ImuMemory]:
-        f_B = specific_force_at(mounting.r_B, state, command, vehicle, environment)
+    def equation(now: Sample) -> tuple[ImuReading, ImuMemory]:
+        state, normals, memory, dt = now.state, now.normals, now.memory, now.dt
+        f_B = specific_force_at(mounting.r_B, state, now.command, now.vehicle, now.environment)
         phases = memory.phases
         if phases:
             phases = tuple(
                 wrap_angle(phase + speed * dt) for phase, speed in zip(phases, state.rotor_speed, strict=True)
             )
-            f_B = f_B + vibration(phases, state, vehicle, part.imbalance)
+            f_B = f_B + vibration(phases, state, now.vehicle, part.imbalance)
         omega, gyroscope = triad_reading(
             rotate_inverse(mounting.q_BS, state.omega_B), normals[:6], memory.gyroscope, dt, part.gyroscope
         )
@@ -174,13 +167,12 @@ def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor
         "imu",
         ImuReading(ZERO, ZERO),
         ("m/s^2",) * 3 + ("rad/s",) * 3,
-        measure,
+        equation,
+        part,
         name=name,
         normals_needed=12,
         initial=initial,
         start_normals=24,
-        rate=part.rate,
-        delay=part.delay,
         about=ImuModel(part, mounting),
     )
 

@@ -7,10 +7,9 @@ from typing import Annotated, NamedTuple
 from samara.core.algebra import ZERO, Mat3, Vec3, rotate_inverse
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.earth import HOME, Place, magnetic_field
 from samara.sensors.error import quantised, saturated, vector
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
 
 
 class MagnetometerPart(NamedTuple):
@@ -64,30 +63,21 @@ def magnetometer(part: MagnetometerPart, mounting: Mounting = AT_CENTRE, where: 
     """A magnetometer of these numbers, at a place on Earth"""
     field_W = magnetic_field(where)
 
-    def measure(
-        state: State,
-        command: Command,
-        vehicle: Vehicle,
-        environment: Environment,
-        normals: Sequence[Scalar],
-        memory: Iron,
-        dt: Scalar,
-    ) -> tuple[MagnetometerReading, Iron]:
+    def equation(now: Sample) -> tuple[MagnetometerReading, Iron]:
         """y = Q(clamp(A R_SBᵀ R_WBᵀ B_W + b + σ n))  [T]"""
-        true = rotate_inverse(mounting.q_BS, rotate_inverse(state.q_WB, field_W))
-        told = memory.soft @ true + memory.hard + vector(normals, 0) * part.noise
-        return MagnetometerReading(quantised(saturated(told, part.full_scale), part.resolution)), memory
+        true = rotate_inverse(mounting.q_BS, rotate_inverse(now.state.q_WB, field_W))
+        told = now.memory.soft @ true + now.memory.hard + vector(now.normals, 0) * part.noise
+        return MagnetometerReading(quantised(saturated(told, part.full_scale), part.resolution)), now.memory
 
     return reading_sensor(
         "magnetometer",
         MagnetometerReading(ZERO),
         ("T",) * 3,
-        measure,
+        equation,
+        part,
         name=name,
         normals_needed=3,
         initial=lambda vehicle, normals: iron(normals, part),
         start_normals=9,
-        rate=part.rate,
-        delay=part.delay,
         about=MagnetometerModel(part, mounting, field_W),
     )

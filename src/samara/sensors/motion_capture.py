@@ -1,15 +1,13 @@
 """Motion capture: the pose of a marker body, in the cameras' own frame."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, quat_exp, rotate, rotate_inverse
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.error import heard, held_where_lost, vector
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
 
 
 class MotionCapturePart(NamedTuple):
@@ -53,21 +51,14 @@ def motion_capture(part: MotionCapturePart, mounting: Mounting = AT_CENTRE, name
     """Cameras of these numbers; the marker body sits at its mounting and is turned with it"""
     nothing = PoseReading(ZERO, IDENTITY, 0.0)
 
-    def measure(
-        state: State,
-        command: Command,
-        vehicle: Vehicle,
-        environment: Environment,
-        normals: Sequence[Scalar],
-        memory: PoseMemory,
-        dt: Scalar,
-    ) -> tuple[PoseReading, PoseMemory]:
+    def equation(now: Sample) -> tuple[PoseReading, PoseMemory]:
         """p_M = R(q_WM)ᵀ (p + R r − p_WM) + σ n,  q = q_WM* ⊗ q_WB ⊗ q_BS ⊗ exp(σ n)"""
+        state, normals, memory = now.state, now.normals, now.memory
         p_W = state.p_W + rotate(state.q_WB, mounting.r_B)
         p_M = rotate_inverse(part.q_WM, p_W - part.p_WM) + vector(normals, 0) * part.position_noise
         turn = quat_exp(vector(normals, 3) * part.attitude_noise)
         pose = PoseReading(p_M, conjugate(part.q_WM) * state.q_WB * mounting.q_BS * turn, 1.0)
-        valid = heard(normals[6], memory.count * dt, lost=part.lost, outages=part.outages)
+        valid = heard(normals[6], memory.count * now.dt, lost=part.lost, outages=part.outages)
         said = held_where_lost(valid, pose, memory.last)
         return said, PoseMemory(said, memory.count + 1.0)
 
@@ -75,11 +66,10 @@ def motion_capture(part: MotionCapturePart, mounting: Mounting = AT_CENTRE, name
         "motion_capture",
         nothing,
         ("m",) * 3 + ("1",) * 5,
-        measure,
+        equation,
+        part,
         name=name,
         normals_needed=7,
         initial=lambda vehicle, normals: PoseMemory(nothing, 0.0),
-        rate=part.rate,
-        delay=part.delay,
         about=PoseModel(part, mounting),
     )

@@ -4,7 +4,6 @@ The lens looks along its x axis, y and z are across. A point in the middle of th
 angular velocity of the line of sight relative to the lens: what the lens turns, and what it moves over s.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -12,9 +11,9 @@ from samara.core.algebra import Vec3, cross, rotate_inverse
 from samara.core.ops import clamp, logical_and, where
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.physics.types import Command, Environment, State, Vehicle
+from samara.physics.types import Environment, State
 from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, traceable
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
 
 
 class OpticalFlowPart(NamedTuple):
@@ -68,37 +67,28 @@ def optical_flow(
 ) -> Sensor:
     """A flow sensor of these numbers; its x axis is where it looks"""
 
-    def measure(
-        state: State,
-        command: Command,
-        vehicle: Vehicle,
-        environment: Environment,
-        normals: Sequence[Scalar],
-        memory: tuple[Scalar, Scalar],
-        dt: Scalar,
-    ) -> tuple[FlowReading, tuple[Scalar, Scalar]]:
+    def equation(now: Sample) -> tuple[FlowReading, tuple[Scalar, Scalar]]:
         """θ = ½ (ω_last + ω_now) dt + σ n: the flow over the period, by trapezium"""
-        y, z, distance = flow_rate(state, mounting, environment, sees)
+        y, z, distance = flow_rate(now.state, mounting, now.environment, sees)
         seen = logical_and(distance >= part.nearest, distance <= part.farthest)
         rates = tuple(clamp(rate, -part.fastest, part.fastest) for rate in (y, z))
         angles = [
-            0.5 * (last + now) * dt + part.noise * n
-            for last, now, n in zip(memory, rates, (normals[0], normals[1]), strict=True)
+            0.5 * (last + own) * now.dt + part.noise * n
+            for last, own, n in zip(now.memory, rates, (now.normals[0], now.normals[1]), strict=True)
         ]
         valid = where(seen, 1.0, 0.0)
         told = [where(seen, angle, 0.0) for angle in angles]
-        return FlowReading(told[0], told[1], dt, valid), (rates[0], rates[1])
+        return FlowReading(told[0], told[1], now.dt, valid), (rates[0], rates[1])
 
     return reading_sensor(
         "optical_flow",
         FlowReading(0.0, 0.0, 0.0, 0.0),
         ("rad", "rad", "s", "1"),
-        measure,
+        equation,
+        part,
         name=name,
         normals_needed=2,
         initial=lambda vehicle, normals: (0.0, 0.0),
-        rate=part.rate,
-        delay=part.delay,
         about=FlowModel(part, mounting, sees),
         traced=traceable(sees),
     )

@@ -1,6 +1,5 @@
 """The range finder: how far the nearest surface is along its own x axis."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -9,9 +8,9 @@ from samara.core.ops import logical_and, where
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
 from samara.physics.ground.contact import Ground
-from samara.physics.types import Command, Environment, State, Vehicle
+from samara.physics.types import Environment, State
 from samara.sensors.error import quantised
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
 from samara.world.obstacles import HeightMap, Ray, Solid, nearest_along
 
 
@@ -76,29 +75,22 @@ def range_finder(
 ) -> Sensor:
     """A range finder of these numbers; its x axis is where it looks"""
 
-    def measure(
-        state: State,
-        command: Command,
-        vehicle: Vehicle,
-        environment: Environment,
-        normals: Sequence[Scalar],
-    ) -> RangeReading:
+    def equation(now: Sample) -> RangeReading:
         """y = Q(s + (σ₀ + σ₁ s) n) for s within its limits"""
-        true = distance_seen(state, mounting, environment, sees)
+        true = distance_seen(now.state, mounting, now.environment, sees)
         valid = where(logical_and(true >= part.nearest, true <= part.farthest), 1.0, 0.0)
         end = where(true < part.nearest, part.nearest, part.farthest)
-        told = quantised(true + (part.noise + part.noise_growth * true) * normals[0], part.resolution)
+        told = quantised(true + (part.noise + part.noise_growth * true) * now.normals[0], part.resolution)
         return RangeReading(where(valid > 0.5, told, end), valid)
 
     return reading_sensor(
         "range_finder",
         RangeReading(0.0, 0.0),
         ("m", "1"),
-        measure,
+        equation,
+        part,
         name=name,
         normals_needed=1,
-        rate=part.rate,
-        delay=part.delay,
         about=RangeModel(part, mounting, sees),
         traced=traceable(sees),
     )

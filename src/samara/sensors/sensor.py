@@ -75,11 +75,43 @@ class Sensor:
                 )
 
 
-def reading_sensor(kind: str, reading: Any, units: tuple[str, ...], measure: Measure, **more: Any) -> Sensor:
-    """A traced sensor whose fields are those of its reading, and whose name is its kind by default"""
+class Sample(NamedTuple):
+    """What a sensor's equation may use at one sample: the drone as it is, the draws, what it remembers, and the time between
+    samples [s]."""
+
+    state: State
+    command: Command
+    vehicle: Vehicle
+    environment: Environment
+    normals: Sequence[Scalar]
+    memory: Any = ()
+    dt: Scalar = 0.0
+
+
+def reading_sensor(
+    kind: str, reading: Any, units: tuple[str, ...], equation: Callable[[Sample], Any], part: Any, **more: Any
+) -> Sensor:
+    """A traced sensor of a part's rate and delay, whose fields are those of its reading, and whose name is its kind by default
+
+    `equation(now)` gives the reading of a `Sample` or, of a sensor that remembers, (reading, memory).
+    """
     name, traced = more.pop("name", "") or kind, more.pop("traced", True)
-    fields = tuple(leaf_names(reading))
-    return Sensor(name, fields, units, measure, traced=traced, kind=kind, reading=reading, **more)
+
+    def measure(*given: Any) -> Any:
+        return equation(Sample(*given))
+
+    return Sensor(
+        name,
+        tuple(leaf_names(reading)),
+        units,
+        measure,
+        traced=traced,
+        rate=part.rate,
+        delay=part.delay,
+        kind=kind,
+        reading=reading,
+        **more,
+    )
 
 
 def specific_force(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Vec3:
