@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
 from samara.sim.simulation import Simulation
 from samara.sim.stages.log import Sink
-from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import History, measured
@@ -46,13 +45,11 @@ from samara.view.web.requests import Request
 from samara.view.web.scene import FEW, Figure
 from samara.view.web.server import PORT
 from samara.view.web.trail import Trail
+from samara.view.web.viewer import FRAMES, IDLE, SPEEDS, Viewer, on_choice
 
-FRAMES = 30.0  # [1/s] of the wall's clock
 NAP = 4e-3  # [s]
-IDLE = 2e-2  # [s]
 LATE = 0.25  # [s] behind the clock: given up, and shown
 STEP_US = 10_000
-SPEEDS = {"0.1×": 0.1, "0.25×": 0.25, "0.5×": 0.5, "1×": 1.0, "2×": 2.0, "5×": 5.0, "10×": 10.0, "no limit": math.inf}
 ENDLESS = 3600.0  # [s] a watched scenario may go on
 TRAIL_EVERY = 0.2  # [s] of the wall's clock
 REFERENCE_POINTS = 401
@@ -73,8 +70,10 @@ class Shown(NamedTuple):
     fresh: bool
 
 
-class Live:
+class Live(Viewer):
     """A scenario being flown for an audience. `run()` returns when it is closed, or with `until_end` when it is over."""
+
+    speeds: ClassVar[Mapping[str, float]] = {**SPEEDS, "no limit": math.inf}
 
     def __init__(
         self,
@@ -89,11 +88,11 @@ class Live:
             raise ValueError(f"the speed is {speed!r}; expected a number above 0: 1 is real time")
         self.scenario, self.speed = scenario, float(speed)
         self.paused, self.ended, self.waiting = False, False, False
-        self._record, self._restartable, self._closed = record, restartable, False
+        self._record, self._restartable = record, restartable
         self.logs: deque[LogLine] = deque(maxlen=100)
         self._refused = ""
         self._trail, self._history = Trail(len(scenario.drones)), History()
-        self._trail_shown, self._frame_due = 0.0, 0.0
+        self._trail_shown = 0.0
         self._way: Setting | None = None
         self._actions: dict[str, Callable[[], Action]] = {}
         self.factor = 0.0
@@ -101,29 +100,14 @@ class Live:
         self.simulation = self._begun(scenario)
         try:
             title, ground = f"samara · {scenario.name}", _ground(scenario)
-            self.page = Page(_figures(scenario), title, self._history, port=port, ground=ground)
+            self._open(Page(_figures(scenario), title, self._history, port=port, ground=ground))
         except BaseException:
             self.simulation.close()
             raise
-        try:
-            self._add_controls()
-            self.page.scene.add_solids(scenario.world)
-            self._drawer = Drawer(self._draw, self.page.is_ready)
-            self._drawer.hand(self._shown(fresh=True))
-        except BaseException:
-            self.page.close()
-            self.simulation.close()
-            raise
-
-    def close(self) -> None:
-        """Ends `run()` from another thread, or after it takes the page down"""
-        self._closed = True
-        self.page.requests.put("close")
 
     def take_down(self) -> None:
         """Closes drawer and page, and what the simulation started"""
-        self._drawer.close()
-        self.page.close()
+        super().take_down()
         self.simulation.close()
 
     def _begun(self, scenario: Scenario) -> Simulation:
@@ -150,7 +134,7 @@ class Live:
             for request in self.page.requests.take():
                 self._serve(request)
             self.waiting = self.waiting and not self.page.is_watched
-            if self.paused or self.ended or self.waiting:
+            if not self._is_moving:
                 if self.ended and until_end:
                     break
                 self._publish()
@@ -196,17 +180,9 @@ class Live:
         if self._history.is_due(now):
             self._history.add(now, measured(*motion_of(simulation), self.page.scene.ground))
 
-    def _publish(self, force: bool = False) -> None:
-        """Hands the drawer a snapshot, thirty times a second, where somebody looks and something is new."""
-        now = time.perf_counter()
-        if now < self._frame_due and not force:
-            return
-        self._frame_due = max(self._frame_due + 1.0 / FRAMES, now)
-        if not self.page.clients and not force:
-            return
-        fresh = self.page.take_change() or force
-        if fresh or not (self.paused or self.ended or self.waiting):
-            self._drawer.hand(self._shown(fresh))
+    @property
+    def _is_moving(self) -> bool:
+        return not (self.paused or self.ended or self.waiting)
 
     def _shown(self, fresh: bool) -> Shown:
         """What is to be seen now; all of it when `fresh`."""
@@ -304,35 +280,14 @@ class Live:
 
     # The server's thread: what is asked is only noted ----------------------------------------------------------------
 
-    def _add_controls(self) -> None:
-        gui, wishes = self.page.server.gui, self.page.requests
-        self._status = gui.add_html("")
-        with gui.add_folder("Time"):
-            buttons = {"Play": "play", "Pause": "pause", "Step 10 ms": "step"}
-            if self._restartable:
-                buttons["Restart"] = "restart"
-            clock = gui.add_button_group("clock", tuple(buttons))
-            self._press(clock, buttons)
-            self.page.pressed.add("clock", clock)
-            names = [name for name, own in SPEEDS.items() if own == self.speed] or [f"{self.speed:g}×"]
-            speeds = SPEEDS | {names[0]: self.speed}
-            speed = gui.add_dropdown("speed", tuple(speeds), initial_value=names[0])
-        self._speed: Any = speed
-        self._speeds = dict(sorted(speeds.items(), key=lambda own: own[1]))
+    def _clock(self) -> dict[str, str]:
+        again = {"Restart": "restart"} if self._restartable else {}
+        return {"Play": "play", "Pause": "pause", "Step 10 ms": "step", **again}
 
-        @speed.on_update
-        async def _(event: Any) -> None:
-            if event.target.value in speeds:
-                wishes.put("speed", speeds[event.target.value])
-
-        self.page.add_camera()
+    def _add_own(self) -> None:
         self._add_flying()
         self._add_disturbances()
-        self.page.add_instruments()
-        with gui.add_folder("Log"):
-            self._log = gui.add_html("")
-        self.page.add_parts()
-        self.page.add_keys(self._keys())
+        self.page.scene.add_solids(self.scenario.world)
 
     def _keys(self) -> list[Key]:
         wish = self.page.requests.put
@@ -358,21 +313,9 @@ class Live:
         self._speed.value = names[min(max(known + by, 0), len(names) - 1)]
         self.page.requests.put("speed", self._speeds[self._speed.value])
 
-    def _press(self, buttons: Any, wishes: Mapping[str, str]) -> None:
-        async def pressed(event: Any) -> None:
-            if event.target.value in wishes:
-                self.page.requests.put(wishes[event.target.value])
-
-        buttons.on_click(pressed)
-
     def _act(self, buttons: Any, actions: Mapping[str, Callable[[], Action]]) -> None:
         self._actions.update(actions)
-
-        async def pressed(event: Any) -> None:
-            if event.target.value in actions:
-                self._wish(actions[event.target.value])
-
-        buttons.on_click(pressed)
+        on_choice(buttons.on_click, actions, self._wish)
 
     def _wish(self, action: Callable[[], Action]) -> None:
         """Notes an action; one that cannot even be made is refused when it is served."""
@@ -408,10 +351,8 @@ class Live:
             },
         )
 
-        @chooser.on_update
-        async def _(event: Any) -> None:
-            if event.target.value in CONTROLLERS:
-                self.page.requests.put("restart", event.target.value)
+        restart = self.page.requests.put
+        on_choice(chooser.on_update, {name: name for name in CONTROLLERS}, lambda name: restart("restart", name))
 
         async def clicked(event: Any) -> None:
             if not click.value or event.ray_origin is None or event.ray_direction is None:

@@ -17,7 +17,6 @@ from samara.record.recorder import LogLine
 from samara.record.run import Run, Track
 from samara.scenario.world import world_inside
 from samara.view.report.report import scenario_inside
-from samara.view.web.drawer import Drawer
 from samara.view.web.frame import Array, frame_at
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import Recorded
@@ -26,10 +25,8 @@ from samara.view.web.page import Page
 from samara.view.web.requests import Request
 from samara.view.web.scene import FEW, Figure
 from samara.view.web.server import PORT
+from samara.view.web.viewer import IDLE, Viewer
 
-FRAMES = 30.0  # [1/s] of the wall's clock
-IDLE = 2e-2  # [s]
-SPEEDS = {"0.1×": 0.1, "0.25×": 0.25, "0.5×": 0.5, "1×": 1.0, "2×": 2.0, "5×": 5.0, "10×": 10.0}
 POINTS = 24_000  # of all paths together
 SLIDER_EVERY = 0.1  # [s] of the wall's clock
 SLIDER_STEP = 0.01  # [s]
@@ -46,7 +43,7 @@ class Shown(NamedTuple):
     fresh: bool
 
 
-class Replay:
+class Replay(Viewer):
     """Runs to be looked at again. `run()` plays until it is closed."""
 
     def __init__(self, runs: Sequence[Run], names: Sequence[str] = (), *, port: int = PORT, speed: float = 1.0) -> None:
@@ -57,28 +54,11 @@ class Replay:
         self.runs, self.speed, self.time, self.playing = tuple(runs), float(speed), 0.0, True
         self.tracks = [track for run in runs for track in run.tracks]
         self.end = max(float(track.time[-1]) for track in self.tracks)
-        self._closed, self._frame_due, self._slider_due, self._drawn_static = False, 0.0, 0.0, False
+        self._slider_due, self._drawn_static = 0.0, False
         figures = _figures(runs, list(names) or _run_names(runs))
         title = " and ".join(dict.fromkeys(run.scenario for run in runs))
         self._title = "; ".join(dict.fromkeys(run.metadata.get("description", "") or run.scenario for run in runs))
-        self.page = Page(figures, f"samara · {title}", Recorded(runs, 0.0), port=port)
-        try:
-            self._add_controls()
-            self._drawer = Drawer(self._draw, self.page.is_ready)
-            self._drawer.hand(self._shown(fresh=True))
-        except BaseException:
-            self.page.close()
-            raise
-
-    def close(self) -> None:
-        """Ends `run()` from another thread"""
-        self._closed = True
-        self.page.requests.put("close")
-
-    def take_down(self) -> None:
-        """Closes drawer and page"""
-        self._drawer.close()
-        self.page.close()
+        self._open(Page(figures, f"samara · {title}", Recorded(runs, 0.0), port=port))
 
     def run(self, *, wait: bool = True) -> None:
         """Plays by the clock until it is closed; at the end it stands. With `wait` it plays only while a browser shows it."""
@@ -92,7 +72,7 @@ class Replay:
                 if self.time >= self.end:
                     self.playing, self.page.changed = False, True
             before = now
-            self._publish(now)
+            self._publish()
             self.page.requests.wait(max(self._frame_due - time.perf_counter(), 1e-3) if self.playing else IDLE)
 
     def _serve(self, request: Request) -> None:
@@ -114,13 +94,9 @@ class Replay:
         elif kind == "seek":
             self.time, self.playing = min(max(value, 0.0), self.end), False
 
-    def _publish(self, now: float) -> None:
-        if now < self._frame_due or not self.page.clients:
-            return
-        self._frame_due = max(self._frame_due + 1.0 / FRAMES, now)
-        fresh = self.page.take_change()
-        if fresh or self.playing:
-            self._drawer.hand(self._shown(fresh))
+    @property
+    def _is_moving(self) -> bool:
+        return self.playing
 
     def _shown(self, fresh: bool) -> Shown:
         words = f"playing {self.speed:g}×" if self.playing else "at the end" if self.time >= self.end else "paused"
@@ -155,50 +131,29 @@ class Replay:
 
     # The server's thread ---------------------------------------------------------------------------------------------
 
-    def _add_controls(self) -> None:
-        gui, wishes = self.page.server.gui, self.page.requests
-        self._status = gui.add_html("")
-        with gui.add_folder("Time"):
-            times = sorted({round(line.time_us / 1e6, 2) for run in self.runs for line in run.logs[:-1]})
-            marks = tuple(at for at in times if 0.0 < at < self.end)[:12]
-            self._slider = gui.add_slider(
-                "time [s]", 0.0, max(round(self.end, 2), SLIDER_STEP), SLIDER_STEP, 0.0, marks=marks or None
-            )
-            buttons = gui.add_button_group("clock", ("Play", "Pause", "To the start"))
-            self.page.pressed.add("clock", buttons)
-            name = next((name for name, own in SPEEDS.items() if own == self.speed), f"{self.speed:g}×")
-            speeds = SPEEDS | {name: self.speed}
-            pace = gui.add_dropdown("speed", tuple(speeds), initial_value=name)
-        meaning = {"Play": "play", "Pause": "pause", "To the start": "begin"}
+    def _clock(self) -> dict[str, str]:
+        return {"Play": "play", "Pause": "pause", "To the start": "begin"}
+
+    def _add_time(self) -> None:
+        times = sorted({round(line.time_us / 1e6, 2) for run in self.runs for line in run.logs[:-1]})
+        marks = tuple(at for at in times if 0.0 < at < self.end)[:12]
+        self._slider = self.page.server.gui.add_slider(
+            "time [s]", 0.0, max(round(self.end, 2), SLIDER_STEP), SLIDER_STEP, 0.0, marks=marks or None
+        )
 
         @self._slider.on_update
         async def _(event: Any) -> None:
             if event.client is not None and math.isfinite(event.target.value):  # not the page's own hand
-                wishes.put("seek", float(event.target.value))
+                self.page.requests.put("seek", float(event.target.value))
 
-        @buttons.on_click
-        async def _(event: Any) -> None:
-            if event.target.value in meaning:
-                wishes.put(meaning[event.target.value])
-
-        @pace.on_update
-        async def _(event: Any) -> None:
-            if event.target.value in speeds:
-                wishes.put("speed", speeds[event.target.value])
-
-        self.page.add_camera()
-        self.page.add_instruments()
-        with gui.add_folder("Log"):
-            self._log = gui.add_html("")
-        self.page.add_parts()
-        self.page.add_keys(
-            [
-                Key("space", "play, pause", lambda: wishes.put("toggle")),
-                Key("home", "to the start", lambda: wishes.put("begin")),
-                Key("J", f"back by {JUMP:g} s", lambda: wishes.put("jump", -JUMP)),
-                Key("L", f"on by {JUMP:g} s", lambda: wishes.put("jump", JUMP)),
-            ]
-        )
+    def _keys(self) -> list[Key]:
+        wish = self.page.requests.put
+        return [
+            Key("space", "play, pause", lambda: wish("toggle")),
+            Key("home", "to the start", lambda: wish("begin")),
+            Key("J", f"back by {JUMP:g} s", lambda: wish("jump", -JUMP)),
+            Key("L", f"on by {JUMP:g} s", lambda: wish("jump", JUMP)),
+        ]
 
 
 def _tasks(runs: Sequence[Run]) -> list[Trajectory]:
