@@ -130,6 +130,7 @@ def test_building_says_it_too(effect):
             rotors=vehicle.rotors,
             drag=vehicle["drag"],
             contact_points=vehicle["contact"].points_B,
+            contact_top=vehicle["contact"].top,
             **air,
             **{effect: given},
             **model,
