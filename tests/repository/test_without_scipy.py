@@ -66,7 +66,10 @@ def test_what_needs_scipy_says_so(monkeypatch):
 
 def test_everything_imports_without_scipy():
     """Links, plots, controllers, the engine: the modules of a flight and of what is drawn of it."""
-    modules = "cli, sim.fly, sim.collide.collisions, control.lqr, control.ilqr, documents.rigid_body.checks, rotor.blade, view.film.render, view.report.report"
+    modules = (
+        "cli, sim.fly, sim.collide.collisions, control.lqr, control.ilqr, documents.rigid_body.checks, rotor.blade, "
+        "view.film.render, view.report.report"
+    )
     program = (
         f"import sys; sys.modules['scipy'] = None; import {', '.join(f'samara.{own}' for own in modules.split(', '))}"
     )
