@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.view.plot.style import samara_style
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -138,7 +138,7 @@ def draw_architecture(path: str | Path) -> None:
             handles.append(Line2D([], [], color=COLOURS[k], marker="o", ls="", label=f"on the way of {title}"))
         axes.legend(handles=handles, loc="upper right", ncols=3, frameon=False, fontsize=8, borderaxespad=0.2)
         _margin(axes, ROW * len(rows))
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             about = {"Description": f"the folders of Samara by layer: {' < '.join(map(' '.join, rows))}"}
             figure.savefig(temporary, format="png", dpi=110, metadata=about)
 

@@ -16,7 +16,7 @@ from matplotlib.path import Path as Outline
 
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.core.colours import COLOURS, GRID, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.physics.frames import attitude_enu_flu_from_ned_frd, enu_from_ned
 from samara.vehicles.numbering import CCW, NUMBERINGS, Numbering
 from samara.view.plot.style import samara_style
@@ -35,7 +35,7 @@ def draw_conventions(folder: str | Path) -> None:
 
 
 def _save(figure: Any, path: str | Path, description: str) -> None:
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         figure.savefig(temporary, format="png", metadata={"Description": description})
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 
 FLIGHTS, INTERACTION, PROPELLERS = "SAMARA_FLIGHTS", "SAMARA_INTERACTION", "SAMARA_PROPELLERS"
 WAY = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as docs/planning.md lists it
@@ -178,7 +178,7 @@ def sensors(folder: Path) -> None:
                     break
         finally:
             os.chdir(here)
-        with written_whole(folder / "sensors-allan.png") as unfinished:
+        with atomic_write(folder / "sensors-allan.png") as unfinished:
             shutil.copyfile(Path(drawn) / "allan.png", unfinished)
 
 
@@ -215,7 +215,7 @@ def report(folder: Path) -> None:
             )
             page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + 360.0, y=top + 60.0)
             time.sleep(1.0)
-            with written_whole(folder / "report.png") as unfinished:
+            with atomic_write(folder / "report.png") as unfinished:
                 page.picture(unfinished)
         finally:
             browser.close()
@@ -237,7 +237,7 @@ def vehicles(folder: Path) -> None:
         shapes.append(element("text", name, **label, font_family="sans-serif", fill="#66727d"))
     rows = math.ceil(len(vehicle_names()) / columns)
     box = f"0 0 {columns * size:g} {rows * (size + gap):g}"
-    with written_whole(folder / "vehicles.svg") as temporary:
+    with atomic_write(folder / "vehicles.svg") as temporary:
         drawn = element("svg", shapes, xmlns="http://www.w3.org/2000/svg", viewBox=box)
         temporary.write_text(drawn + "\n", encoding="utf-8")
 

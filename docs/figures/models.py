@@ -223,7 +223,7 @@ MODELS = (
         effects=((contact.COMPLIANT, None),),
     ),
     Model(
-        "Blows",
+        "Impacts",
         (collision, impact),
         (
             collision.contact_velocity,
@@ -237,7 +237,7 @@ MODELS = (
             ),
             Line(collision.wall_impulse, {"compliance": (r"\kappa",)}),
             Line(
-                impact.wall_blow,
+                impact.wall_impact_impulse,
                 {
                     "contact_velocity": ("v_c", "v_c'"),
                     "wall_impulse": ("p_n",),
@@ -248,12 +248,12 @@ MODELS = (
         ),
         "Rigid bodies that touch in one point, for no time. $\\Delta\\omega_n$ is the change by a unit impulse "
         "along the normal, "
-        "$v_t$ the slip that is left after the blow along it.",
+        "$v_t$ the slip that is left after the impulse along it.",
         "Newton's restitution and Coulomb's friction; frictionless as in document 004.",
-        "Energy never grows in 20 000 random blows, momentum is kept "
-        "(`test_ten_thousand_blows_of_a_wall_never_add_energy`, "
-        "`test_ten_thousand_blows_between_bodies_never_add_energy_and_keep_momentum`).",
-        said=(impact.body_blow,),
+        "Energy never grows in 20 000 random impacts, momentum is kept "
+        "(`test_ten_thousand_impacts_of_a_wall_never_add_energy`, "
+        "`test_ten_thousand_impacts_between_bodies_never_add_energy_and_keep_momentum`).",
+        said=(impact.impact_impulse,),
     ),
     Model(
         "Solids",

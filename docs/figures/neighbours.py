@@ -13,7 +13,7 @@ import numpy as np
 
 from samara.core.algebra import IDENTITY, Vec3
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.physics.air.downwash import Downwash, Exposed, Jet, air_speed, downwash_wrench, jet_flux
 from samara.physics.air.ground_effect import (
     GroundEffect,
@@ -154,7 +154,7 @@ def _forces(axes: Any, table: Any) -> None:
 
 
 def _save(figure: Any, path: str | Path, plt: Any) -> None:
-    with written_whole(path) as unfinished:
+    with atomic_write(path) as unfinished:
         figure.savefig(unfinished, format="png")
 
 

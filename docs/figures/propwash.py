@@ -10,7 +10,7 @@ import numpy as np
 
 from samara.core.algebra import Vec3
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.physics.air.propwash import ring_strength, wake_flow
 from samara.physics.rotors.inflow import hover_induced, induced_ratio
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
@@ -36,7 +36,7 @@ def draw_propwash(path: str | Path) -> None:
         )
         _flow(flow)
         _descents(time, shaking)
-        with written_whole(path) as unfinished:
+        with atomic_write(path) as unfinished:
             figure.savefig(unfinished, format="png")
 
 

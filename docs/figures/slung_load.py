@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.core.tree import unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.structure.slung_load import cable_rate, cable_tension
@@ -34,7 +34,7 @@ def draw_slung_load(run: Run, path: str | Path) -> None:
         _leg(grid["leg"], track)
         _pull(grid["pull"], track)
         _lean(grid["lean"], track)
-        with written_whole(path) as unfinished:
+        with atomic_write(path) as unfinished:
             figure.savefig(unfinished, format="png")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from samara.backends.trace import trace
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative
@@ -109,5 +109,5 @@ def draw_structure(path: str | Path) -> None:
         right.axvline(turning, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
         right.annotate("hover", (turning, 3e-3), (4, 0), textcoords="offset points", fontsize=8)
         right.legend(loc="lower right")
-        with written_whole(path) as unfinished:
+        with atomic_write(path) as unfinished:
             figure.savefig(unfinished, format="png")

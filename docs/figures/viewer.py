@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from figures.chromium import Browser, BrowserPage, find_chromium, wait_for
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.scenario.events import Event, at, wind_step
 from samara.scenario.scenario_file import load_scenario
 from samara.sim.fly import fly
@@ -89,7 +89,7 @@ def _photograph(page: BrowserPage, path: Path) -> None:
 
     for _ in range(3):  # models are loaded one after the other
         wait_for(rests, PATIENCE, "the picture to come to rest")
-    with written_whole(path) as unfinished:
+    with atomic_write(path) as unfinished:
         Image.open(BytesIO(before[0])).convert("RGB").save(unfinished, "PNG", optimize=True)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.core.random import normals
 from samara.physics.air.boundary_layer import log_law, power_law
 from samara.physics.air.turbulence import (
@@ -51,7 +51,7 @@ def draw_wind(path: str | Path) -> None:
         spectra.set(xlim=(0.015, 12.0), ylim=(2e-4, 60.0))
         spectra.legend(loc="lower left")
         _layer(layer)
-        with written_whole(path) as unfinished:
+        with atomic_write(path) as unfinished:
             figure.savefig(unfinished, format="png")
 
 

@@ -13,7 +13,7 @@ from support.command import call
 
 import samara
 from samara import cli
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 
 
 def test_version(monkeypatch, capsys):
@@ -133,7 +133,7 @@ def test_the_version_loads_nothing_heavy():
 
 def test_a_full_disk_names_the_file_and_leaves_nothing_behind(tmp_path):
     def no_space() -> None:
-        with written_whole(tmp_path / "report.md"):
+        with atomic_write(tmp_path / "report.md"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match=r"No space left on device: '.*report\.md'"):

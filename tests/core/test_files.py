@@ -11,7 +11,7 @@ import pytest
 from support.children import COMMAND, child, ended
 
 from samara.cli.flight import fly
-from samara.core.files import point_to, write_text, written_whole
+from samara.core.files import atomic_write, point_to, write_text
 from samara.record.recorder import Recorder
 
 
@@ -45,7 +45,7 @@ def test_the_umask_is_obeyed(mask, mode, tmp_path):
 
 
 def test_what_ends_badly_leaves_nothing(tmp_path):
-    with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"), written_whole(tmp_path / "a.txt") as own:
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"), atomic_write(tmp_path / "a.txt") as own:
         own.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
     assert not list(tmp_path.iterdir())

@@ -452,8 +452,8 @@ TARGET |= {"target_inertia": (0.02, 0.03, 0.025)}
 NORMAL = (1.0, 0.3, -0.2)
 
 
-def after_blow(v, omega, euler, r, mass, inertia, impulse):
-    """Newton's and Euler's laws for a blow, by matrices of their own: v and ω after it."""
+def after_impulse_by_matrices(v, omega, euler, r, mass, inertia, impulse):
+    """Newton's and Euler's laws for a impulse, by matrices of their own: v and ω after it."""
     angles = np.array([dp.ground_vector_from_body(axis, euler) for axis in np.eye(3)]).T
     tensor = angles @ np.diag(inertia) @ angles.T
     return np.array(v) + impulse / mass, np.array(omega) + np.linalg.solve(tensor, np.cross(r, impulse)), tensor
@@ -469,7 +469,7 @@ def test_two_bodies_part_at_e_times_the_speed_they_met(restitution):
             own[f"{'self' if own is SELF else 'target'}_{key}"]
             for key in ("velocity", "angular_velocity", "euler", "contact", "mass", "inertia")
         )
-        v_after, omega_after, tensor = after_blow(v, omega, euler, r, mass, inertia, sign * impulse)
+        v_after, omega_after, tensor = after_impulse_by_matrices(v, omega, euler, r, mass, inertia, sign * impulse)
 
         def energy(v, omega, mass=mass, tensor=tensor):
             return 0.5 * (mass * np.dot(v, v) + omega @ tensor @ omega)
@@ -481,7 +481,7 @@ def test_two_bodies_part_at_e_times_the_speed_they_met(restitution):
     (mine, mine_after, e1, e1_after), (theirs, theirs_after, e2, e2_after) = bodies
     met, parted = np.dot(mine - theirs, NORMAL), np.dot(mine_after - theirs_after, NORMAL)
     assert parted == pytest.approx(-restitution * met, abs=1e-13)
-    assert np.linalg.norm(np.cross(impulse, NORMAL)) < 1e-14, "without friction the blow is along the normal"
+    assert np.linalg.norm(np.cross(impulse, NORMAL)) < 1e-14, "without friction the impulse is along the normal"
     lost = e1 + e2 - e1_after - e2_after
     assert lost == pytest.approx(0.0, abs=1e-13) if restitution == 1.0 else lost > 0.1
 
@@ -495,7 +495,7 @@ def test_the_blow_does_not_know_which_way_the_normal_points():
 
 
 def test_a_wall_is_a_body_without_bound():
-    """m₂, I₂ → ∞ of the two-body blow; and along the line of centres it is the bounce of a ball."""
+    """m₂, I₂ → ∞ of the two-body impulse; and along the line of centres it is the bounce of a ball."""
     still = {"target_velocity": (0.2, 0.0, 0.0), "normal": NORMAL, "restitution_coefficient": 0.7}
     heavy = TARGET | {"target_mass": 1e15, "target_inertia": (1e15,) * 3, "target_angular_velocity": (0, 0, 0)}
     wall = dp.impulse_by_collision(**SELF, **still)

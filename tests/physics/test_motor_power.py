@@ -11,7 +11,7 @@ from samara import Environment, Vec3
 from samara.core.algebra import diagonal
 from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
-from samara.physics.rotors.propulsion import obeyed, supply_voltage, to_be_told
+from samara.physics.rotors.propulsion import compensated, delivered, supply_voltage
 from samara.physics.types import CALM
 
 ROTORCRAFT = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]
@@ -157,8 +157,8 @@ def test_a_vehicle_is_not_trimmed_on_a_failed_motor():
 def test_telling_and_obeying_are_inverses():
     powers, wanted = (0.3, 1.0, 0.7), (120.0, 0.4, 7.0)
     environment = Environment(motor_power=powers)
-    assert obeyed(to_be_told(wanted, environment), environment) == pytest.approx(wanted, rel=1e-15)
-    assert to_be_told((1.0, 2.0), Environment(motor_power=(0.0, 0.5))) == (0.0, 4.0)
+    assert delivered(compensated(wanted, environment), environment) == pytest.approx(wanted, rel=1e-15)
+    assert compensated((1.0, 2.0), Environment(motor_power=(0.0, 0.5))) == (0.0, 4.0)
 
 
 @pytest.mark.parametrize(

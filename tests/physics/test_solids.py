@@ -1,4 +1,4 @@
-"""Solids and blows: distances by brute force, rays by quadratics, impacts that never add energy, nothing that tunnels."""
+"""Solids and impacts: distances by brute force, rays by quadratics, impacts that never add energy, nothing that tunnels."""
 
 import math
 
@@ -29,7 +29,7 @@ from samara.core.algebra import (
 from samara.documents import drone_physics
 from samara.physics.ground.collision import Collider, collision_impulse, contact_velocity, wall_impulse
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, wall_blow
+from samara.physics.ground.impact import Material, after_impulse, collider_of, impact_impulse, wall_impact_impulse
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest
@@ -270,7 +270,7 @@ def test_the_nearest_point_of_a_propeller():
             assert norm(point - center) <= radius * (1 + 1e-12) and abs(dot(point - center, axis)) < 1e-12
 
 
-# Blows -------------------------------------------------------------------------------------------------------------
+# Impacts -------------------------------------------------------------------------------------------------------------
 
 
 def colliders(n, seed):
@@ -307,30 +307,30 @@ def directions(n, seed):
     return Vec3(*(d / np.linalg.norm(d, axis=0)))
 
 
-def test_ten_thousand_blows_of_a_wall_never_add_energy():
+def test_ten_thousand_impacts_of_a_wall_never_add_energy():
     """Kinetic energy never grows; the contact never still approaches more than before; friction is in its cone."""
     n = 10_000
     body, material, normal = colliders(n, 1), materials(n, 2), directions(n, 3)
-    blow = wall_blow(body, ZERO, normal, material=material)
-    after = after_impulse(body, blow)
+    impulse = wall_impact_impulse(body, ZERO, normal, material=material)
+    after = after_impulse(body, impulse)
     before = energy(body)
     assert ((energy(after) - before) / before).max() < 1e-12
     approached = dot(contact_velocity(body), normal) < 0
-    push = dot(blow, normal)
+    push = dot(impulse, normal)
     assert 0.4 < approached.mean() < 0.6
-    assert np.abs(np.stack(blow)[:, ~approached]).max() == 0.0
+    assert np.abs(np.stack(impulse)[:, ~approached]).max() == 0.0
     assert (push[approached] > 0).all()
-    across = norm(blow - normal * push)
+    across = norm(impulse - normal * push)
     assert (across <= material.friction * push * (1 + 1e-9) + 1e-12).all()
     assert (energy(after) < before * (1 - 1e-9))[approached & (material.restitution < 0.99)].all()
 
 
-def test_ten_thousand_blows_between_bodies_never_add_energy_and_keep_momentum():
+def test_ten_thousand_impacts_between_bodies_never_add_energy_and_keep_momentum():
     """Both linear and angular momentum of the pair stay; the energy of the pair never grows."""
     n = 10_000
     one, other, material, normal = colliders(n, 4), colliders(n, 5), materials(n, 6), directions(n, 7)
-    blow = body_blow(one, other, normal, material=material)
-    after, other_after = after_impulse(one, blow), after_impulse(other, -blow)
+    impulse = impact_impulse(one, other, normal, material=material)
+    after, other_after = after_impulse(one, impulse), after_impulse(other, -impulse)
     before = energy(one) + energy(other)
     assert ((energy(after) + energy(other_after) - before) / before).max() < 1e-12
     kept = one.v_W * one.mass + other.v_W * other.mass - after.v_W * one.mass - other_after.v_W * other.mass
@@ -343,9 +343,9 @@ def test_without_friction_it_is_the_blow_of_document_004():
     one, other, normal = colliders(n, 8), colliders(n, 9), directions(n, 10)
     e = np.random.default_rng(11).uniform(0, 1, n)
     near = dot(contact_velocity(one) - contact_velocity(other), normal) < 0
-    blow = np.stack(body_blow(one, other, normal, material=Material(e, 0.0)))
-    assert (blow[:, near] == np.stack(collision_impulse(one, other, normal, e))[:, near]).all()
-    wall = np.stack(wall_blow(one, ZERO, normal, material=Material(e, 0.0)))
+    impulse = np.stack(impact_impulse(one, other, normal, material=Material(e, 0.0)))
+    assert (impulse[:, near] == np.stack(collision_impulse(one, other, normal, e))[:, near]).all()
+    wall = np.stack(wall_impact_impulse(one, ZERO, normal, material=Material(e, 0.0)))
     near_wall = dot(contact_velocity(one), normal) < 0
     assert (wall[:, near_wall] == np.stack(wall_impulse(one, ZERO, normal, e))[:, near_wall]).all()
 
@@ -357,7 +357,7 @@ def test_without_friction_it_is_the_blow_of_document_004():
         target_velocity=ZERO, self_contact=own.r_W, self_mass=1.2, self_inertia=(0.01, 0.02, 0.03),
         normal=(0.0, 0.0, 1.0), restitution_coefficient=0.4,
     )  # fmt: skip
-    found = wall_blow(own, ZERO, Vec3(0.0, 0.0, 1.0), material=Material(0.4, 0.0))
+    found = wall_impact_impulse(own, ZERO, Vec3(0.0, 0.0, 1.0), material=Material(0.4, 0.0))
     assert list(found) == pytest.approx(list(given), rel=1e-13, abs=1e-15)
 
 
@@ -373,20 +373,20 @@ def test_a_ball_bounces_to_e_squared_of_its_height_and_a_rough_one_rolls():
         diagonal(Vec3(*[0.4 * mass * radius**2] * 3)),
     )
     up = Vec3(0.0, 0.0, 1.0)
-    gripped = after_impulse(ball, wall_blow(ball, ZERO, up, material=Material(0.6, 5.0)))
+    gripped = after_impulse(ball, wall_impact_impulse(ball, ZERO, up, material=Material(0.6, 5.0)))
     assert gripped.v_W.z == pytest.approx(1.8, rel=1e-12)
     assert gripped.v_W.x == pytest.approx(2.0 * 5 / 7, rel=1e-12)
     assert list(contact_velocity(gripped))[:2] == pytest.approx([0.0, 0.0], abs=1e-12)
-    slid = after_impulse(ball, wall_blow(ball, ZERO, up, material=Material(0.6, 0.05)))
+    slid = after_impulse(ball, wall_impact_impulse(ball, ZERO, up, material=Material(0.6, 0.05)))
     assert slid.v_W.x == pytest.approx(2.0 - 0.05 * 1.6 * 3.0, rel=1e-12)
 
 
 def test_blows_on_jax_are_the_same():
     n = 50
     one, other, material, normal = colliders(n, 4), colliders(n, 5), materials(n, 6), directions(n, 7)
-    by_numpy = np.stack(body_blow(one, other, normal, material=material))
+    by_numpy = np.stack(impact_impulse(one, other, normal, material=material))
     arguments = jax.tree.map(jnp.asarray, (one, other, normal, material))
-    by_jax = jax.jit(lambda a, b, n, m: body_blow(a, b, n, material=m))(*arguments)
+    by_jax = jax.jit(lambda a, b, n, m: impact_impulse(a, b, n, material=m))(*arguments)
     assert np.stack(by_jax) == pytest.approx(by_numpy, rel=1e-10, abs=1e-12)
 
 

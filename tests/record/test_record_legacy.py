@@ -18,7 +18,7 @@ from samara.documents.conventions import bus_current_a
 from samara.physics.state_arrays import state_names
 from samara.physics.types import Environment
 from samara.record.export import export_csv
-from samara.record.legacy import in_todays_form
+from samara.record.legacy import to_current_schema
 from samara.record.recorder import Recorder, Stream
 from samara.record.recording import RecordingError, read_recording
 from samara.scenario.bus import BUS_SCHEMA_VERSION
@@ -113,7 +113,7 @@ def test_a_newer_recording_is_refused_in_one_sentence(tmp_path):
 def test_what_cannot_be_translated_stays_as_it_is():
     recording = read_recording(HERE / "sag.mcap")
     odd = recording._replace(metadata={"drones": json.dumps([{"name": "nobody"}])})
-    assert in_todays_form(odd) is odd
+    assert to_current_schema(odd) is odd
 
 
 def test_only_one_file_knows_the_older_forms():

@@ -8,7 +8,7 @@ import pytest
 
 import samara
 from samara.record.run import judge
-from samara.record.summary import length, table_of, told
+from samara.record.summary import formatted, length, table_of
 from samara.scenario.scenario import Expect
 
 
@@ -39,7 +39,7 @@ def shifted(run, stream, by):
     ],
 )  # fmt: skip
 def test_a_length_has_the_unit_of_its_size(metres, text):
-    assert length(metres) == told(metres, "m") == text
+    assert length(metres) == formatted(metres, "m") == text
 
 
 def test_a_summary_is_numbers_with_units_and_prints_as_a_table(landing):
@@ -160,4 +160,4 @@ def test_a_flight_that_ends_early_tells_the_time_it_flew():
     ("joules", "text"), [(999.0, "999 J"), (1000.0, "1 kJ"), (2340.0, "2.34 kJ"), (-5000.0, "-5 kJ")]
 )
 def test_a_thousand_joules_are_a_kilojoule(joules, text):
-    assert told(joules, "J") == text
+    assert formatted(joules, "J") == text

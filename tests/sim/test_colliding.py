@@ -1,4 +1,4 @@
-"""Solids in a flight: nothing passes, nothing gains energy, what stands stays, and a replay deals the same blows."""
+"""Solids in a flight: nothing passes, nothing gains energy, what stands stays, and a replay deals the same impacts."""
 
 import math
 from dataclasses import replace
@@ -150,7 +150,7 @@ def test_a_body_in_a_room_never_gains_energy_and_loses_none_where_nothing_takes_
 
 
 def test_two_free_bodies_meet_as_document_004_says():
-    """Head on, without friction: both parts of the blow are `collision_impulse`, and momentum stays to the last digits."""
+    """Head on, without friction: both parts of the impulse are `collision_impulse`, and momentum stays to the last digits."""
     one = moving(FOOTED, Vec3(-1.0, 0.02, 5.01), Vec3(4.0, 0.0, 0.0))
     other = moving(FOOTED, Vec3(1.0, 0.0, 5.0), Vec3(-2.0, 0.0, 0.0))
     plant = plant_at(FOOTED, one, other)
@@ -164,7 +164,7 @@ def test_two_free_bodies_meet_as_document_004_says():
         before = after
     mass, inertia_B = FOOTED.mass, FOOTED.inertia_B
     assert list((after[0].v_W + after[1].v_W) * mass) == pytest.approx([2.0 * mass, 0.0, 0.0], abs=1e-12)
-    # Every blow is along x, at the rim of a propeller: one after the other by document 004's equation.
+    # Every impulse is along x, at the rim of a propeller: one after the other by document 004's equation.
     motion = [(own.v_W, ZERO) for own in before]
     for strike in strikes:
         mine, theirs, towards = strike.drone, strike.other, 1.0 if strike.drone == 0 else -1.0
@@ -174,8 +174,8 @@ def test_two_free_bodies_meet_as_document_004_says():
             Collider(*motion[drone], arm, IDENTITY, mass, inertia_B)
             for drone, arm in zip((mine, theirs), arms, strict=True)
         )
-        blow = collision_impulse(own_body, other_body, Vec3(-1.0, 0.0, 0.0), 0.7)
-        for drone, body, push in ((mine, own_body, blow), (theirs, other_body, -blow)):
+        impulse = collision_impulse(own_body, other_body, Vec3(-1.0, 0.0, 0.0), 0.7)
+        for drone, body, push in ((mine, own_body, impulse), (theirs, other_body, -impulse)):
             hit = after_impulse(body, push)
             motion[drone] = hit.v_W, hit.omega_W
     for own, (v_W, omega_W) in zip(after, motion, strict=True):
@@ -344,7 +344,7 @@ speed = 5.0
 
 
 @pytest.mark.parametrize("integrator", ["rk4", pytest.param("rk45", marks=pytest.mark.long)])
-def test_a_strike_is_told_and_breaks_what_it_breaks_and_a_replay_deals_the_same_blows(tmp_path, integrator):
+def test_a_strike_is_logged_and_breaks_what_it_breaks_and_a_replay_repeats_the_same_impacts(tmp_path, integrator):
     """Two drones against a wall and each other: facts, log, `crashed`, the dead motor; and every state of the replay."""
     text = f'integrator = "{integrator}"\n' + BUMP.format(strike="break")
     run = fly(parse_scenario(text, "bump.toml"), out=tmp_path / "bump.mcap")

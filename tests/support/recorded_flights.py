@@ -1,7 +1,7 @@
 """Flights as they were: the first fifth of a second of every shipped scenario as a recording, and the SHA-256 of every stream
 of the whole flights, in `tests/recordings/flights`.
 
-`python -m tests.support.recorded_flights` writes both anew, after a change that is meant to change a flight.
+`python -m tests.support.recorded_flights` writes both again, after a change that is meant to change a flight.
 """
 
 import hashlib

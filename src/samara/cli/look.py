@@ -82,8 +82,8 @@ def render(
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from samara.record.load import load_run
+    from samara.view.film.render import default_film
     from samara.view.film.render import render as film_it
-    from samara.view.film.render import usual_film
 
     own = load_run(run)
     told = {
@@ -95,7 +95,7 @@ def render(
         "start": start,
         "stop": math.inf if stop is None else stop,
     }
-    film = usual_film(own, out, **{name: value for name, value in told.items() if value is not None})
+    film = default_film(own, out, **{name: value for name, value in told.items() if value is not None})
     columns = (TextColumn("rendering"), BarColumn(), TextColumn("{task.completed:.0f} frames"), TimeRemainingColumn())
     with Progress(*columns, console=console(), transient=True) as bar:
         task = bar.add_task("rendering", total=None)

@@ -37,7 +37,7 @@ class FlightLimits(NamedTuple):
     speed: float = 5.0
 
 
-USUAL_LIMITS = FlightLimits()
+DEFAULT_LIMITS = FlightLimits()
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def geometric(
     vehicle: Vehicle,
     gains: Gains | None = None,
     healthy: Sequence[bool] | None = None,
-    limits: FlightLimits = USUAL_LIMITS,
+    limits: FlightLimits = DEFAULT_LIMITS,
     integral: bool = False,
     period: float = 4e-3,
 ) -> Geometric:
@@ -82,7 +82,7 @@ def geometric(
     `healthy` says which rotors still work. With `integral` a steady wind leaves no offset; `period` is then the time between
     calls [s], and the memory starts as `controller.initial_memory`.
     """
-    require_sense(period, limits)
+    require_plausible(period, limits)
     allocation = allocation_for(vehicle, healthy)
     return Geometric(gains or gains_for(vehicle), limits, allocation, period if integral else None)
 
@@ -93,7 +93,7 @@ def require_memory(memory: Any, initial: Any, kind: str = "with integral action"
         raise ValueError(f"memory = (): a controller {kind} starts with its `initial_memory`")
 
 
-def require_sense(period: float, limits: FlightLimits) -> None:
+def require_plausible(period: float, limits: FlightLimits) -> None:
     """A period and limits that mean something, or a sentence about the one that does not"""
     if not 0.0 < period < math.inf:
         raise ValueError(f"period = {period} s: expected a positive number")

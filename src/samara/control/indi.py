@@ -18,7 +18,7 @@ from typing import NamedTuple
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import OTHER_LAGS, Gains, gains_for
 from samara.control.geometric import (
-    USUAL_LIMITS,
+    DEFAULT_LIMITS,
     FlightLimits,
     deviation,
     drag_at,
@@ -26,7 +26,7 @@ from samara.control.geometric import (
     limited_error,
     limited_pull,
     require_memory,
-    require_sense,
+    require_plausible,
     wanted_pull,
     wanted_turn,
 )
@@ -99,11 +99,11 @@ def indi(
     vehicle: Vehicle,
     gains: Gains | None = None,
     healthy: Sequence[bool] | None = None,
-    limits: FlightLimits = USUAL_LIMITS,
+    limits: FlightLimits = DEFAULT_LIMITS,
     period: float = 4e-3,
 ) -> Indi:
     """The controller for a vehicle, called every `period` [s]; `healthy` says which rotors still work"""
-    require_sense(period, limits)
+    require_plausible(period, limits)
     return Indi(gains or gains_for(vehicle), limits, allocation_for(vehicle, healthy), period)
 
 

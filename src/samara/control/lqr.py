@@ -16,7 +16,14 @@ import numpy as np
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import Gains, gains_for
-from samara.control.geometric import USUAL_LIMITS, FlightLimits, drag_ahead, limited_error, require_sense, turning_along
+from samara.control.geometric import (
+    DEFAULT_LIMITS,
+    FlightLimits,
+    drag_ahead,
+    limited_error,
+    require_plausible,
+    turning_along,
+)
 from samara.core.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, quat_log, rotate_inverse
 from samara.core.matrices import product, pseudoinverse, riccati, solve
 from samara.core.ops import maximum
@@ -82,7 +89,7 @@ def lqr(
     vehicle: Vehicle,
     design: Design | None = None,
     healthy: Sequence[bool] | None = None,
-    limits: FlightLimits = USUAL_LIMITS,
+    limits: FlightLimits = DEFAULT_LIMITS,
     period: float = 4e-3,
     along: bool = True,
 ) -> Lqr:
@@ -91,7 +98,7 @@ def lqr(
     `healthy` says which rotors still work: the gain is that of the whole vehicle, and its thrust and torques are shared among
     the rotors left.
     """
-    require_sense(period, limits)
+    require_plausible(period, limits)
     own = design or hover_design(vehicle, period)
     rows: Rows = tuple(tuple(float(k) for k in row) for row in own.gain)
     pace = _pace(own, vehicle)

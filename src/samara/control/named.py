@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from samara.control.gains import Gains, gains_for
-from samara.control.geometric import USUAL_LIMITS, FlightLimits, geometric
+from samara.control.geometric import DEFAULT_LIMITS, FlightLimits, geometric
 from samara.control.indi import indi
 from samara.control.lqr import hover_design, lqr
 from samara.control.mellinger import mellinger
@@ -29,7 +29,7 @@ class Named(NamedTuple):
 
 
 def _limits(chosen: dict[str, Any]) -> FlightLimits:
-    return USUAL_LIMITS._replace(**{key: chosen.pop(key) for key in LIMITS if key in chosen})
+    return DEFAULT_LIMITS._replace(**{key: chosen.pop(key) for key in LIMITS if key in chosen})
 
 
 def _loops(vehicle: Vehicle, chosen: dict[str, Any]) -> Gains:
@@ -77,7 +77,7 @@ CONTROLLERS: dict[str, Callable[..., Any]] = {
 }
 """Each is called with a vehicle, `healthy`, `period` and numbers of `KNOBS`; it gives a controller with `initial_memory`."""
 
-USUAL_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz by default
+DEFAULT_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz by default
 
 
 def as_tuned(controller: Any) -> Any:
@@ -100,7 +100,7 @@ def instants_ahead(controller: str | Tuned | Callable[..., Any]) -> int:
 
 
 def controller_named(
-    name: str, vehicle: Vehicle, healthy: Sequence[bool] = (), *, period: float = USUAL_PERIOD, **options: Any
+    name: str, vehicle: Vehicle, healthy: Sequence[bool] = (), *, period: float = DEFAULT_PERIOD, **options: Any
 ) -> Named:
     """The controller of that name for a vehicle, called every `period` [s]; `healthy` tells which rotors still turn
 

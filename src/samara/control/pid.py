@@ -10,8 +10,8 @@ from typing import NamedTuple
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for
 from samara.control.geometric import (
+    DEFAULT_LIMITS,
     STRAIN,
-    USUAL_LIMITS,
     FlightLimits,
     deviation,
     drag_ahead,
@@ -19,7 +19,7 @@ from samara.control.geometric import (
     limited_error,
     limited_pull,
     require_memory,
-    require_sense,
+    require_plausible,
 )
 from samara.core.algebra import ZERO, Vec3, norm, scale
 from samara.core.ops import clamp, logical_or, where
@@ -90,11 +90,11 @@ def pid(
     vehicle: Vehicle,
     gains: PidGains | None = None,
     healthy: Sequence[bool] | None = None,
-    limits: FlightLimits = USUAL_LIMITS,
+    limits: FlightLimits = DEFAULT_LIMITS,
     period: float = 4e-3,
 ) -> Pid:
     """The cascade for a vehicle, called every `period` [s]; `healthy` says which rotors still work"""
-    require_sense(period, limits)
+    require_plausible(period, limits)
     return Pid(gains or pid_gains(vehicle), limits, allocation_for(vehicle, healthy), period)
 
 

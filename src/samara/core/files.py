@@ -12,7 +12,7 @@ from typing import Any
 
 
 @contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """A temporary path beside `path`; renamed to it when the block ends well, removed when it does not.
 
     A device or a pipe, as /dev/null, is written to and stays what it is. What the system refuses (no space, no permission) is
@@ -54,14 +54,14 @@ def _fresh(folder: Path, target: Path) -> Path:
 
 def write_text(path: str | Path, text: str) -> None:
     """A UTF-8 text file, whole or not at all."""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def point_to(link: str | Path, target: str | Path) -> None:
     """Makes `link` another name of a file, in the place of what it named before; a copy where there are no links"""
     own, aim = Path(link), Path(target)
-    with written_whole(own) as temporary:
+    with atomic_write(own) as temporary:
         temporary.unlink()
         try:
             temporary.symlink_to(os.path.relpath(aim, own.parent))

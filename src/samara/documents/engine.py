@@ -42,7 +42,7 @@ from samara.physics.effect import Role, Wrench
 from samara.physics.frames import state_ned_frd_from_enu_flu
 from samara.physics.multirotor import wrench_breakdown
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
-from samara.physics.rotors.propulsion import obeyed
+from samara.physics.rotors.propulsion import delivered
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
 from samara.sim.standing import standing
@@ -249,7 +249,7 @@ class DroneEngine:
         omega_B: Vec3 = ZERO,
         motorSpeeds: Sequence[float] = (0.0,) * MOTORS,
     ) -> None:
-        """The state anew, and all commands 0; `reset(**state._asdict())` goes back to a state of `get_state`
+        """A new state, and all commands 0; `reset(**state._asdict())` goes back to a state of `get_state`
 
         Without a place it is the origin, or with a floor the place where the engine stands on it.
         """
@@ -313,7 +313,7 @@ class DroneEngine:
         told = tuple(speed_from_command(u, motor) for u, motor in zip(self._command, motors, strict=True))
         return tuple(
             lag_step(speed, target, dt, motor)
-            for speed, target, motor in zip(self._state.rotor_speed, obeyed(told, environment), motors, strict=True)
+            for speed, target, motor in zip(self._state.rotor_speed, delivered(told, environment), motors, strict=True)
         )
 
     def get_state(self) -> EngineState:

@@ -174,8 +174,8 @@ LETTERS = {
     "compliance->": r"\kappa",
     "collision_impulse->": "p",
     "wall_impulse->": "p",
-    "wall_blow->": "p",
-    "body_blow->": "p",
+    "wall_impact_impulse->": "p",
+    "impact_impulse->": "p",
     # gravity and atmosphere
     "weight->": "f_W",
     "potential_energy->": "U",

@@ -1,4 +1,4 @@
-"""Estimators: what a controller is told of the state."""
+"""Estimators: what a controller knows of the state."""
 
 from samara.core.lazy import lazily as _lazily
 

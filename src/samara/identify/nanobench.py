@@ -110,11 +110,11 @@ def _columns(path: Path) -> Array:
     if len(rows) <= _REST_SAMPLES:
         raise ValueError(f"{path}: {len(rows)} rows; expected more than {_REST_SAMPLES}")
     table = np.array(rows).T
-    _require_sense(path, table)
+    _require_plausible(path, table)
     return table
 
 
-def _require_sense(path: Path, table: Array) -> None:
+def _require_plausible(path: Path, table: Array) -> None:
     """ValueError naming the line, the column and the value of the first number that no flight can have."""
     for name, values in zip(_COLUMNS, table, strict=True):
         _require(path, np.isfinite(values), name, values, "a finite number")

@@ -66,7 +66,7 @@ def predicted(
 ) -> Array:
     """What the model says: (samples + 1, 13, N), beginning with what was measured
 
-    With the attitude given, it is told attitude and rate anew at every sample, and says position and velocity.
+    With the attitude given, it is given attitude and rate at every sample, and predicts position and velocity.
     """
     starts = windows.starts
     buffer = np.repeat(np.array(flatten(at_rest(simulator.vehicle)), dtype=float)[:, None], len(starts), axis=1)

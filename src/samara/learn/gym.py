@@ -79,7 +79,7 @@ class Hover(VectorEnv[Array, Array, Array]):
         return np.clip((each - self.trim_command) / self.authority, -1.0, 1.0).T.astype(np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """All drones start anew. Drone i flies, in all its episodes, as the one of `Hover(1)` does with seed + i."""
+        """All drones start again. Drone i flies, in all its episodes, as the one of `Hover(1)` does with seed + i."""
         super().reset(seed=seed)
         if seed is not None or self._seeds is None:
             first = int(self.np_random.integers(2**62)) if seed is None else seed

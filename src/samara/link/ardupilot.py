@@ -1,7 +1,7 @@
 """ArduPilot in lockstep: its JSON backend over UDP, one line of state for one packet of servo outputs.
 
 ArduPilot sends to 9002 + 10 × instance and blocks until it gets a valid line back. The same frame count again asks for the last
-line once more; a smaller one means that it began anew. It makes GPS, barometer and compass of the true state itself.
+line once more; a smaller one means that it restarted. It makes GPS, barometer and compass of the true state itself.
 """
 
 import select
@@ -206,9 +206,7 @@ class ArduPilot:
             words = f"a packet of {len(packet)} bytes {self._where} is no servo output; it was skipped"
             self._once.say("warning", words, "nonsense")
             return None
-        if (
-            self._peer is not None and peer != self._peer
-        ):  # one that was started anew is listened to when this one is lost
+        if self._peer is not None and peer != self._peer:  # one that was restarted is listened to when this one is lost
             words = f"a second autopilot speaks {self._where}, from port {peer[1]}, and is not listened to"
             self._once.say("warning", words, "second")
             return None
@@ -221,8 +219,8 @@ class ArduPilot:
         self._silent_since = time.monotonic()
         if servos.frame < self._frame:
             self.restarts += 1
-            words = f"{self.title} began anew: its frame count went from {self._frame} to {servos.frame}"
-            self._once.say("warning", words, "anew")
+            words = f"{self.title} restarted: its frame count went from {self._frame} to {servos.frame}"
+            self._once.say("warning", words, "restarted")
             self._ground.reset()
         self._peer, self._frame = peer, servos.frame
         self._outputs = outputs_by_rotor([output(pulse) for pulse in servos.pulses], self._order)

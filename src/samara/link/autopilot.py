@@ -93,7 +93,7 @@ def counted(link: Link, missed: int) -> tuple[str, str]:
 
 
 class Watch:
-    """Who waits for an autopilot, says so, starts its process anew, and gives up when the scenario says so."""
+    """Who waits for an autopilot, says so, restarts its process, and gives up when the scenario says so."""
 
     def __init__(self, autopilot: Autopilot, title: str, process: Process | None, start: Start, say: Say) -> None:
         self._autopilot, self.title, self.process, self.say = autopilot, title, process, say
@@ -124,7 +124,7 @@ class Watch:
         return self._folder.words
 
     def alive(self) -> None:
-        """Starts the process anew when it has ended, or gives up"""
+        """Restarts the process when it has ended, or gives up"""
         ended = self.process.ended if self.process is not None else ""
         if ended:
             self.lost(ended)
@@ -140,8 +140,8 @@ class Watch:
         if self.process is not None:
             self._restarts += 1
             if self._restarts > MOST_RESTARTS:
-                raise AutopilotLostError(f"{sentence}; it was started {MOST_RESTARTS} times anew")
-            self.say("warning", f"{sentence}; it is started anew{after}")
+                raise AutopilotLostError(f"{sentence}; it was restarted {MOST_RESTARTS} times")
+            self.say("warning", f"{sentence}; restarting it{after}")
             self.process.start()
             return
         self.say("warning", f"{sentence}; the flight stands still until it is back{after}")

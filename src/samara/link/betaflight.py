@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from samara.core.algebra import Quat, Vec3
 from samara.link.autopilot import Repeated, Say, Watch, counted
 from samara.link.ports import bound, require_free
-from samara.link.process import Process, require_binary, usual_binary
+from samara.link.process import Process, default_binary, require_binary
 from samara.link.readings import Readings, outside
 from samara.link.start import Start
 from samara.link.sticks import Sticks
@@ -133,7 +133,7 @@ class Betaflight:
         self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         process = Process([str(binary), *(["--ip"] if newest else []), host]) if binary is not None else None
         start = Start(
-            usual_binary("betaflight") or "betaflight_SITL.elf",
+            default_binary("betaflight") or "betaflight_SITL.elf",
             (f'if grep -q -e --ip "$program"; then exec "$program" --ip {host}; fi', f'exec "$program" {host}'),
             files={"settings.txt": "\n".join((*SETTINGS, "save", ""))},
             remark=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",

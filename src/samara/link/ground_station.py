@@ -142,7 +142,7 @@ class GroundStation:
         self.reset()
 
     def reset(self) -> None:
-        """The autopilot began anew"""
+        """The autopilot restarted"""
         self.armed, self.mode, self.target, self._line = False, -1, 1, ""
         self._wire.keep(None)
         self._beat_us = self._asked_us = self._look_us = -AGAIN_US

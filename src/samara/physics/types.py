@@ -69,7 +69,7 @@ class Environment(NamedTuple):
     """What one physics step holds constant: air, ground, supply, what presses from outside, and what is left of each motor.
 
     `hub_wind_W` is the wind at each rotor's hub, and () is `wind_W` at all of them; `pushes` act on vehicles with an effect
-    that feels them, such as `PUSHED`. `motor_power` is the fraction of its commanded speed or duty that each motor obeys: 0
+    that feels them, such as `PUSHED`. `motor_power` is the fraction of its commanded speed or duty that each motor delivers: 0
     is a failed motor, and () are healthy ones.
     """
 

@@ -42,7 +42,7 @@ class Limits(NamedTuple):
     rate: float = 10.0
 
 
-USUAL = Limits()
+DEFAULT_LIMITS = Limits()
 
 
 class Plan(NamedTuple):
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
         return max(self.used, key=lambda name: self.used[name])
 
 
-def usage(motion: FlatMotion, vehicle: Vehicle, limits: Limits = USUAL) -> dict[str, Array]:
+def usage(motion: FlatMotion, vehicle: Vehicle, limits: Limits = DEFAULT_LIMITS) -> dict[str, Array]:
     """By limit, how much of it every moment asks: tilt, rate, thrust, and of rotors and commands the most and the least"""
     up = matrix_from_quat(motion.state.q_WB).columns[2]
     used = {
@@ -88,7 +88,7 @@ def _of_command(motion: FlatMotion, vehicle: Vehicle) -> dict[str, Array]:
 
 
 def asked(
-    trajectory: Trajectory, vehicle: Vehicle, limits: Limits = USUAL, environment: Environment = CALM
+    trajectory: Trajectory, vehicle: Vehicle, limits: Limits = DEFAULT_LIMITS, environment: Environment = CALM
 ) -> dict[str, float]:
     """The most that a trajectory uses of each limit, on a grid of a millisecond"""
     time = np.linspace(0.0, trajectory.duration, math.ceil(trajectory.duration / GRID) + 1)
@@ -100,7 +100,7 @@ def fastest(
     points: Sequence[Any],
     vehicle: Vehicle,
     *,
-    limits: Limits = USUAL,
+    limits: Limits = DEFAULT_LIMITS,
     order: int = 4,
     yaw: Yaw | Sequence[float] = 0.0,
     environment: Environment = CALM,
@@ -149,7 +149,7 @@ def at_pace(
     durations: Sequence[float],
     vehicle: Vehicle,
     *,
-    limits: Limits = USUAL,
+    limits: Limits = DEFAULT_LIMITS,
     order: int = 4,
     yaw: Yaw | Sequence[float] = 0.0,
     environment: Environment = CALM,

@@ -26,7 +26,7 @@ from samara.record.schema import message_type, published_schema, stream_schema
 MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
 
 
-class Track(NamedTuple):
+class StreamLayouts(NamedTuple):
     """A stream on its way into the file: its own layout, and those of the pose and the transform drawn from it.
 
     Streams of one family have their numbers in the same places, and those of the pose in the same columns.
@@ -42,7 +42,7 @@ class Track(NamedTuple):
 class Contents(NamedTuple):
     """The streams by topic, the numbers of the log's channel and the scene's (0: none), and the records of all channels."""
 
-    tracks: dict[str, Track]
+    tracks: dict[str, StreamLayouts]
     log: int
     scene: int
     schemas: list[Schema]
@@ -51,7 +51,7 @@ class Contents(NamedTuple):
 
 def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
     """Schemas and channels numbered from 1 as they come; streams of one kind with the same fields share a schema."""
-    tracks: dict[str, Track] = {}
+    tracks: dict[str, StreamLayouts] = {}
     schemas: dict[tuple[str, tuple[str, ...]], Schema] = {}
     channels: dict[str, Channel] = {}
 
@@ -78,7 +78,7 @@ def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
         schema = add_schema(stream.kind, tuple(stream.fields))
         channel = add_channel(stream.topic, schema, stream_metadata(stream))
         layout = stream_layout(channel, message_type(schema.data, schema.name))
-        tracks[stream.topic] = Track(stream, layout, posed(stream), (), 0)
+        tracks[stream.topic] = StreamLayouts(stream, layout, posed(stream), (), 0)
     log = add_channel(LOG_TOPIC, add_schema("foxglove.Log", published=Log), {})
     if any(track.posed for track in tracks.values()):
         poses = add_schema("foxglove.PoseInFrame", published=PoseInFrame)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.record.recording import RecordingError
 from samara.record.table import Recording, Table
 
@@ -20,12 +20,12 @@ def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
     paths = []
     for topic, table in recording.streams.items():
         path = Path(folder) / f"{_name(topic)}.csv"
-        with written_whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(_headings(table))
             file.writelines(_lines(table))
         paths.append(path)
     path = Path(folder) / "log.csv"
-    with written_whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["time [s]", "time_us", "level", "name", "message"])
         writer.writerows([line.time_us / 1e6, *line] for line in recording.logs)
@@ -50,7 +50,7 @@ def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
         ]
         schema = pyarrow.schema(fields, metadata={**recording.metadata, "topic": topic, "kind": table.kind})
         path = Path(folder) / f"{_name(topic)}.parquet"
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), temporary)
         paths.append(path)
     return paths

@@ -31,7 +31,7 @@ CRASHED = re.compile(r"(\S+) crashed: ")
 SCENARIO = "scenario.toml"
 
 
-def in_todays_form(recording: Recording) -> Recording:
+def to_current_schema(recording: Recording) -> Recording:
     """The same flight as it would be recorded now; RecordingError, in one sentence, of one that a newer Samara recorded"""
     told = recording.metadata.get("schema", "1")
     try:

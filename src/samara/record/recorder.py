@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.core.version import __version__
 from samara.record.contents import contents_of
 from samara.record.format import ABOUT, FORMAT, LEVELS, OWN, LogLine, RecordingError, Stream, checksum
@@ -101,7 +101,7 @@ class Recorder:
         )
         # The house writes a file beside its place and renames it when it is done. A recording must be there when the
         # process is killed, so only its opening is written that way; it then grows in its place, chunk by chunk.
-        with written_whole(self.path) as temporary:
+        with atomic_write(self.path) as temporary:
             temporary.write_bytes(self._opened.data)
         begin, self._opened = len(self._opened.data), self._opened._replace(data=b"")
         self._file: FileIO | None = _reopened(self.path)

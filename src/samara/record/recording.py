@@ -69,9 +69,9 @@ def read_recording(path: str | Path, hand_on: HandOn = lambda piece: False) -> R
         raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from error
     if "drones" not in recording.metadata:
         return recording
-    from samara.record.legacy import in_todays_form  # what a flight was called before, this file does not know
+    from samara.record.legacy import to_current_schema  # what a flight was called before, this file does not know
 
-    return in_todays_form(recording)
+    return to_current_schema(recording)
 
 
 def _read(file: BinaryIO, path: Path, hand_on: HandOn) -> Recording:

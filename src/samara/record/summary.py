@@ -33,7 +33,7 @@ class Measure(NamedTuple):
 
     @property
     def text(self) -> str:
-        return told(self.value, self.unit) + self.note
+        return formatted(self.value, self.unit) + self.note
 
 
 class Summary(Mapping[str, Measure]):
@@ -71,7 +71,7 @@ def table_of(summaries: Iterable[Mapping[str, Measure]], missing: str = "") -> l
     return [(name, *(own[name].text if name in own else missing for own in columns)) for name in names]
 
 
-def told(value: Any, unit: str) -> str:
+def formatted(value: Any, unit: str) -> str:
     """A number with its unit, as a person writes it; a vector in brackets"""
     if isinstance(value, (str, int)):
         return f"{value} {unit}".rstrip()
@@ -80,7 +80,7 @@ def told(value: Any, unit: str) -> str:
     if unit == "m":
         return length(value)
     if unit == "J" and abs(value) >= 1e3:
-        return told(1e-3 * value, "kJ")
+        return formatted(1e-3 * value, "kJ")
     number = f"{value:.{DECIMALS[unit]}f}" if unit in DECIMALS else f"{value:.3g}"
     return f"{number}{unit}" if unit == "°" else f"{number} {unit}" if unit else number
 

@@ -31,7 +31,7 @@ class Autopilot:
     parameters: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        _one_of("kind", self.kind, tuple(USUAL_RATE))
+        _one_of("kind", self.kind, tuple(DEFAULT_RATE))
         _one_of("on_loss", self.on_loss, ("end", "wait"))
         if self.convention:
             _one_of("convention", self.convention, CONVENTIONS)
@@ -53,10 +53,10 @@ class Autopilot:
     @property
     def sensor_rate(self) -> float:
         """How often it gets sensors  [Hz]"""
-        return self.rate or USUAL_RATE[self.kind]
+        return self.rate or DEFAULT_RATE[self.kind]
 
 
-USUAL_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0}
+DEFAULT_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0}
 RATES = {"px4": (50.0, 4000.0), "ardupilot": (720.0, 4000.0), "betaflight": (200.0, 4000.0)}
 """ArduPilot refuses to arm below 720 Hz."""
 

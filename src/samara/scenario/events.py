@@ -296,7 +296,7 @@ def fail_motor(motor: int, drone: str = "") -> Action:
 
 @remade
 def degrade_motor(motor: int, power: float, drone: str = "") -> Action:
-    """A motor obeys only this fraction of its command"""
+    """A motor delivers only this fraction of its command"""
     if not is_number(power):
         raise ValueError(f"degrade motor: power is {shown(power)}; expected a number within [0, 1]")
     return _motor(motor, power, drone, f"degrade motor {motor} to {power:g}")

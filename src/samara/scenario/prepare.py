@@ -20,7 +20,7 @@ NEEDED = {
 }
 
 
-def usual_sensor(kind: str, rate: float, where: Place) -> Sensor:
+def default_sensor(kind: str, rate: float, where: Place) -> Sensor:
     """A part of that kind, the receiver on a day when its fixes do not wander"""
     if kind == "imu":
         return part("bmi088", rate=rate).sensor()
@@ -70,7 +70,7 @@ def _fitted(drone: Drone, instance: int, where: Place) -> Drone:
     if own is None:
         return drone
     has = {kind_of(sensor) for sensor in drone.sensors}
-    more = tuple(usual_sensor(kind, own.sensor_rate, where) for kind in NEEDED[own.kind] if kind not in has)
+    more = tuple(default_sensor(kind, own.sensor_rate, where) for kind in NEEDED[own.kind] if kind not in has)
     numbers = dict(own.parameters)
     if drone.battery_failsafe is not None:
         numbers = {**failsafe_parameters(own.kind, drone.vehicle, drone.battery_failsafe), **numbers}

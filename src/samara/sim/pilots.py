@@ -12,7 +12,7 @@ import numpy as np
 
 from samara.backends.machine import Code
 from samara.backends.packing import unpacker
-from samara.control.named import USUAL_PERIOD
+from samara.control.named import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
 from samara.core.ops import clamp, logical_and, where
 from samara.core.tree import flatten
@@ -107,7 +107,7 @@ class PythonPilot:
         *,
         n: int = 1,
         names: Sequence[str] = (),
-        period: float = USUAL_PERIOD,
+        period: float = DEFAULT_PERIOD,
     ) -> None:
         self._clock, self._period = clock_parameters(controller), period
         self._controller, self._vehicle, self._range = controller, vehicle, command_range(vehicle)

@@ -119,7 +119,7 @@ class Plant:
             self._machine.run(steps)
 
     def fly(self, start_us: int, duration: float) -> None:
-        """One step of any length  [s]: a physics step, or what is left of one after a blow"""
+        """One step of any length  [s]: a physics step, or what is left of one after an impact"""
         if self.integrator == "rk45":
             for drone in range(self.n):
                 self.pace[drone] = FIRST_STEP  # as if it began here: what was flown before must not matter

@@ -1,7 +1,7 @@
 """Replay: the recorded commands, wind and faults once more on the plant, or on another one.
 
-On the same machine the states come out bit for bit: the same steps between the same instants, from the same numbers. Blows are
-dealt again too: where there are solids, or drones that hit each other, all fly together among what the recording carries.
+On the same machine the states come out bit for bit: the same steps between the same instants, from the same numbers. Impacts
+are repeated too: where there are solids, or drones that hit each other, all fly together among what the recording carries.
 """
 
 from collections.abc import Callable, Mapping, Sequence

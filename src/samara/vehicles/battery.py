@@ -47,11 +47,11 @@ def _battery(vehicle: Vehicle, where: str, given: Mapping[str, Any]) -> Ideal | 
             raise VehicleError(f"{where}.{key} = {given[key]!r}: expected only the keys model, {', '.join(fields)}")
     own = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items() if key != "model"}
     lacking = [key for key in fields if key not in own]
-    made: Ideal | Thevenin = kind(**({**_usual(vehicle, kind)._asdict(), **own} if lacking else own))
+    made: Ideal | Thevenin = kind(**({**_default(vehicle, kind)._asdict(), **own} if lacking else own))
     return made
 
 
-def _usual(vehicle: Vehicle, kind: type[Any]) -> Any:
+def _default(vehicle: Vehicle, kind: type[Any]) -> Any:
     """The vehicle's own first battery of this kind, else a pack that hovers it for ten minutes"""
     present = vehicle["battery"] if vehicle.has("battery") else ()
     present = present if isinstance(present, Ideal) or not present else present[0]

@@ -1,4 +1,4 @@
-"""Walls and blows: velocities after contact, impulses, and what an impulse does."""
+"""Walls and impacts: velocities after contact, impulses, and what an impulse does."""
 
 from samara.core.algebra import IDENTITY, ZERO, Vec3, diagonal
 from samara.core.algebra import cross as cross_product

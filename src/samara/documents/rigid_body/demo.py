@@ -19,7 +19,7 @@ GAINS = Gains(position=2.5, attitude=Vec3(14.0, 14.0, 5.0))  # slow enough to be
 FLAT, UNEQUAL = "Document 002's body", "Three different moments of inertia"
 
 
-class Flown(NamedTuple):
+class DemoFlight(NamedTuple):
     """Times [s], and at each of them the state with a quaternion (13, k), the command (4, k), and where it was sent (3, k)."""
 
     quad: RigidBodyQuadrotor
@@ -29,7 +29,7 @@ class Flown(NamedTuple):
     target: Array
 
 
-def step_response() -> Flown:
+def step_response() -> DemoFlight:
     """Twice the wanted place jumps, the second time also the yaw, and Lee's controller follows."""
     quad = RigidBodyQuadrotor()
     control = geometric(quad.vehicle, GAINS)
@@ -44,14 +44,14 @@ def step_response() -> Flown:
 
         legs.append(_fly(quad, x, pilot, STEP_SECONDS, np.array(reference.p_W)))
         x = legs[-1].x[:, -1]
-    return Flown(
+    return DemoFlight(
         quad,
         np.concatenate([leg.time + i * STEP_SECONDS for i, leg in enumerate(legs)]),
         *(np.concatenate([leg[field] for leg in legs], axis=1) for field in (2, 3, 4)),
     )
 
 
-def tumbling() -> dict[str, Flown]:
+def tumbling() -> dict[str, DemoFlight]:
     """Turning about all axes at once, weightless and without torque: document 002's flat body, and one of three moments
 
     The second turns about its middle axis, nearly, and so turns over and over.
@@ -71,7 +71,7 @@ def tumbling() -> dict[str, Flown]:
     }
 
 
-def tilted() -> dict[str, Flown]:
+def tilted() -> dict[str, DemoFlight]:
     """Leaning 30° to the right with the thrust of hover, with enough to keep its height, and a point mass
 
     A point mass may push straight up whatever its attitude: it flies as the body does that is level.
@@ -104,7 +104,7 @@ def _fly(
     seconds: float,
     target: Any = (np.nan, np.nan, np.nan),
     rtol: float = 1e-8,
-) -> Flown:
+) -> DemoFlight:
     time = np.linspace(0.0, seconds, round(100 * seconds) + 1)
     flown: Any = scipy("integrate", "document 002's demonstration").solve_ivp(
         lambda t, x: quad.dynamics(t, x, pilot(x)),
@@ -118,4 +118,4 @@ def _fly(
     if not flown.success:
         raise FloatingPointError(flown.message)
     commands = np.array([pilot(x) for x in flown.y.T]).T
-    return Flown(quad, time, flown.y, commands, np.tile(np.asarray(target)[:, None], len(time)))
+    return DemoFlight(quad, time, flown.y, commands, np.tile(np.asarray(target)[:, None], len(time)))

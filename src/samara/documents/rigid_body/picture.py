@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from samara.core.colours import COLOURS, GRID, INK
-from samara.core.files import written_whole
-from samara.documents.rigid_body.demo import FLAT, STEP_SECONDS, TILT, UNEQUAL, Flown, step_response, tilted, tumbling
+from samara.core.files import atomic_write
+from samara.documents.rigid_body.demo import (
+    FLAT,
+    STEP_SECONDS,
+    TILT,
+    UNEQUAL,
+    DemoFlight,
+    step_response,
+    tilted,
+    tumbling,
+)
 from samara.view.plot.style import samara_style
 
 DASHED = (0, (2, 2))
@@ -31,7 +40,7 @@ def draw_demo(folder: str | Path, progress: Callable[[int, int], None] = lambda 
 
 
 def _save(figure: Any, path: str | Path) -> None:
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         figure.savefig(temporary, format="png")
 
 
@@ -43,7 +52,7 @@ def _legend_above(axes: Any, columns: int) -> None:
 # The step response ---------------------------------------------------------------------------------------------------
 
 
-def draw_step_response(flown: Flown, path: str | Path) -> None:
+def draw_step_response(flown: DemoFlight, path: str | Path) -> None:
     """Path in space with body frames, position against target, attitude, thrust and torques."""
     with samara_style() as plt:
         figure = plt.figure(figsize=(13, 8), layout="constrained")
@@ -79,7 +88,7 @@ def draw_step_response(flown: Flown, path: str | Path) -> None:
         _save(figure, path)
 
 
-def _draw_path(axes: Any, flown: Flown) -> None:
+def _draw_path(axes: Any, flown: DemoFlight) -> None:
     p = flown.x[0:3]
     low, high = p.min(axis=1), p.max(axis=1)
     middle, half = 0.5 * (low + high), 0.58 * float((high - low).max())
@@ -115,7 +124,7 @@ def _evenly_spaced(p: Any, distance: float) -> list[int]:
 # Tumbling without torque ---------------------------------------------------------------------------------------------
 
 
-def draw_tumbling(flown: dict[str, Flown], path: str | Path) -> None:
+def draw_tumbling(flown: dict[str, DemoFlight], path: str | Path) -> None:
     """ω, L in the body and in the world, and how well energy and momentum are kept, of both bodies."""
     with samara_style() as plt:
         figure = plt.figure(figsize=(14, 8), layout="constrained")
@@ -136,7 +145,7 @@ def draw_tumbling(flown: dict[str, Flown], path: str | Path) -> None:
         _save(figure, path)
 
 
-def _draw_rates(axes: Any, run: Flown, name: str) -> None:
+def _draw_rates(axes: Any, run: DemoFlight, name: str) -> None:
     for k, axis in enumerate("xyz"):
         axes.plot(run.time, run.x[10 + k], color=COLOURS[k], label=f"{axis}")
     moments = ", ".join(f"{1e3 * moment:g}" for moment in run.quad.I.diagonal())
@@ -144,7 +153,7 @@ def _draw_rates(axes: Any, run: Flown, name: str) -> None:
     _legend_above(axes, 3)
 
 
-def _draw_momentum(axes: Any, run: Flown) -> None:
+def _draw_momentum(axes: Any, run: DemoFlight) -> None:
     in_body, in_world = (1e3 * run.quad.angular_momentum(run.x, frame) for frame in ("body", "world"))
     for k in range(3):
         axes.plot(run.time, in_body[k], color=COLOURS[k])
@@ -155,7 +164,7 @@ def _draw_momentum(axes: Any, run: Flown) -> None:
     _legend_above(axes, 2)
 
 
-def _draw_kept(axes: Any, run: Flown) -> None:
+def _draw_kept(axes: Any, run: DemoFlight) -> None:
     energy = run.quad.total_energy(run.x)
     momentum = run.quad.angular_momentum(run.x, "world")
     size = float(np.linalg.norm(momentum[:, 0]))
@@ -169,7 +178,7 @@ def _draw_kept(axes: Any, run: Flown) -> None:
     _legend_above(axes, 2)
 
 
-def _draw_sphere(axes: Any, flown: dict[str, Flown]) -> None:
+def _draw_sphere(axes: Any, flown: dict[str, DemoFlight]) -> None:
     longitude, latitude = np.meshgrid(np.linspace(0.0, 2.0 * np.pi, 37), np.linspace(-0.5 * np.pi, 0.5 * np.pi, 19))
     ball = (np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude))
     elevation, azimuth = 24.0, 35.0
@@ -194,7 +203,7 @@ def _draw_sphere(axes: Any, flown: dict[str, Flown]) -> None:
 # A tilted body against a point mass ------------------------------------------------------------------------------------
 
 
-def draw_tilted(flown: dict[str, Flown], path: str | Path) -> None:
+def draw_tilted(flown: dict[str, DemoFlight], path: str | Path) -> None:
     """Seen from behind: who falls, who drifts."""
     with samara_style() as plt:
         figure = plt.figure(figsize=(12, 8), layout="constrained")
@@ -226,7 +235,7 @@ def draw_tilted(flown: dict[str, Flown], path: str | Path) -> None:
         _save(figure, path)
 
 
-def _draw_from_behind(axes: Any, run: Flown, name: str, colour: str) -> None:
+def _draw_from_behind(axes: Any, run: DemoFlight, name: str, colour: str) -> None:
     right, up = -run.x[1], run.x[2]
     point = name.startswith("point")
     axes.plot(right, up, color=colour, linewidth=1.0, alpha=0.6)

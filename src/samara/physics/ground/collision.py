@@ -1,4 +1,4 @@
-"""Blows: what a rigid body does when it hits a wall or another body, without friction.
+"""Impacts: what a rigid body does when it hits a wall or another body, without friction.
 
 All vectors are in one frame, whichever; r is from the body's centre of mass to where it is hit.
 """

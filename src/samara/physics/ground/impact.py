@@ -1,4 +1,4 @@
-"""Impacts with friction: the blow along the normal, then the one that friction allows across it.
+"""Impacts with friction: the impulse along the normal, then the one that friction allows across it.
 
 The first part is `collision.py`'s, and only when the points approach. The second is along the slip that is left and never more
 than what stops it, nor than μ times the first. Each part alone takes energy or leaves it, so the whole never adds any: not
@@ -41,7 +41,7 @@ def after_impulse(body: Collider, impulse: Impulse) -> Collider:
     )
 
 
-def wall_blow(body: Collider, v_wall_W: Velocity, normal_W: Normal, *, material: Material) -> Vec3:
+def wall_impact_impulse(body: Collider, v_wall_W: Velocity, normal_W: Normal, *, material: Material) -> Vec3:
     """p = pₙ n − min(μ pₙ, |v_t|/c_t) t: of a wall on a body that approaches it, else 0; n points out of the wall  [N·s]"""
     approach = dot(contact_velocity(body) - v_wall_W, normal_W)
     push = wall_impulse(body, v_wall_W, normal_W, material.restitution) * where(approach < 0.0, 1.0, 0.0)
@@ -50,7 +50,7 @@ def wall_blow(body: Collider, v_wall_W: Velocity, normal_W: Normal, *, material:
     return push - along * _friction(norm(push), norm(slip), compliance(body, along), material)
 
 
-def body_blow(body: Collider, other: Collider, normal_W: Normal, *, material: Material) -> Vec3:
+def impact_impulse(body: Collider, other: Collider, normal_W: Normal, *, material: Material) -> Vec3:
     """p = pₙ n − min(μ pₙ, |v_t|/(c₁ + c₂)) t: on the first body; the other feels −p; n points from it to the first  [N·s]"""
     approach = dot(contact_velocity(body) - contact_velocity(other), normal_W)
     push = collision_impulse(body, other, normal_W, material.restitution) * where(approach < 0.0, 1.0, 0.0)
@@ -75,6 +75,6 @@ def collider_of(state: State, r_W: Annotated[Vec3, Quantity("m", -0.5, 0.5)], ve
 
 
 def struck(state: State, impulse: Impulse, r_W: Annotated[Vec3, Quantity("m", -0.5, 0.5)], vehicle: Vehicle) -> State:
-    """The state after a blow p at r_W: v and ω change, nothing else does"""
+    """The state after an impulse p at r_W: v and ω change, nothing else does"""
     after = after_impulse(collider_of(state, r_W, vehicle), impulse)
     return state._replace(v_W=after.v_W, omega_B=rotate_inverse(state.q_WB, after.omega_W))

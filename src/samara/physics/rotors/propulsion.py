@@ -162,8 +162,8 @@ def motor_currents(state: State, command: Command, vehicle: Vehicle, environment
     """Iᵢ, what each motor takes from the bus, positive while it discharges the battery  [A]"""
     voltage = supply_voltage(state, command, vehicle, environment)
     if _on_dc_motors(vehicle):
-        told = zip(_duties(state, command, vehicle, environment), state.rotor_speed, vehicle.rotors, strict=True)
-        drawn = [bus_load(duty, voltage, speed, rotor.motor).current for duty, speed, rotor in told]
+        motors = zip(_duties(state, command, vehicle, environment), state.rotor_speed, vehicle.rotors, strict=True)
+        drawn = [bus_load(duty, voltage, speed, rotor.motor).current for duty, speed, rotor in motors]
     else:
         drawn = [safe_divide(power, voltage) for power in _drawn_powers(state, vehicle, environment)]
     return tuple(environment.battery_connected * current for current in drawn)
@@ -226,15 +226,15 @@ def _sources(state: State, vehicle: Vehicle) -> tuple[Source, ...]:
     return tuple(source_of(each, battery) for each, battery in zip(own, vehicle["battery"], strict=True))
 
 
-def obeyed(told: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
-    """powerᵢ toldᵢ: the speed or duty each motor makes of what it is told; healthy motors do what they are told"""
+def delivered(commanded: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
+    """powerᵢ commandedᵢ: the speed or duty that each motor delivers; a healthy one delivers all that is commanded"""
     if not environment.motor_power:
-        return told
-    return tuple(power * each for power, each in zip(_powers(environment, len(told)), told, strict=True))
+        return commanded
+    return tuple(power * each for power, each in zip(_powers(environment, len(commanded)), commanded, strict=True))
 
 
-def to_be_told(wanted: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
-    """wantedᵢ / powerᵢ, the inverse of `obeyed`; 0 for a failed motor, which obeys nothing"""
+def compensated(wanted: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
+    """wantedᵢ / powerᵢ, the inverse of `delivered`; 0 for a failed motor, which delivers nothing"""
     if not environment.motor_power:
         return wanted
     return tuple(
@@ -255,7 +255,7 @@ def _duties(state: State, command: Command, vehicle: Vehicle, environment: Envir
         effective_duty(duty, rotor.motor)
         for duty, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
     )
-    return obeyed(held, environment)
+    return delivered(held, environment)
 
 
 # What a command is -------------------------------------------------------------------------------------------------
@@ -286,12 +286,12 @@ def _normalized_holding(
     motors = lag_motors(state, vehicle, environment._replace(battery_connected=1.0))
     return tuple(
         command_from_speed(target, motor)
-        for target, motor in zip(to_be_told(targets, environment), motors, strict=True)
+        for target, motor in zip(compensated(targets, environment), motors, strict=True)
     )
 
 
 def _led(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle) -> tuple[Scalar, ...]:
-    """The speeds that the motors must be told, to turn with these accelerations."""
+    """The speeds that must be commanded for the motors to turn with these accelerations."""
     return tuple(
         lag_target(speed, acceleration, rotor.motor)
         for speed, acceleration, rotor in zip(state.rotor_speed, accelerations, vehicle.rotors, strict=True)
@@ -307,11 +307,11 @@ def _speed(state: State, command: Command, vehicle: Vehicle, environment: Enviro
 
 
 def _speed_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
-    return to_be_told(state.rotor_speed, environment)
+    return compensated(state.rotor_speed, environment)
 
 
 def _speed_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
-    return to_be_told(_led(state, accelerations, vehicle), environment)
+    return compensated(_led(state, accelerations, vehicle), environment)
 
 
 def _lag_rates(
@@ -319,7 +319,7 @@ def _lag_rates(
 ) -> tuple[Scalar, ...]:
     return tuple(
         lag_rate(speed, target, rotor.motor)
-        for target, speed, rotor in zip(obeyed(targets, environment), state.rotor_speed, vehicle.rotors, strict=True)
+        for target, speed, rotor in zip(delivered(targets, environment), state.rotor_speed, vehicle.rotors, strict=True)
     )
 
 
@@ -363,7 +363,7 @@ def _duty_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle,
         at_one_volt.append(volts)
         power = power + volts * steady_current(speed, torque, rotor.motor) / rotor.motor.efficiency
     voltage = voltage_under_power(source, power)
-    return to_be_told(tuple(volts / voltage for volts in at_one_volt), environment)
+    return compensated(tuple(volts / voltage for volts in at_one_volt), environment)
 
 
 def _no_rotors(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:

@@ -1,4 +1,4 @@
-"""Drones among solids and among each other: who could have touched something in a step flies it again, blow by blow.
+"""Drones among solids and among each other: who could have touched something in a step flies it again, impact by impact.
 
 The plants move everybody from one instant to the next. Then three sieves, each finer and dearer: how far a drone could have
 come since it was last measured, the distances of its parts, and at last the flight itself, in physics steps, with `first_hit`.
@@ -26,13 +26,13 @@ from samara.sim.collide.impacts import (
     Drone,
     Hit,
     Part,
+    after_further_impacts,
     between,
     both_bounced,
     bounced,
     first_hit,
     first_meeting,
     hull_of,
-    others_blown,
     parts_of,
     placed,
 )
@@ -114,7 +114,7 @@ class _Steps:
 
 
 class Colliding:
-    """The world's solids and the drones of some plants; `drones` are their numbers, by which alone blows are ordered."""
+    """The world's solids and the drones of some plants; `drones` are their numbers, by which alone impacts are ordered."""
 
     def __init__(self, world: World, plants: Sequence[Plant], drones: Sequence[Sequence[int]]) -> None:
         self.world, self.plants, n = world, list(plants), 0
@@ -182,7 +182,7 @@ class Colliding:
         return np.stack([_at_least(own.solid, p_W) for own in self.world.solids]) - self._reach[drones]
 
     def about(self, drone: int, steps: _Steps) -> list[int]:
-        """The solids a drone could come to in a step, and after a blow"""
+        """The solids a drone could come to in a step, and after an impact"""
         if not self.world.solids:
             return []
         room = steps.rooms[drone] if drone in steps.rooms else self._rooms([drone], steps)[:, 0]
@@ -238,7 +238,7 @@ class Colliding:
 
 
 class _Again:
-    """Some drones that could have touched: their step once more, from blow to blow."""
+    """Some drones that could have touched: their step once more, from impact to impact."""
 
     def __init__(self, all_: Colliding, members: Sequence[int], steps: _Steps) -> None:
         self.all, self.members = all_, members
@@ -327,7 +327,7 @@ class _Again:
             solid, material = world.solids[index].solid, world.solids[index].material
             state = bounced(one.before, one.after, hit, one.vehicle, _at_speed(material, hit.speed))
             ground = self.all.flock(drone).ground(self.all.lane(drone))
-            state, more = others_blown(state, one.vehicle, one.parts, solid, material, ground)
+            state, more = after_further_impacts(state, one.vehicle, one.parts, solid, material, ground)
             self.rows[drone][:BODY] = flatten(state)
         self.hit |= {drone} if other < 0 else {drone, other}
         return more

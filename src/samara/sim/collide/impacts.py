@@ -15,7 +15,14 @@ from samara.backends.machine import Code
 from samara.core.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, cross, dot, norm, normalize, rotate, rotate_inverse
 from samara.physics.ground.collision import Collider, contact_velocity
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Material, after_impulse, body_blow, collider_of, struck, wall_blow
+from samara.physics.ground.impact import (
+    Material,
+    after_impulse,
+    collider_of,
+    impact_impulse,
+    struck,
+    wall_impact_impulse,
+)
 from samara.physics.ground.solids import Box
 from samara.physics.types import State, Vehicle
 from samara.scenario.facts import PartKind, part_name
@@ -26,7 +33,7 @@ from samara.world.obstacles import NEVER, HeightMap, Solid, at_least
 
 RESTING_SPEED, RESTING_DEPTH = 1e-3, 1e-4  # [m/s], [m]: what comes no faster is no hit, until it is deeper
 REST_SPEED = 0.05  # [m/s]: what is slower does not bounce, or it would for ever
-TOUCHING, MOST_BLOWS = 1e-6, 24  # [m]: parts so near are hit with the one that is hit
+TOUCHING, MOST_IMPACTS = 1e-6, 24  # [m]: parts so near are hit with the one that is hit
 HALVINGS = 12
 CLOSE = 1e-3  # [m]: how well the distance of a disc is known
 SAME_HEIGHT, SAME_WAY = 3e-3, 0.999  # [m], a cosine: how near a surface is the ground's plane
@@ -229,14 +236,14 @@ def _hit_at(
 
 
 def bounced(before: State, after: State, hit: Hit, vehicle: Vehicle, material: Material) -> State:
-    """The state just after a hit on a solid that nothing moves: at the touch, with its blow, and out of it"""
-    out = blown(between(before, after, hit.share), hit.r_W, hit.normal_W, vehicle, material)
+    """The state just after a hit on a solid that nothing moves: at the touch, with its impulse, and out of it"""
+    out = after_wall_impact(between(before, after, hit.share), hit.r_W, hit.normal_W, vehicle, material)
     return out._replace(p_W=out.p_W + hit.normal_W * hit.depth)
 
 
-def blown(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle, material: Material) -> State:
-    """The state after the blow of a wall at r_W, by `wall_blow`, as machine code"""
-    machine = _blow_code(vehicle.mass, vehicle.inertia_B).machine()
+def after_wall_impact(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle, material: Material) -> State:
+    """The state after the impulse of a wall at r_W, by `wall_impact_impulse`, as machine code"""
+    machine = _impact_code(vehicle.mass, vehicle.inertia_B).machine()
     machine.carry[:, 0] = (*state.v_W, *state.omega_B)
     machine.held[:, 0] = (*state.q_WB, *r_W, *normal_W, *material)
     machine.run()
@@ -245,17 +252,17 @@ def blown(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle, material: M
 
 
 @lru_cache(maxsize=64)
-def _blow_code(mass: float, inertia_B: Mat3) -> Code:
+def _impact_code(mass: float, inertia_B: Mat3) -> Code:
     def body(own: Any, held: Any) -> Any:
         q_WB, r_W, normal_W, material = held
         before = Collider(own[0], rotate(q_WB, own[1]), r_W, q_WB, mass, inertia_B)
-        after = after_impulse(before, wall_blow(before, ZERO, normal_W, material=material))
+        after = after_impulse(before, wall_impact_impulse(before, ZERO, normal_W, material=material))
         return after.v_W, rotate_inverse(q_WB, after.omega_W)
 
     return Code(body, (ZERO, ZERO), (IDENTITY, ZERO, ZERO, Material()))
 
 
-def others_blown(
+def after_further_impacts(
     state: State,
     vehicle: Vehicle,
     parts: Sequence[Part],
@@ -263,9 +270,9 @@ def others_blown(
     material: Material,
     ground: Ground | None = None,
 ) -> tuple[State, list[tuple[Part, float]]]:
-    """The state after the blows on all parts that touch a solid at this moment, the fastest first; and whose, how fast
+    """The state after the impulses on all parts that touch a solid at this moment, the fastest first; and whose, how fast
 
-    A blow on one part sends others on: they are dealt with here, and the step need not be flown again for each.
+    An impact on one part sends others on: they are dealt with here, and the step need not be flown again for each.
     """
     state = state._replace(rotor_speed=(), effects=())
     shapes = shapes_of(tuple(parts))
@@ -276,17 +283,17 @@ def others_blown(
             point_W, normal_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.point_W, near.normal_W))
             top_W = point_W - normal_W * float(near.distance[k])
             touching[k] = not (parts[k].foot and stood_on(top_W, normal_W, ground))
-    blows: list[tuple[Part, float]] = []
-    for _ in range(MOST_BLOWS if touching.any() else 0):
+    impacts: list[tuple[Part, float]] = []
+    for _ in range(MOST_IMPACTS if touching.any() else 0):
         speeds = np.where(touching, _approach(state, near, vehicle, STILL, 0.0), 0.0)
         k = int(np.argmax(speeds))
         if speeds[k] <= RESTING_SPEED:
             break
         point_W, normal_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.point_W, near.normal_W))
         own = material if speeds[k] > REST_SPEED else material._replace(restitution=0.0)
-        state = blown(state, point_W - state.p_W, normal_W, vehicle, own)
-        blows.append((parts[k], float(speeds[k])))
-    return state, blows
+        state = after_wall_impact(state, point_W - state.p_W, normal_W, vehicle, own)
+        impacts.append((parts[k], float(speeds[k])))
+    return state, impacts
 
 
 class Drone(NamedTuple):
@@ -314,9 +321,9 @@ def first_meeting(one: Drone, other: Drone) -> Hit | None:
 def both_bounced(one: Drone, other: Drone, hit: Hit, material: Material) -> tuple[State, State]:
     """Both drones just after they met, and out of each other"""
     own, their = _colliders(one, other, hit)
-    blow = body_blow(own, their, hit.normal_W, material=material)
+    impulse = impact_impulse(own, their, hit.normal_W, material=material)
     mine, theirs = between(one.before, one.after, hit.share), between(other.before, other.after, hit.share)
-    mine, theirs = struck(mine, blow, own.r_W, one.vehicle), struck(theirs, -blow, their.r_W, other.vehicle)
+    mine, theirs = struck(mine, impulse, own.r_W, one.vehicle), struck(theirs, -impulse, their.r_W, other.vehicle)
     apart_W = hit.normal_W * (hit.depth / (one.vehicle.mass + other.vehicle.mass))  # their common centre stays
     return (
         mine._replace(p_W=mine.p_W + apart_W * other.vehicle.mass),

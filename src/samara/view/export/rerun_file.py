@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.colours import COLOURS
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.record.format import RecordingError
 from samara.record.run import Run, Track
 from samara.record.scene import from_up_to
@@ -21,7 +21,7 @@ def write_rerun(run: Run, path: str | Path) -> Path:
         import rerun as rr  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         raise RecordingError("Rerun needs rerun-sdk: pip install 'samara[rerun]'") from error
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         stream = rr.RecordingStream("samara", recording_id=run.scenario)
         stream.save(str(temporary))
         stream.log("world", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.physics.types import Vehicle
 from samara.record.run import Run, Track
 from samara.scenario.triangles import drawn, faces_of
@@ -62,7 +62,7 @@ class Film(NamedTuple):
     stop: float = math.inf
 
 
-def usual_film(run: Run, path: str | Path, **told: Any) -> Film:
+def default_film(run: Run, path: str | Path, **told: Any) -> Film:
     """What is filmed by default: of a GIF a few hundred small frames, so that no flight makes more than 5 MB of it
 
     A long flight is shown faster than the clock rather than in part.
@@ -80,7 +80,7 @@ def usual_film(run: Run, path: str | Path, **told: Any) -> Film:
 
 def render(run: Run, path: str | Path, film: Film | None = None, progress: Progress = lambda done, total: None) -> Path:
     """Writes .mp4 (needs the extra `video`), .gif, or .png: one picture with the drones at many moments of their way"""
-    film = film or usual_film(run, path)
+    film = film or default_film(run, path)
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
         raise ValueError(f"{path}: a flight is rendered as {', '.join(ENDINGS)}")
@@ -89,7 +89,7 @@ def render(run: Run, path: str | Path, film: Film | None = None, progress: Progr
         from PIL import Image
 
         picture = strobe(run, film)
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             Image.fromarray(picture).save(temporary, format="PNG", optimize=True)
         progress(1, 1)
         return Path(path)
@@ -98,7 +98,7 @@ def render(run: Run, path: str | Path, film: Film | None = None, progress: Progr
     times = frame_times(run, film._replace(fps=fps))
     stage = Stage(run, film)
     shown = Frames(film.size, fps, len(times), lambda k: stage.frame(float(times[k])), progress)
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         write(temporary, shown)
     return Path(path)
 

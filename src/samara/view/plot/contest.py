@@ -7,7 +7,7 @@ import numpy as np
 
 from samara.compare.contest import SETTLE, Entry
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.view.plot.style import plain, samara_style
 
 
@@ -52,5 +52,5 @@ def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None
             errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
             errors.set_xlim(0.0, None)
         figure.suptitle(plain(title), fontweight="bold", color=INK)
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format="png")

@@ -8,7 +8,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from samara.core.colours import COLOURS, GRID, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.physics.types import Vehicle
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.limits import SEARCH_ORDER, Limits, usage
@@ -45,7 +45,7 @@ def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: st
         figure.suptitle(
             f"{vehicle.name}: {len(trajectory.waypoints)} waypoints in {trajectory.duration:.2f} s", fontsize=12
         )
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format="png")
 
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import NullFormatter
 
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.colours import COLOURS, INK, PAPER
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.record.run import Run, Track
 from samara.scenario.triangles import CONTOUR, drawn, outline
 from samara.scenario.world import World, world_inside
@@ -120,7 +120,7 @@ def save(figure: Any, path: str | Path) -> Path:
     kind = Path(path).suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise ValueError(f"{path}: a picture is written as {', '.join('.' + own for own in FORMATS)}")
-    with samara_style(), written_whole(path) as temporary:
+    with samara_style(), atomic_write(path) as temporary:
         figure.savefig(temporary, format=kind)
     return Path(path)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.colours import COLOURS, GRID, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.physics.rotors.inflow import JOHNSON, RING_CENTRE, RING_HALF_WIDTH, induced_ratio
 from samara.rotor.bem import rotor_coefficients
 from samara.rotor.blade import Blade, Measurement
@@ -34,7 +34,7 @@ def draw_rotors(rotors: Sequence[tuple[Blade, Measurement | None]], path: str | 
         for row, name in zip(axes, ("thrust  CT", "power  CP", "efficiency  J CT/CP"), strict=True):
             row[0].set_ylabel(name)
         axes[0, -1].legend(loc="upper right")
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format="png")
 
 
@@ -110,7 +110,7 @@ def draw_inflow(path: str | Path) -> None:
         right.legend(loc="upper right")
         for axes in (left, right):
             axes.set(xlabel="climb speed  V_c / v_h", xlim=(-4.0, 3.0))
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format="png")
 
 

@@ -14,7 +14,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from samara.core.colours import GRID, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.plan.trajectory import (
     Trajectory,
     circle,
@@ -67,7 +67,7 @@ def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, 
             axes.text2D(0.02, 0.875, lasts, fontsize=8.5, transform=axes.transAxes)
             panels.append(axes)
         figure.colorbar(scale, ax=panels, label="speed [m/s]", shrink=0.6, pad=0.03)
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format="png")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from samara.core.colours import COLOURS, INK
-from samara.core.files import written_whole
+from samara.core.files import atomic_write
 from samara.identify.nanobench import PERIOD
 from samara.identify.validation import HORIZONS, Score, all_flights
 from samara.identify.windows import QUANTITIES, UNITS
@@ -40,5 +40,5 @@ def draw_validation(scores: Sequence[Score], path: str | Path) -> None:
             "  (thin: each flight)",
             fontsize=11,
         )
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format="png")

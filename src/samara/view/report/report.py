@@ -22,7 +22,7 @@ from samara.record.diff import different_vehicles, distances, first_difference
 from samara.record.format import LEVELS
 from samara.record.load import load_run
 from samara.record.run import Judged, Run, Track, judge
-from samara.record.summary import table_of, told
+from samara.record.summary import formatted, table_of
 from samara.scenario.scenario import Scenario
 from samara.scenario.world import world_inside
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
@@ -173,7 +173,7 @@ def _distribution(tracks: Sequence[Track]) -> Html:
     found: dict[str, list[tuple[float, str, str]]] = {}
     for track in tracks:
         for own in all_measures(track).values():
-            found.setdefault(own.name, []).append((own.value, told(own.value, own.unit), track.name))
+            found.setdefault(own.name, []).append((own.value, formatted(own.value, own.unit), track.name))
     ends = []
     for name, values in found.items():
         values.sort(key=lambda own: own[0])

@@ -60,7 +60,7 @@ class Close(NamedTuple):
 class Frame(NamedTuple):
     """Everything that moves, at one time. Arrays have drones first; rotors a drone has not are 0.
 
-    `motor_power` is the fraction of its command that each motor obeys, 0 where it has failed.
+    `motor_power` is the fraction of its command that each motor delivers, 0 where it has failed.
     """
 
     time: float
@@ -211,7 +211,7 @@ def _thrusts(state: Array, environment: Array, vehicle: Vehicle) -> Array:
 
 
 def _powers(environment: Array, vehicle: Vehicle) -> Array:
-    """What every motor of every drone obeys of its command, (drones, rotors)"""
+    """What every motor of every drone delivers of its command, (drones, rotors)"""
     return np.stack(_around(environment, vehicle).motor_power, axis=1)
 
 
