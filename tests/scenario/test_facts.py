@@ -8,7 +8,7 @@ import pytest
 
 import samara
 from samara.plan import trajectory
-from samara.record.legacy import in_todays_form
+from samara.record.legacy import to_current_schema
 from samara.record.load import thinned
 from samara.record.recording import read_recording
 from samara.scenario import events
@@ -84,7 +84,7 @@ def test_a_motor_that_loses_power_and_gets_it_back_is_told_with_its_number(flown
     assert [(own.time_us, own.number, own.value) for own in motors] == [
         (times[row + 1], motor, power[row + 1, motor]) for row, motor in changed
     ]
-    assert [run.told(own) for own in motors] == ["quad: motor 2 degraded to 0.9", "quad: motor 2 restored"]
+    assert [run.describe(own) for own in motors] == ["quad: motor 2 degraded to 0.9", "quad: motor 2 restored"]
 
 
 def test_a_recording_without_the_stream_is_told_by_its_status(flown):
@@ -92,7 +92,7 @@ def test_a_recording_without_the_stream_is_told_by_its_status(flown):
     run, path = flown
     recording = read_recording(path)
     streams = {topic: table for topic, table in recording.streams.items() if topic != "/quad/event"}
-    old = in_todays_form(recording._replace(streams=streams, metadata={**recording.metadata, "schema": "2"}))
+    old = to_current_schema(recording._replace(streams=streams, metadata={**recording.metadata, "schema": "2"}))
     kept = [own for own in run.facts if own.number < 0]
     assert old.streams["/quad/event"].rows.tolist() == [list(own.row) for own in kept]
     assert old.streams["/quad/event"].times_us.tolist() == [own.time_us for own in kept]

@@ -363,8 +363,8 @@ def test_a_strike_is_logged_and_breaks_what_it_breaks_and_a_replay_repeats_the_s
     assert dead == sorted(own.number for own in run.facts if own.drone == 0 and own.fact is Fact.MOTOR_FAILED)
     noted = [own for own in run.facts if own.fact in (Fact.STRUCK, Fact.CRASHED)]
     spoken = [own for own in noted if own.fact is Fact.CRASHED or own.against is not Against.BY_DRONE]
-    assert sorted(map(run.told, spoken)) == sorted(line.message for line in run.logs if line.level == "warning")
-    assert run.told(walls[0]).startswith(f"iris: propeller {walls[0].number} struck solid wall (box) at ")
+    assert sorted(map(run.describe, spoken)) == sorted(line.message for line in run.logs if line.level == "warning")
+    assert run.describe(walls[0]).startswith(f"iris: propeller {walls[0].number} struck solid wall (box) at ")
     loaded = load_run(tmp_path / "bump.mcap")
     assert loaded.facts == run.facts
     again = replay(loaded)

@@ -232,7 +232,7 @@ class Run:
 
     @cached_property
     def facts(self) -> tuple[Occurrence, ...]:
-        """What happened to its drones, in the order of time; `run.told(fact)` says it in words"""
+        """What happened to its drones, in the order of time; `run.describe(fact)` says it in words"""
         found = [
             occurrence(time_us, drone, row)
             for drone, track in enumerate(self.tracks)
@@ -243,7 +243,7 @@ class Run:
         ]
         return tuple(sorted(found, key=lambda own: own.time_us))
 
-    def told(self, fact: Occurrence) -> str:
+    def describe(self, fact: Occurrence) -> str:
         """One of its facts as a sentence"""
         return sentence_of(fact, [track.name for track in self.tracks], world_inside(self.attachments).solids)
 

@@ -324,7 +324,7 @@ def _facts(run: Run) -> Html | None:
     """What the log does not tell line by line: who took off, landed, lost a motor."""
     if not run.facts:
         return None
-    rows = [(f"{own.time:.3f} s", run.told(own)) for own in run.facts[:60]]
+    rows = [(f"{own.time:.3f} s", run.describe(own)) for own in run.facts[:60]]
     if len(run.facts) > 60:
         rows.append(("", f"and {len(run.facts) - 60} more"))
     return element("div", element("h3", "Recorded facts"), table(("time", "what"), rows))
