@@ -67,7 +67,7 @@ class Exported(NamedTuple):
         return np.hstack([A, B])
 
     def hover(self):
-        x, u = np.empty(len(flatten(at_rest(self.vehicle)))), np.empty(len(self.vehicle.rotors) or 4)
+        x, u = np.empty(len(flatten(at_rest(self.vehicle)))), np.empty(self.vehicle.command_size)
         self.call("hover", x, u)
         return x, u
 
@@ -127,7 +127,7 @@ def excess(a: np.ndarray, b: np.ndarray) -> float:
 
 def casadi_jacobian(vehicle: Vehicle) -> casadi.Function:
     """CasADi's own Jacobian of the whole traced step, all four stages unrolled."""
-    templates = (at_rest(vehicle), (0.0,) * (len(vehicle.rotors) or 4), CALM, (0.0,))
+    templates = (at_rest(vehicle), (0.0,) * vehicle.command_size, CALM, (0.0,))
     symbols = [casadi.SX.sym(name, len(flatten(tree))) for name, tree in zip("xueh", templates, strict=True)]
     state, command, environment, (dt,) = (
         unflatten(tree, iter(casadi.vertsplit(symbol))) for tree, symbol in zip(templates, symbols, strict=True)

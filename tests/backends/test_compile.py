@@ -253,6 +253,10 @@ def test_scan_runs_forwards_and_backwards():
         (lambda: samara.compile(BENCH, backend="cuda"), "backend 'cuda': expected one of"),
         (lambda: samara.compile(BENCH, dtype="float16"), "dtype 'float16': expected one of"),
         (lambda: samara.compile(BENCH, integrator="rk5"), "integrator 'rk5': expected one of"),
+        (
+            lambda: samara.compile(BENCH, integrator="semi_implicit").linearize(*samara.hover(BENCH), 1e-3),
+            "linearize: integrator 'semi_implicit': expected one of euler, rk4",
+        ),
         (lambda: samara.compile(BENCH, effects=("gravity", "magic")), "effects names 'magic'"),
         (lambda: samara.compile(BENCH, vary=("rotors.colour",)), "no parameter 'rotors.colour'"),
     ],

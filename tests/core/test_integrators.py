@@ -29,9 +29,12 @@ from samara.core.algebra import (
     rotate_inverse,
 )
 from samara.core.integrate import (
-    BOGACKI_SHAMPINE,
-    DORMAND_PRINCE,
+    IN_FLIGHT,
+    INTEGRATORS,
+    ONE_STEP,
+    RUNGE_KUTTA,
     euler,
+    integrator_named,
     rk4,
     rk23,
     rk45,
@@ -50,11 +53,8 @@ from samara.physics.multirotor import at_rest, derivative
 from samara.physics.types import State
 
 FIXED: dict[str, Callable[..., Any]] = {
-    "euler": euler,
-    "semi_implicit": semi_implicit,
-    "rk4": rk4,
-    "rk23": partial(runge_kutta, BOGACKI_SHAMPINE),
-    "rk45": partial(runge_kutta, DORMAND_PRINCE),
+    name: partial(runge_kutta, own.tableau) if own.tableau and own.adaptive else own.advance
+    for name, own in INTEGRATORS.items()
 }
 ORDER = {"euler": 1, "semi_implicit": 1, "rk4": 4, "rk23": 3, "rk45": 5}
 every_method = pytest.mark.parametrize("name", FIXED)
@@ -369,6 +369,17 @@ def test_an_adaptive_step_goes_forwards(dt):
     with pytest.raises(ValueError, match="expected a finite number"):
         rk45(spring, Oscillator(1.0, 0.0), dt)
     assert rk45(spring, Oscillator(1.0, 0.0), 0.0) == Oscillator(1.0, 0.0)
+
+
+def test_who_takes_an_integrator_gets_one_of_its_kind():
+    """A loop takes one step of any kind, a Jacobian one with stages, and a flight those that bear contact."""
+    assert (ONE_STEP, RUNGE_KUTTA, IN_FLIGHT) == (("euler", "semi_implicit", "rk4"), ("euler", "rk4"), ("rk4", "rk45"))
+    assert {name: own.tableau.order for name, own in INTEGRATORS.items() if own.tableau} == {
+        name: order for name, order in ORDER.items() if name != "semi_implicit"
+    }
+    assert integrator_named("rk45", IN_FLIGHT).advance is rk45
+    with pytest.raises(ValueError, match=r"^integrator 'rk45': expected one of euler, rk4$"):
+        integrator_named("rk45", RUNGE_KUTTA)
 
 
 @pytest.mark.parametrize("method", ["euler", "semi_implicit", "rk4"])

@@ -29,7 +29,6 @@ from samara.identify.validation import (
     trimmed_vehicle,
 )
 from samara.identify.windows import (
-    BODY,
     Windows,
     coasted,
     errors,
@@ -41,6 +40,7 @@ from samara.identify.windows import (
 )
 from samara.physics.effect import Effect, Wrench
 from samara.physics.rotors.rotor import air_velocity
+from samara.physics.types import BODY
 from samara.plan.flatness import flat_output, flat_to_state
 from samara.plan.trajectory import lissajous
 

@@ -35,7 +35,7 @@ ONE_MINUTE = pytest.param(60.0, marks=pytest.mark.long)
 
 
 def zero_command(vehicle):
-    return (0.0,) * (len(vehicle.rotors) or 4)
+    return (0.0,) * vehicle.command_size
 
 
 def leg_height(vehicle):

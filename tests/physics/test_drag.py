@@ -61,7 +61,7 @@ def test_terminal_velocity_with_both_is_the_root_of_the_quadratic():
         weight = vehicle.mass * vehicle["gravity"].acceleration
         terminal = weight / d1 if d2 == 0.0 else (math.sqrt(d1 * d1 + 4.0 * d2 * weight) - d1) / (2.0 * d2)
         state = at_rest(vehicle, Vec3(0.0, 0.0, 1e6))._replace(v_W=Vec3(0.0, 0.0, -terminal))
-        command = (0.0,) * (len(vehicle.rotors) or 4)
+        command = (0.0,) * vehicle.command_size
         assert derivative(state, command, vehicle).v_W == pytest.approx((0.0, 0.0, 0.0), abs=1e-13)
 
 

@@ -21,7 +21,7 @@ def still(name):
     """A shipped vehicle without rotors, and a command of 0 for it"""
     vehicle = samara.vehicle(name)
     off = [effect for effect in ("rotors", "rotor_momentum") if vehicle.has(effect)]
-    return vehicle.without_effect(*off) if off else vehicle, (0.0,) * (len(vehicle.rotors) or 4)
+    return vehicle.without_effect(*off) if off else vehicle, (0.0,) * vehicle.command_size
 
 
 def box(width, height):

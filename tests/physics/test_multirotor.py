@@ -359,7 +359,7 @@ def test_a_batch_may_differ_in_its_vehicles_numbers():
 def symbolic_derivative(vehicle, environment=samara.CALM):
     """derivative and its Jacobian over (state, command), by CasADi."""
     template = at_rest(vehicle)
-    n, m = len(flatten(template)), len(vehicle.rotors) or 4
+    n, m = len(flatten(template)), vehicle.command_size
     x, u = casadi.SX.sym("x", n), casadi.SX.sym("u", m)
     state = unflatten(template, iter(x[i] for i in range(n)))
     rate = casadi.vertcat(*flatten(derivative(state, tuple(u[i] for i in range(m)), vehicle, environment)))
@@ -485,6 +485,7 @@ def test_a_command_of_the_wrong_length_is_refused(name, takes):
     """Names the vehicle, what it takes and what it got."""
     vehicle = samara.vehicle(name)
     state, command = samara.hover(vehicle)
+    assert len(command) == vehicle.command_size == takes
     with pytest.raises(ValueError, match=rf"^command has {takes - 1} numbers; vehicle '{name}' .* takes {takes}$"):
         samara.step(state, command[1:], vehicle, 1e-3)
 

@@ -176,7 +176,7 @@ def _vehicle_argument(hint: Any, craft: Vehicle, draw: Draw, where: str) -> Any:
     if hint is State:
         return _vehicle_state(craft, draw)
     if hint == Command:
-        return tuple(draw.number(0.0, 1.0) for _ in range(len(craft.rotors) or 4))
+        return tuple(draw.number(0.0, 1.0) for _ in range(craft.command_size))
     if hint is Environment:
         powers = tuple(draw.number(0.0, 1.0) for _ in craft.rotors)
         winds = tuple(Vec3(*(draw.number(-10.0, 10.0) for _ in range(3))) for _ in craft.rotors)

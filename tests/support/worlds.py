@@ -25,7 +25,7 @@ def traced_step(
 ) -> casadi.Function:
     """(components, command) → components after one step: the one source as a flat list of instructions."""
     state = at_rest(vehicle)
-    n, m = len(flatten(state)), len(vehicle.rotors) or 4
+    n, m = len(flatten(state)), vehicle.command_size
     x, u = casadi.SX.sym("x", n), casadi.SX.sym("u", m)
     symbolic = unflatten(state, iter(x[i] for i in range(n)))
     inputs = tuple(u[i] for i in range(m))

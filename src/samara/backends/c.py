@@ -23,6 +23,7 @@ from samara.core.tree import flatten, leaf_names
 from samara.core.version import __version__
 from samara.physics.effect import Effect
 from samara.physics.multirotor import at_rest, derivative
+from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.trim import hover
 
@@ -248,7 +249,7 @@ class _Code(NamedTuple):
 
 
 def _code(vehicle: Vehicle, layout: _Layout) -> _Code:
-    state, command = at_rest(vehicle), tuple(0.0 for _ in vehicle.rotors) or (0.0,) * 4
+    state, command = at_rest(vehicle), empty_command(vehicle)
 
     def rate(state: State, command: Command, environment: Environment) -> State:
         return derivative(state, command, vehicle, environment)

@@ -16,13 +16,12 @@ import numpy as np
 from samara.backends.llvm import compile_program
 from samara.backends.program import program_of_expressions
 from samara.core.algebra import Quat, conjugate
-from samara.core.integrate import EULER, RK4, Tableau, unit_quaternions
+from samara.core.integrate import RUNGE_KUTTA, integrator_named, unit_quaternions
 from samara.core.matrices import product
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
-TABLEAUX: dict[str, Tableau] = {"euler": EULER, "rk4": RK4}
 _ATTITUDE = slice(6, 10)  # where q_WB stands among a state's components
 _TURNS = slice(6, 9)  # where its rotation vector stands in the tangent space
 
@@ -31,9 +30,9 @@ def linearizer(
     vehicle: Vehicle, integrator: str, tangent: bool = False, dtype: str = "float64", held: Environment = CALM
 ) -> Callable[[State, Command, float, Environment], tuple[Any, Any]]:
     """linearize(state, command, dt, environment) → A, B, dense; compiled once, for environments shaped like `held`"""
-    if integrator not in TABLEAUX:
-        raise ValueError(f"linearize knows {', '.join(TABLEAUX)}; got {integrator!r}")
-    template, tableau = at_rest(vehicle), TABLEAUX[integrator]
+    tableau = integrator_named(integrator, RUNGE_KUTTA, "linearize: integrator").tableau
+    assert tableau is not None
+    template = at_rest(vehicle)
     slope, unit = _compiled_slope(vehicle, template, dtype, held), _compiled_unit(template, dtype)
 
     def linearize(state: State, command: Command, dt: float, environment: Environment) -> tuple[Any, Any]:
@@ -79,7 +78,7 @@ def _compiled_slope(
     vehicle: Vehicle, template: State, dtype: str, held: Environment
 ) -> Callable[[Any], tuple[Any, Any, Any]]:
     """(x, u, environment) → f, ∂f/∂x, ∂f/∂u"""
-    n, m = len(flatten(template)), len(vehicle.rotors) or 4
+    n, m = len(flatten(template)), vehicle.command_size
     x, u, e = casadi.SX.sym("x", n), casadi.SX.sym("u", m), casadi.SX.sym("e", len(flatten(held)))
     state, command = unflatten(template, iter(x[i] for i in range(n))), tuple(u[i] for i in range(m))
     environment = unflatten(held, iter(e[i] for i in range(e.numel())))

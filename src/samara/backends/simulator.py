@@ -16,16 +16,16 @@ from samara.backends.parameters import parameter, with_parameters
 from samara.backends.scan import Run, Templates, compile_scan_python
 from samara.core.algebra import ZERO
 from samara.core.extras import MissingExtraError
-from samara.core.integrate import euler, rk4, semi_implicit
+from samara.core.integrate import ONE_STEP, integrator_named
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.reference import Reference
 from samara.physics.state_arrays import state_names
+from samara.physics.surroundings import empty_command, require_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 BACKENDS = ("auto", "python", "numpy", "llvm", "jax", "pallas")
-INTEGRATORS: dict[str, Callable[..., Any]] = {"euler": euler, "semi_implicit": semi_implicit, "rk4": rk4}
 DTYPES = ("float64", "float32")
 
 
@@ -65,11 +65,8 @@ def compile(
     memory) → command, memory` is compiled into the loop, and starts with `memory` or else its own `initial_memory`. `fast`
     lets the CPU contract multiply-adds; without it results are bitwise equal for one drone, any batch and any place in it.
     """
-    for name, value, known in (
-        ("backend", backend, BACKENDS),
-        ("dtype", dtype, DTYPES),
-        ("integrator", integrator, tuple(INTEGRATORS)),
-    ):
+    integrator_named(integrator, ONE_STEP)
+    for name, value, known in (("backend", backend, BACKENDS), ("dtype", dtype, DTYPES)):
         if value not in known:
             raise ValueError(f"{name} {value!r}: expected one of {', '.join(known)}")
     if effects is not None:
@@ -306,7 +303,7 @@ class Simulator:
 
     @cached_property
     def _command(self) -> Command:
-        return tuple(0.0 for _ in range(len(self.vehicle.rotors) or 4))
+        return empty_command(self.vehicle)
 
     @cached_property
     def _dtype(self) -> Any:
@@ -332,11 +329,7 @@ class Simulator:
         return tuple(parameter(vehicle or self.vehicle, path) for path in self.vary)
 
     def _held(self, command: Command, dt: float, environment: Environment | None, vehicle: Vehicle | None) -> list[Any]:
-        if len(command) != len(self._command):
-            kind = self.vehicle.structure.actuation.name
-            raise ValueError(
-                f"command has {len(command)} numbers; vehicle {self.vehicle.name!r} ({kind}) takes {len(self._command)}"
-            )
+        require_command(command, self.vehicle)
         return [*command, dt, *self._held_after_dt(environment, vehicle)]
 
     def _held_after_dt(self, environment: Environment | None, vehicle: Vehicle | None) -> Sequence[Any]:
@@ -387,7 +380,7 @@ class Simulator:
             from samara.backends.rolled import rk4_in_kernel
 
             return rk4_in_kernel
-        return INTEGRATORS[self.integrator]
+        return integrator_named(self.integrator).advance
 
     def _held_template(self, shape: _Shape | None) -> tuple[Any, ...]:
         return (1e-3, () if shape is None else _template(shape), self._varied(None))

@@ -15,6 +15,7 @@ from samara.control.ilqr.cost import Weights
 from samara.control.ilqr.reference import Shaping
 from samara.control.pid import PidGains
 from samara.core.algebra import Vec3
+from samara.core.integrate import RUNGE_KUTTA
 from samara.core.printable import shown
 from samara.core.quantity import LARGEST
 
@@ -84,7 +85,7 @@ KNOBS: dict[str, dict[str, Knob]] = {
         "mpcHorizon": WHOLE,
         "predictionDt": POSITIVE,
         "controlIterations": WHOLE,
-        "integrator": _choice("rk4", "euler"),
+        "integrator": _choice(*RUNGE_KUTTA),
         "inputs": _choice("wrench", "rotors"),
         "maxTilt": ANGLE,
         "pushSmoothing": NOT_NEGATIVE,

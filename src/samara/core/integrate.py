@@ -1,7 +1,8 @@
 """Integrators over any nested tuple of scalars: Euler, semi-implicit Euler, RK4, Bogacki–Shampine, Dormand–Prince.
 
 `rate(state)` returns the time derivative in the shape of the state; inputs are held through the stages. Whatever is a
-quaternion in the state is brought back to unit length at the end of a step.
+quaternion in the state is brought back to unit length at the end of a step. `INTEGRATORS` has all of them by name; who takes
+one by its name says which kinds it takes, and gets it from `integrator_named`.
 """
 
 import math
@@ -192,4 +193,40 @@ def _largest(x: Any) -> float:
     return float(x.max()) if hasattr(x, "max") else float(x)
 
 
-INTEGRATORS = ("rk4", "rk45")
+class Integrator(NamedTuple):
+    """advance(rate, state, dt) → the state after dt; the tableau of its stages, where it is an explicit Runge–Kutta method"""
+
+    name: str
+    advance: Callable[..., Any]
+    tableau: Tableau | None = None
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it chooses its own steps within dt, by the error of an embedded method"""
+        return self.tableau is not None and bool(self.tableau.embedded)
+
+
+INTEGRATORS = {
+    own.name: own
+    for own in (
+        Integrator("euler", euler, EULER),
+        Integrator("semi_implicit", semi_implicit),
+        Integrator("rk4", rk4, RK4),
+        Integrator("rk23", rk23, BOGACKI_SHAMPINE),
+        Integrator("rk45", rk45, DORMAND_PRINCE),
+    )
+}
+ANY = tuple(INTEGRATORS)
+ONE_STEP = tuple(name for name, own in INTEGRATORS.items() if not own.adaptive)
+"""One step of the length asked for: what can be compiled into a loop"""
+RUNGE_KUTTA = tuple(name for name in ONE_STEP if INTEGRATORS[name].tableau)
+"""One step by a tableau: what can be differentiated stage by stage"""
+IN_FLIGHT = ("rk4", "rk45")
+"""Steps of the physics axis, or its own within them: what a simulation flies with, as contact is stiff"""
+
+
+def integrator_named(name: str, kinds: tuple[str, ...] = ANY, what: str = "integrator") -> Integrator:
+    """The integrator of that name, if it is of those kinds; else a sentence about `what` was asked for"""
+    if name not in kinds:
+        raise ValueError(f"{what} {name!r}: expected one of {', '.join(kinds)}")
+    return INTEGRATORS[name]

@@ -12,9 +12,8 @@ from samara.backends.simulator import Simulator
 from samara.core.algebra import Quat, Vec3, angle_between, quat_exp
 from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest
-from samara.physics.types import Command, Vehicle
+from samara.physics.types import BODY, Command, Vehicle
 
-BODY = 13  # components of a state before its rotor speeds
 STEP = 1e-3  # [s]
 QUANTITIES = ("position", "velocity", "attitude", "rate")
 UNITS = ("m", "m/s", "°", "rad/s")

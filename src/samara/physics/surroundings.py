@@ -1,4 +1,4 @@
-"""What a vehicle needs to be told from outside: an empty command, and an environment with a place for all it reads."""
+"""What a vehicle needs to be told from outside: a command of its size, and an environment with a place for all it reads."""
 
 from samara.physics.effect import Wrench
 from samara.physics.types import CALM, Command, Environment, Vehicle
@@ -6,7 +6,14 @@ from samara.physics.types import CALM, Command, Environment, Vehicle
 
 def empty_command(vehicle: Vehicle) -> Command:
     """0 for each rotor, or a wrench of 0"""
-    return tuple(0.0 for _ in vehicle.rotors) or (0.0,) * 4
+    return (0.0,) * vehicle.command_size
+
+
+def require_command(command: Command, vehicle: Vehicle) -> None:
+    """A ValueError about a command of another size than the vehicle takes"""
+    if len(command) != vehicle.command_size:
+        kind, size = vehicle.structure.actuation.name, vehicle.command_size
+        raise ValueError(f"command has {len(command)} numbers; vehicle {vehicle.name!r} ({kind}) takes {size}")
 
 
 def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environment:

@@ -117,6 +117,11 @@ class Vehicle:
     def name(self) -> str:
         return self.structure.name
 
+    @property
+    def command_size(self) -> int:
+        """How many numbers a command has: one for each rotor; four, (T, τx, τy, τz), for a body that a wrench drives."""
+        return len(self.rotors) or 4
+
     def has(self, effect: str) -> bool:
         """Whether an effect of that name is on."""
         return any(own.name == effect for own in self.structure.effects)

@@ -56,7 +56,6 @@ class Rows:
         return self.times[: self.count].copy(), self.rows[: self.count, :, lane].copy(order="C")
 
 
-BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
 ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
 LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
 CABLE_FIELD = "cable_holds"

@@ -18,7 +18,7 @@ from samara.control.named import CONTROLLERS
 from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3, norm, quat_from_euler
 from samara.core.argument import UnfitError, argument, is_number, radians
-from samara.core.integrate import INTEGRATORS
+from samara.core.integrate import IN_FLIGHT
 from samara.core.named_files import path_beside, read_bytes, read_text
 from samara.core.printable import shown, shown_key
 from samara.estimate.complementary import Gains, complementary
@@ -229,7 +229,7 @@ def parse_scenario(
     name, description = file.text("name", _named_after(origin)), file.text("description", "")
     duration = file.number("duration", above=0.0, upto=LONGEST)
     seed = file.whole("seed", 0, low=0, high=2**63 - 1)
-    integrator = file.text("integrator", "rk4", INTEGRATORS)
+    integrator = file.text("integrator", "rk4", IN_FLIGHT)
     strict = file.flag("strict", False)
     with_axis = isinstance(document.get("rates"), dict) and "sensor" in document["rates"]
     rates = _rates(file)

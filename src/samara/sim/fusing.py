@@ -10,12 +10,10 @@ from samara.backends.machine import Code, Machine
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.estimate.fusion import Estimate, Fusion, Sample, Variances
-from samara.physics.types import State
+from samara.physics.types import BODY, State
 from samara.sensors.sensor import Sensor
 from samara.sim.measuring import Measuring
 from samara.sim.plant import CODES
-
-BODY = len(flatten(Estimate()[:4]))  # p, v, q, ω
 
 
 class Fusing:

@@ -17,12 +17,12 @@ from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.surroundings import environment_of
-from samara.physics.types import Vehicle
+from samara.physics.types import BODY, Vehicle
 from samara.record.streams import Rows
 from samara.scenario.setting import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
-from samara.sim.fusing import BODY, Fusing
+from samara.sim.fusing import Fusing
 from samara.sim.measuring import FAULTS, Measuring
 from samara.sim.pilots import NO_PLAN, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
 from samara.sim.plant import CODES, Plant

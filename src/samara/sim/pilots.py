@@ -19,7 +19,7 @@ from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 from samara.physics.surroundings import empty_command
-from samara.physics.types import State, Vehicle
+from samara.physics.types import BODY, State, Vehicle
 from samara.scenario.bus import require_command, sanitized
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.plant import Plant
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from samara.link.autopilot import Link
 
 REFERENCE = Reference(ZERO)
-BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
 LARGEST = 1e12  # in size; beyond it a command is not a number
 
 
@@ -68,7 +67,7 @@ class CompiledPilot:
 
     def __init__(self, code: Code, vehicle: Vehicle, *, n: int = 1) -> None:
         self._machine = code.machine(n)
-        commands, components = len(empty_command(vehicle)), len(flatten(at_rest(vehicle)))
+        commands, components = vehicle.command_size, len(flatten(at_rest(vehicle)))
         self.command = self._machine.carry[:commands]
         self.invalid_count = self._machine.carry[-1]
         self._estimate, self._reference = self._machine.held[:components], self._machine.held[components:]
@@ -114,7 +113,7 @@ class PythonPilot:
         self._names = tuple(names) or tuple(f"drone {k}" for k in range(n))
         self._rounding = ROUNDING * (self._range[1] - self._range[0]) if self._range else 0.0
         self._memories = [memory] * n
-        self.command = np.zeros((len(empty_command(vehicle)), n))
+        self.command = np.zeros((vehicle.command_size, n))
         self.excess = np.zeros_like(self.command)
         self.invalid_count = np.zeros(n)
         self._state_of, self._reference_of = unpacker(at_rest(vehicle)), unpacker(REFERENCE)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from samara.backends.machine import Code
-from samara.core.integrate import DORMAND_PRINCE, INTEGRATORS, embedded_step, rk4, step_factor
+from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, embedded_step, integrator_named, rk4, step_factor
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.state_arrays import state_names
@@ -64,8 +64,7 @@ class Plant:
     """
 
     def __init__(self, vehicle: Vehicle, *, n: int = 1, integrator: str = "rk4", physics_us: int = 1000) -> None:
-        if integrator not in INTEGRATORS:
-            raise ValueError(f"integrator {integrator!r}: expected one of {', '.join(INTEGRATORS)}")
+        integrator_named(integrator, IN_FLIGHT)
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
         state, environment = at_rest(vehicle), environment_of(vehicle)
         self.fields = state_names(vehicle)
@@ -82,7 +81,7 @@ class Plant:
             self._trial = _trial_code(vehicle).machine()
             self.state = np.repeat(np.array(flatten(state), dtype=float)[:, None], n, axis=1)
             held = np.repeat(self._trial.held[len(self.state) :], n, axis=1)
-        commands = len(empty_command(vehicle))
+        commands = vehicle.command_size
         self.command = held[:commands]
         self.environment = held[commands : commands + len(self.environment_fields)]
         self._dt = held[-1]

@@ -110,7 +110,7 @@ class _Again:
             track.tables[name] for name in ("state", "command", "environment")
         )
         given = self._commands.rows.shape[1]
-        if given != (len(bare.rotors) or 4):
+        if given != bare.command_size:
             raise ValueError(
                 f"vehicle {bare.name!r} has {len(bare.rotors)} rotors; {track.name} was recorded with {given}"
             )

@@ -25,7 +25,7 @@ from samara.control.ilqr.cost import TRACKING, Cost, Parameters, Sphere, Weights
 from samara.control.ilqr.disturbance import NOTHING, Observed, observer_code, share_of
 from samara.control.ilqr.goals import Goals, PointGoals
 from samara.control.ilqr.memory import LANES, aligned
-from samara.control.ilqr.model import STATE, Model, model_of
+from samara.control.ilqr.model import Model, model_of
 from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
@@ -33,7 +33,7 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import is_number
 from samara.core.layouts import quaternion_order
 from samara.core.tree import flatten
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import BODY, Command, State, Vehicle
 from samara.vehicles.trim import hover
 
 Array = np.ndarray[Any, Any]
@@ -323,7 +323,7 @@ class ILQR:
         x, targets, yaw, before, inputs = given
         asked = np.vstack([targets, x[:3], yaw])
         n, m, width, count = self.horizon, self.model.inputs, tile.width, x.shape[1]
-        controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, STATE, count), dtype)
+        controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, BODY, count), dtype)
         cost, converged = np.empty(count, dtype), np.empty(count, dtype=bool)
         for first in range(0, count, width):
             lanes = slice(first, min(first + width, count))
@@ -441,7 +441,7 @@ def _in_order(states: Any, layout: str) -> Array:
     """A copy of states (N + 1, 13, …) with w, x, y, z, their quaternions in the layout's order"""
     if layout == "wxyz":
         return np.array(states)
-    return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, STATE)]]
+    return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, BODY)]]
 
 
 def _numbers(state: State | Sequence[float], layout: str) -> list[float] | None:
@@ -450,8 +450,8 @@ def _numbers(state: State | Sequence[float], layout: str) -> list[float] | None:
         x = [float(each) for each in (*state.p_W, *state.v_W, *state.q_WB, *state.omega_B)]
     else:
         x = [float(each) for each in state]
-    if len(x) != STATE:
-        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {STATE} of p, v, q and ω")
+    if len(x) != BODY:
+        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY} of p, v, q and ω")
     if not isinstance(state, State):
         x[6:10] = [x[6 + layout.index(letter)] for letter in "wxyz"]
     size = math.hypot(*x[6:10])
@@ -468,8 +468,8 @@ def _batch_of(states: Any, layout: str) -> Array:
         x = np.stack(np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, dtype=float)) for each in numbers)))
     else:
         x = np.array(states, dtype=float)
-    if x.ndim != 2 or x.shape[0] != STATE:
-        raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({STATE}, B)")
+    if x.ndim != 2 or x.shape[0] != BODY:
+        raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({BODY}, B)")
     if not isinstance(states, State):
         x[6:10] = x[[6 + layout.index(letter) for letter in "wxyz"]]
     with np.errstate(invalid="ignore", divide="ignore"):  # what is no attitude has no cost either

@@ -14,7 +14,7 @@ import numpy as np
 from samara.control.allocation import allocation_for
 from samara.control.ilqr.problem import Limits
 from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
-from samara.core.integrate import EULER, RK4, Tableau, runge_kutta
+from samara.core.integrate import RUNGE_KUTTA, integrator_named
 from samara.core.matrices import pseudoinverse
 from samara.core.ops import maximum, where
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
@@ -25,9 +25,7 @@ from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effectiveness, hover
 
-INTEGRATORS: dict[str, Tableau] = {"rk4": RK4, "euler": EULER}
 INPUTS = ("wrench", "rotors")
-STATE = 13  # numbers of a state
 
 LEAST_LIFT = 0.2  # of g: the least that a wanted thrust points up with
 
@@ -84,7 +82,8 @@ class Model:
             rate = self.rate(x, command)
             return rate._replace(v_W=rate.v_W + push_W)
 
-        return runge_kutta(INTEGRATORS[self.integrator], pushed, state, self.dt)
+        advanced: State = integrator_named(self.integrator, RUNGE_KUTTA).advance(pushed, state, self.dt)
+        return advanced
 
     def wrench(self, command: Command) -> Wrench:
         """What the inputs do to the body: force and torque in body axes"""
@@ -112,8 +111,7 @@ def model_of(
     healthy: Sequence[bool] | None = None,
 ) -> Model:
     """The model of a vehicle; limits are those of the motors that work unless given"""
-    if integrator not in INTEGRATORS:
-        raise ValueError(f"integrator = {integrator!r}: expected one of {', '.join(INTEGRATORS)}")
+    integrator_named(integrator, RUNGE_KUTTA)
     if inputs not in INPUTS:
         raise ValueError(f"inputs = {inputs!r}: expected one of {', '.join(INPUTS)}")
     if inputs == "rotors" and not vehicle.rotors:

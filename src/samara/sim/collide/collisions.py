@@ -15,7 +15,7 @@ from samara.core.algebra import Quat, Vec3, dot, norm
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
-from samara.physics.types import State
+from samara.physics.types import BODY, State
 from samara.scenario.facts import Against, Touch
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.scenario.world import World
@@ -44,7 +44,6 @@ MOST_HITS = 12  # in one physics step; who has more stands still for what is lef
 HARDEST = 50.0  # [m/s²]: what a drone's speed may gain within a step beyond its ends
 NEAR = 2e-3  # [m]: parts that are nearer than they can move and this are flown again
 VIEW = 0.3  # [m]: solids that are further from a drone's reach are not measured part by part
-BODY = 13  # rows of a state: p, v, q, ω
 SKIN = 0.5  # [m]: pairs that are further apart are not looked at until somebody has moved half of it
 
 Array = np.ndarray[Any, Any]
