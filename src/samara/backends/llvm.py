@@ -4,14 +4,12 @@ Strict IEEE by default: no contraction, no reassociation, so that a drone's numb
 place.
 """
 
-import ctypes
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from struct import Struct
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +18,6 @@ from samara.backends.program import Program, program_of
 from samara.backends.scan import Run, Templates
 from samara.core.tree import flatten
 
-BRIEF = 100  # steps of one drone, some 10 µs: not worth giving the interpreter lock away for
 WORTH_A_THREAD = 200_000  # vector instructions, some 50 µs: below it a thread costs more than it brings
 
 
@@ -105,39 +102,6 @@ def compile_program(
         return results
 
     return call
-
-
-class Alone(NamedTuple):
-    """The way of one drone without NumPy: bytes in, bytes out, about a microsecond."""
-
-    pack_state: Callable[..., bytes]
-    unpack_state: Callable[[Any], tuple[float, ...]]
-    pack_held: Callable[..., bytes]
-    view: Any
-    advance: Callable[[Any, bytes, int], None]
-    components: int
-    kernel: Kernel
-
-
-def compile_alone_llvm(
-    body: Callable[[Any, Any, Any], tuple[Any, Any]], templates: Templates, *, dtype: str, fast: bool = False
-) -> Alone:
-    """The scan for a single drone under held numbers: `advance(view.from_buffer(buffer), pack_held(*held), steps)`"""
-    carry, held = (len(flatten(template)) for template in templates[:2])
-    program = program_of(lambda *arguments: (body(*arguments)[0], ()), *templates)
-    kernel = scan_kernel(program, Shape(carry, (True,) * held, 0, True, 0), dtype, 1, fast)
-    letter, size = ("d", 8) if dtype == "float64" else ("f", 4)
-    state, numbers = Struct(f"{carry}{letter}"), Struct(f"{held}{letter}")
-    view = ctypes.c_char * (carry * size)
-    briefly, at_length = kernel.advance_briefly, kernel.advance
-
-    def advance(carry_view: Any, held_bytes: bytes, steps: int) -> None:
-        if steps < BRIEF:
-            briefly(carry_view, held_bytes, steps)
-        else:
-            at_length(carry_view, held_bytes, steps)
-
-    return Alone(state.pack, state.unpack, numbers.pack, view, advance, carry, kernel)
 
 
 def _in_threads(tasks: list[Callable[[], None]]) -> None:

@@ -6,28 +6,43 @@
     machine.carry
 
 `carry` (nc, n) and `held` (nh, n) are arrays of n drones, component first, to be read and written in place; a call costs half a
-microsecond and what it computes. The code can be kept and shared, the memory cannot.
+microsecond and what it computes. The code can be kept and shared, the memory cannot. `ScanCode` is the same by the scan of
+any backend, for flights that are looked at in a debugger; `Alone` is one drone whose memory is the caller's.
 """
 
+import ctypes
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from struct import Struct
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel, vector_width
 from samara.backends.program import program_of
+from samara.backends.scan import Run, Templates
 from samara.core.tree import flatten
 
 DTYPE = "float64"
 EFFORT = 1  # of LLVM: straight-line code from a trace gains nothing from more, and waits for it
+BRIEF = 100  # steps of one drone, some 10 µs: not worth giving the interpreter lock away for
 
 
 class Code:
-    """body(carry, held) → carry of nested tuples, traced; compiled when first asked for. Strict IEEE."""
+    """body(carry, held) → carry of nested tuples, traced; compiled when first asked for. Strict IEEE, unless it is `fast`."""
 
-    def __init__(self, body: Callable[[Any, Any], Any], carry: Any, held: Any) -> None:
+    def __init__(
+        self,
+        body: Callable[[Any, Any], Any],
+        carry: Any,
+        held: Any,
+        *,
+        dtype: str = DTYPE,
+        fast: bool = False,
+        effort: int = EFFORT,
+    ) -> None:
         self._program = program_of(lambda c, h: (body(c, h), ()), carry, held)
+        self._options = dtype, fast, effort
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
         self._kernels: dict[tuple[bool, int], Kernel] = {}
 
@@ -40,7 +55,8 @@ class Code:
         if (alone, lanes) not in self._kernels:
             carry, held = (len(numbers) for numbers in self._start)
             shape = Shape(carry, (alone,) * held, 0, True, 0)
-            self._kernels[alone, lanes] = scan_kernel(self._program, shape, DTYPE, lanes, effort=EFFORT)
+            dtype, fast, effort = self._options
+            self._kernels[alone, lanes] = scan_kernel(self._program, shape, dtype, lanes, fast, effort)
         return self._kernels[alone, lanes]
 
 
@@ -66,3 +82,60 @@ class Machine:
         carry, held = self._at
         for kernel, first, last in self._parts:
             kernel.call(carry, 0, held, 0, 0, first, last, self.n, steps, steps + 1)
+
+
+class ScanCode:
+    """Any backend's scan of held numbers, with the interface of `Code`; one drone at a time where that is asked for."""
+
+    def __init__(self, scan: Run, templates: Templates, *, one_by_one: bool = False) -> None:
+        self.scan, self.one_by_one = scan, one_by_one
+        self._start = [np.array(flatten(tree), dtype=float) for tree in templates[:2]]
+
+    def machine(self, n: int = 1) -> "ScanMachine":
+        """The code with memory for n drones, filled with the templates' numbers"""
+        return ScanMachine(self, n, *(np.repeat(numbers[:, None], n, axis=1) for numbers in self._start))
+
+
+class ScanMachine:
+    """A scan and the memory it works on."""
+
+    def __init__(self, code: ScanCode, n: int, carry: np.ndarray, held: np.ndarray) -> None:
+        self.n, self.carry, self.held = n, carry, held
+        self._scan = code.scan
+        self._lanes = [slice(k, k + 1) for k in range(n)] if code.one_by_one else [slice(n)]
+
+    def run(self, steps: int = 1) -> None:
+        """carry ← body(carry, held), so many times"""
+        for lanes in self._lanes:
+            after, _ = self._scan(self.carry[:, lanes], list(self.held[:, lanes]), None, steps)
+            self.carry[:, lanes] = np.asarray(after)
+
+
+class Alone(NamedTuple):
+    """The way of one drone without NumPy: bytes in, bytes out, about a microsecond. The kernel keeps the code alive."""
+
+    pack_state: Callable[..., bytes]
+    unpack_state: Callable[[Any], tuple[float, ...]]
+    pack_held: Callable[..., bytes]
+    view: Any
+    advance: Callable[[Any, bytes, int], None]
+    components: int
+    kernel: Kernel
+
+
+def alone(body: Callable[[Any, Any], Any], carry: Any, held: Any, *, dtype: str, fast: bool = False) -> Alone:
+    """A single drone under held numbers: `advance(view.from_buffer(buffer), pack_held(*held), steps)`"""
+    kernel = Code(body, carry, held, dtype=dtype, fast=fast, effort=3).kernel(True, 1)
+    letter, size = ("d", 8) if dtype == "float64" else ("f", 4)
+    components = len(flatten(carry))
+    state, numbers = Struct(f"{components}{letter}"), Struct(f"{len(flatten(held))}{letter}")
+    view = ctypes.c_char * (components * size)
+    briefly, at_length = kernel.advance_briefly, kernel.advance
+
+    def advance(carry_view: Any, held_bytes: bytes, steps: int) -> None:
+        if steps < BRIEF:
+            briefly(carry_view, held_bytes, steps)
+        else:
+            at_length(carry_view, held_bytes, steps)
+
+    return Alone(state.pack, state.unpack, numbers.pack, view, advance, components, kernel)

@@ -6,26 +6,23 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.backends.packing import packer, unpacker
-from samara.backends.parameters import parameter, with_parameters
-from samara.backends.scan import Run, Templates, compile_scan_python
+from samara.backends.parameters import parameter
+from samara.backends.scan import Run
+from samara.backends.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan
 from samara.core.algebra import ZERO
-from samara.core.extras import MissingExtraError
 from samara.core.integrate import ONE_STEP, integrator_named
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import at_rest, derivative
-from samara.physics.reference import Reference
+from samara.physics.multirotor import at_rest
 from samara.physics.state_arrays import state_names
-from samara.physics.surroundings import empty_command, require_command
+from samara.physics.surroundings import empty_command, require_command_size
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
-BACKENDS = ("auto", "python", "numpy", "llvm", "jax", "pallas")
 DTYPES = ("float64", "float32")
 
 
@@ -66,7 +63,7 @@ def compile(
     lets the CPU contract multiply-adds; without it results are bitwise equal for one drone, any batch and any place in it.
     """
     integrator_named(integrator, ONE_STEP)
-    for name, value, known in (("backend", backend, BACKENDS), ("dtype", dtype, DTYPES)):
+    for name, value, known in (("backend", backend, ("auto", *BACKENDS)), ("dtype", dtype, DTYPES)):
         if value not in known:
             raise ValueError(f"{name} {value!r}: expected one of {', '.join(known)}")
     if effects is not None:
@@ -77,46 +74,9 @@ def compile(
         vehicle = vehicle.without_effect(*(e.name for e in vehicle.structure.effects if e.name not in effects))
     for path in vary:
         parameter(vehicle, path)
-    if backend == "auto":
-        backend = _best_backend()
+    backend = "llvm" if backend == "auto" else backend
     memory = memory or getattr(controller, "initial_memory", ())
     return Simulator(vehicle, backend, dtype, integrator, controller, fast, tuple(vary), memory)
-
-
-def _best_backend() -> str:
-    """Vector code where it can be built, else one kernel on a GPU, else JAX, else NumPy."""
-    if find_spec("llvmlite") and find_spec("casadi"):
-        return "llvm"
-    if not find_spec("jax"):
-        return "numpy"
-    from jax import default_backend
-
-    return "pallas" if default_backend() == "gpu" else "jax"
-
-
-def _scan_compiler(backend: str) -> Callable[..., Run]:
-    if backend == "llvm":
-        _need("llvmlite", backend)
-        _need("casadi", backend)
-        from samara.backends.llvm import compile_scan_llvm
-
-        return compile_scan_llvm
-    if backend == "jax":
-        _need("jax", backend)
-        from samara.backends.jax_scan import compile_scan_jax
-
-        return compile_scan_jax
-    if backend == "pallas":
-        _need("jax", backend)
-        from samara.backends.pallas import compile_scan_pallas
-
-        return compile_scan_pallas
-    return compile_scan_python
-
-
-def _need(module: str, backend: str) -> None:
-    if find_spec(module) is None:
-        raise MissingExtraError(f"backend {backend!r} needs {module}: pip install 'samara[{module}]'")
 
 
 @dataclass(frozen=True)
@@ -248,7 +208,7 @@ class Simulator:
         given = reference if self.controller else commands
         what = "reference" if self.controller else "commands"
         inputs = np.asarray(given, dtype=self.dtype) if given is not None else None
-        expected = len(flatten(_REFERENCE)) if self.controller else len(self._command)
+        expected = len(flatten(REFERENCE)) if self.controller else len(self._command)
         if inputs is None or inputs.ndim not in (2, 3) or inputs.shape[1] != expected:
             shown = "nothing" if inputs is None else f"shape {inputs.shape}"
             raise ValueError(f"{what}: expected shape (steps, {expected}) or (steps, {expected}, N); got {shown}")
@@ -290,12 +250,12 @@ class Simulator:
         """A = ∂x'/∂x, B = ∂x'/∂u of one step, exact; with `tangent` in 12 + rotors + effects dimensions, attitude as a
         rotation vector in body axes: δq = exp(δθ), q = q₀ ⊗ δq"""
         environment = environment or CALM
-        shape = _shape(environment) or _Shape()
+        shape = _shape(environment)
         key = "linearize", tangent, shape
         if key not in self._compiled:
             from samara.backends.linearize import linearizer
 
-            held = _template(shape)
+            held = _template(shape) or CALM
             self._compiled[key] = linearizer(self.vehicle, self.integrator, tangent, self.dtype, held)
         return self._compiled[key](state, tuple(command), dt, environment)
 
@@ -325,22 +285,24 @@ class Simulator:
     def _unpack(self) -> Callable[[Any], State]:
         return unpacker(self._template)
 
-    def _varied(self, vehicle: Vehicle | None) -> tuple[Any, ...]:
-        return tuple(parameter(vehicle or self.vehicle, path) for path in self.vary)
-
     def _held(self, command: Command, dt: float, environment: Environment | None, vehicle: Vehicle | None) -> list[Any]:
-        require_command(command, self.vehicle)
+        require_command_size(command, self.vehicle)
         return [*command, dt, *self._held_after_dt(environment, vehicle)]
 
     def _held_after_dt(self, environment: Environment | None, vehicle: Vehicle | None) -> Sequence[Any]:
         if environment is None and not self.vary:
             return ()
-        return [*(() if environment is None else flatten(environment)), *flatten(self._varied(vehicle))]
+        return [*(() if environment is None else flatten(environment)), *flatten(self.stepper.varied(vehicle))]
 
     def _held_names(self, environment: Environment | None) -> list[str]:
         names = [*(f"command[{i}]" for i in range(len(self._command))), "dt"]
         names += leaf_names(environment) if environment is not None else []
         return names + [name for path in self.vary for name in leaf_names(parameter(self.vehicle, path), path)]
+
+    @cached_property
+    def stepper(self) -> Stepper:
+        """The step that all of it is compiled from"""
+        return Stepper(self.vehicle, self.integrator, self.backend, self.vary)
 
     @cached_property
     def _compiled(self) -> dict[Any, Any]:
@@ -349,74 +311,34 @@ class Simulator:
     def _stepper(self, shape: _Shape | None) -> Run:
         key = "step", shape
         if key not in self._compiled:
-            self._compiled[key] = self._compile_step(shape)
+            self._compiled[key] = self._compile(self.stepper.step(_template(shape)))
         return self._compiled[key]
 
     def _alone(self, shape: _Shape | None) -> Any:
         """One drone's own machine code, without a batch around it."""
         key = "alone", shape
-        alone = self._compiled.get(key)
-        if alone is None:
-            from samara.backends.llvm import compile_alone_llvm
+        own = self._compiled.get(key)
+        if own is None:
+            from samara.backends.machine import alone
 
-            alone = compile_alone_llvm(*self._step_body(shape), dtype=self.dtype, fast=self.fast)
-            self._compiled[key] = alone
-        return alone
+            body, (carry, held, _) = self.stepper.step(_template(shape))
+            own = alone(lambda state, held: body(state, held, ())[0], carry, held, dtype=self.dtype, fast=self.fast)
+            self._compiled[key] = own
+        return own
 
     def _roller(self, shape: _Shape | None) -> Run:
         key = "roll", shape
         if key not in self._compiled:
-            self._compiled[key] = self._compile_closed_loop(shape) if self.controller else self._compile_rollout(shape)
+            around = _template(shape)
+            self._compiled[key] = self._compile(
+                self.stepper.closed_loop(self.controller, self.initial_memory, around)
+                if self.controller
+                else self.stepper.rollout(around)
+            )
         return self._compiled[key]
 
-    def _advance(self, state: State, command: Command, held: Any) -> State:
-        dt, environment, varied = held
-        vehicle = with_parameters(self.vehicle, self.vary, varied)
-        return self._integrate(lambda s: derivative(s, command, vehicle, environment or CALM), state, dt)
-
-    @cached_property
-    def _integrate(self) -> Callable[..., Any]:
-        if self.backend == "pallas" and self.integrator == "rk4":
-            from samara.backends.rolled import rk4_in_kernel
-
-            return rk4_in_kernel
-        return integrator_named(self.integrator).advance
-
-    def _held_template(self, shape: _Shape | None) -> tuple[Any, ...]:
-        return (1e-3, () if shape is None else _template(shape), self._varied(None))
-
-    def _step_body(self, shape: _Shape | None) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
-        def body(state: State, held: Any, inputs: Any) -> tuple[State, Any]:
-            command, rest = held
-            return self._advance(state, command, rest), ()
-
-        return body, Templates(self._template, (self._command, self._held_template(shape)), ())
-
-    def _compile_step(self, shape: _Shape | None) -> Run:
-        return _scan_compiler(self.backend)(*self._step_body(shape), dtype=self.dtype, fast=self.fast)
-
-    def _compile_rollout(self, shape: _Shape | None) -> Run:
-        def body(state: State, held: Any, command: Any) -> tuple[State, Any]:
-            after = self._advance(state, command, held)
-            return after, after
-
-        templates = Templates(self._template, self._held_template(shape), self._command)
-        return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
-
-    def _compile_closed_loop(self, shape: _Shape | None) -> Run:
-        control = self.controller
-        assert control is not None
-
-        def body(carry: Any, held: Any, reference: Any) -> tuple[Any, Any]:
-            state, memory = carry
-            vehicle = with_parameters(self.vehicle, self.vary, held[2])
-            command, memory = control(state, reference, vehicle, memory)
-            after = self._advance(state, command, held)
-            return (after, memory), (after, command)
-
-        carry = (self._template, self.initial_memory)
-        templates = Templates(carry, self._held_template(shape), _REFERENCE)
-        return _scan_compiler(self.backend)(body, templates, dtype=self.dtype, fast=self.fast)
+    def _compile(self, scan: Scan) -> Run:
+        return compile_scan(self.backend, scan, dtype=self.dtype, fast=self.fast)
 
     # What is refused ------------------------------------------------------------------------------------------------
 
@@ -449,7 +371,6 @@ class Simulator:
                 raise error(f"{what} {names[k]} is {value}; expected a finite number")
 
 
-_REFERENCE = Reference(ZERO)
 _PLAIN = {float, int}
 _NO_BUFFER = (None, None)
 _MOST_STEPS = 2**31 - 1  # of one call, which nothing can interrupt
@@ -473,7 +394,10 @@ def _shape(environment: Environment | None) -> _Shape | None:
     return _Shape(len(environment.hub_wind_W), len(environment.pushes), len(environment.motor_power))
 
 
-def _template(shape: _Shape) -> Environment:
+def _template(shape: _Shape | None) -> Environment | tuple[()]:
+    """An environment of that shape; () where none is given"""
+    if shape is None:
+        return ()
     return CALM._replace(
         hub_wind_W=(ZERO,) * shape.hub_wind_W,
         pushes=(Wrench(),) * shape.pushes,

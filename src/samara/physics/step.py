@@ -4,7 +4,7 @@ from samara.core.integrate import integrator_named
 from samara.core.quantity import Scalar
 from samara.core.tree import require_finite
 from samara.physics.multirotor import derivative
-from samara.physics.surroundings import require_command
+from samara.physics.surroundings import require_command_size
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 
@@ -21,7 +21,7 @@ def step(
     Methods: euler, semi_implicit, rk4, rk23, rk45; the last two choose their own steps within dt.
     """
     own = integrator_named(method, what="method")
-    require_command(command, vehicle)
+    require_command_size(command, vehicle)
     command = tuple(command)
     require_finite(command, "command")
     require_finite(state, "state")

@@ -9,7 +9,7 @@ def empty_command(vehicle: Vehicle) -> Command:
     return (0.0,) * vehicle.command_size
 
 
-def require_command(command: Command, vehicle: Vehicle) -> None:
+def require_command_size(command: Command, vehicle: Vehicle) -> None:
     """A ValueError about a command of another size than the vehicle takes"""
     if len(command) != vehicle.command_size:
         kind, size = vehicle.structure.actuation.name, vehicle.command_size

@@ -1,7 +1,8 @@
 """The plant: drones of one vehicle between two instants, as machine code.
 
 Command and environment are held from instant to instant. `rk4` takes the steps of the physics axis; `rk45` chooses its own
-within them, and stops at every touch-down and lift-off of a contact point, found to a microsecond.
+within them, and stops at every touch-down and lift-off of a contact point, found to a microsecond. On the backend `python`
+the same steps are taken one drone after the other in plain floats, for whoever wants to look at them in a debugger.
 """
 
 from functools import lru_cache
@@ -9,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.machine import Code
-from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, embedded_step, integrator_named, rk4, step_factor
+from samara.backends.machine import Code, ScanCode
+from samara.backends.scan import Templates
+from samara.backends.stepper import Scan, Stepper, code_of
+from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, integrator_named, step_factor
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import at_rest
 from samara.physics.state_arrays import state_names
-from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.surroundings import environment_of
 from samara.physics.types import State, Vehicle
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.vehicles.ground import contact_depths
@@ -29,32 +32,25 @@ CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and
 
 
 @lru_cache(maxsize=CODES)
-def _fixed_code(vehicle: Vehicle) -> Code:
-    def step(own: State, held: Any) -> State:
-        return rk4(lambda x: derivative(x, held[0], vehicle, held[1]), own, held[2])
-
-    return Code(step, at_rest(vehicle), (empty_command(vehicle), environment_of(vehicle), 0.0))
+def _fixed_code(vehicle: Vehicle, backend: str) -> Code | ScanCode:
+    return code_of(backend, Stepper(vehicle, "rk4", backend).step(environment_of(vehicle)))
 
 
 @lru_cache(maxsize=CODES)
-def _trial_code(vehicle: Vehicle) -> Code:
-    """A step of its own choice: (state after it, its error) from (state, command, environment, h)."""
-
-    def trial(own: Any, held: Any) -> Any:
-        before, command, environment, h = held
-        return embedded_step(
-            DORMAND_PRINCE, lambda x: derivative(x, command, vehicle, environment), before, h, RTOL, ATOL
-        )
-
-    state = at_rest(vehicle)
-    return Code(trial, (state, 0.0), (state, empty_command(vehicle), environment_of(vehicle), 0.0))
+def _trial_code(vehicle: Vehicle, backend: str) -> Code | ScanCode:
+    return code_of(backend, Stepper(vehicle, "rk45", backend).trial(environment_of(vehicle), RTOL, ATOL))
 
 
 @lru_cache(maxsize=CODES)
-def _depths_code(vehicle: Vehicle) -> Code:
+def _depths_code(vehicle: Vehicle, backend: str) -> Code | ScanCode:
     state, environment = at_rest(vehicle), environment_of(vehicle)
-    depths = contact_depths(state, vehicle, environment)
-    return Code(lambda own, held: contact_depths(held[0], vehicle, held[1]), depths, (state, environment))
+
+    def body(depths: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
+        return contact_depths(held[0], vehicle, held[1]), ()
+
+    return code_of(
+        backend, Scan(body, Templates(contact_depths(state, vehicle, environment), (state, environment), ()))
+    )
 
 
 class Plant:
@@ -63,9 +59,18 @@ class Plant:
     `fields` and `environment_fields` name the rows.
     """
 
-    def __init__(self, vehicle: Vehicle, *, n: int = 1, integrator: str = "rk4", physics_us: int = 1000) -> None:
+    def __init__(
+        self,
+        vehicle: Vehicle,
+        *,
+        n: int = 1,
+        integrator: str = "rk4",
+        physics_us: int = 1000,
+        backend: str = "llvm",
+    ) -> None:
         integrator_named(integrator, IN_FLIGHT)
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
+        self.backend = backend
         state, environment = at_rest(vehicle), environment_of(vehicle)
         self.fields = state_names(vehicle)
         self.environment_fields = tuple(leaf_names(environment))
@@ -75,18 +80,17 @@ class Plant:
         self._touched, self._speed = np.ones(n, dtype=bool), np.zeros(n)  # when last seen
         self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose
         if integrator == "rk4":
-            self._machine = _fixed_code(vehicle).machine(n)
+            self._machine = _fixed_code(vehicle, backend).machine(n)
             self.state, held = self._machine.carry, self._machine.held
         else:
-            self._trial = _trial_code(vehicle).machine()
+            self._trial = _trial_code(vehicle, backend).machine()
             self.state = np.repeat(np.array(flatten(state), dtype=float)[:, None], n, axis=1)
             held = np.repeat(self._trial.held[len(self.state) :], n, axis=1)
         commands = vehicle.command_size
-        self.command = held[:commands]
-        self.environment = held[commands : commands + len(self.environment_fields)]
-        self._dt = held[-1]
-        self._depths = _depths_code(vehicle).machine(n) if vehicle.has("contact") else None
-        self._one_depth = _depths_code(vehicle).machine() if vehicle.has("contact") else None
+        self.command, self._dt, self.environment = held[:commands], held[commands], held[commands + 1 :]
+        touches = vehicle.has("contact")
+        self._depths = _depths_code(vehicle, backend).machine(n) if touches else None
+        self._one_depth = _depths_code(vehicle, backend).machine() if touches else None
         self._held_us = 0
 
     def row(self, name: str) -> int:
@@ -163,7 +167,9 @@ class Plant:
         """Dormand and Prince's step through the duration, split where a contact point touches down or lifts off."""
         machine, size = self._trial, len(self.fields)
         machine.held[:size, 0] = self.state[:, drone]
-        machine.held[size:-1, 0] = np.concatenate([self.command[:, drone], self.environment[:, drone]])
+        commands = size + len(self.command)
+        machine.held[size:commands, 0] = self.command[:, drone]
+        machine.held[commands + 1 :, 0] = self.environment[:, drone]
         time, h = 0.0, self.pace[drone]
         touching = self._touching(machine.held[:size])
         while time < duration:
@@ -191,7 +197,7 @@ class Plant:
         self.state[:, drone] = machine.held[:size, 0]
 
     def _try(self, h: float) -> float:
-        self._trial.held[-1] = h
+        self._trial.held[len(self.fields) + len(self.command)] = h
         self._trial.run()
         return float(self._trial.carry[-1, 0])
 
@@ -200,7 +206,7 @@ class Plant:
             return ()
         components = len(self.fields)
         self._one_depth.held[:components] = state
-        self._one_depth.held[components:] = self._trial.held[-1 - len(self.environment_fields) : -1]
+        self._one_depth.held[components:] = self._trial.held[-len(self.environment_fields) :]
         self._one_depth.run()
         return tuple((self._one_depth.carry[:, 0] > 0.0).tolist())
 

@@ -1,0 +1,165 @@
+"""The step of a vehicle, written once for flights, rollouts and closed loops, and the one door to every backend.
+
+    x(t + dt) = advance(x, u, Held(dt, environment, varied))
+
+Each purpose has its own body around that step (`scan.py` says what a body is), and a backend compiles a body: into a scan over
+arrays that are handed in (`compile_scan`), or into code on memory of its own (`code_of`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from samara.backends.parameters import parameter, with_parameters
+from samara.backends.scan import Run, Templates, compile_scan_python
+from samara.core.algebra import ZERO
+from samara.core.extras import MissingExtraError
+from samara.core.integrate import embedded_step, integrator_named
+from samara.physics.multirotor import at_rest, derivative
+from samara.physics.reference import Reference
+from samara.physics.surroundings import empty_command
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
+
+if TYPE_CHECKING:
+    from samara.backends.machine import Code, ScanCode
+
+BACKENDS = ("python", "numpy", "llvm", "jax", "pallas")
+REFERENCE = Reference(ZERO)
+
+
+class Held(NamedTuple):
+    """What a step holds beside its command: its length, the environment or () for calm air, and the parameters that vary."""
+
+    dt: Any
+    environment: Any
+    varied: tuple[Any, ...] = ()
+
+
+class Scan(NamedTuple):
+    """A body and the shapes of its arguments: what a backend compiles."""
+
+    body: Callable[[Any, Any, Any], tuple[Any, Any]]
+    templates: Templates
+
+
+@dataclass(frozen=True)
+class Stepper:
+    """A vehicle and its integrator as bodies for a backend; `vary` names the parameters that are inputs of the step.
+
+    `environment`, where one is taken, is a template; () folds calm air in.
+    """
+
+    vehicle: Vehicle
+    integrator: str = "rk4"
+    backend: str = "llvm"
+    vary: tuple[str, ...] = ()
+
+    def advance(self, state: State, command: Command, held: Held) -> State:
+        """x(t + dt), command and environment held through the stages"""
+        vehicle, environment = self._vehicle(held), held.environment or CALM
+        advanced: State = self._integrate(lambda x: derivative(x, command, vehicle, environment), state, held.dt)
+        return advanced
+
+    def step(self, environment: Environment | tuple[()] = ()) -> Scan:
+        """A command held as well: carry x, held (u, Held)"""
+
+        def body(state: State, held: Any, inputs: Any) -> tuple[State, Any]:
+            command, rest = held
+            return self.advance(state, command, rest), ()
+
+        return Scan(body, Templates(self._state, (self._command, self._held(environment)), ()))
+
+    def trial(self, environment: Environment | tuple[()], rtol: float, atol: float) -> Scan:
+        """A step of a length still to be found: carry (x after it, its error), held (x, u, Held)"""
+        tableau = integrator_named(self.integrator).tableau
+        assert tableau is not None, self.integrator
+
+        def body(carry: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
+            state, command, rest = held
+            vehicle, around = self._vehicle(rest), rest.environment or CALM
+            rate = lambda x: derivative(x, command, vehicle, around)  # noqa: E731
+            return embedded_step(tableau, rate, state, rest.dt, rtol, atol), ()
+
+        return Scan(body, Templates((self._state, 0.0), (self._state, self._command, self._held(environment)), ()))
+
+    def rollout(self, environment: Environment | tuple[()] = ()) -> Scan:
+        """A command for each step: carry x, held Held, inputs u, outputs x"""
+
+        def body(state: State, held: Held, command: Command) -> tuple[State, State]:
+            after = self.advance(state, command, held)
+            return after, after
+
+        return Scan(body, Templates(self._state, self._held(environment), self._command))
+
+    def closed_loop(
+        self, controller: Callable[..., Any], memory: Any, environment: Environment | tuple[()] = ()
+    ) -> Scan:
+        """A reference for each step: carry (x, memory), held Held, inputs a reference, outputs (x, u)"""
+
+        def body(carry: Any, held: Held, reference: Reference) -> tuple[Any, Any]:
+            state, own = carry
+            command, own = controller(state, reference, self._vehicle(held), own)
+            after = self.advance(state, command, held)
+            return (after, own), (after, command)
+
+        return Scan(body, Templates((self._state, memory), self._held(environment), REFERENCE))
+
+    def varied(self, vehicle: Vehicle | None = None) -> tuple[Any, ...]:
+        """The parameters that vary, of this vehicle or another"""
+        return tuple(parameter(vehicle or self.vehicle, path) for path in self.vary)
+
+    def _vehicle(self, held: Held) -> Vehicle:
+        return with_parameters(self.vehicle, self.vary, held.varied)
+
+    @cached_property
+    def _integrate(self) -> Callable[..., Any]:
+        if self.backend == "pallas" and self.integrator == "rk4":
+            from samara.backends.rolled import rk4_in_kernel
+
+            return rk4_in_kernel
+        return integrator_named(self.integrator).advance
+
+    @property
+    def _state(self) -> State:
+        return at_rest(self.vehicle)
+
+    @property
+    def _command(self) -> Command:
+        return empty_command(self.vehicle)
+
+    def _held(self, environment: Environment | tuple[()]) -> Held:
+        return Held(1e-3, environment, self.varied())
+
+
+def compile_scan(backend: str, scan: Scan, *, dtype: str = "float64", fast: bool = False) -> Run:
+    """The scan on arrays that are handed in, compiled by a backend"""
+    return _compiler(backend)(*scan, dtype=dtype, fast=fast)
+
+
+def _compiler(backend: str) -> Callable[..., Run]:
+    if backend in ("jax", "pallas") and find_spec("jax") is None:
+        raise MissingExtraError(f"backend {backend!r} needs jax: pip install 'samara[jax]'")
+    if backend == "llvm":
+        from samara.backends.llvm import compile_scan_llvm
+
+        return compile_scan_llvm
+    if backend == "jax":
+        from samara.backends.jax_scan import compile_scan_jax
+
+        return compile_scan_jax
+    if backend == "pallas":
+        from samara.backends.pallas import compile_scan_pallas
+
+        return compile_scan_pallas
+    return compile_scan_python
+
+
+def code_of(backend: str, scan: Scan) -> "Code | ScanCode":
+    """A scan without inputs on memory of its own: `code_of(backend, scan).machine(n)`"""
+    from samara.backends.machine import Code, ScanCode
+
+    if backend == "llvm":
+        return Code(lambda carry, held: scan.body(carry, held, ())[0], *scan.templates[:2])
+    return ScanCode(compile_scan(backend, scan), scan.templates, one_by_one=backend == "python")
