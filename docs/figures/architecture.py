@@ -51,7 +51,7 @@ def words(folder: str) -> str:
     first = tail.strip() if head.lower() == folder else head
     for mark in ".,":
         first = first.partition(mark)[0]
-    return "\n".join(textwrap.wrap(first, 28)[:2])
+    return "\n".join(textwrap.wrap(first[:1].upper() + first[1:], 28)[:2])
 
 
 # The walks -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Vehicles: files with a value, a unit and a source on every line, and the code that reads, checks and writes them."""
+"""Aircraft as TOML files: a unit and a source on every value, and the code that reads, checks and writes them."""
 
 from samara.core.lazy import lazily as _lazily
 
