@@ -137,6 +137,17 @@ def test_every_file_that_is_named_to_those_who_carry_on_is_there(page):
         assert found or inside or name.startswith("out/"), f"{name_of(page)} names {name}"
 
 
+def test_every_table_that_an_entry_goes_to_is_where_it_is_said_to_be():
+    """`OPTIONS` in `src/samara/vehicles/effects.py`, and so on: a name that the file defines."""
+    said = re.findall(
+        r"`([A-Z]+)` (?:in|of) `([\w/]+\.py)`", " ".join(CARRYING_ON[0].read_text(encoding="utf-8").split())
+    )
+    assert [name for name, _ in said] == ["OPTIONS", "KINDS", "CONTROLLERS", "KNOBS"]
+    for name, place in said:
+        (file,) = (REPOSITORY / "src").rglob(place.removeprefix("src/"))
+        assert re.search(rf"^{name}\b.* = ", file.read_text(encoding="utf-8"), re.MULTILINE), f"{place} has no {name}"
+
+
 def test_the_architecture_page_has_every_folder_in_the_order_of_the_layers():
     """Its table is the order that the test of imports holds; the picture carries the same order in words."""
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", CARRYING_ON[1].read_text(encoding="utf-8"), re.MULTILINE)
