@@ -27,7 +27,7 @@ from support.scans import (
 
 import samara
 from samara.backends.folding import Folded, count_operations, folded, needed_steps, new_trace, unfolded
-from samara.backends.jax_scan import _options, compile_scan_jax, flat_body, precision, rollout_function
+from samara.backends.jax_scan import compile_scan_jax, flat_body, precision, rollout_function, xla_options
 from samara.backends.scan import Templates
 from samara.core import ops
 from samara.core.tree import flatten, unflatten
@@ -331,8 +331,8 @@ def test_numpy_and_jax_are_all_it_needs():
 def test_a_large_body_is_compiled_without_fusion_on_a_processor_alone():
     """It would take a minute instead of seconds; a small one, and one for a GPU, are fused."""
     without = {"xla_disable_hlo_passes": "fusion"}
-    assert [_options(count, "cpu") for count in (1500, 1501)] == [None, without]
-    assert _options(10_000, "gpu") is None
+    assert [xla_options(count, "cpu") for count in (1500, 1501)] == [None, without]
+    assert xla_options(10_000, "gpu") is None
 
 
 def test_doubles_are_switched_on_where_they_are_asked_for_and_off():

@@ -9,7 +9,7 @@ from support.command import call
 import samara
 from samara import cli
 from samara.cli.screen import console, verdict
-from samara.cli.validate import _summary
+from samara.cli.validate import score_table
 from samara.compare.contest import HEADINGS
 from samara.core.printable import printable
 from samara.identify.validation import HORIZONS, Score
@@ -65,7 +65,7 @@ def test_compare_has_the_units_of_its_columns(monkeypatch, capsys, tmp_path):
 
 def test_validate_has_the_units_of_its_columns(capsys):
     rms = {"model[0]": {quantity: np.full(1000, 2.0) for quantity in QUANTITIES}}
-    console().print(_summary(Score("all", 3, rms)))
+    console().print(score_table(Score("all", 3, rms)))
     out = capsys.readouterr().out
     assert len(UNITS) >= 3 and len(HORIZONS) >= 1
     for unit in UNITS:

@@ -13,7 +13,7 @@ from samara.link.ardupilot import PACKETS, output, parse_servos
 from samara.link.betaflight import MOTORS, parse_motors
 from samara.link.ground_station import PX4, GroundStation, Wire
 from samara.link.mavlink import LARGEST, Listener, Speaker, layout
-from samara.link.px4 import _output
+from samara.link.px4 import output as px4_output
 from samara.sensors.earth import HOME
 
 from .law import Case, Reader
@@ -109,13 +109,13 @@ def _heard(data: bytes, pieces: tuple[int, ...]) -> list[float]:
     ends = [0, *pieces, len(data)]
     again = [frame for a, b in pairwise(ends) for frame in parts.hear(data[a:b])]
     assert repr(frames) == repr(again), "a stream in pieces holds other frames"
-    assert len(whole._waiting) <= LARGEST, "more is waited for than any frame is long"
+    assert len(whole.waiting) <= LARGEST, "more is waited for than any frame is long"
     said: list[str] = []
     station = GroundStation(_Told(data), PX4, "PX4", lambda level, text: said.append(text))
     station.look(10_000_000, HOME.origin, ZERO)
     assert all(text.isprintable() for text in said), f"said raw: {said}"
     answers = [frame for frame in frames if frame.id == layout("HIL_ACTUATOR_CONTROLS").id]
-    return [_output(u) for frame in answers for u in frame.fields[2:18]]
+    return [px4_output(u) for frame in answers for u in frame.fields[2:18]]
 
 
 LINKS = Reader("link", seeds, make, read, (), share=4)

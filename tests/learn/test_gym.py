@@ -151,7 +151,7 @@ def test_an_environment_of_n_is_n_environments_of_one():
 def test_draws_are_those_published_for_splitmix64():
     """The first five for the seed 1234567, as the generator's users print them."""
     counter = np.uint64(1234567) + np.arange(5, dtype=np.uint64) * gym._GOLDEN
-    assert gym._mixed(counter).tolist() == [
+    assert gym.splitmix64(counter).tolist() == [
         6457827717110365317,
         3203168211198807973,
         9817491932198370423,

@@ -270,8 +270,8 @@ def test_its_version_says_which_convention_it_has(answer, version, convention):
     link.close()
     peer.stop()
     msp.join(10.0)
-    assert link._convention == CONVENTIONS[convention]
-    assert link._order == rotor_of_output(samara.vehicle("hakoniwa"), CONVENTIONS[convention].system)
+    assert link.convention == CONVENTIONS[convention]
+    assert link.order == rotor_of_output(samara.vehicle("hakoniwa"), CONVENTIONS[convention].system)
 
 
 @pytest.mark.parametrize("newest", [False, True])

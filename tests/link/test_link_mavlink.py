@@ -125,7 +125,7 @@ def survive(count: int) -> None:
         outputs = parse_motors(packet)
         assert outputs is None or all(-1e-6 <= u <= 1.000001 for u in outputs)
         read[2] += outputs is not None
-        assert len(own._waiting) < LARGEST
+        assert len(own.waiting) < LARGEST
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert all(n > rounds // 10 for n in read)  # what is good still comes through

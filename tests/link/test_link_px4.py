@@ -325,7 +325,7 @@ def test_a_second_voice_does_not_take_over_the_ground_station():
     try:
         for k in range(1000):  # until its heartbeat has come
             fly_still(link, 1, first=k)
-            if link._ground.mode >= 0:
+            if link.ground.mode >= 0:
                 break
             time.sleep(0.01)
         for _ in range(5):
@@ -333,10 +333,10 @@ def test_a_second_voice_does_not_take_over_the_ground_station():
         link.obey(Order("arm"))
         for j in range(1000):
             fly_still(link, 5, first=k + 5 * j + 1)
-            if not link._ground.waiting:
+            if not link.ground.waiting:
                 break
             time.sleep(0.01)
-        assert ground.armed and link._ground.waiting == 0
+        assert ground.armed and link.ground.waiting == 0
         with pytest.raises(BlockingIOError):
             stranger.recv(4096)
         said_last = [words for _, words in link.ending()]

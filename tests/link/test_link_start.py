@@ -9,7 +9,7 @@ from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 from support.command import call
 
 import samara
-from samara.cli.flight import _flown_by
+from samara.cli.flight import autopilot_changes
 from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
 from samara.link.autopilot import AutopilotLostError
 from samara.link.betaflight import SETTINGS
@@ -151,7 +151,7 @@ def test_without_pymavlink_one_sentence_says_what_to_install(kind, monkeypatch, 
 
 def flown_by(path, program=None, connect=False, autopilot=None, **settings):
     """The autopilots of a scenario's drones, with what the command line changes"""
-    changes = settings | _flown_by(str(path), settings, autopilot, program, connect)
+    changes = settings | autopilot_changes(str(path), settings, autopilot, program, connect)
     return [drone.autopilot for drone in load_scenario(path, changes).drones]
 
 

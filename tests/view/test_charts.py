@@ -13,7 +13,7 @@ import samara
 from samara.record.recorder import LogLine
 from samara.view.plot.plots import FEW, Flight, Panel, flights_of, marks_of, panels_of
 from samara.view.plot.signals import Signal
-from samara.view.report.charts import POINTS, Charts, _short, chart_of, map_of
+from samara.view.report.charts import POINTS, Charts, chart_of, map_of, rounded
 from samara.view.report.report import Flown, write_report
 
 
@@ -83,9 +83,9 @@ def test_eight_drones_need_no_more_room_than_a_page_may_have():
 
 
 def test_where_there_is_no_number_there_is_none():
-    assert _short(np.array([1.0, np.nan, -0.123456789])) == [1.0, None, -0.1235]
-    assert _short(np.array([1234567.0, 0.0])) == [1234567.0, 0.0]
-    assert _short(np.array([np.nan])) == [None] and _short(np.array([])) == []
+    assert rounded(np.array([1.0, np.nan, -0.123456789])) == [1.0, None, -0.1235]
+    assert rounded(np.array([1234567.0, 0.0])) == [1234567.0, 0.0]
+    assert rounded(np.array([np.nan])) == [None] and rounded(np.array([])) == []
 
 
 def test_many_drones_are_their_ends_and_their_median(run):

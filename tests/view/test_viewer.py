@@ -134,7 +134,7 @@ def test_the_page_shows_a_flight_and_its_buttons_work(browser):
         own_address = own.address.removeprefix("http://")
         for address in page.asked_for():
             assert address.startswith((f"http://{own_address}", f"ws://{own_address}", "data:", "blob:")), address
-        assert live._drawer.troubles == 0
+        assert live.drawer.troubles == 0
         page.close()
 
 
@@ -167,12 +167,12 @@ def test_a_hundred_drones(browser):
     with Shown(Live(scenario, port=0)) as own:
         live, page = own.shown, browser.page(own.address, SIZE)
         page.wait("real time", 60.0)
-        drawn = live._drawer.drawn
-        wait_for(lambda: live._drawer.drawn > drawn + 3, 60.0, "more pictures")
+        drawn = live.drawer.drawn
+        wait_for(lambda: live.drawer.drawn > drawn + 3, 60.0, "more pictures")
         live.page.requests.put("pause")
         wait_for(lambda: live.paused, 60.0, "a pause")
         wait_for(lambda: _clock(page) == round(live.simulation.time_us / 1e6, 2), 60.0, "the page to be up to date")
-        assert page.complaints() == [] and live._drawer.troubles == 0
+        assert page.complaints() == [] and live.drawer.troubles == 0
         page.close()
 
 

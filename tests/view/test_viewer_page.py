@@ -37,7 +37,7 @@ NEAR = 0.02  # of the reach: closer to the camera nothing is drawn
 def live():
     """A page of the two drones of `motor_failure`; nothing runs."""
     own = Live(samara.load_scenario("motor_failure"), port=0)
-    wait_for(lambda: own._drawer.drawn, 20.0, "the first picture")
+    wait_for(lambda: own.drawer.drawn, 20.0, "the first picture")
     yield own
     own.take_down()
 
@@ -201,9 +201,9 @@ def test_the_blades_and_arrows_of_a_wreck_rest(live, failed):
     frame = frame._replace(crashed=np.array([True, False]))
     scene = live.page.scene
     scene.show(frame)
-    before = scene._turned.copy()
+    before = scene.turned.copy()
     scene.show(frame._replace(time=frame.time + 0.02))
-    turned = np.abs(scene._turned - before).max(axis=1)
+    turned = np.abs(scene.turned - before).max(axis=1)
     assert turned[0] == 0.0 and turned[1] > 0.01
     lengths = np.linalg.norm(np.diff(np.asarray(scene.thrust.points), axis=1)[:, 0], axis=1)
     quad = len(failed.scenario.drones[0].vehicle.rotors)
@@ -333,7 +333,7 @@ def test_keys_do_what_the_list_says_and_buttons_show_what_is_in_force():
         listed = " ".join(str(own["props"].get("content")) for own in visitor.created.values())
         for key in ("space", "Page ↑", ">R<", ">M<", "camera: onboard", "the next drone"):
             assert key in listed
-        assert live._drawer.troubles == 0
+        assert live.drawer.troubles == 0
         visitor.close()
     finally:
         live.close()

@@ -37,7 +37,7 @@ from samara.view.web.frame import frame_at, frame_of, positions_of, snapshot_of
 from samara.view.web.gauges import gauges, log_html
 from samara.view.web.guard import LARGEST_MESSAGE, is_permitted, objection
 from samara.view.web.live import Live, endless, fly_watched
-from samara.view.web.mesh import ARC, _arc_arrow, blades, linear, turn_to
+from samara.view.web.mesh import ARC, arc_arrow, blades, linear, turn_to
 from samara.view.web.replay import Replay
 from samara.view.web.requests import MOST, Requests
 from samara.view.web.trail import FIRST_INTERVAL, Trail
@@ -88,7 +88,7 @@ def test_thrust_arrows_together_are_as_long_as_the_weight_asks():
 @pytest.mark.parametrize("spin", (1, -1))
 def test_the_arrow_on_a_disc_points_the_way_it_turns(spin):
     """Counter-clockwise seen from the axis' tip is +1: from the arrow's tail to its tip the angle grows with the spin."""
-    vertices = _arc_arrow(1.0, spin).vertices
+    vertices = arc_arrow(1.0, spin).vertices
     tip, behind = vertices[-1], vertices[-3:-1].mean(axis=0)
     assert math.copysign(1.0, np.cross(behind, tip)[2]) == spin
     assert np.sign(np.cross(vertices[: len(ARC) - 1], vertices[1 : len(ARC)])[:, 2]) == pytest.approx(spin)
@@ -340,13 +340,13 @@ def test_the_followed_drone_stands_still_and_the_world_passes_by():
         scene = live.page.scene
         frame = frame_of(snapshot_of(_simulated("figure8", 6.0)))
         scene.look("follow", frame, 0)
-        assert scene._moved(frame).p_W[0] == pytest.approx(np.zeros(3), abs=1e-12)
+        assert scene.moved(frame).p_W[0] == pytest.approx(np.zeros(3), abs=1e-12)
         scene.look("onboard", frame, 0)
-        seen = scene._moved(frame)
+        seen = scene.moved(frame)
         assert seen.q_WB[0] == pytest.approx(np.array([1.0, 0.0, 0.0, 0.0]), abs=1e-9)
         assert seen.p_W[0] == pytest.approx(-np.array(scene.eye(0)), abs=1e-9)
         scene.look("free", frame, 0)
-        assert np.array_equal(scene._moved(frame).p_W, frame.p_W)
+        assert np.array_equal(scene.moved(frame).p_W, frame.p_W)
     finally:
         live.take_down()
 
@@ -372,20 +372,20 @@ def test_without_visitors_nothing_is_drawn_and_with_one_no_more_than_thirty_pict
     with Running(_hover()) as running:
         live = running.shown
         time.sleep(0.5)
-        assert live._drawer.drawn <= 1
+        assert live.drawer.drawn <= 1
         visitor = Visitor(running.port)
         wait_for(lambda: "hover" in visitor.text(), 20.0, "the page")
-        before, began = live._drawer.drawn, time.perf_counter()
-        wait_for(lambda: live._drawer.drawn > before + 10, 60.0, "more pictures")
-        rate = (live._drawer.drawn - before) / (time.perf_counter() - began)
+        before, began = live.drawer.drawn, time.perf_counter()
+        wait_for(lambda: live.drawer.drawn > before + 10, 60.0, "more pictures")
+        rate = (live.drawer.drawn - before) / (time.perf_counter() - began)
         visitor.close()
         wait_for(lambda: not live.page.clients, 20.0, "the visitor to be gone")
         time.sleep(0.1)
-        before = live._drawer.drawn
+        before = live.drawer.drawn
         time.sleep(0.3)
-        assert live._drawer.drawn <= before + 1
+        assert live.drawer.drawn <= before + 1
         assert rate < 40.0, f"{rate:.1f} pictures a second"
-        assert live._drawer.troubles == 0
+        assert live.drawer.troubles == 0
 
 
 def test_buttons_do_what_they_say():
@@ -410,7 +410,7 @@ def test_buttons_do_what_they_say():
         wait_for(lambda: "has no motor 9" in visitor.text(), 20.0, "a refusal")
         visitor.press("task", "Land")
         wait_for(lambda: "land" in live.simulation.setting.drones[0].task.name, 20.0, "a landing")
-        assert live._drawer.troubles == 0
+        assert live.drawer.troubles == 0
         visitor.close()
 
 
@@ -445,7 +445,7 @@ def test_runs_side_by_side_on_a_timeline(tmp_path):
         assert len(colours) == 2
         visitor.press("clock", "Play")
         wait_for(lambda: "at the end" in visitor.text(), 20.0, "the end")
-        assert shown._drawer.troubles == 0
+        assert shown.drawer.troubles == 0
         visitor.close()
 
 
@@ -454,8 +454,8 @@ def test_runs_side_by_side_on_a_timeline(tmp_path):
 def test_every_shipped_scenario_can_be_shown(name):
     live = Live(samara.load_scenario(name), port=0)
     try:
-        wait_for(lambda: live._drawer.drawn + live._drawer.troubles, 20.0, "a picture")
-        assert live._drawer.troubles == 0
+        wait_for(lambda: live.drawer.drawn + live.drawer.troubles, 20.0, "a picture")
+        assert live.drawer.troubles == 0
     finally:
         live.take_down()
 
@@ -553,9 +553,9 @@ def test_the_server_refuses_strangers_and_survives_nonsense():
         huge = Visitor(port)
         huge.socket.send(b"\x00" * (2 << 20))  # too large: this connection ends, the others do not
         huge.close()
-        drawn = live._drawer.drawn
-        wait_for(lambda: live._drawer.drawn > drawn + 3, 20.0, "the page to go on")
-        assert live._drawer.troubles == 0
+        drawn = live.drawer.drawn
+        wait_for(lambda: live.drawer.drawn > drawn + 3, 20.0, "the page to go on")
+        assert live.drawer.troubles == 0
         visitor.close()
 
 
@@ -597,21 +597,21 @@ def test_blade_turning_follows_the_spin(failed):
     """A rotor that turns counter-clockwise is shown counter-clockwise, one that has failed stands still."""
     live = Live(samara.load_scenario("motor_failure"), port=0)
     try:
-        wait_for(lambda: live._drawer.drawn, 10.0, "a picture")
+        wait_for(lambda: live.drawer.drawn, 10.0, "a picture")
         simulation = failed
         frame = frame_of(snapshot_of(simulation))
         scene = live.page.scene
         scene.show(frame)
-        before = scene._turned.copy()
+        before = scene.turned.copy()
         scene.show(frame._replace(time=frame.time + 0.02))
-        turned = scene._turned - before
+        turned = scene.turned - before
         for k, drone in enumerate(simulation.scenario.drones):
             for i, rotor in enumerate(drone.vehicle.rotors):
                 dead = i == 1
                 assert abs(turned[k, i]) < 0.05 if dead else math.copysign(1.0, turned[k, i]) == rotor.spin
         placed = Quat(*np.asarray(scene.kinds[0].blades.batched_wxyzs)[0].tolist())
         axis = rotate(placed, Vec3(0.0, 0.0, 1.0))
-        up = rotate(Quat(*scene._moved(frame).q_WB[0].tolist()), Vec3(0.0, 0.0, 1.0))
+        up = rotate(Quat(*scene.moved(frame).q_WB[0].tolist()), Vec3(0.0, 0.0, 1.0))
         assert dot(axis, up) == pytest.approx(1.0, abs=1e-6)
     finally:
         live.take_down()

@@ -144,7 +144,7 @@ def compile_scan_jax(body: Body, templates: Templates, *, dtype: str, fast: bool
             start = jnp.asarray(carry, dtype)
             platform = next(iter(start.devices())).platform
             if platform not in by_platform:
-                options = _options(flat.work.operations, platform)
+                options = xla_options(flat.work.operations, platform)
                 by_platform[platform] = jax.jit(whole, static_argnums=(3, 4), compiler_options=options)
             given = jnp.asarray(inputs, dtype) if inputs is not None else None
             return by_platform[platform](start, [jnp.asarray(x, dtype) for x in held], given, steps, every)
@@ -156,7 +156,7 @@ def _components(row: Any) -> list[Any]:
     return [] if row is None else [row[k] for k in range(row.shape[0])]
 
 
-def _options(operations: int, platform: str) -> dict[str, str] | None:
+def xla_options(operations: int, platform: str) -> dict[str, str] | None:
     return {"xla_disable_hlo_passes": "fusion"} if platform == "cpu" and operations > MANY_OPERATIONS else None
 
 

@@ -72,7 +72,7 @@ def fly(
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
     changes = steady_wind(scenario, wind) if wind is not None else {}
     changes |= dict(setting(text) for text in settings or [])
-    changes |= _flown_by(scenario, changes, autopilot, binary, connect)
+    changes |= autopilot_changes(scenario, changes, autopilot, binary, connect)
     if vehicle is not None:
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
     own = load_scenario(scenario, changes)
@@ -104,7 +104,7 @@ def fly(
     say(f"recording {path}")
     if with_report:
         picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
-        typed = _typed(scenario, settings, vehicle, wind, autopilot, binary, connect)
+        typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect)
         with screen.status("drawing"):
             draw_run(run, picture)
             write_report([Flown(str(path), run, typed)], report, judged, picture)
@@ -114,7 +114,7 @@ def fly(
         raise typer.Exit(FAILED)
 
 
-def _flown_by(
+def autopilot_changes(
     scenario: str, settings: dict[str, Any], autopilot: str | None, binary: Path | None, connect: bool
 ) -> dict[str, Any]:
     """The settings that say which autopilot flies, and whether it is started or waited for; the rest is the scenario's"""
@@ -189,7 +189,7 @@ def _require_mavlink(scenario: "Scenario") -> None:
         dialect()
 
 
-def _typed(
+def typed_command(
     scenario: str,
     settings: list[str] | None,
     vehicle: str | None,

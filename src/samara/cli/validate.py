@@ -30,14 +30,14 @@ def validate(
     screen = console()
     with screen.status("replaying") as status:
         scores = compare(folder, progress=lambda name: status.update(escape(f"replaying {printable(name)}")))
-    screen.print(_summary(all_flights(scores)))
+    screen.print(score_table(all_flights(scores)))
     written, picture = out / "validation.md", out / "validation.png"
     write_text(written, table(scores))
     draw_validation(scores, picture)
     say(f"table   {written}\npicture {picture}")
 
 
-def _summary(together: "Score") -> Any:
+def score_table(together: "Score") -> Any:
     from rich import box
     from rich.table import Table
 

@@ -157,15 +157,16 @@ def uniform(seeds: Array, episodes: Array, count: int) -> Array:
 
     G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
     """
-    key = _mixed(_mixed(seeds) + episodes)
+    key = splitmix64(splitmix64(seeds) + episodes)
     counter = np.arange(count, dtype=np.uint64)[:, None] * _GOLDEN
-    return (_mixed(key + counter) >> np.uint64(11)).astype(float) * 2.0**-52 - 1.0
+    return (splitmix64(key + counter) >> np.uint64(11)).astype(float) * 2.0**-52 - 1.0
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _mixed(x: Array) -> Array:
+def splitmix64(x: Array) -> Array:
+    """One output of the generator for each 64-bit counter"""
     x = x + _GOLDEN
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

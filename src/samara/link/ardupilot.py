@@ -109,7 +109,7 @@ class ArduPilot:
         start = Start("arducopter", (line,), files={PARAMETERS: words})
         self._watch = Watch(autopilot, self.title, process, start, say)
         wire = Wire(autopilot.host, mavlink_port, stream=True)
-        self._wire, self._ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say)
+        self._wire, self.ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say)
         self._peer: tuple[str, int] | None = None
         self._frame, self._last_line = -1, b""
         self._line_at = 0.0
@@ -126,7 +126,7 @@ class ArduPilot:
     def exchange(self, readings: Readings) -> Sequence[float]:
         """A line of state out, the servos it makes of it in"""
         begun = time.perf_counter()
-        self._ground.look(readings.time_us, readings.origin, readings.state.p_W)
+        self.ground.look(readings.time_us, readings.origin, readings.state.p_W)
         if self._home is None:
             self._home = readings.state.p_W.z
         self._supply = readings.supply or self._supply
@@ -142,18 +142,18 @@ class ArduPilot:
 
     def obey(self, order: Order) -> None:
         """Over MAVLink, as a ground station"""
-        self._ground.obey(order)
+        self.ground.obey(order)
 
     def ending(self) -> Iterator[tuple[str, str]]:
         """How often it answered, and what was said more than once"""
         yield counted(self, self.sent - self.answered)
         yield from self._once.totals()
-        yield from self._ground.ending()
+        yield from self.ground.ending()
 
     def close(self) -> None:
         """Ends it all"""
         self._socket.close()
-        self._ground.close()
+        self.ground.close()
         self._watch.close()
 
     # The wire --------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class ArduPilot:
             return self._heard(seconds) is not None
 
         self._watch.until(arrived, self._where)
-        self._ground.reset()
+        self.ground.reset()
         self._silent_since = time.monotonic()
 
     def _send(self, line: bytes) -> None:
@@ -221,7 +221,7 @@ class ArduPilot:
             self.restarts += 1
             words = f"{self.title} restarted: its frame count went from {self._frame} to {servos.frame}"
             self._once.say("warning", words, "restarted")
-            self._ground.reset()
+            self.ground.reset()
         self._peer, self._frame = peer, servos.frame
         self._outputs = outputs_by_rotor([output(pulse) for pulse in servos.pulses], self._order)
         return servos

@@ -153,8 +153,8 @@ class Betaflight:
 
     def _speak(self, convention: str) -> None:
         """Signs and order of motors from now on"""
-        self._convention = CONVENTIONS[convention]
-        self._order = rotor_of_output(self._vehicle, self._convention.system)
+        self.convention = CONVENTIONS[convention]
+        self.order = rotor_of_output(self._vehicle, self.convention.system)
 
     def _configure(self, process: Process) -> None:
         """Its settings, through its command line; it ends when it has saved them, and is started again"""
@@ -291,7 +291,7 @@ class Betaflight:
         # its clock is the ratio of two packets: their times go on evenly, also while it is waited for
         self._packets += 1
         time_s = self._packets * self._period
-        state = state_packet(readings._replace(pressure=self._pressure), time_s, self._convention)
+        state = state_packet(readings._replace(pressure=self._pressure), time_s, self.convention)
         radio = RADIO.pack(time_s, *self.sticks.channels(readings, any(self._outputs)))
         while self._heard(0.0):
             self.late += 1
@@ -324,7 +324,7 @@ class Betaflight:
         self._source = source
         self._heard_at = time.monotonic()
         self.answered += 1
-        self._outputs = outputs_by_rotor([min(max(u, 0.0), 1.0) for u in values], self._order)
+        self._outputs = outputs_by_rotor([min(max(u, 0.0), 1.0) for u in values], self.order)
         return True
 
     def _silent(self, time_us: int) -> None:

@@ -98,13 +98,13 @@ class Listener:
 
     def __init__(self, *names: str) -> None:
         self._layouts = {own.id: own for own in (layout(name) for name in names)}
-        self._waiting = b""
+        self.waiting = b""
         self._checksum = checksum_of()
         self.nonsense = 0
 
     def hear(self, data: bytes) -> Iterator[Frame]:
         """The frames that are complete now; other messages than those it listens for are passed over"""
-        stream = self._waiting + data if self._waiting else data
+        stream = self.waiting + data if self.waiting else data
         at, size = 0, len(stream)
         while True:
             found = stream.find(START, at)
@@ -137,7 +137,7 @@ class Listener:
             fields = own.packing.unpack(payload + bytes(missing) if missing > 0 else payload[: own.packing.size])
             yield Frame(number, stream[at + 5], stream[at + 6], fields)
             at = whole
-        self._waiting = stream[at:]
+        self.waiting = stream[at:]
 
     def _seed(self, number: int, length: int) -> bytes | None:
         """The checksum's seed of a message that may be so long; None where there is none, for then it is not waited for"""

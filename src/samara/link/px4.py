@@ -64,7 +64,7 @@ class Px4:
             require_free(host, other_process(self.title, instance), udp=[port + instance for port in ITS_PORTS])
         self._where = f"on TCP {host}:{PORT + instance}"
         wire = Wire(host, OFFBOARD_PORT + instance, stream=False)
-        self._ground = GroundStation(wire, PX4_MODES, self.title, say)
+        self.ground = GroundStation(wire, PX4_MODES, self.title, say)
         try:
             self._server = bound(host, PORT + instance, other_flight(instance), stream=True)
         except ValueError:
@@ -96,9 +96,9 @@ class Px4:
     def exchange(self, readings: Readings) -> Sequence[float]:
         """HIL_SENSOR and what else is new out, HIL_ACTUATOR_CONTROLS of the same time in"""
         begun = time.perf_counter()
-        self._ground.look(readings.time_us, readings.origin, readings.state.p_W)
+        self.ground.look(readings.time_us, readings.origin, readings.state.p_W)
         if readings.supply is not None:
-            self._ground.report(readings.supply)
+            self.ground.report(readings.supply)
         self._steps += 1
         if self._steps % HERE_AND_THERE == 0:
             self._refuse_others()
@@ -117,19 +117,19 @@ class Px4:
 
     def obey(self, order: Order) -> None:
         """Over MAVLink, as a ground station"""
-        self._ground.obey(order)
+        self.ground.obey(order)
 
     def ending(self) -> Iterator[tuple[str, str]]:
         """How often it answered, and what was said more than once"""
         yield counted(self, self.missed)
         yield from self._once.totals()
-        yield from self._ground.ending()
+        yield from self.ground.ending()
 
     def close(self) -> None:
         """Ends it all"""
         self._close_peer()
         self._server.close()
-        self._ground.close()
+        self.ground.close()
         self._watch.close()
 
     # The wire --------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Px4:
 
         self._watch.until(arrived, self._where)
         self._forget()
-        self._ground.reset()
+        self.ground.reset()
 
     def _refuse_others(self) -> None:
         if self._peer is None or not select.select([self._server], [], [], 0)[0]:
@@ -249,7 +249,7 @@ class Px4:
                 else:
                     self.late += 1
                 if told <= now:
-                    self._outputs = [_output(u) for u in frame.fields[2 : 2 + self._rotors]]
+                    self._outputs = [output(u) for u in frame.fields[2 : 2 + self._rotors]]
                     self.armed = bool(frame.fields[-1] & ARMED)
         if self._listener.nonsense and not self._nonsense_told:
             self._nonsense_told = True
@@ -291,7 +291,7 @@ def px4_start(instance: int, environment: dict[str, str]) -> Start:
     return Start("px4", lines, environment)
 
 
-def _output(u: float) -> float:
+def output(u: float) -> float:
     """0 … 1; NaN marks an output that is not used"""
     return min(max(u, 0.0), 1.0) if math.isfinite(u) else 0.0
 

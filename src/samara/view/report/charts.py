@@ -197,7 +197,7 @@ class _Chart:
             "colour": colour,
             "style": style,
             "x": self._place(x),
-            "y": _short(y),
+            "y": rounded(y),
         }
         self._curves.append(curve if t is None else {**curve, "t": self._place(t)})
 
@@ -205,7 +205,7 @@ class _Chart:
         key = np.ascontiguousarray(values).tobytes()
         if key not in self._known:
             self._known[key] = len(self._xs)
-            self._xs.append(_short(values, digits=7))
+            self._xs.append(rounded(values, digits=7))
         return self._known[key]
 
     def extent(self) -> tuple[float, float] | None:
@@ -217,7 +217,7 @@ class _Chart:
         return {"xs": self._xs, "curves": self._curves}
 
 
-def _short(values: Array, digits: int = DIGITS) -> list[float | None]:
+def rounded(values: Array, digits: int = DIGITS) -> list[float | None]:
     """Numbers with so many digits of the largest; None where there is none"""
     finite = np.isfinite(values)
     largest = float(np.abs(values[finite]).max(initial=0.0))

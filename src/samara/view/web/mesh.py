@@ -115,13 +115,13 @@ def _meshes(part: Part) -> list[tuple[Any, float]]:
 
 def _disc(part: Disc) -> list[tuple[Any, float]]:
     plate = trimesh.creation.cylinder(part.radius, height=0.01 * part.radius, sections=32)
-    arrow = _arc_arrow(part.radius, part.spin)
+    arrow = arc_arrow(part.radius, part.spin)
     for mesh in (plate, arrow):
         mesh.apply_transform(_pose(turn_to(part.axis_B), part.centre_B))
     return [(plate, DISC_OPACITY), (arrow, 1.0)]
 
 
-def _arc_arrow(radius: float, spin: int) -> Any:
+def arc_arrow(radius: float, spin: int) -> Any:
     """A curved arrow that lies on the disc and points the way the propeller turns: thin on both faces, seen from both."""
     angles = spin * ARC
     inner, outer, height = 0.86 * radius, 0.95 * radius, 0.02 * radius

@@ -108,7 +108,7 @@ class Scene:
         self.reach = max(reach_of(figure.vehicle) for figure in figures)
         self.ground = ground
         self.world_p, self.world_q, self.on_board = ZERO, IDENTITY, False
-        self._turned = np.zeros((len(figures), max(len(figure.vehicle.rotors) for figure in figures)))
+        self.turned = np.zeros((len(figures), max(len(figure.vehicle.rotors) for figure in figures)))
         self._last_time = 0.0
         scene = server.scene
         scene.world_axes.visible = False
@@ -308,7 +308,7 @@ class Scene:
     def show(self, frame: Frame) -> None:
         """Everything to its place in the frame, as the world has been moved by `look`"""
         self._show_shadows(frame)
-        frame = self._moved(frame)
+        frame = self.moved(frame)
         dt = min(abs(frame.time - self._last_time), LONGEST_FRAME)
         self._last_time = frame.time
         arrows = [self._place(kind, frame, dt) for kind in self.kinds]
@@ -339,7 +339,7 @@ class Scene:
         """(…, 3) turned as the world is"""
         return np.stack(rotate(self.world_q, Vec3(*np.moveaxis(vectors, -1, 0))), axis=-1)
 
-    def _moved(self, frame: Frame) -> Frame:
+    def moved(self, frame: Frame) -> Frame:
         """The frame where the moved world has it."""
         shift = np.array(self.world_p, dtype=float)
 
@@ -374,12 +374,12 @@ class Scene:
         down = frame.crashed[at]  # its blades and arrows rest, whatever its controller goes on asking
         speed = np.where(down[:, None], 0.0, frame.rotor_speed[at][:, :rotors])
         thrust = np.where(down[:, None], 0.0, frame.thrust[at][:, :rotors])
-        self._turned[np.ix_(at, np.arange(rotors))] += kind.spins * speed / kind.usual_speed * (SLOWED * dt)
+        self.turned[np.ix_(at, np.arange(rotors))] += kind.spins * speed / kind.usual_speed * (SLOWED * dt)
         q_WB, p_W = Quat(*q.T), Vec3(*p.T)
         places, turns = np.empty((len(at), rotors, 3)), np.empty((len(at), rotors, 4))
         arrows = np.empty((len(at), rotors, 2, 3))
         for i in range(rotors):
-            turning = kind.turns[i] * quat_from_axis_angle(UP, self._turned[at, i])
+            turning = kind.turns[i] * quat_from_axis_angle(UP, self.turned[at, i])
             places[:, i] = np.stack(p_W + rotate(q_WB, kind.hubs[i]), axis=1)
             turns[:, i] = np.stack(q_WB * turning, axis=1)
             if self.shown["thrust"]:

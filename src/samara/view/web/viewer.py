@@ -28,8 +28,8 @@ class Viewer(ABC):
         self.page, self._closed, self._frame_due = page, False, 0.0
         try:
             self._add_controls()
-            self._drawer = Drawer(self._draw, page.is_ready)
-            self._drawer.hand(self._shown(fresh=True))
+            self.drawer = Drawer(self._draw, page.is_ready)
+            self.drawer.hand(self._shown(fresh=True))
         except BaseException:
             page.close()
             raise
@@ -41,7 +41,7 @@ class Viewer(ABC):
 
     def take_down(self) -> None:
         """Closes drawer and page"""
-        self._drawer.close()
+        self.drawer.close()
         self.page.close()
 
     # Pictures --------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class Viewer(ABC):
             return
         fresh = self.page.take_change() or force
         if fresh or self._is_moving:
-            self._drawer.hand(self._shown(fresh))
+            self.drawer.hand(self._shown(fresh))
 
     @property
     @abstractmethod
