@@ -23,6 +23,7 @@ from samara.physics.types import State
 from samara.plan.trajectory import circle, waypoints
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Event, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
+from samara.scenario.facts import Fact
 from samara.scenario.prepare import flown_by, prepared
 from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario
 from samara.scenario.setting import Order
@@ -281,6 +282,7 @@ def test_an_autopilot_that_is_lost_ends_the_flight_with_a_sentence_and_its_recor
     assert [line.message for line in run.logs if line.level == "error"] == [run.problem]
     assert run.logs[-2].message == "PX4 answered 200 of 218 packets, 0 missed" or trouble == "hangs"
     recorded = samara.load_run(tmp_path / "run.mcap")
+    assert [own.drone for own in recorded.facts if own.fact is Fact.AUTOPILOT_LOST] == [0]
     assert 0.8 < recorded.time[-1] < 3.0
     assert samara.replay(recorded).time[-1] == recorded.time[-1]
 
@@ -292,6 +294,7 @@ def test_one_that_connects_and_never_answers_is_a_problem_and_no_finished_flight
     assert run.time[-1] == 0.3
     assert run.problem == "PX4 was there and never answered: nothing was flown by it"
     assert [line.message for line in run.logs[-3:-1]] == ["PX4 answered 0 of 76 packets, 0 missed", run.problem]
+    assert run.facts[-1].fact is Fact.AUTOPILOT_LOST
 
 
 def test_one_that_is_killed_is_named_with_its_signal(tmp_path):

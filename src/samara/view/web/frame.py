@@ -12,7 +12,7 @@ from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.surroundings import environment_of
 from samara.physics.types import Environment, State, Vehicle
 from samara.record.run import Run, Track
-from samara.record.streams import CABLE_FIELD, is_reading
+from samara.record.streams import CABLE_FIELD, LOAD_FIELDS, is_reading
 from samara.scenario.batteries import battery_status
 from samara.scenario.bus import BatteryStatus
 from samara.scenario.scenario import Scenario
@@ -359,7 +359,7 @@ def _cable_holds(track: Track, time: float) -> bool:
 
 
 def _environment_fields(track: Track) -> list[str]:
-    return [f for f in track.tables["environment"].fields if not f.startswith(("payload", "cells_left", CABLE_FIELD))]
+    return [f for f in track.tables["environment"].fields if f not in (*LOAD_FIELDS, CABLE_FIELD)]
 
 
 def _recorded_close(track: Track, time: float) -> Close:

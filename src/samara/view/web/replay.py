@@ -135,8 +135,9 @@ class Replay(Viewer):
         return {"Play": "play", "Pause": "pause", "To the start": "begin"}
 
     def _add_time(self) -> None:
-        times = sorted({round(line.time_us / 1e6, 2) for run in self.runs for line in run.logs[:-1]})
-        marks = tuple(at for at in times if 0.0 < at < self.end)[:12]
+        ends = [max(float(track.time[-1]) for track in run.tracks) for run in self.runs]
+        said = [(line.time_us / 1e6, end) for run, end in zip(self.runs, ends, strict=True) for line in run.logs]
+        marks = tuple(sorted({round(at, 2) for at, end in said if 0.0 < at < end}))[:12]
         self._slider = self.page.server.gui.add_slider(
             "time [s]", 0.0, max(round(self.end, 2), SLIDER_STEP), SLIDER_STEP, 0.0, marks=marks or None
         )
