@@ -228,6 +228,8 @@ def test_the_speeds_in_the_readme_are_the_measured_ones(page):
         assert short(number) in one
     for number in (*batch, cpu["peers"]["crazyflow_16384"], cpu["peers"]["rotorpy_batched_16384"]):
         assert short(number) in many
+    if page == "README.md":
+        assert f"Samara makes {short(ours['single step call, bench'])})" in text.replace("\n", " ")
     fastest = max(row["steps_per_second"] for row in gpu["rows"] if row["name"] == "dynamics")
     assert f"{fastest / 1e9:.1f} G" in million
 
