@@ -106,7 +106,7 @@ def test_a_broken_file_prints_no_half_table(monkeypatch, capsys, tmp_path):
     (tmp_path / "bad.toml").write_text("schema = 2\n")
     status, out, err = call(monkeypatch, capsys, "vehicles", "iris_documented", str(tmp_path / "bad.toml"))
     assert (status, out) == (2, "")
-    assert err == "samara: bad.toml: schema = 2: this Samara reads up to 1; a newer one wrote it\n"
+    assert err == "samara: bad.toml: schema = 2: expected 1; a newer Samara wrote it\n"
 
 
 def test_unknown_commands_and_no_command(monkeypatch, capsys):

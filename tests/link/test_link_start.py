@@ -17,7 +17,7 @@ from samara.link.px4 import px4_start
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.start import NAME, StartFolder
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.scenario_file import load_scenario, setting
+from samara.scenario.scenario_file import load_scenario, parse_override
 
 SCENARIO = """
 duration = 1
@@ -194,7 +194,7 @@ def test_an_autopilot_set_by_hand_is_one_too(program, tmp_path):
 @pytest.mark.parametrize("version", ["4.6", "2026.12"])
 def test_a_convention_needs_no_inner_quotes(version):
     """TOML reads 2026.12 as a number; the name is meant."""
-    key, value = setting(f"drones.autopilot.convention={version}")
+    key, value = parse_override(f"drones.autopilot.convention={version}")
     settings = {"drones.autopilot.kind": "betaflight", key: value}
     assert load_scenario("hover", settings).drones[0].autopilot.convention == version
     with pytest.raises(ValueError, match=r"autopilot\.convention is '4\.7'; expected one of 4\.6, 2026\.12"):

@@ -18,7 +18,7 @@ from samara.record.recorder import Recorder, Stream
 from samara.record.run import judge, run_from
 from samara.record.table import Recording, Table
 from samara.scenario.scenario import Expect
-from samara.scenario.scenario_file import first_twice
+from samara.scenario.scenario_file.names import first_twice
 from samara.sim.fly import all_streams
 from samara.vehicles.writer import vehicle_toml
 

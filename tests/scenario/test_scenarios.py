@@ -12,9 +12,9 @@ from samara.scenario.scenario_file import (
     TASKS,
     ScenarioError,
     load_scenario,
+    parse_override,
     parse_scenario,
     scenario_names,
-    setting,
 )
 
 SMALLEST = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie_documented"\n'
@@ -99,9 +99,9 @@ def test_settings_reach_into_the_file():
     assert {own.vehicle.name for own in changed.drones} == {"crazyflie"}
     assert changed.rates.log == 50.0
     assert load_scenario("motor_failure", {"drones[1].start": [0, 5, 9]}).drones[1].start_W == (0.0, 5.0, 9.0)
-    assert setting("seed=7") == ("seed", 7)
-    assert setting("drones.vehicle=iris") == ("drones.vehicle", "iris")
-    assert setting("drones.start=[1, 2, 3]") == ("drones.start", [1, 2, 3])
+    assert parse_override("seed=7") == ("seed", 7)
+    assert parse_override("drones.vehicle=iris") == ("drones.vehicle", "iris")
+    assert parse_override("drones.start=[1, 2, 3]") == ("drones.start", [1, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_settings_reach_into_the_file():
         ("duration = -1", "mine.toml: duration = -1: expected a number above 0 and up to 86400"),
         ("duration = 1e300", "mine.toml: duration = 1e+300: expected a number above 0 and up to 86400"),
         ('duration = "long"', "mine.toml: duration = 'long': expected a number above 0 and up to 86400"),
-        ("durations = 3", "mine.toml: durations = 3: expected only the keys schema, name, "),
+        ("durations = 3", "mine.toml: durations = 3: expected only the keys duration, "),
         ("seed = -4", "mine.toml: seed = -4: expected a whole number from 0 to 9223372036854775807"),
         ("seed = 1.5", "mine.toml: seed = 1.5: expected a whole number"),
         ("schema = 2", "mine.toml: schema = 2: expected 1"),
@@ -250,7 +250,7 @@ def test_settings_that_fit_nowhere():
     with pytest.raises(ScenarioError, match=r"cannot set 'drones\[7\]\.start': there is no 'drones\[7\]'"):
         load_scenario("hover", {"drones[7].start": [0, 0, 0]})
     with pytest.raises(ScenarioError, match="--set 'duration': expected key=value"):
-        setting("duration")
+        parse_override("duration")
 
 
 def test_an_event_may_give_a_whole_task():

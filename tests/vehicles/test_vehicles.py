@@ -85,7 +85,7 @@ WRONG = {
     "missing rotors": (CRAZYFLIE, "[[rotors]]", "[[others]]", "others", "[{", "rotors"),
     "missing name": (CRAZYFLIE, 'name = "crazyflie_documented"', "", "name", "is missing", "a text"),
     "missing schema": (CRAZYFLIE, "schema = 1", "", "schema", "is missing", "1"),
-    "newer schema": (CRAZYFLIE, "schema = 1", "schema = 2", "schema", "2", "reads up to 1; a newer one wrote it"),
+    "newer schema": (CRAZYFLIE, "schema = 1", "schema = 2", "schema", "2", "1; a newer Samara wrote it"),
     "schema as text": (CRAZYFLIE, "schema = 1", 'schema = "1"', "schema", "'1'", "1"),
     "schema zero": (CRAZYFLIE, "schema = 1", "schema = 0", "schema", "0", "1"),
     "schema true": (CRAZYFLIE, "schema = 1", "schema = true", "schema", "True", "1"),
@@ -255,7 +255,7 @@ def test_a_wrong_file_is_refused_in_one_sentence(case):
         ("schema = 1\nschema = 1", "is not TOML"),
         ("schema = " + "9" * 5000, "is not TOML"),
         ("schema = " + "[" * 9999, "is not TOML"),
-        ("schema = 0x" + "f" * 5000, "a newer one wrote it"),
+        ("schema = 0x" + "f" * 5000, "a newer Samara wrote it"),
     ],
 )
 def test_what_is_no_vehicle_is_refused(text, complaint):

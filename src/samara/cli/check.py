@@ -1,6 +1,5 @@
 """`samara check`: what is wrong with files, and what a vehicle's numbers say together."""
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,14 +37,14 @@ def check(
 def _is_vehicle(name: str) -> bool:
     """A shipped name that is a vehicle's, or a file with something that only vehicles have"""
     from samara import vehicle_names
+    from samara.core.named_files import read_text
+    from samara.core.toml import document
 
     if not name.endswith(".toml") or not Path(name).is_file():
         return name in vehicle_names()
     try:
-        return not {"body", "actuation", "rotors", "rotor"}.isdisjoint(
-            tomllib.loads(Path(name).read_text(encoding="utf-8"))
-        )
-    except (ValueError, RecursionError):
+        return not {"body", "actuation", "rotors", "rotor"}.isdisjoint(document(read_text(Path(name)), name))
+    except (OSError, ValueError):
         return False
 
 

@@ -63,7 +63,7 @@ def fly(
 ) -> None:
     """Fly a scenario. Leaves a recording, a picture and a report; fails when what the scenario expects does not come true."""
     from samara.record.run import judge
-    from samara.scenario.scenario_file import load_scenario, setting, steady_wind
+    from samara.scenario.scenario_file import load_scenario, parse_override, steady_wind
     from samara.sim.fly import fly as fly_it
     from samara.view.plot.run import draw_run
     from samara.view.report.report import Flown, write_report
@@ -71,7 +71,7 @@ def fly(
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
     changes = steady_wind(scenario, wind) if wind is not None else {}
-    changes |= dict(setting(text) for text in settings or [])
+    changes |= dict(parse_override(text) for text in settings or [])
     changes |= autopilot_changes(scenario, changes, autopilot, binary, connect)
     if vehicle is not None:
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle

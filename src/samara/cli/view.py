@@ -68,12 +68,12 @@ def view(
 
 
 def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
-    from samara.scenario.scenario_file import load_scenario, setting
+    from samara.scenario.scenario_file import load_scenario, parse_override
 
     require_viser()
     from samara.view.web.live import Live, endless
 
-    return Live(endless(load_scenario(name, dict(setting(text) for text in settings))), port=port, speed=speed)
+    return Live(endless(load_scenario(name, dict(parse_override(text) for text in settings))), port=port, speed=speed)
 
 
 def _replay(names: list[str], port: int, speed: float) -> "Replay":

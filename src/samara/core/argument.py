@@ -73,10 +73,19 @@ def argument(value: Any, hint: Any) -> Any:
         if not isinstance(value, list) or len(value) > MOST:
             raise UnfitError(f"a list of at most {MOST} entries")
         return [argument(each, get_args(hint)[0]) for each in value]
-    wanted, fits = PLAIN.get(hint, ("none in a file", lambda value: False))
+    expected, fits = PLAIN.get(hint, ("none in a file", lambda value: False))
     if not fits(value):
-        raise UnfitError(wanted)
+        raise UnfitError(expected)
     return Vec3(*map(float, value)) if hint is Vec3 else value
+
+
+def wanted(hint: Any) -> str:
+    """What a parameter with this annotation takes, in words"""
+    try:
+        argument(..., hint)
+    except UnfitError as error:
+        return str(error)
+    return "a value"
 
 
 def _is_three(value: Any) -> bool:
@@ -109,13 +118,13 @@ def _within(value: Any, mark: Limits | Three | OneOrThree) -> Any:
 
 
 def _one_of(value: Any, hints: Sequence[Any]) -> Any:
-    wanted = []
+    expected = []
     for hint in hints:
         try:
             return argument(value, hint)
         except UnfitError as error:
-            wanted.append(str(error))
-    raise UnfitError(" or ".join(wanted))
+            expected.append(str(error))
+    raise UnfitError(" or ".join(expected))
 
 
 def radians(value: Any) -> Any:

@@ -2,19 +2,17 @@
 
 import csv
 import math
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.named_files import read_text
 from samara.core.packed import text_inside
-from samara.core.printable import shown, shown_key
-from samara.core.quantity import LARGEST
+from samara.core.printable import shown
+from samara.core.shipped import Shipped
+from samara.core.toml import File, Table, document
 
 INCH = 0.0254
 _GEOMETRY = "volume1_geom.csv"
@@ -111,89 +109,42 @@ def _check(blade: Blade) -> None:
 # Files -------------------------------------------------------------------------------------------------------------
 
 
+BLADES = Shipped("blade", "samara.rotor", BladeError)
+
+
 def blade_names() -> list[str]:
     """The names of the blades that come with Samara."""
-    return sorted(
-        entry.name[:-5] for entry in resources.files("samara.rotor").iterdir() if entry.name.endswith(".toml")
-    )
+    return BLADES.names()
 
 
 def blade(name_or_path: str | Path) -> tuple[Blade, Measurement | None]:
     """A blade by its shipped name or from a .toml file, and what was measured on it where the file says so."""
-    path = Path(name_or_path)
-    if path.suffix == ".toml":
-        try:
-            text = read_text(path)
-        except (OSError, UnicodeDecodeError) as error:
-            raise BladeError(f"{path}: cannot be read ({error}); expected a blade file") from None
-        return parse_blade(text, path.name)
-    if str(name_or_path) in blade_names():
-        entry = resources.files("samara.rotor").joinpath(f"{name_or_path}.toml")
-        return parse_blade(entry.read_text(encoding="utf-8"), f"{name_or_path}.toml")
-    raise BladeError(f"no blade {str(name_or_path)!r}; expected a .toml file or one of {', '.join(blade_names())}")
+    text, origin, _ = BLADES.find(name_or_path)
+    return parse_blade(text, origin)
 
 
 def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
     """A blade from the text of a file; `origin` is what errors call it."""
-    try:
-        entries = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BladeError(f"{origin}: is not TOML ({error})") from None
-    known = {"name", "family", "source", "blades", "radius", "stations", "chord", "twist", "measured"}
-    for key in entries:
-        if key not in known:
-            only = ", ".join(sorted(known))
-            raise BladeError(f"{origin}: {shown_key(key)} = {shown(entries[key])}: expected only the keys {only}")
-    read = _Reader(entries, origin, "")
+    file = Table(document(text, origin, BladeError), File(origin, BladeError))
+    file.only(("name", "family", "source", "blades", "radius", "stations", "chord", "twist", "measured"))
     own = Blade(
-        name=read.text("name"),
-        family=read.text("family"),
-        blades=int(read.number("blades")),
-        radius=read.number("radius"),
-        stations=read.numbers("stations"),
-        chord=read.numbers("chord"),
-        twist=tuple(math.radians(x) for x in read.numbers("twist")),
-        source=read.text("source"),
+        name=file.text("name"),
+        family=file.text("family"),
+        blades=int(file.number("blades")),
+        radius=file.number("radius"),
+        stations=file.numbers("stations"),
+        chord=file.numbers("chord"),
+        twist=tuple(math.radians(x) for x in file.numbers("twist")),
+        source=file.text("source"),
     )
-    if "measured" not in entries:
+    measured = file.optional_table("measured")
+    if measured is None:
         return own, None
-    measured = _Reader(entries["measured"], origin, "measured.")
     columns = [np.array(measured.numbers(key)) for key in ("J", "rpm", "CT", "CP")]
+    measured.finish()
     if len({len(column) for column in columns}) != 1:
-        raise BladeError(f"{origin}: measured has columns of different lengths: expected J, rpm, CT, CP alike")
+        raise measured.wrong(" has columns of different lengths: expected J, rpm, CT, CP alike")
     return own, Measurement(*columns)
-
-
-class _Reader(NamedTuple):
-    entries: Any
-    origin: str
-    path: str
-
-    def value(self, key: str, kind: str) -> Any:
-        if not isinstance(self.entries, dict) or key not in self.entries:
-            raise BladeError(f"{self.origin}: {self.path}{key} is missing: expected {kind}")
-        return self.entries[key]
-
-    def text(self, key: str) -> str:
-        value = self.value(key, "a text")
-        if not isinstance(value, str):
-            raise BladeError(f"{self.origin}: {self.path}{key} = {shown(value)}: expected a text")
-        return value
-
-    def number(self, key: str) -> float:
-        return _number(self.value(key, "a number"), f"{self.origin}: {self.path}{key}")
-
-    def numbers(self, key: str) -> tuple[float, ...]:
-        value = self.value(key, "a list of numbers")
-        if not isinstance(value, list):
-            raise BladeError(f"{self.origin}: {self.path}{key} = {shown(value)}: expected a list of numbers")
-        return tuple(_number(each, f"{self.origin}: {self.path}{key}") for each in value)
-
-
-def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
-        raise BladeError(f"{where} = {shown(value)}: expected a finite number, at most {LARGEST:g} in size")
-    return float(value)
 
 
 def read_uiuc(folder: str | Path) -> dict[str, tuple[Blade, Measurement]]:

@@ -19,6 +19,10 @@ from samara.sensors.sensor import Sensor
 from samara.wind.sources import NoWind, WindSource
 
 
+class ScenarioError(ValueError):
+    """A scenario with something wrong in it; the message is one sentence."""
+
+
 @dataclass(frozen=True)
 class Drone:
     """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.

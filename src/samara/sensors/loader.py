@@ -4,18 +4,19 @@ Every value stands as `{ value, unit, source }`. What a file may hold, in which 
 record of its kind: `kind = "imu"` from `ImuPart`, and so on. What is given instead of a file's number is in SI units.
 """
 
-import math
-import tomllib
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from importlib import resources
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
-from samara.core.named_files import read_text
-from samara.core.printable import shown, shown_key
-from samara.core.quantity import Quantity, expected
+from samara.core.argument import UnfitError
+from samara.core.data_sheet import DataSheet
+from samara.core.printable import shown
+from samara.core.quantity import Quantity
+from samara.core.shipped import Shipped
+from samara.core.toml import File, document
+from samara.core.units import converted
 from samara.sensors.barometer import BarometerPart, barometer
 from samara.sensors.battery_monitor import BatteryMonitorPart, battery_monitor
 from samara.sensors.earth import HOME, Place
@@ -28,23 +29,6 @@ from samara.sensors.range_finder import RangeFinderPart, RangeModel, Sees, range
 from samara.sensors.sensor import Mounting, Sensor
 
 SCHEMA = 1
-_G, _DEGREE = 9.80665, math.pi / 180.0
-UNITS: dict[tuple[str, str], float] = {
-    ("deg", "rad"): _DEGREE,
-    ("deg/s", "rad/s"): _DEGREE,
-    ("deg/h", "rad/s"): _DEGREE / 3600.0,
-    ("mdeg/s/sqrt(Hz)", "rad/s/sqrt(Hz)"): 1e-3 * _DEGREE,
-    ("deg/s/sqrt(Hz)", "rad/s/sqrt(Hz)"): _DEGREE,
-    ("g", "m/s^2"): _G,
-    ("mg", "m/s^2"): 1e-3 * _G,
-    ("ug", "m/s^2"): 1e-6 * _G,
-    ("ug/sqrt(Hz)", "m/s^2/sqrt(Hz)"): 1e-6 * _G,
-    ("uT", "T"): 1e-6,
-    ("hPa", "Pa"): 100.0,
-    ("ms", "s"): 1e-3,
-    ("mm", "m"): 1e-3,
-    ("%", "1"): 1e-2,
-}
 KINDS: dict[str, tuple[type[Any], Callable[..., Sensor]]] = {
     "imu": (ImuPart, imu),
     "magnetometer": (MagnetometerPart, magnetometer),
@@ -85,10 +69,12 @@ def seeing(sensor: Sensor, sees: Sees) -> Sensor:
     return again
 
 
+PARTS = Shipped("part", "samara.sensors.parts", PartError)
+
+
 def part_names() -> list[str]:
     """The names of the parts that come with Samara."""
-    folder = resources.files("samara.sensors").joinpath("parts")
-    return sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return PARTS.names()
 
 
 def part(name_or_path: str | Path, **overrides: Any) -> Part:
@@ -102,103 +88,62 @@ def altered(own: Part, **overrides: Any) -> Part:
 
 
 def _loaded(name_or_path: str | Path) -> Part:
-    path = Path(name_or_path)
-    if path.suffix == ".toml":
-        try:
-            text = read_text(path)
-        except (OSError, UnicodeDecodeError) as error:
-            raise PartError(f"{path}: cannot be read ({error}); expected a part file") from None
-        return parse_part(text, path.name)
-    if str(name_or_path) in part_names():
-        return _shipped(str(name_or_path))
-    raise PartError(f"no part {str(name_or_path)!r}; expected a .toml file or one of {', '.join(part_names())}")
+    if str(name_or_path).endswith(".toml"):
+        return parse_part(*PARTS.find(name_or_path)[:2])
+    return _shipped(str(name_or_path))
 
 
 @lru_cache(maxsize=64)
 def _shipped(name: str) -> Part:
-    entry = resources.files("samara.sensors").joinpath("parts", f"{name}.toml")
-    return parse_part(entry.read_text(encoding="utf-8"), f"{name}.toml")
+    return parse_part(*PARTS.find(name)[:2])
 
 
 def parse_part(text: str, origin: str) -> Part:
     """A part from the text of a file; `origin` is what errors call it"""
-    try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PartError(f"{origin}: is not TOML ({error})") from None
-    schema = document.pop("schema", SCHEMA)
-    if schema != SCHEMA:
-        raise PartError(f"{origin}: schema = {shown(schema)}: expected {SCHEMA}; this Samara reads no other")
-    kind, name = document.pop("kind", ""), document.pop("name", Path(origin).stem)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise PartError(f"{origin}: kind = {shown(kind)}: expected one of {', '.join(KINDS)}")
-    if not isinstance(name, str):
-        raise PartError(f"{origin}: name = {shown(name)}: expected a text")
-    description = document.pop("description", "")
-    if not isinstance(description, str):
-        raise PartError(f"{origin}: description = {shown(description)}: expected a text")
-    sources: list[tuple[str, str]] = []
-    numbers = _record(KINDS[kind][0], document, origin, "", sources)
-    return Part(name, kind, numbers, tuple(sources))
+    file = DataSheet(document(text, origin, PartError), File(origin, PartError))
+    file.schema(SCHEMA, default=SCHEMA)
+    kind, name = file.text("kind", choices=KINDS), file.text("name", Path(origin).stem)
+    file.text("description", "")
+    return Part(name, kind, _record(KINDS[kind][0], file), tuple(file.file.sources))
 
 
-def _record(kind: type[Any], table: Any, origin: str, path: str, sources: list[tuple[str, str]]) -> Any:
+def _record(kind: type[Any], table: DataSheet) -> Any:
     """A record of numbers from a table of `{ value, unit, source }`, its own records from tables within it."""
-    if not isinstance(table, dict):
-        raise PartError(f"{origin}: {path} = {shown(table)}: expected a table")
     hints, values = get_type_hints(kind, include_extras=True), {}
-    for key in table:
-        if key not in hints:
-            raise PartError(f"{origin}: {path}{shown_key(key)}: expected only {', '.join(hints)} here")
+    table.only(hints)
     for key, hint in hints.items():
-        if key not in table:
-            if key in kind._field_defaults:
-                continue
-            raise PartError(f"{origin}: {path}{key} is missing")
-        if isinstance(hint, type):  # a record within the record
-            values[key] = _record(hint, table[key], origin, f"{path}{key}.", sources)
+        if key not in table and key in kind._field_defaults:
             continue
-        entry = table[key]
-        if not isinstance(entry, dict) or set(entry) != {"value", "unit", "source"}:
-            raise PartError(f"{origin}: {path}{key} = {shown(entry)}: expected {{ value, unit, source }}")
+        if isinstance(hint, type):  # a record within the record
+            values[key] = _record(hint, table.table(key))
+            continue
         base, quantity = get_args(hint)[:2]
-        if not isinstance(entry["source"], str):
-            raise PartError(f"{origin}: {path}{key}.source = {shown(entry['source'])}: expected a text")
-        unit = entry["unit"] if isinstance(entry["unit"], str) else ""
-        factor = 1.0 if unit == quantity.unit else UNITS.get((unit, quantity.unit))
-        if factor is None:
-            others = [repr(given) for given, into in UNITS if into == quantity.unit]
-            units = " or ".join([repr(quantity.unit), *others])
-            raise PartError(f"{origin}: {path}{key} has the unit {shown(entry['unit'])}: expected {units}")
-        values[key] = _value(base, quantity, entry["value"], factor, f"{origin}: {path}{key}")
-        sources.append((f"{path}{key}", entry["source"]))
+        value, unit = table.quantity(key, quantity.unit)
+        try:
+            values[key] = _shaped(base, value, unit, quantity)
+        except UnfitError as error:
+            raise table.error(key, value, str(error)) from None
     return kind(**values)
 
 
-def _value(base: Any, quantity: Quantity, given: Any, factor: float, where: str) -> Any:
-    """A number, three, or pairs of them, of the declared sign."""
+def _shaped(base: Any, given: Any, unit: str, quantity: Quantity) -> Any:
+    """A number, three, four or pairs of them, in SI units; UnfitError says what was expected."""
+    number = partial(converted, unit=unit, quantity=quantity)
+    listed = given if isinstance(given, (list, tuple)) else None
     if base is Vec3:
-        three = given if isinstance(given, (list, tuple)) else [given] * 3
+        three = [given] * 3 if listed is None else listed
         if len(three) != 3:
-            raise PartError(f"{where} = {shown(given)}: expected a number or three")
-        return Vec3(*(_number(quantity, each, factor, where) for each in three))
+            raise UnfitError("a number or three")
+        return Vec3(*map(number, three))
     if base is Quat:
-        if not isinstance(given, (list, tuple)) or len(given) != 4:
-            raise PartError(f"{where} = {shown(given)}: expected four numbers w, x, y, z")
-        return Quat(*(_number(quantity, each, factor, where) for each in given))
+        if listed is None or len(listed) != 4:
+            raise UnfitError("four numbers w, x, y, z")
+        return Quat(*map(number, listed))
     if get_origin(base) is tuple:
-        if not isinstance(given, (list, tuple)) or not all(
-            isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given
-        ):
-            raise PartError(f"{where} = {shown(given)}: expected a list of pairs of numbers")
-        return tuple(tuple(_number(quantity, each, factor, where) for each in pair) for pair in given)
-    return _number(quantity, given, factor, where)
-
-
-def _number(quantity: Quantity, given: Any, factor: float, where: str) -> float:
-    if wanted := expected(given, quantity):
-        raise PartError(f"{where} = {shown(given)}: expected {wanted}")
-    return float(given) * factor
+        if listed is None or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in listed):
+            raise UnfitError("a list of pairs of numbers")
+        return tuple(tuple(map(number, pair)) for pair in listed)
+    return number(given)
 
 
 def _replaced(record: Any, overrides: Mapping[str, Any], where: str) -> Any:
@@ -212,5 +157,8 @@ def _replaced(record: Any, overrides: Mapping[str, Any], where: str) -> Any:
             values[key] = _replaced(getattr(record, key), given, f"{where}.{key}")
         else:
             base, quantity = get_args(hints[key])[:2]
-            values[key] = _value(base, quantity, given, 1.0, f"{where}.{key}")
+            try:
+                values[key] = _shaped(base, given, quantity.unit, quantity)
+            except UnfitError as error:
+                raise PartError(f"{where}.{key} = {shown(given)}: expected {error}") from None
     return record._replace(**values)

@@ -6,12 +6,13 @@ samara.switch_on(samara.vehicle("crazyflie_documented"), "battery", capacity=864
 from collections.abc import Mapping
 from typing import Any
 
+from samara.core.fields import fields_of
 from samara.physics.effect import Effect
 from samara.physics.rotors.actuator import drawn_power
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, rotor_loads
 from samara.physics.types import CALM, Vehicle
-from samara.vehicles.check import VehicleError, check_battery, check_supply, fields_of
+from samara.vehicles.check import VehicleError, check_battery, check_supply
 from samara.vehicles.trim import hover
 
 BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}

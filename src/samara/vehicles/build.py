@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.algebra import Mat3, Vec3, diagonal
+from samara.core.fields import Field, fields_of
 from samara.core.printable import shown
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
@@ -22,7 +23,6 @@ from samara.physics.rotors.rotor import Rotor, inflow_factor, inflow_factor_sign
 from samara.physics.types import Structure, Vehicle
 from samara.vehicles.battery import battery_effect
 from samara.vehicles.check import (
-    Field,
     VehicleError,
     check_all,
     check_battery,
@@ -34,7 +34,6 @@ from samara.vehicles.check import (
     check_record,
     check_rotors,
     check_vehicle,
-    fields_of,
 )
 from samara.vehicles.effects import OPTIONS, EffectOption, options_of, options_with
 from samara.vehicles.ground import derived_surface

@@ -4,13 +4,14 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
+from samara.core.fields import fields_of
 from samara.core.printable import shown as written
-from samara.core.quantity import LARGEST, Quantity, Unit, expected
+from samara.core.quantity import LARGEST, Quantity, expected
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Contact
 from samara.physics.motion.gravity import Gravity
@@ -160,29 +161,6 @@ def _check_rotor(name: str, i: int, rotors: Sequence[Rotor], actuation: str, inf
     for j, other in enumerate(rotors[:i]):
         if tuple(rotor.r_B) == tuple(other.r_B):
             raise VehicleError(f"{where}.r_B = {tuple(rotor.r_B)} m: expected a place of its own, rotors[{j}] is there")
-
-
-class Field(NamedTuple):
-    """How a record's field is written: 1 number, 3, or (0) any number of them; a direction has length 1."""
-
-    numbers: int
-    quantity: Any
-    is_direction: bool = False
-
-
-def fields_of(kind: type[Any]) -> dict[str, Field]:
-    """The fields of a record as their annotations declare them."""
-    found = {}
-    for name, hint in get_type_hints(kind, include_extras=True).items():
-        if get_origin(hint) is tuple:
-            found[name] = Field(0, get_args(get_args(hint)[0])[1])
-            continue
-        base, quantity = get_args(hint)[:2]
-        if isinstance(quantity, Unit):
-            found[name] = Field(3, Quantity("1", -1.0, 1.0), True)
-        else:
-            found[name] = Field(3 if base is Vec3 else 0 if get_origin(base) is tuple else 1, quantity)
-    return found
 
 
 def check_record(where: str, record: Any) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from samara.core.fields import fields_of
 from samara.core.files import write_text
 from samara.physics.ground.contact import COMPLIANT
 from samara.physics.rotors.battery import Ideal
@@ -19,7 +20,7 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import GRAVITIES, INFLOWS
-from samara.vehicles.check import VehicleError, check_vehicle, fields_of
+from samara.vehicles.check import VehicleError, check_vehicle
 from samara.vehicles.effects import option_of, options_of
 from samara.vehicles.loader import MOTORS, SCHEMA, parse_vehicle
 

@@ -351,13 +351,9 @@ def _again(flown: Flown) -> Html:
 
 def fly_command(scenario: str, text: str, settings: dict[str, Any]) -> str:
     """The command that flies this scenario: by its name where it came with Samara, else by its file"""
-    from importlib import resources
+    from samara.scenario.scenario_file import SCENARIOS
 
-    from samara.scenario.scenario_file import scenario_names
-
-    shipped = ""
-    if scenario in scenario_names():
-        shipped = (resources.files("samara.scenarios") / f"{scenario}.toml").read_text(encoding="utf-8")
+    shipped = SCENARIOS.find(scenario).text if scenario in SCENARIOS.names() else ""
     name = scenario if text and shipped.rstrip() == text.rstrip() else "scenario.toml" if text else ""
     flown_by, others = _autopilot_flags(settings)
     changes = [f"--set {shlex.quote(f'{key}={_as_toml(value)}')}" for key, value in others.items()]

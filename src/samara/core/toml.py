@@ -1,0 +1,211 @@
+"""Strict tables of a TOML file: a key is taken by whoever knows it, and what is left over is refused.
+
+What is wrong is one sentence: the file, the key with the tables it stands in, its value, what was expected. Every format has
+its own class of error, which its `File` knows; a file that gathers them goes on reading, and says all that is wrong at once.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from inspect import Parameter, signature
+from typing import Any, Self, get_type_hints
+
+from samara.core.algebra import Vec3
+from samara.core.argument import UnfitError, argument, is_number, radians, wanted
+from samara.core.printable import shown, shown_key
+
+MANY = 16  # keys that one sentence lists; of more, those most like the one that was found come first
+
+
+@dataclass(frozen=True)
+class File:
+    """What errors call a file, and their class; all that is wrong, where that is gathered; (key, source) of its values."""
+
+    origin: str
+    error: type[ValueError]
+    problems: list[str] | None = None
+    sources: list[tuple[str, str]] = field(default_factory=list)
+
+    def note(self, problem: ValueError) -> None:
+        """Gathered, or raised at once"""
+        if self.problems is None:
+            raise problem
+        self.problems.append(str(problem))
+
+
+def document(text: str, origin: str, error: type[ValueError] = ValueError) -> dict[str, Any]:
+    """The tables of a text as they are written"""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as reason:  # tomllib's own, and Python's on endless digits or brackets
+        raise error(f"{origin}: is not TOML ({reason})") from None
+
+
+class Table:
+    """A table of the file that knows its name, what it was asked for, and what is left."""
+
+    def __init__(self, entries: Any, file: File, path: str = "") -> None:
+        if not isinstance(entries, dict):
+            raise file.error(f"{file.origin}: {path} = {shown(entries)}: expected a table")
+        self.entries, self.file, self.path = dict(entries), file, path
+        self.asked: dict[str, None] = {}
+
+    def __contains__(self, key: str) -> bool:
+        self.asked[key] = None
+        return key in self.entries
+
+    # What is wrong
+
+    def name(self, key: str) -> str:
+        """The key with the tables it stands in"""
+        return f"{self.path}.{shown_key(key)}" if self.path else shown_key(key)
+
+    def wrong(self, text: str, key: str = "") -> ValueError:
+        """An error about this table, or about a key of it"""
+        return self.file.error(f"{self.file.origin}: {self.name(key) if key else self.path}{text}")
+
+    def error(self, key: str, value: Any, expected: str) -> ValueError:
+        return self.wrong(f" = {shown(value)}: expected {expected}", key)
+
+    def missing(self, key: str, expected: str) -> ValueError:
+        return self.wrong(f" is missing: expected {expected}", key)
+
+    @contextmanager
+    def at(self, key: str = "") -> Iterator[None]:
+        """A ValueError within is said to be of this table, or of a key of it; what names its own place stays as it is"""
+        try:
+            yield
+        except self.file.error:
+            raise
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise self.wrong(f": {error}" if key or self.path else str(error), key) from None
+
+    def finish(self) -> None:
+        """Refuses what nobody took"""
+        self._refuse(list(self.entries))
+
+    def only(self, known: Iterable[str]) -> None:
+        """Refuses what is none of these keys, nor was asked for before"""
+        self.asked |= dict.fromkeys(known)
+        self._refuse([key for key in self.entries if key not in self.asked])
+
+    def _refuse(self, keys: list[str]) -> None:
+        for key in keys:
+            near = get_close_matches(key, self.asked, 3) if len(self.asked) > MANY else []
+            known = [*near, *(each for each in self.asked if each not in near)]
+            listed = ", ".join(known if len(known) <= MANY else [*known[:MANY], "..."]) or "none"
+            self.file.note(self.error(key, self.entries[key], f"only the keys {listed} here"))
+
+    # What is there
+
+    def take(self, key: str, expected: str, default: Any = None) -> Any:
+        if key in self:
+            return self.entries.pop(key)
+        if default is None:
+            raise self.missing(key, expected)
+        return default
+
+    def schema(self, newest: int, default: int | None = None) -> None:
+        """The version of the format, the only one there is"""
+        value = self.take("schema", str(newest), default)
+        if isinstance(value, bool) or value != newest:
+            newer = isinstance(value, int) and value > newest
+            raise self.error("schema", value, f"{newest}; a newer Samara wrote it" if newer else str(newest))
+
+    def text(self, key: str, default: str | None = None, choices: Iterable[str] = ()) -> str:
+        known = tuple(choices)
+        expected = f"one of {', '.join(known)}" if known else "a text"
+        value = self.take(key, expected, default)
+        if not isinstance(value, str) or (known and value not in known):
+            raise self.error(key, value, expected)
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.take(key, "true or false", default)
+        if not isinstance(value, bool):
+            raise self.error(key, value, "true or false")
+        return value
+
+    def number(
+        self, key: str, default: float | None = None, *, above: float = -math.inf, upto: float = math.inf
+    ) -> float:
+        limits = [f"above {above:g}"] * (above > -math.inf) + [f"up to {upto:g}"] * (upto < math.inf)
+        expected = f"a number {' and '.join(limits)}" if limits else "a finite number"
+        value = self.take(key, expected, default)
+        if not is_number(value) or not above < value <= upto:
+            raise self.error(key, value, expected)
+        return float(value)
+
+    def given_numbers(self, keys: Iterable[str], *, above: float = -math.inf) -> dict[str, float]:
+        """Those of these numbers that the table has"""
+        return {key: self.number(key, above=above) for key in keys if key in self}
+
+    def whole(self, key: str, default: int, *, low: int, high: int) -> int:
+        value = self.take(key, "a whole number", default)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.error(key, value, f"a whole number from {low} to {high}")
+        return value
+
+    def vector(self, key: str, default: Any = None) -> Vec3:
+        return self.three(key, self.take(key, "three finite numbers", default))
+
+    def three(self, key: str, value: Any, index: int | None = None) -> Vec3:
+        """The value of a key, or one of its list, as a vector"""
+        try:
+            return argument(value, Vec3)
+        except UnfitError as error:
+            which = "" if index is None else f"[{index}]"
+            raise self.wrong(f"{which} = {shown(value)}: expected {error}", key) from None
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        value = self.take(key, "a list of numbers")
+        if not isinstance(value, list):
+            raise self.error(key, value, "a list of numbers")
+        for each in value:
+            if not is_number(each):
+                raise self.error(key, each, "a finite number")
+        return tuple(map(float, value))
+
+    def table(self, key: str) -> Self:
+        return type(self)(self.take(key, "a table"), self.file, self.name(key))
+
+    def optional_table(self, key: str) -> Self | None:
+        return self.table(key) if key in self else None
+
+    def tables(self, key: str) -> list[Self]:
+        value = self.take(key, "a list of tables", [])
+        if not isinstance(value, list):
+            raise self.error(key, value, "a list of tables")
+        return [type(self)(each, self.file, f"{self.name(key)}[{i}]") for i, each in enumerate(value)]
+
+    def kind_table(self, key: str) -> Self:
+        """A table, or the text that would be its `kind`"""
+        if isinstance(self.entries.get(key), str):
+            self.entries[key] = {"kind": self.entries[key]}
+        return self.table(key)
+
+    def call(self, function: Callable[..., Any], **given: Any) -> Any:
+        """function(**the rest of the table), every value as the annotation of its parameter asks for it
+
+        A key that ends in `_deg` is the angle without that ending, in degrees.
+        """
+        hints = get_type_hints(function, include_extras=True)
+        parameters = {key: own for key, own in signature(function).parameters.items() if key not in given}
+        in_degrees = [key for key in self.entries if key.removesuffix("_deg") in parameters]
+        self.asked |= dict.fromkeys(parameters)
+        self._refuse([key for key in self.entries if key not in in_degrees])
+        keywords: dict[str, Any] = dict(given)
+        for key in in_degrees:
+            plain, value = key.removesuffix("_deg"), self.entries.pop(key)
+            try:
+                keywords[plain] = argument(radians(value) if key != plain else value, hints.get(plain))
+            except UnfitError as error:
+                raise self.error(key, value, str(error)) from None
+        for key, own in parameters.items():
+            if own.default is Parameter.empty and key not in keywords:
+                raise self.missing(key, wanted(hints.get(key)))
+        with self.at():
+            return function(**keywords)

@@ -1,0 +1,190 @@
+"""`[[drones]]` of a scenario: the vehicle, where it starts, what flies it."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from samara.control.named import CONTROLLERS
+from samara.control.tuning import Tuned, tuned
+from samara.core.algebra import Vec3
+from samara.core.toml import Table
+from samara.physics.air.downwash import Downwash
+from samara.physics.types import Vehicle
+from samara.scenario.autopilot import CONVENTIONS, VARIABLES, Autopilot, is_loopback
+from samara.scenario.battery_failsafe import BatteryFailsafe
+from samara.scenario.scenario import Drone
+from samara.scenario.scenario_file.beside import Beside
+from samara.scenario.scenario_file.names import NAME, first_twice, is_name
+from samara.scenario.scenario_file.sensing import read_estimator, read_sensors
+from samara.scenario.scenario_file.tasks import read_tasks
+from samara.scenario.supply import battery_of
+from samara.scenario.timeline import Rates
+from samara.sensors.earth import Place
+from samara.vehicles.build import effects_by_name, switch_names, switch_on, switched
+from samara.vehicles.loader import parse_vehicle, vehicle
+
+MOST_DRONES = 10_000
+
+
+def read_drones(file: Table, rates: Rates, beside: Beside, where: Place) -> tuple[Drone, ...]:
+    """All of them, with the downwash of each other where the file has it"""
+    drones: list[Drone] = []
+    for table in file.tables("drones"):
+        drones += _copies(table, rates, beside, where, len(drones))
+    if not drones:
+        raise file.missing("drones", "one [[drones]] at least")
+    if (twice := first_twice(own.name for own in drones)) is not None:
+        raise file.wrong(f"two drones are called {twice!r}; expected a name for each")
+    return _with_downwash(file, tuple(drones))
+
+
+def _copies(table: Table, rates: Rates, beside: Beside, where: Place, before: int) -> list[Drone]:
+    """One drone, or `count` of them in rows of `columns`, `spacing` apart, each with its tasks moved along."""
+    name = table.text("name", f"drone{before}")
+    if not is_name(name):
+        raise table.error("name", name, NAME)
+    count = table.whole("count", 1, low=1, high=MOST_DRONES)
+    own_vehicle = _vehicle(table, beside, name if count == 1 else f"{name}0")
+    start, yaw = table.vector("start", (0.0, 0.0, 0.0)), math.radians(table.number("yaw_deg", 0.0))
+    controller = _controller(table)
+    airborne, armed = table.flag("airborne", False), table.flag("armed", True)
+    sensors = read_sensors(table, beside, where)
+    autopilot, failsafe = _autopilot(table, beside), _battery_failsafe(table, own_vehicle)
+    estimator = read_estimator(table, rates, sensors, own_vehicle)
+    motor_map = _motor_map(table, len(own_vehicle.rotors))
+    columns = table.whole("columns", count, low=1, high=MOST_DRONES)
+    spacing = table.vector("spacing", (1.0, 1.0, 0.0))
+    try:
+        task = read_tasks(table.tables("tasks"), start, yaw)
+    except ArithmeticError as error:  # a way of 1e-300 m
+        raise table.wrong(f" cannot be flown ({error})", "tasks") from None
+    table.finish()
+    made = []
+    for i in range(count):
+        shift = Vec3(spacing.x * (i % columns), spacing.y * (i // columns), spacing.z * i)
+        made.append(
+            Drone(
+                name if count == 1 else f"{name}{i}",
+                own_vehicle,
+                task.moved(shift),
+                start + shift,
+                yaw,
+                airborne,
+                armed,
+                controller,
+                estimator,
+                motor_map,
+                sensors,
+                autopilot,
+                failsafe,
+            )
+        )
+    return made
+
+
+def _vehicle(table: Table, beside: Beside, drone: str) -> Any:
+    name, flown = table.text("vehicle"), f"vehicle/{drone}.toml"
+    if beside.inside is not None and flown in beside.inside:  # as it flew, with the effects it had
+        table.entries.pop("effects", None)
+        text = beside.inside[flown].decode("utf-8", "replace")
+        return parse_vehicle(text, f"{drone}.toml", effects=beside.effects)
+    file = beside.path(table, "vehicle", name) if name.endswith(".toml") else name
+    try:
+        own = vehicle(file, effects=beside.effects)
+    except ValueError as error:
+        raise table.wrong(f" = {name!r}: {error}", "vehicle") from None
+    return _with_effects(table, own, beside) if "effects" in table else own
+
+
+def _with_effects(table: Table, own: Vehicle, beside: Beside) -> Vehicle:
+    """The vehicle with effects by their names, or by a table of them: true, false, or numbers in SI units"""
+    wanted = table.entries.pop("effects")
+    if isinstance(wanted, list) and all(isinstance(name, str) for name in wanted):
+        wanted = effects_by_name(wanted)
+    if not isinstance(wanted, dict):
+        raise table.error(
+            "effects", wanted, f"a list of names among {', '.join(switch_names(own))}, or a table of them"
+        )
+    for numbers in wanted.values():
+        if isinstance(numbers, dict) and str(numbers.get("blade", "")).endswith(".toml"):
+            numbers["blade"] = str(beside.path(table, "effects", str(numbers["blade"])))
+    with table.at("effects"):
+        return switched(own, wanted)
+
+
+def _with_downwash(file: Table, drones: tuple[Drone, ...]) -> tuple[Drone, ...]:
+    """The drones that have rotors, each felt by the others and feeling them, when the file says so"""
+    if "downwash" not in file:
+        return drones
+    if isinstance(file.entries["downwash"], bool):
+        if not file.flag("downwash", False):
+            return drones
+        file.entries["downwash"] = {}
+    table = file.table("downwash")
+    numbers = table.given_numbers(Downwash._fields)
+    table.finish()
+    made: dict[int, Vehicle] = {}
+    for own in drones:
+        if own.vehicle.rotors and id(own.vehicle) not in made:
+            given = {**own.vehicle["downwash"]._asdict(), **numbers} if own.vehicle.has("downwash") else numbers
+            with table.at():
+                made[id(own.vehicle)] = switch_on(own.vehicle, "downwash", **given)
+    return tuple(replace(own, vehicle=made.get(id(own.vehicle), own.vehicle)) for own in drones)
+
+
+def _controller(table: Table) -> str | Tuned:
+    """A name, or a table of its kind and the numbers chosen of it."""
+    if not isinstance(table.entries.get("controller"), dict):
+        return table.text("controller", "geometric", CONTROLLERS)
+    own = table.table("controller")
+    kind = own.text("kind", "geometric", CONTROLLERS)
+    try:
+        return tuned(kind, **own.entries) if own.entries else kind
+    except ValueError as error:
+        raise own.wrong(f".{error}") from None
+
+
+def _autopilot(table: Table, beside: Beside) -> Autopilot | None:
+    """The autopilot that flies it: its kind, or a table of kind, rate, on_loss and so on.
+
+    A file does not say which program is run, nor who may reach this machine: whoever flies it does.
+    """
+    if "autopilot" not in table:
+        return None
+    own = table.kind_table("autopilot")
+    variable = VARIABLES.get(str(own.entries.get("kind")), "SAMARA_PX4")
+    for key, harmless, expected in (
+        ("binary", False, f"no program in a file: name it by --binary, --set, in Python, or in {variable}"),
+        ("host", True, "this machine, 127.0.0.1, in a file: name another by --set or in Python"),
+    ):
+        named = own.entries.get(key, "")
+        if isinstance(named, str) and named and not (harmless and is_loopback(named)) and not beside.trusts(named):
+            if beside.inside is None:
+                raise own.error(key, named, expected)
+            del own.entries[key]
+    numbers = own.optional_table("parameters")
+    given = {} if numbers is None else numbers.given_numbers(list(numbers.entries))
+    version = own.entries.get("convention")
+    if isinstance(version, (int, float)):  # 2026.12 without quotes is a number
+        own.entries["convention"] = next((name for name in CONVENTIONS if float(name) == version), str(version))
+    made: Autopilot = own.call(Autopilot, parameters=tuple(given.items()))
+    return made
+
+
+def _battery_failsafe(table: Table, vehicle: Vehicle) -> BatteryFailsafe | None:
+    own = table.optional_table("battery_failsafe")
+    if own is None:
+        return None
+    if battery_of(vehicle) is None:
+        raise own.wrong(f": vehicle {vehicle.name!r} has no battery that empties; expected one that does")
+    made: BatteryFailsafe = own.call(BatteryFailsafe)
+    return made
+
+
+def _motor_map(table: Table, rotors: int) -> tuple[int, ...]:
+    value = table.take("motor_map", "a list", ())
+    if value == ():
+        return ()
+    if not isinstance(value, list) or sorted(x for x in value if isinstance(x, int)) != list(range(rotors)):
+        raise table.error("motor_map", value, f"each of 0 to {rotors - 1} once: the rotor that each channel drives")
+    return tuple(value)

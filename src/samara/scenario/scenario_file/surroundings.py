@@ -1,0 +1,116 @@
+"""Where drones fly: `[environment]` (air, place on earth, ground), `[ground]`, `[[solids]]` and `collisions` of a scenario."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from samara.core.algebra import Vec3, norm
+from samara.core.toml import Table
+from samara.physics.air.atmosphere import air_density
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.impact import Material
+from samara.physics.types import CALM, Environment
+from samara.scenario import world
+from samara.scenario.scenario import Drone
+from samara.scenario.scenario_file.beside import Beside
+from samara.scenario.scenario_file.names import first_twice
+from samara.scenario.world import Placed, World
+from samara.sensors import earth
+from samara.sensors.earth import HOME, Place
+from samara.world.obstacles import HeightMap, Solid, distance_to
+
+SOLIDS: dict[str, Callable[..., Solid]] = {
+    "plane": world.plane,
+    "sphere": world.sphere,
+    "capsule": world.capsule,
+    "box": world.box,
+    "height_map": world.height_map,
+}
+
+
+def read_environment(file: Table) -> tuple[Environment, Place]:
+    """The air and the ground, and where on earth they are"""
+    table = file.optional_table("environment")
+    if table is None:
+        return CALM, HOME
+    density = CALM.air_density
+    degrees = {key: math.degrees(getattr(HOME.origin, key)) for key in ("latitude", "longitude")}
+    degrees = {key: table.number(f"{key}_deg", own) for key, own in degrees.items()}
+    altitude, year = HOME.origin.altitude, table.number("year", HOME.year)
+    if "altitude" in table:
+        altitude = table.number("altitude", above=-1000.0, upto=20000.0)
+        density = air_density(altitude)
+    with table.at():
+        where = earth.place(degrees["latitude"], degrees["longitude"], altitude, year)
+    if "air_density" in table:
+        density = table.number("air_density", above=0.0, upto=10.0)
+    ground = Ground()
+    if "ground_normal" in table:
+        normal = table.vector("ground_normal")
+        if normal.z <= 0.0:
+            raise table.error("ground_normal", list(normal), "a vector that points up")
+        ground = Ground(normal_W=normal / norm(normal))
+    if "ground_height" in table:
+        ground = ground._replace(point_W=Vec3(0.0, 0.0, table.number("ground_height")))
+    table.finish()
+    return CALM._replace(air_density=density, ground=ground), where
+
+
+def read_world(file: Table, beside: Beside, environment: Environment, drones: tuple[Drone, ...]) -> World:
+    """What stands about, and whether drones hit each other"""
+    solids = [_placed(table, beside, k) for k, table in enumerate(file.tables("solids"))]
+    if (twice := first_twice(own.name for own in solids)) is not None:
+        raise file.wrong(f"two solids are called {twice!r}; expected a name for each")
+    terrain, ground = None, file.optional_table("ground")
+    if ground is not None:
+        if "height_map" in ground:
+            ground.entries["file"] = ground.entries.pop("height_map")
+        terrain = _height_map(ground, beside)
+        if environment.ground != CALM.ground:
+            raise file.wrong("ground is a height map; expected no ground_height or ground_normal with it")
+    strike = file.text("propeller_strike", "report", world.STRIKES)
+    if isinstance(file.entries.get("collisions"), dict):
+        between, collisions = file.table("collisions"), True
+        material = _material(between)
+        between.finish()
+    else:
+        collisions, material = file.flag("collisions", False), Material()
+    made = World(tuple(solids), terrain, collisions, strike, material)
+    for drone in drones:
+        for own in solids:
+            if distance_to(own.solid, drone.start_W) < -1e-6:
+                raise file.wrong(f"{drone.name} starts inside {own}; expected it outside")
+        if terrain is not None and drone.start_W.z < (height := terrain.below(drone.start_W).point_W.z) - 1e-6:
+            raise file.wrong(
+                f"{drone.name} starts at a height of {drone.start_W.z:g} m, below the ground; "
+                f"expected {math.ceil(1e3 * height) / 1e3:g} m or more there"
+            )
+    return made
+
+
+def _placed(table: Table, beside: Beside, k: int) -> Placed:
+    name, kind = table.text("name", str(k)), table.text("kind", choices=SOLIDS)
+    material = _material(table)
+    if kind == "height_map":
+        return Placed(name, _height_map(table, beside), material)
+    given = {"rotation_deg": table.vector("rotation_deg", (0.0, 0.0, 0.0))} if kind == "box" else {}
+    return Placed(name, table.call(SOLIDS[kind], **given), material)
+
+
+def _material(table: Table) -> Material:
+    numbers = table.given_numbers(Material._fields)
+    for key, most in (("restitution", 1.0), ("friction", math.inf)):
+        if not 0.0 <= numbers.get(key, 0.0) <= most:
+            raise table.error(
+                key, numbers[key], "a number from 0 to 1" if most == 1.0 else "a number that is not negative"
+            )
+    return Material(**numbers)
+
+
+def _height_map(table: Table, beside: Beside) -> HeightMap:
+    given: dict[str, Any] = {}
+    if "file" in table:
+        given["file"] = table.text("file")
+        given["data"] = beside.bytes_of(table, "file", given["file"])
+    made: HeightMap = table.call(world.height_map, **given)
+    return made
