@@ -1,13 +1,20 @@
 """`samara export`: equations and recordings for other programs."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from samara.cli.screen import say
 
 app = typer.Typer(help="Write equations and recordings out for other programs.", no_args_is_help=True)
+
+Recording: TypeAlias = Annotated[Path, typer.Argument(help="A recording, run.mcap.")]
+Folder: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", "-o", help="The folder; beside the recording by default.")
+]
+File: TypeAlias = Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")]
 
 
 @app.command("c")
@@ -35,29 +42,22 @@ def export_drone_physics(
 
 
 @app.command("csv")
-def export_csv(
-    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording by default.")
-    ] = None,
-) -> None:
+def export_csv(run: Recording, out: Folder = None) -> None:
     """Write a recording as CSV files, one for each stream: names with units, numbers that read back exactly."""
     from samara.record.export import export_csv as write
-    from samara.record.recording import read_recording
 
-    for path in write(read_recording(run), out or run.with_suffix("")):
-        say(str(path))
+    _write_streams(write, run, out)
 
 
 @app.command("parquet")
-def export_parquet(
-    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder; beside the recording by default.")
-    ] = None,
-) -> None:
+def export_parquet(run: Recording, out: Folder = None) -> None:
     """Write a recording as Parquet files, one for each stream, units with the columns."""
     from samara.record.export import export_parquet as write
+
+    _write_streams(write, run, out)
+
+
+def _write_streams(write: Callable[[Any, Path], Iterable[Path]], run: Path, out: Path | None) -> None:
     from samara.record.recording import read_recording
 
     for path in write(read_recording(run), out or run.with_suffix("")):
@@ -65,10 +65,7 @@ def export_parquet(
 
 
 @app.command("foxglove-layout")
-def export_foxglove_layout(
-    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")] = None,
-) -> None:
+def export_foxglove_layout(run: Recording, out: File = None) -> None:
     """Write a layout for Foxglove: the drones in space, plots of position, attitude and motors by the run's topics."""
     from samara.record.recording import read_recording
     from samara.view.export.foxglove_layout import write_layout
@@ -77,10 +74,7 @@ def export_foxglove_layout(
 
 
 @app.command("rerun")
-def export_rerun(
-    run: Annotated[Path, typer.Argument(help="A recording, run.mcap.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")] = None,
-) -> None:
+def export_rerun(run: Recording, out: File = None) -> None:
     """Write a recording for Rerun: moving drones, paths, every number over time."""
     from samara.record.load import load_run
     from samara.view.export.rerun_file import write_rerun

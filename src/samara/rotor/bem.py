@@ -6,7 +6,7 @@ rotors that descend into their own wake are for `samara.physics.rotors.inflow`.
 """
 
 import math
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
@@ -62,6 +62,14 @@ class Coefficients(NamedTuple):
     thrust: Any
     power: Any
     in_plane: Any
+
+
+class Options(TypedDict, total=False):
+    """What `annuli` may be told beside the flow: its keywords."""
+
+    airfoil: Airfoil
+    stations: int
+    viscosity: float
 
 
 def end_loss(section: Section, sine: Annotated[Scalar, Quantity("1", 0.01, 1.0)]) -> Scalar:
@@ -155,14 +163,7 @@ def inflow_angle(
 
 
 def rotor_coefficients(
-    blade: Blade,
-    advance: Any,
-    rpm: Any,
-    incidence: Any = 0.0,
-    *,
-    airfoil: Airfoil = SMALL_PROPELLER,
-    stations: int = STATIONS,
-    viscosity: float = AIR_VISCOSITY,
+    blade: Blade, advance: Any, rpm: Any, incidence: Any = 0.0, **options: Unpack[Options]
 ) -> Coefficients:
     """CT, CP, CH at J = V/(nD), rpm, and the angle between the axis and the air's way: 0 from the front, π/2 edgewise
 
@@ -180,7 +181,7 @@ def rotor_coefficients(
         raise ValueError(
             f"{blade.name}: the air comes from behind; expected advance >= 0 and incidence within 90 degrees"
         )
-    loads, width = annuli(blade, J, N, angle, airfoil=airfoil, stations=stations, viscosity=viscosity)
+    loads, width = annuli(blade, J, N, angle, **options)
     # ρ(ΩR)²R² = ρ n² D⁴ · 4π²/16
     share = 0.25 * math.pi**2 * width
     thrust, torque, in_plane = (np.sum(share * each, axis=0) for each in (loads.thrust, loads.torque, loads.in_plane))
