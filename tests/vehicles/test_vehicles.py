@@ -771,5 +771,8 @@ def test_a_name_is_a_text_and_is_quoted_in_one_line():
         samara.vehicle("x" * 5000)
     assert len(str(refused.value)) < 500
     with pytest.raises(samara.VehicleError) as refused:
+        parse_vehicle(edited(CRAZYFLIE, '"world"', f'"{"-" * 5000}"'), "mine.toml")
+    assert len(str(refused.value)) < 500
+    with pytest.raises(samara.VehicleError) as refused:
         parse_vehicle(text_of("crazyflie").replace('unit = "kg"', f'unit = "{"k" * 5000}"', 1), "mine.toml")
     assert len(str(refused.value)) < 500

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from samara.core.fields import fields_of
+from samara.core.printable import shown
 from samara.physics.effect import Effect
 from samara.physics.rotors.actuator import drawn_power
 from samara.physics.rotors.battery import Ideal, Thevenin
@@ -30,7 +31,7 @@ def battery_effect(vehicle: Vehicle, given: Any) -> tuple[Effect, Any]:
     tables = list(given) if isinstance(given, (list, tuple)) else [{} if given is True else given]
     if not tables or not all(isinstance(table, Mapping) for table in tables):
         raise VehicleError(
-            f"{vehicle.name}: battery = {given!r}: expected true, false, a table of numbers or a list of them"
+            f"{vehicle.name}: battery = {shown(given)}: expected true, false, a table of numbers or a list of them"
         )
     made = [_battery(vehicle, f"{vehicle.name}: battery[{i}]", table) for i, table in enumerate(tables)]
     check_battery(vehicle.name, made)
@@ -40,12 +41,14 @@ def battery_effect(vehicle: Vehicle, given: Any) -> tuple[Effect, Any]:
 def _battery(vehicle: Vehicle, where: str, given: Mapping[str, Any]) -> Ideal | Thevenin:
     model = given.get("model", "thevenin")
     if model not in BATTERIES:
-        raise VehicleError(f"{where}.model = {model!r}: expected one of {', '.join(BATTERIES)}")
+        raise VehicleError(f"{where}.model = {shown(model)}: expected one of {', '.join(BATTERIES)}")
     kind = BATTERIES[model]
     fields = fields_of(kind)
     for key in given:
         if key not in (*fields, "model"):
-            raise VehicleError(f"{where}.{key} = {given[key]!r}: expected only the keys model, {', '.join(fields)}")
+            raise VehicleError(
+                f"{where}.{key} = {shown(given[key])}: expected only the keys model, {', '.join(fields)}"
+            )
     own = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items() if key != "model"}
     lacking = [key for key in fields if key not in own]
     made: Ideal | Thevenin = kind(**({**_default(vehicle, kind)._asdict(), **own} if lacking else own))

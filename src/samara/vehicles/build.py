@@ -136,7 +136,7 @@ def build_vehicle(
 
 def _check_choice(where: str, value: str | None, known: tuple[str, ...]) -> None:
     if value is not None and value not in known:
-        raise VehicleError(f"{where} = {value!r}: expected one of {', '.join(known)}")
+        raise VehicleError(f"{where} = {shown(value)}: expected one of {', '.join(known)}")
 
 
 def _outside(name: str, effects: Sequence[EffectOption]) -> tuple[EffectOption, ...]:
@@ -166,7 +166,9 @@ def effects_by_name(effects: Mapping[str, Any] | Sequence[str]) -> dict[str, Any
     if isinstance(effects, Mapping):
         return dict(effects)
     if isinstance(effects, str) or not all(isinstance(name, str) for name in effects):
-        raise VehicleError(f"effects = {effects!r}: expected a list of names, or a table of them with their numbers")
+        raise VehicleError(
+            f"effects = {shown(effects)}: expected a list of names, or a table of them with their numbers"
+        )
     return dict.fromkeys(effects, True)
 
 
@@ -175,7 +177,9 @@ def switched(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -> Ve
     given: dict[str, Any] = {}
     for name, numbers in effects_by_name(effects).items():
         if name not in switch_names(vehicle):
-            raise VehicleError(f"{vehicle.name}: effect {name!r}: expected one of {', '.join(switch_names(vehicle))}")
+            raise VehicleError(
+                f"{vehicle.name}: effect {shown(name)}: expected one of {', '.join(switch_names(vehicle))}"
+            )
         if numbers is False:
             vehicle = vehicle.without_effect(name) if vehicle.has(name) else vehicle
             continue
@@ -183,7 +187,7 @@ def switched(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -> Ve
             vehicle = vehicle.with_effect(*battery_effect(vehicle, numbers))
             continue
         if not (numbers is True or isinstance(numbers, Mapping)):
-            raise VehicleError(f"{vehicle.name}: {name} = {numbers!r}: expected true, false or a table of numbers")
+            raise VehicleError(f"{vehicle.name}: {name} = {shown(numbers)}: expected true, false or a table of numbers")
         own, option = {} if numbers is True else dict(numbers), options_of(vehicle)[name]
         if option.key in own and len(option.models) > 1:
             given[f"{name}_{option.key}"] = own.pop(option.key)
@@ -199,12 +203,12 @@ def _with_options(vehicle: Vehicle, given: Mapping[str, Any]) -> Vehicle:
     known = [key for name, option in options.items() for key in (name, f"{name}_{option.key}")]
     for key in given:
         if key not in known:
-            raise VehicleError(f"{vehicle.name}: {key} = {given[key]!r}: expected one of {', '.join(options)}")
+            raise VehicleError(f"{vehicle.name}: {key} = {shown(given[key])}: expected one of {', '.join(options)}")
     for name, option in options.items():
         where = f"{vehicle.name}: {name}"
         model = given.get(f"{name}_{option.key}", next(iter(option.models)))
         if model not in option.models:
-            raise VehicleError(f"{where}.{option.key} = {model!r}: expected one of {', '.join(option.models)}")
+            raise VehicleError(f"{where}.{option.key} = {shown(model)}: expected one of {', '.join(option.models)}")
         if name in given:
             vehicle = vehicle.with_effect(option.models[model], _record(where, option, given[name], vehicle))
     return _in_order(vehicle)
@@ -224,7 +228,7 @@ def _record(where: str, option: EffectOption, given: Any, vehicle: Vehicle) -> A
                 raise VehicleError(f"{where}.{key} is missing: expected {wanted}")
         given = option.record(**values)
     if not isinstance(given, option.record):
-        raise VehicleError(f"{where} = {given!r}: expected a {option.record.__name__}")
+        raise VehicleError(f"{where} = {shown(given)}: expected a {option.record.__name__}")
     check_record(where, given)
     return unflatten(given, (float(number) for number in flatten(given)))
 
@@ -236,11 +240,11 @@ def _checked(where: str, option: EffectOption, given: Mapping[str, Any]) -> dict
     for key, value in given.items():
         if key not in known and key not in option.texts:
             listed = ", ".join((*option.texts, *known))
-            raise VehicleError(f"{where}.{key} = {value!r}: expected only the keys {listed}")
+            raise VehicleError(f"{where}.{key} = {shown(value)}: expected only the keys {listed}")
         values[key] = tuple(value) if isinstance(value, list) else value
         if key in option.texts:
             if not isinstance(value, (str, Path)):
-                raise VehicleError(f"{where}.{key} = {value!r}: expected a text")
+                raise VehicleError(f"{where}.{key} = {shown(value)}: expected a text")
         else:
             one_for_all = known[key].numbers == 0 and isinstance(value, (int, float))
             check_numbers(f"{where}.{key}", values[key], known[key].quantity, 1 if one_for_all else known[key].numbers)
