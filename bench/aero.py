@@ -19,7 +19,7 @@ from samara.core.integrate import rk4
 from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
 from samara.physics.types import CALM, Vehicle
-from samara.vehicles.build import switched
+from samara.vehicles.build import with_effects
 from samara.wind.turbulence import Dryden
 
 DT = 1e-3
@@ -27,8 +27,8 @@ PER_WIND = 10  # physics steps to each of the wind
 DRYDEN = Dryden(Vec3(5.0, 0.0, 0.0))
 PLAIN = samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
 BLADES = {"blades": 2.0, "blade_inertia": 2e-9, "hinge_offset": 0.1}
-FULL = switched(PLAIN, {"rotor_air": {"model": "dynamic"}, "flapping": BLADES, "ground_effect": True})
-FULL_3 = switched(PLAIN, {"rotor_air": {"model": "dynamic_3"}, "flapping": BLADES, "ground_effect": True})
+FULL = with_effects(PLAIN, {"rotor_air": {"model": "dynamic"}, "flapping": BLADES, "ground_effect": True})
+FULL_3 = with_effects(PLAIN, {"rotor_air": {"model": "dynamic_3"}, "flapping": BLADES, "ground_effect": True})
 EFFECTS: dict[str, dict[str, Any]] = {
     "rotor drag": {"rotor_drag": {"coefficient": 1e-6}},
     "ground effect": {"ground_effect": True},
@@ -103,7 +103,7 @@ def costs(n: int = 16384) -> list[dict[str, Any]]:
     from samara.backends.llvm import compile_scan_llvm
 
     rows = []
-    vehicles = {"plain": PLAIN} | {name: switched(PLAIN, effects) for name, effects in EFFECTS.items()}
+    vehicles = {"plain": PLAIN} | {name: with_effects(PLAIN, effects) for name, effects in EFFECTS.items()}
     vehicles |= {
         "ground contact": samara.vehicle("crazyflie_documented").without_effect("damping"),
         "all of the air": FULL,

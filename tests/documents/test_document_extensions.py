@@ -15,7 +15,7 @@ from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.propulsion import supply_voltage
 from samara.physics.types import CALM, initial_effects
-from samara.vehicles.build import switched
+from samara.vehicles.build import with_effects
 
 PACK = {"capacity": 864.0, "resistance": 0.05}
 ALL = {
@@ -41,7 +41,7 @@ BLADES = {"rotor_air": True, "flapping": {"blade_inertia": 1e-8}}  # takes secon
 def test_the_engine_flies_the_vehicle_with_those_effects_switched_on(effects):
     """RK4 in Python, 1 ms at a time, on the vehicle that `switch_on` makes; wind included."""
     engine = DroneEngine(effects=effects, wind_W=WIND)
-    vehicle = switched(engine_vehicle(CrazyflieParams()), effects)
+    vehicle = with_effects(engine_vehicle(CrazyflieParams()), effects)
     assert engine.vehicle == vehicle
     engine.reset(p_W=Vec3(0.0, 0.0, 0.08), motorSpeeds=(1500.0,) * 4)
     state, command = engine.state, (0.62, 0.6, 0.58, 0.6)

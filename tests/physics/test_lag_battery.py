@@ -17,7 +17,7 @@ from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.propulsion import supply_voltage
 from samara.physics.types import CALM
 from samara.scenario.batteries import battery_status, with_cells
-from samara.vehicles.build import switched
+from samara.vehicles.build import with_effects
 from samara.vehicles.check import VehicleError, check_vehicle
 from samara.vehicles.limits import thrust_limits
 
@@ -28,7 +28,7 @@ EFFICIENCY = 0.6
 def on(battery, name="crazyflie_documented"):
     """A vehicle whose motors lag, on a battery."""
     vehicle = samara.vehicle(name).replace({"rotors.motor.efficiency": EFFICIENCY})
-    return switched(vehicle, {"battery": {"model": type(battery).__name__.lower(), **battery._asdict()}})
+    return with_effects(vehicle, {"battery": {"model": type(battery).__name__.lower(), **battery._asdict()}})
 
 
 def charged(state, vehicle, *packs):
@@ -169,7 +169,7 @@ def test_the_current_of_the_bus_is_power_over_voltage():
 
 def test_rotors_that_the_air_turns_give_nothing_back():
     """Falling fast, blade rotors are driven by the air (Q < 0): no current flows, and none back into the battery."""
-    vehicle = switched(on(PACK), {"rotor_air": {"model": "momentum"}})
+    vehicle = with_effects(on(PACK), {"rotor_air": {"model": "momentum"}})
     state = samara.hover(vehicle)[0]._replace(v_W=samara.Vec3(0.0, 0.0, -25.0), rotor_speed=(300.0,) * 4)
     from samara.physics.rotors.propulsion import rotor_loads
 
@@ -305,7 +305,7 @@ def test_every_motor_hovers_on_every_battery(actuation, battery, actuator, tmp_p
 @pytest.mark.parametrize("backend", ["llvm", "jax"])
 def test_compiled_steps_drain_the_battery_as_the_equations_do(backend):
     """Four motors of the documented Crazyflie on two packs: the compiled step is the Python step."""
-    vehicle = switched(samara.vehicle("crazyflie_documented"), {"battery": [PACK._asdict(), PACK._asdict()]})
+    vehicle = with_effects(samara.vehicle("crazyflie_documented"), {"battery": [PACK._asdict(), PACK._asdict()]})
     state, _ = samara.hover(vehicle)
     expected = state
     for _ in range(5):
@@ -317,7 +317,7 @@ def test_compiled_steps_drain_the_battery_as_the_equations_do(backend):
 def test_a_body_driven_by_a_wrench_refuses_a_battery():
     """Nothing would take anything from it."""
     with pytest.raises(VehicleError, match="battery is given; actuation 'wrench' expects none"):
-        switched(samara.vehicle("rigid_body_quadrotor"), {"battery": PACK._asdict()})
+        with_effects(samara.vehicle("rigid_body_quadrotor"), {"battery": PACK._asdict()})
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_body_driven_by_a_wrench_refuses_a_battery():
 )
 def test_a_battery_that_cannot_be_gets_one_sentence(given, sentence):
     with pytest.raises(VehicleError, match=sentence):
-        switched(samara.vehicle("crazyflie_documented"), {"battery": given})
+        with_effects(samara.vehicle("crazyflie_documented"), {"battery": given})
 
 
 def test_the_usual_battery_hovers_ten_minutes_and_sags_by_a_twentieth():
@@ -341,7 +341,7 @@ def test_the_usual_battery_hovers_ten_minutes_and_sags_by_a_twentieth():
         vehicle = samara.vehicle(name)
         if vehicle.structure.actuation.name == "duty":
             continue
-        own = switched(vehicle, {"battery": True})
+        own = with_effects(vehicle, {"battery": True})
         (pack,) = own["battery"]
         speeds = samara.hover(vehicle)[0].rotor_speed
         power = sum(r.k_torque * w**3 for r, w in zip(vehicle.rotors, speeds, strict=True))

@@ -25,7 +25,7 @@ from samara.plan.trajectory import circle
 from samara.rotor.blade import blade
 from samara.rotor.fit import fit_rotor
 from samara.scenario.scenario_file import ScenarioError, parse_scenario
-from samara.vehicles.build import switch_names, switched
+from samara.vehicles.build import switch_names, with_effects
 from samara.vehicles.check import fields_of
 from samara.vehicles.effects import OPTIONS, TYPICAL_SOLIDITY, typical_solidity
 from samara.vehicles.hull import body_radius
@@ -50,7 +50,7 @@ def with_all(vehicle: samara.Vehicle, air: str = "dynamic_3", **more: object) ->
     """All that the air does, under a ceiling 3 m up; a rotor without a known inertia gets light blades."""
     blades = {} if vehicle.rotors[0].inertia else {"blade_inertia": 1e-8}
     effects = {"rotor_air": {"model": air}, "flapping": {"hub_spring": 0.5, **blades}, "ground_effect": True}
-    return switched(vehicle, {**effects, "ceiling_effect": {"point_W": (0.0, 0.0, 3.0)}, "downwash": True, **more})
+    return with_effects(vehicle, {**effects, "ceiling_effect": {"point_W": (0.0, 0.0, 3.0)}, "downwash": True, **more})
 
 
 # Said in a file, in a call, in a scenario --------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_the_rotors_air_takes_the_place_of_an_inflow_model():
 def test_the_order_of_calls_makes_no_other_vehicle():
     one = samara.switch_on(samara.switch_on(HEXA, "ground_effect"), "rotor_air")
     assert one == samara.switch_on(samara.switch_on(HEXA, "rotor_air"), "ground_effect")
-    assert switched(one, {"ground_effect": False, "rotor_air": False}) == HEXA
+    assert with_effects(one, {"ground_effect": False, "rotor_air": False}) == HEXA
 
 
 def test_a_body_has_a_radius_that_pushes_nothing():
@@ -415,7 +415,7 @@ def test_plans_leave_out_what_they_say():
     kept = [name for name, option in OPTIONS.items() if any(model.planned for model in option.models.values())]
     assert kept == ["body", "drag", "damping", "actuator"]
     vehicle = with_all(IRIS)
-    plain = switched(
+    plain = with_effects(
         vehicle, dict.fromkeys(("rotor_air", "flapping", "ground_effect", "ceiling_effect", "downwash"), False)
     )
     output = flat_output(circle(Vec3(0.0, 0.0, 2.0), radius=2.0, speed=2.0, laps=1), 1.0)
@@ -488,7 +488,7 @@ def test_what_can_be_switched_on_can_be_flown(name):
     vehicle, flown = samara.vehicle(name), []
     for effect in switch_names():
         try:
-            own = switched(vehicle, {effect: NUMBERS.get(effect, True)})
+            own = with_effects(vehicle, {effect: NUMBERS.get(effect, True)})
         except samara.VehicleError:
             continue
         state = at_rest(own, Vec3(0.0, 0.0, 1.0))._replace(rotor_speed=tuple(300.0 for _ in own.rotors))

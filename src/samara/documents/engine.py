@@ -46,7 +46,7 @@ from samara.physics.rotors.propulsion import delivered
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
 from samara.sim.standing import standing
-from samara.vehicles.build import build_vehicle, effects_by_name, switched
+from samara.vehicles.build import build_vehicle, effects_by_name, with_effects
 from samara.vehicles.check import check_numbers
 from samara.vehicles.ground import clearance
 from samara.vehicles.loader import vehicle
@@ -160,7 +160,7 @@ def engine_vehicle(
         friction=_CRAZYFLIE["contact"].surface.friction,
         description=f"{_CRAZYFLIE.structure.description}, {allocation} allocation",
     )
-    return switched(plain, more) if more else plain
+    return with_effects(plain, more) if more else plain
 
 
 @lru_cache(maxsize=16)

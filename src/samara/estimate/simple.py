@@ -36,7 +36,7 @@ class Estimator:
 
 
 class Noise(NamedTuple):
-    """Standard deviations of what document 003's noisy estimator adds, and how long its rate bias remembers."""
+    """Standard deviations of what the noisy estimator adds, and how long its rate bias remembers."""
 
     position: float = 0.02  # [m]
     velocity: float = 0.05  # [m/s]

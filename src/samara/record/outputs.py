@@ -1,4 +1,4 @@
-"""What follows from a drone's motion and is recorded with it: supply, currents and airspeed, as document 003's plant tells."""
+"""What follows from a drone's motion and is recorded with it: supply, currents and airspeed."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -37,7 +37,7 @@ class Faults(NamedTuple):
 
     @property
     def motor_disable_mask(self) -> int:
-        """Document 003's mask: bit i is set when physical propulsor i is dead."""
+        """Bit i is set when physical propulsor i is dead."""
         return motor_disable_mask(*(i for i, power in enumerate(self.motor_power) if power == 0.0))
 
     @property
@@ -100,7 +100,7 @@ class Bus(NamedTuple):
 
     @property
     def wind_ned(self) -> Vec3:
-        """Document 003's wind: the air's own velocity in NED  [m/s]"""
+        """The air's own velocity in NED  [m/s]"""
         return ned_from_enu(self.wind_W)
 
 

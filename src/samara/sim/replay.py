@@ -54,7 +54,7 @@ def replay(
     plan, world = timeline_from(own.metadata), world_inside(own.attachments)
     vehicles = [vehicle or track.vehicle for track in own.tracks]
     flown = [
-        _Again(track, bare, integrator or own.metadata["integrator"], dict(plan.periods)["physics"])
+        _Replayed(track, bare, integrator or own.metadata["integrator"], dict(plan.periods)["physics"])
         for track, bare in zip(own.tracks, vehicles, strict=True)
     ]
     alone = not world.solids and not world.collisions
@@ -79,7 +79,7 @@ def timeline_from(metadata: Mapping[str, str]) -> Timeline:
         ) from None
 
 
-def _fly(drones: "list[_Again]", plan: Timeline, world: World, progress: Progress) -> None:
+def _fly(drones: "list[_Replayed]", plan: Timeline, world: World, progress: Progress) -> None:
     """Through the instants of a recording, together where they can touch something or each other."""
     now, last_us, colliding = 0, max(each.last_us for each in drones), None
     for instant in plan.instants():
@@ -101,7 +101,7 @@ def _fly(drones: "list[_Again]", plan: Timeline, world: World, progress: Progres
             progress(now / MICROSECONDS, last_us / MICROSECONDS)
 
 
-class _Again:
+class _Replayed:
     """One drone's recorded inputs on a plant of its own, and the states it comes to."""
 
     def __init__(self, track: Track, bare: Vehicle, integrator: str, physics_us: int) -> None:

@@ -18,7 +18,7 @@ from samara.vehicles.trim import hover
 
 BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}
 CELL_CHARGE = (0.0, 0.1, 0.5, 0.9, 1.0)
-CELL_VOLTAGE = (3.0, 3.6, 3.8, 4.1, 4.2)  # [V]: document 003's three cells, each
+CELL_VOLTAGE = (3.0, 3.6, 3.8, 4.1, 4.2)  # [V] of a lithium-polymer cell, by charge
 LIGHT = 0.1  # [kg]: below it one cell, else four
 HOVER_TIME = 600.0  # [s] that a full one lasts
 HOVER_SAG = 0.05  # of the full voltage in hover: three fifths at once, the rest within HOVER_LAG

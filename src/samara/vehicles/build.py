@@ -158,7 +158,7 @@ def switch_on(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
     What is not given follows from the vehicle or is the usual; of several models it is the first unless one is named:
     `switch_on(iris, "rotor_air", model="momentum")`. What has its own inflow takes the place of an inflow model.
     """
-    return switched(vehicle, {effect: numbers})
+    return with_effects(vehicle, {effect: numbers})
 
 
 def effects_by_name(effects: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def effects_by_name(effects: Mapping[str, Any] | Sequence[str]) -> dict[str, Any
     return dict.fromkeys(effects, True)
 
 
-def switched(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -> Vehicle:
+def with_effects(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -> Vehicle:
     """The vehicle with several effects at once, as `switch_on` has them: by name the numbers of each, True, or False for off"""
     given: dict[str, Any] = {}
     for name, numbers in effects_by_name(effects).items():

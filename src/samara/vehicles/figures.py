@@ -74,7 +74,7 @@ RANGES = {
     "gyration/arm, yaw": Range(0.2, 1.3, "geometry: all mass at the rotors has 1; the shipped vehicles 0.6 to 0.9"),
     "motor time constant": Range(0.003, 0.5, "shipped vehicles: 0.015 to 0.08 s"),
     "speed at which drag is the weight": Range(
-        5.0, 1000.0, "crazyflie: 37 m/s; document 000's, far too large: 1.4 m/s"
+        5.0, 1000.0, "crazyflie: 37 m/s; crazyflie_documented, with far too much drag: 1.4 m/s"
     ),
 }
 

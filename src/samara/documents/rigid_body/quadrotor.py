@@ -38,7 +38,7 @@ from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, State, Vehicle, initial_effects
-from samara.vehicles.build import build_vehicle, effects_by_name, switched
+from samara.vehicles.build import build_vehicle, effects_by_name, with_effects
 from samara.vehicles.loader import vehicle as load_vehicle
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -134,7 +134,7 @@ class RigidBodyQuadrotor:
             friction=documented["contact"].surface.friction,
             description=documented.structure.description,
         )
-        vehicle = switched(vehicle, more) if more else vehicle
+        vehicle = with_effects(vehicle, more) if more else vehicle
         self._vehicle = vehicle.without_effect("gravity") if weightless else vehicle
         self._effects, self._wind = tuple(effects_by_name(effects)), _wind(wind_W)
         self._allocation = least_squares_allocation(self._vehicle)

@@ -1,7 +1,7 @@
-"""Document 004's disturbance near a surface: the rotors' downwash, mirrored by it.
+"""Hakoniwa's disturbance near a surface: the rotors' downwash, mirrored by it.
 
-It is that document's choice of a model. Over the ground and under a ceiling it does what is observed; beside a vertical wall
-the mirrored downwash still points down, so the model pushes down there.
+Over the ground and under a ceiling it does what is observed; beside a vertical wall the mirrored downwash still points down, so
+the model pushes down there.
 """
 
 from typing import Annotated, TypeAlias

@@ -76,13 +76,13 @@ def rotor_momentum_torque(
 def axial_speed(v_air_B: Velocity, rotor: Rotor) -> Scalar:
     """V_ax = v_air · a: the air moving along the thrust, as in a descent, is positive  [m/s]
 
-    The air velocity is relative to the body, v_air = wind − v. With document 003's axis −a it reads −v_air · axis_b.
+    The air velocity is relative to the body, v_air = wind − v. With an axis −a it is −v_air · axis_b.
     """
     return dot(v_air_B, rotor.axis_B)
 
 
 def inflow_factor(v_axial: AxialSpeed, speed: RotorSpeed, radius: Radius) -> Scalar:
-    """f = 1 / (1 + 8 μ²),  μ = V_ax / (|Ω| R): document 003 as written, which cuts thrust in climb and descent alike"""
+    """f = 1 / (1 + 8 μ²),  μ = V_ax / (|Ω| R): even in V_ax, so it cuts thrust in climb and descent alike"""
     advance = safe_divide(v_axial, absolute(speed) * radius)
     return 1.0 / (1.0 + 8.0 * advance * advance)
 

@@ -20,7 +20,7 @@ from samara.scenario.scenario_file.tasks import read_tasks
 from samara.scenario.supply import battery_of
 from samara.scenario.timeline import Rates
 from samara.sensors.earth import Place
-from samara.vehicles.build import effects_by_name, switch_names, switch_on, switched
+from samara.vehicles.build import effects_by_name, switch_names, switch_on, with_effects
 from samara.vehicles.loader import parse_vehicle, vehicle
 
 MOST_DRONES = 10_000
@@ -109,7 +109,7 @@ def _with_effects(table: Table, own: Vehicle, beside: Beside) -> Vehicle:
         if isinstance(numbers, dict) and str(numbers.get("blade", "")).endswith(".toml"):
             numbers["blade"] = str(beside.path(table, "effects", str(numbers["blade"])))
     with table.at("effects"):
-        return switched(own, wanted)
+        return with_effects(own, wanted)
 
 
 def _with_downwash(file: Table, drones: tuple[Drone, ...]) -> tuple[Drone, ...]:

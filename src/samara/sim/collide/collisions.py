@@ -140,7 +140,7 @@ class Colliding:
         meeting = self._near_pairs(steps) if self.world.collisions else []
         strikes: list[Strike] = []
         for members in _together(near, [pair for pair in meeting if self._may_meet(*pair, steps)]):
-            again = _Again(self, sorted(members, key=self.number.__getitem__), steps)
+            again = _Reflown(self, sorted(members, key=self.number.__getitem__), steps)
             strikes += again.fly(start_us, end_us)
             self._room[list(again.hit)] = self._gap[
                 list(again.hit)
@@ -236,7 +236,7 @@ class Colliding:
         return self._flock_of[drone]
 
 
-class _Again:
+class _Reflown:
     """Some drones that could have touched: their step once more, from impact to impact."""
 
     def __init__(self, all_: Colliding, members: Sequence[int], steps: _Steps) -> None:
