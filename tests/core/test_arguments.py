@@ -13,7 +13,11 @@ from samara.core.algebra import Vec3
 from samara.core.argument import Laps, Limits, OneOrThree, Place, Speed, UnfitError, argument, radians
 from samara.plan import trajectory
 from samara.scenario import events
-from samara.scenario.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioError, parse_scenario
+from samara.scenario.scenario_file import ScenarioError, parse_scenario
+from samara.scenario.scenario_file.happening import ACTIONS
+from samara.scenario.scenario_file.surroundings import SOLIDS
+from samara.scenario.scenario_file.tasks import TASKS
+from samara.scenario.scenario_file.wind import WINDS
 from samara.wind import sources as wind
 
 HEAD = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\nairborne = true\nstart = [0, 0, 1]\n'

@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 
 from samara.scenario.scenario import Scenario
-from samara.scenario.scenario_file import ACTIONS, SOLIDS, TASKS, WINDS, ScenarioError, load_scenario
+from samara.scenario.scenario_file import ScenarioError, load_scenario
+from samara.scenario.scenario_file.happening import ACTIONS
+from samara.scenario.scenario_file.surroundings import SOLIDS
+from samara.scenario.scenario_file.tasks import TASKS
+from samara.scenario.scenario_file.wind import WINDS
 
 from .law import Case, Reader
 from .mutate import mutated, mutated_bytes, mutated_toml, toml

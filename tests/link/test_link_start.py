@@ -17,7 +17,8 @@ from samara.link.px4 import px4_start
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.start import NAME, StartFolder
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.scenario_file import load_scenario, parse_override
+from samara.scenario.scenario_file import load_scenario
+from samara.scenario.scenario_file.overrides import parse_override
 
 SCENARIO = """
 duration = 1

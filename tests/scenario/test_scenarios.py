@@ -7,15 +7,10 @@ import pytest
 
 import samara
 from samara.record.run import judge
-from samara.scenario.scenario_file import (
-    ACTIONS,
-    TASKS,
-    ScenarioError,
-    load_scenario,
-    parse_override,
-    parse_scenario,
-    scenario_names,
-)
+from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario, scenario_names
+from samara.scenario.scenario_file.happening import ACTIONS
+from samara.scenario.scenario_file.overrides import parse_override
+from samara.scenario.scenario_file.tasks import TASKS
 
 SMALLEST = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie_documented"\n'
 

@@ -63,7 +63,8 @@ def fly(
 ) -> None:
     """Fly a scenario. Leaves a recording, a picture and a report; fails when what the scenario expects does not come true."""
     from samara.record.run import judge
-    from samara.scenario.scenario_file import load_scenario, parse_override, steady_wind
+    from samara.scenario.scenario_file import load_scenario, steady_wind
+    from samara.scenario.scenario_file.overrides import parse_override
     from samara.sim.fly import fly as fly_it
     from samara.view.plot.run import draw_run
     from samara.view.report.report import Flown, write_report

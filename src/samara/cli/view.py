@@ -68,7 +68,8 @@ def view(
 
 
 def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
-    from samara.scenario.scenario_file import load_scenario, parse_override
+    from samara.scenario.scenario_file import load_scenario
+    from samara.scenario.scenario_file.overrides import parse_override
 
     require_viser()
     from samara.view.web.live import Live, endless

@@ -79,7 +79,8 @@ def part_names() -> list[str]:
 
 def part(name_or_path: str | Path, **overrides: Any) -> Part:
     """A part by its shipped name or from a file, with other numbers where given: `part("bmp388", noise=0.0)`"""
-    return altered(_loaded(name_or_path), **overrides)
+    text, origin, _ = PARTS.find(name_or_path)
+    return altered(parse_part(text, origin), **overrides)
 
 
 def altered(own: Part, **overrides: Any) -> Part:
@@ -87,17 +88,7 @@ def altered(own: Part, **overrides: Any) -> Part:
     return own._replace(numbers=_replaced(own.numbers, overrides, own.name)) if overrides else own
 
 
-def _loaded(name_or_path: str | Path) -> Part:
-    if str(name_or_path).endswith(".toml"):
-        return parse_part(*PARTS.find(name_or_path)[:2])
-    return _shipped(str(name_or_path))
-
-
 @lru_cache(maxsize=64)
-def _shipped(name: str) -> Part:
-    return parse_part(*PARTS.find(name)[:2])
-
-
 def parse_part(text: str, origin: str) -> Part:
     """A part from the text of a file; `origin` is what errors call it"""
     file = DataSheet(document(text, origin, PartError), File(origin, PartError))
@@ -130,15 +121,11 @@ def _shaped(base: Any, given: Any, unit: str, quantity: Quantity) -> Any:
     """A number, three, four or pairs of them, in SI units; UnfitError says what was expected."""
     number = partial(converted, unit=unit, quantity=quantity)
     listed = given if isinstance(given, (list, tuple)) else None
-    if base is Vec3:
-        three = [given] * 3 if listed is None else listed
-        if len(three) != 3:
-            raise UnfitError("a number or three")
-        return Vec3(*map(number, three))
-    if base is Quat:
-        if listed is None or len(listed) != 4:
-            raise UnfitError("four numbers w, x, y, z")
-        return Quat(*map(number, listed))
+    if base in (Vec3, Quat):
+        many = [given] * 3 if listed is None else listed
+        if len(many) != len(base._fields):
+            raise UnfitError("a number or three" if base is Vec3 else "four numbers w, x, y, z")
+        return base(*map(number, many))
     if get_origin(base) is tuple:
         if listed is None or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in listed):
             raise UnfitError("a list of pairs of numbers")

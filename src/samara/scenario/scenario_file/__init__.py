@@ -18,29 +18,13 @@ from samara.scenario.prepare import prepared
 from samara.scenario.scenario import Drone, Expect, Scenario, ScenarioError
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.scenario_file.drones import read_drones
-from samara.scenario.scenario_file.happening import ACTIONS, read_event
+from samara.scenario.scenario_file.happening import read_event
 from samara.scenario.scenario_file.names import NAME, is_name
-from samara.scenario.scenario_file.overrides import apply_override, parse_override
-from samara.scenario.scenario_file.surroundings import SOLIDS, read_environment, read_world
-from samara.scenario.scenario_file.tasks import TASKS
-from samara.scenario.scenario_file.wind import WEST, WINDS, read_wind
+from samara.scenario.scenario_file.overrides import apply_override
+from samara.scenario.scenario_file.surroundings import read_environment, read_world
+from samara.scenario.scenario_file.wind import WEST, read_wind
 from samara.scenario.timeline import MICROSECONDS, Rates, microseconds, sampling
 from samara.vehicles.effects import EffectOption
-
-__all__ = [
-    "ACTIONS",
-    "SCENARIOS",
-    "SOLIDS",
-    "TASKS",
-    "WINDS",
-    "ScenarioError",
-    "load_scenario",
-    "parse_override",
-    "parse_scenario",
-    "scenario_document",
-    "scenario_names",
-    "steady_wind",
-]
 
 SCHEMA = 1
 LONGEST = 86400.0  # [s]

@@ -59,26 +59,12 @@ def _copies(table: Table, rates: Rates, beside: Beside, where: Place, before: in
     except ArithmeticError as error:  # a way of 1e-300 m
         raise table.wrong(f" cannot be flown ({error})", "tasks") from None
     table.finish()
+    flown = (airborne, armed, controller, estimator, motor_map, sensors, autopilot, failsafe)
     made = []
     for i in range(count):
         shift = Vec3(spacing.x * (i % columns), spacing.y * (i // columns), spacing.z * i)
-        made.append(
-            Drone(
-                name if count == 1 else f"{name}{i}",
-                own_vehicle,
-                task.moved(shift),
-                start + shift,
-                yaw,
-                airborne,
-                armed,
-                controller,
-                estimator,
-                motor_map,
-                sensors,
-                autopilot,
-                failsafe,
-            )
-        )
+        called = name if count == 1 else f"{name}{i}"
+        made.append(Drone(called, own_vehicle, task.moved(shift), start + shift, yaw, *flown))
     return made
 
 

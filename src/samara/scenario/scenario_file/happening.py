@@ -1,7 +1,7 @@
 """`[[events]]` of a scenario: what happens, and when."""
 
 from collections.abc import Callable
-from inspect import signature
+from inspect import isfunction, signature
 from typing import Any
 
 from samara.core.argument import UnfitError, argument
@@ -16,31 +16,12 @@ TRIGGERS: dict[str, tuple[type, Callable[..., Any]]] = {
     "at_step": (int, lambda step, drone: events.at_step(step)),
     "when": (str, events.when),
 }
-ACTIONS: dict[str, Callable[..., Any]] = {
-    own.__name__: own
-    for own in (
-        events.arm,
-        events.disarm,
-        events.take_off,
-        events.go_to,
-        events.return_home,
-        events.land,
-        events.wind_step,
-        events.gust,
-        events.fail_motor,
-        events.degrade_motor,
-        events.restore_motor,
-        events.disconnect_battery,
-        events.connect_battery,
-        events.fail_cell,
-        events.fail_sensor,
-        events.restore_sensor,
-        events.freeze_estimator,
-        events.unfreeze_estimator,
-        events.add_payload,
-        events.release_load,
-    )
+ACTIONS: dict[str, Callable[..., Any]] = {  # every function of `events` that makes an action of plain values
+    name: own
+    for name, own in vars(events).items()
+    if isfunction(own) and own.__annotations__.get("return") == events.Action and not name.startswith("_")
 }
+del ACTIONS["follow"]  # it takes a task
 
 
 def read_event(table: Table, drones: tuple[Drone, ...]) -> Event:
