@@ -31,6 +31,7 @@ check: install ## lint, format and types
 	$(BIN)/mypy
 
 bench: install bench/.venv/installed ## measure how fast a step is, beside the peers; UPDATE=1 keeps the result
+	$(if $(GYM_PYBULLET_DRONES),bench/.venv/bin/python -m pip install --quiet --requirement bench/gym_pybullet_drones.txt)
 	$(BIN)/python bench/run.py $(if $(UPDATE),--update) $(if $(GYM_PYBULLET_DRONES),--gym-pybullet-drones $(GYM_PYBULLET_DRONES))
 
 bench/.venv/installed: bench/peers.txt

@@ -1,8 +1,8 @@
 """What the peers do on this machine: `peers.py NAME` prints the steps per second of one row, for bench/run.py.
 
 Runs in bench/.venv. peers.txt locks everything in it; asked for were crazyflow, rotorpy (with torch, torchdiffeq and roma
-for its batch), crocoddyl, and what gym-pybullet-drones needs (pybullet, transforms3d, control, setuptools). That one is no
-package: `make bench GYM_PYBULLET_DRONES=PATH` names a checkout of it.
+for its batch) and crocoddyl. gym-pybullet-drones is no package: `make bench GYM_PYBULLET_DRONES=PATH` names a checkout of it,
+and installs what it needs besides, gym_pybullet_drones.txt.
 """
 
 import json

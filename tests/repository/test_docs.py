@@ -266,11 +266,11 @@ def test_continuous_integration_runs_on_every_python_that_is_supported():
     assert "- run: bash .ci/run\n" in workflow
 
 
-@pytest.mark.parametrize("name", ["constraints.txt", "bench/peers.txt"])
+@pytest.mark.parametrize("name", ["constraints.txt", "bench/peers.txt", "bench/gym_pybullet_drones.txt"])
 def test_the_locks_are_plain_pins(name):
     """name==version, one to a line, each once: no address, no path, no comment about where anything was found."""
     lines = (REPOSITORY / name).read_text(encoding="utf-8").splitlines()
-    assert len(lines) > 20
+    assert len(lines) > 3
     pin = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)==[A-Za-z0-9][A-Za-z0-9_.!-]*")
     assert [line for line in lines if not pin.fullmatch(line)] == []
     names = [re.sub("[-_.]+", "-", pin.fullmatch(line)[1]).lower() for line in lines]
