@@ -409,7 +409,7 @@ def test_what_is_pushed_against_its_limit_is_held_from_the_start():
     Q, q = np.array([[2.0, 0.8, 0.0], [0.8, 1.5, 0.3], [0.0, 0.3, 1.0]]), np.array([4.0, -1.0, 0.5])
     low, high = [0.0, -9.0, -9.0], [9.0, 9.0, 9.0]
     own = box_step(Q.tolist(), q.tolist(), low, high, 0.0, iterations=1)
-    assert own.free == (0.0, 1.0, 1.0)
+    assert own.factors.free == (0.0, 1.0, 1.0)
     assert np.array(own.step) == pytest.approx([0.0, *np.linalg.solve(Q[1:, 1:], -q[1:])], rel=1e-5)
 
 

@@ -291,7 +291,7 @@ def test_a_file_switches_it_on_for_all_that_have_rotors():
         ("downwash = 'yes'", "", "downwash = 'yes': expected a table"),
         ("", "[downwash]\nwidth = 1.0", "downwash.width = 1.0: expected only the keys spread, drag, body_area here"),
         ("", "[downwash]\nspread = -0.1", "downwash: crazyflie_documented: downwash.spread = -0.1"),
-        ("", "[downwash]\ndrag = 'much'", "downwash.drag = 'much': expected a number"),
+        ("", "[downwash]\ndrag = 'much'", "downwash.drag = 'much': expected a finite number"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(top, bottom, sentence):

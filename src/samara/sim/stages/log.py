@@ -134,9 +134,10 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
 def _outputs(group: Group) -> Rows:
     """Supply and airspeed of all logged states, by the equations that flew them."""
     state, held, commands = group.tables["state"], group.tables[HELD], len(group.plant.command)
-    rows, around = state.rows[: state.count], held.rows[: held.count]
+    whole = min(state.count, held.count)  # Ctrl-C may come between the two
+    rows, around = state.rows[:whole], held.rows[:whole]
     told = output_rows(rows, around[:, :commands], around[:, commands:], group.key.vehicle)
-    return Rows.of(state.times[: state.count], told)
+    return Rows.of(state.times[:whole], told)
 
 
 def _lost(fleet: Fleet, group: Group) -> None:
