@@ -30,7 +30,7 @@ def test_a_process_is_ended_with_or_without_groups(monkeypatch, polite, groups):
     own = Process([sys.executable, "-c", "import time; time.sleep(600)"], polite=polite)
     try:
         own.start()
-        running = own._running
+        running = own.running
         assert running.poll() is None and own.ended == ""
         if not groups:
             monkeypatch.delattr(os, "killpg")

@@ -310,8 +310,8 @@ def test_one_that_is_killed_is_named_with_its_signal(tmp_path):
 def test_with_wait_one_that_was_flying_is_said_to_come_back_disarmed():
     said = []
     link = opened(said, on_loss="wait")
-    link._watch.lost("PX4 closed the connection at 3.000 s", turning=True)
-    link._watch.lost("PX4 closed the connection at 4.000 s", turning=False)
+    link.watch.lost("PX4 closed the connection at 3.000 s", turning=True)
+    link.watch.lost("PX4 closed the connection at 4.000 s", turning=False)
     link.close()
     assert said[0].endswith("until it is back, and will come back disarmed: in the air the drone falls")
     assert said[1].endswith("until it is back")

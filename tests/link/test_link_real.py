@@ -80,7 +80,7 @@ def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
 
     def kill():
         time.sleep(4.0)
-        links[0]._watch.process._running.send_signal(signal.SIGKILL)
+        links[0].watch.process.running.send_signal(signal.SIGKILL)
 
     threading.Thread(target=kill, daemon=True).start()
     run = mission("px4", "SAMARA_PX4")
@@ -96,7 +96,7 @@ def test_px4_is_killed_on_the_ground_restarted_and_flies(links):
     def kill():
         while not links or not getattr(links[0], "booted", False):
             time.sleep(0.01)
-        links[0]._watch.process._running.send_signal(signal.SIGKILL)
+        links[0].watch.process.running.send_signal(signal.SIGKILL)
 
     threading.Thread(target=kill, daemon=True).start()
     run = mission("px4", "SAMARA_PX4", on_loss="wait", duration=60.0)

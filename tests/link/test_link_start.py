@@ -110,7 +110,7 @@ def test_betaflights_settings_are_written_for_its_command_line(monkeypatch):
     link = Betaflight(
         Autopilot("betaflight", wait=0.2), samara.vehicle("hakoniwa"), lambda level, words: said.append(words)
     )
-    script = Path(link._watch._how_to_start().split()[1])
+    script = Path(link.watch.how_to_start().split()[1])
     assert (script.parent / "settings.txt").read_text() == "\n".join((*SETTINGS, "save")) + "\n"
     link.close()
     assert not script.exists()

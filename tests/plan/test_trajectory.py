@@ -453,8 +453,8 @@ def test_at_the_gates_it_is_smoother_than_anyone_asked(order, closed):
     """Constraints join the derivatives below r; optimality those up to 2r − 2, the sixth for snap, and no further."""
     points = np.array([*GATES, GATES[0]])
     own = minimum_derivative(points, np.full(5, 1.1), order=order, closed=closed)
-    ends = np.stack([own._table[:, :, k].sum(axis=1) for k in range(2 * order)])  # at u = 1
-    starts = np.stack([own._table[:, 0, k] for k in range(2 * order)])  # at u = 0
+    ends = np.stack([own.derivative_coefficients[:, :, k].sum(axis=1) for k in range(2 * order)])  # at u = 1
+    starts = np.stack([own.derivative_coefficients[:, 0, k] for k in range(2 * order)])  # at u = 0
     after = np.roll(starts, -1, axis=1) if closed else starts[:, 1:]
     before = ends if closed else ends[:, :-1]
     gaps = np.abs(before - after)

@@ -277,11 +277,11 @@ def test_the_plots_are_those_of_the_drone_that_is_looked_at(live):
         live.page.chosen = chosen
         live._draw(live._shown(fresh=True))
         curves, state = live.page.curves, live.simulation.bus().drones[chosen].state
-        height, *_ = (plot.data for plot in curves._plots)
+        height, *_ = (plot.data for plot in curves.plots)
         assert height[0][-1] == pytest.approx(0.5, abs=0.07) and (np.diff(height[0]) > 0.0).all()
         assert height[1][-1] == pytest.approx(state.p_W.z, abs=0.01)
-        assert len(curves._speeds.data) == len(curves._speeds.series) == 1 + rotors
-        assert [speed[-1] for speed in curves._speeds.data[1:]] == pytest.approx(state.rotor_speed, rel=0.01)
+        assert len(curves.speeds.data) == len(curves.speeds.series) == 1 + rotors
+        assert [speed[-1] for speed in curves.speeds.data[1:]] == pytest.approx(state.rotor_speed, rel=0.01)
 
 
 # Keys and buttons ---------------------------------------------------------------------------------------------------

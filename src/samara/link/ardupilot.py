@@ -107,7 +107,7 @@ class ArduPilot:
             )
         line = f'exec "$program" {shlex.join(ardupilot_command("", autopilot.instance)[1:])}'
         start = Start("arducopter", (line,), files={PARAMETERS: words})
-        self._watch = Watch(autopilot, self.title, process, start, say)
+        self.watch = Watch(autopilot, self.title, process, start, say)
         wire = Wire(autopilot.host, mavlink_port, stream=True)
         self._wire, self.ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say)
         self._peer: tuple[str, int] | None = None
@@ -154,7 +154,7 @@ class ArduPilot:
         """Ends it all"""
         self._socket.close()
         self.ground.close()
-        self._watch.close()
+        self.watch.close()
 
     # The wire --------------------------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class ArduPilot:
             self._wire.connect()  # it may wait for a ground station before it says a word
             return self._heard(seconds) is not None
 
-        self._watch.until(arrived, self._where)
+        self.watch.until(arrived, self._where)
         self.ground.reset()
         self._silent_since = time.monotonic()
 
@@ -183,13 +183,13 @@ class ArduPilot:
             if servos is not None:
                 self.answered += 1
                 return
-            ended = self._watch.process.ended if self._watch.process is not None else ""
+            ended = self.watch.process.ended if self.watch.process is not None else ""
             silent = time.monotonic() - self._silent_since > self._autopilot.patience
             if ended or silent:
                 turned = any(self._outputs)
                 self._peer, self._outputs = None, [0.0] * len(self._order)
                 what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
-                self._watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
+                self.watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
                 self._connect(time_us)
                 self._send(line)
 

@@ -110,14 +110,14 @@ class Watch:
             self.alive()
             waited = time.monotonic() - begun
             if not told and (self.process is None or waited > 5.0):
-                start = "" if self.process is not None else f"; start it with: {self._how_to_start()}"
+                start = "" if self.process is not None else f"; start it with: {self.how_to_start()}"
                 self.say("info", f"waiting for {self.title} {what}{start}")
                 told = True
             if waited > limit:
                 words = f"; its last words: {' / '.join(self.process.last_words())}" if self.process else ""
                 raise AutopilotLostError(f"{self.title} did not come {what} within {limit:g} s{words}")
 
-    def _how_to_start(self) -> str:
+    def how_to_start(self) -> str:
         """The line to paste: the script that it names is there now"""
         if self._folder is None:
             self._folder = StartFolder(self._start, VARIABLES[self._autopilot.kind])

@@ -138,7 +138,7 @@ class Betaflight:
             files={"settings.txt": "\n".join((*SETTINGS, "save", ""))},
             remark=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",
         )
-        self._watch = Watch(autopilot, self.title, process, start, say)
+        self.watch = Watch(autopilot, self.title, process, start, say)
         if process is not None:
             self._configure(process)
         self.sticks = Sticks(vehicle, autopilot.hover)
@@ -207,7 +207,7 @@ class Betaflight:
     def close(self) -> None:
         """Ends it all"""
         self.close_sockets()
-        self._watch.close()
+        self.watch.close()
 
     def close_sockets(self) -> None:
         """The ports are free again"""
@@ -230,7 +230,7 @@ class Betaflight:
 
     def _why_not(self) -> str:
         """What it says itself, as versions from 2026 on do"""
-        said = self._watch.process.last_words(ARMING_LINES) if self._watch.process is not None else []
+        said = self.watch.process.last_words(ARMING_LINES) if self.watch.process is not None else []
         why = [line.partition("Arming disabled:")[2].strip() for line in said if "Arming disabled:" in line]
         return f"; it says: arming disabled by {why[-1]}" if why else ""
 
@@ -242,7 +242,7 @@ class Betaflight:
         One that was started here is given time to boot first: a packet in its first half second stops its clock. Where it is
         silent all the same it is started again.
         """
-        process = self._watch.process
+        process = self.watch.process
         since, before = self._booted(process), self.answered
         if process is not None:  # before its packets, which come evenly from now on
             self._ask_version()
@@ -259,7 +259,7 @@ class Betaflight:
                 since = self._booted(process)
             return there
 
-        self._watch.until(arrived, f"on UDP {self._autopilot.host}:{MOTORS_PORT}")
+        self.watch.until(arrived, f"on UDP {self._autopilot.host}:{MOTORS_PORT}")
         self._known = True
         if process is None:
             self._ask_version()
@@ -328,13 +328,13 @@ class Betaflight:
         return True
 
     def _silent(self, time_us: int) -> None:
-        ended = self._watch.process.ended if self._watch.process is not None else ""
+        ended = self.watch.process.ended if self.watch.process is not None else ""
         if not ended and time.monotonic() - self._heard_at < self._autopilot.patience:
             return
         turned = any(self._outputs)
         self._outputs, self._known = [0.0] * MOTOR_COUNT, False
         what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
-        self._watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
+        self.watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
 
 
 def _received(own: socket.socket) -> tuple[bytes, Any]:

@@ -45,7 +45,7 @@ class Process:
         for name, content in (files or {}).items():
             (self.folder / name).write_bytes(content)
         self.log = self.folder / "said.txt"
-        self._running: subprocess.Popen[bytes] | None = None
+        self.running: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
 
     def start(self) -> None:
@@ -53,7 +53,7 @@ class Process:
         self.stop()
         try:
             with open(self.log, "wb") as said:
-                self._running = subprocess.Popen(
+                self.running = subprocess.Popen(
                     _with_its_parent(self.command),
                     cwd=self.folder,
                     env={**os.environ, **self._environment},
@@ -70,7 +70,7 @@ class Process:
     @property
     def ended(self) -> str:
         """How it ended, with its last words; "" while it runs"""
-        code = None if self._running is None else self._running.poll()
+        code = None if self.running is None else self.running.poll()
         if code is None:
             return ""
         how = f"by signal {-code} ({_signal_name(-code)})" if code < 0 else f"with status {code}"
@@ -79,9 +79,9 @@ class Process:
 
     def ended_soon(self) -> str:
         """How it ended; one whose connection broke is given a moment to do so"""
-        if self._running is not None:
+        if self.running is not None:
             with suppress(subprocess.TimeoutExpired):
-                self._running.wait(ENDING)
+                self.running.wait(ENDING)
         return self.ended
 
     def last_words(self, lines: int = LAST_LINES) -> list[str]:
@@ -94,7 +94,7 @@ class Process:
 
     def stop(self) -> None:
         """Ends it and what it started"""
-        own = self._running
+        own = self.running
         if own is None:
             return
         if own.poll() is None and self._polite:
@@ -103,7 +103,7 @@ class Process:
                 own.wait(GRACE)
         self._end(own, politely=False)
         own.wait()
-        self._running = None  # not before: an interrupt on the way here leaves it to the next who ends it
+        self.running = None  # not before: an interrupt on the way here leaves it to the next who ends it
 
     @staticmethod
     def _end(own: "subprocess.Popen[bytes]", *, politely: bool) -> None:

@@ -72,7 +72,7 @@ class Px4:
             raise
         self._server.listen(4)
         process = Process(command, environment) if command else None
-        self._watch = Watch(autopilot, self.title, process, px4_start(instance, environment), say)
+        self.watch = Watch(autopilot, self.title, process, px4_start(instance, environment), say)
         self._once = Repeated(say)
         self._peer: socket.socket | None = None
         self._outputs = [0.0] * self._rotors
@@ -112,7 +112,7 @@ class Px4:
             except _GoneError as gone:
                 turned = any(self._outputs)
                 self._close_peer()
-                self._watch.lost(f"{self.title} {gone} at {readings.time_us / 1e6:.3f} s", turned)
+                self.watch.lost(f"{self.title} {gone} at {readings.time_us / 1e6:.3f} s", turned)
                 begun = time.perf_counter()
 
     def obey(self, order: Order) -> None:
@@ -130,7 +130,7 @@ class Px4:
         self._close_peer()
         self._server.close()
         self.ground.close()
-        self._watch.close()
+        self.watch.close()
 
     # The wire --------------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Px4:
             self._peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return True
 
-        self._watch.until(arrived, self._where)
+        self.watch.until(arrived, self._where)
         self._forget()
         self.ground.reset()
 
@@ -209,7 +209,7 @@ class Px4:
             left = patience - (time.perf_counter() - sent)
         self.waited_seconds += time.perf_counter() - sent
         if not self.booted:
-            self._watch.alive()
+            self.watch.alive()
             if time.monotonic() - self._silent_since > self._autopilot.wait:
                 raise _GoneError(f"connected and said nothing for {self._autopilot.wait:g} s")
             return

@@ -35,7 +35,7 @@ class Piecewise:
         """p, ṗ, p̈, … at a time or an array of times: (..., count, axes). Before and after it the end pieces go on."""
         piece = np.clip(np.searchsorted(self.knots, time, side="right") - 1, 0, len(self.coefficients) - 1)
         u = np.asarray((time - self.knots[piece]) / np.diff(self.knots)[piece])[..., None, None]
-        table = self._table[piece, :, :count]
+        table = self.derivative_coefficients[piece, :, :count]
         value: Array = table[..., -1, :, :]
         for power in range(table.shape[-3] - 2, -1, -1):
             value = value * u + table[..., power, :, :]
@@ -50,7 +50,7 @@ class Piecewise:
         ]
 
     @cached_property
-    def _table(self) -> Array:
+    def derivative_coefficients(self) -> Array:
         """The coefficients of every derivative in time, (m, powers, derivatives, axes), so that one Horner sums them all"""
         pieces, count, axes = self.coefficients.shape
         table, stretches = np.zeros((pieces, count, count, axes)), powers(np.diff(self.knots), count)
@@ -61,7 +61,7 @@ class Piecewise:
 
     def largest(self, derivative: int) -> float:
         """max |p⁽ᵏ⁾(t)|: at an end of a piece or where d|p⁽ᵏ⁾|²/du = 0"""
-        table = self._table[:, :, derivative]
+        table = self.derivative_coefficients[:, :, derivative]
         square = np.zeros((len(table), 2 * table.shape[1] - 1))
         for j in range(table.shape[1]):
             square[:, j : j + table.shape[1]] += (table[:, j, None] * table).sum(axis=2)

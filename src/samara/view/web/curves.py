@@ -37,22 +37,22 @@ class Curves:
             Curve("tilt [°]", TILT, LEAST_TILT),
             Curve("off its reference [m]", ERROR, LEAST_ERROR * reach),
         ]
-        self._plots = [_plot(gui, curve.title, curve.least, 1) for curve in self._curves]
+        self.plots = [_plot(gui, curve.title, curve.least, 1) for curve in self._curves]
         self._rotors = 0
-        self._speeds = _plot(gui, "rotor speeds [rad/s] over time [s]", 1.0, 1, bottom=True)
+        self.speeds = _plot(gui, "rotor speeds [rad/s] over time [s]", 1.0, 1, bottom=True)
         self._legend = gui.add_html("")
 
     def show(self, times: Array, values: Array, rotors: int) -> None:
         """Curves over time [s], of a drone with so many rotors; (times, columns) as `history.measured` has them"""
-        for plot, curve in zip(self._plots, self._curves, strict=True):
+        for plot, curve in zip(self.plots, self._curves, strict=True):
             plot.data = (times, np.ascontiguousarray(values[:, curve.column]))
         if rotors != self._rotors:
             self._rotors = rotors
-            self._speeds.series = _series(max(rotors, 1))
-            self._speeds.visible = rotors > 0
+            self.speeds.series = _series(max(rotors, 1))
+            self.speeds.visible = rotors > 0
             self._legend.content = _rotor_legend(rotors)
         if rotors:
-            self._speeds.data = (times, *(np.ascontiguousarray(values[:, FIRST_ROTOR + k]) for k in range(rotors)))
+            self.speeds.data = (times, *(np.ascontiguousarray(values[:, FIRST_ROTOR + k]) for k in range(rotors)))
 
 
 def _plot(gui: viser.GuiApi, title: str, least: float, count: int, bottom: bool = False) -> Any:
