@@ -378,7 +378,8 @@ def test_a_number_of_steps_is_a_whole_one(steps):
 
 def test_the_code_uses_the_widest_registers():
     """On a CPU with AVX-512 or AVX2 the batch kernel works in zmm or ymm registers, and calls nothing."""
-    from samara.backends.llvm_kernel import Shape, scan_kernel, vector_width
+    from samara.backends.llvm_code import vector_width
+    from samara.backends.llvm_kernel import Shape, scan_kernel
     from samara.backends.program import program_of
 
     state, command = samara.hover(BENCH)

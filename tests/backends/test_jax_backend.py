@@ -14,7 +14,6 @@ import pytest
 from support.scans import (
     PATTERNS,
     SPRING,
-    Mass,
     check_flight,
     check_spring,
     closed_loop,
@@ -27,7 +26,7 @@ from support.scans import (
 
 import samara
 from samara.backends.folding import Folded, count_operations, folded, needed_steps, new_trace, unfolded
-from samara.backends.jax_scan import compile_scan_jax, flat_body, precision, rollout_function, xla_options
+from samara.backends.jax_scan import compile_scan_jax, flat_body, xla_options, precision
 from samara.backends.scan import Templates
 from samara.core import ops
 from samara.core.tree import flatten, unflatten
@@ -245,11 +244,6 @@ def test_doubles_need_no_switch_and_floats_stay_floats():
     )
 
 
-def test_wrong_calls_get_one_sentence():
-    with pytest.raises(ValueError, match="how many steps"):
-        rollout_function(spring, SPRING)(Mass(1.0, 0.0), (1.0,))
-
-
 # Gradients and devices ------------------------------------------------------------------------------------------------
 
 
@@ -259,7 +253,6 @@ def test_the_gradient_through_500_steps_is_the_slope():
     through the scan, against central differences flown as one batch."""
     vehicle = plain_crazyflie()
     flight = open_loop(vehicle, 1, 500)
-    rollout = rollout_function(flight.body, flight.templates)
     weights = np.random.default_rng(7).uniform(0.5, 1.5, 6)
     start, schedule = flight.carry[:, 0], flight.inputs[:, :, 0]
     theta0 = np.concatenate([start, [vehicle.mass], np.ones(4)])
@@ -267,7 +260,8 @@ def test_the_gradient_through_500_steps_is_the_slope():
     def loss(theta: Any) -> Any:
         state, mass, scale = theta[:17], theta[17], theta[18:]
         commands = tuple(schedule[:, i][(...,) + (None,) * (theta.ndim - 1)] * scale[i] for i in range(4))
-        end, _ = rollout(unflatten(flight.templates.carry, iter(state)), (mass,), commands, every=500)
+        begin = unflatten(flight.templates.carry, iter(state))
+        end, _ = samara.scan(lambda x, u: flight.body(x, (mass,), u), begin, commands)
         return sum(w * x for w, x in zip(weights, (*end.p_W, *end.v_W), strict=True))
 
     small = {"xla_disable_hlo_passes": "fusion"}  # compiles in a third of the time
@@ -301,7 +295,7 @@ def test_a_batch_over_eight_devices_is_the_batch_on_one():
         for a, b in zip(alone, cut):
             assert len(b.sharding.device_set) == 8 and b.addressable_shards[0].data.shape[-1] == 8
             assert worst(b, a) <= 4e-15
-        rollout = jax.jit(rollout_function(spring, SPRING))
+        rollout = jax.jit(lambda mass, held, pushes: samara.scan(lambda x, u: spring(x, held, u), mass, pushes))
         row = NamedSharding(over.mesh, PartitionSpec("drones"))
         x = jax.device_put(np.ones(64), row)
         text = rollout.lower(Mass(x, x), (x,), (np.zeros(5),)).compile().as_text()

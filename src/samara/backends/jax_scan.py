@@ -1,4 +1,4 @@
-"""The scan in JAX: `jit` over `lax.scan`, on whatever devices JAX has; and as a pure function to differentiate or shard.
+"""The scan in JAX: `jit` over `lax.scan`, on whatever devices JAX has. `samara.scan` is the same to differentiate.
 
 Every component is an array of its own from the first step to the last, so that XLA sees one elementwise computation. Numbers
 are what JAX makes them: multiply-adds are fused, and results agree with the other backends to a few rounding errors.
@@ -15,7 +15,7 @@ from jax import lax
 
 from samara.backends.folding import OperationCount, count_operations, folded, new_trace, unfolded
 from samara.backends.scan import Run, Templates
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import flatten
 
 Body = Callable[[Any, Any, Any], tuple[Any, Any]]
 
@@ -33,13 +33,12 @@ class Flat(NamedTuple):
     """A body on flat lists of arrays.
 
     `step(carry, held, inputs) → carry, extra`; output k is `(*carry, *extra)[places[k]]`: an output that is a component of
-    the new carry, as a recorded state is, costs nothing until it is recorded. `outputs` is a template of them.
+    the new carry, as a recorded state is, costs nothing until it is recorded.
     """
 
     step: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], tuple[list[Any], list[Any]]]
     places: tuple[int, ...]
     extras: int
-    outputs: Any
     work: OperationCount
 
 
@@ -56,14 +55,13 @@ def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) 
         extra = [x for x in wanted if id(x) not in at]
         extra_places = iter(range(len(after), len(after) + len(extra)))
         seen["places"] = tuple(at[id(x)] if id(x) in at else next(extra_places) for x in wanted)
-        seen["outputs"] = unflatten(outputs, iter([0.0] * len(wanted)))
         shape, kind = jnp.shape(carry[0]), carry[0].dtype
         return [_as(x, shape, kind) for x in after], [_as(x, shape, kind) for x in extra]
 
     any_drone: Any = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
     traced = jax.make_jaxpr(step)(*([any_drone] * len(flatten(template)) for template in templates))
     outputs = len(traced.jaxpr.outvars) - len(flatten(templates.carry))
-    return Flat(step, seen["places"], outputs, seen["outputs"], count_operations(traced.jaxpr))
+    return Flat(step, seen["places"], outputs, count_operations(traced.jaxpr))
 
 
 def _as(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -100,30 +98,6 @@ def _scan(
     return carry, outputs
 
 
-def rollout_function(body: Body, templates: Templates, *, fast: bool = False) -> Callable[..., tuple[Any, Any]]:
-    """`f(carry, held, inputs, steps=None, every=1) → carry, outputs`, pure: to differentiate, `vmap`, `jit` or shard
-
-    Nested tuples in the templates' shapes in and out. Leaves are numbers or arrays of one batch shape; those of the inputs,
-    and of the outputs, have the steps as their first axis. Without inputs say how many steps.
-    """
-
-    def rollout(carry: Any, held: Any = (), inputs: Any = (), steps: int | None = None, every: int = 1) -> Any:
-        leaves = [[jnp.asarray(leaf) for leaf in flatten(tree)] for tree in (carry, held, inputs)]
-        dtype = jnp.result_type(float, *leaves[0])
-        if steps is None:
-            if not leaves[2]:
-                raise ValueError("a rollout without inputs needs to be told how many steps; got steps=None")
-            steps = len(leaves[2][0])
-        shape = jnp.broadcast_shapes(*(x.shape for x in leaves[0] + leaves[1]), *(x.shape[1:] for x in leaves[2]))
-        flat = flat_body(body, templates, dtype, fast)
-        start = [_as(x, shape, dtype) for x in leaves[0]]
-        own, rows = ([x.astype(dtype) for x in group] for group in leaves[1:])
-        end, outputs = _scan(flat, start, own, rows, list, steps, every)
-        return unflatten(templates.carry, iter(end)), unflatten(flat.outputs, iter(outputs))
-
-    return rollout
-
-
 def compile_scan_jax(body: Body, templates: Templates, *, dtype: str, fast: bool = False) -> Run:
     """The scan compiled by XLA, for the devices the carry is on; a batch sharded over several stays so
 
@@ -157,6 +131,7 @@ def _components(row: Any) -> list[Any]:
 
 
 def xla_options(operations: int, platform: str) -> dict[str, str] | None:
+    """XLA's for a body of so many operations"""
     return {"xla_disable_hlo_passes": "fusion"} if platform == "cpu" and operations > MANY_OPERATIONS else None
 
 

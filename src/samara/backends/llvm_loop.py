@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
-from samara.backends.llvm_kernel import INDEX, _Emitter, _optimised, align_stack, host
+from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of
 from samara.backends.program import Program
 
 
@@ -76,9 +76,7 @@ def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = 
     for loop in loops:
         builder = _emit(loop, builder, bases, steps, module, dtype, fast)
     builder.ret_void()
-    machine = host()
-    engine = llvm.create_mcjit_compiler(_optimised(str(module), machine, effort), machine)
-    engine.finalize_object()
+    engine = engine_of(str(module), effort)
     call = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(engine.get_function_address("run"))
     return Loops(call, names, engine)
 
@@ -111,7 +109,7 @@ def _emit(
 def _emit_pass(
     own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, module: ir.Module, dtype: str, fast: bool
 ) -> None:
-    emitter = _Emitter(module, builder, dtype, own.width, fast)
+    emitter = Emitter(module, builder, dtype, own.width, fast)
     places = [_Places(array, emitter, bases, k) for array in (*own.inputs, *own.outputs)]
     results = emitter.run(own.program, tuple(places[: len(own.inputs)]))  # type: ignore[arg-type]
     for array, values in zip(places[len(own.inputs) :], results, strict=True):
@@ -122,7 +120,7 @@ def _emit_pass(
 class _Places:
     """An array at one step: loads where a number is first used, as LLVM keeps it in a register from there on."""
 
-    def __init__(self, array: Array, emitter: _Emitter, bases: dict[str, Any], k: Any) -> None:
+    def __init__(self, array: Array, emitter: Emitter, bases: dict[str, Any], k: Any) -> None:
         self.array, self.emitter, self.builder = array, emitter, emitter.builder
         self.bytes = 8 if emitter.element == ir.DoubleType() else 4
         if array.places:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel, vector_width
+from samara.backends.llvm_code import vector_width
+from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
 from samara.backends.program import program_of
 from samara.backends.scan import Run, Templates
 from samara.core.tree import flatten

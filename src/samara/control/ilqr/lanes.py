@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import casadi
 import numpy as np
 
-from samara.backends.llvm_kernel import vector_width
+from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_loop import Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.backward import stage
 from samara.control.ilqr.memory import Memory, Rows, aligned, shared

@@ -1,0 +1,148 @@
+"""Programs to LLVM's instructions, and those to machine code for the host CPU, through llvmlite: the one door to LLVM.
+
+Scans (`llvm_kernel.py`) and loops over arrays in memory (`llvm_loop.py`) both go through it.
+"""
+
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+import llvmlite.ir as ir
+
+from samara.backends.program import CONDITIONS, Program
+from samara.core.llvm_math import ELEMENTARY, elementary
+
+INDEX = ir.IntType(64)
+FAST = ("contract", "arcp", "nsz", "afn")  # never nnan or ninf: they would delete the NaN checks
+
+
+def host() -> Any:
+    """The machine this runs on, as LLVM sees it. The engine that compiles for it takes it over: a new one each time."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, jit=True
+    )
+
+
+@cache
+def vector_width(dtype: str) -> int:
+    """Drones per instruction: as many as the widest registers hold."""
+    features = llvm.get_host_cpu_features()
+    bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
+    return bits // (64 if dtype == "float64" else 32)
+
+
+class Emitter:
+    """Emits a program's instructions on vectors of one type."""
+
+    def __init__(self, module: ir.Module, builder: ir.IRBuilder, dtype: str, width: int, fast: bool) -> None:
+        self.module, self.builder, self.width = module, builder, width
+        self.element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
+        self.vector = ir.VectorType(self.element, width)
+        self.flags = FAST if fast else ()
+        self.suffix = f"v{width}f{64 if dtype == 'float64' else 32}"
+
+    def constant(self, value: float) -> Any:
+        return ir.Constant(self.vector, [float(value)] * self.width)
+
+    def intrinsic(self, name: str, *arguments: Any) -> Any:
+        full = f"llvm.{name}.{self.suffix}"
+        function = self.module.globals.get(full) or ir.Function(
+            self.module, ir.FunctionType(self.vector, [self.vector] * len(arguments)), full
+        )
+        return self.builder.call(function, arguments, fastmath=self.flags)
+
+    def number(self, value: Any) -> Any:
+        """A condition used as a number is 0 or 1."""
+        return value if value.type == self.vector else self.builder.uitofp(value, self.vector)
+
+    def condition(self, value: Any) -> Any:
+        """A number used as a condition is true unless it is 0."""
+        if value.type != self.vector:
+            return value
+        return self.builder.fcmp_unordered("!=", value, self.constant(0.0))
+
+    def run(self, program: Program, inputs: tuple[list[Any], ...]) -> list[list[Any]]:
+        values: list[Any] = []
+        for instruction in program.instructions:
+            arguments = [values[i] for i in instruction.arguments]
+            if instruction.operation == "constant":
+                values.append(self.constant(instruction.constant))
+            elif instruction.operation == "input":
+                values.append(inputs[instruction.place[0]][instruction.place[1]])
+            else:
+                values.append(self.operation(instruction.operation, arguments))
+        return [[self.number(values[i]) for i in group] for group in program.outputs]
+
+    def operation(self, name: str, arguments: list[Any]) -> Any:
+        if name in CONDITIONS or name in ("select", "if_else_zero"):
+            return self._choice(name, arguments)
+        a = self.number(arguments[0])
+        b = self.number(arguments[-1])
+        builder, flags = self.builder, self.flags
+        simple = {
+            "add": lambda: builder.fadd(a, b, flags=flags),
+            "subtract": lambda: builder.fsub(a, b, flags=flags),
+            "multiply": lambda: builder.fmul(a, b, flags=flags),
+            "divide": lambda: builder.fdiv(a, b, flags=flags),
+            "negate": lambda: builder.fneg(a, flags=flags),
+            "square": lambda: builder.fmul(a, a, flags=flags),
+            "twice": lambda: builder.fadd(a, a, flags=flags),
+            "invert": lambda: builder.fdiv(self.constant(1.0), a, flags=flags),
+            "sqrt": lambda: self.intrinsic("sqrt", a),
+            "floor": lambda: self.intrinsic("floor", a),
+        }
+        if name in ELEMENTARY:
+            return elementary(builder, name, [self.number(x) for x in arguments])
+        if name not in simple:
+            raise NotImplementedError(f"{name} has no vector code yet")
+        return simple[name]()
+
+    def _choice(self, name: str, arguments: list[Any]) -> Any:
+        builder = self.builder
+        if name == "select":
+            return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.number(arguments[2]))
+        if name == "if_else_zero":
+            return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.constant(0.0))
+        if name == "not":
+            return builder.not_(self.condition(arguments[0]))
+        if name in ("and", "or"):
+            a, b = (self.condition(x) for x in arguments)
+            return builder.and_(a, b) if name == "and" else builder.or_(a, b)
+        a, b = (self.number(x) for x in arguments)
+        if name == "not_equal":
+            return builder.fcmp_unordered("!=", a, b)
+        return builder.fcmp_ordered({"less": "<", "less_equal": "<=", "equal": "=="}[name], a, b)
+
+
+def align_stack(function: ir.Function) -> None:
+    """Vectors that are kept on the stack lie within cache lines; else each would straddle two, at a third of the speed"""
+    function.attributes.alignstack = 64
+    function.attributes.add("nounwind")  # llvmlite leaves the line above out when there is nothing else to say
+
+
+def engine_of(source: str, effort: int) -> Any:
+    """The source as machine code, ready to be called; it lives as long as what is returned"""
+    machine = host()
+    engine = llvm.create_mcjit_compiler(_optimised(source, machine, effort), machine)
+    engine.finalize_object()
+    return engine
+
+
+def assembly_of(source: str, effort: int) -> str:
+    """The machine code as text"""
+    machine = host()
+    return str(machine.emit_assembly(_optimised(source, machine, effort)))
+
+
+def _optimised(source: str, machine: Any, effort: int) -> Any:
+    module = llvm.parse_assembly(source)
+    module.verify()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=effort))
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # which hides the one that frees: 0.7 MB for every module
+        llvm.newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
+    return module
