@@ -26,7 +26,7 @@ from support.scans import (
 
 import samara
 from samara.backends.folding import Folded, count_operations, folded, needed_steps, new_trace, unfolded
-from samara.backends.jax_scan import compile_scan_jax, flat_body, xla_options, precision
+from samara.backends.jax_scan import compile_scan_jax, flat_body, precision, xla_options
 from samara.backends.scan import Templates
 from samara.core import ops
 from samara.core.tree import flatten, unflatten

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import samara
-from samara.core.algebra import Vec3, quat_exp, quat_from_euler
+from samara.core.algebra import ZERO, Vec3, quat_exp, quat_from_euler
 from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.estimate.simple import delayed_estimator, noisy_estimator
+from samara.physics.effect import Effect, Wrench
 from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.bus import BUS_SCHEMA_VERSION, require_command, sanitized
@@ -574,3 +575,59 @@ def test_a_wreck_lies_still_and_has_not_landed(speed, words):
     assert np.linalg.norm(track.velocity[-1]) < 0.01
     assert track.status("landed")[-1] == (words == "landed") and track.status("crashed")[-1] == (words == "crashed")
     assert run.logs[-1].message == words
+
+
+# On another backend --------------------------------------------------------------------------------------------------
+
+
+SLOWLY = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    ("integrator", "backend", "within"),
+    [
+        ("rk4", "python", 1e-9),
+        ("rk4", "numpy", 1e-9),
+        pytest.param("rk4", "jax", 1e-9, marks=SLOWLY),
+        pytest.param("rk45", "python", 1e-7, marks=SLOWLY),
+    ],
+)
+def test_physics_on_another_backend_is_the_same_flight(integrator, backend, within):
+    """Two drones in wind, one of them on its feet: to rounding, as the trace adds in another order than Python. Steps of its
+    own choice are the same to their tolerance, and in the air: rounding decides in which microsecond a foot begins to slip."""
+    one = hovering(vehicle="rigid_body_quadrotor", duration=0.02, wind=Constant(Vec3(3.0, -1.0, 0.0)))
+    iris = replace(one.drones[0], name="iris", vehicle=samara.vehicle("iris"), start_W=Vec3(2.0, 0.0, 4.0))
+    if integrator == "rk4":
+        iris = replace(iris, airborne=False, start_W=ZERO)
+    scenario = replace(one, drones=(*one.drones, iris), integrator=integrator)
+    compiled, flown = fly(scenario), fly(scenario, backend=backend)
+    assert "backend" not in compiled.metadata and flown.metadata["backend"] == backend
+    for a, b in zip(compiled.tracks, flown.tracks, strict=True):
+        assert np.abs(a.velocity).max() > 1e-3
+        for name in ("state", "command", "environment"):
+            np.testing.assert_allclose(b.tables[name].rows, a.tables[name].rows, rtol=within, atol=within)
+    again = samara.replay(flown)
+    assert fingerprint(again) == fingerprint(flown)
+
+
+def test_in_python_an_equation_sees_plain_floats():
+    """What a debugger would show: three drones, each in numbers of its own at every stage of every step."""
+    seen = set()
+
+    def look(own, state, command, vehicle, environment):
+        seen.add((type(state.p_W.z), type(command[0]), type(environment.wind_W.x)))
+        return Wrench()
+
+    scenario = hovering(vehicle="rigid_body_quadrotor", duration=0.004)
+    watched = replace(scenario.drones[0], vehicle=scenario.drones[0].vehicle.with_effect(Effect("look", wrench=look)))
+    drones = tuple(replace(watched, name=f"drone{k}") for k in range(3))
+    simulation = Simulation(replace(scenario, drones=drones, backend="python"))
+    seen.clear()
+    while simulation.advance():
+        pass
+    assert seen == {(float, float, float)}
+
+
+def test_a_backend_that_no_flight_runs_on_gets_one_sentence():
+    with pytest.raises(ValueError, match=r"^backend 'pallas': expected one of llvm, python, numpy, jax"):
+        fly("hover", backend="pallas")

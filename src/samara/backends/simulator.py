@@ -13,7 +13,7 @@ import numpy as np
 from samara.backends.packing import packer, unpacker
 from samara.backends.parameters import parameter
 from samara.backends.scan import Run
-from samara.backends.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan
+from samara.backends.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
 from samara.core.algebra import ZERO
 from samara.core.integrate import ONE_STEP, integrator_named
 from samara.core.tree import flatten, leaf_names, unflatten
@@ -63,9 +63,9 @@ def compile(
     lets the CPU contract multiply-adds; without it results are bitwise equal for one drone, any batch and any place in it.
     """
     integrator_named(integrator, ONE_STEP)
-    for name, value, known in (("backend", backend, ("auto", *BACKENDS)), ("dtype", dtype, DTYPES)):
-        if value not in known:
-            raise ValueError(f"{name} {value!r}: expected one of {', '.join(known)}")
+    require_backend(backend, ("auto", *BACKENDS))
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
     if effects is not None:
         for name in effects:
             if not vehicle.has(name):

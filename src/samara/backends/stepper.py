@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from samara.backends.machine import Code, ScanCode
 
 BACKENDS = ("python", "numpy", "llvm", "jax", "pallas")
+IN_FLIGHT = ("llvm", "python", "numpy", "jax")
+"""What a flight's physics can run on: a kernel on a GPU is for many drones and many steps at once, and a flight has neither"""
 REFERENCE = Reference(ZERO)
 
 
@@ -131,6 +133,12 @@ class Stepper:
 
     def _held(self, environment: Environment | tuple[()]) -> Held:
         return Held(1e-3, environment, self.varied())
+
+
+def require_backend(backend: str, kinds: tuple[str, ...] = BACKENDS) -> None:
+    """A ValueError about a backend that is none of those"""
+    if backend not in kinds:
+        raise ValueError(f"backend {backend!r}: expected one of {', '.join(kinds)}")
 
 
 def compile_scan(backend: str, scan: Scan, *, dtype: str = "float64", fast: bool = False) -> Run:

@@ -64,7 +64,8 @@ class Expect:
 @dataclass(frozen=True)
 class Scenario:
     """Drones in one world for so many seconds. With `wind_at_hubs` a wind that depends on the place blows on every rotor as it
-    is there. `text` is the file it was read from, `settings` what was changed of it, `files` the tables it names."""
+    is there. `text` is the file it was read from, `settings` what was changed of it, `files` the tables it names.
+    `backend` is what the physics runs on, as `samara.fly` is told."""
 
     name: str
     drones: tuple[Drone, ...]
@@ -83,3 +84,4 @@ class Scenario:
     files: Mapping[str, bytes] = field(default_factory=dict, compare=False)
     text: str = field(default="", compare=False)
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    backend: str = "llvm"

@@ -199,6 +199,7 @@ class Fleet:
                 self.scenario.integrator,
                 self.periods["physics"],
                 self.periods["autopilot"],
+                backend=self.scenario.backend,
                 seed=self.scenario.seed,
                 sensor_us=self.periods["sensor"],
                 names=tuple(self.name_of(index) for index in drones),

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from samara.backends.stepper import IN_FLIGHT as BACKENDS
+from samara.backends.stepper import require_backend
 from samara.control.named import name_of
 from samara.control.tuning import Tuned
 from samara.record.load import load_run
@@ -51,6 +53,7 @@ def fly(
     effects: Sequence[EffectOption] = (),
     whole: bool = True,
     stages: Arrange = lambda standard: standard,
+    backend: str | None = None,
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
@@ -59,6 +62,9 @@ def fly(
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
     of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
     it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its vehicles.
+
+    The physics runs as machine code, or on the `backend` "numpy", "jax" or "python": plain floats, drone after drone, for
+    whoever sets a breakpoint in an equation. Numbers agree to rounding, and a recording is replayed on what it was flown on.
 
     `stages` makes of the stages of a flight those that are to be, one's own among them: `samara.sim.stage` says how.
 
@@ -72,6 +78,9 @@ def fly(
         )
     if controller is not None:
         own = replace(own, drones=tuple(replace(drone, controller=controller) for drone in own.drones))
+    if backend is not None:
+        require_backend(backend, BACKENDS)
+        own = replace(own, backend=backend)
     if autopilot is not None:
         from samara.scenario.prepare import flown_by
 
@@ -219,6 +228,7 @@ def about(scenario: Scenario) -> dict[str, str]:
         "rates": json.dumps(asdict(scenario.rates)),
         "instants_us": json.dumps(timeline.extra_us),
         "integrator": scenario.integrator,
+        **({} if scenario.backend == "llvm" else {"backend": scenario.backend}),
         "settings": json.dumps(dict(scenario.settings), default=_plain),
         "versions": json.dumps({"samara": __version__, "python": platform.python_version(), "numpy": np.__version__}),
         "drones": json.dumps(

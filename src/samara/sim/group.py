@@ -75,6 +75,7 @@ class Group:
         physics_us: int,
         autopilot_us: int,
         *,
+        backend: str = "llvm",
         seed: int = 0,
         sensor_us: int = 10_000,
         names: tuple[str, ...] = (),
@@ -84,7 +85,7 @@ class Group:
         contact = key.vehicle["contact"] if key.vehicle.has("contact") else None
         ends = (*contact.points_B, *contact.upper_B) if contact else ()
         self.reach = max((norm(point) for point in ends), default=0.0) + CLEAR  # above level ground it touches nothing
-        self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us)
+        self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us, backend=backend)
         self.motion = views(self.plant.state, at_rest(key.vehicle))
         self.around = views(self.plant.environment, environment_of(key.vehicle))
         self.tables: dict[str, Rows] = {}  # what is recorded of it and not yet handed on

@@ -12,7 +12,8 @@ import numpy as np
 
 from samara.backends.machine import Code, ScanCode
 from samara.backends.scan import Templates
-from samara.backends.stepper import Scan, Stepper, code_of
+from samara.backends.stepper import IN_FLIGHT as BACKENDS
+from samara.backends.stepper import Scan, Stepper, code_of, require_backend
 from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, integrator_named, step_factor
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import at_rest
@@ -69,6 +70,7 @@ class Plant:
         backend: str = "llvm",
     ) -> None:
         integrator_named(integrator, IN_FLIGHT)
+        require_backend(backend, BACKENDS)
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
         self.backend = backend
         state, environment = at_rest(vehicle), environment_of(vehicle)

@@ -54,7 +54,13 @@ def replay(
     plan, world = timeline_from(own.metadata), world_inside(own.attachments)
     vehicles = [vehicle or track.vehicle for track in own.tracks]
     flown = [
-        _Replayed(track, bare, integrator or own.metadata["integrator"], dict(plan.periods)["physics"])
+        _Replayed(
+            track,
+            bare,
+            integrator or own.metadata["integrator"],
+            dict(plan.periods)["physics"],
+            own.metadata.get("backend", "llvm"),
+        )
         for track, bare in zip(own.tracks, vehicles, strict=True)
     ]
     alone = not world.solids and not world.collisions
@@ -104,7 +110,7 @@ def _fly(drones: "list[_Replayed]", plan: Timeline, world: World, progress: Prog
 class _Replayed:
     """One drone's recorded inputs on a plant of its own, and the states it comes to."""
 
-    def __init__(self, track: Track, bare: Vehicle, integrator: str, physics_us: int) -> None:
+    def __init__(self, track: Track, bare: Vehicle, integrator: str, physics_us: int, backend: str) -> None:
         self.bare = bare
         self._recorded, self._commands, self._environment = (
             track.tables[name] for name in ("state", "command", "environment")
@@ -123,7 +129,7 @@ class _Replayed:
         self._cable = names.index(CABLE_FIELD) if CABLE_FIELD in names and bare.has("slung_load") else 0
         self._next_command = self._next_environment = self._next_row = 0
         self._payload, self._cells, self._holds = Payload(), 1.0, True
-        self.plant = Plant(bare, integrator=integrator, physics_us=physics_us)
+        self.plant = Plant(bare, integrator=integrator, physics_us=physics_us, backend=backend)
         self.plant.state[:, 0] = _first_state(self._recorded, bare, self._fields)
 
     def hear(self, now: int) -> None:
@@ -205,7 +211,10 @@ def _changed(plant: Plant, bare: Vehicle, before: Payload, after: Payload, cells
     own = unflatten(at_rest(plant.vehicle), iter(plant.state[:, 0].tolist()))
     moved = with_centre_moved(own, centre_shift(bare, after) - centre_shift(bare, before))
     other = Plant(
-        with_payload(with_cells(bare, cells), after), integrator=plant.integrator, physics_us=plant.physics_us
+        with_payload(with_cells(bare, cells), after),
+        integrator=plant.integrator,
+        physics_us=plant.physics_us,
+        backend=plant.backend,
     )
     other.state[:, 0] = flatten(moved)
     other.command[:] = plant.command

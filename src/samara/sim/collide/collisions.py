@@ -89,7 +89,9 @@ class _Flock:
         """A plant for one of them, to fly a step again."""
         if self._alone is None:
             own = self.plant
-            self._alone = Plant(own.vehicle, n=1, integrator=own.integrator, physics_us=own.physics_us)
+            self._alone = Plant(
+                own.vehicle, n=1, integrator=own.integrator, physics_us=own.physics_us, backend=own.backend
+            )
         return self._alone
 
     def ground(self, lane: int) -> Ground:
