@@ -115,11 +115,12 @@ th, td {{ text-align: left; vertical-align: top; padding: 3px 14px 3px 0; border
 tbody th {{ font-weight: 400; color: var(--faint); white-space: nowrap; }}
 thead th {{ font-weight: 600; }}
 .cards {{ display: flex; flex-wrap: wrap; gap: 14px; align-items: stretch; }}
-.card {{ background: var(--card); border-radius: 10px; padding: 14px 16px; flex: 1 1 230px; min-width: 0; }}
+.card {{ background: var(--card); border-radius: 10px; padding: 14px 16px; flex: 1 1 380px; min-width: 0; }}
 .card table {{ width: 100%; }}
 .card th {{ white-space: normal; }}
-.card td {{ text-align: right; padding-right: 0; }}
+.card td {{ text-align: right; padding-right: 0; overflow-wrap: anywhere; }}
 .card .numbers td {{ white-space: nowrap; }}
+@media (max-width: 560px) {{ .card .numbers td {{ white-space: normal; }} }}
 .card svg {{ margin: 0 auto 8px; }}
 img {{ display: block; max-width: 100%; height: auto; background: #ffffff; border-radius: 10px; margin: 0 auto; }}
 figure {{ margin: 12px 0; background: var(--paper); border-radius: 10px; border: 1px solid var(--line); padding: 6px; }}
