@@ -285,10 +285,10 @@ def test_wrong_shapes_and_numbers_get_one_sentence():
 
 def test_the_root_of_a_square_is_a_size():
     """√(x²) = |x|: CasADi makes an operation of its own of it"""
-    from samara.backends.machine import Code
+    from samara.backends.machine import CompiledStep
     from samara.core.ops import sqrt
 
-    machine = Code(lambda carry, held: (sqrt(held[0] * held[0]),), (0.0,), (1.0,)).machine(3)
+    machine = CompiledStep(lambda carry, held: (sqrt(held[0] * held[0]),), (0.0,), (1.0,)).machine(3)
     machine.held[0] = (-3.0, 0.0, 2.0)
     machine.run()
     assert machine.carry[0].tolist() == [3.0, 0.0, 2.0]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import samara
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.control.named import controller_named
 from samara.core.algebra import ZERO, Vec3, matrix_from_quat
 from samara.core.integrate import rk4
@@ -124,8 +124,8 @@ def fly_alike(vehicles: list[Vehicle], name: str, references: np.ndarray) -> Fli
         return rk4(lambda x: derivative(x, held[0], vehicle, CALM), state, PHYSICS)
 
     body, gains = (tuple(one.rows[:, 0].tolist()) for one in (bodies, own))
-    pilots = Code(pilot, (command, memory), (still, asked, body, gains)).machine(count)
-    plants = Code(plant, still, (command, body)).machine(count)
+    pilots = CompiledStep(pilot, (command, memory), (still, asked, body, gains)).machine(count)
+    plants = CompiledStep(plant, still, (command, body)).machine(count)
     size, motors = len(flatten(still)), len(command)
     pilots.held[size + len(flatten(asked)) :] = np.concatenate([bodies.rows, own.rows])
     plants.held[motors:] = bodies.rows

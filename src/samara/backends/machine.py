@@ -1,6 +1,6 @@
 """A traced function as machine code on memory of its own: for loops that Python drives and that must not wait for it.
 
-    machine = Code(body, carry, held).machine(n=1)
+    machine = CompiledStep(body, carry, held).machine(n=1)
     machine.held[...] = ...
     machine.run(4)            # carry ← body(carry, held), four times
     machine.carry
@@ -29,7 +29,7 @@ EFFORT = 1  # of LLVM: straight-line code from a trace gains nothing from more, 
 BRIEF = 100  # steps of one drone, some 10 µs: not worth giving the interpreter lock away for
 
 
-class Code:
+class CompiledStep:
     """body(carry, held) → carry of nested tuples, traced; compiled when first asked for. Strict IEEE, unless it is `fast`."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Code:
 class Machine:
     """A code and the memory it works on."""
 
-    def __init__(self, code: Code, n: int, carry: np.ndarray, held: np.ndarray) -> None:
+    def __init__(self, code: CompiledStep, n: int, carry: np.ndarray, held: np.ndarray) -> None:
         self.n, self.carry, self.held = n, carry, held
         self._alone = code.kernel(True, 1) if n == 1 else None
         self._call = self._alone.advance_briefly if self._alone else None
@@ -86,7 +86,7 @@ class Machine:
 
 
 class ScanCode:
-    """Any backend's scan of held numbers, with the interface of `Code`; one drone at a time where that is asked for."""
+    """Any backend's scan of held numbers, with the interface of `CompiledStep`; one drone at a time where that is asked for."""
 
     def __init__(self, scan: Run, templates: Templates, *, one_by_one: bool = False) -> None:
         self.scan, self.one_by_one = scan, one_by_one
@@ -126,7 +126,7 @@ class Alone(NamedTuple):
 
 def alone(body: Callable[[Any, Any], Any], carry: Any, held: Any, *, dtype: str, fast: bool = False) -> Alone:
     """A single drone under held numbers: `advance(view.from_buffer(buffer), pack_held(*held), steps)`"""
-    kernel = Code(body, carry, held, dtype=dtype, fast=fast, effort=3).kernel(True, 1)
+    kernel = CompiledStep(body, carry, held, dtype=dtype, fast=fast, effort=3).kernel(True, 1)
     letter, size = ("d", 8) if dtype == "float64" else ("f", 4)
     components = len(flatten(carry))
     state, numbers = Struct(f"{components}{letter}"), Struct(f"{len(flatten(held))}{letter}")

@@ -23,7 +23,7 @@ from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 if TYPE_CHECKING:
-    from samara.backends.machine import Code, ScanCode
+    from samara.backends.machine import CompiledStep, ScanCode
 
 BACKENDS = ("python", "numpy", "llvm", "jax", "pallas")
 IN_FLIGHT = ("llvm", "python", "numpy", "jax")
@@ -164,10 +164,10 @@ def _compiler(backend: str) -> Callable[..., Run]:
     return compile_scan_python
 
 
-def code_of(backend: str, scan: Scan) -> "Code | ScanCode":
+def code_of(backend: str, scan: Scan) -> "CompiledStep | ScanCode":
     """A scan without inputs on memory of its own: `code_of(backend, scan).machine(n)`"""
-    from samara.backends.machine import Code, ScanCode
+    from samara.backends.machine import CompiledStep, ScanCode
 
     if backend == "llvm":
-        return Code(lambda carry, held: scan.body(carry, held, ())[0], *scan.templates[:2])
+        return CompiledStep(lambda carry, held: scan.body(carry, held, ())[0], *scan.templates[:2])
     return ScanCode(compile_scan(backend, scan), scan.templates, one_by_one=backend == "python")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from samara.backends.machine import Code, Machine
+from samara.backends.machine import CompiledStep, Machine
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate
 from samara.physics.frames import Geodetic, geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.reference import Reference
@@ -112,7 +112,7 @@ def _truth() -> Machine:
     def body(own: Any, held: Any) -> Any:
         return state_ned_frd_from_enu_flu(held[0]), geodetic_from_enu(held[0].p_W, held[1])
 
-    return Code(body, (state, HOME.origin), (state, HOME.origin)).machine()
+    return CompiledStep(body, (state, HOME.origin), (state, HOME.origin)).machine()
 
 
 def outside(state: State, origin: Geodetic) -> tuple[State, Geodetic]:

@@ -8,7 +8,7 @@ that thrust. What sags, breaks or thins is for the autopilot to feel.
 from functools import lru_cache
 from typing import Any
 
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.core.ops import clamp, safe_sqrt
 from samara.core.quantity import Scalar
 from samara.physics.multirotor import at_rest
@@ -48,7 +48,7 @@ def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Sca
 
 
 @lru_cache(maxsize=64)
-def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> Code:
+def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> CompiledStep:
     """The same as machine code: command from (outputs)"""
     full = full_thrust(vehicle, hover_output)
     nothing = tuple(0.0 for _ in vehicle.rotors)
@@ -56,4 +56,4 @@ def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> Code:
     def body(own: Any, held: Any) -> Any:
         return command_for_outputs(held, vehicle, full)
 
-    return Code(body, nothing, nothing)
+    return CompiledStep(body, nothing, nothing)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.machine import Code, Machine
+from samara.backends.machine import CompiledStep, Machine
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.estimate.fusion import Estimate, Fusion, Sample, Variances
@@ -70,18 +70,18 @@ def _template(fusion: Fusion) -> Any:
 
 
 @lru_cache(maxsize=CODES)
-def _prediction(fusion: Fusion) -> Code:
+def _prediction(fusion: Fusion) -> CompiledStep:
     def predict(own: Any, held: Any) -> Any:
         memory = fusion.predict(Sample(*held[:2]), own[1], held[2])
         return fusion.estimate(memory), memory
 
-    return Code(predict, _template(fusion), (fusion.driver.reading, 0.0, 0.0))
+    return CompiledStep(predict, _template(fusion), (fusion.driver.reading, 0.0, 0.0))
 
 
 @lru_cache(maxsize=8 * CODES)
-def _correction(fusion: Fusion, aid: Sensor) -> Code:
+def _correction(fusion: Fusion, aid: Sensor) -> CompiledStep:
     def correct(own: Any, held: Any) -> Any:
         memory = fusion.correct(aid, Sample(*held), own[1])
         return fusion.estimate(memory), memory
 
-    return Code(correct, _template(fusion), (aid.reading, 0.0))
+    return CompiledStep(correct, _template(fusion), (aid.reading, 0.0))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.control.named import Named, as_tuned, controller_named
 from samara.control.tuning import Tuned
 from samara.core.algebra import norm
@@ -212,15 +212,15 @@ def _named(controller: Tuned, vehicle: Vehicle, healthy: tuple[bool, ...], perio
 
 
 @lru_cache(maxsize=CODES)
-def _pilot_code(named: Named, vehicle: Vehicle) -> Code:
+def _pilot_code(named: Named, vehicle: Vehicle) -> CompiledStep:
     return checked_controller(named.call, vehicle, named.memory)
 
 
 @lru_cache(maxsize=CODES)
-def _estimator_code(estimator: Estimator, vehicle: Vehicle) -> Code:
+def _estimator_code(estimator: Estimator, vehicle: Vehicle) -> CompiledStep:
     state = at_rest(vehicle)
     draws = tuple(0.0 for _ in range(estimator.normals_needed))
-    return Code(
+    return CompiledStep(
         lambda own, held: estimator.update(held[0], held[1], own[1], held[2]),
         (state, estimator.initial(state)),
         (state, draws, 0.0),

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
@@ -164,7 +164,7 @@ NOTHING = np.zeros((0, 10_000))
 
 
 @lru_cache(maxsize=8 * CODES)
-def _sensor_code(sensor: Sensor, vehicle: Vehicle) -> Code:
+def _sensor_code(sensor: Sensor, vehicle: Vehicle) -> CompiledStep:
     """(values, memory) from (state, command, environment, normals, dt)."""
     given = (
         at_rest(vehicle),
@@ -183,4 +183,4 @@ def _sensor_code(sensor: Sensor, vehicle: Vehicle) -> Code:
         return tuple(flatten(reading)), memory
 
     start = () if sensor.initial is None else sensor.initial(vehicle, (0.0,) * sensor.start_normals)
-    return Code(measure, (values, start), given)
+    return CompiledStep(measure, (values, start), given)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.backends.packing import unpacker
 from samara.control.named import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
@@ -32,7 +32,7 @@ REFERENCE = Reference(ZERO)
 LARGEST = 1e12  # in size; beyond it a command is not a number
 
 
-def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> Code:
+def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> CompiledStep:
     """A traceable controller(state, reference, vehicle, memory) → command, memory, followed by a look at what it gives
 
     What is not a number becomes 0 and is counted; a command out of range goes to its end.
@@ -49,7 +49,7 @@ def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory:
             sane.append(clamp(value, *limits) if limits else value)
         return tuple(sane), kept, count
 
-    return Code(checked, (command, memory, 0.0), (at_rest(vehicle), REFERENCE))
+    return CompiledStep(checked, (command, memory, 0.0), (at_rest(vehicle), REFERENCE))
 
 
 NOWHERE = np.empty(0)
@@ -65,7 +65,7 @@ class CompiledPilot:
     prediction = NO_PLAN
     excess = NOTHING_CUT
 
-    def __init__(self, code: Code, vehicle: Vehicle, *, n: int = 1) -> None:
+    def __init__(self, code: CompiledStep, vehicle: Vehicle, *, n: int = 1) -> None:
         self._machine = code.machine(n)
         commands, components = vehicle.command_size, len(flatten(at_rest(vehicle)))
         self.command = self._machine.carry[:commands]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.machine import Code, ScanCode
+from samara.backends.machine import CompiledStep, ScanCode
 from samara.backends.scan import Templates
 from samara.backends.stepper import IN_FLIGHT as BACKENDS
 from samara.backends.stepper import Scan, Stepper, code_of, require_backend
@@ -33,17 +33,17 @@ CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and
 
 
 @lru_cache(maxsize=CODES)
-def _fixed_code(vehicle: Vehicle, backend: str) -> Code | ScanCode:
+def _fixed_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
     return code_of(backend, Stepper(vehicle, "rk4", backend).step(environment_of(vehicle)))
 
 
 @lru_cache(maxsize=CODES)
-def _trial_code(vehicle: Vehicle, backend: str) -> Code | ScanCode:
+def _trial_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
     return code_of(backend, Stepper(vehicle, "rk45", backend).trial(environment_of(vehicle), RTOL, ATOL))
 
 
 @lru_cache(maxsize=CODES)
-def _depths_code(vehicle: Vehicle, backend: str) -> Code | ScanCode:
+def _depths_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
     state, environment = at_rest(vehicle), environment_of(vehicle)
 
     def body(depths: Any, held: Any, inputs: Any) -> tuple[Any, Any]:

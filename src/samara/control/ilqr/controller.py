@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import Code, Machine
+from samara.backends.machine import CompiledStep, Machine
 from samara.backends.packing import packer
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.geometric import gains_for
@@ -421,7 +421,7 @@ class ILQR:
             (lift, *torques), known = held
             return command_for_wrench(lift, Vec3(*torques), known, vehicle, allocation)
 
-        return Code(allocate, command, ((0.0,) * 4, state)).machine(), packer(state)
+        return CompiledStep(allocate, command, ((0.0,) * 4, state)).machine(), packer(state)
 
     @cached_property
     def _observer(self) -> tuple[Machine, Any]:

@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import clamp
 from samara.core.quantity import Scalar
@@ -44,10 +44,10 @@ def share_of(period: float, smoothing: float) -> float:
 
 
 @lru_cache(maxsize=16)
-def observer_code(vehicle: Vehicle) -> Code:
+def observer_code(vehicle: Vehicle) -> CompiledStep:
     """carry: what was observed; held: state, command, share, dt"""
     state, command = hover(vehicle)
-    return Code(
+    return CompiledStep(
         lambda own, held: observed(own, held[0], held[1], vehicle, held[2], held[3]),
         NOTHING,
         (state, command, 0.0, 1.0),

@@ -33,7 +33,7 @@ LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 MOST_DAMPING = 1e6  # a step that brings nothing even so is none
 
 
-class Code(NamedTuple):
+class CompiledStep(NamedTuple):
     """The calls of an iteration, and where their arrays have what."""
 
     rollout: Loops
@@ -46,7 +46,7 @@ class Code(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def solver_code(problem: Problem) -> Code:
+def solver_code(problem: Problem) -> CompiledStep:
     """The machine code for a problem; horizon, goals and parameters are arguments"""
     trace = linearised(problem)
     layout, size = layout_of(problem, trace), problem.sizes
@@ -59,7 +59,7 @@ def solver_code(problem: Problem) -> Code:
         given=Rows("given", size.step),
         gains=layout.gain_arrays(),
     )
-    return Code(
+    return CompiledStep(
         compile_loops(rollout),
         _compile_derivatives(trace, layout),
         compile_backward(problem, trace, layout),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.core.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, cross, dot, norm, normalize, rotate, rotate_inverse
 from samara.physics.ground.collision import Collider, contact_velocity
 from samara.physics.ground.contact import Ground
@@ -252,14 +252,14 @@ def after_wall_impact(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle,
 
 
 @lru_cache(maxsize=64)
-def _impact_code(mass: float, inertia_B: Mat3) -> Code:
+def _impact_code(mass: float, inertia_B: Mat3) -> CompiledStep:
     def body(own: Any, held: Any) -> Any:
         q_WB, r_W, normal_W, material = held
         before = Collider(own[0], rotate(q_WB, own[1]), r_W, q_WB, mass, inertia_B)
         after = after_impulse(before, wall_impact_impulse(before, ZERO, normal_W, material=material))
         return after.v_W, rotate_inverse(q_WB, after.omega_W)
 
-    return Code(body, (ZERO, ZERO), (IDENTITY, ZERO, ZERO, Material()))
+    return CompiledStep(body, (ZERO, ZERO), (IDENTITY, ZERO, ZERO, Material()))
 
 
 def after_further_impacts(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import Code, Machine
+from samara.backends.machine import CompiledStep, Machine
 from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, rotate
 from samara.core.tree import flatten
 from samara.physics.ground.solids import Touch
@@ -109,26 +109,26 @@ def _times_over(ground: HeightMap, center_W: Vec3, move_W: Vec3, axis_W: Vec3, s
 
 
 @lru_cache(maxsize=1)
-def _placing_code() -> Code:
+def _placing_code() -> CompiledStep:
     def body(own: Any, held: Any) -> Any:
         (p_W, q_WB), center_B, axis_B = held
         return p_W + rotate(q_WB, center_B), rotate(q_WB, axis_B)
 
-    return Code(body, (ZERO, ZERO), ((ZERO, IDENTITY), ZERO, ZERO))
+    return CompiledStep(body, (ZERO, ZERO), ((ZERO, IDENTITY), ZERO, ZERO))
 
 
 @lru_cache(maxsize=len(TEMPLATES))
-def _distance_code(kind: str) -> Code:
+def _distance_code(kind: str) -> CompiledStep:
     def body(own: Any, held: Any) -> Any:
         solid, center_W, axis_W, disc, ball = held
         nearest, point_W = disc_touch(solid, center_W, axis_W, disc)
         return nearest.distance - ball, nearest.normal_W, point_W - nearest.normal_W * ball
 
-    return Code(body, (0.0, ZERO, ZERO), (TEMPLATES[kind], ZERO, UP, 0.0, 0.0))
+    return CompiledStep(body, (0.0, ZERO, ZERO), (TEMPLATES[kind], ZERO, UP, 0.0, 0.0))
 
 
 @lru_cache(maxsize=len(TEMPLATES))
-def _time_code(kind: str) -> Code:
+def _time_code(kind: str) -> CompiledStep:
     """One step of Newton's: run as often as it takes."""
 
     def body(own: Any, held: Any) -> Any:
@@ -138,15 +138,15 @@ def _time_code(kind: str) -> Code:
         )
         return time, 1.0 * missed
 
-    return Code(body, (0.0, 0.0), (TEMPLATES[kind], ZERO, UP, ZERO, 0.0, 0.0))
+    return CompiledStep(body, (0.0, 0.0), (TEMPLATES[kind], ZERO, UP, ZERO, 0.0, 0.0))
 
 
 @lru_cache(maxsize=len(TEMPLATES))
-def _touch_code(kind: str) -> Code:
-    return Code(lambda own, held: touch(*held), Touch(0.0, ZERO), (TEMPLATES[kind], ZERO))
+def _touch_code(kind: str) -> CompiledStep:
+    return CompiledStep(lambda own, held: touch(*held), Touch(0.0, ZERO), (TEMPLATES[kind], ZERO))
 
 
-def _run(code: Code, steps: int, common: Any, rows: Sequence[Array]) -> Array:
+def _run(code: CompiledStep, steps: int, common: Any, rows: Sequence[Array]) -> Array:
     n = len(rows[0])
     machine = _machine(code, -(-n // LANES) * LANES)
     machine.carry[:] = 0.0
@@ -158,9 +158,9 @@ def _run(code: Code, steps: int, common: Any, rows: Sequence[Array]) -> Array:
     return machine.carry[:, :n].copy()
 
 
-def _machine(code: Code, n: int) -> Machine:
+def _machine(code: CompiledStep, n: int) -> Machine:
     """Its memory is used again: what lies against a solid is measured several times a step."""
-    kept: dict[tuple[Code, int], Machine] = _MEMORY.__dict__.setdefault("machines", {})
+    kept: dict[tuple[CompiledStep, int], Machine] = _MEMORY.__dict__.setdefault("machines", {})
     if (code, n) not in kept:
         kept[code, n] = code.machine(n)
     return kept[code, n]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.core.algebra import IDENTITY, Vec3, norm
 from samara.core.tree import flatten, unflatten
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
@@ -126,7 +126,7 @@ def _reach(vehicle: Vehicle) -> float:
 
 
 @lru_cache(maxsize=16)
-def _code(vehicle: Vehicle, downwash: Downwash) -> Code:
+def _code(vehicle: Vehicle, downwash: Downwash) -> CompiledStep:
     """One jet on one drone: (f_W, τ_B)"""
 
     def body(own: Any, held: Any) -> Any:
@@ -134,4 +134,4 @@ def _code(vehicle: Vehicle, downwash: Downwash) -> Code:
         return felt.f_W, felt.tau_B
 
     zero = Vec3(0.0, 0.0, 0.0)
-    return Code(body, (zero, zero), (Exposed(zero, IDENTITY), Jet(zero, Vec3(0.0, 0.0, -1.0), 1.0, 0.1)))
+    return CompiledStep(body, (zero, zero), (Exposed(zero, IDENTITY), Jet(zero, Vec3(0.0, 0.0, -1.0), 1.0, 0.1)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.machine import Code
+from samara.backends.machine import CompiledStep
 from samara.core.algebra import Vec3, rotate
 from samara.core.quantity import Scalar
 from samara.core.random import gauss_markov, normals
@@ -106,11 +106,11 @@ def gusts_on(
 
 
 @lru_cache(maxsize=16)
-def _code(vehicle: Vehicle) -> Code:
+def _code(vehicle: Vehicle) -> CompiledStep:
     none = tuple(0.0 for _ in vehicle.rotors)
     state, environment = at_rest(vehicle), environment_of(vehicle)
     still = (none, tuple(Vec3(0.0, 0.0, 0.0) for _ in vehicle.rotors))
-    return Code(
+    return CompiledStep(
         lambda own, held: wake_gusts(held[0], held[1], held[2], held[3], vehicle, held[4]),
         still,
         (none, none, 0.0, state, environment),
