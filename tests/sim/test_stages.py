@@ -115,3 +115,15 @@ def test_a_flight_stopped_in_the_middle_of_a_row_is_handed_on():
     simulation.flush()
     simulation.close()
     assert len(handed["/d/outputs"][0]) == len(handed["/d/state"][0]) - 1
+
+
+@pytest.mark.parametrize(
+    ("arranged", "sentence"),
+    [
+        (lambda standard: standard[:-1], "no stage 'log': expected it among the stages"),
+        (lambda standard: (*standard, print), "<built-in function print> among the stages; expected only records of"),
+    ],
+)
+def test_a_line_that_cannot_be_flown_is_one_sentence(arranged, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        samara.fly(Scenario("fall", (free(),), 1.0), stages=arranged)

@@ -19,7 +19,7 @@ from samara.scenario.timeline import MICROSECONDS, STAGES, Instant
 from samara.sim.fleet import BLOCK_US, Fleet
 from samara.sim.fleet_bus import bus_of
 from samara.sim.group import Group
-from samara.sim.stage import BETWEEN_INSTANTS, EVERY_INSTANT, Arrange, Stages
+from samara.sim.stage import BETWEEN_INSTANTS, EVERY_INSTANT, Arrange, Stage, Stages
 from samara.sim.stages.autopilot import AutopilotStage
 from samara.sim.stages.downwash import DownwashStage
 from samara.sim.stages.estimator import EstimatorStage
@@ -56,7 +56,7 @@ class Simulation:
         fleet.flush = self.flush
         ground = GroundStage(scenario.world, scenario.environment.ground)
         try:
-            fleet.stages = _require_axes(tuple(stages(self._standard(ground))))
+            fleet.stages = _require_line(tuple(stages(self._standard(ground))))
             below = ground.below if ground.varies else None
             fleet.form(
                 {index: initial_state(own, scenario.environment, below) for index, own in enumerate(scenario.drones)}
@@ -188,8 +188,12 @@ class Simulation:
         return self.fleet.ended
 
 
-def _require_axes(stages: Stages) -> Stages:
+def _require_line(stages: Stages) -> Stages:
     for stage in stages:
+        if not isinstance(stage, Stage):
+            raise ValueError(f"{stage!r:.80} among the stages; expected only records of `samara.sim.stage.Stage`")
         if stage.axis != EVERY_INSTANT and stage.axis not in BIT:
             raise ValueError(f"stage {stage.name!r}: axis {stage.axis!r}; expected one of {', '.join(STAGES)}, or ''")
+    if not any(isinstance(stage, LogStage) for stage in stages):
+        raise ValueError("no stage 'log': expected it among the stages, all that is recorded goes through it")
     return stages
