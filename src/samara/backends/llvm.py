@@ -15,8 +15,8 @@ import numpy as np
 
 from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
-from samara.backends.program import Program, program_of
-from samara.backends.scan import Run, Templates
+from samara.backends.program import Program, program_of_body
+from samara.backends.scan import Quiet, Run, Templates
 from samara.core.tree import flatten
 
 WORTH_A_THREAD = 200_000  # vector instructions, some 50 µs: below it a thread costs more than it brings
@@ -25,6 +25,7 @@ WORTH_A_THREAD = 200_000  # vector instructions, some 50 µs: below it a thread 
 def compile_scan_llvm(
     body: Callable[[Any, Any, Any], tuple[Any, Any]],
     templates: Templates,
+    quiet: Quiet | None = None,
     *,
     dtype: str,
     fast: bool = False,
@@ -34,7 +35,7 @@ def compile_scan_llvm(
 
     A kernel is built for each pattern of held values that are one number or one per drone, when first met.
     """
-    program = program_of(body, *templates)
+    program = program_of_body(body, templates, quiet)
     sizes = [len(flatten(template)) for template in templates]
     outputs = len(program.outputs[1])
     workers, width = threads or os.cpu_count() or 1, vector_width(dtype)

@@ -9,7 +9,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
-from samara.backends.program import CONDITIONS, Program
+from samara.backends.program import CONDITIONS, Guarded, Program
 from samara.core.llvm_math import ELEMENTARY, elementary
 
 INDEX = ir.IntType(64)
@@ -63,7 +63,10 @@ class Emitter:
             return value
         return self.builder.fcmp_unordered("!=", value, self.constant(0.0))
 
-    def run(self, program: Program, inputs: tuple[list[Any], ...]) -> list[list[Any]]:
+    def run(self, program: Program | Guarded, inputs: tuple[list[Any], ...]) -> list[list[Any]]:
+        """Emits the program where the builder stands, and leaves it where the results are known."""
+        if isinstance(program, Guarded):
+            return self._run_guarded(program, inputs)
         values: list[Any] = []
         for instruction in program.instructions:
             arguments = [values[i] for i in instruction.arguments]
@@ -74,6 +77,35 @@ class Emitter:
             else:
                 values.append(self.operation(instruction.operation, arguments))
         return [[self.number(values[i]) for i in group] for group in program.outputs]
+
+    def _run_guarded(self, program: Guarded, inputs: tuple[list[Any], ...]) -> list[list[Any]]:
+        """The short way where all lanes are idle, and the whole program where one is not, or turns out not to have been."""
+        builder = self.builder
+        quiet, whole, joined = (builder.append_basic_block(name) for name in ("quiet", "whole", "joined"))
+        ((worth_it,),) = self.run(program.idle, inputs)
+        builder.cbranch(self._all(worth_it), quiet, whole)
+        builder.position_at_end(quiet)
+        *brief, (idle,) = self.run(program.quiet, inputs)
+        builder.cbranch(self._all(idle), joined, whole)
+        builder.position_at_end(whole)
+        full = self.run(program.whole, inputs)
+        builder.branch(joined)
+        builder.position_at_end(joined)
+        return [
+            [self._either(a, quiet, b, whole) for a, b in zip(*groups, strict=True)]
+            for groups in zip(brief, full, strict=True)
+        ]
+
+    def _all(self, value: Any) -> Any:
+        """Whether a condition is true in every lane."""
+        lanes = self.builder.bitcast(self.condition(value), ir.IntType(self.width))
+        return self.builder.icmp_unsigned("==", lanes, ir.Constant(lanes.type, 2**self.width - 1))
+
+    def _either(self, a: Any, first: Any, b: Any, second: Any) -> Any:
+        chosen = self.builder.phi(self.vector)
+        chosen.add_incoming(a, first)
+        chosen.add_incoming(b, second)
+        return chosen
 
     def operation(self, name: str, arguments: list[Any]) -> Any:
         if name in CONDITIONS or name in ("select", "if_else_zero"):

@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
 from samara.backends.llvm_code import INDEX, Emitter, align_stack, assembly_of, engine_of
-from samara.backends.program import Program
+from samara.backends.program import Guarded, Program
 
 
 class Kernel(NamedTuple):
@@ -41,7 +41,9 @@ class Shape(NamedTuple):
     outputs: int
 
 
-def scan_kernel(program: Program, shape: Shape, dtype: str, width: int, fast: bool = False, effort: int = 3) -> Kernel:
+def scan_kernel(
+    program: Program | Guarded, shape: Shape, dtype: str, width: int, fast: bool = False, effort: int = 3
+) -> Kernel:
     """for tile: carry ← memory; for k < steps: carry, out ← body(carry, held, inputs[k]); memory ← carry
 
     Arrays are component-first: carry (nc, n), varying held values (nv, n), inputs (steps, ni, n) or (steps, ni), outputs
@@ -118,7 +120,7 @@ def scan_kernel(program: Program, shape: Shape, dtype: str, width: int, fast: bo
         )
     emitter = Emitter(module, builder, dtype, width, fast)
     advanced, outputs = emitter.run(program, (carry, held, inputs))
-    row_now, left_now = output_row, until_record
+    computed, row_now, left_now = builder.block, output_row, until_record
     if not shape.outputs:
         builder.branch(blocks["next"])
         builder = ir.IRBuilder(blocks["next"])
@@ -135,7 +137,7 @@ def scan_kernel(program: Program, shape: Shape, dtype: str, width: int, fast: bo
         builder = ir.IRBuilder(blocks["next"])
         row_now, left_now = builder.phi(INDEX), builder.phi(INDEX)
         for kept, passed, recorded in ((row_now, output_row, following_row), (left_now, left, every)):
-            kept.add_incoming(passed, blocks["step"])
+            kept.add_incoming(passed, computed)
             kept.add_incoming(recorded, blocks["record"])
     following = builder.add(step, one)
     step.add_incoming(following, blocks["next"])

@@ -20,8 +20,8 @@ import numpy as np
 
 from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
-from samara.backends.program import program_of
-from samara.backends.scan import Run, Templates
+from samara.backends.program import program_of_body
+from samara.backends.scan import Quiet, Run, Templates
 from samara.core.tree import flatten
 
 DTYPE = "float64"
@@ -37,12 +37,13 @@ class CompiledStep:
         body: Callable[[Any, Any], Any],
         carry: Any,
         held: Any,
+        quiet: Quiet | None = None,
         *,
         dtype: str = DTYPE,
         fast: bool = False,
         effort: int = EFFORT,
     ) -> None:
-        self._program = program_of(lambda c, h: (body(c, h), ()), carry, held)
+        self._program = program_of_body(lambda c, h, nothing: (body(c, h), ()), (carry, held, ()), quiet)
         self._options = dtype, fast, effort
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
         self._kernels: dict[tuple[bool, int], Kernel] = {}
@@ -124,9 +125,17 @@ class Alone(NamedTuple):
     kernel: Kernel
 
 
-def alone(body: Callable[[Any, Any], Any], carry: Any, held: Any, *, dtype: str, fast: bool = False) -> Alone:
+def alone(
+    body: Callable[[Any, Any], Any],
+    carry: Any,
+    held: Any,
+    quiet: Quiet | None = None,
+    *,
+    dtype: str,
+    fast: bool = False,
+) -> Alone:
     """A single drone under held numbers: `advance(view.from_buffer(buffer), pack_held(*held), steps)`"""
-    kernel = CompiledStep(body, carry, held, dtype=dtype, fast=fast, effort=3).kernel(True, 1)
+    kernel = CompiledStep(body, carry, held, quiet, dtype=dtype, fast=fast, effort=3).kernel(True, 1)
     letter, size = ("d", 8) if dtype == "float64" else ("f", 4)
     components = len(flatten(carry))
     state, numbers = Struct(f"{components}{letter}"), Struct(f"{len(flatten(held))}{letter}")

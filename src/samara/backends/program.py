@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import casadi
 
+from samara.backends.scan import Quiet
 from samara.core.tree import flatten, unflatten
 
 OPERATIONS = {
@@ -61,6 +62,24 @@ class Program(NamedTuple):
     outputs: tuple[tuple[int, ...], ...]
 
 
+class Guarded(NamedTuple):
+    """A program, a shorter one whose last output is a condition under which it gives the same, and when to try that one."""
+
+    idle: Program
+    quiet: Program
+    whole: Program
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """Those of the whole"""
+        return self.whole.instructions
+
+    @property
+    def outputs(self) -> tuple[tuple[int, ...], ...]:
+        """Those of the whole"""
+        return self.whole.outputs
+
+
 def program_of(function: Callable[..., Any], *templates: Any) -> Program:
     """Traces `function(*arguments)`, arguments shaped like the templates; one output group per element of its result"""
     symbols = [casadi.SX.sym(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
@@ -69,6 +88,15 @@ def program_of(function: Callable[..., Any], *templates: Any) -> Program:
         for template, x in zip(templates, symbols, strict=True)
     ]
     return program_of_expressions(symbols, [casadi.vertcat(*flatten(result)) for result in function(*arguments)])
+
+
+def program_of_body(body: Callable[..., Any], templates: tuple[Any, ...], quiet: Quiet | None) -> Program | Guarded:
+    """The body of a scan, traced; with the shorter way through it where there is one"""
+    whole = program_of(body, *templates)
+    if quiet is None:
+        return whole
+    idle, brief = quiet
+    return Guarded(program_of(lambda *given: (idle(*given),), *templates), program_of(brief, *templates), whole)
 
 
 def program_of_expressions(symbols: list[casadi.SX], results: list[casadi.SX]) -> Program:

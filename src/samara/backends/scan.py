@@ -28,6 +28,17 @@ class Run(Protocol):
     def __call__(self, carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]: ...
 
 
+class Quiet(NamedTuple):
+    """A shorter way through a body, for when nothing happens.
+
+    `idle(carry, held, inputs)` is a condition: whether it is worth a try. `body(carry, held, inputs) → (carry, outputs, idle)`
+    goes it, and where its own condition is true it has found what the body itself finds.
+    """
+
+    idle: Callable[[Any, Any, Any], Any]
+    body: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
+
+
 class Templates(NamedTuple):
     """Arguments of the shapes a body takes; their numbers do not matter."""
 

@@ -321,8 +321,9 @@ class Simulator:
         if own is None:
             from samara.backends.machine import alone
 
-            body, (carry, held, _) = self.stepper.step(_template(shape))
-            own = alone(lambda state, held: body(state, held, ())[0], carry, held, dtype=self.dtype, fast=self.fast)
+            body, (carry, held, _), quiet = self.stepper.step(_template(shape))
+            once = lambda state, held: body(state, held, ())[0]  # noqa: E731
+            own = alone(once, carry, held, quiet, dtype=self.dtype, fast=self.fast)
             self._compiled[key] = own
         return own
 

@@ -3,7 +3,8 @@
     x(t + dt) = advance(x, u, Held(dt, environment, varied))
 
 Each purpose has its own body around that step (`scan.py` says what a body is), and a backend compiles a body: into a scan over
-arrays that are handed in (`compile_scan`), or into code on memory of its own (`code_of`).
+arrays that are handed in (`compile_scan`), or into code on memory of its own (`code_of`). A vehicle with effects that say when
+they are idle has a quiet step beside the whole one, which leaves them out (`samara.physics.quiet`).
 """
 
 from collections.abc import Callable
@@ -13,11 +14,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from samara.backends.parameters import parameter, with_parameters
-from samara.backends.scan import Run, Templates, compile_scan_python
+from samara.backends.scan import Quiet, Run, Templates, compile_scan_python
 from samara.core.algebra import ZERO
 from samara.core.extras import MissingExtraError
 from samara.core.integrate import embedded_step, integrator_named
 from samara.physics.multirotor import at_rest, derivative
+from samara.physics.quiet import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.reference import Reference
 from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 BACKENDS = ("python", "numpy", "llvm", "jax", "pallas")
 IN_FLIGHT = ("llvm", "python", "numpy", "jax")
 """What a flight's physics can run on: a kernel on a GPU is for many drones and many steps at once, and a flight has neither"""
+GUARDED = ("llvm",)
+"""Those that branch: a step goes the quiet way where it may"""
 REFERENCE = Reference(ZERO)
 
 
@@ -40,10 +44,11 @@ class Held(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """A body and the shapes of its arguments: what a backend compiles."""
+    """A body, the shapes of its arguments, and a shorter way through it, if there is one: what a backend compiles."""
 
     body: Callable[[Any, Any, Any], tuple[Any, Any]]
     templates: Templates
+    quiet: Quiet | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,17 @@ class Stepper:
         advanced: State = self._integrate(lambda x: derivative(x, command, vehicle, environment), state, held.dt)
         return advanced
 
+    def advance_quietly(self, state: State, command: Command, held: Held) -> tuple[State, Any]:
+        """x(t + dt) without the effects that may be idle, and whether they were, as a condition"""
+        vehicle, environment = self._vehicle(held), held.environment or CALM
+        without = quiet(vehicle)
+        rate = lambda x: derivative(x, command, without, environment)  # noqa: E731
+        return woken(self._integrate(rate, quieted(state, vehicle), held.dt))
+
+    def idle(self, state: State, held: Held) -> Any:
+        """Whether all effects that may be idle are, in this state, as a condition"""
+        return all_idle(state, self._vehicle(held), held.environment or CALM)
+
     def step(self, environment: Environment | tuple[()] = ()) -> Scan:
         """A command held as well: carry x, held (u, Held)"""
 
@@ -71,7 +87,12 @@ class Stepper:
             command, rest = held
             return self.advance(state, command, rest), ()
 
-        return Scan(body, Templates(self._state, (self._command, self._held(environment)), ()))
+        def brief(state: State, held: Any, inputs: Any) -> tuple[State, Any, Any]:
+            after, idle = self.advance_quietly(state, *held)
+            return after, (), idle
+
+        templates = Templates(self._state, (self._command, self._held(environment)), ())
+        return Scan(body, templates, self._quiet(lambda state, held, inputs: self.idle(state, held[1]), brief))
 
     def trial(self, environment: Environment | tuple[()], rtol: float, atol: float) -> Scan:
         """A step of a length still to be found: carry (x after it, its error), held (x, u, Held)"""
@@ -93,7 +114,12 @@ class Stepper:
             after = self.advance(state, command, held)
             return after, after
 
-        return Scan(body, Templates(self._state, self._held(environment), self._command))
+        def brief(state: State, held: Held, command: Command) -> tuple[State, State, Any]:
+            after, idle = self.advance_quietly(state, command, held)
+            return after, after, idle
+
+        templates = Templates(self._state, self._held(environment), self._command)
+        return Scan(body, templates, self._quiet(lambda state, held, command: self.idle(state, held), brief))
 
     def closed_loop(
         self, controller: Callable[..., Any], memory: Any, environment: Environment | tuple[()] = ()
@@ -106,7 +132,14 @@ class Stepper:
             after = self.advance(state, command, held)
             return (after, own), (after, command)
 
-        return Scan(body, Templates((self._state, memory), self._held(environment), REFERENCE))
+        def brief(carry: Any, held: Held, reference: Reference) -> tuple[Any, Any, Any]:
+            state, own = carry
+            command, own = controller(state, reference, self._vehicle(held), own)
+            after, idle = self.advance_quietly(state, command, held)
+            return (after, own), (after, command), idle
+
+        templates = Templates((self._state, memory), self._held(environment), REFERENCE)
+        return Scan(body, templates, self._quiet(lambda carry, held, reference: self.idle(carry[0], held), brief))
 
     def varied(self, vehicle: Vehicle | None = None) -> tuple[Any, ...]:
         """The parameters that vary, of this vehicle or another"""
@@ -114,6 +147,9 @@ class Stepper:
 
     def _vehicle(self, held: Held) -> Vehicle:
         return with_parameters(self.vehicle, self.vary, held.varied)
+
+    def _quiet(self, *bodies: Any) -> Quiet | None:
+        return Quiet(*bodies) if has_idle(self.vehicle) else None
 
     @cached_property
     def _integrate(self) -> Callable[..., Any]:
@@ -143,7 +179,9 @@ def require_backend(backend: str, kinds: tuple[str, ...] = BACKENDS) -> None:
 
 def compile_scan(backend: str, scan: Scan, *, dtype: str = "float64", fast: bool = False) -> Run:
     """The scan on arrays that are handed in, compiled by a backend"""
-    return _compiler(backend)(*scan, dtype=dtype, fast=fast)
+    body, templates, quiet = scan
+    guarded = {"quiet": quiet} if backend in GUARDED else {}
+    return _compiler(backend)(body, templates, dtype=dtype, fast=fast, **guarded)
 
 
 def _compiler(backend: str) -> Callable[..., Run]:
@@ -169,5 +207,5 @@ def code_of(backend: str, scan: Scan) -> "CompiledStep | ScanCode":
     from samara.backends.machine import CompiledStep, ScanCode
 
     if backend == "llvm":
-        return CompiledStep(lambda carry, held: scan.body(carry, held, ())[0], *scan.templates[:2])
+        return CompiledStep(lambda carry, held: scan.body(carry, held, ())[0], *scan.templates[:2], scan.quiet)
     return ScanCode(compile_scan(backend, scan), scan.templates, one_by_one=backend == "python")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import UP, ZERO, Quat, Vec3, cross, dot, norm, rotate, rotate_inverse
-from samara.core.ops import clamp, logical_and, maximum, where
+from samara.core.ops import clamp, equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Quantity, Scalar, Unit
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
@@ -31,6 +31,8 @@ Upright: TypeAlias = Annotated[Scalar, Quantity("1", -1.0, 1.0)]
 
 _FORGOTTEN = 1e-40  # [m²]
 BOW = 0.05  # [rad]: an edge that lies flatter than this touches between its ends
+CLEAR = 1e-3  # [m]: above what is surely out of reach, for what rounding does to a height
+LONGEST = 1.1  # |q|² of an attitude between two stages of a step, before it is brought back to unit length
 
 
 class Ground(NamedTuple):
@@ -61,6 +63,18 @@ class Contact(NamedTuple):
         if isinstance(self.top, tuple):
             return ()
         return tuple(Vec3(x, y, maximum(z, self.top)) for x, y, z in self.points_B)
+
+    @property
+    def reach(self) -> Scalar:
+        """No point is farther than this from the centre of mass, in any attitude of |q|² ≤ 1.1  [m]
+
+        With |q|² = s, `rotate` gives s R r + (1 − s) r, of length (2s − 1) |r| at most; between its ends an edge is bowed out
+        by l ε / 4 at most.
+        """
+        ends: Scalar = 0.0
+        for point_B in (*self.points_B, *self.upper_B):
+            ends = maximum(ends, norm(point_B))
+        return ends * ((2.0 * LONGEST - 1.0) * (1.0 + 0.5 * BOW))
 
     def against(
         self, ground: Ground, p_W: Vec3, v_W: Vec3, q_WB: Quat, omega_B: Vec3
@@ -181,11 +195,38 @@ def _wrench(
     return Wrench(tau_B=rotate_inverse(state.q_WB, tau_W), f_W=f_W)
 
 
+def at_rest_without_load(grip_W: Grip) -> Scalar:
+    """s = 0 or 0 < |s|² < 1e-40 m²: off the ground the grip stays as it is, ṡ = 0, as a condition"""
+    square = dot(grip_W, grip_W)
+    forgotten = logical_and(square > 0, square < _FORGOTTEN)
+    none = logical_and(equal(grip_W.x, 0.0), logical_and(equal(grip_W.y, 0.0), equal(grip_W.z, 0.0)))
+    return logical_or(none, forgotten)
+
+
+def out_of_reach(contact: Contact, p_W: Position, q_WB: Quat, ground: Ground) -> Scalar:
+    """(p − p₀)·n > r (1 + n·n) / 2, r ≥ |rᵢ|: no point touches, however the body lies, as a condition
+
+    (1 + n·n) / 2 ≥ |n|, for a normal that is none of unit length.
+    """
+    normal_W = ground.normal_W
+    room = (contact.reach + CLEAR) * (0.5 + 0.5 * dot(normal_W, normal_W))
+    height = -dot(ground.point_W - p_W, normal_W)
+    return logical_and(height > room, q_WB.w * q_WB.w + dot(q_WB.vector, q_WB.vector) < LONGEST)
+
+
+def _idle(own: tuple[Vec3, ...], state: "State", vehicle: "Vehicle", environment: "Environment") -> Scalar:
+    idle = out_of_reach(vehicle["contact"], state.p_W, state.q_WB, environment.ground)
+    for grip_W in own:
+        idle = logical_and(idle, at_rest_without_load(grip_W))
+    return idle
+
+
 COMPLIANT = Effect(
     "contact",
     _initial,
     _derivative,
     _wrench,
+    idle=_idle,
     role=Role.CONTACT,
     planned=False,
     state_unit="m",

@@ -1,0 +1,95 @@
+"""An effect that says it is idle does exactly nothing, and a step that leaves it out is the same step."""
+
+import numpy as np
+import pytest
+from support.shipped import shipped
+
+import samara
+from samara import Environment
+from samara.core.algebra import Quat, Vec3
+from samara.core.integrate import ONE_STEP, integrator_named
+from samara.core.tree import flatten
+from samara.physics.ground.contact import CLEAR, LONGEST, Ground
+from samara.physics.multirotor import at_rest, derivative
+from samara.physics.quiet import all_idle, quiet, quieted, woken
+
+GRIPS = (0.0, 0.0, 1e-21, 3e-20, 1e-19, 1e-170, 1e-3)  # [m]: none, forgotten, held, and so small that its square is 0
+N = 4000
+
+
+def around_the_threshold(contact, dtype, seed):
+    """States from below the ground to twice out of its reach, in any attitude, also between stages; planes of any slope."""
+    rng = np.random.default_rng(seed)
+    normal = rng.normal(size=(3, N))
+    normal *= np.where(rng.random(N) < 0.8, 1.0, rng.uniform(0.5, 1.5, N)) / np.linalg.norm(normal, axis=0)
+    q = rng.normal(size=(4, N))
+    q *= np.sqrt(np.where(rng.random(N) < 0.5, 1.0, rng.uniform(0.9, 1.2, N))) / np.linalg.norm(q, axis=0)
+    point = rng.normal(0.0, 10.0, size=(3, N))
+    height = rng.uniform(-0.2, 2.0, N) * contact.reach / np.linalg.norm(normal, axis=0)
+    p = point + normal * height
+
+    def vec(x):
+        return Vec3(*x.astype(dtype))
+
+    sizes = rng.choice(GRIPS, size=(len(contact.points_B), 1, N), p=(0.4, 0.4, 0.1, 0.04, 0.02, 0.02, 0.02))
+    grips = sizes * rng.choice([-1.0, 0.0, 1.0], size=(len(contact.points_B), 3, N))
+    grips *= rng.random(N) < 0.5
+    return (
+        vec(p),
+        Quat(*q.astype(dtype)),
+        vec(rng.normal(0.0, 5.0, (3, N))),
+        vec(rng.normal(0.0, 20.0, (3, N))),
+        tuple(vec(grip) for grip in grips),
+        Environment(ground=Ground(vec(point), vec(normal))),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", shipped())
+def test_idle_contact_is_exactly_nothing(name, dtype):
+    """f = 0, τ = 0, ṡ = 0 to the last bit wherever `idle` says so, and it says so wherever nothing can touch"""
+    vehicle = samara.vehicle(name)
+    contact, at = vehicle["contact"], vehicle.index("contact")
+    effect = vehicle.structure.effects[at]
+    p_W, q_WB, v_W, omega_B, grips, around = around_the_threshold(contact, dtype, 17)
+    rest = at_rest(vehicle)
+    effects = (*rest.effects[:at], grips, *rest.effects[at + 1 :])
+    state = rest._replace(p_W=p_W, q_WB=q_WB, v_W=v_W, omega_B=omega_B, effects=effects)
+    idle = effect.idle(grips, state, vehicle, around)
+    command = (0.0,) * vehicle.command_size
+    parts = flatten((effect.wrench(grips, state, command, vehicle, around),))
+    parts += flatten((effect.derivative(grips, state, command, vehicle, around),))
+    does = np.any([np.broadcast_to(part, N) != 0.0 for part in parts], axis=0)
+    assert 0.1 * N < idle.sum() < 0.9 * N
+    assert 0.1 * N < does.sum() < 0.9 * N
+    assert not (idle & does).any()
+
+    normal, square = np.array(around.ground.normal_W), sum(x * x for x in q_WB)
+    height = ((np.array(p_W) - np.array(around.ground.point_W)) * normal).sum(axis=0)
+    free = height > 1.001 * (contact.reach + 1.1 * CLEAR) * (1.0 + (normal * normal).sum(axis=0)) / 2.0
+    still = np.all([[(x == 0.0) for x in grip] for grip in grips], axis=(0, 1))
+    assert idle[free & still & (square < 0.999 * LONGEST)].all()
+
+
+@pytest.mark.parametrize("integrator", ONE_STEP)
+def test_a_quiet_step_is_the_step(integrator):
+    """Where nothing was busy in any stage the numbers are the same; one foot within reach in the last stage is busy"""
+    vehicle = samara.vehicle("crazyflie")
+    advance, around, dt = integrator_named(integrator).advance, Environment(wind_W=Vec3(1.0, 2.0, 0.5)), 0.01
+    state, command = samara.hover(vehicle)
+    low = vehicle["contact"].reach + CLEAR
+    states = [
+        state._replace(p_W=Vec3(0.3, 0.2, low + above), v_W=Vec3(1.0, -2.0, speed), omega_B=Vec3(3.0, -2.0, 4.0))
+        for above, speed in ((1.0, -3.0), (1e-4, 0.1), (0.02, -1.0), (0.02, -4.0), (-0.01, 0.0))
+    ]
+    found = []
+    for own in states:
+        whole = advance(lambda x: derivative(x, command, vehicle, around), own, dt)
+        after, idle = woken(
+            advance(lambda x: derivative(x, command, quiet(vehicle), around), quieted(own, vehicle), dt)
+        )
+        assert not idle or flatten(after) == flatten(whole)
+        found.append((bool(all_idle(own, vehicle, around)), bool(idle)))
+    assert found[:3] == [(True, True)] * 3
+    assert found[3] == (True, integrator in ("euler", "semi_implicit"))  # they look at the start alone
+    assert found[4] == (False, False)
