@@ -75,7 +75,7 @@ class Simulation:
             self._status,
             EventsStage(scenario, fleet.periods["physics"]),
             *((ground,) if ground.varies else ()),
-            WindStage(scenario.wind),
+            WindStage(),
             WakeStage(fleet),
             *((DownwashStage(),) if downwash else ()),
             *((SensorsStage(),) if any(own.sensors for own in scenario.drones) else ()),

@@ -2,34 +2,60 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from samara.core.algebra import Vec3
 from samara.core.argument import Exponent, Height
 from samara.core.quantity import Scalar
 from samara.physics.air.boundary_layer import log_law, power_law
 from samara.physics.frames import wind_enu_from_direction
-from samara.wind.sources import _check, _keep_vector
+from samara.wind.numbers import keep_vector, require_numbers
+from samara.wind.sources import Deterministic
 
 
 @dataclass(frozen=True)
-class PowerLaw:
-    """w(h) = w₀ (h/h₀)^α, h = z − ground: α is 1/7 over open land, 0.1 over water, 0.3 and more over a town
+class BoundaryLayer(Deterministic):
+    """w(h) = w₀ W(h), h the height above ground and w₀ the wind at h₀, where W = 1
 
     `sample`, for all drones alike, is the wind at the reference height h₀.
     """
 
     wind_W: Vec3
     at: Height = 10.0
-    exponent: Exponent = 1.0 / 7.0
-    ground: Height = 0.0
-    normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        _keep_vector(self, "wind_W")
-        _check(self, "at", positive=True)
-        _check(self, "exponent", negative=False)
-        _check(self, "ground")
+        keep_vector(self, "wind_W")
+        require_numbers(self, "at", positive=True)
+
+    def share(self, z: Scalar) -> Scalar:
+        """W at a height in world axes [m]"""
+        raise NotImplementedError
+
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+        """w₀"""
+        return self.wind_W, memory
+
+    def sample_at(
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Any]:
+        """w₀ W(h)"""
+        return self.wind_W * self.share(p_W.z), memory
+
+
+@dataclass(frozen=True)
+class PowerLaw(BoundaryLayer):
+    """w(h) = w₀ (h/h₀)^α, h = z − ground: α is 1/7 over open land, 0.1 over water, 0.3 and more over a town
+
+    `sample`, for all drones alike, is the wind at the reference height h₀.
+    """
+
+    exponent: Exponent = 1.0 / 7.0
+    ground: Height = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_numbers(self, "exponent", negative=False)
+        require_numbers(self, "ground")
 
     @staticmethod
     def from_direction(
@@ -43,39 +69,25 @@ class PowerLaw:
         """By the speed [m/s] at the reference height and where it comes from, clockwise from north [rad]."""
         return PowerLaw(wind_enu_from_direction(speed, direction_from), at, exponent, ground)
 
-    def initial(self) -> tuple[()]:
-        """Nothing to remember."""
-        return ()
-
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
-        """w₀"""
-        return self.wind_W, memory
-
-    def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-    ) -> tuple[Vec3, Any]:
-        """w₀ (h/h₀)^α"""
-        return self.wind_W * power_law(p_W.z - self.ground, at=self.at, exponent=self.exponent), memory
+    def share(self, z: Scalar) -> Scalar:
+        """(h/h₀)^α"""
+        return power_law(z - self.ground, at=self.at, exponent=self.exponent)
 
 
 @dataclass(frozen=True)
-class LogLaw:
+class LogLaw(BoundaryLayer):
     """w(h) = w₀ ln(h/z₀) / ln(h₀/z₀), h = z − ground, and calm below the roughness length z₀
 
     `sample`, for all drones alike, is the wind at the reference height h₀.
     """
 
-    wind_W: Vec3
-    at: Height = 10.0
     roughness: Height = 0.03
     ground: Height = 0.0
-    normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        _keep_vector(self, "wind_W")
-        _check(self, "at", positive=True)
-        _check(self, "roughness", positive=True)
-        _check(self, "ground")
+        super().__post_init__()
+        require_numbers(self, "roughness", positive=True)
+        require_numbers(self, "ground")
         if isinstance(self.at, (int, float)) and isinstance(self.roughness, (int, float)) and self.at <= self.roughness:
             raise ValueError(f"LogLaw.at is {self.at}; expected more than the roughness length {self.roughness}")
 
@@ -86,16 +98,6 @@ class LogLaw:
         """By the speed [m/s] at the reference height and where it comes from, clockwise from north [rad]."""
         return LogLaw(wind_enu_from_direction(speed, direction_from), at, roughness, ground)
 
-    def initial(self) -> tuple[()]:
-        """Nothing to remember."""
-        return ()
-
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
-        """w₀"""
-        return self.wind_W, memory
-
-    def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-    ) -> tuple[Vec3, Any]:
-        """w₀ ln(h/z₀) / ln(h₀/z₀)"""
-        return self.wind_W * log_law(p_W.z - self.ground, at=self.at, roughness=self.roughness), memory
+    def share(self, z: Scalar) -> Scalar:
+        """ln(h/z₀) / ln(h₀/z₀)"""
+        return log_law(z - self.ground, at=self.at, roughness=self.roughness)

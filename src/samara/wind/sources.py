@@ -15,7 +15,8 @@ Where the wind depends on the place, or on how fast a drone flies through it, a 
     wind_W, memory = wind.sample_at(time, dt, normals, memory, p_W, v_W)
 
 with position and velocity of one drone, or of all as arrays, each with normals and memory of its own. `sample` then is the
-wind of a drone that hovers at one place. `wind_at` asks either kind, and `is_local` tells which it is.
+wind of a drone that hovers at one place. `wind_at` asks either kind, and `is_local` tells which it is. A source that uses
+`samara.ops` alone says `traced`: a flight then compiles it.
 """
 
 import math
@@ -28,11 +29,11 @@ import numpy as np
 from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import OneOrThree, Seconds
 from samara.core.ops import clamp, cos, where
-from samara.core.printable import shown
-from samara.core.quantity import LARGEST, Scalar
+from samara.core.quantity import Scalar
 from samara.core.random import gauss_markov
-from samara.core.tree import flatten, leaf_names
+from samara.core.tree import flatten
 from samara.physics.frames import wind_enu_from_direction
+from samara.wind.numbers import keep_vector, require_numbers
 
 Sigma = Annotated[Any, OneOrThree("m/s", -100.0, 100.0)]
 Tau = Annotated[Any, OneOrThree("s", -1e5, 1e5)]
@@ -69,6 +70,11 @@ def is_local(source: WindSource) -> bool:
     return isinstance(source, LocalWindSource)
 
 
+def is_traced(source: WindSource) -> bool:
+    """Whether it can be compiled: it says so by `traced`, as a source of one's own may that uses only `samara.ops`"""
+    return bool(getattr(source, "traced", False))
+
+
 def wind_at(
     source: WindSource, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
 ) -> tuple[Vec3, Any]:
@@ -78,15 +84,29 @@ def wind_at(
     return source.sample(time, dt, normals, memory)
 
 
-@dataclass(frozen=True)
-class NoWind:
-    """w = 0"""
+class Traced:
+    """A source written with `samara.ops` alone: it can be compiled, unless its numbers are those of a batch."""
+
+    @property
+    def traced(self) -> bool:
+        """Whether it can be compiled, and all sources in it"""
+        own = flatten(tuple(vars(self).values()))
+        return not any(isinstance(x, np.ndarray) or (hasattr(x, "sample") and not is_traced(x)) for x in own)
+
+
+class Deterministic(Traced):
+    """A wind that nothing is drawn for and that remembers nothing."""
 
     normals_needed: ClassVar[int] = 0
 
     def initial(self) -> tuple[()]:
         """Nothing to remember."""
         return ()
+
+
+@dataclass(frozen=True)
+class NoWind(Deterministic):
+    """w = 0"""
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
         """w = 0"""
@@ -94,23 +114,18 @@ class NoWind:
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Deterministic):
     """w(t) = w"""
 
     wind_W: Vec3
-    normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        _keep_vector(self, "wind_W")
+        keep_vector(self, "wind_W")
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar) -> "Constant":
         """By speed [m/s] and where it comes from, clockwise from north [rad]."""
         return Constant(wind_enu_from_direction(speed, direction_from))
-
-    def initial(self) -> tuple[()]:
-        """Nothing to remember."""
-        return ()
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
         """w(t) = w"""
@@ -118,27 +133,22 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Deterministic):
     """w(t) = before for t < at, after for t ≥ at"""
 
     after_W: Vec3
     at: Seconds
     before_W: Vec3 = ZERO
-    normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        _keep_vector(self, "before_W")
-        _keep_vector(self, "after_W")
-        _check(self, "at")
+        keep_vector(self, "before_W")
+        keep_vector(self, "after_W")
+        require_numbers(self, "at")
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar, *, at: Seconds) -> "Step":
         """From calm to a speed [m/s], from a direction clockwise from north [rad]."""
         return Step(wind_enu_from_direction(speed, direction_from), at)
-
-    def initial(self) -> tuple[()]:
-        """Nothing to remember."""
-        return ()
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
         """w(t) = before for t < at, after for t ≥ at; a time that is not a number gives no wind that is one"""
@@ -148,27 +158,22 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Gust:
+class Gust(Deterministic):
     """w(t) = ½ A (1 − cos 2πx),  x = (t − start) / duration within [0, 1]: the 1-cosine gust, its peak A in the middle"""
 
     amplitude_W: Vec3
     start: Seconds
     duration: Seconds
-    normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        _keep_vector(self, "amplitude_W")
-        _check(self, "start")
-        _check(self, "duration", positive=True)
+        keep_vector(self, "amplitude_W")
+        require_numbers(self, "start")
+        require_numbers(self, "duration", positive=True)
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar, *, start: Seconds, duration: Seconds) -> "Gust":
         """By its peak speed [m/s] and where it comes from, clockwise from north [rad]."""
         return Gust(wind_enu_from_direction(speed, direction_from), start, duration)
-
-    def initial(self) -> tuple[()]:
-        """Nothing to remember."""
-        return ()
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
         """w(t) = ½ A (1 − cos 2πx)"""
@@ -177,7 +182,7 @@ class Gust:
 
 
 @dataclass(frozen=True)
-class OrnsteinUhlenbeck:
+class OrnsteinUhlenbeck(Traced):
     """dw = (w̄ − w) dt/τ + σ √(2/τ) dW, axis by axis: mean w̄, standard deviation σ, correlation e^{−t/τ}
 
     σ [m/s] and τ [s] are one number for all axes, or a `Vec3`.
@@ -193,9 +198,9 @@ class OrnsteinUhlenbeck:
             value = getattr(self, name)
             object.__setattr__(self, name, value if isinstance(value, tuple) else Vec3(value, value, value))
         for name in ("mean_W", "sigma", "tau"):
-            _keep_vector(self, name)
-        _check(self, "sigma", negative=False)
-        _check(self, "tau", positive=True)
+            keep_vector(self, name)
+        require_numbers(self, "sigma", negative=False)
+        require_numbers(self, "tau", positive=True)
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar, *, sigma: Sigma, tau: Tau) -> "OrnsteinUhlenbeck":
@@ -216,7 +221,7 @@ class OrnsteinUhlenbeck:
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Traced):
     """w = Σ wᵢ: a mean wind, a gust and turbulence at once"""
 
     sources: tuple[WindSource, ...]
@@ -250,32 +255,3 @@ class Sum:
             total, used = total + wind_W, used + source.normals_needed
             memories.append(kept)
         return total, tuple(memories)
-
-
-# Numbers that can be ------------------------------------------------------------------------------------------------
-
-
-def _keep_vector(record: Any, name: str) -> None:
-    """Three finite components, as a Vec3."""
-    value = getattr(record, name)
-    if not isinstance(value, (tuple, list)) or len(value) != 3:
-        raise ValueError(f"{type(record).__name__}.{name} is {value!r}; expected three components")
-    object.__setattr__(record, name, Vec3(*value))
-    _check(record, name)
-
-
-def _check(record: Any, name: str, *, positive: bool = False, negative: bool = True) -> None:
-    """Finite numbers of the right sign; symbols pass."""
-    wanted = "a positive number" if positive else "a finite number" if negative else "a number that is not negative"
-    value = getattr(record, name)
-    for place, leaf in zip(leaf_names(value, f"{type(record).__name__}.{name}"), flatten(value), strict=True):
-        if leaf is None or isinstance(leaf, (str, bytes, list, dict)):
-            raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}")
-        if not isinstance(leaf, (int, float, np.ndarray, np.generic)):
-            continue
-        if isinstance(leaf, int) and abs(leaf) > LARGEST:
-            raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}, at most {LARGEST:g} in size")
-        numbers = np.asarray(leaf, dtype=float).reshape(-1)
-        wrong = ~np.isfinite(numbers) | (positive & (numbers <= 0.0)) | ((not negative) & (numbers < 0.0))
-        if wrong.any():
-            raise ValueError(f"{place} is {numbers[wrong][0]}; expected {wanted}")

@@ -20,7 +20,7 @@ from samara.core.packed import arrays_inside
 from samara.core.printable import shown
 from samara.core.quantity import Scalar
 from samara.core.tree import numbers_in
-from samara.wind.sources import _keep_vector
+from samara.wind.numbers import keep_vector
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ class Field:
     normals_needed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        _keep_vector(self, "carried_W")
+        keep_vector(self, "carried_W")
         for name in "xyz":
             axis = numbers_in(getattr(self, name), f"Field.{name}")
             if axis.ndim != 1 or not len(axis) or not np.isfinite(axis).all() or not (np.diff(axis) > 0.0).all():

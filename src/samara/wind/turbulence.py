@@ -6,7 +6,7 @@ side do not feel the same gust: the handbook says how strong and how long gusts 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from samara.core.algebra import UP, ZERO, Vec3, cross, norm
 from samara.core.argument import Deviation, Height
@@ -28,15 +28,16 @@ from samara.physics.air.turbulence import (
     turbulence_lengths,
 )
 from samara.physics.frames import wind_enu_from_direction
-from samara.wind.sources import Constant, WindSource, _check, wind_at
+from samara.wind.numbers import require_numbers
+from samara.wind.sources import Constant, Traced, wind_at
 
 _PER_SHARE = 5  # normals: one along, two across, two up
 _AT_REST = (0.0, Transverse(0.0, 0.0), Transverse(0.0, 0.0))
 
 
 @dataclass(frozen=True)
-class Dryden:
-    """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄, with Dryden's spectra
+class Turbulence(Traced):
+    """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄: a sum of Dryden turbulences, by their shares
 
     Near the ground the mean wind at 6 m decides how strong it is; above 600 m `sigma_aloft` [m/s] does: 1.5 is light, 3
     moderate, 6 severe. `mean` is a wind, or a source of one that takes no normals. `sample`, for all drones alike, is
@@ -47,26 +48,37 @@ class Dryden:
     sigma_aloft: Deviation = 1.5
     height: Height = 10.0
     ground: Height = 0.0
-    normals_needed: ClassVar[int] = _PER_SHARE * len(DRYDEN)
+    shares: ClassVar[tuple[Share, ...]]
+    aloft: ClassVar[float]  # L_u above 2000 ft  [m]
+    normals_needed: ClassVar[int]
 
     def __post_init__(self) -> None:
-        _keep_mean(self)
+        if not hasattr(self.mean, "sample"):
+            object.__setattr__(self, "mean", Constant(self.mean))
+        if self.mean.normals_needed:
+            raise ValueError(
+                f"{type(self).__name__}.mean is {type(self.mean).__name__}, which is random; expected a wind that is not"
+            )
+        require_numbers(self, "sigma_aloft", negative=False)
+        require_numbers(self, "height", positive=True)
+        require_numbers(self, "ground")
 
-    @staticmethod
+    @classmethod
     def from_direction(
+        cls,
         speed: Scalar,
         direction_from: Scalar,
         *,
         sigma_aloft: Deviation = 1.5,
         height: Height = 10.0,
         ground: Height = 0.0,
-    ) -> "Dryden":
+    ) -> Self:
         """By the mean's speed [m/s] and where it comes from, clockwise from north [rad]."""
-        return Dryden(Constant(wind_enu_from_direction(speed, direction_from)), sigma_aloft, height, ground)
+        return cls(Constant(wind_enu_from_direction(speed, direction_from)), sigma_aloft, height, ground)
 
     def initial(self) -> Any:
         """No gust yet."""
-        return tuple(_AT_REST for _ in DRYDEN)
+        return tuple(_AT_REST for _ in self.shares)
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
         """What hovers at `height` feels"""
@@ -76,99 +88,49 @@ class Dryden:
         self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
     ) -> tuple[Vec3, Any]:
         """Each filter steps through V dt, V the airspeed in the mean wind"""
-        return _blown(self, DRYDEN, DRYDEN_ALOFT, time, dt, normals, memory, p_W, v_W)
+        if len(normals) != self.normals_needed:
+            raise ValueError(f"{type(self).__name__}.sample got {len(normals)} normals; expected {self.normals_needed}")
+        mean_W = self._mean(time, p_W, v_W)
+        below_W = self._mean(time, Vec3(p_W.x, p_W.y, self.ground + REFERENCE_HEIGHT), v_W)
+        lengths = turbulence_lengths(p_W.z - self.ground, aloft=self.aloft)
+        sigma = turbulence_deviations(p_W.z - self.ground, wind_6m=norm(below_W), aloft=self.sigma_aloft)
+        distance = flown(norm(v_W - mean_W), dt)
+
+        gust, kept = ZERO, []
+        for i, (share, (along, across, up)) in enumerate(zip(self.shares, memory, strict=True)):
+            n = normals[_PER_SHARE * i : _PER_SHARE * (i + 1)]
+            along = gauss_markov(along, n[0], distance, sigma=1.0, tau=share.length * lengths.x)
+            across = transverse_step(across, n[1], n[2], distance, length=share.length * lengths.y)
+            up = transverse_step(up, n[3], n[4], distance, length=share.length * lengths.z)
+            kept.append((along, across, up))
+            gust = gust + Vec3(along, transverse_gust(across), transverse_gust(up)) * safe_sqrt(share.variance)
+
+        speed = safe_norm(mean_W.x, mean_W.y)
+        ahead = Vec3(where(speed > 0.0, safe_divide(mean_W.x, speed), 1.0), safe_divide(mean_W.y, speed), 0.0)
+        beside = cross(UP, ahead)
+        turbulence_W = ahead * (sigma.x * gust.x) + beside * (sigma.y * gust.y) + UP * (sigma.z * gust.z)
+        return mean_W + turbulence_W, tuple(kept)
+
+    def _mean(self, time: Scalar, p_W: Vec3, v_W: Vec3) -> Vec3:
+        return wind_at(self.mean, time, 0.0, (), self.mean.initial(), p_W, v_W)[0]
 
 
 @dataclass(frozen=True)
-class VonKarman:
+class Dryden(Turbulence):
+    """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄, with Dryden's spectra: all as for `Turbulence`"""
+
+    shares: ClassVar[tuple[Share, ...]] = DRYDEN
+    aloft: ClassVar[float] = DRYDEN_ALOFT
+    normals_needed: ClassVar[int] = _PER_SHARE * len(DRYDEN)
+
+
+@dataclass(frozen=True)
+class VonKarman(Turbulence):
     """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄, with von Kármán's spectra, to 0.13 dB
 
-    All as for `Dryden`; above 600 m the lengths are longer.
+    All as for `Turbulence`; above 600 m the lengths are longer than Dryden's.
     """
 
-    mean: Any
-    sigma_aloft: Deviation = 1.5
-    height: Height = 10.0
-    ground: Height = 0.0
+    shares: ClassVar[tuple[Share, ...]] = VON_KARMAN
+    aloft: ClassVar[float] = VON_KARMAN_ALOFT
     normals_needed: ClassVar[int] = _PER_SHARE * len(VON_KARMAN)
-
-    def __post_init__(self) -> None:
-        _keep_mean(self)
-
-    @staticmethod
-    def from_direction(
-        speed: Scalar,
-        direction_from: Scalar,
-        *,
-        sigma_aloft: Deviation = 1.5,
-        height: Height = 10.0,
-        ground: Height = 0.0,
-    ) -> "VonKarman":
-        """By the mean's speed [m/s] and where it comes from, clockwise from north [rad]."""
-        return VonKarman(Constant(wind_enu_from_direction(speed, direction_from)), sigma_aloft, height, ground)
-
-    def initial(self) -> Any:
-        """No gust yet."""
-        return tuple(_AT_REST for _ in VON_KARMAN)
-
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
-        """What hovers at `height` feels"""
-        return self.sample_at(time, dt, normals, memory, Vec3(0.0, 0.0, self.ground + self.height), ZERO)
-
-    def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-    ) -> tuple[Vec3, Any]:
-        """Each filter steps through V dt, V the airspeed in the mean wind"""
-        return _blown(self, VON_KARMAN, VON_KARMAN_ALOFT, time, dt, normals, memory, p_W, v_W)
-
-
-def _keep_mean(source: Any) -> None:
-    """A mean wind given as a vector becomes a source."""
-    if not hasattr(source.mean, "sample"):
-        object.__setattr__(source, "mean", Constant(source.mean))
-    if source.mean.normals_needed:
-        raise ValueError(
-            f"{type(source).__name__}.mean is {type(source.mean).__name__}, which is random; expected a wind that is not"
-        )
-    _check(source, "sigma_aloft", negative=False)
-    _check(source, "height", positive=True)
-    _check(source, "ground")
-
-
-def _mean(source: WindSource, time: Scalar, p_W: Vec3, v_W: Vec3) -> Vec3:
-    return wind_at(source, time, 0.0, (), source.initial(), p_W, v_W)[0]
-
-
-def _blown(
-    own: Any,
-    shares: tuple[Share, ...],
-    aloft: float,
-    time: Scalar,
-    dt: Scalar,
-    normals: Sequence[Scalar],
-    memory: Any,
-    p_W: Vec3,
-    v_W: Vec3,
-) -> tuple[Vec3, Any]:
-    if len(normals) != _PER_SHARE * len(shares):
-        raise ValueError(f"{type(own).__name__}.sample got {len(normals)} normals; expected {_PER_SHARE * len(shares)}")
-    mean_W = _mean(own.mean, time, p_W, v_W)
-    below_W = _mean(own.mean, time, Vec3(p_W.x, p_W.y, own.ground + REFERENCE_HEIGHT), v_W)
-    lengths = turbulence_lengths(p_W.z - own.ground, aloft=aloft)
-    sigma = turbulence_deviations(p_W.z - own.ground, wind_6m=norm(below_W), aloft=own.sigma_aloft)
-    distance = flown(norm(v_W - mean_W), dt)
-
-    gust, kept = ZERO, []
-    for i, (share, (along, across, up)) in enumerate(zip(shares, memory, strict=True)):
-        n = normals[_PER_SHARE * i : _PER_SHARE * (i + 1)]
-        along = gauss_markov(along, n[0], distance, sigma=1.0, tau=share.length * lengths.x)
-        across = transverse_step(across, n[1], n[2], distance, length=share.length * lengths.y)
-        up = transverse_step(up, n[3], n[4], distance, length=share.length * lengths.z)
-        kept.append((along, across, up))
-        gust = gust + Vec3(along, transverse_gust(across), transverse_gust(up)) * safe_sqrt(share.variance)
-
-    speed = safe_norm(mean_W.x, mean_W.y)
-    ahead = Vec3(where(speed > 0.0, safe_divide(mean_W.x, speed), 1.0), safe_divide(mean_W.y, speed), 0.0)
-    beside = cross(UP, ahead)
-    turbulence_W = ahead * (sigma.x * gust.x) + beside * (sigma.y * gust.y) + UP * (sigma.z * gust.z)
-    return mean_W + turbulence_W, tuple(kept)

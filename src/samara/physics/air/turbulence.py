@@ -62,8 +62,9 @@ def turbulence_lengths(height: Height, *, aloft: Length) -> Vec3:
     Straight lines between 1000 and 2000 ft; below 10 ft as at 10 ft. Along the mean wind, across it, and up.
     """
     h = clamp(height, LOWEST, LOW) / FOOT
-    along = FOOT * h / power(0.177 + 0.000823 * h, 1.2)
-    near = Vec3(along, 0.5 * along, 0.5 * FOOT * h)
+    up = 0.5 * FOOT * h
+    along = up / (0.5 * power(0.177 + 0.000823 * h, 1.2))  # not FOOT · h: CasADi makes one rounding of two
+    near = Vec3(along, 0.5 * along, up)
     return _between(height, near, Vec3(aloft, 0.5 * aloft, 0.5 * aloft))
 
 
