@@ -75,7 +75,7 @@ def memory() -> dict[str, float]:
         "own = samara.load_scenario('hover', {'duration': float(sys.argv[1])})\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    with Recorder(folder + '/run.mcap', all_streams(own), about(own), attachments(own)) as recorder:\n"
-        "        Simulation(own, recorder.write).run()\n"
+        "        Simulation(own, recorder.write_blocks).run()\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
     )
     sizes = [float(subprocess.check_output([sys.executable, "-c", program, str(s)])) for s in (60.0, 3600.0)]

@@ -37,8 +37,10 @@ from support.children import ended
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.tree import leaf_names
 from samara.physics.multirotor import at_rest
-from samara.record import export, recorder
+from samara.record import chunk, export, recorder
+from samara.record.block import Block, tables
 from samara.record.export import export_csv, export_parquet
+from samara.record.layout import Messages
 from samara.record.mcap_sections import COMPRESS
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError, describe, read_recording
@@ -492,6 +494,75 @@ def test_drones_written_together_are_as_if_each_were_written_alone(tmp_path):
     assert indexed(tmp_path / "all.mcap") == sum(map(len, found.values()))
 
 
+def test_blocks_of_a_fleet_make_the_same_file_as_the_tables_of_its_drones(tmp_path):
+    """Byte for byte: the frames of cf9 and cf10 differ in length; two fleets become one, and cf9 joins late."""
+    states, commands = swarm(12)[::2], swarm(12)[1::2]
+    paths = tmp_path / "tables.mcap", tmp_path / "blocks.mcap"
+    with Recorder(paths[0], swarm(12)) as tables, Recorder(paths[1], swarm(12)) as blocks:
+        for second in range(4):
+            fleet, alone = (slice(0, 12), slice(0, 0)) if second > 1 else (slice(0, 9), slice(10, 12))
+            drones = [*range(12)[fleet], *range(12)[alone]]
+            seconds = {
+                stream.topic: seconds_of(stream, second, 100 + second % 2, k)
+                for k in drones
+                for stream in (states[k], commands[k])
+            }
+            tables.write(seconds, [LogLine(1_000_000 * second, "info", "me", "now")])
+            handed = [
+                Block(
+                    tuple(stream.topic for stream in own),
+                    seconds[own[0].topic][0],
+                    np.stack([seconds[stream.topic][1] for stream in own], axis=2),
+                )
+                for part in (fleet, alone)
+                for own in (states[part], commands[part])
+                if own
+            ]
+            blocks.write_blocks(handed, [LogLine(1_000_000 * second, "info", "me", "now")])
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert len(read_recording(paths[1]).streams["/cf9/state"].rows) == 201
+
+
+def test_a_wrong_block_of_a_fleet_is_refused_in_one_sentence(tmp_path):
+    """And nothing of the chunk is written."""
+    topics, times_us = ("/cf0/command", "/cf1/command"), np.arange(3)
+    rows = np.zeros((3, 2, 2))
+    with Recorder(tmp_path / "run.mcap", swarm(2)) as own:
+        for wrong, complaint in (
+            (
+                [Block(topics, times_us, rows[:, :, :1])],
+                r"/cf0/command: .* of shape \(3, 2, 1\); .* of shape \(3, 2, 2\)",
+            ),
+            ([Block(topics, times_us * 1.0, rows)], "/cf0/command: times are float64, .*; expected int64, "),
+            ([Block(("/cf0/command", "/cf1/state"), times_us, rows)], "/cf1/state: in a block with /cf0/command; "),
+            ([Block(("/cf0/command", "/cf2/state"), times_us, rows)], "topic '/cf2/state': expected one of /cf0/state"),
+            ([Block((), times_us, rows[:, :, :0])], "a block without a topic: expected one of /cf0/state"),
+            ([Block(topics, times_us, rows)] * 2, "/cf0/command: in two blocks of a chunk; expected each topic in one"),
+            ([Block(topics, times_us[::-1], rows)], "/cf0/command: times run from 2 to 0 µs after 0 µs; "),
+        ):
+            with pytest.raises(RecordingError, match=f"^{complaint}"):
+                own.write_blocks(wrong)
+        own.write_blocks([Block(topics, times_us, rows)])
+    assert [len(table.rows) for table in read_recording(own.path).streams.values()] == [0, 3, 0, 3]
+
+
+def test_blocks_become_tables_however_drones_were_grouped():
+    """Together, then apart, then together again: each drone has its rows in the order they were handed over."""
+    rows, times_us = np.random.default_rng(0).normal(size=(6, 2, 3)), np.array([0, 1, 2, 2, 3, 3])
+    together, apart = ("/a", "/b"), (("/a",), ("/b",))
+    blocks = [
+        Block(together, times_us[:2], rows[:2, :, :2]),
+        *(Block(one, times_us[2:4], rows[2:4, :, k : k + 1]) for k, one in enumerate(apart)),
+        Block(("/c",), times_us, rows[:, :, 2:]),
+        Block(together, times_us[4:], rows[4:, :, :2]),
+    ]
+    found = tables(blocks)
+    assert sorted(found) == ["/a", "/b", "/c"]
+    for k, topic in enumerate(("/a", "/b", "/c")):
+        assert np.array_equal(found[topic][0], times_us)
+        assert np.array_equal(found[topic][1], rows[:, :, k])
+
+
 def test_drones_may_take_turns(tmp_path):
     """Each chunk has as many messages as the last, of another drone; then of the same one, beside a long line of log."""
     streams = swarm(3)[::2]
@@ -611,14 +682,13 @@ def test_ctrl_c_between_two_drones_spoils_no_later_chunk(tmp_path, monkeypatch):
     """Stopped while the records of a short chunk were being laid out over those of the last: the next has its own."""
     streams, laid = swarm(2), []
 
-    def stopping(layouts, count, out):
+    def stopping(layouts, count, memory):
         laid.append(count)
         if count == 9 and laid.count(9) == 2:  # the states and poses of the short chunk are there, its commands not yet
             raise KeyboardInterrupt
-        return lay_out(layouts, count, out)
+        return Messages(layouts, count, memory)
 
-    lay_out = recorder.lay_out
-    monkeypatch.setattr(recorder, "lay_out", stopping)
+    monkeypatch.setattr(chunk, "Messages", stopping)
     with Recorder(tmp_path / "run.mcap", streams) as own:
         own.write(second_of(streams, 0))
         own.write(second_of(streams, 1))
@@ -633,7 +703,7 @@ def test_ctrl_c_between_two_drones_spoils_no_later_chunk(tmp_path, monkeypatch):
 def test_messages_are_counted_modulo_two_to_the_32(tmp_path):
     """MCAP numbers them with 32 bits; a year of commands at 250 Hz is more."""
     with Recorder(tmp_path / "run.mcap", [COMMAND]) as own:
-        own._written = own._written._replace(sent={1: 2**32 - 3})
+        own._written.sent[1] = 2**32 - 3
         own.write({"/drone0/command": seconds_of(COMMAND, 0, rate=5)})
     assert [each.sequence for _, each, _ in decoded(tmp_path / "run.mcap")] == [2**32 - 3, 2**32 - 2, 2**32 - 1, 0, 1]
 
@@ -746,7 +816,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_flight(tmp_path, monkeypatch
         opening = (tmp_path / "run.mcap").stat().st_size
         for block in written:
             own.write({"/drone0/state": block})
-        seconds = own._latest_us["/drone0/state"] / 1e6
+        seconds = own._latest_us.max() / 1e6
         assert own.problem == f"{own.path}: recording stopped after {seconds:.3f} s: No space left on device"
         chunk = (own.path.stat().st_size - opening) / max(1, len(own._chunks))
         size = own.path.stat().st_size

@@ -240,7 +240,7 @@ def test_an_action_from_outside_is_the_same_flight_as_an_event(tmp_path):
     kept, logs = [], []
 
     def sink(blocks, lines):
-        kept.extend(rows for topic, (_, rows) in blocks.items() if topic == "/drone/state")
+        kept.extend(block.rows[:, :, 0] for block in blocks if block.topics == ("/drone/state",))
         logs.extend(lines)
 
     simulation = Simulation(scenario, sink)

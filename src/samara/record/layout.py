@@ -143,38 +143,50 @@ class Times(NamedTuple):
 
     us: Array
     ns: Array
-    stamp: Array | None
+    stamp: Sequence[Array] = ()
 
 
 def times_of(us: Array, stamped: bool = False) -> Times:
     """The times in all the forms that are written."""
     ns = us * 1000
-    return Times(us, ns, varint(np.array(np.divmod(ns, 1_000_000_000))) if stamped else None)
+    return Times(us, ns, tuple(varint(np.array(np.divmod(ns, 1_000_000_000)))) if stamped else ())
 
 
-def lay_out(layouts: Sequence[Layout], count: int, out: Array) -> int:
-    """The records of k layouts of equal places, `count` of each, at the start of `out`, for `pack`; how many bytes."""
-    records = np.concatenate([layout.record for layout in layouts])
-    np.ndarray((len(layouts), count), records.dtype, out)[...] = records[:, None]
-    return count * records.nbytes
+class Messages:
+    """The records of k layouts of equal places in memory, `count` of each, and views of the numbers in them."""
 
+    def __init__(self, layouts: Sequence[Layout], count: int, memory: Array) -> None:
+        """Lays out the records at the start of the memory; their numbers are written by `fill`."""
+        records, places = np.concatenate([layout.record for layout in layouts]), layouts[0].places
+        shape = len(layouts), count
+        np.ndarray(shape, records.dtype, memory)[...] = records[:, None]
+        block = np.ndarray(shape, places.columns, memory)
+        self.count, self.length = count, shape[0] * count * places.columns.itemsize
+        self._sequence, self._counted = block["sequence"], np.arange(count)
+        self._ns = block["log_time"], block["publish_time"]
+        stamped = "seconds" in (places.columns.names or ())
+        self._us = None if stamped else block["time_us"]
+        self._stamp = (block["seconds"], block["nanos"]) if stamped else ()
+        self._runs = [(slice(run.first, run.first + run.width), _doubles(block, run)) for run in places.runs]
 
-def pack(places: Places, first: Sequence[int], times: Times, rows: Sequence[Array], out: Array) -> None:
-    """The numbers of all messages of k layouts of equal places, into the records that `lay_out` put at the start of `out`.
+    def fill(self, first: Array, times: "Times", rows: Sequence[Array]) -> None:
+        """The numbers of all messages: each layout has one at each of the times (m,), counted from its own `first`
 
-    Each layout has a message at each of the times (m,), counted from its own `first`, with its own `rows` (m, width).
-    """
-    block = np.ndarray((len(rows), len(times.us)), places.columns, out)
-    np.add(np.array(first)[:, None], np.arange(len(times.us)), out=block["sequence"], casting="unsafe")  # modulo 2³²
-    block["log_time"] = block["publish_time"] = times.ns
-    if times.stamp is None:
-        block["time_us"] = times.us
-    else:
-        block["seconds"], block["nanos"] = times.stamp
-    for run in places.runs:
-        doubles, end = _doubles(block, run), run.first + run.width
-        for k, own in enumerate(rows):
-            doubles[k] = own[:, run.first : end]
+        `rows` are parts (m, width, drones), which have a drone for each layout when put side by side.
+        """
+        np.add(first[:, None], self._counted, out=self._sequence, casting="unsafe")  # modulo 2³²
+        for column in self._ns:
+            column[...] = times.ns
+        if self._us is not None:
+            self._us[...] = times.us
+        for column, digits in zip(self._stamp, times.stamp, strict=True):
+            column[...] = digits
+        at = 0
+        for own in rows:
+            of_each, drones = np.ascontiguousarray(own.transpose(2, 0, 1)), own.shape[2]
+            for numbers, doubles in self._runs:
+                doubles[at : at + drones] = of_each[:, :, numbers]
+            at += drones
 
 
 def unpack(layout: Layout, block: Array) -> tuple[Array, Array, Array]:

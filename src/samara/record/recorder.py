@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -11,22 +12,13 @@ import numpy as np
 
 from samara.core.files import atomic_write
 from samara.core.version import __version__
+from samara.record.block import Block
+from samara.record.chunk import Batch, ChunkMemory, Line, chunk
 from samara.record.contents import contents_of
 from samara.record.format import ABOUT, FORMAT, LEVELS, OWN, LogLine, RecordingError, Stream, checksum
-from samara.record.foxglove import first_of_each, log_message, slots
-from samara.record.layout import Array, Layout, Times, lay_out, message_record, pack, times_of
-from samara.record.mcap_sections import (
-    COMPRESS,
-    ROOM,
-    Buffer,
-    Indexed,
-    Piece,
-    chunk,
-    chunk_size,
-    closing,
-    indexed,
-    opening,
-)
+from samara.record.foxglove import Posed, first_of_each, log_message, slots
+from samara.record.layout import Array, Layout, Times, message_record, times_of
+from samara.record.mcap_sections import COMPRESS, Buffer, Indexed, closing, opening
 
 __all__ = ["LogLine", "Recorder", "RecordingError", "Stream"]
 
@@ -35,28 +27,36 @@ LATEST_US = 1 << 53  # 285 years; in nanoseconds it still fits 64 bits
 
 
 class Written(NamedTuple):
-    """What is whole in the file: bytes, chunks, and messages of each channel."""
+    """What is whole in the file: bytes, chunks, how many messages of each channel, and the channels as they came."""
 
     end: int
     chunks: int
-    sent: dict[int, int]
+    sent: Array
+    channels: tuple[int, ...]
+
+
+class Together(NamedTuple):
+    """Streams of one family in neighbouring lanes of a block, and the layouts of what is written of them."""
+
+    lanes: slice
+    topics: tuple[str, ...]
+    channels: Array
+    family: int
+    posed: Posed | None
+    layouts: list[Layout]
+    drawn: list[list[Layout]]
 
 
 class Group(NamedTuple):
-    """Streams of one family that have rows at the same times, and whose last rows before were in the same slot."""
+    """Blocks of one family that have rows at the same times, and whose last rows before were in the same slot.
 
-    times_us: Array
-    slot: int
-    topics: list[str]
-    rows: list[Array]
+    `place` is where it stands in the chunk: drones that were handed over together by their lanes.
+    """
 
-
-class Batch(NamedTuple):
-    """Messages that are packed as one array: layouts of equal places, each with its own rows at all the times."""
-
-    layouts: Sequence[Layout]
+    place: tuple[int, int]
     times: Times
-    rows: Sequence[Array]
+    slot: int
+    blocks: list[tuple[Together, Array]]
 
 
 class Recorder:
@@ -105,12 +105,14 @@ class Recorder:
             temporary.write_bytes(self._opened.data)
         begin, self._opened = len(self._opened.data), self._opened._replace(data=b"")
         self._file: FileIO | None = _reopened(self.path)
-        self._written = Written(begin, 0, {})
+        channels = len(self._contents.channels) + 1
+        self._written = Written(begin, 0, np.zeros(channels, np.int64), ())
         self._chunks: list[Indexed] = []
-        self._standing: list[tuple[list[int], int]] = []
-        self._memory: Array = np.empty(0, np.uint8)
-        self._latest_us = dict.fromkeys(self._tracks, 0)
-        self._slot = dict.fromkeys(self._tracks, -1)
+        self._memory = ChunkMemory()
+        self._together: dict[tuple[str, ...], list[Together]] = {}  # by the topics of a block
+        self._each: dict[tuple[str, ...], list[Together]] = {}  # the same, each stream alone
+        self._latest_us = np.zeros(channels, np.int64)  # of each stream, by the number of its channel
+        self._slot = np.full(channels, -1)
 
     def __enter__(self) -> "Recorder":
         return self
@@ -122,6 +124,11 @@ class Recorder:
 
     def write(self, blocks: Mapping[str, tuple[Any, Any]], logs: Sequence[LogLine] = ()) -> None:
         """One chunk: for each topic whole microseconds (m,) that do not fall, and float64 rows (m, number of fields)."""
+        tables = [(topic, *self._checked(topic, *block)) for topic, block in blocks.items()]
+        self.write_blocks([Block((topic,), times_us, rows[:, :, None]) for topic, times_us, rows in tables], logs)
+
+    def write_blocks(self, blocks: Sequence[Block], logs: Sequence[LogLine] = ()) -> None:
+        """One chunk, of blocks of many drones; each topic is in one of them at most."""
         groups = self._grouped(blocks)
         for line in logs:
             _require_line(line)
@@ -129,118 +136,116 @@ class Recorder:
             raise RecordingError(f"{self.path}: the recording is closed")
         if self.problem or not (groups or logs):
             return
-        sent = self._written.sent.copy()
-        memory, pieces = self._packed(list(self._batches(groups)), logs, sent)
-        data, index = chunk(memory, pieces, self._written.end, self._compression)
+        batches = list(_batches(groups))
+        before = self._written
+        sent = before.sent.copy()
+        lines = self._lines(logs, sent)
+        arranged = self._memory.arranged(batches)
+        arranged.fill(batches, sent)
+        data, index = chunk(arranged, batches, lines, before.end, self._compression)
+        channels = before.channels
+        if len(channels) < np.count_nonzero(sent):
+            now = (*(line.channel for line in lines), *(k for own in arranged.channels for k in own.tolist()))
+            channels = tuple(dict.fromkeys((*channels, *now)))
         if self._append(data):
-            self._chunks.append(indexed(index))
+            self._chunks.append(index)
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
-            self._written = Written(self._written.end + len(data), len(self._chunks), sent)
+            self._written = Written(before.end + sum(map(len, data)), len(self._chunks), sent, channels)
             for group in groups:
-                latest = int(group.times_us[-1])
-                self._latest_us.update(dict.fromkeys(group.topics, latest))
-                self._slot.update(dict.fromkeys(group.topics, slots(latest)))
+                latest = int(group.times.us[-1])
+                for own, _ in group.blocks:
+                    self._latest_us[own.channels], self._slot[own.channels] = latest, slots(latest)
 
     def close(self) -> None:
         """Write the summary that lets a reader seek, and close the file."""
         if self._file is None:
             return
-        end, chunks, sent = self._written
+        end, chunks, sent, channels = self._written
         if not self.problem:
-            data = closing(self._opened, self._chunks[:chunks], sent, end)
-            if self._append(data):
+            counts = dict(zip(channels, sent[list(channels)].tolist(), strict=True))
+            data = closing(self._opened, self._chunks[:chunks], counts, end)
+            if self._append([data]):
                 self._cut(end + len(data))
         try:
             self._file.close()
         except OSError as error:  # some file systems tell only now that there was no room
             self._stop(error)
-        self._file = None
-        self._memory, self._standing = np.empty(0, np.uint8), []
+        self._file, self._memory = None, ChunkMemory()
 
-    def _grouped(self, blocks: Mapping[str, tuple[Any, Any]]) -> list[Group]:
+    def _grouped(self, blocks: Sequence[Block]) -> list[Group]:
         """All blocks that have rows, checked: those of a hundred drones are a few groups."""
         groups: dict[tuple[int, int, bytes], Group] = {}
-        rising: set[bytes] = set()
-        for topic, block in blocks.items():
-            times_us, rows = self._checked(topic, *block)
-            if len(times_us):
-                stamp, slot = times_us.tobytes(), self._slot[topic]
-                if times_us[0] < self._latest_us[topic] or stamp not in rising:
-                    self._require_times(topic, times_us)
-                    rising.add(stamp)
-                key = self._tracks[topic].family, slot, stamp
-                group = groups.get(key)
-                if group is None:
-                    group = groups[key] = Group(times_us, slot, [], [])
-                group.topics.append(topic)
-                group.rows.append(rows)
-        return list(groups.values())
+        rising: dict[bytes, Times] = {}
+        seen: set[str] = set()
+        fleet, of = 0, (0, "")
+        for block in blocks:
+            before, of = of, (len(block.topics), block.topics[0].rpartition("/")[0] if block.topics else "")
+            fleet += of != before
+            if block.topics not in self._together:
+                self._together[block.topics] = self._put_together(block.topics)
+            times_us, rows = self._checked_block(block)
+            if not seen.isdisjoint(block.topics):
+                raise RecordingError(f"{block.topics[0]}: in two blocks of a chunk; expected each topic in one at most")
+            seen.update(block.topics)
+            stamp = times_us.tobytes()
+            for own in self._in_one_slot(block.topics) if len(times_us) else ():
+                if stamp not in rising or times_us[0] < self._latest_us[own.channels].max():
+                    self._require_times(own, times_us)
+                    rising[stamp] = times_of(times_us)
+                slot = int(self._slot[own.channels[0]])
+                key = own.family, slot, stamp
+                place = fleet, own.lanes.start
+                found = groups.setdefault(key, Group(place, rising[stamp], slot, []))
+                found.blocks.append((own, rows[:, :, own.lanes]))
+        return sorted(groups.values(), key=lambda group: group.place)
 
-    def _batches(self, groups: Sequence[Group]) -> Iterator[Batch]:
-        """The rows of each group, then the poses among them that are to be drawn, under the layouts they are written in."""
-        for times_us, slot, topics, rows in groups:
-            tracks = [self._tracks[topic] for topic in topics]
-            yield Batch([track.layout for track in tracks], times_of(times_us), rows)
-            posed = tracks[0].posed
-            if posed:
-                drawn = first_of_each(slots(times_us), slot)
-                if len(drawn):
-                    times = times_of(times_us[drawn], stamped=True)
-                    poses = [own.take(drawn, 0).take(posed.columns, 1) for own in rows]
-                    for layouts in zip(*(track.drawn for track in tracks), strict=True):
-                        yield Batch(layouts, times, poses)
+    def _in_one_slot(self, topics: tuple[str, ...]) -> list[Together]:
+        """The streams of a block in parts whose last rows were in the same slot: those of drones that join late are not."""
+        parts = self._together[topics]
+        if all((self._slot[own.channels] == self._slot[own.channels[0]]).all() for own in parts):
+            return parts
+        if topics not in self._each:
+            self._each[topics] = [self._part(topics, slice(k, k + 1)) for k in range(len(topics))]
+        return self._each[topics]
 
-    def _packed(
-        self, batches: Sequence[Batch], logs: Sequence[LogLine], sent: dict[int, int]
-    ) -> tuple[Array, list[Piece]]:
-        """The memory of a chunk with its messages in it, and which they are; `sent` goes on counting them."""
-        pieces = [Piece([own.channel for own in layouts], times, layouts[0].size) for layouts, times, _ in batches]
-        log, number = self._contents.log, sent.get(self._contents.log, 0)
-        lines = [self._log_record(line, number + k) for k, line in enumerate(logs)]
-        said = [
-            Piece([log], times_of(np.array([each.time_us])), len(own)) for each, own in zip(logs, lines, strict=True)
-        ]
-        if lines:
-            sent[log] = number + len(lines)
+    def _put_together(self, topics: tuple[str, ...]) -> list[Together]:
+        """The streams of a block in as few parts as they have families."""
+        unknown = [topic for topic in topics if topic not in self._tracks]
+        if unknown or not topics:
+            named = f"topic {unknown[0]!r}" if unknown else "a block without a topic"
+            raise RecordingError(f"{named}: expected one of {', '.join(self._tracks) or 'none'}")
+        tracks = [self._tracks[topic] for topic in topics]
+        for topic, track in zip(topics, tracks, strict=True):
+            if len(track.stream.fields) != len(tracks[0].stream.fields):
+                raise RecordingError(f"{topic}: in a block with {topics[0]}; expected streams with as many fields")
+        begins = [k for k, track in enumerate(tracks) if k == 0 or track.family != tracks[k - 1].family]
+        return [self._part(topics, slice(*ends)) for ends in pairwise([*begins, len(topics)])]
+
+    def _part(self, topics: tuple[str, ...], lanes: slice) -> Together:
+        tracks = [self._tracks[topic] for topic in topics[lanes]]
+        return Together(
+            lanes,
+            topics[lanes],
+            np.array([track.layout.channel for track in tracks]),
+            tracks[0].family,
+            tracks[0].posed,
+            [track.layout for track in tracks],
+            [list(layouts) for layouts in zip(*(track.drawn for track in tracks), strict=True)],
+        )
+
+    def _lines(self, logs: Sequence[LogLine], sent: Array) -> list[Line]:
+        """The messages that are of no stream: the log, and in the first chunk the scene; `sent` goes on counting them."""
+        log, scene = self._contents.log, self._contents.scene
+        lines = []
+        for line in logs:
+            time_ns = 1000 * line.time_us
+            record = message_record(log, int(sent[log]) & 0xFFFF_FFFF, time_ns, time_ns, log_message(line))
+            lines.append(Line(log, time_ns, record))
+            sent[log] += 1
         if self._scene and self._written.chunks == 0:
-            shown = message_record(self._contents.scene, 0, 0, 0, self._scene)
-            lines.append(shown)
-            said.append(Piece([self._contents.scene], times_of(np.array([0])), len(shown)))
-            sent[self._contents.scene] = 1
-        memory = self._laid_out(batches, chunk_size([*pieces, *said]))
-        at = ROOM
-        for (layouts, times, rows), piece in zip(batches, pieces, strict=True):
-            first = []
-            for channel in piece.channels:
-                first.append(sent.get(channel, 0))
-                sent[channel] = first[-1] + len(times.us)
-            pack(layouts[0].places, first, times, rows, memory[at:])
-            at += piece.length
-        if lines:
-            records = np.frombuffer(b"".join(lines), np.uint8)
-            memory[at : at + len(records)] = records
-        return memory, [*pieces, *said]
-
-    def _laid_out(self, batches: Sequence[Batch], size: int) -> Array:
-        """Memory for a chunk, with the records of all batches in it; the numbers in them are those of some chunk before.
-
-        It is kept: new pages from the system take longer than what is written to them. And where the same streams have as
-        many messages as in the last chunk, their records stand there already.
-        """
-        standing = [([*map(id, layouts)], len(times.us)) for layouts, times, _ in batches]
-        if size > len(self._memory):
-            self._memory, self._standing = np.empty(size + size // 8, np.uint8), []
-        if standing != self._standing:
-            self._standing = []  # until all of them do
-            at = ROOM
-            for layouts, times, _ in batches:
-                at += lay_out(layouts, len(times.us), self._memory[at:])
-            self._standing = standing
-        return self._memory[:size]
-
-    def _log_record(self, line: LogLine, sequence: int) -> bytes:
-        time_ns = 1000 * line.time_us
-        return message_record(self._contents.log, sequence, time_ns, time_ns, log_message(line))
+            lines.append(Line(scene, 0, message_record(scene, 0, 0, 0, self._scene)))
+            sent[scene] = 1
+        return lines
 
     def _checked(self, topic: str, times_us: Any, rows: Any) -> tuple[Array, Array]:
         """The block as arrays; RecordingError where they are not what the stream takes."""
@@ -256,24 +261,38 @@ class Recorder:
             raise RecordingError(
                 f"{topic}: rows are {rows.dtype} of shape {rows.shape}; expected float64 of shape {shape}"
             )
-        return times_us.astype(np.int64, copy=False), rows
+        return times_us.astype(np.int64, copy=False), rows.astype(DOUBLE, copy=False)
 
-    def _require_times(self, topic: str, times_us: Array) -> None:
-        first, last, before = int(times_us[0]), int(times_us[-1]), self._latest_us[topic]
+    def _checked_block(self, block: Block) -> tuple[Array, Array]:
+        """Its arrays; RecordingError where they are not what its streams take."""
+        topics, times_us, rows = block
+        shape = (len(times_us), len(self._tracks[topics[0]].stream.fields), len(topics))
+        if times_us.dtype != np.int64 or rows.dtype != DOUBLE or rows.shape != shape:
+            raise RecordingError(
+                f"{topics[0]}: times are {times_us.dtype}, rows {rows.dtype} of shape {rows.shape}; "
+                f"expected int64, and float64 of shape {shape}"
+            )
+        return times_us, rows
+
+    def _require_times(self, together: Together, times_us: Array) -> None:
+        most = int(np.argmax(self._latest_us[together.channels]))
+        topic, before = together.topics[most], int(self._latest_us[together.channels[most]])
+        first, last = int(times_us[0]), int(times_us[-1])
         if first < before or last > LATEST_US or np.count_nonzero(times_us[1:] < times_us[:-1]):
             raise RecordingError(
                 f"{topic}: times run from {first} to {last} µs after {before} µs; "
                 f"expected times that do not fall, from 0 to {LATEST_US} µs"
             )
 
-    def _append(self, data: Buffer) -> bool:
+    def _append(self, data: Sequence[Buffer]) -> bool:
         """Whether all of it is in the file, after what is whole there; if not, the recording ends here."""
         assert self._file is not None
-        rest = memoryview(data)
         try:
             self._file.seek(self._written.end)
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            for part in data:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[self._file.write(rest) :]
         except OSError as error:
             self._stop(error)
             self._cut(self._written.end)
@@ -281,7 +300,7 @@ class Recorder:
         return True
 
     def _stop(self, error: OSError) -> None:
-        seconds = max(self._latest_us.values(), default=0) / 1e6
+        seconds = self._latest_us.max() / 1e6
         self.problem = f"{self.path}: recording stopped after {seconds:.3f} s: {error.strerror or error}"
 
     def _cut(self, end: int) -> None:
@@ -289,6 +308,21 @@ class Recorder:
         assert self._file is not None
         with suppress(OSError):
             self._file.truncate(end)
+
+
+def _batches(groups: Sequence[Group]) -> Iterator[Batch]:
+    """The rows of each group, then the poses among them that are to be drawn, under the layouts they are written in."""
+    for _, times, slot, blocks in groups:
+        rows = [own for _, own in blocks]
+        yield Batch([own.layouts for own, _ in blocks], times, rows)
+        posed = blocks[0][0].posed
+        if posed:
+            drawn = first_of_each(slots(times.us), slot)
+            if len(drawn):
+                stamped = times_of(times.us[drawn], stamped=True)
+                poses = [own.take(drawn, 0).take(posed.columns, 1) for own in rows]
+                for layouts in zip(*(own.drawn for own, _ in blocks), strict=True):
+                    yield Batch(layouts, stamped, poses)
 
 
 def _require_named(what: str, entries: Mapping[str, Any], kind: type) -> None:

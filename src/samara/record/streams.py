@@ -15,29 +15,22 @@ from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.state_arrays import state_names
 from samara.physics.surroundings import environment_of
 from samara.physics.types import State, Vehicle
+from samara.record.block import Block
 from samara.record.outputs import output_fields, output_units
 from samara.record.recorder import Stream
 from samara.record.table import Table
 from samara.scenario.facts import EVENT_FIELDS, Occurrence
 from samara.scenario.scenario import Drone
 
-Block = tuple[np.ndarray, np.ndarray]
-
 
 class Rows:
     """Rows of a stream for all drones of a group, until they are handed on: (rows, fields, drones)."""
 
-    def __init__(self, fields: int, drones: int, capacity: int) -> None:
+    def __init__(self, topics: tuple[str, ...], fields: int, capacity: int) -> None:
+        self.topics = topics
         self.times = np.empty(capacity, dtype=np.int64)
-        self.rows = np.empty((capacity, fields, drones))
+        self.rows = np.empty((capacity, fields, len(topics)))
         self.count = 0
-
-    @staticmethod
-    def of(times: np.ndarray, rows: np.ndarray) -> "Rows":
-        """Rows that are there already"""
-        own = Rows(0, 0, 0)
-        own.times, own.rows, own.count = times, rows, len(times)
-        return own
 
     def add(self, time_us: int, *parts: np.ndarray) -> None:
         """One more row, from arrays stacked below each other"""
@@ -51,9 +44,14 @@ class Rows:
         self.times[self.count] = time_us
         self.count += 1
 
-    def taken(self, lane: int) -> Block:
-        """The rows of one drone"""
-        return self.times[: self.count].copy(), self.rows[: self.count, :, lane].copy(order="C")
+    def handed_on(self) -> Block:
+        """What is there; from now on rows are written elsewhere"""
+        times, rows, count = self.times[: self.count], self.rows[: self.count], self.count
+        self.count = 0
+        if 2 * count < len(self.times):  # few of many: what is handed on must not keep all the memory
+            return Block(self.topics, times.copy(), rows.copy())
+        self.times, self.rows = np.empty_like(self.times), np.empty_like(self.rows)
+        return Block(self.topics, times, rows)
 
 
 ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
@@ -121,15 +119,19 @@ def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
     return (*LOAD_FIELDS, CABLE_FIELD) if vehicle.has("slung_load") else LOAD_FIELDS
 
 
-def event_blocks(facts: Sequence[Occurrence], drones: Sequence[Drone]) -> dict[str, Block]:
-    """The rows of the streams `event` of those drones that something happened to, by topic"""
+def event_blocks(facts: Sequence[Occurrence], drones: Sequence[Drone]) -> list[Block]:
+    """The rows of the streams `event` of those drones that something happened to"""
     of_drone: dict[int, list[Occurrence]] = {}
     for own in facts:
         of_drone.setdefault(own.drone, []).append(own)
-    return {
-        f"/{drones[index].name}/event": (np.array([own.time_us for own in found]), np.array([own.row for own in found]))
+    return [
+        Block(
+            (f"/{drones[index].name}/event",),
+            np.array([own.time_us for own in found]),
+            np.array([own.row for own in found], dtype=float)[:, :, None],
+        )
         for index, found in of_drone.items()
-    }
+    ]
 
 
 def is_reading(table: Table) -> bool:

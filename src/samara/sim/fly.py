@@ -15,11 +15,12 @@ from samara.backends.stepper import IN_FLIGHT as BACKENDS
 from samara.backends.stepper import require_backend
 from samara.control.named import name_of
 from samara.control.tuning import Tuned
+from samara.record.block import Block, tables
 from samara.record.load import load_run
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
 from samara.record.run import Run, Track
-from samara.record.streams import Block, streams_of
+from samara.record.streams import streams_of
 from samara.record.table import Table
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.bus import BUS_SCHEMA_VERSION
@@ -88,7 +89,7 @@ def fly(
     if out is None:
         return _in_memory(own, realtime, progress, tell, stages)
     with recorder_of(own, out, overwrite=overwrite) as recorder:
-        simulation = Simulation(own, recorder.write, tell, stages)
+        simulation = Simulation(own, recorder.write_blocks, tell, stages)
         _to_the_end(simulation, realtime, progress)
         recorder.write({}, [ending(simulation)])
     ended = simulation.ended
@@ -159,31 +160,25 @@ def ending(simulation: Simulation) -> LogLine:
 def _in_memory(
     scenario: Scenario, realtime: bool, progress: Progress, tell: Callable[[str], None], stages: Arrange
 ) -> Run:
-    kept: dict[str, list[Block]] = {stream.topic: [] for stream in all_streams(scenario)}
+    kept: list[Block] = []
     logs: list[LogLine] = []
 
-    def sink(blocks: Mapping[str, Block], lines: list[LogLine]) -> None:
-        for topic, block in blocks.items():
-            kept[topic].append(block)
+    def sink(blocks: Sequence[Block], lines: Sequence[LogLine]) -> None:
+        kept.extend(blocks)
         logs.extend(lines)
 
     simulation = Simulation(scenario, sink, tell, stages)
     _to_the_end(simulation, realtime, progress)
     logs.append(ending(simulation))
-    tracks = []
+    tracks, found = [], tables(kept)
     for drone in scenario.drones:
-        tables = {
-            name: _table(stream, kept[stream.topic])
+        own = {
+            name: Table(stream.fields, stream.units, stream.kind, *found[stream.topic])
             for name, stream in streams_of(drone).items()
-            if kept.get(stream.topic)
+            if stream.topic in found
         }
-        tracks.append(Track(drone.name, drone.vehicle, controller_name(drone), tables))
+        tracks.append(Track(drone.name, drone.vehicle, controller_name(drone), own))
     return Run(scenario.name, tuple(tracks), tuple(logs), about(scenario), attachments(scenario), simulation.ended)
-
-
-def _table(stream: Stream, blocks: list[Block]) -> Table:
-    times, rows = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    return Table(stream.fields, stream.units, stream.kind, times, rows)
 
 
 def controller_name(drone: Drone) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.record.block import Sink
 from samara.record.format import LogLine
 from samara.scenario.bus import Bus
 from samara.scenario.events import Action, At, Event
@@ -25,7 +26,7 @@ from samara.sim.stages.downwash import DownwashStage
 from samara.sim.stages.estimator import EstimatorStage
 from samara.sim.stages.events import EventsStage
 from samara.sim.stages.ground import GroundStage
-from samara.sim.stages.log import LogStage, Sink, StatusStage, SurroundingsStage
+from samara.sim.stages.log import LogStage, StatusStage, SurroundingsStage
 from samara.sim.stages.sensors import SensorsStage
 from samara.sim.stages.strikes import StrikesStage
 from samara.sim.stages.touchdown import TouchdownStage

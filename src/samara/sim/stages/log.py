@@ -1,16 +1,16 @@
 """The log: what is recorded of every drone, kept in tables and handed on by the block."""
 
 import math
-from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from samara.control.named import instants_ahead
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import BODY
+from samara.record.block import Block, Sink
 from samara.record.format import LogLine
 from samara.record.outputs import output_rows
-from samara.record.streams import STATUS_FIELDS, Block, Rows, event_blocks, load_fields
+from samara.record.streams import STATUS_FIELDS, Rows, event_blocks, load_fields
 from samara.scenario.facts import Fact, status_change
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
@@ -19,8 +19,6 @@ from samara.sim.stage import Stage
 from samara.sim.stages.autopilot import require_valid
 
 HELD = "held"  # commands and surroundings at every logged state: not recorded, but what the outputs are computed from
-
-Sink = Callable[[Mapping[str, Block], list[LogLine]], None]
 
 
 class StatusStage(Stage):
@@ -64,6 +62,7 @@ class LogStage(Stage):
 
     def __init__(self, sink: Sink | None) -> None:
         self._sink, self._flushed_us = sink, 0
+        self._waiting: list[tuple[list[Block], list[LogLine]]] = []  # for the sink to have taken them
 
     def regrouped(self, fleet: Fleet) -> None:
         """Empty tables for the groups that are new"""
@@ -92,21 +91,16 @@ class LogStage(Stage):
     def flush(self, fleet: Fleet) -> None:
         """Hands on what was recorded since the last time"""
         if self._sink is not None:
-            blocks: dict[str, Block] = {}
-            for group in fleet.groups:
-                told = {key: table for key, table in group.tables.items() if table.count and key != HELD}
-                if "state" in told:
-                    told["outputs"] = _outputs(group)
-                for lane, index in enumerate(group.drones):
-                    name = fleet.name_of(index)
-                    blocks |= {f"/{name}/{key}": table.taken(lane) for key, table in told.items()}
-            blocks |= event_blocks(fleet.facts, fleet.scenario.drones)
-            self._sink(blocks, fleet.logs)
+            blocks = [block for group in fleet.groups for block in _handed_on(group)]
+            self._waiting.append(([*blocks, *event_blocks(fleet.facts, fleet.scenario.drones)], fleet.logs))
         fleet.logs, fleet.facts = [], []
         for group in fleet.groups:
             for table in group.tables.values():
                 table.count = 0
         self._flushed_us = fleet.time_us
+        while self._sink is not None and self._waiting:
+            self._sink(*self._waiting[0])
+            del self._waiting[0]  # not before: Ctrl-C may have come in between
 
 
 def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
@@ -127,17 +121,28 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
     if callable(group.key.controller):
         sizes["excess"] = (len(group.plant.command), "autopilot")
     sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
-    n, block_us, periods = len(group.drones), fleet.block_us, fleet.periods
-    return {name: Rows(fields, n, block_us // periods[axis] + 2) for name, (fields, axis) in sizes.items()}
+    drones = [fleet.name_of(index) for index in group.drones]
+    return {
+        name: Rows(tuple(f"/{drone}/{name}" for drone in drones), fields, fleet.block_us // fleet.periods[axis] + 2)
+        for name, (fields, axis) in sizes.items()
+    }
 
 
-def _outputs(group: Group) -> Rows:
+def _handed_on(group: Group) -> list[Block]:
+    """What was recorded of a group, and what follows from it"""
+    held = group.tables[HELD]
+    told = {key: table.handed_on() for key, table in group.tables.items() if table.count and table is not held}
+    return [*told.values(), *([_outputs(group, told["state"], held)] if "state" in told else [])]
+
+
+def _outputs(group: Group, state: Block, held: Rows) -> Block:
     """Supply and airspeed of all logged states, by the equations that flew them."""
-    state, held, commands = group.tables["state"], group.tables[HELD], len(group.plant.command)
-    whole = min(state.count, held.count)  # Ctrl-C may come between the two
+    commands = len(group.plant.command)
+    whole = min(len(state.times_us), held.count)  # Ctrl-C may come between the two
     rows, around = state.rows[:whole], held.rows[:whole]
     told = output_rows(rows, around[:, :commands], around[:, commands:], group.key.vehicle)
-    return Rows.of(state.times[:whole], told)
+    topics = tuple(topic.removesuffix("state") + "outputs" for topic in state.topics)
+    return Block(topics, state.times_us[:whole], told)
 
 
 def _lost(fleet: Fleet, group: Group) -> None:

@@ -7,7 +7,7 @@ sends them and leaves the visitors' wishes in a queue. Without a visitor nothing
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -17,9 +17,9 @@ import numpy as np
 from samara.control.named import CONTROLLERS, name_of
 from samara.core.colours import COLOURS
 from samara.physics.frames import wind_enu_from_direction
+from samara.record.block import Block, Sink
 from samara.record.recorder import LogLine
 from samara.record.run import Run
-from samara.record.streams import Block
 from samara.scenario.events import (
     Action,
     fail_motor,
@@ -35,7 +35,6 @@ from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
 from samara.sim.simulation import Simulation
-from samara.sim.stages.log import Sink
 from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import History, measured
@@ -111,7 +110,7 @@ class Live(Viewer):
         self.simulation.close()
 
     def _begun(self, scenario: Scenario) -> Simulation:
-        def sink(blocks: Mapping[str, Block], lines: list[LogLine]) -> None:
+        def sink(blocks: Sequence[Block], lines: Sequence[LogLine]) -> None:
             self.logs.extend(lines)
             if self._record is not None:
                 self._record(blocks, lines)
@@ -461,7 +460,7 @@ def fly_watched(
 ) -> Run:
     """Flies a scenario to its end by the clock, recorded to a file and shown on a page; what visitors do is recorded with it"""
     with recorder_of(scenario, out, overwrite=True) as recorder:
-        live = Live(scenario, port=port, speed=speed, record=recorder.write, restartable=False)
+        live = Live(scenario, port=port, speed=speed, record=recorder.write_blocks, restartable=False)
         try:
             opened(live.page.address)
             live.run(until_end=True, progress=progress)
