@@ -24,7 +24,7 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
 from samara.sim.fusing import Fusing
 from samara.sim.measuring import FAULTS, Measuring
-from samara.sim.pilots import NO_PLAN, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
+from samara.sim.pilots import NO_PLAN, ArrayPilot, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
 from samara.sim.plant import CODES, Plant
 from samara.sim.views import views
 
@@ -102,7 +102,7 @@ class Group:
         self.measuring = [
             Measuring(sensor, key.vehicle, self.indices, seed=seed, axis_us=sensor_us) for sensor in key.sensors
         ]
-        self.pilot: CompiledPilot | PythonPilot | LinkedPilot
+        self.pilot: CompiledPilot | PythonPilot | ArrayPilot | LinkedPilot
         if isinstance(key.controller, Linked):
             self.pilot = LinkedPilot(key.controller.link, self.plant, self.measuring, key.controller.hover_output)
         else:
@@ -195,15 +195,19 @@ class Group:
             np.multiply(command, self.armed, out=self.plant.command)
 
 
-def _pilot(key: Key, n: int, period: float, names: tuple[str, ...]) -> CompiledPilot | PythonPilot:
+def _pilot(key: Key, n: int, period: float, names: tuple[str, ...]) -> CompiledPilot | PythonPilot | ArrayPilot:
     controller = as_tuned(key.controller)
-    if not isinstance(controller, Tuned):
-        memory = getattr(key.controller, "initial_memory", ())
-        return PythonPilot(key.controller, key.vehicle, memory, n=n, names=names, period=period)
-    named = _named(controller, key.vehicle, key.healthy, period)
-    if hasattr(named.call, "look_ahead"):
-        return PythonPilot(named.call, key.vehicle, named.memory, n=n, names=names, period=period)
-    return CompiledPilot(_pilot_code(named, key.vehicle), key.vehicle, n=n)
+    if isinstance(controller, Tuned):
+        named = _named(controller, key.vehicle, key.healthy, period)
+        if not hasattr(named.call, "look_ahead"):
+            return CompiledPilot(_pilot_code(named, key.vehicle), key.vehicle, n=n)
+        controller, memory = named.call, named.memory
+    else:
+        memory = getattr(controller, "initial_memory", ())
+    on_arrays = controller.on_arrays(n) if hasattr(controller, "on_arrays") else None
+    if on_arrays is not None:
+        return ArrayPilot(on_arrays, key.vehicle, controller.look_ahead, n=n, names=names)
+    return PythonPilot(controller, key.vehicle, memory, n=n, names=names, period=period)
 
 
 @lru_cache(maxsize=CODES)

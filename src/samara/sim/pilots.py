@@ -4,6 +4,7 @@ The first two take what the autopilot knows (the estimate) and what it is asked 
 sensors said. All leave a checked command.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,34 @@ def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(name for name in ("time", "dt") if name in known and known[name].kind in by_name)
 
 
+class CheckedCommand:
+    """The commands (channels, n) of functions of one's own, cut to the vehicle's range, and the `excess` that was cut off."""
+
+    def __init__(self, vehicle: Vehicle, n: int, names: Sequence[str] = ()) -> None:
+        self._range = command_range(vehicle)
+        self._low, self._high = self._range or (-math.inf, math.inf)
+        self._rounding = ROUNDING * (self._high - self._low) if self._range else 0.0
+        self._names = tuple(names) or tuple(f"drone {k}" for k in range(n))
+        self.command = np.zeros((vehicle.command_size, n))
+        self.excess = np.zeros_like(self.command)
+        self._any_excess = False
+
+    def take(self, drone: int, command: Sequence[float], time_us: int) -> None:
+        """One drone's; what is not a number is an error"""
+        if self._any_excess:
+            self.excess[:, drone] = 0.0
+            self._any_excess = bool(self.excess.any())
+        if math.isfinite(sum(command)) and self._low <= min(command) and max(command) <= self._high:
+            self.command[:, drone] = command
+            return
+        require_command(command, None, f"the controller of {self._names[drone]}", time_us)
+        held, _ = sanitized(command, self._range)
+        cut = np.subtract(command, held)
+        self.command[:, drone] = held
+        self.excess[:, drone] = np.where(np.abs(cut) > self._rounding, cut, 0.0)
+        self._any_excess = True
+
+
 class PythonPilot:
     """A function of one's own with the same arguments, called with floats for each drone; NaN in its answer is an error.
 
@@ -109,13 +138,9 @@ class PythonPilot:
         period: float = DEFAULT_PERIOD,
     ) -> None:
         self._clock, self._period = clock_parameters(controller), period
-        self._controller, self._vehicle, self._range = controller, vehicle, command_range(vehicle)
-        self._names = tuple(names) or tuple(f"drone {k}" for k in range(n))
-        self._rounding = ROUNDING * (self._range[1] - self._range[0]) if self._range else 0.0
-        self._memories = [memory] * n
-        self.command = np.zeros((vehicle.command_size, n))
-        self.excess = np.zeros_like(self.command)
-        self.invalid_count = np.zeros(n)
+        self._controller, self._vehicle, self._memories = controller, vehicle, [memory] * n
+        self._checked = CheckedCommand(vehicle, n, names)
+        self.command, self.excess, self.invalid_count = self._checked.command, self._checked.excess, np.zeros(n)
         self._state_of, self._reference_of = unpacker(at_rest(vehicle)), unpacker(REFERENCE)
         self.look_ahead = np.asarray(getattr(controller, "look_ahead", NOWHERE), dtype=float)
         self.prediction = np.full((n, len(self.look_ahead), 3), np.nan) if len(self.look_ahead) else NO_PLAN
@@ -130,16 +155,30 @@ class PythonPilot:
             wanted: Reference = self._reference_of(asked)
             answer = self._controller(state, wanted, self._vehicle, memory, **told)
             command, self._memories[drone] = _command_and_memory(answer, memory, len(self.command))
-            require_command(command, None, f"the controller of {self._names[drone]}", time_us)
-            held, changed = sanitized(command, self._range)
-            self.command[:, drone] = held
-            self.excess[:, drone] = 0.0
-            if changed:
-                cut = np.subtract(command, held)
-                self.excess[:, drone] = np.where(np.abs(cut) > self._rounding, cut, 0.0)
+            self._checked.take(drone, command, time_us)
             planned = getattr(self._memories[drone], "prediction", None)
             if planned is not None:
                 self.prediction[drone] = planned
+
+
+class ArrayPilot:
+    """A controller that looks ahead and works on arrays of n drones; its commands are looked at like a `PythonPilot`'s.
+
+    It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (n, m, 3): see `samara.control.ilqr.arrays`.
+    """
+
+    def __init__(
+        self, controller: Any, vehicle: Vehicle, look_ahead: np.ndarray, *, n: int = 1, names: Sequence[str] = ()
+    ) -> None:
+        self._controller, self._wanted, self._checked = controller, controller.command.T, CheckedCommand(vehicle, n, names)
+        self.command, self.excess, self.invalid_count = self._checked.command, self._checked.excess, np.zeros(n)
+        self.look_ahead, self.prediction = look_ahead, controller.prediction
+
+    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
+        """The same, all drones at once"""
+        self._controller.run(estimate, ahead)
+        for drone, wanted in enumerate(self._wanted.tolist()):
+            self._checked.take(drone, wanted, time_us)
 
 
 class LinkedPilot:

@@ -1,5 +1,6 @@
 """What drones are asked to do, made by the block: a block of times costs little more than one."""
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-AHEAD_US = MICROSECONDS // 10  # references of a whole horizon are made for so long at a time
 NOTHING = np.empty((0, 0, 0))
 
 
@@ -52,12 +52,19 @@ def asked_ahead(fleet: "Fleet", group: Group) -> Array:
     """What the drones are asked at the instants their pilot looks ahead to: (instants, fields, drones)"""
     if not group.pilot.look_ahead.size:
         return NO_PLAN
-    period, later_us = fleet.periods["autopilot"], np.round(MICROSECONDS * group.pilot.look_ahead)
-    tick = fleet.tick("autopilot")
-    first, block = group.plans.get("ahead", (0, NOTHING))
-    if not 0 <= tick - first < len(block):
-        ticks = np.arange(tick, tick + AHEAD_US // period + 1, dtype=np.int64)
-        asked = planned(fleet.setting, group, np.add.outer(ticks * period, later_us).ravel())
-        first, block = group.plans["ahead"] = tick, asked.reshape(len(ticks), len(later_us), *asked.shape[1:])
-    own: Array = block[tick - first]
+    period, tick = fleet.periods["autopilot"], fleet.tick("autopilot")
+    first, rows = group.plans.get("rows ahead", (0, NOTHING))
+    if not 0 <= tick - first < len(rows):
+        times_us, rows = _instants_ahead(group.pilot.look_ahead.tobytes(), period, fleet.block_us // period + 1)
+        asked = planned(fleet.setting, group, tick * period + times_us)
+        first, group.plans["rows ahead"], group.plans["ahead"] = tick, (tick, rows), (tick, asked)
+    own: Array = group.plans["ahead"][1].take(rows[tick - first], axis=0)
     return own
+
+
+@lru_cache(maxsize=16)
+def _instants_ahead(look_ahead: bytes, period: int, ticks: int) -> tuple[Array, Array]:
+    """The instants that so many ticks look ahead to [µs], each once: horizons overlap; and which of them each tick's are"""
+    later_us = np.round(MICROSECONDS * np.frombuffer(look_ahead))
+    times_us, rows = np.unique(np.add.outer(period * np.arange(ticks), later_us), return_inverse=True)
+    return times_us, rows.reshape(ticks, len(later_us))

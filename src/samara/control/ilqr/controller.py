@@ -21,11 +21,13 @@ from samara.backends.machine import CompiledStep, Machine
 from samara.backends.packing import packer
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.geometric import gains_for
+from samara.control.ilqr.arrays import OnArrays, Parts
 from samara.control.ilqr.cost import TRACKING, Cost, Parameters, Sphere, Weights, kind_of, vehicle_problem
 from samara.control.ilqr.disturbance import NOTHING, Observed, observer_code, share_of
 from samara.control.ilqr.goals import Goals, PointGoals
 from samara.control.ilqr.memory import LANES, aligned
 from samara.control.ilqr.model import Model, model_of
+from samara.control.ilqr.plans import shift_of
 from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
@@ -172,7 +174,8 @@ class ILQR:
         )
         self.problem: Problem = vehicle_problem(self.model, kind_of(self.parameters), cost)
         self._solver = Solver(self.problem, mpcHorizon, self.parameters, self.line_search)
-        self._goals = Goals(self.model, self.shaping, self._solver.goals)
+        self._push = self._solver.parameters[-len(ZERO) :]
+        self._goals = Goals(self.model, self.shaping, self._solver.goals, self._push)
         self._hover = np.tile(np.array(self.model.hover_input), (mpcHorizon, 1))
         self._tiles: dict[str, Any] = {}
 
@@ -224,7 +227,7 @@ class ILQR:
         x = _numbers(state, layout)
         if x is None or not math.isfinite(sum(push_W)):
             return self._safe("the state is not finite", began, layout)
-        self._goals.push[:] = self._solver.parameters[-3:] = push_W
+        self._push[:] = push_W
         why = self._goals.write(target, x, time, yaw)
         if why is not None:
             return self._safe(why, began, layout)
@@ -254,8 +257,7 @@ class ILQR:
         controls = np.asarray(warm_start.controls if isinstance(warm_start, Result) else warm_start, dtype=float)
         if controls.shape != self._hover.shape:
             raise ValueError(f"warm_start has shape {controls.shape}; expected {self._hover.shape}")
-        steps = min(int(shift / self.model.dt), self.horizon)
-        part = shift / self.model.dt - steps
+        steps, part = shift_of(shift, self.model.dt, self.horizon)
         if steps:
             controls = np.concatenate([controls[steps:], np.repeat(controls[-1:], steps, axis=0)])
         if not part > 0.0:
@@ -367,20 +369,46 @@ class ILQR:
         """
         kept: Memory = memory if memory != () else self.initial_memory
         watched = self._watch(state, kept)
+        push_W = watched.push_W if watched is not None else ZERO
+        result, command = self._continued(state, target, kept.controls, kept.before, push_W, kept.time)
+        now, time = tuple(result.controls[0].tolist()), kept.time + self.period
+        return command, Memory(result.controls, now, command, time, watched, result.states[:, :3])
+
+    def _continued(
+        self, state: State, target: Any, controls: Array, before: Any, push_W: Vec3, time: float = 0.0
+    ) -> tuple[Result, Command]:
+        """The solution a period after the one that had these inputs, and the command of its first"""
         result = self.solve(
             state,
             target,
-            time=kept.time,
-            warm_start=kept.controls,
+            time=time,
+            warm_start=controls,
             shift=self.period,
-            before=kept.before,
+            before=before,
             iterations=self.control_iterations,
-            push_W=watched.push_W if watched is not None else ZERO,
+            push_W=push_W,
         )
-        now = tuple(result.controls[0].tolist())
-        command = self.command(now, state)
-        time = kept.time + self.period
-        return command, Memory(result.controls, now, command, time, watched, result.states[:, :3])
+        return result, self.command(result.controls[0].tolist(), state)
+
+    def on_arrays(self, n: int) -> OnArrays | None:
+        """The same for n drones at once, each with a memory of its own, on arrays; None where a subclass may do it otherwise"""
+        if type(self) is not ILQR:
+            return None
+        parts = Parts(
+            self.vehicle,
+            self._solver,
+            self._goals,
+            observer_code(self.vehicle) if self._share else None,
+            self._share,
+            self.period,
+            self._allocator_code,
+            None if self.model.takes_wrench else self._lift_and_torque,
+            shift_of(self.period, self.model.dt, self.horizon),
+            self.control_iterations,
+            self.tolerance,
+            self._continued,
+        )
+        return OnArrays(parts, n)
 
     def _watch(self, state: State, kept: Memory) -> Observed | None:
         """What the last period says of a push from outside; nothing at the first call, or where the state is not a number"""
@@ -401,8 +429,7 @@ class ILQR:
     def command(self, controls: Sequence[float], state: State) -> Command:
         """The vehicle's own command for an input: the rotors' speeds that give its thrust and torque, within their limits"""
         if not self.model.takes_wrench:
-            push = self.model.wrench(tuple(controls))
-            controls = (push.f_B.z, *push.tau_B)
+            controls = self._lift_and_torque(controls)
         machine, pack = self._allocator
         numbers = pack(state)
         if not math.isfinite(sum(numbers)):  # what is left of it to lean on: the state the vehicle hovers in
@@ -411,9 +438,14 @@ class ILQR:
         machine.run(1)
         return tuple(machine.carry[:, 0].tolist())
 
+    def _lift_and_torque(self, controls: Sequence[float]) -> tuple[float, ...]:
+        """(T, τ) of a thrust for each rotor"""
+        push = self.model.wrench(tuple(controls))
+        return push.f_B.z, *push.tau_B
+
     @cached_property
-    def _allocator(self) -> tuple[Machine, Any]:
-        """(T, τ, state) → command, compiled; and what makes a list of a state"""
+    def _allocator_code(self) -> CompiledStep:
+        """(T, τ, state) → command, compiled"""
         vehicle, allocation = self.vehicle, self._allocation
         state, command = hover(vehicle)
 
@@ -421,7 +453,12 @@ class ILQR:
             (lift, *torques), known = held
             return command_for_wrench(lift, Vec3(*torques), known, vehicle, allocation)
 
-        return CompiledStep(allocate, command, ((0.0,) * 4, state)).machine(), packer(state)
+        return CompiledStep(allocate, command, ((0.0,) * 4, state))
+
+    @cached_property
+    def _allocator(self) -> tuple[Machine, Any]:
+        """Its machine for one drone, and what makes a list of a state"""
+        return self._allocator_code.machine(), packer(hover(self.vehicle)[0])
 
     @cached_property
     def _observer(self) -> tuple[Machine, Any]:

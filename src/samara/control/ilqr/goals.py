@@ -107,16 +107,15 @@ class PointGoals:
 
 
 class Goals:
-    """Goals for one problem, from whatever a target may be. `push` (3,) is written before."""
+    """Goals for one problem, from whatever a target may be. `push` (3,) is read."""
 
-    def __init__(self, model: Model, shaping: Shaping, goals: np.ndarray) -> None:
+    def __init__(self, model: Model, shaping: Shaping, goals: np.ndarray, push: np.ndarray) -> None:
         rows = -(-len(goals) // LANES) * LANES
         self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
         self._clock = np.arange(rows) * model.dt
-        self._memory = Memory(
-            push=SIZES["push"], shaping=SIZES["shaping"], times=rows, reference=AHEAD.row, ahead=(rows, AHEAD.row)
-        )
-        self._memory["shaping"][:], self.push = shaping, self._memory["push"]
+        self._memory = Memory(shaping=SIZES["shaping"], times=rows, reference=AHEAD.row, ahead=(rows, AHEAD.row))
+        self._memory["shaping"][:], self._push = shaping, push
+        self.ahead = self._memory["ahead"][: self._steps]
         self._prepared: dict[Any, tuple[Loops | None, int | None]] = {}
 
     @property
@@ -154,13 +153,15 @@ class Goals:
         return None
 
     def _look_along(self, known: Reference) -> str | None:
-        ahead = self._memory["ahead"][: self._steps]
         for k, leaf in enumerate(flatten(known)):
-            ahead[:, k] = leaf
-        if not math.isfinite(ahead.sum()):
-            return "the reference is not finite"
-        self._call(ahead_goals)
-        return None
+            self.ahead[:, k] = leaf
+        return None if self.write_ahead() else "the reference is not finite"
+
+    def write_ahead(self) -> bool:
+        """Writes the goals of the references in `ahead` (N + 1, fields); False where they are not finite"""
+        if not math.isfinite(self.ahead.sum()):
+            return False
+        return self._call(ahead_goals)
 
     def _follow(self, trajectory: Trajectory, time: float) -> str | None:
         if not math.isfinite(time):
@@ -172,13 +173,13 @@ class Goals:
 
     @cached_property
     def _to_a_point(self) -> PointGoals:
-        return PointGoals(self._model, self._shaping, self._goals, self.push)
+        return PointGoals(self._model, self._shaping, self._goals, self._push)
 
     def _call(self, make: Callable[..., Loops | None], *of: Any) -> bool:
         """Runs the loops that are made of the model; False where there are none"""
         if (make, *of) not in self._prepared:
             loops = make(self._model, *of)
-            table = None if loops is None else self._memory.table(loops, goals=self._goals)
+            table = None if loops is None else self._memory.table(loops, goals=self._goals, push=self._push)
             self._prepared[make, *of] = loops, table
         loops, table = self._prepared[make, *of]
         if loops is not None:

@@ -226,14 +226,16 @@ class Solver:
         self._inputs = np.array(problem.command)
         self._tried = aligned(2, rows + 2, n + m, LANES)
         self._start, self._level = (aligned(rows + 2, n + m, LANES) for _ in range(2))
+        self._nominal = [[self._tried[side].reshape(-1)[lane:] for lane in range(LANES)] for side in (0, 1)]
         for each in (self._tried[0], self._tried[1], self._start, self._level):
             each[:, :n] = np.array(flatten(problem.state))[:, None]
         self._level[1:, n:] = self._inputs[:, None]
-        no_gains, self._level_gains, blend = *(aligned(horizon + 1, layout.gains) for _ in range(2)), aligned(LANES)
+        self._start_gains, self._level_gains = (aligned(horizon + 1, layout.gains) for _ in range(2))
+        blend = aligned(LANES)
         blend[1:] = 1.0
         self._start_inputs = self._start[1 : horizon + 1, n:, 0]
-        self._start_steps = no_gains[:horizon, m * layout.columns :]
-        begin = {"tried": self._tried[0], "nominal": self._start, "alpha": blend, "gains": no_gains}
+        self._start_steps = self._start_gains[:horizon, m * layout.columns :]
+        begin = {"tried": self._tried[0], "nominal": self._start, "alpha": blend, "gains": self._start_gains}
         self._begin_with = own.table(code.rollout, **begin)
         self._begin_level = own.table(code.rollout, tried=self._tried[0], nominal=self._level, gains=self._level_gains)
         self._choose = own.table(code.choose)
@@ -259,7 +261,7 @@ class Solver:
         return gains[:, : m * columns].reshape(-1, m, columns)
 
     def _calls_from(self, side: int, lane: int) -> _Calls:
-        code, nominal = self._code, self._tried[side].reshape(-1)[lane:]
+        code, nominal = self._code, self._nominal[side][lane]
         return _Calls(
             self._memory.table(code.derivatives, nominal=nominal),
             self._memory.table(code.backward, nominal=nominal),
@@ -294,6 +296,10 @@ class Solver:
         self._give(x, before)
         self._start_inputs[:] = controls
         np.subtract(self._inputs, controls, out=self._start_steps)
+        return self.begin_here()
+
+    def begin_here(self) -> float:
+        """The same from what is already in the arrays of `table_to_begin`"""
         self._code.rollout.call(self._begin_with, self.horizon)
         own, level = self._memory["cost"][:2].tolist()
         self._side, self._lane = 0, 0 if own <= level else 1
@@ -342,6 +348,30 @@ class Solver:
         seconds = started - began, in_derivatives, in_backward, in_rollouts
         gradient = float(own["sums"][2]) ** 0.5
         return Solution(cost, passes, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
+
+    @property
+    def layout(self) -> Layout:
+        """Where things are in the arrays"""
+        return self._code.layout
+
+    @property
+    def given(self) -> np.ndarray:
+        """(n + m,): the state to begin from and the input before it"""
+        return self._memory["given"]
+
+    def table_to_begin(self, loops: Loops, **own: np.ndarray) -> int:
+        """For machine code that writes what a solution begins with: "given", "start" (a nominal trajectory with the inputs to
+        begin with), and "start_gains", whose k lead from them to `problem.command`"""
+        return self._memory.table(loops, start=self._start, start_gains=self._start_gains, **own)
+
+    @property
+    def found(self) -> tuple[int, int]:
+        """Which of the rollouts in memory is the nominal trajectory: its side and lane"""
+        return self._side, self._lane
+
+    def table_of_found(self, loops: Loops, **own: np.ndarray) -> int:
+        """For machine code that reads the "nominal" trajectory, where `found` is as it is now"""
+        return self._memory.table(loops, nominal=self._nominal[self._side][self._lane], **own)
 
     @property
     def states(self) -> np.ndarray:

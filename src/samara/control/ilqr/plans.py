@@ -1,0 +1,111 @@
+"""The plans of n drones that share one solver, by machine code: what each keeps of its solution, and begins the next from.
+
+    u ← u_k (1 − part) + part u_{k+1}
+
+The inputs some seconds later, straight between steps; the last one is held. In strict IEEE, as NumPy rounds it.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import casadi
+import numpy as np
+
+from samara.backends.llvm_loop import Loop, Loops, Pass, compile_loops
+from samara.control.ilqr.memory import LANES, Rows, aligned, shared
+from samara.control.ilqr.problem import Problem
+from samara.control.ilqr.solver import Solver, solver_code
+from samara.control.ilqr.trace import SX, entries, traced
+from samara.core.ops import where
+
+Array = np.ndarray[Any, Any]
+
+SHOWN = 3  # of a state's numbers: the position
+
+
+def shift_of(seconds: float, dt: float, horizon: int) -> tuple[int, float]:
+    """A time in whole steps and the part of one"""
+    steps = min(int(seconds / dt), horizon)
+    return steps, seconds / dt - steps
+
+
+class _Code(NamedTuple):
+    begin: Loops
+    keep: Loops
+
+
+@lru_cache(maxsize=16)
+def _code(problem: Problem, held: int) -> _Code:
+    """For plans whose last input is there so many times more"""
+    n, m, layout = problem.sizes.state, problem.sizes.command, solver_code(problem).layout
+    plan, before, start = Rows("plan", m), shared("before", m), Rows("start", problem.sizes.step, LANES)
+    nominal, steps = layout.nominal, Rows("start_gains", layout.gains).at(m, m * layout.columns)
+    u, later, level, part = SX.sym("u", m), SX.sym("later", m), SX.sym("level", m), SX.sym("part")
+    mixed = casadi.vertcat(
+        *(where(part > 0.0, a * (1.0 - part) + part * b, a) for a, b in zip(entries(u), entries(later), strict=True))
+    )
+    shifted = Pass(
+        traced([u, later, level, part], [mixed, level - mixed]),
+        (plan.at(m), plan.at(m, later=1), shared("level", m), shared("part")),
+        (start.at(m, n, later=1), steps),
+        1,
+    )
+    position = SX.sym("p", SHOWN)
+    shown = Rows("shown", SHOWN).at(SHOWN)
+    each = Pass(
+        traced([position, u], [position, u]),
+        (nominal.at(SHOWN, later=1), nominal.at(m, n, later=1)),
+        (shown, plan.at(m)),
+        1,
+    )
+    last = Pass(
+        traced([position, u], [position, *(u,) * held]),
+        (nominal.at(SHOWN, later=1), nominal.at(m, n)),
+        (shown, *(plan.at(m, later=k) for k in range(held))),
+        1,
+    )
+    given = Pass(traced([u], [u]), (before,), (Rows("given", problem.sizes.step).once(m, n),), 1)
+    first = Pass(traced([u], [u]), (nominal.at(m, n, later=1),), (before,), 1)
+    return _Code(
+        compile_loops((Loop((given,), at="start"), Loop((shifted,))), fast=False),
+        compile_loops((Loop((first,), at="start"), Loop((each,)), Loop((last,), at="end")), fast=False),
+    )
+
+
+class Plans:
+    """For each of n drones: `before` (n, m), the input just given, and `shown` (n, N + 1, 3), where it plans to be."""
+
+    def __init__(self, solver: Solver, n: int, shift: tuple[int, float]) -> None:
+        problem, horizon, (steps, part) = solver.problem, solver.horizon, shift
+        self._solver, self._code = solver, _code(problem, 1 + steps)
+        level, numbers = np.array(problem.command), aligned(1)
+        numbers[0] = part
+        self._inputs = np.tile(level, (n, horizon + 1 + steps, 1))
+        self.before, self.shown = np.tile(level, (n, 1)), np.full((n, horizon + 1, SHOWN), np.nan)
+        self._begin = [
+            solver.table_to_begin(self._code.begin, plan=own[steps:], before=before, level=level, part=numbers)
+            for own, before in zip(self._inputs, self.before, strict=True)
+        ]
+        self._keep: dict[tuple[int, int, int], int] = {}
+
+    def begin(self, drone: int) -> float:
+        """The rollout under the drone's inputs from `solver.given`; its cost, NaN where it has none"""
+        self._code.begin.call(self._begin[drone], self._solver.horizon)
+        return self._solver.begin_here()
+
+    def keep(self, drone: int) -> None:
+        """Takes over what the solver has found"""
+        at = (drone, *self._solver.found)
+        if at not in self._keep:
+            own = {"plan": self._inputs[drone], "before": self.before[drone], "shown": self.shown[drone]}
+            self._keep[at] = self._solver.table_of_found(self._code.keep, **own)
+        self._code.keep.call(self._keep[at], self._solver.horizon)
+
+    def inputs(self, drone: int) -> Array:
+        """(N, m): of the last solution, a copy"""
+        return self._inputs[drone, : self._solver.horizon].copy()
+
+    def put(self, drone: int, controls: Array, states: Array) -> None:
+        """A solution that was found elsewhere"""
+        self._inputs[drone, : len(controls)], self._inputs[drone, len(controls) :] = controls, controls[-1]
+        self.before[drone], self.shown[drone] = controls[0], states[:, :SHOWN]
