@@ -32,6 +32,9 @@ def alone() -> list[dict[str, Any]]:
     """One problem, one core."""
     import samara
     from samara.control.ilqr import ILQR
+    from samara.core.algebra import Vec3
+    from samara.core.tree import flatten
+    from samara.physics.reference import Reference
 
     vehicle = samara.vehicle("crazyflie_documented")
     state, _ = samara.hover(vehicle)
@@ -44,7 +47,9 @@ def alone() -> list[dict[str, Any]]:
     warm = near.solve(state, target)
     near(state, target, vehicle, near.initial_memory)
     memory = near.initial_memory._replace(controls=warm.controls)
-    solver = far._solver
+    solver, flown = far._solver, near.on_arrays(1)
+    known = np.array(flatten(state))[:, None]
+    asked = np.repeat(np.array(flatten(Reference(Vec3(*target))))[None, :, None], 21, axis=0)
 
     def one_iteration() -> float:
         """Of the second: the first begins from hover, where much is zero"""
@@ -60,6 +65,7 @@ def alone() -> list[dict[str, Any]]:
             best(lambda: near.solve(state, target, warm_start=warm, shift=0.01, iterations=1), REPEATS),
         ),
         _row("iLQR as a controller, N = 20", best(lambda: near(state, target, vehicle, memory), REPEATS)),
+        _row("iLQR as a controller on arrays, N = 20", best(lambda: flown.run(known, asked), REPEATS)),
         _row("iLQR, 12 iterations from cold, N = 20", best(lambda: near.solve(state, target), REPEATS)),
     ]
 

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import samara
-from samara.backends.llvm_loop import Array, Loop, Pass, compile_loops
+from samara.backends.llvm_loop import Array, Chain, Loop, Pass, compile_loops
 from samara.backends.program import program_of_expressions
 from samara.control.ilqr import ILQR, default_torque_weight
 from samara.control.ilqr.backward import Join, box_step, stage
@@ -1046,6 +1046,19 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
         expected = values[::-1].cumsum(axis=0)[::-1] if reverse else values.cumsum(axis=0)
         assert (rows.reshape(6, 4) == expected).all()
         assert (sums == values.sum(axis=0)).all()
+
+
+def test_a_chain_makes_its_calls_in_turn():
+    """x + 1, doubled, doubled: 4 (x + 1); the other way round it would be another number"""
+    x, number = ca.SX.sym("x"), np.array([2.5])
+    place = Array("x", (0,))
+    more, double = (
+        compile_loops((Loop((Pass(program_of_expressions([x], [after]), (place,), (place,), 1),)),))
+        for after in (x + 1.0, 2.0 * x)
+    )
+    table = np.array([number.ctypes.data])
+    Chain((more, table.ctypes.data, 1), (double, table.ctypes.data, 2))()
+    assert number[0] == 14.0
 
 
 def test_the_code_is_compiled_once_for_a_kind_of_problem(ilqr):

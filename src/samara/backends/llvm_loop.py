@@ -12,10 +12,12 @@ of a table of their addresses.
 
 import ctypes
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
+import numpy as np
 
 from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of
 from samara.backends.program import Program
@@ -53,6 +55,7 @@ class Loops:
     """Machine code: `call(table, steps)`, holding the interpreter lock; the names of the arrays; and what keeps it alive."""
 
     call: Any
+    address: int
     names: tuple[str, ...]
     engine: Any
 
@@ -77,8 +80,44 @@ def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = 
         builder = _emit(loop, builder, bases, steps, module, dtype, fast)
     builder.ret_void()
     engine = engine_of(str(module), effort)
-    call = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(engine.get_function_address("run"))
-    return Loops(call, names, engine)
+    address = engine.get_function_address("run")
+    return Loops(ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address), address, names, engine)
+
+
+class Chain:
+    """Calls of loops one after another, (loops, table, steps) each, as one: a third of a microsecond for all of them."""
+
+    def __init__(self, *calls: tuple[Loops, int, int]) -> None:
+        self._loops = [loops for loops, _, _ in calls]  # whose code is kept
+        self._list = np.array([*((own.address, table, steps) for own, table, steps in calls), (0, 0, 0)], np.int64)
+        self._at, (self._call, _) = int(self._list.ctypes.data), _chain_code()
+
+    def __call__(self) -> None:
+        self._call(self._at)
+
+
+@cache
+def _chain_code() -> tuple[Any, Any]:
+    """`call(list)` of triples (address of a function, table, steps), as far as the address 0; and what keeps it alive"""
+    module = ir.Module(name="samara")
+    module.triple = llvm.get_default_triple()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [INDEX.as_pointer()]), "run")
+    one, three = ir.FunctionType(ir.VoidType(), [INDEX, INDEX]).as_pointer(), ir.Constant(INDEX, 3)
+    entry, turn, body, done = (function.append_basic_block(name) for name in ("entry", "turn", "body", "done"))
+    ir.IRBuilder(entry).branch(turn)
+    builder = ir.IRBuilder(turn)
+    at = builder.phi(INDEX.as_pointer())
+    address, table, steps = (builder.gep(at, [ir.Constant(INDEX, i)]) for i in range(3))
+    address = builder.load(address)
+    builder.cbranch(builder.icmp_signed("==", address, ir.Constant(INDEX, 0)), done, body)
+    builder = ir.IRBuilder(body)
+    builder.call(builder.inttoptr(address, one), [builder.load(table), builder.load(steps)])
+    at.add_incoming(function.args[0], entry)
+    at.add_incoming(builder.gep(at, [three]), body)
+    builder.branch(turn)
+    ir.IRBuilder(done).ret_void()
+    engine = engine_of(str(module), 1)
+    return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address("run")), engine
 
 
 def _emit(

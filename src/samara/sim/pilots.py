@@ -170,7 +170,11 @@ class ArrayPilot:
     def __init__(
         self, controller: Any, vehicle: Vehicle, look_ahead: np.ndarray, *, n: int = 1, names: Sequence[str] = ()
     ) -> None:
-        self._controller, self._wanted, self._checked = controller, controller.command.T, CheckedCommand(vehicle, n, names)
+        self._controller, self._wanted, self._checked = (
+            controller,
+            controller.command.T,
+            CheckedCommand(vehicle, n, names),
+        )
         self.command, self.excess, self.invalid_count = self._checked.command, self._checked.excess, np.zeros(n)
         self.look_ahead, self.prediction = look_ahead, controller.prediction
 

@@ -53,11 +53,12 @@ class OnArrays:
 
     def __init__(self, parts: Parts, n: int) -> None:
         state, _ = hover(parts.vehicle)
-        self._parts, self._plans, self._allocator = parts, Plans(parts.solver, n, parts.shift), parts.allocator.machine(n)
+        self._parts, self._allocator = parts, parts.allocator.machine(n)
+        self._plans = Plans(parts.solver, n, parts.shift, first=(parts.goals.call_ahead(),))
         self._state_of, self._reference_of = unpacker(state), unpacker(Reference(ZERO))
         self.command, self.prediction = self._allocator.carry, self._plans.shown
         self._lift_and_torque, self._known = np.split(self._allocator.held, [WRENCH])
-        self._body, self._push = memoryview(parts.solver.given).cast("B"), parts.solver.parameters[-PUSH:]
+        self._body, self._push = parts.solver.given.data.cast("B"), parts.solver.parameters[-PUSH:]
         self._observer = parts.observer.machine(n) if parts.observer else None
         self._new: list[int] = list(range(n))  # those of whom the observer knows no call before
         if self._observer:
@@ -102,12 +103,10 @@ class OnArrays:
         PACK_BODY(self._body, 0, *numbers[:6], *attitude, *numbers[10:BODY])
         self._push[:] = observer.carry[:PUSH, drone] if observer else 0.0
         parts.goals.ahead[:] = asked
-        if not parts.goals.write_ahead():
-            return False
         cost = plans.begin(drone)
-        if not cost < math.inf:
+        if not (cost < math.inf and parts.goals.ahead_was_finite()):
             return False
-        parts.solver.run(cost, parts.iterations, parts.tolerance)
+        parts.solver.iterate(cost, parts.iterations, parts.tolerance)
         plans.keep(drone)
         return True
 

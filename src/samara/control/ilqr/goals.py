@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
+import casadi
 import numpy as np
 
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
@@ -70,12 +71,22 @@ def trajectory_goals(model: Model, trajectory: Trajectory) -> Loops | None:
 
 @lru_cache(maxsize=16)
 def ahead_goals(model: Model) -> Loops:
-    """ahead, push → goals: a reference for every step"""
-    numbers = SX.sym("ahead", AHEAD.row)
-    return _each_step(tree(TEMPLATES["reference"], numbers), model, [numbers], (AHEAD.tiled(AHEAD.row),))
+    """ahead, push → goals: a reference for every step; and the total of all their numbers, finite where they are"""
+    numbers, total = SX.sym("ahead", AHEAD.row), SX.sym("total")
+    nothing = Pass(traced([], [SX(0.0)]), (), (shared("total"),), 1)
+    summed = Pass(
+        traced([numbers, total], [total + casadi.sum1(numbers)]),
+        (AHEAD.at(AHEAD.row), shared("total")),
+        (shared("total"),),
+        1,
+    )
+    sums = (Loop((nothing,), at="start"), Loop((summed,)))
+    return _each_step(tree(TEMPLATES["reference"], numbers), model, [numbers], (AHEAD.tiled(AHEAD.row),), sums)
 
 
-def _each_step(reference: Reference, model: Model, symbols: list[Any], arrays: tuple[Array, ...]) -> Loops:
+def _each_step(
+    reference: Reference, model: Model, symbols: list[Any], arrays: tuple[Array, ...], after: tuple[Loop, ...] = ()
+) -> Loops:
     """Eight steps of the horizon at a time"""
     push = SX.sym("push", SIZES["push"])
     each = Pass(
@@ -84,7 +95,7 @@ def _each_step(reference: Reference, model: Model, symbols: list[Any], arrays: t
         (GOALS.tiled(GOALS.row),),
         LANES,
     )
-    return compile_loops((Loop((each,), tile=LANES),))
+    return compile_loops((Loop((each,), tile=LANES), *after))
 
 
 # Where they are written ----------------------------------------------------------------------------------------------
@@ -113,7 +124,9 @@ class Goals:
         rows = -(-len(goals) // LANES) * LANES
         self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
         self._clock = np.arange(rows) * model.dt
-        self._memory = Memory(shaping=SIZES["shaping"], times=rows, reference=AHEAD.row, ahead=(rows, AHEAD.row))
+        self._memory = Memory(
+            shaping=SIZES["shaping"], times=rows, reference=AHEAD.row, ahead=(rows, AHEAD.row), total=1
+        )
         self._memory["shaping"][:], self._push = shaping, push
         self.ahead = self._memory["ahead"][: self._steps]
         self._prepared: dict[Any, tuple[Loops | None, int | None]] = {}
@@ -155,13 +168,18 @@ class Goals:
     def _look_along(self, known: Reference) -> str | None:
         for k, leaf in enumerate(flatten(known)):
             self.ahead[:, k] = leaf
-        return None if self.write_ahead() else "the reference is not finite"
+        self._call(ahead_goals)
+        return None if self.ahead_was_finite() else "the reference is not finite"
 
-    def write_ahead(self) -> bool:
-        """Writes the goals of the references in `ahead` (N + 1, fields); False where they are not finite"""
-        if not math.isfinite(self.ahead.sum()):
-            return False
-        return self._call(ahead_goals)
+    def ahead_was_finite(self) -> bool:
+        """Whether the references were that goals were made of"""
+        return math.isfinite(self._memory["total"][0])
+
+    def call_ahead(self) -> tuple[Loops, int, int]:
+        """What writes the goals of the references in `ahead` (N + 1, fields)"""
+        loops, table = self._code(ahead_goals)
+        assert loops is not None and table is not None
+        return loops, table, self._steps
 
     def _follow(self, trajectory: Trajectory, time: float) -> str | None:
         if not math.isfinite(time):
@@ -177,11 +195,14 @@ class Goals:
 
     def _call(self, make: Callable[..., Loops | None], *of: Any) -> bool:
         """Runs the loops that are made of the model; False where there are none"""
+        loops, table = self._code(make, *of)
+        if loops is not None:
+            loops.call(table, self._steps)
+        return loops is not None
+
+    def _code(self, make: Callable[..., Loops | None], *of: Any) -> tuple[Loops | None, int | None]:
         if (make, *of) not in self._prepared:
             loops = make(self._model, *of)
             table = None if loops is None else self._memory.table(loops, goals=self._goals, push=self._push)
             self._prepared[make, *of] = loops, table
-        loops, table = self._prepared[make, *of]
-        if loops is not None:
-            loops.call(table, self._steps)
-        return loops is not None
+        return self._prepared[make, *of]

@@ -5,6 +5,7 @@
 The inputs some seconds later, straight between steps; the last one is held. In strict IEEE, as NumPy rounds it.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -75,23 +76,27 @@ def _code(problem: Problem, held: int) -> _Code:
 class Plans:
     """For each of n drones: `before` (n, m), the input just given, and `shown` (n, N + 1, 3), where it plans to be."""
 
-    def __init__(self, solver: Solver, n: int, shift: tuple[int, float]) -> None:
+    def __init__(
+        self, solver: Solver, n: int, shift: tuple[int, float], first: Sequence[tuple[Loops, int, int]] = ()
+    ) -> None:
+        """`first` are calls to be made before a rollout begins"""
         problem, horizon, (steps, part) = solver.problem, solver.horizon, shift
         self._solver, self._code = solver, _code(problem, 1 + steps)
         level, numbers = np.array(problem.command), aligned(1)
         numbers[0] = part
         self._inputs = np.tile(level, (n, horizon + 1 + steps, 1))
         self.before, self.shown = np.tile(level, (n, 1)), np.full((n, horizon + 1, SHOWN), np.nan)
-        self._begin = [
+        tables = [
             solver.table_to_begin(self._code.begin, plan=own[steps:], before=before, level=level, part=numbers)
             for own, before in zip(self._inputs, self.before, strict=True)
         ]
+        self._begin = [solver.chain_to_begin(*first, (self._code.begin, table, horizon)) for table in tables]
         self._keep: dict[tuple[int, int, int], int] = {}
 
     def begin(self, drone: int) -> float:
         """The rollout under the drone's inputs from `solver.given`; its cost, NaN where it has none"""
-        self._code.begin.call(self._begin[drone], self._solver.horizon)
-        return self._solver.begin_here()
+        self._begin[drone]()
+        return self._solver.begun()
 
     def keep(self, drone: int) -> None:
         """Takes over what the solver has found"""

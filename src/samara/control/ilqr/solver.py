@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import casadi
 import numpy as np
 
-from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
+from samara.backends.llvm_loop import Array, Chain, Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.columns import Layout, compile_backward, layout_of
 from samara.control.ilqr.memory import LANES, Memory, Rows, aligned, shared
 from samara.control.ilqr.problem import Problem
@@ -176,11 +176,14 @@ class Solution(NamedTuple):
 
 
 class _Calls(NamedTuple):
-    """The addresses of the tables of the three calls when one lane of one side is the nominal trajectory."""
+    """The addresses of the tables of the three calls when one lane of one side is the nominal trajectory; and an iteration as
+    one call, with derivatives or with those there are."""
 
     derivatives: int
     backward: int
     rollout: int
+    iteration: Chain
+    once_more: Chain
 
 
 class Solver:
@@ -261,12 +264,15 @@ class Solver:
         return gains[:, : m * columns].reshape(-1, m, columns)
 
     def _calls_from(self, side: int, lane: int) -> _Calls:
-        code, nominal = self._code, self._nominal[side][lane]
-        return _Calls(
-            self._memory.table(code.derivatives, nominal=nominal),
-            self._memory.table(code.backward, nominal=nominal),
-            self._memory.table(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
+        code, own, nominal, n = self._code, self._memory, self._nominal[side][lane], self.horizon
+        tables = (
+            own.table(code.derivatives, nominal=nominal),
+            own.table(code.backward, nominal=nominal),
+            own.table(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
         )
+        phases = zip((code.derivatives, code.backward, code.rollout), tables, (n, n, n), strict=True)
+        calls = [*phases, (code.choose, self._choose, 1)]
+        return _Calls(*tables, Chain(*calls), Chain(*calls[1:]))
 
     def solve(
         self,
@@ -296,11 +302,15 @@ class Solver:
         self._give(x, before)
         self._start_inputs[:] = controls
         np.subtract(self._inputs, controls, out=self._start_steps)
-        return self.begin_here()
-
-    def begin_here(self) -> float:
-        """The same from what is already in the arrays of `table_to_begin`"""
         self._code.rollout.call(self._begin_with, self.horizon)
+        return self.begun()
+
+    def chain_to_begin(self, *calls: tuple[Loops, int, int]) -> Chain:
+        """Calls that write the arrays of `table_to_begin` and then the rollouts, as one: before `begun`"""
+        return Chain(*calls, (self._code.rollout, self._begin_with, self.horizon))
+
+    def begun(self) -> float:
+        """Takes the rollout under the inputs given, or that under `problem.command` where it costs less; its cost"""
         own, level = self._memory["cost"][:2].tolist()
         self._side, self._lane = 0, 0 if own <= level else 1
         return own if own <= level else level
@@ -321,8 +331,7 @@ class Solver:
         Where none is accepted the derivatives stay, and the next backward pass has more damping.
         """
         code, n, nominal = self._code, self.horizon, self._calls[self._side][self._lane]
-        own, choice = self._memory, self._memory["choice"]
-        own["least"][0], own["damping"][0], own["tolerance"][0] = cost, 0.0, tolerance
+        self._compare_with(cost, tolerance)
         costs, steps, fresh, converged, passes = [cost], [], True, 0.0, 0
         in_derivatives = in_backward = in_rollouts = 0.0
         clock = started = perf_counter()
@@ -336,23 +345,38 @@ class Solver:
             code.rollout.call(nominal.rollout, n)
             code.choose.call(self._choose, 1)
             in_rollouts -= clock - (clock := perf_counter())
-            accepted, index, alpha, cost, damping, converged = choice.tolist()
-            fresh = accepted > 0.0
+            fresh, _, alpha, cost, damping, converged = self._take_best()
             if fresh:
-                self._side, self._lane = 1 - self._side, int(index)
                 nominal = self._calls[self._side][self._lane]
                 costs.append(cost)
                 steps.append(alpha)
             if converged or damping > MOST_DAMPING:
                 break
         seconds = started - began, in_derivatives, in_backward, in_rollouts
-        gradient = float(own["sums"][2]) ** 0.5
+        gradient = float(self._memory["sums"][2]) ** 0.5
         return Solution(cost, passes, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
 
-    @property
-    def layout(self) -> Layout:
-        """Where things are in the arrays"""
-        return self._code.layout
+    def iterate(self, cost: float, iterations: int, tolerance: float) -> None:
+        """`run` without an account of itself: every iteration is one call"""
+        self._compare_with(cost, tolerance)
+        fresh = 1.0
+        for _ in range(iterations):
+            nominal = self._calls[self._side][self._lane]
+            (nominal.iteration if fresh else nominal.once_more)()
+            fresh, _, _, _, damping, converged = self._take_best()
+            if converged or damping > MOST_DAMPING:
+                break
+
+    def _compare_with(self, cost: float, tolerance: float) -> None:
+        own = self._memory.arrays
+        own["least"][0], own["damping"][0], own["tolerance"][0] = cost, 0.0, tolerance
+
+    def _take_best(self) -> Any:
+        """The numbers of the `Choice`; the rollout chosen, if any is, becomes the nominal trajectory"""
+        chosen = self._memory["choice"].tolist()
+        if chosen[0]:
+            self._side, self._lane = 1 - self._side, int(chosen[1])
+        return chosen
 
     @property
     def given(self) -> np.ndarray:
