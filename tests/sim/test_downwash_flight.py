@@ -9,9 +9,9 @@ import pytest
 import samara
 from samara.backends.neighbours import sum_over_others
 from samara.control.named import CONTROLLERS
-from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
+from samara.core.algebra import IDENTITY, Quat, Vec3, cross, direction, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
-from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, downwash_wrench, jet_of
+from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.air.pushed import PUSHED, pushed_wrench
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest, derivative
@@ -26,7 +26,7 @@ from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.sim.stages.downwash import Pressing, downwash_on
+from samara.sim.stages.downwash import Pressing, downwash_on, margins
 
 APART = 0.5
 PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))
@@ -203,6 +203,47 @@ def test_pairs_that_are_left_out_do_not_matter():
     assert (np.abs(whole) > 0.0).mean() > 0.9
     for ours, theirs in zip(felt, whole, strict=True):
         assert ours == pytest.approx(theirs, rel=1e-11, abs=1e-14 * np.abs(whole[:3]).max())
+
+
+def test_a_small_crowd_by_a_loop_over_all_pairs_in_floats():
+    """Σ over all others of what one jet does, drone by drone in plain Python; torques of a µN·m are what is left of mN·m."""
+    vehicle, n, rng = drafty(), 25, np.random.default_rng(2)
+    states = [
+        samara.hover(vehicle)[0]._replace(
+            p_W=Vec3(*rng.uniform(-0.3, 0.3, 3).tolist()), q_WB=quat_from_euler(*rng.uniform(-0.4, 0.4, 3).tolist())
+        )
+        for _ in range(n)
+    ]
+    felt = downwash_on([Pressing(vehicle, np.arange(n), np.array([flatten(own) for own in states]).T, CALM)])[0]
+    jets = [jet_of(own, vehicle, CALM) for own in states]
+    for i, own in enumerate(states):
+        parts = [
+            downwash_wrench(Exposed(own.p_W, own.q_WB), jet, vehicle, Downwash())
+            for j, jet in enumerate(jets)
+            if j != i
+        ]
+        whole = np.sum([flatten((part.f_W, part.tau_B)) for part in parts], axis=0)
+        assert felt[:, i] == pytest.approx(whole, rel=1e-11, abs=1e-16)
+    assert np.abs(felt[:3]).max() > 0.01
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.113, 0.3])
+def test_nobody_within_the_reach_of_a_jet_is_left_out(spread):
+    """A hub anywhere within h of a drone, below the rotors' plane and less than 4.5 widths from the axis; 8 are too many."""
+    rng, hub, n = np.random.default_rng(3), 0.05, 20_000
+    along = direction(Vec3(*rng.normal(size=3).tolist()))
+    beside = direction(cross(along, Vec3(0.3, -0.2, 0.9)))
+    radius, s = 0.05, rng.uniform(0.0, 8.0, n)
+    r, turn = rng.uniform(0.0, 1.0, n) * 4.5 * np.sqrt(radius**2 + (spread * s) ** 2), rng.uniform(0.0, 2 * math.pi, n)
+    around = direction(Vec3(*rng.normal(size=(3, n)))) * hub
+    origin = Vec3(3.0, -2.0, 5.0)
+    across = beside * (r * np.cos(turn)) + cross(along, beside) * (r * np.sin(turn))
+    p_W = origin + along * s + across + around
+    jet = Jet(origin, along, 0.3, radius)
+    for margin in margins(Exposed(p_W, IDENTITY), jet, hub, spread):
+        assert (margin > -1e-12).all()
+    far = origin + along * s + across * (8.0 * np.sqrt(radius**2 + (spread * s) ** 2) / r)
+    assert (margins(Exposed(far, IDENTITY), jet, hub, spread)[1] < 0.0).all()
 
 
 @pytest.mark.long

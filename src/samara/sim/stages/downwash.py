@@ -6,15 +6,15 @@ Groups may be of different vehicles; every drone has a number of its own, and no
 to matter are found by a bound and left out, so that a swarm costs what its neighbours cost.
 """
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import CompiledStep
-from samara.core.algebra import IDENTITY, Vec3, norm
+from samara.backends.llvm_neighbours import NearSum
+from samara.core.algebra import IDENTITY, ZERO, dot, norm
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.effect import Wrench
@@ -27,7 +27,6 @@ from samara.sim.stage import Stage
 Array = np.ndarray[Any, Any]
 
 REACH = 4.5  # widths: further out the flux is e⁻⁴⁰ of that on the axis, less than the rounding of it
-_BLOCK = 1 << 15  # pairs looked at at once; what is worked on stays in the cache
 
 
 class Pressing(NamedTuple):
@@ -70,49 +69,9 @@ def downwash_on(flown: Sequence[Pressing], downwash: Downwash | None = None) -> 
     them = np.concatenate([own.drones for own in flown])
     pushed = []
     for own in flown:
-        numbers: Downwash = downwash or own.vehicle["downwash"]
-        exposed = own.state[[0, 1, 2, 6, 7, 8, 9]]
-        me, it = near_pairs(exposed[:3], jets, _reach(own.vehicle), numbers.spread)
-        others = own.drones[me] != them[it]
-        me, it = me[others], it[others]
-        felt = np.zeros((6, len(own.drones)))
-        if len(me):
-            machine = _code(own.vehicle, numbers).machine(len(me))
-            machine.held[:7], machine.held[7:] = exposed[:, me], jets[:, it]
-            machine.run()
-            felt[:] = [np.bincount(me, weights=part, minlength=len(own.drones)) for part in machine.carry]
-        pushed.append(felt)
+        near = _code(own.vehicle, downwash or own.vehicle["downwash"])
+        pushed.append(near.over(own.state[[0, 1, 2, 6, 7, 8, 9]], jets, own.drones, them))
     return pushed
-
-
-def near_pairs(p_W: Array, jets: Array, reach: float, spread: float) -> tuple[Array, Array]:
-    """Who is in whose stream: drones below a rotor plane, and nearer to its axis than `REACH` widths of the jet there
-
-    `reach` [m] is how far a drone's hubs are from its centre. Rows of `jets` are those of a `Jet`.
-    """
-    origin, along, width = jets[:3], jets[3:6], jets[7]
-    start, square = (origin * along).sum(axis=0), (origin * origin).sum(axis=0)
-    wide = 2.0 * ((REACH * width) ** 2 + reach**2) - square  # (a + b)² ≤ 2a² + 2b²
-    twice = 2.0 * origin
-    mine, theirs = [], []
-    rows = max(1, _BLOCK // max(1, jets.shape[1]))
-    for first in range(0, p_W.shape[1], rows):
-        x, y, z = p_W[:, first : first + rows, None]
-        down = x * along[0] + y * along[1] + z * along[2]  # not by `@`, whose bits are the processor's
-        down -= start
-        within = x * twice[0] + y * twice[1] + z * twice[2]
-        within += wide
-        within -= x * x + y * y + z * z
-        inside = down > -reach
-        within += down * down
-        down += reach
-        down *= math.sqrt(2.0) * REACH * spread
-        within += down * down
-        inside &= within > 0.0
-        i, j = np.divmod(np.flatnonzero(inside), len(width))
-        mine.append(i + first)
-        theirs.append(j)
-    return np.concatenate(mine), np.concatenate(theirs)
 
 
 def _jets(own: Pressing) -> Array:
@@ -121,17 +80,26 @@ def _jets(own: Pressing) -> Array:
     return np.stack(np.broadcast_arrays(*leaves, own.drones)[:-1])
 
 
-def _reach(vehicle: Vehicle) -> float:
-    return max(float(norm(rotor.r_B)) for rotor in vehicle.rotors)
+def margins(exposed: Exposed, jet: Jet, reach: float, spread: float) -> tuple[Scalar, Scalar]:
+    """s + h > 0 and 2 ((N R)² + h²) + 2 (N k (s + h))² − r² > 0,  N = `REACH`, s along and r across the jet, hubs within h [m]
+
+    Both are positive below the plane of a jet's rotors and nearer to its axis than N widths of it, as (a + b)² ≤ 2a² + 2b².
+    """
+    away = exposed.p_W - jet.p_W
+    s = dot(away, jet.direction_W)
+    below = s + reach
+    start, widening = REACH * jet.radius, REACH * spread * below
+    return below, 2.0 * (start * start + reach * reach + widening * widening) + s * s - dot(away, away)
 
 
 @lru_cache(maxsize=16)
-def _code(vehicle: Vehicle, downwash: Downwash) -> CompiledStep:
-    """One jet on one drone: (f_W, τ_B)"""
+def _code(vehicle: Vehicle, downwash: Downwash) -> NearSum:
+    """What near jets do to a drone: (f_W, τ_B)"""
+    reach = max(float(norm(rotor.r_B)) for rotor in vehicle.rotors)
 
-    def body(own: Any, held: Any) -> Any:
-        felt: Wrench = downwash_wrench(held[0], held[1], vehicle, downwash)
-        return felt.f_W, felt.tau_B
+    def felt(exposed: Exposed, jet: Jet) -> Any:
+        wrench: Wrench = downwash_wrench(exposed, jet, vehicle, downwash)
+        return wrench.f_W, wrench.tau_B
 
-    zero = Vec3(0.0, 0.0, 0.0)
-    return CompiledStep(body, (zero, zero), (Exposed(zero, IDENTITY), Jet(zero, Vec3(0.0, 0.0, -1.0), 1.0, 0.1)))
+    exposed, jet = Exposed(ZERO, IDENTITY), Jet(ZERO, ZERO, 1.0, 0.1)
+    return NearSum(felt, lambda mine, theirs: margins(mine, theirs, reach, downwash.spread), exposed, jet)

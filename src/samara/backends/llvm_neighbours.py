@@ -1,0 +1,272 @@
+"""The sum over near others as machine code: `sum_over_others` of those pairs alone that matter.
+
+    near = NearSum(f, margins, mine, theirs)
+    felt = near.over(mine, theirs, me, them)         # feltᵢ = Σ f(mineᵢ, theirsⱼ) over near j, from the first to the last
+
+j is near i where all `margins(mineᵢ, theirsⱼ)` are positive and their numbers differ. Both sides are looked at in blocks of
+consecutive drones: bounds of the margins over two blocks (`intervals.py`) rule most of them out at once. Neither the blocks nor
+the number of threads changes a bit: pairs, and the order in which they are added, are those of a plain double loop.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm
+import llvmlite.ir as ir
+import numpy as np
+
+from samara.backends.intervals import intervals
+from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of, vector_width
+from samara.backends.program import Program, program_of
+from samara.backends.threads import shares_of, side_by_side
+from samara.core.tree import flatten
+
+DTYPE = "float64"
+EFFORT = 1  # of LLVM
+
+Array = np.ndarray[Any, Any]
+NUMBERS, INDICES = ir.DoubleType().as_pointer(), INDEX.as_pointer()
+SIDE = [NUMBERS, NUMBERS, NUMBERS, INDICES]  # columns, low, high, numbers
+
+
+class NearSum:
+    """`f(mine, theirs)` → nested tuple; `margins(mine, theirs)` → tuple of scalars, by + − × alone; and templates of both."""
+
+    def __init__(
+        self, f: Callable[[Any, Any], Any], margins: Callable[[Any, Any], tuple[Any, ...]], mine: Any, theirs: Any
+    ) -> None:
+        def most(*bounds: Any) -> Any:
+            return (tuple(each.high for each in margins(intervals(*bounds[:2]), intervals(*bounds[2:]))),)
+
+        self._most = program_of(most, mine, mine, theirs, theirs)
+        self._margins = program_of(lambda own, other: (margins(own, other),), mine, theirs)
+        self._pair = program_of(lambda own, other: (f(own, other),), mine, theirs)
+        self._sizes = len(flatten(mine)), len(flatten(theirs))
+
+    def over(self, mine: Array, theirs: Array, me: Array, them: Array) -> Array:
+        """The sums, (components, n): columns of `mine` (…, n) and `theirs` (…, m) are drones, `me` and `them` their numbers"""
+        own, other = (self._side(*each) for each in ((mine, me), (theirs, them)))
+        felt = np.zeros((len(self._pair.outputs[0]), own.columns.shape[1]))
+        addresses = [array.ctypes.data for array in (*own, *other, felt)]
+        blocks = [side.columns.shape[1] // vector_width(DTYPE) for side in (own, other)]
+        shares = shares_of(
+            mine.shape[1] * theirs.shape[1]
+        )  # to look at a pair costs less than this, to compute one much more
+        side_by_side([partial(self._code.sum, *addresses, *blocks, first, shares) for first in range(shares)])
+        return felt[:, : mine.shape[1]]
+
+    def _side(self, given: Array, numbers: Array) -> "_Side":
+        (size, n), width = given.shape, vector_width(DTYPE)
+        blocks = -(-n // width)
+        columns, padded = np.full((size, blocks * width), np.nan), np.full(blocks * width, -1)  # NaN is near nobody
+        columns[:, :n], padded[:n] = given, numbers
+        low, high = np.empty((2, size, -(-blocks // width) * width))
+        self._code.bounds(columns.ctypes.data, low.ctypes.data, high.ctypes.data, size, blocks)
+        return _Side(columns, low, high, padded)
+
+    @cached_property
+    def _code(self) -> "_Code":
+        engine = engine_of(_source(self._most, self._margins, self._pair, self._sizes), EFFORT)
+        arrays, numbers = ([kind] * 9 for kind in (ctypes.c_void_p, ctypes.c_int64))
+        return _Code(
+            ctypes.CFUNCTYPE(None, *arrays, *numbers[:4])(engine.get_function_address("near_sum")),
+            ctypes.PYFUNCTYPE(None, *arrays[:3], *numbers[:2])(engine.get_function_address("bounds")),
+            engine,
+        )
+
+
+class _Side(NamedTuple):
+    """Drones in whole blocks, the least and the greatest of each component in each block, and the drones' numbers."""
+
+    columns: Array
+    low: Array
+    high: Array
+    numbers: Array
+
+
+class _Code(NamedTuple):
+    """Machine code, and what keeps it alive. `sum` releases the interpreter lock."""
+
+    sum: Any
+    bounds: Any
+    engine: Any
+
+
+# As machine code ---------------------------------------------------------------------------------------------------------
+
+
+def _source(most: Program, margins: Program, pair: Program, sizes: tuple[int, int]) -> str:
+    module = ir.Module(name="samara")
+    module.triple = llvm.get_default_triple()
+    _add_bounds(module)
+    _add_near_sum(module, most, margins, _adding_up(module, pair, sizes), sizes)
+    return str(module)
+
+
+def _add_bounds(module: ir.Module) -> None:
+    """bounds(columns, low, high, size, blocks): of what is a number; what is not is near nobody, wherever it is"""
+    width, builder, (columns, low, high, size, blocks) = _function(module, "bounds", [NUMBERS] * 3 + [INDEX] * 2)
+    emitter = Emitter(module, builder, DTYPE, width, fast=False)
+    zero, one, wide = (ir.Constant(INDEX, k) for k in (0, 1, width))
+    stride = _in_whole_vectors(builder, blocks)
+    kind = ir.FunctionType(emitter.element, [emitter.vector])
+    least, greatest = (
+        ir.Function(module, kind, f"llvm.vector.reduce.{name}.{emitter.suffix}") for name in ("fmin", "fmax")
+    )
+    with _counting(builder, zero, size, one) as c, _counting(builder, zero, blocks, one) as k:
+        start = builder.mul(builder.add(builder.mul(c, blocks), k), wide)
+        values, at = _vector(builder, emitter, columns, start), builder.add(builder.mul(c, stride), k)
+        builder.store(builder.call(least, [values]), builder.gep(low, [at]))
+        builder.store(builder.call(greatest, [values]), builder.gep(high, [at]))
+    builder.ret_void()
+
+
+def _add_near_sum(
+    module: ir.Module, most: Program, margins: Program, add_up: ir.Function, sizes: tuple[int, int]
+) -> None:
+    """near_sum(mine, theirs, felt, blocks of mine, of theirs, first, stride): for every stride-th block of mine"""
+    width, builder, arguments = _function(module, "near_sum", [*SIDE, *SIDE, NUMBERS, *[INDEX] * 4])
+    mine, my_low, my_high, me, theirs, low, high, them, felt, my_blocks, blocks, first, stride = arguments
+    emitter = Emitter(module, builder, DTYPE, width, fast=False)
+    lanes, bits = ir.VectorType(INDEX, width), ir.IntType(width)
+    zero, one, wide = (ir.Constant(INDEX, k) for k in (0, 1, width))
+    n, m = builder.mul(my_blocks, wide), builder.mul(blocks, wide)
+    my_stride, their_stride = _in_whole_vectors(builder, my_blocks), _in_whole_vectors(builder, blocks)
+    pairs, found = builder.alloca(INDEX, 2 * width), builder.alloca(INDEX)  # not yet added: i of each, then j; how many
+    for place in range(2 * width):
+        builder.store(zero, builder.gep(pairs, [ir.Constant(INDEX, place)]))
+    builder.store(zero, found)
+
+    def splat(scalar: Any) -> Any:
+        kind = ir.VectorType(scalar.type, width)
+        lone = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(lone, lone, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
+
+    def one_of_mine(base: Any, row: Any, at: Any) -> list[Any]:
+        return [splat(builder.load(builder.gep(base, [_at(builder, row, c, at)]))) for c in range(sizes[0])]
+
+    def some_of_theirs(base: Any, row: Any, at: Any) -> list[Any]:
+        return [_vector(builder, emitter, base, _at(builder, row, c, at)) for c in range(sizes[1])]
+
+    def where_all(*conditions: Any) -> Any:
+        held = conditions[0]
+        for condition in conditions[1:]:
+            held = builder.and_(held, condition)
+        return builder.zext(builder.bitcast(held, bits), INDEX)
+
+    with _counting(builder, first, my_blocks, stride) as own_block:
+        mine_between = [one_of_mine(bound, my_stride, own_block) for bound in (my_low, my_high)]
+        start = builder.mul(own_block, wide)
+        with _counting(builder, zero, blocks, wide) as block:
+            theirs_between = [some_of_theirs(bound, their_stride, block) for bound in (low, high)]
+            (upper,) = emitter.run(most, (*mine_between, *theirs_between))
+            places = builder.add(splat(block), ir.Constant(lanes, list(range(width))))
+            possible = [builder.fcmp_unordered(">", each, emitter.constant(0.0)) for each in upper]
+            with _each_bit(builder, where_all(builder.icmp_signed("<", places, splat(blocks)), *possible)) as place:
+                j = builder.mul(builder.add(block, place), wide)
+                others, numbers = some_of_theirs(theirs, m, j), _vector(builder, emitter, them, j, lanes)
+                with _counting(builder, start, builder.add(start, wide), one) as i:
+                    (left,) = emitter.run(margins, (one_of_mine(mine, n, i), others))
+                    another = builder.icmp_signed("!=", numbers, splat(builder.load(builder.gep(me, [i]))))
+                    near = [builder.fcmp_ordered(">", each, emitter.constant(0.0)) for each in left]
+                    with _each_bit(builder, where_all(another, *near)) as lane:
+                        count = builder.load(found)
+                        builder.store(i, builder.gep(pairs, [count]))
+                        builder.store(builder.add(j, lane), builder.gep(pairs, [builder.add(count, wide)]))
+                        builder.store(builder.add(count, one), found)
+                        with builder.if_then(builder.icmp_signed("==", builder.load(found), wide), likely=False):
+                            builder.call(add_up, [mine, theirs, felt, pairs, wide, n, m])
+                            builder.store(zero, found)
+    rest = builder.load(found)
+    with builder.if_then(builder.icmp_signed(">", rest, zero)):
+        builder.call(add_up, [mine, theirs, felt, pairs, rest, n, m])
+    builder.ret_void()
+
+
+def _adding_up(module: ir.Module, pair: Program, sizes: tuple[int, int]) -> ir.Function:
+    """add_up(mine, theirs, felt, pairs, count, n, m): a vector of pairs at once, added to the sums one after the other"""
+    width, builder, arguments = _function(module, "add_up", [NUMBERS] * 3 + [INDICES] + [INDEX] * 3)
+    mine, theirs, felt, pairs, count, n, m = arguments
+    builder.function.linkage = "internal"
+    builder.function.attributes.add("noinline")
+    emitter = Emitter(module, builder, DTYPE, width, fast=False)
+    at = [builder.load(builder.gep(pairs, [ir.Constant(INDEX, lane)])) for lane in range(2 * width)]
+
+    def gathered(base: Any, row: Any, places: list[Any], component: int) -> Any:
+        value = ir.Constant(emitter.vector, ir.Undefined)
+        for lane, place in enumerate(places):
+            scalar = builder.load(builder.gep(base, [_at(builder, row, component, place)]))
+            value = builder.insert_element(value, scalar, ir.Constant(ir.IntType(32), lane))
+        return value
+
+    own = [gathered(mine, n, at[:width], component) for component in range(sizes[0])]
+    other = [gathered(theirs, m, at[width:], component) for component in range(sizes[1])]
+    (parts,) = emitter.run(pair, (own, other))
+    kept = builder.alloca(emitter.vector, len(parts))
+    for component, part in enumerate(parts):
+        builder.store(part, builder.gep(kept, [ir.Constant(INDEX, component)]))
+    flat = builder.bitcast(kept, NUMBERS)
+    with _counting(builder, ir.Constant(INDEX, 0), count, ir.Constant(INDEX, 1)) as lane:
+        who = builder.load(builder.gep(pairs, [lane]))
+        for component in range(len(parts)):
+            total = builder.gep(felt, [_at(builder, n, component, who)])
+            part = builder.load(builder.gep(flat, [builder.add(ir.Constant(INDEX, component * width), lane)]))
+            builder.store(builder.fadd(builder.load(total), part), total)
+    builder.ret_void()
+    return builder.function
+
+
+def _function(module: ir.Module, name: str, kinds: list[Any]) -> tuple[int, ir.IRBuilder, Any]:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+    align_stack(function)
+    return vector_width(DTYPE), ir.IRBuilder(function.append_basic_block("entry")), function.args
+
+
+def _at(builder: ir.IRBuilder, row: Any, component: int, column: Any) -> Any:
+    return builder.add(builder.mul(row, ir.Constant(INDEX, component)), column)
+
+
+def _vector(builder: ir.IRBuilder, emitter: Emitter, base: Any, at: Any, kind: Any = None) -> Any:
+    place = builder.bitcast(builder.gep(base, [at]), (kind or emitter.vector).as_pointer())
+    return builder.load(place, align=8)
+
+
+def _in_whole_vectors(builder: ir.IRBuilder, count: Any) -> Any:
+    wide, rest = (ir.Constant(INDEX, k) for k in (vector_width(DTYPE), vector_width(DTYPE) - 1))
+    return builder.mul(builder.sdiv(builder.add(count, rest), wide), wide)
+
+
+@contextmanager
+def _counting(builder: ir.IRBuilder, first: Any, last: Any, step: Any) -> Iterator[Any]:
+    """for k in range(first, last, step)"""
+    with _while(builder, first) as (k, body, done):
+        builder.cbranch(builder.icmp_signed("<", k, last), body, done)
+        builder.position_at_end(body)
+        yield k
+        k.add_incoming(builder.add(k, step), builder.block)
+
+
+@contextmanager
+def _each_bit(builder: ir.IRBuilder, bits: Any) -> Iterator[Any]:
+    """The places of all bits that are set, from the lowest"""
+    with _while(builder, bits) as (left, body, done):
+        builder.cbranch(builder.icmp_signed("!=", left, ir.Constant(INDEX, 0)), body, done)
+        builder.position_at_end(body)
+        yield builder.cttz(left, ir.Constant(ir.IntType(1), 1))
+        left.add_incoming(builder.and_(left, builder.sub(left, ir.Constant(INDEX, 1))), builder.block)
+
+
+@contextmanager
+def _while(builder: ir.IRBuilder, first: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """A number that changes from turn to turn, and the blocks of a turn and of what comes after the last"""
+    before, again, body, done = builder.block, *(builder.append_basic_block(name) for name in ("again", "body", "done"))
+    builder.branch(again)
+    builder.position_at_end(again)
+    changing = builder.phi(INDEX)
+    changing.add_incoming(first, before)
+    yield changing, body, done
+    builder.branch(again)
+    builder.position_at_end(done)
