@@ -5,9 +5,12 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
-from samara.backends.threads import WORTH_A_THREAD, shares_of, side_by_side
+from samara.backends import machine
+from samara.backends.machine import CompiledStep
+from samara.backends.threads import CORES, WORTH_A_THREAD, shares_of, side_by_side
 
 
 def test_all_tasks_run_and_at_the_same_time():
@@ -34,9 +37,9 @@ def test_what_a_task_raises_is_raised_when_all_are_done(failing):
 
 
 def test_small_work_is_not_shared():
-    assert shares_of(0) == shares_of(1.9 * WORTH_A_THREAD, threads=8) == 1
-    assert shares_of(3.5 * WORTH_A_THREAD, threads=8) == 3
-    assert shares_of(1e12, threads=2) == 2 and shares_of(1e12) == (os.cpu_count() or 1)
+    assert shares_of(0) == shares_of(WORTH_A_THREAD * 19 // 10, threads=8) == 1
+    assert shares_of(WORTH_A_THREAD * 7 // 2, threads=8) == 3
+    assert shares_of(10**12, threads=2) == 2 and shares_of(10**12) == CORES
 
 
 def test_helpers_do_not_keep_the_process_alive():
@@ -55,3 +58,22 @@ def test_a_forked_process_has_helpers_of_its_own():
         "if child: raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("shares", [2, 3, 7])
+@pytest.mark.parametrize("n", [2, 9, 100])
+def test_a_machine_gives_the_same_bits_in_any_number_of_threads(monkeypatch, n, shares):
+    """A logistic map, where a bit more or less is another orbit after fifty steps; and drones that fill no tile."""
+    code = CompiledStep(lambda own, held: (held[0] * own[0] * (1.0 - own[0]),), (0.5,), (3.9,))
+    start, orbits = np.random.default_rng(8).uniform(0.1, 0.9, n), []
+    for count in (1, shares):
+        monkeypatch.setattr(machine, "shares_of", lambda work, count=count: count)
+        own = code.machine(n)
+        own.carry[0] = start
+        own.run(100)
+        orbits.append(own.carry[0].tolist())
+    assert orbits[0] == orbits[1]
+    by_hand = start
+    for _ in range(100):
+        by_hand = 3.9 * by_hand * (1.0 - by_hand)
+    assert orbits[0] == by_hand.tolist()

@@ -4,11 +4,9 @@ Strict IEEE by default: no contraction, no reassociation, so that a drone's numb
 place.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -17,9 +15,8 @@ from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
 from samara.backends.program import Program, program_of_body
 from samara.backends.scan import Quiet, Run, Templates
+from samara.backends.threads import shares_of, side_by_side
 from samara.core.tree import flatten
-
-WORTH_A_THREAD = 200_000  # vector instructions, some 50 µs: below it a thread costs more than it brings
 
 
 def compile_scan_llvm(
@@ -38,7 +35,7 @@ def compile_scan_llvm(
     program = program_of_body(body, templates, quiet)
     sizes = [len(flatten(template)) for template in templates]
     outputs = len(program.outputs[1])
-    workers, width = threads or os.cpu_count() or 1, vector_width(dtype)
+    width = vector_width(dtype)
     kernels: dict[tuple[tuple[bool, ...], bool, int], Kernel] = {}
 
     def kernel(uniform: tuple[bool, ...], inputs_uniform: bool, width: int) -> Kernel:
@@ -73,9 +70,9 @@ def compile_scan_llvm(
 
         if whole:
             kernel(uniform, inputs_uniform, width)
-            shares = min(workers, max(1, tiles * steps * len(program.instructions) // WORTH_A_THREAD))
+            shares = shares_of(tiles * steps * len(program.instructions), threads)
             cuts = [width * (tiles * i // shares) for i in range(shares + 1)]
-            _in_threads([partial(part, first, last, width) for first, last in pairwise(cuts)])
+            side_by_side([partial(part, first, last, width) for first, last in pairwise(cuts)])
         if n > whole:
             part(whole, n, 1)
         return carry, recorded
@@ -104,13 +101,3 @@ def compile_program(
         return results
 
     return call
-
-
-def _in_threads(tasks: list[Callable[[], None]]) -> None:
-    """All tasks at once; the calls release the interpreter lock."""
-    helpers = [Thread(target=task) for task in tasks[1:]]
-    for helper in helpers:
-        helper.start()
-    tasks[0]()
-    for helper in helpers:
-        helper.join()

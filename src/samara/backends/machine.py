@@ -6,12 +6,14 @@
     machine.carry
 
 `carry` (nc, n) and `held` (nh, n) are arrays of n drones, component first, to be read and written in place; a call costs half a
-microsecond and what it computes. The code can be kept and shared, the memory cannot. `ScanCode` is the same by the scan of
-any backend, for flights that are looked at in a debugger; `Alone` is one drone whose memory is the caller's.
+microsecond and what it computes; of many drones in several threads. The code can be kept and shared, the memory cannot.
+`ScanCode` is the same by the scan of any backend, for flights that are looked at in a debugger; `Alone` is one drone whose
+memory is the caller's.
 """
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from struct import Struct
 from typing import Any, NamedTuple
@@ -22,6 +24,7 @@ from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
 from samara.backends.program import program_of_body
 from samara.backends.scan import Quiet, Run, Templates
+from samara.backends.threads import shares_of, side_by_side
 from samara.core.tree import flatten
 
 DTYPE = "float64"
@@ -44,7 +47,7 @@ class CompiledStep:
         effort: int = EFFORT,
     ) -> None:
         self._program = program_of_body(lambda c, h, nothing: (body(c, h), ()), (carry, held, ()), quiet)
-        self._options = dtype, fast, effort
+        self.instructions, self._options = len(self._program.instructions), (dtype, fast, effort)
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
         self._kernels: dict[tuple[bool, int], Kernel] = {}
 
@@ -70,20 +73,38 @@ class Machine:
         self._alone = code.kernel(True, 1) if n == 1 else None
         self._call = self._alone.advance_briefly if self._alone else None
         self._at = carry.ctypes.data, held.ctypes.data
-        width = vector_width(DTYPE)
-        tiles = zip(pairwise((0, n - n % width, n)), (width, 1), strict=True)
-        self._parts = [
-            (code.kernel(False, lanes), first, last) for (first, last), lanes in tiles if n > 1 and last > first
-        ]
+        self._code = code
+        self._shares = {1: self._split(1)}
 
     def run(self, steps: int = 1) -> None:
         """carry ← body(carry, held), so many times"""
         if self._call:
             self._call(*self._at, steps)
             return
+        shares = shares_of(self.n // vector_width(DTYPE) * steps * self._code.instructions)
+        if shares == 1:
+            self._advance(self._shares[1][0], steps)
+            return
+        if shares not in self._shares:
+            self._shares[shares] = self._split(shares)
+        side_by_side([partial(self._advance, parts, steps) for parts in self._shares[shares]])
+
+    def _advance(self, parts: list[tuple[Kernel, int, int]], steps: int) -> None:
         carry, held = self._at
-        for kernel, first, last in self._parts:
+        for kernel, first, last in parts:
             kernel.call(carry, 0, held, 0, 0, first, last, self.n, steps, steps + 1)
+
+    def _split(self, shares: int) -> list[list[tuple[Kernel, int, int]]]:
+        """For each share the code of some drones: whole tiles, and in the first also those that fill none"""
+        n, width = self.n, vector_width(DTYPE)
+        tiles = n // width
+        parts = [
+            [(self._code.kernel(False, width), width * first, width * last)] if n > 1 and last > first else []
+            for first, last in pairwise(tiles * i // shares for i in range(shares + 1))
+        ]
+        if n > 1 and n % width:
+            parts[0].append((self._code.kernel(False, 1), width * tiles, n))
+        return parts
 
 
 class ScanCode:
