@@ -101,19 +101,16 @@ def test_rk45_finds_the_touch_down_to_a_microsecond(ball):
 
 @pytest.mark.parametrize("integrator", ["rk4", "rk45"])
 def test_the_speed_of_a_touch_is_that_of_free_fall(ball, integrator):
-    """v = √(2 g h), of rk4 but for what a step of 1 ms adds; to watch for it changes no bit of the flight"""
-    plants = [Plant(ball, n=2, integrator=integrator) for _ in range(2)]
-    for plant in plants:
-        place(plant, 0, at_rest(ball, Vec3(0.0, 0.0, DROP + feet(ball))))
-        place(plant, 1, at_rest(ball, Vec3(0.0, 0.0, feet(ball) - 1e-5)))
-        plant.advance(0, 100_500)
-    plants[0].watch(True)
-    for plant in plants:
-        plant.advance(100_500, 600_250)
+    """v = √(2 g h), of rk4 but for what a step of 1 ms adds; what stands does not come to the ground"""
+    plant = Plant(ball, n=2, integrator=integrator)
+    place(plant, 0, at_rest(ball, Vec3(0.0, 0.0, DROP + feet(ball))))
+    place(plant, 1, at_rest(ball, Vec3(0.0, 0.0, feet(ball) - 1e-5)))
+    plant.advance(0, 100_500)
+    assert (plant.impact_speed == 0.0).all()
+    plant.advance(100_500, 600_250)
     g = ball["gravity"].acceleration
-    assert plants[0].impact_speed[0] == pytest.approx(math.sqrt(2.0 * g * DROP), abs=1.1e-3 * g)
-    assert plants[0].impact_speed[1] < 0.02  # it stands
-    assert plants[0].state.tobytes() == plants[1].state.tobytes()
+    assert plant.impact_speed[0] == pytest.approx(math.sqrt(2.0 * g * DROP), abs=1.1e-3 * g)
+    assert plant.impact_speed[1] < 0.02
 
 
 def impact_error(ball, dt_us):

@@ -261,7 +261,6 @@ class Fleet:
             for lane, index in enumerate(group.drones):
                 group.plant.command[:, lane], group.plant.pace[lane] = commands[index], paces[index]
                 group.take_over(lane, known[index])
-            group.plant.watch(group.key.vehicle.has("contact"))
 
     def _arm_and_break(self, group: Group) -> None:
         """Writes arming and faults into the group's arrays."""

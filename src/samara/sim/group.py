@@ -10,7 +10,6 @@ import numpy as np
 from samara.backends.machine import CompiledStep
 from samara.control.named import Named, as_tuned, controller_named
 from samara.control.tuning import Tuned
-from samara.core.algebra import norm
 from samara.core.tree import flatten, unflatten
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
@@ -27,8 +26,6 @@ from samara.sim.measuring import FAULTS, Measuring
 from samara.sim.pilots import NO_PLAN, ArrayPilot, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
 from samara.sim.plant import CODES, Plant
 from samara.sim.views import views
-
-CLEAR = 0.05  # [m]
 
 
 def sensors_rows(failed: frozenset[str]) -> list[int]:
@@ -82,9 +79,6 @@ class Group:
     ) -> None:
         self.key, self.drones, n = key, drones, len(drones)
         self.indices = np.array(drones)
-        contact = key.vehicle["contact"] if key.vehicle.has("contact") else None
-        ends = (*contact.points_B, *contact.upper_B) if contact else ()
-        self.reach = max((norm(point) for point in ends), default=0.0) + CLEAR  # above level ground it touches nothing
         self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us, backend=backend)
         self.motion = views(self.plant.state, at_rest(key.vehicle))
         self.around = views(self.plant.environment, environment_of(key.vehicle))

@@ -21,6 +21,7 @@ from samara.physics.state_arrays import state_names
 from samara.physics.surroundings import environment_of
 from samara.physics.types import State, Vehicle
 from samara.scenario.timeline import MICROSECONDS, plant_steps
+from samara.sim.touching import Touching, seeing_step
 from samara.vehicles.ground import contact_depths
 
 CONTACT_RESOLUTION = 1e-6  # [s]
@@ -34,7 +35,8 @@ CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and
 
 @lru_cache(maxsize=CODES)
 def _fixed_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
-    return code_of(backend, Stepper(vehicle, "rk4", backend).step(environment_of(vehicle)))
+    stepper, environment = Stepper(vehicle, "rk4", backend), environment_of(vehicle)
+    return code_of(backend, seeing_step(stepper, environment) if vehicle.has("contact") else stepper.step(environment))
 
 
 @lru_cache(maxsize=CODES)
@@ -77,13 +79,15 @@ class Plant:
         self.fields = state_names(vehicle)
         self.environment_fields = tuple(leaf_names(environment))
         self.contact_times_us: list[float] = []
-        self.impact_speed = np.zeros(n)  # [m/s]: the fastest anybody came to the ground, since this was last set to 0
-        self._watched = False
-        self._touched, self._speed = np.ones(n, dtype=bool), np.zeros(n)  # when last seen
+        self.impact_speed = np.zeros(n)  # [m/s]: the fastest each came to the ground, since this was last set to 0
+        self.touched = np.full(n, Touching().touched)  # after the last step
         self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose
         if integrator == "rk4":
             self._machine = _fixed_code(vehicle, backend).machine(n)
-            self.state, held = self._machine.carry, self._machine.held
+            size = len(self.fields)
+            self.state, held = self._machine.carry[:size], self._machine.held
+            if vehicle.has("contact"):
+                self.touched, _, self.impact_speed = self._machine.carry[size:]
         else:
             self._trial = _trial_code(vehicle, backend).machine()
             self.state = np.repeat(np.array(flatten(state), dtype=float)[:, None], n, axis=1)
@@ -106,14 +110,6 @@ class Plant:
                 self._adapt(drone, start_us, (end_us - start_us) / MICROSECONDS)
             return
         physics_us = self.physics_us
-        if self._watched:
-            self._see()
-            for dt_us, steps in plant_steps(start_us, end_us, physics_us):
-                self._hold(dt_us)
-                for _ in range(steps):
-                    self._machine.run()
-                    self._see()
-            return
         if start_us % physics_us == 0 and (end_us - start_us) % physics_us == 0:
             if self._held_us != physics_us:
                 self._hold(physics_us)
@@ -149,19 +145,6 @@ class Plant:
         self._depths.held[components:] = self.environment
         self._depths.run()
         return self._depths.carry
-
-    def watch(self, on: bool) -> None:
-        """Whether `rk4` looks after every step who comes to the ground, and how fast; `rk45` knows that anyway"""
-        if on and not self._watched:
-            self._touched[:] = True  # what is on the ground already does not come to it
-            self._see()
-        self._watched = on and self.integrator == "rk4"
-
-    def _see(self) -> None:
-        touching = (self.depths() > 0.0).any(axis=0)
-        came = touching & ~self._touched
-        self.impact_speed = np.where(came, np.maximum(self._speed, self.impact_speed), self.impact_speed)
-        self._touched[:], self._speed = touching, np.sqrt((self.state[3:6] ** 2).sum(axis=0))
 
     # Steps of its own choice -----------------------------------------------------------------------------------------
 
@@ -227,6 +210,7 @@ class Plant:
 def place(plant: Plant, drone: int, state: State) -> None:
     """Puts a drone of the plant into a state"""
     plant.state[:, drone] = flatten(state)
+    plant.touched[drone] = Touching().touched
 
 
 def state_of(plant: Plant, drone: int) -> State:

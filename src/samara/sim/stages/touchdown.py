@@ -6,17 +6,15 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import UP
+from samara.physics.ground.contact import CLEAR
 from samara.scenario.facts import Against, Fact
 from samara.scenario.landing import CRASH_SPEED, CRASH_TILT, LANDED_RATE, LANDED_SPEED
 from samara.scenario.scenario import Scenario
-from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.stage import Stage
 
 Array = np.ndarray[Any, Any]
-
-HARDEST_PULL = 100.0  # [m/s²]: what may pull a drone to the ground before somebody looks again
 
 
 class TouchdownStage(Stage):
@@ -34,7 +32,7 @@ class TouchdownStage(Stage):
         for group in fleet.groups:
             drones, motion = group.indices, group.motion
             speed = np.sqrt((motion.v_W**2).sum(axis=0))
-            touching = self._touching(fleet, group, speed)
+            touching = self._touching(group)
             hard = fleet.impact_speed[drones] > CRASH_SPEED
             fallen = touching & (1.0 - 2.0 * (motion.q_WB[1] ** 2 + motion.q_WB[2] ** 2) < math.cos(CRASH_TILT))
             for lane in np.flatnonzero((hard | fallen) & ~fleet.crashed[drones]):
@@ -46,15 +44,10 @@ class TouchdownStage(Stage):
             fleet.landed[drones] = touching & still & ~fleet.crashed[drones]  # a wreck lies there, it has not landed
         fleet.impact_speed[:] = 0.0
 
-    def _touching(self, fleet: Fleet, group: Group, speed: Array) -> Array:
-        """Who touches the ground; a plant looks after every step while somebody could hit it before the next time."""
-        ahead = fleet.periods["scenario"] / MICROSECONDS  # [s]: until the next time
-        room = (speed + HARDEST_PULL * ahead) * ahead
-        near = float((group.motion.p_W[2] - room).min()) <= self._ground + group.reach
-        if not (group.key.vehicle.has("contact") and near):
-            group.plant.watch(False)
+    def _touching(self, group: Group) -> Array:
+        """Who touches the ground."""
+        vehicle, lowest = group.key.vehicle, float(group.motion.p_W[2].min())
+        if not vehicle.has("contact") or lowest > self._ground + vehicle["contact"].reach + CLEAR:
             return np.zeros(len(group.drones), dtype=bool)
-        depths = group.plant.depths().max(axis=0)
-        group.plant.watch(bool(np.any((depths > -room) & (speed + HARDEST_PULL * ahead > CRASH_SPEED))))
-        touching: Array = depths > 0.0
-        return touching
+        deepest: Array = group.plant.depths().max(axis=0)
+        return deepest > 0.0
