@@ -135,7 +135,7 @@ def _single_assignment(traced: casadi.Function) -> Program:
         held[into[0]] = len(instructions)
         instructions.append(instruction)
     order = tuple(outputs[i] for i in range(len(outputs)))
-    return _without_unused(Program(tuple(instructions), (order,)))
+    return without_unused(Program(tuple(instructions), (order,)))
 
 
 def _selection(instruction: Instruction, earlier: list[Instruction]) -> Instruction:
@@ -152,7 +152,8 @@ def _selection(instruction: Instruction, earlier: list[Instruction]) -> Instruct
     return instruction
 
 
-def _without_unused(program: Program) -> Program:
+def without_unused(program: Program) -> Program:
+    """The instructions on which an output depends"""
     used = {i for group in program.outputs for i in group}
     for i in range(len(program.instructions) - 1, -1, -1):
         if i in used:

@@ -25,9 +25,11 @@ _LIBRARIES = {
     "casadi": "casadi",
     "sympy": "sympy",
     "samara.backends.folding": "samara.backends.folding",  # JAX's tracers, wrapped
+    "samara.backends.tape": "samara.backends.tape",  # what NumPy would compute, written down
     "samara.plan.series": "samara.plan.series",  # Taylor series in time
 }
-_PRECEDENCE = ("samara.plan.series", "sympy", "casadi", "samara.backends.folding", "jax.numpy", "numpy", "math")
+_OURS = ("samara.backends.folding", "samara.backends.tape")
+_PRECEDENCE = ("samara.plan.series", "sympy", "casadi", *_OURS, "jax.numpy", "numpy", "math")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
@@ -45,7 +47,7 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("casadi", "where"): "if_else",
     ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
     ("jax.numpy", "where"): lambda condition, a, b: _jax_where(condition, a, b),
-    **{(library, "power"): operator.pow for library in _PRECEDENCE if library != "numpy"},
+    **{(library, "power"): operator.pow for library in _PRECEDENCE if library not in ("numpy", "samara.backends.tape")},
 }
 _OUR_OWN = ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "power")  # NumPy's differ by processor
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.matrices import powers, product, solve
+from samara.core.ops import where
 from samara.plan.series import Series, composed
 
 Array = np.ndarray[Any, Any]
@@ -40,6 +41,29 @@ class Piecewise:
         for power in range(table.shape[-3] - 2, -1, -1):
             value = value * u + table[..., power, :, :]
         return value
+
+    def components(self, time: Any, count: int) -> Any:
+        """`derivatives` row by row, axis by axis: of a float floats, of an array arrays, of a symbol symbols
+
+        A symbol's piece is chosen number by number: the last whose knot it has reached. The sums are those of `derivatives`.
+        """
+        if isinstance(time, (float, np.ndarray)):
+            rows = self.derivatives(time, count)
+            return rows.tolist() if rows.ndim == 2 else np.moveaxis(rows, (-2, -1), (0, 1))
+        knots, spans, table = self.knots.tolist(), np.diff(self.knots), self.derivative_coefficients[:, :, :count]
+        _, degrees, count, axes = table.shape
+        pieces = np.concatenate([self.knots[:-1, None], spans[:, None], table.reshape(len(spans), -1)], axis=1).tolist()
+        start, span, *chosen = pieces[0]
+        for knot, (its_start, its_span, *numbers) in zip(knots[1:-1], pieces[1:], strict=True):
+            reached = time >= knot
+            start, span = where(reached, its_start, start), where(reached, its_span, span)
+            chosen = [where(reached, own, before) for own, before in zip(numbers, chosen, strict=True)]
+        u = (time - start) / span
+        size = count * axes
+        value = chosen[(degrees - 1) * size :]
+        for power in range(degrees - 2, -1, -1):
+            value = [x * u + c for x, c in zip(value, chosen[power * size : (power + 1) * size], strict=True)]
+        return [value[row * axes : (row + 1) * axes] for row in range(count)]
 
     def series(self, time: Series) -> list[Series]:
         """p(s(t)) of every axis as a series in t, from s as one"""

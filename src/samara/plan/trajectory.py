@@ -1,7 +1,8 @@
 """Where to be at every time: hover, legs, line, circle, figure of eight, Lissajous, helix, take-off, landing, race.
 
-A trajectory is a name, a duration and a function from time to `Reference`, exact to the snap. Time is a float or a NumPy
-array: a thousand references are one call. Before its start a trajectory rests at its first place, after its end at its last.
+A trajectory is a name, a duration and a pure function from time to `Reference`, exact to the snap. Time is a float, a NumPy
+array (a thousand references are one call), or a symbol of any backend, as flights compile it. Before its start a trajectory
+rests at its first place, after its end at its last.
 Places are in the world (ENU) [m], speeds in m/s, accelerations in m/s², angles in rad, times in s.
 
 A `yaw` is one angle for all the way, or "along": the nose along the path, seen from above. Where a curve is flown at a
@@ -406,7 +407,7 @@ def race(
     nose = _headings(curve, closed) if yaw == ALONG else None
     way = cruise_along(rounds * curve.duration, 1.0, 0.5 * hard / curve.largest(1)) if closed else None
 
-    reference = _along_polynomial("race", curve, nose, facing, way)
+    reference = _along_polynomial(curve, nose, facing, way)
     return Trajectory(
         "race", way.duration if way else curve.duration, reference, _passed(curve.knots, places, rounds, way)
     )
@@ -440,27 +441,25 @@ def through(
         if len(angles) != len(places):
             raise ValueError(f"through: got {len(angles)} yaws; expected {len(places)}, one for each point")
         nose = minimum_derivative(np.unwrap(angles)[:, None], times, order=order)
-    reference = _along_polynomial("through", curve, nose, facing, None)
+    reference = _along_polynomial(curve, nose, facing, None)
     marks = (Waypoint(time, p_W) for time, p_W in zip(curve.knots.tolist(), places, strict=True))
     return Trajectory("through", curve.duration, reference, tuple(marks))
 
 
 def _along_polynomial(
-    name: str, curve: Piecewise, nose: Piecewise | None, facing: float, way: Cruise | None
+    curve: Piecewise, nose: Piecewise | None, facing: float, way: Cruise | None
 ) -> Callable[[Any], Reference]:
     """A curve at its own pace, or at that of a cruise along it, lap after lap; the nose after a curve of its own, or still"""
 
     def reference(time: Any) -> Reference:
-        if not isinstance(time, (float, np.ndarray, Series)):
-            raise TypeError(f"{name}: time is a {type(time).__name__}; expected a float or a NumPy array")
         motion = cruise(time, way) if way else _in_real_time(time, curve.duration)
         moment = motion.s - floor(motion.s / curve.duration) * curve.duration if way else motion.s
         if isinstance(moment, Series):
             return Reference(Vec3(*curve.series(moment)), yaw=facing if nose is None else nose.series(moment)[0])
-        asked = along_path(Path(*(Vec3(*row) for row in _components(curve.derivatives(moment, 5)))), motion)
+        asked = along_path(Path(*(Vec3(*row) for row in curve.components(moment, 5))), motion)
         if nose is None:
             return asked._replace(yaw=facing)
-        (angle,), (turn,), (turning,) = _components(nose.derivatives(moment, 3))
+        (angle,), (turn,), (turning,) = nose.components(moment, 3)
         return asked._replace(
             yaw=wrap_angle(angle),
             yaw_rate=turn * motion.ds,
@@ -509,11 +508,6 @@ def _headings(curve: Piecewise, closed: bool) -> Piecewise:
     yaw = np.interp(at, at[level], np.unwrap(atan2(v[level, 1], v[level, 0])))
     turning = slice(None, None, fine // each)
     return minimum_derivative(yaw[turning, None], np.diff(at[turning]), order=3, closed=closed)
-
-
-def _components(rows: Array) -> Any:
-    """(..., rows, axes) as nested lists of floats, or of arrays"""
-    return rows.tolist() if rows.ndim == 2 else np.moveaxis(rows, (-2, -1), (0, 1))
 
 
 # One after the other ------------------------------------------------------------------------------------------------

@@ -1,16 +1,17 @@
 """What drones are asked to do, made by the block: a block of times costs little more than one."""
 
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.core.tree import flatten
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.group import Group
 from samara.sim.pilots import NO_PLAN
+from samara.sim.tables import Tables
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
@@ -18,22 +19,24 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 NOTHING = np.empty((0, 0, 0))
+TABLES = Tables()  # of this process
 
 
 def planned(setting: Setting, group: Group, times_us: Array) -> Array:
     """What each drone's task asks at some times: (times, fields, drones)"""
-    asked = np.empty((len(times_us), len(REFERENCE_FIELDS), len(group.drones)))
-    shared: dict[Any, Array] = {}  # tasks of one shape that began together differ by where they are
-    for lane, index in enumerate(group.drones):
-        task, since_us = setting.drones[index].task, setting.drones[index].since_us
-        key = (id(task.reference), since_us)
-        if key not in shared:
-            own = flatten(task.reference((times_us - since_us) / MICROSECONDS))
-            shared[key] = np.stack(
-                [np.broadcast_to(np.asarray(leaf, dtype=float), times_us.shape) for leaf in own], axis=1
-            )
-        asked[:, :, lane] = shared[key]
-    asked[:, :3] += np.array([setting.drones[index].task.shift_W for index in group.drones]).T
+    drones = [setting.drones[index] for index in group.drones]
+    lanes: dict[Any, list[int]] = {}  # tasks of one shape that began together differ by where they are
+    for lane, own in enumerate(drones):
+        lanes.setdefault((id(own.task.reference), own.since_us), []).append(lane)
+    asked = np.empty((len(times_us), len(REFERENCE_FIELDS), len(drones)))
+    for (_, since_us), alike in lanes.items():
+        first, function = alike[0], drones[alike[0]].task.reference
+        TABLES.fill(asked[:, :, first], function, (times_us - since_us) / MICROSECONDS)
+        if len(alike) > 1:
+            where = slice(first, None) if len(alike) == len(drones) else alike
+            asked[:, :, where] = asked[:, :, first, None].copy()
+    shift = np.fromiter(chain.from_iterable(own.task.shift_W for own in drones), float, 3 * len(drones))
+    asked[:, :3] += shift.reshape(-1, 3).T
     return asked
 
 

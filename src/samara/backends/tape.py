@@ -1,0 +1,172 @@
+"""The scalar that writes down what is done with it, operation by operation, and simplifies nothing.
+
+CasADi, which traces the physics, makes b of (b − a) + a and 0 of 0·x. That is as true, but rounds differently from what NumPy
+computes from the same source. A tape keeps every operation, in its order, so that compiled code has NumPy's bits, signs of
+zeros included.
+
+Numbers in the source are kept apart from what is done with them: `taped(function)` is a program whose constants are inputs,
+and their values. Two functions that differ in their numbers alone, such as two ways from one place to another, have equal
+programs, and so share code.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+from samara.backends.program import Instruction, Program
+from samara.core import ops
+from samara.core.tree import flatten
+
+UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
+LONGEST = 8000  # instructions; such a tape is read no quicker than NumPy runs
+
+
+class Taped:
+    """The result of one instruction of a tape: a number, or from a comparison a condition."""
+
+    __slots__ = ("at", "tape")
+    __array_ufunc__ = None  # a NumPy number on the left must reach the operators below
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, at: int, tape: "Tape") -> None:
+        self.at, self.tape = at, tape
+
+    def __bool__(self) -> bool:
+        raise TypeError("a traced scalar is neither true nor false: choose with samara.core.ops.where")
+
+    def __add__(self, other: Any) -> "Taped":
+        return self.tape.note("add", self, other)
+
+    def __radd__(self, other: Any) -> "Taped":
+        return self.tape.note("add", other, self)
+
+    def __sub__(self, other: Any) -> "Taped":
+        return self.tape.note("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> "Taped":
+        return self.tape.note("subtract", other, self)
+
+    def __mul__(self, other: Any) -> "Taped":
+        return self.tape.note("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> "Taped":
+        return self.tape.note("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> "Taped":
+        return self.tape.note("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> "Taped":
+        return self.tape.note("divide", other, self)
+
+    def __neg__(self) -> "Taped":
+        return self.tape.note("negate", self)
+
+    def __pow__(self, other: Any) -> "Taped":
+        if other != 2:
+            raise TypeError(f"x**{other}: NumPy's own powers differ by processor; expected samara.core.ops.power")
+        return self.tape.note("multiply", self, self)
+
+    def __lt__(self, other: Any) -> Any:
+        return self.tape.note("less", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self.tape.note("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.tape.note("less", other, self)
+
+    def __ge__(self, other: Any) -> Any:
+        return self.tape.note("less_equal", other, self)
+
+
+class Tape:
+    """Instructions in order, of one scalar and of numbers, each use of a number its own.
+
+    What is done twice with the same results is done once.
+    """
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.numbers: list[float] = []
+        self._done: dict[tuple[Any, ...], int] = {}
+
+    def scalar(self) -> Taped:
+        """What the function is of"""
+        return Taped(self._append(Instruction("input", place=(0, 0))), self)
+
+    def note(self, operation: str, *operands: Any) -> Taped:
+        """One operation more"""
+        arguments = tuple([self.place(each) for each in operands])
+        key = (operation, arguments)
+        if key not in self._done:
+            self._done[key] = self._append(Instruction(operation, arguments))
+        return Taped(self._done[key], self)
+
+    def place(self, x: Any) -> int:
+        """The instruction that holds a number or an earlier result"""
+        if type(x) is Taped:
+            return x.at
+        if not isinstance(x, Real):
+            raise TypeError(f"{type(x).__name__} is not a scalar")
+        self.numbers.append(float(x))
+        return self._append(Instruction("input", place=(1, len(self.numbers) - 1)))
+
+    def _append(self, instruction: Instruction) -> int:
+        if len(self.instructions) >= LONGEST:
+            raise OverflowError(f"more than {LONGEST} instructions")
+        self.instructions.append(instruction)
+        return len(self.instructions) - 1
+
+
+def taped(function: Callable[[Any], Any]) -> tuple[Program, tuple[float, ...]]:
+    """The program of a function of one scalar, and its numbers: input groups (scalar,) and numbers, one group of outputs
+
+    TypeError where the function asks for more than + - * / and `samara.core.ops` have, OverflowError where it is too long.
+    """
+    tape = Tape()
+    outputs = tuple(tape.place(leaf) for leaf in flatten(function(tape.scalar())))
+    return Program(tuple(tape.instructions), (outputs,)), tuple(tape.numbers)
+
+
+def played(program: Program, scalar: Any, numbers: Sequence[Any]) -> list[Any]:
+    """What a taped program computes of a scalar of any backend and of numbers, which may be such scalars too"""
+    results: list[Any] = []
+    for own in program.instructions:
+        if own.operation == "input":
+            group, index = own.place
+            results.append(numbers[index] if group else scalar)
+        else:
+            results.append(_PLAYED[own.operation](*(results[at] for at in own.arguments)))
+    return [results[at] for at in program.outputs[0]]
+
+
+_PLAYED: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "negate": operator.neg,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "and": ops.logical_and,
+    "or": ops.logical_or,
+    "select": ops.where,
+    **{name: getattr(ops, name) for name in ("equal", "atan2", *UNARY)},
+}
+
+
+# The operations of samara.core.ops, under the names it asks for ----------------------------------------------------------
+
+
+def _operation(name: str) -> Callable[..., Taped]:
+    def noted(*operands: Any) -> Taped:
+        tape = next(each.tape for each in operands if isinstance(each, Taped))
+        return tape.note(name, *operands)
+
+    return noted
+
+
+sqrt, floor, sin, cos, tan, asin, acos, atan, exp, log = map(_operation, UNARY)
+atan2, equal = (_operation(name) for name in ("atan2", "equal"))
+logical_and, logical_or, where = (_operation(name) for name in ("and", "or", "select"))

@@ -1,0 +1,183 @@
+"""References read off a tape by compiled code are those that NumPy evaluates, bit for bit, of any trajectory at any time."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import samara
+from samara.backends.llvm_table import tabulator
+from samara.backends.tape import LONGEST, taped
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten
+from samara.physics.reference import REFERENCE_FIELDS, Reference
+from samara.plan.reference import Leg
+from samara.plan.trajectory import (
+    Trajectory,
+    circle,
+    figure8,
+    helix,
+    hover,
+    land,
+    legs,
+    line,
+    lissajous,
+    race,
+    sequence,
+    take_off,
+    through,
+    waypoints,
+)
+from samara.plan.transfer import stop, transfer
+from samara.scenario.setting import DroneSetting, Setting
+from samara.sim import references
+from samara.sim.tables import Tables
+
+PLACES = [(0.0, 0.0, 1.0), (5.0, 2.0, 2.0), (9.0, -1.0, 3.0), (6.0, -6.0, 1.5)]
+MOVING = Reference(Vec3(1.0, -2.0, 3.0), Vec3(0.7, 0.0, -0.4), Vec3(0.0, 0.3, 0.1), yaw=0.4)
+UP = take_off((1.0, 2.0, 0.1), height=3.0, yaw=0.4)
+TRAJECTORIES = {
+    "hover": hover((1.0, -0.0, 2.0), yaw=-0.3),
+    "legs": legs((0.0, 0.0, 0.1), [Leg("up", Vec3(0.0, 0.0, 5.0), 4.0, 1.0), Leg("on", Vec3(3.0, 0.0, 5.0), 3.0, 0.0)]),
+    "waypoints": waypoints(PLACES, speed=2.0, rest=0.5, yaw=1.0),
+    "line": line((0.0, 0.0, 1.0), (6.0, 3.0, 2.0), speed=2.0, yaw="along"),
+    "take_off": UP,
+    "land": land((1.0, 2.0, 3.0)),
+    "circle": circle((1.0, 2.0, 3.0), radius=2.0, speed=3.0, laps=2.0, start=0.7, clockwise=True, yaw="along"),
+    "endless circle": circle((0.0, 0.0, 0.0), radius=2.0, speed=3.0, laps=math.inf),
+    "helix": helix((0.0, 0.0, 1.0), radius=1.5, rise=0.6, turns=3.0, speed=2.0, yaw="along"),
+    "figure8": figure8((0.0, 1.0, 2.0), reach=3.0, speed=4.0, laps=2.0, yaw="along"),
+    "lissajous": lissajous(
+        (0.0, 0.0, 3.0), amplitude=(2.0, 1.5, 0.0), frequency=(3, -2, 0), phase=(0.4, 0.0, 1.0), speed=2.5
+    ),
+    "race": race(PLACES, speed=6.0, yaw="along"),
+    "jerk race": race(PLACES, speed=6.0, acceleration=50.0, order=3),
+    "closed race": race(PLACES, speed=6.0, acceleration=20.0, closed=True, laps=2.0, yaw="along"),
+    "through": through(PLACES, [1.0, 2.0, 1.5], order=5, yaw=[0.0, 3.0, -3.0, 1.0]),
+    "two points": through(PLACES[:2], [1.0], yaw=0.5),
+    "transfer": transfer(MOVING, Vec3(2.0, 3.0, 4.0), speed=1.0),
+    "stop": stop(MOVING),
+    "sequence": sequence(UP, line((1.0, 2.0, 3.0), (4.0, 2.0, 3.0), speed=1.0), hover((4.0, 2.0, 3.0))),
+    "moved sequence": sequence(UP.moved(Vec3(1.0, 0.0, 0.0)), hover((2.0, 2.0, 3.0))),
+}
+FLOWN = {
+    f"{name}: {drone.name}": drone.task
+    for name in samara.scenario_names()
+    for drone in samara.load_scenario(name).drones
+}
+COMPILED = Tables(worth_compiling=0)
+
+
+def telling_times(task: Trajectory) -> np.ndarray:
+    """Before the start, at the knots and the numbers next to them, after the end, and anywhere between"""
+    end = min(task.duration, 30.0)
+    knots = np.array([-1.0, -0.0, 0.0, end, *(mark.time for mark in task.waypoints)])
+    near = np.concatenate([knots, np.nextafter(knots, -np.inf), np.nextafter(knots, np.inf)])
+    return np.concatenate(
+        [near, np.random.default_rng(1).uniform(-1.0, 1.2 * end, 400), end + np.array([1.0, 1e3, 1e6])]
+    )
+
+
+def bits(rows: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(rows).view(np.uint64)
+
+
+def by_numpy(function, times: np.ndarray) -> np.ndarray:
+    return np.stack(
+        [np.broadcast_to(np.asarray(leaf, dtype=float), times.shape) for leaf in flatten(function(times))], 1
+    )
+
+
+@pytest.mark.parametrize("task", (TRAJECTORIES | FLOWN).values(), ids=(TRAJECTORIES | FLOWN).keys())
+def test_compiled_references_have_numpys_bits(task):
+    times = telling_times(task)
+    rows = np.full((len(times), len(REFERENCE_FIELDS)), math.nan)
+    taped(task.reference)  # it can be: what follows is not NumPy against itself
+    COMPILED.fill(rows, task.reference, times)
+    np.testing.assert_array_equal(bits(rows), bits(by_numpy(task.reference, times)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 383, 384, 385, 1000])
+def test_a_row_does_not_depend_on_how_many_there_are_nor_on_where_they_are_written(n):
+    times, task = np.linspace(-1.0, 12.0, 1000)[:n], TRAJECTORIES["figure8"]
+    block = np.full((n, len(REFERENCE_FIELDS), 3), math.nan)
+    COMPILED.fill(block[:, :, 1], task.reference, times)
+    np.testing.assert_array_equal(bits(block[:, :, 1]), bits(by_numpy(task.reference, times)))
+    assert np.isnan(block[:, :, ::2]).all()
+
+
+def test_tasks_that_differ_in_their_numbers_share_their_code():
+    makers = [
+        lambda k: hover((k, 0.0, 1.0)),
+        lambda k: transfer(MOVING._replace(a_W=Vec3(0.0, k, 0.0)), Vec3(k, 1.0, 2.0), speed=1.0 + k),
+        lambda k: sequence(stop(MOVING), land(stop(MOVING).waypoints[-1].p_W, height=-k)),
+        lambda k: waypoints([(k, 0.0, 1.0), (2.0, k, 1.0), (0.0, 0.0, k)], speed=k),
+        lambda k: race([(k, 0.0, 1.0), (5.0, k, 1.0), (9.0, 9.0, k)], speed=k),
+    ]
+    for maker in makers:
+        (one, its_numbers), (other, other_numbers) = (taped(maker(k).reference) for k in (0.5, 1.25))
+        assert one == other and tabulator(one) is tabulator(other) and its_numbers != other_numbers
+
+
+def test_a_function_that_cannot_be_taped_is_evaluated_by_numpy_and_tried_once():
+    tried = []
+
+    def bang_bang(time):
+        tried.append(time)
+        return Reference(Vec3(np.interp(time, [0.0, 1.0], [0.0, 2.0]), np.abs(time), 1.0))
+
+    times = np.linspace(0.0, 2.0, 50)
+    for _ in range(2):
+        rows = np.empty((50, len(REFERENCE_FIELDS)))
+        COMPILED.fill(rows, bang_bang, times)
+        np.testing.assert_array_equal(rows, by_numpy(bang_bang, times))
+    assert sum(not isinstance(own, np.ndarray) for own in tried) == 1
+
+
+def test_a_choice_by_if_and_a_power_of_numpys_are_not_taped():
+    def by_if(time):
+        return Reference(Vec3(time if time < 1.0 else 1.0, 0.0, 1.0))
+
+    with pytest.raises(TypeError, match="neither true nor false"):
+        taped(by_if)
+    with pytest.raises(TypeError, match="powers differ"):
+        taped(lambda time: Reference(Vec3(time**3, 0.0, 1.0)))
+
+
+def test_what_is_too_long_for_a_tape_is_flown_all_the_same():
+    rng = np.random.default_rng(2)
+    points = rng.normal(size=(100, 3))
+    task = through([tuple(point) for point in points.tolist()], [1.0] * 99)
+    with pytest.raises(OverflowError, match=str(LONGEST)):
+        taped(task.reference)
+    times, rows = np.linspace(-1.0, 101.0, 300), np.empty((300, len(REFERENCE_FIELDS)))
+    COMPILED.fill(rows, task.reference, times)
+    np.testing.assert_array_equal(bits(rows), bits(by_numpy(task.reference, times)))
+
+
+def test_numpy_makes_the_first_rows_of_a_process():
+    tried = []
+
+    def still(time):
+        tried.append(type(time))
+        return Reference(Vec3(1.0, 2.0, 3.0))
+
+    tables, times, rows = Tables(worth_compiling=15), np.zeros(10), np.empty((10, len(REFERENCE_FIELDS)))
+    for _ in range(4):
+        tables.fill(rows, still, times)
+    assert [own is np.ndarray for own in tried] == [True, True, False]
+
+
+def test_drones_of_one_shape_differ_by_where_they_are_and_when_they_began(monkeypatch):
+    monkeypatch.setattr(references, "TABLES", COMPILED)
+    shape = TRAJECTORIES["circle"]
+    own = [DroneSetting(shape.moved(Vec3(k, 0.0, -k)), since_us=100 * (k // 2)) for k in range(4)]
+    setting = Setting((*own, DroneSetting(TRAJECTORIES["hover"], since_us=7)), None)
+    times_us = np.arange(0, 5_000_000, 10_000)
+    rows = references.planned(setting, SimpleNamespace(drones=[4, 0, 1, 3, 2]), times_us)
+    for lane, drone in enumerate([4, 0, 1, 3, 2]):
+        task, since_us = setting.drones[drone].task, setting.drones[drone].since_us
+        wanted = by_numpy(task.reference, (times_us - since_us) / 1e6)
+        wanted[:, :3] += np.array(task.shift_W)
+        np.testing.assert_array_equal(bits(rows[:, :, lane]), bits(wanted))
