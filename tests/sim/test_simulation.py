@@ -17,6 +17,7 @@ from samara.physics.effect import Effect, Wrench
 from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.bus import BUS_SCHEMA_VERSION, require_command, sanitized
+from samara.scenario.conditions import QUANTITIES
 from samara.scenario.events import Event, at, at_step, when
 from samara.scenario.facts import Against, Fact
 from samara.scenario.scenario import Drone, Scenario
@@ -127,7 +128,7 @@ def test_the_tilt_is_the_angle_between_up_and_the_bodys_own(degrees):
     for yaw in (0.0, 1.0):
         q_WB = quat_from_euler(0.0, 0.0, yaw) * quat_exp(Vec3(0.6 * about, 0.8 * about, 0.0))
         own = SimpleNamespace(state=SimpleNamespace(q_WB=q_WB))
-        assert events.QUANTITIES["tilt_deg"](None, own) == pytest.approx(degrees, abs=1e-5)
+        assert QUANTITIES["tilt_deg"](None, own) == pytest.approx(degrees, abs=1e-5)
 
 
 # The tasks that events give -----------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """The batteries of a drone in a simulation: what they tell, and what is left when a cell fails."""
 
+from samara.core.ops import equal, where
+from samara.core.quantity import Scalar
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, share_of_current, source_of
 from samara.physics.rotors.propulsion import bus_current, rated_voltages, supply_voltage
@@ -22,23 +24,33 @@ def with_cells(vehicle: Vehicle, left: float) -> Vehicle:
     return vehicle.replace({"battery.table_voltage": table})
 
 
-def battery_status(
-    state: State, command: tuple[float, ...], vehicle: Vehicle, environment: Environment
+def batteries_of(
+    state: State, command: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
 ) -> tuple[BatteryStatus, ...]:
-    """Charge, bus voltage and current of each battery; a supply that does not sag is always full"""
+    """Charge, bus voltage and current of each battery, of any scalars; a supply that does not sag is always full"""
     if not vehicle.has("battery"):
         return ()
-    connected = bool(environment.battery_connected)
-    voltage = float(supply_voltage(state, command, vehicle, environment))
+    connected = environment.battery_connected
+    voltage = supply_voltage(state, command, vehicle, environment)
     if isinstance(vehicle["battery"], Ideal):
-        return (BatteryStatus(1.0, voltage, float(bus_current(state, command, vehicle, environment)), connected),)
+        return (BatteryStatus(1.0, voltage, bus_current(state, command, vehicle, environment), connected),)
     own = state.effects[vehicle.index("battery")]
     return tuple(
         BatteryStatus(
-            float(each.charge),
+            each.charge,
             voltage,
-            float(share_of_current(source_of(each, battery), voltage)) if connected else 0.0,
+            where(equal(connected, 0.0), 0.0, share_of_current(source_of(each, battery), voltage)),
             connected,
         )
         for each, battery in zip(own, vehicle["battery"], strict=True)
+    )
+
+
+def battery_status(
+    state: State, command: tuple[float, ...], vehicle: Vehicle, environment: Environment
+) -> tuple[BatteryStatus, ...]:
+    """The same as numbers and a bool"""
+    return tuple(
+        BatteryStatus(float(own.charge), float(own.voltage), float(own.current), bool(own.connected))
+        for own in batteries_of(state, command, vehicle, environment)
     )

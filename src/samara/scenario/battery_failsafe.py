@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samara.scenario.bus import Bus
-from samara.scenario.events import Event, When, disarm, land, return_home, when_charge_below
+from samara.scenario.events import Event, disarm, land, return_home, when, when_charge_below
 
 if TYPE_CHECKING:
     from samara.scenario.scenario import Drone
@@ -33,13 +32,8 @@ def failsafe_events(drone: "Drone") -> tuple[Event, ...]:
     own, autopilot, name = drone.battery_failsafe, drone.autopilot, drone.name
     if own is None or (autopilot is not None and autopilot.kind != "betaflight"):
         return ()
-    low = when_charge_below(own.land_below, name)
-
-    def stands(bus: Bus) -> bool:
-        return low.condition(bus) and any(each.landed for each in bus.drones if each.name == name)
-
     return (
         Event(when_charge_below(own.return_below, name), return_home(drone=name)),
-        Event(low, land(drone=name)),
-        Event(When(stands, "landed"), disarm(name)),
+        Event(when_charge_below(own.land_below, name), land(drone=name)),
+        Event(when(f"charge < {own.land_below} and landed == 1", name), disarm(name)),
     )

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3
+from samara.core.quantity import Scalar
 from samara.physics.frames import ned_from_enu
 from samara.physics.reference import Reference
 from samara.physics.types import Environment, State
@@ -60,10 +61,10 @@ class AutopilotCommand(NamedTuple):
 class BatteryStatus(NamedTuple):
     """Charge from 0 to 1, terminal voltage [V], current [A] (positive discharges), and whether it is connected."""
 
-    charge: float
-    voltage: float
-    current: float
-    connected: bool
+    charge: Scalar
+    voltage: Scalar
+    current: Scalar
+    connected: Scalar
 
 
 class DroneBus(NamedTuple):

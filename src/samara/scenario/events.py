@@ -7,13 +7,11 @@ An action is a pure function (setting, bus) → setting: what it changes is a ne
 are named, or all of them meant when none is.
 """
 
-import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
-from samara.core.algebra import UP, Vec3, euler_from_quat, norm, rotate
+from samara.core.algebra import Vec3, norm
 from samara.core.argument import Length, Limits, Place, Seconds, Speed, Velocity, is_number
 from samara.core.printable import shown
 from samara.core.remade import remade
@@ -23,6 +21,7 @@ from samara.plan import trajectory as plan
 from samara.plan.trajectory import Trajectory
 from samara.plan.transfer import stop, transfer
 from samara.scenario.bus import SENSORS, Bus, DroneBus
+from samara.scenario.conditions import Sentence, holds, read_sentence
 from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import microseconds
 from samara.vehicles.payload import Payload
@@ -53,10 +52,16 @@ class AtStep:
 
 @dataclass(frozen=True)
 class When:
-    """At the first instant of the scenario axis at which condition(bus) holds."""
+    """At the first instant of the scenario axis at which condition(bus) holds.
+
+    One that was written as a sentence keeps it, and whom it is about ("" for any drone): `samara.scenario.conditions.holds`
+    says of one drone whether it is true, and can be traced. A function of the bus has no sentence.
+    """
 
     condition: Callable[[Bus], bool]
     text: str = ""
+    sentence: Sentence = ()
+    drone: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,54 +95,19 @@ def at_step(step: int) -> AtStep:
 # Conditions ---------------------------------------------------------------------------------------------------------
 
 
-def _charge(drone: DroneBus) -> float:
-    return min((battery.charge for battery in drone.batteries), default=1.0)
-
-
-QUANTITIES: dict[str, Callable[[Bus, DroneBus], float]] = {
-    "time": lambda bus, drone: bus.time,
-    "x": lambda bus, drone: drone.state.p_W.x,
-    "y": lambda bus, drone: drone.state.p_W.y,
-    "height": lambda bus, drone: drone.state.p_W.z,
-    "speed": lambda bus, drone: norm(drone.state.v_W),
-    "climb": lambda bus, drone: drone.state.v_W.z,
-    "tilt_deg": lambda bus, drone: math.degrees(math.acos(max(-1.0, min(1.0, rotate(drone.state.q_WB, UP).z)))),
-    "yaw_deg": lambda bus, drone: math.degrees(euler_from_quat(drone.state.q_WB).yaw),
-    "charge": lambda bus, drone: _charge(drone),
-    "voltage": lambda bus, drone: min((battery.voltage for battery in drone.batteries), default=math.inf),
-    "error": lambda bus, drone: norm(drone.state.p_W - drone.reference.p_W),
-    "landed": lambda bus, drone: float(drone.landed),
-    "crashed": lambda bus, drone: float(drone.crashed),
-}
-COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
-
-
 @remade
 def when(condition: Callable[[Bus], bool] | str, drone: str = "") -> When:
-    """When a function of the bus holds, or a sentence such as "height > 5" of a named drone, or of any"""
+    """When a function of the bus holds, or a sentence such as "height > 5 and speed < 1" of a named drone, or of any"""
     if not isinstance(condition, str):
         if not callable(condition):
             raise ValueError(f"the condition {shown(condition)} is none; expected a sentence, or a function of the bus")
         return When(condition, getattr(condition, "__name__", "condition"))
-    words = condition.split()
-    if len(words) != 3 or words[0] not in QUANTITIES or words[1] not in COMPARISONS or not _is_number(words[2]):
-        raise ValueError(
-            f"the condition {condition!r} is not understood; expected one of {', '.join(QUANTITIES)}, one of "
-            f"{' '.join(COMPARISONS)}, and a number, with spaces between them"
-        )
-    quantity, compare, limit = QUANTITIES[words[0]], COMPARISONS[words[1]], float(words[2])
+    sentence = read_sentence(condition)
 
-    def holds(bus: Bus) -> bool:
-        return any(compare(quantity(bus, own), limit) for own in bus.drones if drone in ("", own.name))
+    def met(bus: Bus) -> bool:
+        return any(holds(sentence, bus.time, own) for own in bus.drones if drone in ("", own.name))
 
-    return When(holds, condition)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(float(word))
-    except ValueError:
-        return False
+    return When(met, condition, sentence, drone)
 
 
 def when_charge_below(charge: float, drone: str = "") -> When:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.algebra import UP
+from samara.core.algebra import UP, Quat, Vec3
 from samara.physics.ground.contact import CLEAR
 from samara.scenario.facts import Against, Fact
-from samara.scenario.landing import CRASH_SPEED, CRASH_TILT, LANDED_RATE, LANDED_SPEED
+from samara.scenario.landing import touchdown
 from samara.scenario.scenario import Scenario
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
@@ -31,17 +31,17 @@ class TouchdownStage(Stage):
         fleet.note_impacts()
         for group in fleet.groups:
             drones, motion = group.indices, group.motion
-            speed = np.sqrt((motion.v_W**2).sum(axis=0))
-            touching = self._touching(group)
-            hard = fleet.impact_speed[drones] > CRASH_SPEED
-            fallen = touching & (1.0 - 2.0 * (motion.q_WB[1] ** 2 + motion.q_WB[2] ** 2) < math.cos(CRASH_TILT))
-            for lane in np.flatnonzero((hard | fallen) & ~fleet.crashed[drones]):
-                index = group.drones[lane]
-                speed_in = float(fleet.impact_speed[index])
-                fleet.warn(fleet.note(index, Fact.CRASHED, against=Against.GROUND, speed=speed_in))
-            fleet.crashed[drones] |= hard | fallen
-            still = (speed < LANDED_SPEED) & (np.sqrt((motion.omega_B**2).sum(axis=0)) < LANDED_RATE)
-            fleet.landed[drones] = touching & still & ~fleet.crashed[drones]  # a wreck lies there, it has not landed
+            impact_speed = fleet.impact_speed[drones]
+            own = touchdown(
+                *(Vec3(*motion.v_W), Quat(*motion.q_WB), Vec3(*motion.omega_B)),
+                touching=self._touching(group),
+                impact_speed=impact_speed,
+                crashed=fleet.crashed[drones],
+            )
+            for lane in np.flatnonzero(own.crashed_now):
+                speed_in = float(impact_speed[lane])
+                fleet.warn(fleet.note(group.drones[lane], Fact.CRASHED, against=Against.GROUND, speed=speed_in))
+            fleet.crashed[drones], fleet.landed[drones] = own.crashed, own.landed
         fleet.impact_speed[:] = 0.0
 
     def _touching(self, group: Group) -> Array:

@@ -1,0 +1,170 @@
+"""Conditions of events and the rules of landing, of one drone: on floats, compiled, and against what the words say."""
+
+import math
+
+import numpy as np
+import pytest
+
+import samara
+from samara.backends.machine import CompiledStep
+from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, quat_exp
+from samara.core.tree import flatten, unflatten
+from samara.physics.multirotor import at_rest
+from samara.physics.reference import Reference
+from samara.physics.surroundings import empty_command, environment_of
+from samara.plan import trajectory
+from samara.scenario.batteries import batteries_of, battery_status
+from samara.scenario.battery_failsafe import BatteryFailsafe, failsafe_events
+from samara.scenario.bus import BatteryStatus
+from samara.scenario.conditions import COMPARISONS, QUANTITIES, Comparison, Watched, holds, read_sentence
+from samara.scenario.events import when, when_charge_below
+from samara.scenario.landing import CRASH_TILT, touchdown
+from samara.scenario.scenario import Drone
+
+IRIS = samara.vehicle("iris")
+
+
+def drone_at(seed):
+    """Somewhere, leaning, on its way, with a battery that is half empty: its state, reference, command and surroundings."""
+    rng = np.random.default_rng(seed)
+    state, command = samara.hover(IRIS)
+    axis = rng.uniform(-2.0, 2.0, 3)
+    p_W, v_W, aim_W = (Vec3(*rng.uniform(-5.0, 5.0, 3).tolist()) for _ in range(3))
+    effects = list(state.effects)
+    at = IRIS.index("battery")
+    effects[at] = tuple(each._replace(charge=float(rng.uniform(0.2, 0.9))) for each in effects[at])
+    state = state._replace(p_W=p_W, v_W=v_W, q_WB=quat_exp(Vec3(*axis.tolist())), effects=tuple(effects))
+    return state, Reference(aim_W), command, environment_of(IRIS)
+
+
+def told(seed, landed, crashed):
+    """The same drone by NumPy: what each word means."""
+    state, reference, command, environment = drone_at(seed)
+    R = np.array(matrix_from_quat(state.q_WB)).reshape(3, 3)
+    (battery,) = state.effects[IRIS.index("battery")]
+    (status,) = battery_status(state, command, IRIS, environment)
+    return {
+        "time": 2.5,
+        "x": state.p_W.x,
+        "y": state.p_W.y,
+        "height": state.p_W.z,
+        "speed": np.linalg.norm(state.v_W),
+        "climb": state.v_W.z,
+        "tilt_deg": np.degrees(np.arccos(R[2, 2])),
+        "yaw_deg": np.degrees(np.arctan2(R[1, 0], R[0, 0])),
+        "charge": battery.charge,
+        "voltage": status.voltage,
+        "error": np.linalg.norm(np.array(state.p_W) - np.array(reference.p_W)),
+        "landed": landed,
+        "crashed": crashed,
+    }
+
+
+def test_every_quantity_means_what_it_says_on_floats_and_compiled():
+    """Of three drones at once: the machine code of all quantities, the floats of each, and NumPy's matrix of its attitude"""
+
+    def body(own, held):
+        time, state, reference, landed, crashed, command, environment = held
+        drone = Watched(state, reference, landed, crashed, batteries_of(state, command, IRIS, environment))
+        return tuple(quantity(time, drone) for quantity in QUANTITIES.values())
+
+    given = (0.0, at_rest(IRIS), Reference(ZERO), 0.0, 0.0, empty_command(IRIS), environment_of(IRIS))
+    machine = CompiledStep(body, (0.0,) * len(QUANTITIES), given).machine(3)
+    for lane in range(3):
+        state, reference, command, environment = drone_at(lane)
+        held = (2.5, state, reference, float(lane == 1), float(lane == 2), command, environment)
+        machine.held[:, lane] = flatten(held)
+    machine.run()
+    for lane in range(3):
+        state, reference, command, environment = drone_at(lane)
+        drone = Watched(state, reference, lane == 1, lane == 2, battery_status(state, command, IRIS, environment))
+        expected = told(lane, float(lane == 1), float(lane == 2))
+        assert set(expected) == set(QUANTITIES)
+        for row, (name, quantity) in enumerate(QUANTITIES.items()):
+            assert quantity(2.5, drone) == pytest.approx(expected[name], rel=1e-12, abs=1e-12), name
+            assert machine.carry[row, lane] == pytest.approx(quantity(2.5, drone), rel=1e-14, abs=1e-14), name
+
+
+def test_a_sentence_compares_as_its_signs_do():
+    """At, below and above the limit, compiled too; several comparisons hold together"""
+    drone = Watched(at_rest(IRIS), Reference(ZERO), True, False)
+    wanted = {"<": (1, 0, 0), "<=": (1, 1, 0), ">": (0, 0, 1), ">=": (0, 1, 1), "==": (0, 1, 0)}
+    assert set(wanted) == set(COMPARISONS)
+    sentences = {sign: read_sentence(f"time {sign} 2 and landed == 1") for sign in wanted}
+    machine = CompiledStep(
+        lambda own, held: tuple(holds(each, held[0], drone._replace(landed=held[1])) for each in sentences.values()),
+        (0.0,) * len(wanted),
+        (0.0, 0.0),
+    ).machine(3)
+    machine.held[:] = [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]
+    machine.run()
+    for row, (sign, truth) in enumerate(wanted.items()):
+        assert [holds(sentences[sign], time, drone) for time in (1.0, 2.0, 3.0)] == [bool(x) for x in truth]
+        assert machine.carry[row].tolist() == list(truth)
+    machine.held[1] = 0.0
+    machine.run()
+    assert not machine.carry.any()
+
+
+def test_without_a_battery_the_charge_is_full_and_no_voltage_is_low():
+    drone = Watched(at_rest(IRIS), Reference(ZERO), False, False)
+    assert not holds(read_sentence("charge < 1"), 0.0, drone) and not holds(read_sentence("voltage < 1e9"), 0.0, drone)
+    two = drone._replace(batteries=(BatteryStatus(0.7, 11.0, 1.0, True), BatteryStatus(0.4, 11.0, 1.0, True)))
+    assert holds(read_sentence("charge < 0.5"), 0.0, two) and not holds(read_sentence("charge < 0.4"), 0.0, two)
+
+
+def test_a_condition_keeps_its_sentence_and_a_function_has_none():
+    written = when("height > 5 and speed < 0.5", "scout")
+    assert written.sentence == (Comparison("height", ">", 5.0), Comparison("speed", "<", 0.5))
+    assert written.drone == "scout"
+    assert when_charge_below(0.3).sentence == (Comparison("charge", "<", 0.3),)
+    assert when(lambda bus: True).sentence == ()
+    with pytest.raises(ValueError, match="'height > 5 and' is not understood; expected one of time, x"):
+        when("height > 5 and")
+
+
+def test_the_failsafe_is_written_in_sentences():
+    """To return below 30 %, to land below 20 %, and to disarm once it stands there"""
+    own = Drone("d", IRIS, trajectory.hover(ZERO), battery_failsafe=BatteryFailsafe(0.3, 0.2))
+    home, down, off = (event.trigger for event in failsafe_events(own))
+    assert (home.sentence, down.sentence) == ((Comparison("charge", "<", 0.3),), (Comparison("charge", "<", 0.2),))
+    assert off.sentence == (*down.sentence, Comparison("landed", "==", 1.0))
+    assert home.drone == down.drone == off.drone == "d"
+
+
+def test_landed_and_crashed_by_the_rules():
+    """Every case by hand, on floats, on arrays and compiled: at rest on its feet, too fast, leaning, hit, a wreck already"""
+    level, over = Quat(1.0, 0.0, 0.0, 0.0), quat_exp(Vec3(0.5 * (CRASH_TILT + 1e-6) * 2.0, 0.0, 0.0))
+    almost = quat_exp(Vec3(0.0, CRASH_TILT - 1e-6, 0.0))
+    slow, slower = Vec3(0.06, 0.0, 0.0801), Vec3(0.06, 0.0, 0.0799)  # |v| = 0.1 between them
+    cases = [  # v_W, q_WB, omega_B, touching, impact speed, crashed before → landed, crashed, crashed now
+        ((ZERO, level, ZERO, 1.0, 0.0, 0.0), (1, 0, 0)),
+        ((ZERO, level, ZERO, 0.0, 0.0, 0.0), (0, 0, 0)),
+        ((slow, level, ZERO, 1.0, 0.0, 0.0), (0, 0, 0)),
+        ((slower, level, ZERO, 1.0, 0.0, 0.0), (1, 0, 0)),
+        ((ZERO, level, Vec3(0.0, 0.3, 0.0), 1.0, 0.0, 0.0), (0, 0, 0)),
+        ((ZERO, almost, ZERO, 1.0, 0.0, 0.0), (1, 0, 0)),
+        ((ZERO, over, ZERO, 1.0, 0.0, 0.0), (0, 1, 1)),
+        ((ZERO, over, ZERO, 0.0, 0.0, 0.0), (0, 0, 0)),
+        ((ZERO, level, ZERO, 1.0, 3.0, 0.0), (1, 0, 0)),
+        ((ZERO, level, ZERO, 1.0, math.nextafter(3.0, 4.0), 0.0), (0, 1, 1)),
+        ((ZERO, level, ZERO, 0.0, 3.1, 0.0), (0, 1, 1)),
+        ((ZERO, level, ZERO, 1.0, 0.0, 1.0), (0, 1, 0)),
+        ((ZERO, over, ZERO, 1.0, 9.0, 1.0), (0, 1, 0)),
+        ((Vec3(math.nan, 0.0, 0.0), level, ZERO, 1.0, 0.0, 0.0), (0, 0, 0)),
+    ]
+
+    def ruled(v_W, q_WB, omega_B, touching, impact_speed, crashed):
+        return touchdown(v_W, q_WB, omega_B, touching=touching, impact_speed=impact_speed, crashed=crashed)
+
+    for given, expected in cases:
+        assert ruled(*given) == expected
+        assert ruled(*given[:3], given[3] > 0.0, given[4], given[5] > 0.0) == expected
+    wanted = np.array([expected for _, expected in cases], dtype=float).T
+    rows = np.array([flatten(given) for given, _ in cases]).T
+    template = cases[0][0]
+    np.testing.assert_array_equal(np.stack(ruled(*unflatten(template, iter(rows)))), wanted)
+    machine = CompiledStep(lambda own, held: ruled(*held), (0.0,) * 3, template).machine(len(cases))
+    machine.held[:] = rows
+    machine.run()
+    np.testing.assert_array_equal(machine.carry, wanted)
