@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +17,21 @@ from support.repository import REPOSITORY, REQUIRE_ALL, TESTS, do_without  # noq
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
+# Machine code is shared by the workers of one run, and by nobody else: what is compiled is what is in this checkout.
+CODE = None if "PYTEST_XDIST_WORKER" in os.environ else tempfile.TemporaryDirectory(prefix="samara-code-")
+if CODE:
+    os.environ["SAMARA_CACHE"] = CODE.name
+
 # No test is about time. Examples are new at every run, but in continuous integration: there a change is judged, not the dice.
 settings.register_profile("samara", deadline=None, derandomize=REQUIRE_ALL)
 settings.load_profile("samara")
 
 SLOW = frozenset(line for line in (TESTS / "slow.txt").read_text(encoding="utf-8").splitlines() if line[:1] != "#")
+
+
+def pytest_unconfigure() -> None:
+    if CODE:
+        CODE.cleanup()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,9 +6,11 @@ Scans (`llvm_kernel.py`) and loops over arrays in memory (`llvm_loop.py`) both g
 from functools import cache
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
+from samara.backends.llvm_cache import digest, kept
 from samara.backends.program import CONDITIONS, Guarded, Program
 from samara.core.llvm_math import ELEMENTARY, elementary
 
@@ -155,11 +157,22 @@ def align_stack(function: ir.Function) -> None:
 
 
 def engine_of(source: str, effort: int) -> Any:
-    """The source as machine code, ready to be called; it lives as long as what is returned"""
+    """The source as machine code, ready to be called; it lives as long as what is returned, and is kept on disk"""
     machine = host()
-    engine = llvm.create_mcjit_compiler(_optimised(source, machine, effort), machine)
+    code = kept(
+        digest(*_compiler(), str(effort), source), lambda: machine.emit_object(_optimised(source, machine, effort))
+    )
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
+
+
+@cache
+def _compiler() -> tuple[str, ...]:
+    """All that machine code depends on beside its source: the compiler, and the CPU it compiles for"""
+    versions = llvmlite.__version__, repr(llvm.llvm_version_info)
+    return *versions, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def assembly_of(source: str, effort: int) -> str:
