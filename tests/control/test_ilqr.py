@@ -15,6 +15,7 @@ from samara.backends.llvm_loop import Array, Chain, Loop, Pass, compile_loops
 from samara.backends.program import program_of_expressions
 from samara.control.ilqr import ILQR, default_torque_weight
 from samara.control.ilqr.backward import Join, box_step, stage
+from samara.control.ilqr.columns import following_stage, layout_of, step_inputs
 from samara.control.ilqr.cost import ANY_GOAL, Goal, Weights, final_residuals, kind_of
 from samara.control.ilqr.model import (
     DOCUMENTED_LIMITS,
@@ -29,6 +30,7 @@ from samara.control.ilqr.problem import Limits, total
 from samara.control.ilqr.reference import goal_of
 from samara.control.ilqr.search import choose
 from samara.control.ilqr.solver import solver_code
+from samara.control.ilqr.trace import linearised
 from samara.control.named import controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
@@ -1046,6 +1048,36 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
         expected = values[::-1].cumsum(axis=0)[::-1] if reverse else values.cumsum(axis=0)
         assert (rows.reshape(6, 4) == expected).all()
         assert (sums == values.sum(axis=0)).all()
+
+
+def test_a_box_step_that_settles_at_once_is_left_there(ilqr):
+    """Where the first iteration holds and releases nothing, it has the bits of all of them; where it does, all are made."""
+    problem, own, rng = ilqr.problem, ilqr._solver, np.random.default_rng(2)
+    trace = linearised(problem)
+    layout = layout_of(problem, trace)
+    quick, whole = step_inputs(problem, trace, layout, following_stage(problem, trace, layout))
+    guarded = compile_loops((Loop((quick, whole), at="start"),))
+    first = compile_loops((Loop((quick,), at="start"),))
+    always = compile_loops((Loop((quick, whole._replace(when=None)), at="start"),))
+    scratch, gains, sums = (own._memory[name] for name in ("scratch", "gains", "sums"))
+    half = 0.5 * (np.array(ilqr.model.limits.high) - ilqr.model.limits.low)
+    corner = layout.rows("Q") + (12 + np.arange(4)[:, None]) * layout.columns + 12 + np.arange(4)
+    met, places = [], (layout.rows("q") + 12 + np.arange(4), slice(layout.rows("SM"), layout.rows("q")))
+    for strength in np.geomspace(1e-3, 3.0, 60):
+        root = rng.normal(size=(4, 4)) / half
+        scratch[:], gains[:], sums[:] = 0.0, 0.01 * rng.normal(size=gains.shape) * half[0], rng.normal(size=3)
+        scratch[corner], scratch[places[0]] = root.T @ root + np.diag(0.1 / half**2), strength * rng.normal(size=4) / half
+        before = [each.copy() for each in (scratch, gains, sums)]
+        found = []
+        for loops in (first, guarded, always):
+            for each, was in zip((scratch, gains, sums), before, strict=True):
+                each[:] = was
+            loops.call(own.table_of_found(loops), 1)
+            found.append(np.concatenate([scratch, gains.ravel(), sums]))
+        met.append(bool(scratch[layout.unsettled.places[0]]))
+        np.testing.assert_array_equal(found[1], found[2])
+        assert (found[0] == found[1]).all() or met[-1]
+    assert 10 < sum(met) < 50
 
 
 def test_a_chain_makes_its_calls_in_turn():

@@ -33,12 +33,16 @@ class Array(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """A program on so many lanes: one array for each group of its inputs and of its outputs."""
+    """A program on so many lanes: one array for each group of its inputs and of its outputs.
+
+    With `when`, the place of one number, it runs only where that is not 0.
+    """
 
     program: Program
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
     width: int
+    when: Array | None = None
 
 
 class Loop(NamedTuple):
@@ -148,12 +152,21 @@ def _emit(
 def _emit_pass(
     own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, module: ir.Module, dtype: str, fast: bool
 ) -> None:
+    after = None
+    if own.when is not None:
+        run, after = (builder.function.append_basic_block(name) for name in ("when", "otherwise"))
+        asked = _Places(own.when, Emitter(module, builder, dtype, 1, fast), bases, k).number()
+        builder.cbranch(builder.fcmp_unordered("!=", asked, ir.Constant(asked.type, 0.0)), run, after)
+        builder.position_at_end(run)
     emitter = Emitter(module, builder, dtype, own.width, fast)
     places = [_Places(array, emitter, bases, k) for array in (*own.inputs, *own.outputs)]
     results = emitter.run(own.program, tuple(places[: len(own.inputs)]))  # type: ignore[arg-type]
     for array, values in zip(places[len(own.inputs) :], results, strict=True):
         for c, value in enumerate(values):
             array.put(c, value)
+    if after is not None:
+        builder.branch(after)
+        builder.position_at_end(after)
 
 
 class _Places:
@@ -168,6 +181,10 @@ class _Places:
 
     def _at(self, c: int, lane: int = 0) -> Any:
         return self.builder.gep(self.base, [ir.Constant(INDEX, self.array.places[c] + lane * self.array.lane)])
+
+    def number(self) -> Any:
+        """The first, alone"""
+        return self.builder.load(self._at(0))
 
     def __getitem__(self, c: int) -> Any:
         builder, vector, width = self.builder, self.emitter.vector, self.emitter.width

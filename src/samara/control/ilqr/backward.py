@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from samara.control.ilqr.problem import Limits
-from samara.core.ops import clamp, logical_and, logical_or, where
+from samara.core.ops import clamp, equal, logical_and, logical_or, where
 from samara.core.quantity import Scalar
 
 FLOOR = 1e-6  # document 001 adds it to the diagonal of Quu
@@ -33,7 +33,10 @@ class Factors(NamedTuple):
 
 
 class BoxStep(NamedTuple):
-    """The step k with the factors it came from, and what the stage gains by it; `slope` is q + Q k."""
+    """The step k with the factors it came from, and what the stage gains by it; `slope` is q + Q k.
+
+    `unsettled` is 0 where one more iteration would hold and release nothing, and so leave all as it is.
+    """
 
     factors: Factors
     step: tuple[Scalar, ...]
@@ -41,6 +44,7 @@ class BoxStep(NamedTuple):
     linear: Scalar  # qᵀk
     quadratic: Scalar  # kᵀQk
     gradient: Scalar  # Σ q² over the inputs that may move along −q
+    unsettled: Scalar
 
 
 def box_step(
@@ -62,19 +66,24 @@ def box_step(
     held_low = [logical_and(low[a] >= 0.0, q[a] > 0.0) for a in m]
     held_high = [logical_and(high[a] <= 0.0, q[a] < 0.0) for a in m]
     may_move = [where(logical_or(held_low[a], held_high[a]), 0.0, 1.0) for a in m]
-    for iteration in range(iterations):
+    next_low, next_high = held_low, held_high
+    for _ in range(iterations):
+        held_low, held_high = next_low, next_high
         free = [where(logical_or(held_low[a], held_high[a]), 0.0, 1.0) for a in m]
         bound = [where(held_low[a], low[a], where(held_high[a], high[a], 0.0)) for a in m]
         lower, inverse_pivots = factors(damped, free)
         right = [-free[a] * (q[a] + _sum(damped[a][b] * bound[b] for b in m if b != a)) for a in m]
         solved = solve_factored(lower, inverse_pivots, right)
         step = [where(free[a] > 0.5, solved[a], bound[a]) for a in m]
-        if iteration + 1 < iterations:
-            push = [q[a] + _sum(damped[a][b] * step[b] for b in m) for a in m]
-            held_low, held_high = (
-                [where(free[a] > 0.5, step[a] < low[a], logical_and(held_low[a], push[a] > 0.0)) for a in m],
-                [where(free[a] > 0.5, step[a] > high[a], logical_and(held_high[a], push[a] < 0.0)) for a in m],
-            )
+        push = [q[a] + _sum(damped[a][b] * step[b] for b in m) for a in m]
+        next_low, next_high = (
+            [where(free[a] > 0.5, step[a] < low[a], logical_and(held_low[a], push[a] > 0.0)) for a in m],
+            [where(free[a] > 0.5, step[a] > high[a], logical_and(held_high[a], push[a] < 0.0)) for a in m],
+        )
+    held, following = (
+        [where(own, 1.0, 0.0) for own in (*ends[0], *ends[1])]
+        for ends in ((held_low, held_high), (next_low, next_high))
+    )
     step = [clamp(step[a], low[a], high[a]) for a in m]
     bent = [_sum(Q[a][b] * step[b] for b in m) for a in m]
     return BoxStep(
@@ -84,6 +93,7 @@ def box_step(
         linear=_sum(q[a] * step[a] for a in m),
         quadratic=_sum(bent[a] * step[a] for a in m),
         gradient=_sum(may_move[a] * q[a] * q[a] for a in m),
+        unsettled=_sum(where(equal(was, will), 0.0, 1.0) for was, will in zip(held, following, strict=True)),
     )
 
 
@@ -172,6 +182,7 @@ def input_step(
     limits: Limits,
     here: Sequence[Scalar],
     damping: Scalar,
+    iterations: int = BOX_ITERATIONS,
 ) -> BoxStep:
     """The step within the limits, from Q_uu with S B already in it; `transposed` is (S B)ᵀ, `here` the input now"""
     m = range(len(q))
@@ -179,7 +190,7 @@ def input_step(
         Q = [[Q[a][b] + transposed[a][b] + change.by_itself[a][b] for b in m] for a in m]
         q = [q[a] + change.slope[a] for a in m]
     low, high = ([limit[a] - here[a] for a in m] for limit in limits)
-    return box_step(Q, q, low, high, damping)
+    return box_step(Q, q, low, high, damping, iterations)
 
 
 def gain_rows(of: Factors, rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:

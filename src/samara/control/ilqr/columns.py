@@ -4,7 +4,8 @@ A stage is four programs on a scratch of rows, each row C numbers long:
 
     V (12 rows), v, Q (12 + m rows), S M (m rows), q, Q_ux − D K (m rows), and what the box step leaves
 
-Q and q are made for all columns at once; the box step is one lane's work; then the gains, and V and v in their place.
+Q and q are made for all columns at once; the box step is one lane's work; then the gains, and V and v in their place. One
+iteration of the box step settles it nearly always, where no limit is met: all of them run only where it does not.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +13,16 @@ from typing import Any, NamedTuple
 import casadi
 
 from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
-from samara.control.ilqr.backward import Factors, Smoothing, expanded, gain_rows, input_step, value
+from samara.control.ilqr.backward import (
+    BOX_ITERATIONS,
+    BoxStep,
+    Factors,
+    Smoothing,
+    expanded,
+    gain_rows,
+    input_step,
+    value,
+)
 from samara.control.ilqr.memory import LANES, Rows, shared, span
 from samara.control.ilqr.problem import Problem, Sizes, is_zero
 from samara.control.ilqr.trace import (
@@ -94,8 +104,18 @@ class Layout(NamedTuple):
         return Array("scratch", span(self.rows("box"), len(flatten(self.kept))))
 
     @property
+    def unsettled(self) -> Array:
+        """Whether one iteration of the box step was not enough"""
+        return Array("scratch", (self.box.places[-1] + 1,))
+
+    @property
+    def sums_before(self) -> Array:
+        """The sums over the horizon without this stage"""
+        return Array("scratch", span(self.unsettled.places[0] + 1, SUMS))
+
+    @property
     def scratch(self) -> int:
-        return self.rows("box") + len(self.box.places)
+        return self.sums_before.places[-1] + 1
 
 
 def layout_of(problem: Problem, trace: Linearised) -> Layout:
@@ -105,15 +125,10 @@ def layout_of(problem: Problem, trace: Linearised) -> Layout:
 
 def compile_backward(problem: Problem, trace: Linearised, layout: Layout) -> Loops:
     """V and v at the end, then stage after stage from the last to the first: gains, and the sums over the horizon"""
-    weight = problem.smoothing(tree(problem.parameters, trace.symbols.parameters))
-    following = _Following()
-    if not is_zero(weight):
-        arrays = (layout.nominal.at(layout.sizes.command, layout.sizes.state, later=2), Rows("later", 1).at(1))
-        symbols, change = change_to_next(problem, trace)
-        following = _Following(symbols, (*layout.gain_arrays(later=1), *arrays), change)
+    weight, following = _smoothing_weight(problem, trace), following_stage(problem, trace, layout)
     passes = (
         _expand(trace, layout, following),
-        _step_inputs(problem, trace, layout, following),
+        *step_inputs(problem, trace, layout, following),
         _make_gains(weight, trace, layout),
         _make_value(layout),
     )
@@ -132,6 +147,19 @@ class _Following(NamedTuple):
     symbols: tuple[Any, ...] = ()
     arrays: tuple[Array, ...] = ()
     change: Smoothing | None = None
+
+
+def _smoothing_weight(problem: Problem, trace: Linearised) -> Any:
+    return problem.smoothing(tree(problem.parameters, trace.symbols.parameters))
+
+
+def following_stage(problem: Problem, trace: Linearised, layout: Layout) -> _Following:
+    """What the stage after gives to a stage, and where it is"""
+    if is_zero(_smoothing_weight(problem, trace)):
+        return _Following()
+    arrays = (layout.nominal.at(layout.sizes.command, layout.sizes.state, later=2), Rows("later", 1).at(1))
+    symbols, change = change_to_next(problem, trace)
+    return _Following(symbols, (*layout.gain_arrays(later=1), *arrays), change)
 
 
 def _expand(trace: Linearised, layout: Layout, following: _Following) -> Pass:
@@ -173,8 +201,8 @@ def _expand(trace: Linearised, layout: Layout, following: _Following) -> Pass:
     )
 
 
-def _step_inputs(problem: Problem, trace: Linearised, layout: Layout, following: _Following) -> Pass:
-    """Q_uu and q_u from their corner, the step within the limits, and the sums; one lane"""
+def step_inputs(problem: Problem, trace: Linearised, layout: Layout, following: _Following) -> tuple[Pass, Pass]:
+    """Q_uu and q_u from their corner, the step within the limits, and the sums; one lane. Once, and again where need be"""
     n, m, columns, own = layout.sizes.tangent, layout.sizes.command, layout.columns, trace.symbols
     corner, by_inputs, slope = SX.sym("Quu", m * m), SX.sym("SB", m * m), SX.sym("qu", m)
     damping, sums = SX.sym("damping"), SX.sym("sums", SUMS)
@@ -182,30 +210,38 @@ def _step_inputs(problem: Problem, trace: Linearised, layout: Layout, following:
     Q = [[corner[max(a, b) * m + min(a, b)] for b in inputs] for a in inputs]
     transposed = [[by_inputs[min(a, b) * m + max(a, b)] for b in inputs] for a in inputs]
     limits = problem.limits(tree(problem.parameters, own.parameters))
-    box = input_step(Q, entries(slope), transposed, following.change, limits, entries(own.u), damping)
-    total = sums + casadi.vertcat(box.linear, box.quadratic, box.gradient)
+    quick, box = (
+        input_step(Q, entries(slope), transposed, following.change, limits, entries(own.u), damping, iterations)
+        for iterations in (1, BOX_ITERATIONS)
+    )
 
     def corner_of(name: str, first: int) -> Array:
         start = layout.rows(name) + first * columns + n
         return Array("scratch", tuple(start + a * columns + b for a in inputs for b in inputs))
 
-    return Pass(
-        traced(
-            [corner, by_inputs, slope, damping, sums, own.parameters, own.u, *following.symbols],
-            [column((box.factors, box.slope)), casadi.vertcat(*box.step), total],
+    def results(found: BoxStep) -> list[Any]:
+        total = sums + casadi.vertcat(found.linear, found.quadratic, found.gradient)
+        return [column((found.factors, found.slope)), casadi.vertcat(*found.step), total]
+
+    symbols = [corner, by_inputs, slope, damping, own.parameters, own.u, *following.symbols, sums]
+    arrays = (
+        corner_of("Q", n),
+        corner_of("SM", 0),
+        Array("scratch", span(layout.rows("q") + n, m)),
+        shared("damping"),
+        shared("parameters", layout.sizes.parameters),
+        layout.nominal.at(m, layout.sizes.state, later=1),
+        *following.arrays,
+    )
+    found = (layout.box, layout.gain_arrays()[1], shared("sums", SUMS))
+    return (
+        Pass(
+            traced(symbols, [*results(quick), SX(quick.unsettled), sums]),
+            (*arrays, shared("sums", SUMS)),
+            (*found, layout.unsettled, layout.sums_before),
+            1,
         ),
-        (
-            corner_of("Q", n),
-            corner_of("SM", 0),
-            Array("scratch", span(layout.rows("q") + n, m)),
-            shared("damping"),
-            shared("sums", SUMS),
-            shared("parameters", layout.sizes.parameters),
-            layout.nominal.at(m, layout.sizes.state, later=1),
-            *following.arrays,
-        ),
-        (layout.box, layout.gain_arrays()[1], shared("sums", SUMS)),
-        1,
+        Pass(traced(symbols, results(box)), (*arrays, layout.sums_before), found, 1, when=layout.unsettled),
     )
 
 
