@@ -1059,20 +1059,24 @@ def test_a_box_step_that_settles_at_once_is_left_there(ilqr):
     guarded = compile_loops((Loop((quick, whole), at="start"),))
     first = compile_loops((Loop((quick,), at="start"),))
     always = compile_loops((Loop((quick, whole._replace(when=None)), at="start"),))
-    scratch, gains, sums = (own._memory[name] for name in ("scratch", "gains", "sums"))
+    memory = own.memory(nominal=own.nominal)
+    scratch, gains, sums = (memory[name] for name in ("scratch", "gains", "sums"))
     half = 0.5 * (np.array(ilqr.model.limits.high) - ilqr.model.limits.low)
     corner = layout.rows("Q") + (12 + np.arange(4)[:, None]) * layout.columns + 12 + np.arange(4)
     met, places = [], (layout.rows("q") + 12 + np.arange(4), slice(layout.rows("SM"), layout.rows("q")))
     for strength in np.geomspace(1e-3, 3.0, 60):
         root = rng.normal(size=(4, 4)) / half
         scratch[:], gains[:], sums[:] = 0.0, 0.01 * rng.normal(size=gains.shape) * half[0], rng.normal(size=3)
-        scratch[corner], scratch[places[0]] = root.T @ root + np.diag(0.1 / half**2), strength * rng.normal(size=4) / half
+        scratch[corner], scratch[places[0]] = (
+            root.T @ root + np.diag(0.1 / half**2),
+            strength * rng.normal(size=4) / half,
+        )
         before = [each.copy() for each in (scratch, gains, sums)]
         found = []
         for loops in (first, guarded, always):
             for each, was in zip((scratch, gains, sums), before, strict=True):
                 each[:] = was
-            loops.call(own.table_of_found(loops), 1)
+            loops.call(memory.table(loops), 1)
             found.append(np.concatenate([scratch, gains.ravel(), sums]))
         met.append(bool(scratch[layout.unsettled.places[0]]))
         np.testing.assert_array_equal(found[1], found[2])

@@ -88,10 +88,14 @@ def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = 
     return Loops(ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address), address, names, engine)
 
 
-class Chain:
-    """Calls of loops one after another, (loops, table, steps) each, as one: a third of a microsecond for all of them."""
+Call = tuple[Loops, int, int]
+"""loops.call(table, steps)"""
 
-    def __init__(self, *calls: tuple[Loops, int, int]) -> None:
+
+class Chain:
+    """Calls one after another as one: a third of a microsecond for all of them."""
+
+    def __init__(self, *calls: Call) -> None:
         self._loops = [loops for loops, _, _ in calls]  # whose code is kept
         self._list = np.array([*((own.address, table, steps) for own, table, steps in calls), (0, 0, 0)], np.int64)
         self._at, (self._call, _) = int(self._list.ctypes.data), _chain_code()

@@ -1,22 +1,30 @@
 """iLQR for n drones on arrays, a column for each: what `ILQR.__call__` does for one, bit for bit, without its named tuples.
 
-What is out of the ordinary (a state or a reference that is not a number, a plan without a finite cost) goes the way of named
-tuples.
+A tick of a drone is three calls of machine code: what leads to the first rollout, the iteration, and what follows from its
+solution. What is out of the ordinary (a state or a reference that is not a number, a plan without a finite cost) goes the way
+of named tuples.
 """
 
 import math
 from collections.abc import Callable
-from struct import Struct
 from typing import Any, NamedTuple
 
+import casadi
 import numpy as np
 
-from samara.backends.machine import CompiledStep
+from samara.backends.llvm_loop import Call, Chain, Loop, Loops, Pass, compile_loops
 from samara.backends.packing import unpacker
+from samara.backends.program import program_of
+from samara.control.allocation import Allocation, command_for_wrench
+from samara.control.ilqr.disturbance import NOTHING, observed
 from samara.control.ilqr.goals import Goals
+from samara.control.ilqr.memory import Rows, shared
 from samara.control.ilqr.plans import Plans
 from samara.control.ilqr.solver import Solver
+from samara.control.ilqr.trace import SX, entries, traced
 from samara.core.algebra import ZERO, Vec3
+from samara.core.ops import where
+from samara.core.tree import flatten
 from samara.physics.reference import Reference
 from samara.physics.types import BODY, Command, Vehicle
 from samara.vehicles.trim import hover
@@ -24,24 +32,78 @@ from samara.vehicles.trim import hover
 Array = np.ndarray[Any, Any]
 
 PUSH, WRENCH = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques
-PACK_BODY = Struct(f"{BODY}d").pack_into
+ATTITUDE = slice(6, 10)
+OBSERVED = len(flatten(NOTHING))
+
+
+class Code(NamedTuple):
+    """What happens before a solution, and after it."""
+
+    before: Loops
+    after: Loops
+
+
+def arrays_code(vehicle: Vehicle, allocation: Allocation, watches: bool) -> Code:
+    """before: state, command, "clock" (share, dt) → "observed", the push of it that is `believed`, and "given" to the solver;
+    after: "wrench", state → command. In strict IEEE, as by named tuples"""
+    state, command = hover(vehicle)
+    numbers, channels = (shared(name, len(flatten(own))) for name, own in (("state", state), ("command", command)))
+    known, (share, dt) = shared("observed", OBSERVED), (Rows("clock", 2).once(1, k) for k in range(2))
+    watched = Pass(
+        program_of(
+            lambda own, x, u, share, dt: (observed(own, x, u, vehicle, share, dt),), NOTHING, state, command, 1.0, 1.0
+        ),
+        (known, numbers, channels, share, dt),
+        (known,),
+        1,
+    )
+    d_W, believed = SX.sym("push", PUSH), SX.sym("believed")
+    push_W = casadi.vertcat(*(where(believed > 0.0, each, 0.0) for each in entries(d_W)))
+    push = shared("observed", PUSH)
+    believing = Pass(
+        traced([d_W, believed], [push_W, push_W, SX(1.0)]),
+        (push, shared("believed")),
+        (push, shared("push", PUSH), shared("believed")),
+        1,
+    )
+    body, size = SX.sym("body", BODY), SX.sym("size")
+    unit = casadi.vertcat(
+        *(x / size if i in range(*ATTITUDE.indices(BODY)) else x for i, x in enumerate(entries(body)))
+    )
+    giving = Pass(traced([body, size], [unit]), (shared("state", BODY), shared("size")), (shared("given", BODY),), 1)
+    passes = (watched, believing, giving) if watches else (believing, giving)
+    allocated = Pass(
+        program_of(
+            lambda lift_and_torque, x: (
+                command_for_wrench(lift_and_torque[0], Vec3(*lift_and_torque[1:]), x, vehicle, allocation),
+            ),
+            (0.0,) * WRENCH,
+            state,
+        ),
+        (shared("wrench", WRENCH), numbers),
+        (channels,),
+        1,
+    )
+    return Code(
+        compile_loops((Loop(passes, at="start"),), fast=False),
+        compile_loops((Loop((allocated,), at="start"),), fast=False),
+    )
 
 
 class Parts(NamedTuple):
     """What an `ILQR` is made of.
 
-    `observer` is None where no push is watched for. `continued(state, reference, controls, before, push_W)` gives a result
+    `wrench` is of inputs that are not (T, τ) themselves. `continued(state, reference, controls, before, push_W)` gives a result
     with `controls` (N, m) and `states` (N + 1, ·), and the command.
     """
 
     vehicle: Vehicle
     solver: Solver
     goals: Goals
-    observer: CompiledStep | None
+    code: Code
     share: float
     period: float
-    allocator: CompiledStep
-    wrench: Callable[[Any], tuple[float, ...]] | None  # of inputs that are not (T, τ)
+    wrench: Callable[[Any], tuple[float, ...]] | None
     shift: tuple[int, float]
     iterations: int
     tolerance: float
@@ -52,73 +114,70 @@ class OnArrays:
     """`run` at every tick; then `command` (channels, n), and `prediction` (n, N + 1, 3), where each plans to be."""
 
     def __init__(self, parts: Parts, n: int) -> None:
-        state, _ = hover(parts.vehicle)
-        self._parts, self._allocator = parts, parts.allocator.machine(n)
-        self._plans = Plans(parts.solver, n, parts.shift, first=(parts.goals.call_ahead(),))
+        state, command = hover(parts.vehicle)
+        solver, self._parts, self._plans = parts.solver, parts, Plans(parts.solver, n, parts.shift)
         self._state_of, self._reference_of = unpacker(state), unpacker(Reference(ZERO))
-        self.command, self.prediction = self._allocator.carry, self._plans.shown
-        self._lift_and_torque, self._known = np.split(self._allocator.held, [WRENCH])
-        self._body, self._push = parts.solver.given.data.cast("B"), parts.solver.parameters[-PUSH:]
-        self._observer = parts.observer.machine(n) if parts.observer else None
-        self._new: list[int] = list(range(n))  # those of whom the observer knows no call before
-        if self._observer:
-            self._observer.held[-2:] = [[parts.share], [parts.period]]
-            self._moving, self._given = np.split(self._observer.held[:-2], [len(self._known)])
+        self._state, self._command = (np.tile(flatten(own), (n, 1)) for own in (state, command))
+        self._size, self._believed, self._observed = (np.zeros((n, size)) for size in (1, 1, OBSERVED))
+        self._wrench = self._plans.before if parts.wrench is None else np.zeros((n, WRENCH))
+        self.command, self.prediction = self._command.T, self._plans.shown
+        self._memory = solver.memory(push=solver.parameters[-PUSH:], clock=np.array([parts.share, parts.period]))
+        ahead, self._begin, self._allocate = parts.goals.call_ahead(), [], []
+        for drone in range(n):
+            before, after = (self._call(code, drone) for code in parts.code)
+            self._begin.append(solver.chain_to_begin(before, ahead, self._plans.call_to_begin(drone)))
+            self._allocate.append(after)
+        self._keep: dict[tuple[int, int, int], Chain] = {}
+
+    def _call(self, code: Loops, drone: int) -> Call:
+        own = {
+            "state": self._state,
+            "size": self._size,
+            "observed": self._observed,
+            "believed": self._believed,
+            "wrench": self._wrench,
+            "command": self._command,
+        }
+        return code, self._memory.table(code, **{name: rows[drone] for name, rows in own.items()}), 1
 
     def run(self, estimate: Array, ahead: Array) -> None:
         """command ← what the drones know, (components, n), and what they are asked ahead, (N + 1, fields, n)"""
-        self._observe(estimate)
-        self._known[:] = estimate
-        otherwise = {}
-        for drone in range(estimate.shape[1]):
-            numbers, asked = estimate[:, drone].tolist(), ahead[:, :, drone]
+        self._state[:] = estimate.T
+        for drone, numbers in enumerate(self._state.tolist()):
+            asked = ahead[:, :, drone]
             if not self._solve(drone, numbers, asked):
-                otherwise[drone] = self._solve_with_care(drone, numbers, asked)
-        wrench, inputs = self._parts.wrench, self._plans.before
-        self._lift_and_torque[:] = inputs.T if wrench is None else np.array([wrench(own) for own in inputs.tolist()]).T
-        self._allocator.run()
-        for drone, command in otherwise.items():
-            self.command[:, drone] = command
-
-    def _observe(self, estimate: Array) -> None:
-        """What the last period says of a push from outside; nothing at the first call"""
-        if not self._observer:
-            return
-        carry, new = self._observer.carry, self._new
-        self._moving[:], self._given[:] = estimate, self.command
-        if new:
-            carry[:, new] = 0.0
-        self._observer.run()
-        if new:
-            carry[:PUSH, new] = 0.0
-            self._new = []
+                self._solve_with_care(drone, numbers, asked)
 
     def _solve(self, drone: int, numbers: list[float], asked: Array) -> bool:
-        """The drone's next plan; False where something is not finite"""
-        parts, plans, observer = self._parts, self._plans, self._observer
-        size = math.hypot(*numbers[6:10])
-        if not (math.isfinite(sum(numbers)) and size > 0.0):
+        """The drone's next plan and its command; False where something is not finite"""
+        parts = self._parts
+        solver = parts.solver
+        if not math.isfinite(sum(numbers)):
             return False
-        attitude = [each / size for each in numbers[6:10]]
-        PACK_BODY(self._body, 0, *numbers[:6], *attitude, *numbers[10:BODY])
-        self._push[:] = observer.carry[:PUSH, drone] if observer else 0.0
+        self._size[drone] = math.hypot(*numbers[ATTITUDE])
         parts.goals.ahead[:] = asked
-        cost = plans.begin(drone)
+        self._begin[drone]()
+        cost = solver.begun()
         if not (cost < math.inf and parts.goals.ahead_was_finite()):
             return False
-        parts.solver.iterate(cost, parts.iterations, parts.tolerance)
-        plans.keep(drone)
+        solver.iterate(cost, parts.iterations, parts.tolerance)
+        at = (drone, *solver.found)
+        if at not in self._keep:
+            self._keep[at] = Chain(self._plans.call_to_keep(drone), self._allocate[drone])
+        self._keep[at]()
+        if parts.wrench is not None:
+            self._wrench[drone] = parts.wrench(self._plans.before[drone].tolist())
+            Chain(self._allocate[drone])()
         return True
 
-    def _solve_with_care(self, drone: int, numbers: list[float], asked: Array) -> Command:
-        """The same by named tuples, and the command"""
-        parts, plans, push_W = self._parts, self._plans, ZERO
-        if not math.isfinite(sum(numbers)):
-            self._new.append(drone)
-        elif self._observer:
-            push_W = Vec3(*self._observer.carry[:PUSH, drone].tolist())
+    def _solve_with_care(self, drone: int, numbers: list[float], asked: Array) -> None:
+        """The same by named tuples"""
+        plans, known = self._plans, math.isfinite(sum(numbers))
+        if not known:
+            self._observed[drone] = self._believed[drone] = 0.0
+        push_W, before = (tuple(own[drone].tolist()) for own in (self._observed, plans.before))
         state, wanted = self._state_of(numbers), self._reference_of(asked.T)
-        before = tuple(plans.before[drone].tolist())
-        result, command = parts.continued(state, wanted, plans.inputs(drone), before, push_W)
+        result, self._command[drone] = self._parts.continued(
+            state, wanted, plans.inputs(drone), before, Vec3(*push_W[:PUSH])
+        )
         plans.put(drone, result.controls, result.states)
-        return command

@@ -21,7 +21,7 @@ from samara.backends.machine import CompiledStep, Machine
 from samara.backends.packing import packer
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.geometric import gains_for
-from samara.control.ilqr.arrays import OnArrays, Parts
+from samara.control.ilqr.arrays import Code, OnArrays, Parts, arrays_code
 from samara.control.ilqr.cost import TRACKING, Cost, Parameters, Sphere, Weights, kind_of, vehicle_problem
 from samara.control.ilqr.disturbance import NOTHING, Observed, observer_code, share_of
 from samara.control.ilqr.goals import Goals, PointGoals
@@ -398,10 +398,9 @@ class ILQR:
             self.vehicle,
             self._solver,
             self._goals,
-            observer_code(self.vehicle) if self._share else None,
+            self._arrays_code,
             self._share,
             self.period,
-            self._allocator_code,
             None if self.model.takes_wrench else self._lift_and_torque,
             shift_of(self.period, self.model.dt, self.horizon),
             self.control_iterations,
@@ -444,8 +443,12 @@ class ILQR:
         return push.f_B.z, *push.tau_B
 
     @cached_property
-    def _allocator_code(self) -> CompiledStep:
-        """(T, τ, state) → command, compiled"""
+    def _arrays_code(self) -> Code:
+        return arrays_code(self.vehicle, self._allocation, self._share > 0.0)
+
+    @cached_property
+    def _allocator(self) -> tuple[Machine, Any]:
+        """(T, τ, state) → command, compiled; and what makes a list of a state"""
         vehicle, allocation = self.vehicle, self._allocation
         state, command = hover(vehicle)
 
@@ -453,12 +456,7 @@ class ILQR:
             (lift, *torques), known = held
             return command_for_wrench(lift, Vec3(*torques), known, vehicle, allocation)
 
-        return CompiledStep(allocate, command, ((0.0,) * 4, state))
-
-    @cached_property
-    def _allocator(self) -> tuple[Machine, Any]:
-        """Its machine for one drone, and what makes a list of a state"""
-        return self._allocator_code.machine(), packer(hover(self.vehicle)[0])
+        return CompiledStep(allocate, command, ((0.0,) * 4, state)).machine(), packer(state)
 
     @cached_property
     def _observer(self) -> tuple[Machine, Any]:

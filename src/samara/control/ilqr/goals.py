@@ -12,7 +12,7 @@ from typing import Any
 import casadi
 import numpy as np
 
-from samara.backends.llvm_loop import Array, Loop, Loops, Pass, compile_loops
+from samara.backends.llvm_loop import Array, Call, Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.cost import ANY_GOAL
 from samara.control.ilqr.memory import LANES, Memory, Rows, shared
 from samara.control.ilqr.model import Model
@@ -175,7 +175,7 @@ class Goals:
         """Whether the references were that goals were made of"""
         return math.isfinite(self._memory["total"][0])
 
-    def call_ahead(self) -> tuple[Loops, int, int]:
+    def call_ahead(self) -> Call:
         """What writes the goals of the references in `ahead` (N + 1, fields)"""
         loops, table = self._code(ahead_goals)
         assert loops is not None and table is not None

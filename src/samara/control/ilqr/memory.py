@@ -65,6 +65,12 @@ class Memory:
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
         return self.arrays[name]
 
+    def beside(self, **others: np.ndarray[Any, Any]) -> "Memory":
+        """The same arrays, and others; the tables made of it live as long as it does"""
+        both = Memory()
+        both.arrays = {**self.arrays, **others}
+        return both
+
     def table(self, loops: Loops, **instead: np.ndarray[Any, Any]) -> int:
         """The address of a table for these loops, with some arrays instead of those of the same name, or beside them"""
         arrays = {**self.arrays, **instead}

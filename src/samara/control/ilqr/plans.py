@@ -5,15 +5,14 @@
 The inputs some seconds later, straight between steps; the last one is held. In strict IEEE, as NumPy rounds it.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import casadi
 import numpy as np
 
-from samara.backends.llvm_loop import Loop, Loops, Pass, compile_loops
-from samara.control.ilqr.memory import LANES, Rows, aligned, shared
+from samara.backends.llvm_loop import Call, Loop, Loops, Pass, compile_loops
+from samara.control.ilqr.memory import LANES, Rows, shared
 from samara.control.ilqr.problem import Problem
 from samara.control.ilqr.solver import Solver, solver_code
 from samara.control.ilqr.trace import SX, entries, traced
@@ -76,35 +75,24 @@ def _code(problem: Problem, held: int) -> _Code:
 class Plans:
     """For each of n drones: `before` (n, m), the input just given, and `shown` (n, N + 1, 3), where it plans to be."""
 
-    def __init__(
-        self, solver: Solver, n: int, shift: tuple[int, float], first: Sequence[tuple[Loops, int, int]] = ()
-    ) -> None:
-        """`first` are calls to be made before a rollout begins"""
-        problem, horizon, (steps, part) = solver.problem, solver.horizon, shift
-        self._solver, self._code = solver, _code(problem, 1 + steps)
-        level, numbers = np.array(problem.command), aligned(1)
-        numbers[0] = part
-        self._inputs = np.tile(level, (n, horizon + 1 + steps, 1))
+    def __init__(self, solver: Solver, n: int, shift: tuple[int, float]) -> None:
+        problem, horizon, (self._steps, part) = solver.problem, solver.horizon, shift
+        self._solver, self._code = solver, _code(problem, 1 + self._steps)
+        level = np.array(problem.command)
+        self._memory = solver.memory(level=level, part=np.array([part]))
+        self._inputs = np.tile(level, (n, horizon + 1 + self._steps, 1))
         self.before, self.shown = np.tile(level, (n, 1)), np.full((n, horizon + 1, SHOWN), np.nan)
-        tables = [
-            solver.table_to_begin(self._code.begin, plan=own[steps:], before=before, level=level, part=numbers)
-            for own, before in zip(self._inputs, self.before, strict=True)
-        ]
-        self._begin = [solver.chain_to_begin(*first, (self._code.begin, table, horizon)) for table in tables]
-        self._keep: dict[tuple[int, int, int], int] = {}
 
-    def begin(self, drone: int) -> float:
-        """The rollout under the drone's inputs from `solver.given`; its cost, NaN where it has none"""
-        self._begin[drone]()
-        return self._solver.begun()
+    def call_to_begin(self, drone: int) -> Call:
+        """Gives the solver the drone's inputs, shifted, to begin with, and the one before them"""
+        own = {"plan": self._inputs[drone, self._steps :], "before": self.before[drone]}
+        return self._code.begin, self._memory.table(self._code.begin, **own), self._solver.horizon
 
-    def keep(self, drone: int) -> None:
-        """Takes over what the solver has found"""
-        at = (drone, *self._solver.found)
-        if at not in self._keep:
-            own = {"plan": self._inputs[drone], "before": self.before[drone], "shown": self.shown[drone]}
-            self._keep[at] = self._solver.table_of_found(self._code.keep, **own)
-        self._code.keep.call(self._keep[at], self._solver.horizon)
+    def call_to_keep(self, drone: int) -> Call:
+        """Takes over what the solver has found; for as long as its `found` is the same"""
+        own = {"plan": self._inputs[drone], "before": self.before[drone], "shown": self.shown[drone]}
+        table = self._memory.table(self._code.keep, nominal=self._solver.nominal, **own)
+        return self._code.keep, table, self._solver.horizon
 
     def inputs(self, drone: int) -> Array:
         """(N, m): of the last solution, a copy"""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import casadi
 import numpy as np
 
-from samara.backends.llvm_loop import Array, Chain, Loop, Loops, Pass, compile_loops
+from samara.backends.llvm_loop import Array, Call, Chain, Loop, Loops, Pass, compile_loops
 from samara.control.ilqr.columns import Layout, compile_backward, layout_of
 from samara.control.ilqr.memory import LANES, Memory, Rows, aligned, shared
 from samara.control.ilqr.problem import Problem
@@ -305,8 +305,8 @@ class Solver:
         self._code.rollout.call(self._begin_with, self.horizon)
         return self.begun()
 
-    def chain_to_begin(self, *calls: tuple[Loops, int, int]) -> Chain:
-        """Calls that write the arrays of `table_to_begin` and then the rollouts, as one: before `begun`"""
+    def chain_to_begin(self, *calls: Call) -> Chain:
+        """Calls that write what is in `memory` and then the rollouts, as one: before `begun`"""
         return Chain(*calls, (self._code.rollout, self._begin_with, self.horizon))
 
     def begun(self) -> float:
@@ -378,24 +378,20 @@ class Solver:
             self._side, self._lane = 1 - self._side, int(chosen[1])
         return chosen
 
-    @property
-    def given(self) -> np.ndarray:
-        """(n + m,): the state to begin from and the input before it"""
-        return self._memory["given"]
-
-    def table_to_begin(self, loops: Loops, **own: np.ndarray) -> int:
+    def memory(self, **others: np.ndarray) -> Memory:
         """For machine code that writes what a solution begins with: "given", "start" (a nominal trajectory with the inputs to
-        begin with), and "start_gains", whose k lead from them to `problem.command`"""
-        return self._memory.table(loops, start=self._start, start_gains=self._start_gains, **own)
+        begin with) and "start_gains", whose k lead from them to `problem.command`; with other arrays beside them"""
+        return self._memory.beside(start=self._start, start_gains=self._start_gains, **others)
 
     @property
     def found(self) -> tuple[int, int]:
-        """Which of the rollouts in memory is the nominal trajectory: its side and lane"""
+        """Which of the rollouts is the nominal trajectory: its side and lane"""
         return self._side, self._lane
 
-    def table_of_found(self, loops: Loops, **own: np.ndarray) -> int:
-        """For machine code that reads the "nominal" trajectory, where `found` is as it is now"""
-        return self._memory.table(loops, nominal=self._nominal[self._side][self._lane], **own)
+    @property
+    def nominal(self) -> np.ndarray:
+        """The nominal trajectory for machine code, as `Layout.nominal` has it"""
+        return self._nominal[self._side][self._lane]
 
     @property
     def states(self) -> np.ndarray:
