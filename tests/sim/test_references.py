@@ -175,7 +175,10 @@ def test_drones_of_one_shape_differ_by_where_they_are_and_when_they_began(monkey
     own = [DroneSetting(shape.moved(Vec3(k, 0.0, -k)), since_us=100 * (k // 2)) for k in range(4)]
     setting = Setting((*own, DroneSetting(TRAJECTORIES["hover"], since_us=7)), None)
     times_us = np.arange(0, 5_000_000, 10_000)
-    rows = references.planned(setting, SimpleNamespace(drones=[4, 0, 1, 3, 2]), times_us)
+    group = SimpleNamespace(drones=[4, 0, 1, 3, 2])
+    before = references.planned(setting, group, times_us + 1000)
+    rows = references.planned(setting, group, times_us, over=before)
+    assert rows is before
     for lane, drone in enumerate([4, 0, 1, 3, 2]):
         task, since_us = setting.drones[drone].task, setting.drones[drone].since_us
         wanted = by_numpy(task.reference, (times_us - since_us) / 1e6)

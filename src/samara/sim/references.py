@@ -22,13 +22,17 @@ NOTHING = np.empty((0, 0, 0))
 TABLES = Tables()  # of this process
 
 
-def planned(setting: Setting, group: Group, times_us: Array) -> Array:
-    """What each drone's task asks at some times: (times, fields, drones)"""
+def planned(setting: Setting, group: Group, times_us: Array, over: Array = NOTHING) -> Array:
+    """What each drone's task asks at some times: (times, fields, drones)
+
+    Written over a block that is done with, where that has the shape: new memory takes longer than to fill it.
+    """
     drones = [setting.drones[index] for index in group.drones]
     lanes: dict[Any, list[int]] = {}  # tasks of one shape that began together differ by where they are
     for lane, own in enumerate(drones):
         lanes.setdefault((id(own.task.reference), own.since_us), []).append(lane)
-    asked = np.empty((len(times_us), len(REFERENCE_FIELDS), len(drones)))
+    shape = len(times_us), len(REFERENCE_FIELDS), len(drones)
+    asked = over if over.shape == shape else np.empty(shape)
     for (_, since_us), alike in lanes.items():
         first, function = alike[0], drones[alike[0]].task.reference
         TABLES.fill(asked[:, :, first], function, (times_us - since_us) / MICROSECONDS)
@@ -41,12 +45,12 @@ def planned(setting: Setting, group: Group, times_us: Array) -> Array:
 
 
 def asked_now(fleet: "Fleet", group: Group, axis: str) -> Array:
-    """What the drones are asked at this tick of an axis: (fields, drones)"""
+    """What the drones are asked at this tick of an axis: (fields, drones), to be read before the next tick"""
     period, tick = fleet.periods[axis], fleet.tick(axis)
     first, block = group.plans.get(axis, (0, NOTHING))
     if not 0 <= tick - first < len(block):
         ticks = np.arange(tick, tick + fleet.block_us // period + 1, dtype=np.int64)
-        first, block = group.plans[axis] = tick, planned(fleet.setting, group, ticks * period)
+        first, block = group.plans[axis] = tick, planned(fleet.setting, group, ticks * period, over=block)
     own: Array = block[tick - first]
     return own
 
