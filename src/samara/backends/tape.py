@@ -107,7 +107,7 @@ class Tape:
         """The instruction that holds a number or an earlier result"""
         if type(x) is Taped:
             return x.at
-        if not isinstance(x, Real):
+        if type(x) is not float and not isinstance(x, Real):
             raise TypeError(f"{type(x).__name__} is not a scalar")
         self.numbers.append(float(x))
         return self._append(Instruction("input", place=(1, len(self.numbers) - 1)))
