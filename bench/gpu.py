@@ -5,8 +5,9 @@
 needs NumPy and JAX only. Every row names its effects and what differs from drone to drone. Two limits stand beside it: how
 fast the multiply-add units could issue the step's instructions, were nothing else in the way, and how fast memory could move
 what has to be read and written. Instructions are counted in the trace, a product that only one sum uses as one with that sum;
-divisions, roots and sines count once although they take several. `error` is the largest distance from the same flight in
-NumPy's float64, of four drones.
+divisions, roots and sines count once although they take several. Drones fly a metre above the ground, where the kernel branches
+around contact; the limit of "default effects" is that of a step with contact, as on the ground. `error` is the largest distance
+from the same flight in NumPy's float64, of four drones.
 """
 
 import argparse
@@ -29,13 +30,16 @@ from aero import FULL_3, gpu_batch
 import samara
 from samara.backends.jax_scan import compile_scan_jax, flat_body
 from samara.backends.pallas import Launch, compile_scan_pallas
-from samara.backends.scan import Templates, compile_scan_python
+from samara.backends.scan import Quiet, Templates, compile_scan_python
 from samara.control.geometric import geometric
 from samara.core.algebra import Vec3, diagonal
 from samara.core.integrate import rk4
 from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
+from samara.physics.quiet import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.reference import Reference
+from samara.physics.types import CALM
+from samara.vehicles.ground import clearance
 
 DT = 1e-3
 REPEATS = 5
@@ -57,6 +61,7 @@ class Model:
     vehicle: Any
     closed_loop: bool = False
     parameters: str = "none"  # or "eight" or "all"
+    height: float = 1.0  # [m], above the ground
 
     def numbers(self) -> tuple[Any, ...]:
         """The parameters that differ from drone to drone, at the values of the file."""
@@ -79,17 +84,42 @@ class Model:
         return v
 
     def body(self) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
-        controller = geometric(self.vehicle)
+        steered = self.steered()
 
         def step(state: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
-            wanted, numbers = held
-            vehicle, command = self.vehicle_of(numbers), wanted
-            if self.closed_loop:
-                command, _ = controller(state, Reference(Vec3(*wanted)), vehicle, ())
+            vehicle, command = steered(state, held)
             advanced = rk4(lambda s: derivative(s, command, vehicle), state, DT)
             return advanced, advanced
 
         return step
+
+    def quiet(self) -> Quiet | None:
+        """The way past contact, where there is any."""
+        steered = self.steered()
+
+        def step(state: Any, held: Any, inputs: Any) -> tuple[Any, Any, Any]:
+            vehicle, command = steered(state, held)
+            rate = lambda s: derivative(s, command, quiet(vehicle))  # noqa: E731
+            advanced, idle = woken(rk4(rate, quieted(state, vehicle), DT))
+            return advanced, advanced, idle
+
+        def idle(state: Any, held: Any, inputs: Any) -> Any:
+            return all_idle(state, self.vehicle_of(held[1]), CALM)
+
+        return Quiet(idle, step) if has_idle(self.vehicle) else None
+
+    def steered(self) -> Callable[[Any, Any], tuple[Any, Any]]:
+        """The vehicle, and the command of who steers it."""
+        controller = geometric(self.vehicle)
+
+        def steer(state: Any, held: Any) -> tuple[Any, Any]:
+            wanted, numbers = held
+            vehicle, command = self.vehicle_of(numbers), wanted
+            if self.closed_loop:
+                command, _ = controller(state, Reference(Vec3(*wanted)), vehicle, ())
+            return vehicle, command
+
+        return steer
 
     def templates(self) -> Templates:
         state, command = samara.hover(self.vehicle)
@@ -99,6 +129,7 @@ class Model:
         """Drones at hover that turn, each a little differently, with commands or places and parameters of their own."""
         templates, rng = self.templates(), np.random.default_rng(1)
         carry = np.repeat(np.array(flatten(templates.carry), dtype=np.float32)[:, None], n, axis=1)
+        carry[2] += np.float32(self.height)
         carry[10:13] += rng.normal(0.0, 0.3, (3, n))
         wanted, numbers = (flatten(part) for part in templates.held)
         spread = 0.5 if self.closed_loop else 0.005
@@ -128,6 +159,7 @@ def rows() -> list[Row]:
             Row("geometric controller", steered, fast=fast),
             Row("controller, 8 parameters per drone", eight, fast=fast),
             Row("default effects", Model(FULL), fast=fast),
+            Row("default effects, on the ground", Model(FULL, height=clearance(FULL)), fast=fast),
         ]
     shapes = [Launch(128, 4), Launch(256, 4), Launch(512, 8), Launch(512, 16), Launch(64, 2), Launch(256, 8, 3)]
     table += [Row("dynamics", dynamics, fast=True, launch=shape) for shape in shapes]
@@ -145,11 +177,14 @@ def measure(row: Row, n: int, steps: int) -> dict[str, Any]:
     """Compile, warm up, then the best of several calls."""
     body, templates = row.model.body(), row.model.templates()
     recorded = body if row.every else lambda carry, held, inputs: (body(carry, held, inputs)[0], ())
+    brief = row.model.quiet()
+    if brief and not row.every:
+        brief = brief._replace(body=_unrecorded(brief.body))
     every = row.every or steps
     if row.backend == "jax":
         run = compile_scan_jax(recorded, templates, dtype="float32", fast=row.fast)
     else:
-        run = compile_scan_pallas(recorded, templates, dtype="float32", fast=row.fast, launch=row.launch)
+        run = compile_scan_pallas(recorded, templates, brief, dtype="float32", fast=row.fast, launch=row.launch)
     count = flat_body(recorded, templates, "float32", row.fast).work
     carry, held = row.model.batch(n)
     start, own = jnp.asarray(carry), [jnp.asarray(x) for x in held]
@@ -177,6 +212,14 @@ def measure(row: Row, n: int, steps: int) -> dict[str, Any]:
         "compile_seconds": times[0] - best,
         "error_m": float(np.abs(positions - expected).max()),
     }
+
+
+def _unrecorded(body: Callable[..., Any]) -> Callable[..., Any]:
+    def step(*given: Any) -> tuple[Any, Any, Any]:
+        advanced, _, idle = body(*given)
+        return advanced, (), idle
+
+    return step
 
 
 def bytes_per_step(row: Row, components: int, held: int, steps: int) -> float:

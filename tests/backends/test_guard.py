@@ -6,6 +6,7 @@ batch of nine drones, so that the widest registers and the one drone left over b
 
 import numpy as np
 import pytest
+from support.scans import check_wall
 from support.shipped import shipped
 
 import samara
@@ -59,6 +60,12 @@ def commands(vehicle):
 def flown(scan, carry, held, inputs, **how):
     run = compile_scan_llvm(scan.body, scan.templates, scan.quiet, **{"dtype": "float64", **how})
     return run(carry.copy(), held, inputs, STEPS)[1]
+
+
+@pytest.mark.parametrize("n", [1, 37])
+def test_a_branch_is_no_difference(n):
+    """Masses that bounce off a wall: the short way is tried where it may be, and given up where it was wrong"""
+    check_wall(compile_scan_llvm, n)
 
 
 @pytest.mark.parametrize("name", shipped())

@@ -16,6 +16,7 @@ from support.scans import (
     SPRING,
     check_flight,
     check_spring,
+    check_wall,
     closed_loop,
     open_loop,
     plain_crazyflie,
@@ -28,6 +29,7 @@ import samara
 from samara.backends.folding import Folded, count_operations, folded, needed_steps, new_trace, unfolded
 from samara.backends.jax_scan import compile_scan_jax, flat_body, precision, xla_options
 from samara.backends.scan import Templates
+from samara.backends.stepper import Stepper
 from samara.core import ops
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest, derivative
@@ -222,6 +224,30 @@ def test_a_drone_on_the_ground_is_that_of_the_python_loop():
     flight = open_loop(vehicle, 3, 20)
     flight.carry[2] = 0.0199  # the feet are 20 mm below the centre of mass
     check_flight(compile_scan_jax, flight, 10, "float64", 4e-15)
+
+
+def test_a_batch_goes_around_a_wall_while_nobody_touches_it():
+    """All of them, or none"""
+    check_wall(compile_scan_jax, 7)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lowest", [1.0, 0.0685])
+def test_a_batch_goes_around_contact_while_all_are_in_the_air(lowest):
+    """The numbers of the scan without the branch, whether or not one of them comes to the ground on the way"""
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
+    scan = Stepper(vehicle, "euler", "jax").rollout()
+    state, command = samara.hover(vehicle)
+    carry = np.repeat(np.array(flatten(state))[:, None], 5, axis=1)
+    carry[2], carry[5] = [1.0, 1.0, 1.0, 1.0, lowest], -1.0
+    inputs = np.tile(np.array(command), (60, 1))
+    ways = [
+        compile_scan_jax(scan.body, scan.templates, quiet, dtype="float64")(carry, [1e-3], inputs, 60, 20)
+        for quiet in (scan.quiet, None)
+    ]
+    for guarded, plain in zip(*ways, strict=True):
+        assert np.asarray(guarded) == pytest.approx(np.asarray(plain), rel=1e-13, abs=1e-13)
+    assert (np.asarray(ways[0][0])[5, 4] > -0.9) == (lowest < 0.1)  # the ground stopped it
 
 
 def test_doubles_need_no_switch_and_floats_stay_floats():

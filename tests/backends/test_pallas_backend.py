@@ -15,6 +15,7 @@ from support.scans import (
     Flight,
     check_flight,
     check_spring,
+    check_wall,
     closed_loop,
     open_loop,
     plain_crazyflie,
@@ -27,6 +28,7 @@ from samara.backends.jax_scan import flat_body
 from samara.backends.pallas import Launch, compile_scan_pallas, kernel_function
 from samara.backends.rolled import rk4_in_kernel, rk4_rolled
 from samara.backends.scan import Templates, compile_scan_python
+from samara.backends.stepper import Stepper
 from samara.core import ops
 from samara.core.integrate import rk4
 from samara.core.tree import flatten
@@ -230,3 +232,38 @@ def test_memory_is_touched_before_and_after_the_loop_only():
 def test_a_block_is_a_power_of_two():
     with pytest.raises(ValueError, match="a block of 100 drones: expected a power of two"):
         compile_scan_pallas(spring, SPRING, dtype="float32", launch=Launch(block=100))
+
+
+# Around what is idle ----------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_goes_around_a_wall_while_nobody_touches_it():
+    """All drones of a block, or none of them"""
+    check_wall(partial(in_interpreter, launch=Launch(block=4)), 7)
+
+
+@pytest.mark.long
+def test_a_kernel_goes_around_contact_in_the_air_only():
+    """Two blocks of drones, one of which comes to the ground: the numbers of the kernel without the branch, in one kernel"""
+    vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
+    scan = Stepper(vehicle, "euler", "pallas").rollout()
+    state, command = samara.hover(vehicle)
+    carry = np.repeat(np.array(flatten(state))[:, None], 16, axis=1)
+    carry[2], carry[5] = np.where(np.arange(16) < 15, 1.0, 0.0685), -1.0
+    inputs = np.tile(np.array(command), (60, 1))
+    whole = scan._replace(quiet=None)
+    ways = [
+        in_interpreter(own.body, own.templates, own.quiet, dtype="float64", launch=Launch(block=8))(
+            carry, [1e-3], inputs, 60, 20
+        )
+        for own in (scan, whole)
+    ]
+    for guarded, plain in zip(*ways, strict=True):
+        assert np.asarray(guarded) == pytest.approx(np.asarray(plain), rel=1e-13, abs=1e-13)
+    heights = np.asarray(ways[0][1])[:, 2]
+    assert heights[0, 15] < 0.06 and heights[0, 14] > 0.9
+    assert np.asarray(ways[0][0])[5, 15] > -0.9  # it was stopped
+    kernel = kernel_function(scan.body, scan.templates, scan.quiet, dtype="float32", fast=True)
+    operands = jax.tree.map(lambda x: jax.ShapeDtypeStruct(np.shape(x), "float32"), (carry, [1e-3], inputs))
+    text = jax.jit(kernel, static_argnums=(3, 4)).trace(*operands, 60, 20).lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count(ONE_KERNEL) == 1

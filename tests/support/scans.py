@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import samara
-from samara.backends.scan import Templates, compile_scan_python
+from samara.backends.scan import Quiet, Templates, compile_scan_python
 from samara.control.geometric import geometric
 from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
+from samara.core.ops import where
 from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
 from samara.physics.reference import Reference
@@ -72,6 +73,36 @@ def check_spring(compile_scan: Any, n: int, steps: int, every: int, own_k: bool,
     assert np.shape(outputs) == (steps // every, 2, n)
     assert np.asarray(end) == pytest.approx(true_end, rel=1e-14, abs=1e-14)
     assert np.asarray(outputs) == pytest.approx(true_outputs[every - 1 :: every], rel=1e-14, abs=1e-14)
+
+
+def against_wall(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple]:
+    """Euler of v̇ = u − k min(x, 0): free, but for a springy wall at 0; as outputs the new place and the push of the wall."""
+    push = where(mass.x < 0.0, -stiffness[0] * mass.x, 0.0)
+    advanced = Mass(mass.x + 0.1 * mass.v, mass.v + 0.1 * (force[0] + push))
+    return advanced, (advanced.x, push)
+
+
+def past_wall(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple, Any]:
+    """The same without the wall, which it may be wrong about: it looks at where the mass is, and then at where it was."""
+    advanced = Mass(mass.x + 0.1 * mass.v, mass.v + 0.1 * force[0])
+    return advanced, (advanced.x, 0.0), mass.x > 0.0
+
+
+WALL = Quiet(lambda mass, stiffness, force: mass.x > -0.2, past_wall)
+
+
+def check_wall(compile_scan: Any, n: int) -> None:
+    """Masses that fall against a wall and bounce off it, one after the other: with the branch the numbers are those without."""
+    carry = np.array([np.linspace(0.3, 6.0, n), np.linspace(-1.0, 0.0, n)])
+    inputs = np.full((60, 1), -0.5)
+    ways = [
+        compile_scan(against_wall, SPRING, quiet, dtype="float64")(carry.copy(), [3.0], inputs, 60, 1)
+        for quiet in (WALL, None)
+    ]
+    for guarded, plain in zip(*ways, strict=True):
+        assert np.asarray(guarded) == pytest.approx(np.asarray(plain), rel=1e-14, abs=1e-14)
+    touching = np.asarray(ways[0][1])[:, 1] > 0.0
+    assert touching.any(axis=0).all() and not touching.any(axis=1).all()
 
 
 class Flight(NamedTuple):

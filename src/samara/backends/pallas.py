@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from samara.backends.jax_scan import Body, Flat, flat_body, precision
-from samara.backends.scan import Run, Templates
+from samara.backends.jax_scan import Body, Flat, flat_body, guarded, precision
+from samara.backends.scan import Quiet, Run, Templates
 
 
 class Launch(NamedTuple):
@@ -31,6 +31,7 @@ DEFAULT_LAUNCH = Launch()
 def compile_scan_pallas(
     body: Body,
     templates: Templates,
+    quiet: Quiet | None = None,
     *,
     dtype: str,
     fast: bool = False,
@@ -45,7 +46,7 @@ def compile_scan_pallas(
     if launch.block < 1 or launch.block & (launch.block - 1):
         raise ValueError(f"a block of {launch.block} drones: expected a power of two")
     simulated = jax.default_backend() == "cpu" if interpret is None else interpret
-    kernel = kernel_function(body, templates, dtype=dtype, fast=fast, launch=launch, interpret=simulated)
+    kernel = kernel_function(body, templates, quiet, dtype=dtype, fast=fast, launch=launch, interpret=simulated)
     options = (
         {"xla_disable_hlo_passes": "fusion"} if simulated else None
     )  # see MANY_OPERATIONS; here nobody counts speed
@@ -62,6 +63,7 @@ def compile_scan_pallas(
 def kernel_function(
     body: Body,
     templates: Templates,
+    quiet: Quiet | None = None,
     *,
     dtype: str,
     fast: bool = False,
@@ -70,7 +72,7 @@ def kernel_function(
 ) -> Any:
     """`f(carry, held, inputs, steps, every) → carry, outputs` on flat arrays, not yet compiled: to lower or to inspect"""
     with precision(dtype):
-        flat = flat_body(body, templates, dtype, fast)
+        flat = guarded(flat_body(body, templates, dtype, fast), quiet, templates, fast)
 
     def whole(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int) -> tuple[Any, Any]:
         n = carry.shape[1]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BACKENDS = ("python", "numpy", "llvm", "jax", "pallas")
 IN_FLIGHT = ("llvm", "python", "numpy", "jax")
 """What a flight's physics can run on: a kernel on a GPU is for many drones and many steps at once, and a flight has neither"""
-GUARDED = ("llvm",)
+GUARDED = ("llvm", "jax", "pallas")
 """Those that branch: a step goes the quiet way where it may"""
 REFERENCE = Reference(ZERO)
 
