@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import Vec3, dot
+from samara.core.algebra import Vec3
 from samara.record.spectrum import Spectrum, spectrum_of
-from samara.vehicles.ground import clearance
+from samara.vehicles.ground import asked_to_fly
 from samara.vehicles.limits import command_range
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def followed(track: "Track") -> Array:
 
 def _asked_to_fly(track: "Track") -> Array:
     """Whether its reference is no lower than its legs allow, in every row"""
-    above = dot(Vec3(*track.reference_position.T) - track.ground.point_W, track.ground.normal_W)
-    return np.asarray(above >= clearance(track.vehicle))
+    return np.asarray(asked_to_fly(Vec3(*track.reference_position.T), track.vehicle, track.ground))
 
 
 class Figures:

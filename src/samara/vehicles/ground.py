@@ -7,19 +7,22 @@ and K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]. Its modes λ = eig(M⁻¹K) deci
 import cmath
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from samara.core.algebra import Mat3, Vec3
+from samara.core.algebra import Mat3, Vec3, dot
 from samara.core.matrices import product, relative_modes
-from samara.physics.ground.contact import Contact, Surface
+from samara.core.ops import maximum
+from samara.physics.ground.contact import Contact, Ground, Surface
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Environment, State, Vehicle
 
 DEFAULT_STEP = 1e-3  # the physics step everything shipped is stable at [s]
 FASTEST_MODE = 500.0  # [rad/s]: half a radian per default step, which RK4 follows to 1e-4
 DAMPING_RATIO = 0.7  # of the fastest mode
+OFF_GROUND = 1e-3  # [m]: a foot that is higher than this does not touch
 
 
 def standing_stiffness(points: tuple[Vec3, ...]) -> np.ndarray[Any, Any]:
@@ -115,3 +118,14 @@ def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> 
     contact: Contact = vehicle["contact"]
     points = contact.against(environment.ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
     return tuple(point.depth for _, point in points)
+
+
+def in_the_air(state: State, vehicle: Vehicle, ground: Ground) -> Any:
+    """Whether no part of it touches the ground: a condition"""
+    depths = contact_depths(state, vehicle, Environment(ground=ground))
+    return reduce(maximum, depths) < -OFF_GROUND if depths else True
+
+
+def asked_to_fly(reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Any:
+    """Whether its reference is no lower than its legs allow: a condition"""
+    return dot(reference_W - ground.point_W, ground.normal_W) >= clearance(vehicle)
