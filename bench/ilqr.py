@@ -47,7 +47,7 @@ def alone() -> list[dict[str, Any]]:
     warm = near.solve(state, target)
     near(state, target, vehicle, near.initial_memory)
     memory = near.initial_memory._replace(controls=warm.controls)
-    solver, flown = far._solver, near.on_arrays(1)
+    solver, flown = far._solver, near.on_arrays(vehicle, 1)
     known = np.array(flatten(state))[:, None]
     asked = np.repeat(np.array(flatten(Reference(Vec3(*target))))[None, :, None], 21, axis=0)
 

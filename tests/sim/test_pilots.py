@@ -45,7 +45,7 @@ def asked(look_ahead, tick):
 
 def require_same_flight(ilqr, spoil=lambda tick, estimate, ahead: None):
     named = PythonPilot(ilqr, CRAZYFLIE, ilqr.initial_memory, n=DRONES)
-    arrays = ArrayPilot(ilqr.on_arrays(DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
+    arrays = ArrayPilot(ilqr.on_arrays(CRAZYFLIE, DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
     rng, reference = np.random.default_rng(0), np.zeros((len(flatten(Reference(ZERO))), DRONES))
     for tick in range(TICKS):
         estimate, ahead = some_states(rng), asked(ilqr.look_ahead, tick)
@@ -95,11 +95,14 @@ def test_ilqr_on_arrays_meets_what_is_not_a_number_as_by_named_tuples():
     assert any("cost" in own for own in told)
 
 
-def test_a_subclass_of_ilqr_is_flown_by_its_own_call():
+def test_arrays_are_for_the_vehicle_it_knows_and_for_no_subclass():
+    """A subclass is flown by its own call, and what has a load or a battery that the controller's vehicle has not, by names."""
+
     class Mine(ILQR):
         pass
 
-    assert Mine(CRAZYFLIE, mpcHorizon=8).on_arrays(1) is None
+    assert Mine(CRAZYFLIE, mpcHorizon=8).on_arrays(CRAZYFLIE, 1) is None
+    assert ILQR(CRAZYFLIE, mpcHorizon=8).on_arrays(samara.vehicle("iris"), 1) is None
 
 
 def test_what_lies_ahead_is_the_task_at_those_instants():

@@ -198,7 +198,7 @@ def _pilot(key: Key, n: int, period: float, names: tuple[str, ...]) -> CompiledP
         controller, memory = named.call, named.memory
     else:
         memory = getattr(controller, "initial_memory", ())
-    on_arrays = controller.on_arrays(n) if hasattr(controller, "on_arrays") else None
+    on_arrays = controller.on_arrays(key.vehicle, n) if hasattr(controller, "on_arrays") else None
     if on_arrays is not None:
         return ArrayPilot(on_arrays, key.vehicle, controller.look_ahead, n=n, names=names)
     return PythonPilot(controller, key.vehicle, memory, n=n, names=names, period=period)

@@ -34,7 +34,9 @@ from samara.control.ilqr.solver import LINE_SEARCH, Solver
 from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import is_number
 from samara.core.layouts import quaternion_order
-from samara.core.tree import flatten
+from samara.core.tree import flatten, leaf_names
+from samara.physics.multirotor import at_rest
+from samara.physics.surroundings import empty_command
 from samara.physics.types import BODY, Command, State, Vehicle
 from samara.vehicles.trim import hover
 
@@ -390,9 +392,13 @@ class ILQR:
         )
         return result, self.command(result.controls[0].tolist(), state)
 
-    def on_arrays(self, n: int) -> OnArrays | None:
-        """The same for n drones at once, each with a memory of its own, on arrays; None where a subclass may do it otherwise"""
-        if type(self) is not ILQR:
+    def on_arrays(self, vehicle: Vehicle, n: int) -> OnArrays | None:
+        """The same for n drones at once, each with a memory of its own, on arrays
+
+        None for a subclass, which may do it otherwise, and for a vehicle whose state has other numbers than that of this one.
+        """
+        own, flown = (leaf_names((at_rest(each), empty_command(each))) for each in (self.vehicle, vehicle))
+        if type(self) is not ILQR or own != flown:
             return None
         parts = Parts(
             self.vehicle,
