@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import samara
+from samara.backends.jax_scan import compile_scan_jax
 from samara.backends.machine import CompiledStep
+from samara.backends.scan import Templates
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, quat_exp
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
@@ -133,8 +135,8 @@ def test_the_failsafe_is_written_in_sentences():
 
 
 def test_landed_and_crashed_by_the_rules():
-    """Every case by hand, on floats, on arrays and compiled: at rest on its feet, too fast, leaning, hit, a wreck already"""
-    level, over = Quat(1.0, 0.0, 0.0, 0.0), quat_exp(Vec3(0.5 * (CRASH_TILT + 1e-6) * 2.0, 0.0, 0.0))
+    """Every case by hand, on floats, on arrays, compiled and in JAX: at rest on its feet, too fast, leaning, hit, a wreck"""
+    level, over = Quat(1.0, 0.0, 0.0, 0.0), quat_exp(Vec3(CRASH_TILT + 1e-6, 0.0, 0.0))
     almost = quat_exp(Vec3(0.0, CRASH_TILT - 1e-6, 0.0))
     slow, slower = Vec3(0.06, 0.0, 0.0801), Vec3(0.06, 0.0, 0.0799)  # |v| = 0.1 between them
     cases = [  # v_W, q_WB, omega_B, touching, impact speed, crashed before → landed, crashed, crashed now
@@ -168,3 +170,7 @@ def test_landed_and_crashed_by_the_rules():
     machine.held[:] = rows
     machine.run()
     np.testing.assert_array_equal(machine.carry, wanted)
+    scan = compile_scan_jax(
+        lambda own, held, given: (ruled(*held), ()), Templates((0.0,) * 3, template, ()), dtype="float64"
+    )
+    np.testing.assert_array_equal(scan(np.zeros((3, len(cases))), list(rows), None, 1)[0], wanted)

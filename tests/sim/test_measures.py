@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import samara
+from samara.backends.jax_scan import compile_scan_jax
 from samara.backends.machine import CompiledStep
+from samara.backends.scan import Templates
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
@@ -43,7 +45,7 @@ def logged(track):
 
 @pytest.mark.parametrize("vehicle", ["crazyflie", pytest.param("iris", marks=pytest.mark.long)])
 def test_tick_by_tick_they_are_the_figures_of_the_recording(vehicle):
-    """Compiled, and on floats: worst and least to the bit but for the angle, sums to rounding"""
+    """Compiled, in JAX, and on floats: worst and least to the bit but for the angle, sums to rounding"""
     track = landing(vehicle).tracks[0]
     own, figures, rows = track.vehicle, track.figures, logged(track)
     given = (at_rest(own), empty_command(own), Reference(ZERO), environment_of(own))
@@ -58,6 +60,11 @@ def test_tick_by_tick_they_are_the_figures_of_the_recording(vehicle):
         machine.held[:, 0] = row
         machine.run()
         by_floats = body(by_floats, unflatten(given, iter(row.tolist())))
+    scan = compile_scan_jax(
+        lambda own, held, given: (body(own, given), ()), Templates(START, (), given), dtype="float64"
+    )
+    by_jax = np.asarray(scan(np.array(START)[:, None], [], rows, len(rows))[0])[:, 0]
+    assert by_jax == pytest.approx(np.array(by_floats), rel=1e-12)
     for found in (by_floats, Measures(*machine.carry[:, 0].tolist())):
         assert 0 < figures.error.number == found.followed < len(rows)  # some of it on the ground
         assert found.squared_error == pytest.approx(figures.error.total, rel=1e-13)
