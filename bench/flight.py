@@ -1,6 +1,7 @@
 """How much faster than real time a scenario flies, recording on and off, and what memory it takes.
 
-One Crazyflie with physics at 1 kHz, control at 250 Hz, log at 100 Hz; and a hundred in one world.
+One Crazyflie with physics at 1 kHz, control at 250 Hz, log at 100 Hz; a hundred in one world; and a thousand in rows, with the
+downwash of all on all.
 """
 
 import subprocess
@@ -42,6 +43,9 @@ def flights() -> list[dict[str, Any]]:
         samara.load_scenario("waypoints", crazyflie | {"drones.controller": name}) for name in ("geometric", "ilqr")
     )
     hundred = samara.load_scenario("swarm", {"duration": SWARM_SECONDS, "drones.count": 100, "drones.columns": 10})
+    thousand = samara.load_scenario(
+        "swarm", {"duration": SWARM_SECONDS, "drones.count": 1000, "drones.columns": 32, "downwash": True}
+    )
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run.mcap"
@@ -49,6 +53,7 @@ def flights() -> list[dict[str, Any]]:
             ("one Crazyflie", single, SECONDS),
             ("one Crazyflie with iLQR", predictive, SECONDS),
             ("100 in one world", hundred, SWARM_SECONDS),
+            ("1000 in one world, downwash of all on all", thousand, SWARM_SECONDS),
         ):
             factor(scenario, seconds, None)  # compiled once
             silent, recorded = fastest(scenario, seconds, None), fastest(scenario, seconds, out)

@@ -241,8 +241,8 @@ def show_flights(console: Console, flown: list[dict[str, Any]]) -> None:
     for own in flown[:-1]:
         in_flight.add_row(
             own["row"],
-            f"{own['times_real_time']:.0f}",
-            f"{own['not_recorded']:.0f}",
+            f"{own['times_real_time']:.3g}",
+            f"{own['not_recorded']:.3g}",
             f"{own['recording_costs_percent']:.0f} %",
         )
     sizes = flown[-1]

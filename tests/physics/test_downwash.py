@@ -26,6 +26,7 @@ from samara.physics.air.downwash import (
     jet_width,
 )
 from samara.physics.effect import Wrench
+from samara.physics.surroundings import environment_of
 from samara.physics.types import CALM
 from samara.sim.stages.downwash import Pressing, downwash_on
 
@@ -228,7 +229,8 @@ def test_groups_of_different_drones_press_on_each_other():
         hovering = [samara.hover(vehicle, p_W=place)[0] for place in own]
         states += [(vehicle, state) for state in hovering]
         columns = np.array([flatten(state) for state in hovering]).T
-        flown.append(Pressing(vehicle, np.arange(number, number + len(own)), columns, CALM))
+        around = np.array(flatten(environment_of(vehicle, CALM)))[:, None]
+        flown.append(Pressing(vehicle, np.arange(number, number + len(own)), columns, around))
         number += len(own)
     pushed = np.concatenate(downwash_on(flown, Downwash()), axis=1)
     for i, (vehicle, state) in enumerate(states):

@@ -15,6 +15,7 @@ from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, Jet, downwa
 from samara.physics.air.pushed import PUSHED, pushed_wrench
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest, derivative
+from samara.physics.surroundings import environment_of
 from samara.physics.types import CALM, Environment
 from samara.plan import trajectory
 from samara.record.load import load_run
@@ -26,7 +27,7 @@ from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.sim.stages.downwash import Pressing, downwash_on, margins
+from samara.sim.stages.downwash import Pressing, downwash_on, jets_of, margins
 
 APART = 0.5
 PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))
@@ -45,6 +46,11 @@ def above_each_other(places=PLACES[:2], *, vehicle=None, duration=1.0, happening
         for k, p in enumerate(places)
     ]
     return Scenario("stack", tuple(drones), duration, events=tuple(happening), rates=Rates(log=50.0))
+
+
+def pressing(vehicle, state):
+    around = np.array(flatten(environment_of(vehicle, CALM)), dtype=float)
+    return Pressing(vehicle, np.arange(state.shape[1]), state, np.repeat(around[:, None], state.shape[1], axis=1))
 
 
 def thrust_of(track):
@@ -183,6 +189,22 @@ def test_a_push_is_held_through_a_regrouping():
     assert table["pushes[0].f_W.z"][row] == table["pushes[0].f_W.z"][row - 1] < 0.0
 
 
+@pytest.mark.parametrize("name", ["crazyflie", "iris", "iris_documented", "hexarotor_tilted", "octorotor_x"])
+def test_compiled_jets_are_those_of_arrays_bit_for_bit(name):
+    """Whatever it does, and with rotors that stand still: signs of zeros included."""
+    vehicle, n, rng = drafty(name), 50, np.random.default_rng(4)
+    state = np.repeat(np.array(flatten(samara.hover(vehicle)[0]))[:, None], n, axis=1)
+    state[:6], state[6:10], state[10:13] = (rng.normal(size=(k, n)) for k in (6, 4, 3))
+    state[6:10] /= np.linalg.norm(state[6:10], axis=0)
+    state[13 : 13 + len(vehicle.rotors)] *= rng.uniform(0.0, 1.2, (len(vehicle.rotors), n))
+    state[13 : 13 + len(vehicle.rotors), :5] = 0.0
+    own = pressing(vehicle, state)
+    around = unflatten(environment_of(vehicle), iter(own.environment))
+    expected = flatten(jet_of(unflatten(at_rest(vehicle), iter(state)), vehicle, around))
+    for ours, theirs in zip(jets_of(own), expected, strict=True):
+        assert ours.tobytes() == (theirs + np.zeros(n) if np.ndim(theirs) == 0 else theirs).tobytes()
+
+
 # Many -------------------------------------------------------------------------------------------------------------------
 
 
@@ -193,7 +215,7 @@ def test_pairs_that_are_left_out_do_not_matter():
     state[:3] = rng.uniform(-1.5, 1.5, (3, n))
     state[6:10] = rng.normal(size=(4, n)) + np.array([[3.0], [0.0], [0.0], [0.0]])
     state[6:10] /= np.linalg.norm(state[6:10], axis=0)
-    felt = downwash_on([Pressing(vehicle, np.arange(n), state, CALM)])[0]
+    felt = downwash_on([pressing(vehicle, state)])[0]
     moving = unflatten(at_rest(vehicle), iter(state))
     jets = jet_of(moving, vehicle, CALM)
     everyone = sum_over_others(
@@ -214,7 +236,7 @@ def test_a_small_crowd_by_a_loop_over_all_pairs_in_floats():
         )
         for _ in range(n)
     ]
-    felt = downwash_on([Pressing(vehicle, np.arange(n), np.array([flatten(own) for own in states]).T, CALM)])[0]
+    felt = downwash_on([pressing(vehicle, np.array([flatten(own) for own in states]).T)])[0]
     jets = [jet_of(own, vehicle, CALM) for own in states]
     for i, own in enumerate(states):
         parts = [

@@ -21,6 +21,7 @@ import numpy as np
 from samara.backends.intervals import intervals
 from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of, vector_width
 from samara.backends.program import Program, program_of
+from samara.backends.tape import program_as_written
 from samara.backends.threads import shares_of, side_by_side
 from samara.core.tree import flatten
 
@@ -41,8 +42,8 @@ class NearSum:
         def most(*bounds: Any) -> Any:
             return (tuple(each.high for each in margins(intervals(*bounds[:2]), intervals(*bounds[2:]))),)
 
-        self._most = program_of(most, mine, mine, theirs, theirs)
-        self._margins = program_of(lambda own, other: (margins(own, other),), mine, theirs)
+        self._most = program_as_written(most, mine, mine, theirs, theirs)
+        self._margins = program_as_written(lambda own, other: (margins(own, other),), mine, theirs)
         self._pair = program_of(lambda own, other: (f(own, other),), mine, theirs)
         self._sizes = len(flatten(mine)), len(flatten(theirs))
 

@@ -24,6 +24,7 @@ from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
 from samara.backends.program import program_of_body
 from samara.backends.scan import Quiet, Run, Templates
+from samara.backends.tape import program_as_written
 from samara.backends.threads import shares_of, side_by_side
 from samara.core.tree import flatten
 
@@ -45,8 +46,17 @@ class CompiledStep:
         dtype: str = DTYPE,
         fast: bool = False,
         effort: int = EFFORT,
+        as_written: bool = False,
     ) -> None:
-        self._program = program_of_body(lambda c, h, nothing: (body(c, h), ()), (carry, held, ()), quiet)
+        """With `as_written` nothing is simplified, and the bits are those that NumPy gives (`tape.py`)."""
+
+        def scanned(own: Any, given: Any, nothing: Any) -> Any:
+            return body(own, given), ()
+
+        templates = (carry, held, ())
+        self._program = (
+            program_as_written(scanned, *templates) if as_written else program_of_body(scanned, templates, quiet)
+        )
         self.instructions, self._options = len(self._program.instructions), (dtype, fast, effort)
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
         self._kernels: dict[tuple[bool, int], Kernel] = {}

@@ -6,7 +6,7 @@ zeros included.
 
 Numbers in the source are kept apart from what is done with them: `taped(function)` is a program whose constants are inputs,
 and their values. Two functions that differ in their numbers alone, such as two ways from one place to another, have equal
-programs, and so share code.
+programs, and so share code. `program_as_written(function, *templates)` keeps them where they are, as `program_of` does.
 """
 
 import operator
@@ -16,7 +16,7 @@ from typing import Any
 
 from samara.backends.program import Instruction, Program
 from samara.core import ops
-from samara.core.tree import flatten
+from samara.core.tree import flatten, unflatten
 
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
 LONGEST = 8000  # instructions; such a tape is read no quicker than NumPy runs
@@ -91,9 +91,9 @@ class Tape:
         self.numbers: list[float] = []
         self._done: dict[tuple[Any, ...], int] = {}
 
-    def scalar(self) -> Taped:
+    def scalar(self, group: int = 0, index: int = 0) -> Taped:
         """What the function is of"""
-        return Taped(self._append(Instruction("input", place=(0, 0))), self)
+        return Taped(self._append(Instruction("input", place=(group, index))), self)
 
     def note(self, operation: str, *operands: Any) -> Taped:
         """One operation more"""
@@ -109,7 +109,10 @@ class Tape:
             return x.at
         if type(x) is not float and not isinstance(x, Real):
             raise TypeError(f"{type(x).__name__} is not a scalar")
-        self.numbers.append(float(x))
+        return self._number(float(x))
+
+    def _number(self, x: float) -> int:
+        self.numbers.append(x)
         return self._append(Instruction("input", place=(1, len(self.numbers) - 1)))
 
     def _append(self, instruction: Instruction) -> int:
@@ -117,6 +120,27 @@ class Tape:
             raise OverflowError(f"more than {LONGEST} instructions")
         self.instructions.append(instruction)
         return len(self.instructions) - 1
+
+
+class _WithConstants(Tape):
+    """A tape on which numbers are written as they are."""
+
+    def _number(self, x: float) -> int:
+        key = ("constant", x.hex())
+        if key not in self._done:
+            self._done[key] = self._append(Instruction("constant", constant=x))
+        return self._done[key]
+
+
+def program_as_written(function: Callable[..., Any], *templates: Any) -> Program:
+    """Traces `function(*arguments)` as `program_of` does, one input group per template, one output group per result"""
+    tape = _WithConstants()
+    arguments = [
+        unflatten(template, iter([tape.scalar(group, index) for index in range(len(flatten(template)))]))
+        for group, template in enumerate(templates)
+    ]
+    outputs = tuple(tuple(tape.place(leaf) for leaf in flatten(result)) for result in function(*arguments))
+    return Program(tuple(tape.instructions), outputs)
 
 
 def taped(function: Callable[[Any], Any]) -> tuple[Program, tuple[float, ...]]:

@@ -13,19 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.backends.llvm_neighbours import NearSum
+from samara.backends.machine import CompiledStep
 from samara.core.algebra import IDENTITY, ZERO, dot, norm
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, unflatten
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
-from samara.physics.types import Environment, State, Vehicle
+from samara.physics.types import Vehicle
 from samara.sim.fleet import Fleet
 from samara.sim.stage import Stage
 
 Array = np.ndarray[Any, Any]
 
+JET = Jet(ZERO, ZERO, 1.0, 1.0)
 REACH = 4.5  # widths: further out the flux is e⁻⁴⁰ of that on the axis, less than the rounding of it
 
 
@@ -35,7 +36,7 @@ class Pressing(NamedTuple):
     vehicle: Vehicle
     drones: Array
     state: Array
-    environment: Environment
+    environment: Array
 
 
 class DownwashStage(Stage):
@@ -47,10 +48,9 @@ class DownwashStage(Stage):
         groups = [group for group in fleet.groups if group.key.vehicle.has("downwash")]
         if not groups:
             return
-        pressing = []
-        for group in groups:
-            around: Environment = unflatten(environment_of(group.key.vehicle), iter(group.plant.environment))
-            pressing.append(Pressing(group.key.vehicle, group.indices, group.plant.state, around))
+        pressing = [
+            Pressing(group.key.vehicle, group.indices, group.plant.state, group.plant.environment) for group in groups
+        ]
         for group, pushed in zip(groups, downwash_on(pressing), strict=True):
             at, air = group.indices, fleet.air
             if not (
@@ -65,7 +65,7 @@ def downwash_on(flown: Sequence[Pressing], downwash: Downwash | None = None) -> 
 
     A drone feels them with the numbers of its vehicle's own downwash, unless others are given.
     """
-    jets = np.concatenate([_jets(own) for own in flown], axis=1)
+    jets = np.concatenate([jets_of(own) for own in flown], axis=1)
     them = np.concatenate([own.drones for own in flown])
     pushed = []
     for own in flown:
@@ -74,10 +74,23 @@ def downwash_on(flown: Sequence[Pressing], downwash: Downwash | None = None) -> 
     return pushed
 
 
-def _jets(own: Pressing) -> Array:
-    state: State = unflatten(at_rest(own.vehicle), iter(own.state))
-    leaves = flatten(jet_of(state, own.vehicle, own.environment))
-    return np.stack(np.broadcast_arrays(*leaves, own.drones)[:-1])
+def jets_of(own: Pressing) -> Array:
+    """The jet of every drone, (8, n): rows are those of a `Jet`"""
+    machine = _jet_code(own.vehicle).machine(len(own.drones))
+    size = len(own.state)
+    machine.held[:size], machine.held[size:] = own.state, own.environment
+    machine.run()
+    return machine.carry
+
+
+@lru_cache(maxsize=16)
+def _jet_code(vehicle: Vehicle) -> CompiledStep:
+    return CompiledStep(
+        lambda own, held: jet_of(held[0], vehicle, held[1]),
+        JET,
+        (at_rest(vehicle), environment_of(vehicle)),
+        as_written=True,
+    )
 
 
 def margins(exposed: Exposed, jet: Jet, reach: float, spread: float) -> tuple[Scalar, Scalar]:
@@ -101,5 +114,6 @@ def _code(vehicle: Vehicle, downwash: Downwash) -> NearSum:
         wrench: Wrench = downwash_wrench(exposed, jet, vehicle, downwash)
         return wrench.f_W, wrench.tau_B
 
-    exposed, jet = Exposed(ZERO, IDENTITY), Jet(ZERO, ZERO, 1.0, 0.1)
-    return NearSum(felt, lambda mine, theirs: margins(mine, theirs, reach, downwash.spread), exposed, jet)
+    return NearSum(
+        felt, lambda mine, theirs: margins(mine, theirs, reach, downwash.spread), Exposed(ZERO, IDENTITY), JET
+    )
