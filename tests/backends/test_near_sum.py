@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samara.backends import llvm_neighbours
-from samara.backends.llvm_neighbours import NearSum
+from samara.backends.llvm_neighbours import Columns, NearSum
 from samara.core.algebra import Vec3, dot
 from samara.core.tree import unflatten
 
@@ -35,6 +35,16 @@ def felt_from(mine, theirs):
 
 
 NEAR = NearSum(felt_from, margins, MINE, THEIRS)
+
+
+def columns(values, numbers):
+    own = Columns(len(values), numbers)
+    own.values[:] = values
+    return own
+
+
+def summed(mine, theirs, me, them):
+    return NEAR.over(columns(mine, me), columns(theirs, them))
 
 
 def by_loop(mine, theirs, me, them):
@@ -80,7 +90,7 @@ def test_it_is_the_plain_double_loop_bit_for_bit(case):
     theirs = sources(places, reach, rng)
     expected, pairs = by_loop(places, theirs, numbers, numbers)
     assert (pairs == 0) == (case in ("one", "none near"))
-    np.testing.assert_array_equal(NEAR.over(places, theirs, numbers, numbers), expected)
+    np.testing.assert_array_equal(summed(places, theirs, numbers, numbers), expected)
 
 
 def test_some_ask_about_all():
@@ -91,12 +101,12 @@ def test_some_ask_about_all():
     some = slice(20, 51)
     expected, pairs = by_loop(places[:, some], theirs, them[some], them)
     assert pairs > 100
-    np.testing.assert_array_equal(NEAR.over(places[:, some], theirs, them[some], them), expected)
+    np.testing.assert_array_equal(summed(places[:, some], theirs, them[some], them), expected)
 
 
 def test_nobody_asks_or_nobody_is_there():
-    assert NEAR.over(np.zeros((3, 0)), np.zeros((5, 4)), np.arange(0), np.arange(4)).shape == (3, 0)
-    assert not NEAR.over(np.zeros((3, 9)), np.zeros((5, 0)), np.arange(9), np.arange(0)).any()
+    assert summed(np.zeros((3, 0)), np.zeros((5, 4)), np.arange(0), np.arange(4)).shape == (3, 0)
+    assert not summed(np.zeros((3, 9)), np.zeros((5, 0)), np.arange(9), np.arange(0)).any()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -110,7 +120,7 @@ def test_what_is_not_finite_hides_nobody(bad, component):
     numbers = np.arange(40)
     with np.errstate(invalid="ignore"):
         expected, _ = by_loop(places, theirs, numbers, numbers)
-    np.testing.assert_array_equal(NEAR.over(places, theirs, numbers, numbers), expected)
+    np.testing.assert_array_equal(summed(places, theirs, numbers, numbers), expected)
 
 
 @pytest.mark.parametrize("shares", [2, 3, 50])
@@ -118,9 +128,9 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch, shares):
     rng = np.random.default_rng(6)
     places = rng.normal(size=(3, 200))
     theirs, numbers = sources(places, 1.0, rng), np.arange(200)
-    alone = NEAR.over(places, theirs, numbers, numbers)
+    alone = summed(places, theirs, numbers, numbers)
     monkeypatch.setattr(llvm_neighbours, "shares_of", lambda work: shares)
-    np.testing.assert_array_equal(NEAR.over(places, theirs, numbers, numbers), alone)
+    np.testing.assert_array_equal(summed(places, theirs, numbers, numbers), alone)
 
 
 def test_another_order_of_drones_is_the_same_sum():
@@ -128,7 +138,7 @@ def test_another_order_of_drones_is_the_same_sum():
     rng = np.random.default_rng(7)
     places, order = rng.normal(size=(3, 120)), rng.permutation(120)
     theirs, numbers = sources(places, 1.0, rng), np.arange(120)
-    felt = NEAR.over(places, theirs, numbers, numbers)
-    turned = NEAR.over(places[:, order], theirs[:, order], numbers[order], numbers[order])
+    felt = summed(places, theirs, numbers, numbers)
+    turned = summed(places[:, order], theirs[:, order], numbers[order], numbers[order])
     np.testing.assert_allclose(turned, felt[:, order], rtol=0.0, atol=1e-13)
-    np.testing.assert_array_equal(NEAR.over(places[:, order], theirs, numbers[order], numbers), felt[:, order])
+    np.testing.assert_array_equal(summed(places[:, order], theirs, numbers[order], numbers), felt[:, order])

@@ -230,9 +230,9 @@ def test_groups_of_different_drones_press_on_each_other():
         states += [(vehicle, state) for state in hovering]
         columns = np.array([flatten(state) for state in hovering]).T
         around = np.array(flatten(environment_of(vehicle, CALM)))[:, None]
-        flown.append(Pressing(vehicle, np.arange(number, number + len(own)), columns, around))
+        flown.append(Pressing(vehicle, np.arange(number, number + len(own)), columns, around, Downwash()))
         number += len(own)
-    pushed = np.concatenate(downwash_on(flown, Downwash()), axis=1)
+    pushed = np.concatenate(downwash_on(flown), axis=1)
     for i, (vehicle, state) in enumerate(states):
         felt = np.zeros(6)
         for j, (theirs, other) in enumerate(states):

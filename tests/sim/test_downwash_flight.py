@@ -27,7 +27,7 @@ from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.sim.stages.downwash import Pressing, downwash_on, jets_of, margins
+from samara.sim.stages.downwash import Pressing, downwash_on, margins
 
 APART = 0.5
 PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))
@@ -201,7 +201,7 @@ def test_compiled_jets_are_those_of_arrays_bit_for_bit(name):
     own = pressing(vehicle, state)
     around = unflatten(environment_of(vehicle), iter(own.environment))
     expected = flatten(jet_of(unflatten(at_rest(vehicle), iter(state)), vehicle, around))
-    for ours, theirs in zip(jets_of(own), expected, strict=True):
+    for ours, theirs in zip(own.jets, expected, strict=True):
         assert ours.tobytes() == (theirs + np.zeros(n) if np.ndim(theirs) == 0 else theirs).tobytes()
 
 

@@ -8,35 +8,56 @@ to matter are found by a bound and left out, so that a swarm costs what its neig
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from samara.backends.llvm_neighbours import NearSum
+from samara.backends.llvm_neighbours import Columns, NearSum
 from samara.backends.machine import CompiledStep
 from samara.core.algebra import IDENTITY, ZERO, dot, norm
 from samara.core.quantity import Scalar
+from samara.core.tree import flatten
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
 from samara.physics.types import Vehicle
 from samara.sim.fleet import Fleet
+from samara.sim.group import Group
 from samara.sim.stage import Stage
 
 Array = np.ndarray[Any, Any]
 
-JET = Jet(ZERO, ZERO, 1.0, 1.0)
+EXPOSED, JET = Exposed(ZERO, IDENTITY), Jet(ZERO, ZERO, 1.0, 1.0)
 REACH = 4.5  # widths: further out the flux is e⁻⁴⁰ of that on the axis, less than the rounding of it
 
 
-class Pressing(NamedTuple):
-    """Drones of one vehicle: their numbers, and their state and environment with a row for every component."""
+class Pressing:
+    """Drones of one vehicle: their numbers, and their state and environment with a row for every component.
 
-    vehicle: Vehicle
-    drones: Array
-    state: Array
-    environment: Array
+    They feel the jets of others with the numbers of the vehicle's own downwash, unless others are given.
+    """
+
+    def __init__(
+        self, vehicle: Vehicle, drones: Array, state: Array, environment: Array, downwash: Downwash | None = None
+    ) -> None:
+        self.drones, self.state, self.environment = drones, state, environment
+        self._exposed, self._machine = Columns(len(flatten(EXPOSED)), drones), _jet_code(vehicle).machine(len(drones))
+        self.near = _code(vehicle, downwash or vehicle["downwash"])
+
+    @property
+    def exposed(self) -> Columns:
+        """Where the drones are now, and how they are turned"""
+        self._exposed.values[:3], self._exposed.values[3:] = self.state[:3], self.state[6:10]
+        return self._exposed
+
+    @property
+    def jets(self) -> Array:
+        """The jet of every drone, (8, n): rows are those of a `Jet`"""
+        held, size = self._machine.held, len(self.state)
+        held[:size], held[size:] = self.state, self.environment
+        self._machine.run()
+        return self._machine.carry
 
 
 class DownwashStage(Stage):
@@ -44,14 +65,20 @@ class DownwashStage(Stage):
 
     axis = "wind"
 
-    def update(self, fleet: Fleet) -> None:
-        groups = [group for group in fleet.groups if group.key.vehicle.has("downwash")]
-        if not groups:
-            return
-        pressing = [
-            Pressing(group.key.vehicle, group.indices, group.plant.state, group.plant.environment) for group in groups
+    def __init__(self) -> None:
+        self._groups: list[Group] = []
+        self._pressing: list[Pressing] = []
+
+    def regrouped(self, fleet: Fleet) -> None:
+        """Who has it"""
+        self._groups = [group for group in fleet.groups if group.key.vehicle.has("downwash")]
+        self._pressing = [
+            Pressing(group.key.vehicle, group.indices, group.plant.state, group.plant.environment)
+            for group in self._groups
         ]
-        for group, pushed in zip(groups, downwash_on(pressing), strict=True):
+
+    def update(self, fleet: Fleet) -> None:
+        for group, pushed in zip(self._groups, downwash_on(self._pressing), strict=True):
             at, air = group.indices, fleet.air
             if not (
                 np.array_equal(pushed[:3], air.push_W[:, at]) and np.array_equal(pushed[3:], air.push_torque_B[:, at])
@@ -60,37 +87,19 @@ class DownwashStage(Stage):
                 fleet.surround(group)
 
 
-def downwash_on(flown: Sequence[Pressing], downwash: Downwash | None = None) -> list[Array]:
-    """Force in world axes and torque in body axes on every drone, from the jets of all others  [N, N·m]
-
-    A drone feels them with the numbers of its vehicle's own downwash, unless others are given.
-    """
-    jets = np.concatenate([jets_of(own) for own in flown], axis=1)
-    them = np.concatenate([own.drones for own in flown])
-    pushed = []
-    for own in flown:
-        near = _code(own.vehicle, downwash or own.vehicle["downwash"])
-        pushed.append(near.over(own.state[[0, 1, 2, 6, 7, 8, 9]], jets, own.drones, them))
-    return pushed
-
-
-def jets_of(own: Pressing) -> Array:
-    """The jet of every drone, (8, n): rows are those of a `Jet`"""
-    machine = _jet_code(own.vehicle).machine(len(own.drones))
-    size = len(own.state)
-    machine.held[:size], machine.held[size:] = own.state, own.environment
-    machine.run()
-    return machine.carry
+def downwash_on(flown: Sequence[Pressing]) -> list[Array]:
+    """Force in world axes and torque in body axes on every drone, from the jets of all others  [N, N·m]"""
+    if not flown:
+        return []
+    jets = Columns(len(flatten(JET)), np.concatenate([own.drones for own in flown]))
+    np.concatenate([own.jets for own in flown], axis=1, out=jets.values)
+    return [own.near.over(own.exposed, jets) for own in flown]
 
 
 @lru_cache(maxsize=16)
 def _jet_code(vehicle: Vehicle) -> CompiledStep:
-    return CompiledStep(
-        lambda own, held: jet_of(held[0], vehicle, held[1]),
-        JET,
-        (at_rest(vehicle), environment_of(vehicle)),
-        as_written=True,
-    )
+    templates = at_rest(vehicle), environment_of(vehicle)
+    return CompiledStep(lambda own, held: jet_of(held[0], vehicle, held[1]), JET, templates, as_written=True)
 
 
 def margins(exposed: Exposed, jet: Jet, reach: float, spread: float) -> tuple[Scalar, Scalar]:
@@ -114,6 +123,4 @@ def _code(vehicle: Vehicle, downwash: Downwash) -> NearSum:
         wrench: Wrench = downwash_wrench(exposed, jet, vehicle, downwash)
         return wrench.f_W, wrench.tau_B
 
-    return NearSum(
-        felt, lambda mine, theirs: margins(mine, theirs, reach, downwash.spread), Exposed(ZERO, IDENTITY), JET
-    )
+    return NearSum(felt, lambda mine, theirs: margins(mine, theirs, reach, downwash.spread), EXPOSED, JET)
