@@ -45,7 +45,7 @@ def logged(track):
 
 @pytest.mark.parametrize("vehicle", ["crazyflie", pytest.param("iris", marks=pytest.mark.long)])
 def test_tick_by_tick_they_are_the_figures_of_the_recording(vehicle):
-    """Compiled, in JAX, and on floats: worst and least to the bit but for the angle, sums to rounding"""
+    """Compiled, and on floats: worst and least to the bit but for the angle, sums to rounding"""
     track = landing(vehicle).tracks[0]
     own, figures, rows = track.vehicle, track.figures, logged(track)
     given = (at_rest(own), empty_command(own), Reference(ZERO), environment_of(own))
@@ -60,11 +60,6 @@ def test_tick_by_tick_they_are_the_figures_of_the_recording(vehicle):
         machine.held[:, 0] = row
         machine.run()
         by_floats = body(by_floats, unflatten(given, iter(row.tolist())))
-    scan = compile_scan_jax(
-        lambda own, held, given: (body(own, given), ()), Templates(START, (), given), dtype="float64"
-    )
-    by_jax = np.asarray(scan(np.array(START)[:, None], [], rows, len(rows))[0])[:, 0]
-    assert by_jax == pytest.approx(np.array(by_floats), rel=1e-12)
     for found in (by_floats, Measures(*machine.carry[:, 0].tolist())):
         assert 0 < figures.error.number == found.followed < len(rows)  # some of it on the ground
         assert found.squared_error == pytest.approx(figures.error.total, rel=1e-13)
@@ -76,6 +71,25 @@ def test_tick_by_tick_they_are_the_figures_of_the_recording(vehicle):
         if track.charge is not None:
             assert 0.0 < found.charge == track.charge.min() < 1.0
             assert found.voltage == pytest.approx(figures.voltage.value, rel=1e-13)
+
+
+@pytest.mark.long
+def test_in_jax_too():
+    """A scan over the ticks of the log"""
+    track = landing("iris").tracks[0]
+    own, rows = track.vehicle, logged(track)
+    given = (at_rest(own), empty_command(own), Reference(ZERO), environment_of(own))
+
+    def body(measures, held, now):
+        state, command, reference, environment = now
+        return measured(measures, state, command, reference, own, environment), ()
+
+    scan = compile_scan_jax(body, Templates(START, (), given), dtype="float64")
+    by_jax = Measures(*np.asarray(scan(np.array(START)[:, None], [], rows, len(rows))[0])[:, 0].tolist())
+    figures = track.figures
+    assert tracking_error(by_jax) == pytest.approx(figures.error.root, rel=1e-12)
+    assert by_jax.worst_error == pytest.approx(figures.worst.value, rel=1e-12)
+    assert by_jax.voltage == pytest.approx(figures.voltage.value, rel=1e-12)
 
 
 def test_who_never_flew_has_no_error():
