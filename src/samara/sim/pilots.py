@@ -24,13 +24,12 @@ from samara.physics.types import BODY, State, Vehicle
 from samara.scenario.bus import require_command, sanitized
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.plant import Plant
-from samara.vehicles.limits import command_limits, command_range
+from samara.vehicles.limits import LARGEST_COMMAND, command_limits, command_range
 
 if TYPE_CHECKING:
     from samara.link.autopilot import Link
 
 REFERENCE = Reference(ZERO)
-LARGEST = 1e12  # in size; beyond it a command is not a number
 
 
 def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> CompiledStep:
@@ -44,7 +43,7 @@ def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory:
         wanted, kept = controller(held[0], held[1], vehicle, own[1])
         count, sane = own[2], []
         for u in wanted:
-            finite = logical_and(u > -LARGEST, u < LARGEST)
+            finite = logical_and(u > -LARGEST_COMMAND, u < LARGEST_COMMAND)
             value = where(finite, u, 0.0)
             count = count + where(finite, 0.0, 1.0)
             sane.append(clamp(value, *limits) if limits else value)

@@ -14,6 +14,7 @@ from samara.physics.types import CALM, Vehicle
 Array = np.ndarray[Any, Any]
 
 UNIT_RANGE = (0.0, 1.0)
+LARGEST_COMMAND = 1e12  # in size; beyond it a command is not a number
 
 
 def command_limits(vehicle: Vehicle) -> tuple[float, float] | None:

@@ -1,0 +1,198 @@
+"""How many whole flights a GPU flies: a million Crazyflies, from the ground and back in turbulence, twenty seconds each.
+
+    PYTHONPATH=src python3 bench/gpu_flights.py --out bench/results/gpu_flights.json
+
+needs NumPy and JAX only. Physics at 1 kHz, `geometric` at 250 Hz, Dryden's wind at 50 Hz, every flight with a seed of its own;
+then the same on an IMU and motion capture through the error-state Kalman filter. `flights/s` is the whole call without the
+compiling: keys hashed, states placed, flown, and all that comes of it brought back. Beside it stand the same in physics steps,
+and what the bare physics does in a kernel of its own, with contact and without. `--small` is for a look without a GPU.
+"""
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import samara
+from samara.backends.flight_jax import work
+from samara.backends.jax_scan import flat_body
+from samara.backends.pallas import Launch, compile_scan_pallas
+from samara.backends.stepper import Stepper
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten
+from samara.estimate.ekf import ekf
+from samara.physics.surroundings import environment_of
+from samara.plan.reference import Leg
+from samara.plan.trajectory import legs
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+from samara.sensors.loader import part
+from samara.sim.batch_jax import compiled, fly_batch_jax, given_to
+from samara.vehicles.trim import hover
+from samara.wind.turbulence import Dryden
+
+WAY = (
+    Leg("up", Vec3(0.0, 0.0, 1.0), 2.0, 0.5),
+    Leg("out", Vec3(1.5, 0.0, 1.5), 3.0, 0.2),
+    Leg("across", Vec3(1.5, 1.5, 1.0), 3.0, 0.2),
+    Leg("back", Vec3(0.0, 0.0, 1.0), 3.5, 0.5),
+    Leg("down", Vec3(0.0, 0.0, -1.0), 4.0, 3.0),
+)
+STEPS_PER_SECOND = 1000
+REPEATS = 3
+
+
+def there_and_back(duration: float = 20.0, *, filtered: bool = False) -> Scenario:
+    """Up, round a triangle, and down onto the ground"""
+    sensors = (part("bmi088").sensor(), part("vicon").sensor()) if filtered else ()
+    known: dict[str, Any] = {"estimator": ekf(sensors, 4e-3), "sensors": sensors} if filtered else {}
+    drone = Drone("drone", samara.vehicle("crazyflie"), legs(Vec3(0.0, 0.0, 0.0), WAY), **known)
+    rates = Rates(log=50.0, sensor=250.0)
+    return Scenario("there and back", (drone,), duration, rates=rates, wind=Dryden(Vec3(1.5, 0.5, 0.0)))
+
+
+def flights(n: int, duration: float, *, filtered: bool, backend: str, **how: Any) -> dict[str, Any]:
+    """The whole call, and the part of it on the device"""
+    scenario, seeds = there_and_back(duration, filtered=filtered), np.arange(n)
+    asked: dict[str, Any] = {"backend": backend, "dtype": "float32", "fast": True, **how}
+    times, told = [], None
+    for _ in range(1 + REPEATS):
+        before = time.perf_counter()
+        told = fly_batch_jax(scenario, seeds, **asked)
+        times.append(time.perf_counter() - before)
+    program, run, rows = compiled(scenario, **asked)
+    values, keys = given_to(scenario, program, seeds, dtype="float32")
+    on_device = []
+    for _ in range(REPEATS):
+        before = time.perf_counter()
+        jax.block_until_ready(run(values, keys, rows))
+        on_device.append(time.perf_counter() - before)
+    counted = {name: own.instructions for name, own in work(program, values, dtype="float32", fast=True).items()}
+    best = min(times[1:])
+    assert told is not None
+    few = slice(0, 16)
+    return {
+        "flights": n,
+        "flights_per_second": n / best,
+        "steps_per_second": n * duration * STEPS_PER_SECOND / best,
+        "device_flights_per_second": n / min(on_device),
+        "seconds": times[1:],
+        "device_seconds": on_device,
+        "compile_seconds": times[0] - best,
+        "instructions": counted,
+        "landed": float(told.landed.mean()),
+        "crashed": float(told.crashed.mean()),
+        "rms_error": float(np.sqrt((told.rms_error**2).mean())),
+        "worst_of_first": told.worst_error[few].tolist(),
+        "rms_of_first": told.rms_error[few].tolist(),
+        "touchdown_of_first": told.touchdown_speed[few].tolist(),
+        "final_of_first": np.stack([x[few] for x in told.final.p_W]).tolist(),
+    }
+
+
+def bare_physics(n: int, steps: int, *, contact: bool, launch: Launch) -> dict[str, Any]:
+    """RK4 steps of the same vehicle alone, hovering under a command held, in one kernel"""
+    vehicle = samara.vehicle("crazyflie")
+    vehicle = vehicle if contact else vehicle.without_effect("contact")
+    scan = Stepper(vehicle, "rk4", "pallas").step(environment_of(vehicle))
+    run = compile_scan_pallas(scan.body, scan.templates, dtype="float32", fast=True, launch=launch)
+    state, command = hover(vehicle, Vec3(0.0, 0.0, 2.0))
+    held = [*command, 1e-3, *flatten(environment_of(vehicle))]
+    carry = jnp.asarray(np.repeat(np.array(flatten(state), dtype=np.float32)[:, None], n, axis=1))
+    times = []
+    for _ in range(1 + REPEATS):
+        before = time.perf_counter()
+        jax.block_until_ready(run(carry, held, None, steps, steps))
+        times.append(time.perf_counter() - before)
+    best = min(times[1:])
+    instructions = flat_body(scan.body, scan.templates, "float32", True).work.instructions
+    return {
+        "drones": n,
+        "steps_per_second": n * steps / best,
+        "compile_seconds": times[0] - best,
+        "instructions": instructions,
+    }
+
+
+Row = tuple[str, Callable[[], dict[str, Any]]]
+
+
+def rows(n: int, duration: float, simulated: bool) -> list[Row]:
+    few = min(n, 1 << 18)
+    steps = 1000 if not simulated else 10
+    wide, narrow, single = Launch(256, 8), Launch(64, 2), Launch(32, 1)
+    return [
+        ("bare physics, no contact", lambda: bare_physics(n, steps, contact=False, launch=Launch(128, 4))),
+        ("bare physics, contact, never left out", lambda: bare_physics(n, steps, contact=True, launch=Launch(128, 4))),
+        ("geometric, one kernel 128/4", lambda: flights(n, duration, filtered=False, backend="pallas")),
+        ("geometric, 64/2", lambda: flights(n, duration, filtered=False, backend="pallas", launch=narrow)),
+        ("geometric, 256/8", lambda: flights(n, duration, filtered=False, backend="pallas", launch=wide)),
+        ("filter, a kernel each 128/4", lambda: flights(few, duration, filtered=True, backend="pallas", whole=False)),
+        ("geometric, 32/1", lambda: flights(n, duration, filtered=False, backend="pallas", launch=single)),
+        ("filter, a kernel each, all", lambda: flights(n, duration, filtered=True, backend="pallas", whole=False)),
+        (
+            "filter, a kernel each 64/2",
+            lambda: flights(few, duration, filtered=True, backend="pallas", whole=False, launch=narrow),
+        ),
+        (
+            "filter, one kernel 64/2",
+            lambda: flights(few, duration, filtered=True, backend="pallas", whole=True, launch=narrow),
+        ),
+        ("geometric, XLA", lambda: flights(few, duration, filtered=False, backend="jax")),
+    ]
+
+
+def line(name: str, result: dict[str, Any]) -> str:
+    if "error" in result:
+        return f"{name:42s} {result['error']}"
+    steps = f"{result['steps_per_second'] / 1e9:7.2f} G steps/s  compiled in {result['compile_seconds']:5.1f} s"
+    if "flights_per_second" not in result:
+        return f"{name:42s} {'':35s} {steps}  {result['instructions']} instructions"
+    per_second = f"{result['flights_per_second']:9.0f} flights/s ({result['device_flights_per_second']:9.0f} on it)"
+    end = f"landed {100 * result['landed']:.1f} %, crashed {100 * result['crashed']:.2f} %, RMS {result['rms_error']:.4f} m"
+    return f"{name:42s} {per_second} {steps}  {end}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write the results here as JSON, after every row")
+    parser.add_argument("--small", action="store_true", help="few flights of a tenth of a second, to see that it runs")
+    parser.add_argument("--budget", type=float, default=300.0, help="start no row after so many seconds")
+    parser.add_argument("--only", default="", help="rows whose name has this in it")
+    options = parser.parse_args()
+    n, duration = (8, 0.1) if options.small else (1 << 20, 20.0)
+    device, began = jax.devices()[0].device_kind, time.perf_counter()
+    document: dict[str, Any] = {
+        "device": device,
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "rows": [],
+    }
+    print(f"{device}, JAX {jax.__version__}: flights of {duration:g} s, float32", flush=True)
+    for name, measure in rows(n, duration, options.small):
+        if options.only not in name:
+            continue
+        try:
+            if time.perf_counter() - began > options.budget:
+                raise TimeoutError(f"left out: {options.budget:g} s are over")
+            result = measure()
+        except Exception as error:  # a row that fails says so, and the others go on
+            result = {"error": f"{type(error).__name__}: {error}"[:500]}
+        document["rows"].append({"name": name} | result)
+        print(line(name, result), f" [{time.perf_counter() - began:.0f} s]", flush=True)
+        if options.out:
+            temporary = options.out.with_name(f".{options.out.name}.{os.getpid()}")
+            temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            temporary.replace(options.out)
+
+
+if __name__ == "__main__":
+    main()
