@@ -61,6 +61,12 @@ class CompiledStep:
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
         self._kernels: dict[tuple[bool, int], Kernel] = {}
 
+    @property
+    def reads(self) -> list[int]:
+        """Which of the held numbers it reads at all"""
+        found = {own.place for own in self._program.instructions if own.operation == "input"}
+        return sorted(index for group, index in found if group == 1)
+
     def machine(self, n: int = 1) -> "Machine":
         """The code with memory for n drones, filled with the templates' numbers"""
         return Machine(self, n, *(np.repeat(numbers[:, None], n, axis=1) for numbers in self._start))

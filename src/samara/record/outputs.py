@@ -1,10 +1,13 @@
 """What follows from a drone's motion and is recorded with it: supply, currents and airspeed."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.llvm_code import vector_width
+from samara.backends.machine import CompiledStep
 from samara.core.algebra import Vec3, norm
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, unflatten
@@ -69,6 +72,49 @@ def output_rows(states: Array, commands: Array, environments: Array, vehicle: Ve
         found = outputs(state, tuple(np.moveaxis(commands, 1, 0)), vehicle, around)
     shape = (len(states), *states.shape[2:])
     return np.stack([np.broadcast_to(leaf, shape) for leaf in flatten(found)], axis=1)
+
+
+class OutputCode:
+    """`output_rows` of a flight as machine code, with the same bits: a battery's voltage is a thousand instructions a row."""
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        now = at_rest(vehicle), empty_command(vehicle), environment_of(vehicle)
+
+        def told(carry: Any, held: tuple[State, Command, Environment]) -> Air | Supplied:
+            state, command, environment = held
+            return outputs(state, command, vehicle, environment)
+
+        self._code = CompiledStep(told, outputs(now[0], now[1], vehicle, now[2]), now, as_written=True)
+        sizes = [len(flatten(own)) for own in now]
+        self._reads = [(k, *_place(k, sizes)) for k in self._code.reads]
+        self._machine = self._code.machine(0)
+
+    def rows(self, states: Array, commands: Array, environments: Array) -> Array:
+        """Of rows (m, components, drones) of states, commands and surroundings: (m, columns, drones)"""
+        m, _, drones = states.shape
+        lanes, width = m * drones, vector_width("float64")
+        if self._machine.n < lanes:
+            self._machine = self._code.machine(-(-lanes // width) * width)
+        sources, machine = (states, commands, environments), self._machine
+        for k, which, column in self._reads:
+            machine.held[k, :lanes].reshape(m, drones)[...] = sources[which][:, column]
+        machine.run()
+        return np.ascontiguousarray(machine.carry[:, :lanes].reshape(-1, m, drones).transpose(1, 0, 2))
+
+
+def _place(k: int, sizes: list[int]) -> tuple[int, int]:
+    """In which of some blocks of these sizes, one below the other, row k is, and its number there"""
+    for which, size in enumerate(sizes):
+        if k < size:
+            return which, k
+        k -= size
+    raise IndexError(k)
+
+
+@lru_cache(maxsize=16)
+def output_code(vehicle: Vehicle) -> OutputCode:
+    """The code of a vehicle's outputs, compiled once"""
+    return OutputCode(vehicle)
 
 
 def output_table(tables: Mapping[str, Table], vehicle: Vehicle) -> Table:

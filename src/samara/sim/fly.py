@@ -15,6 +15,7 @@ from samara.backends.stepper import IN_FLIGHT as BACKENDS
 from samara.backends.stepper import require_backend
 from samara.control.named import name_of
 from samara.control.tuning import Tuned
+from samara.record.background import Background
 from samara.record.block import Block, tables
 from samara.record.load import load_run
 from samara.record.recorder import LogLine, Recorder, Stream
@@ -88,10 +89,10 @@ def fly(
         own = flown_by(own, autopilot)
     if out is None:
         return _in_memory(own, realtime, progress, tell, stages)
-    with recorder_of(own, out, overwrite=overwrite) as recorder:
-        simulation = Simulation(own, recorder.write_blocks, tell, stages)
+    with recorder_of(own, out, overwrite=overwrite) as recorder, Background(recorder) as behind:
+        simulation = Simulation(own, behind.write_blocks, tell, stages)
         _to_the_end(simulation, realtime, progress)
-        recorder.write({}, [ending(simulation)])
+        behind.write_blocks([], [ending(simulation)])
     ended = simulation.ended
     del simulation  # with its rows of the last second
     return recorded(recorder, own, ended, whole=whole)

@@ -9,7 +9,7 @@ from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import BODY
 from samara.record.block import Block, Sink
 from samara.record.format import LogLine
-from samara.record.outputs import output_rows
+from samara.record.outputs import output_code
 from samara.record.streams import STATUS_FIELDS, Rows, event_blocks, load_fields
 from samara.scenario.facts import Fact, status_change
 from samara.sim.fleet import Fleet
@@ -140,7 +140,7 @@ def _outputs(group: Group, state: Block, held: Rows) -> Block:
     commands = len(group.plant.command)
     whole = min(len(state.times_us), held.count)  # Ctrl-C may come between the two
     rows, around = state.rows[:whole], held.rows[:whole]
-    told = output_rows(rows, around[:, :commands], around[:, commands:], group.key.vehicle)
+    told = output_code(group.key.vehicle).rows(rows, around[:, :commands], around[:, commands:])
     topics = tuple(topic.removesuffix("state") + "outputs" for topic in state.topics)
     return Block(topics, state.times_us[:whole], told)
 

@@ -17,6 +17,7 @@ import numpy as np
 from samara.control.named import CONTROLLERS, name_of
 from samara.core.colours import COLOURS
 from samara.physics.frames import wind_enu_from_direction
+from samara.record.background import Background
 from samara.record.block import Block, Sink
 from samara.record.recorder import LogLine
 from samara.record.run import Run
@@ -459,12 +460,12 @@ def fly_watched(
     progress: Progress = lambda now, total: None,
 ) -> Run:
     """Flies a scenario to its end by the clock, recorded to a file and shown on a page; what visitors do is recorded with it"""
-    with recorder_of(scenario, out, overwrite=True) as recorder:
-        live = Live(scenario, port=port, speed=speed, record=recorder.write_blocks, restartable=False)
+    with recorder_of(scenario, out, overwrite=True) as recorder, Background(recorder) as behind:
+        live = Live(scenario, port=port, speed=speed, record=behind.write_blocks, restartable=False)
         try:
             opened(live.page.address)
             live.run(until_end=True, progress=progress)
-            recorder.write({}, [ending(live.simulation)])
+            behind.write_blocks([], [ending(live.simulation)])
         except BaseException:
             live.simulation.flush()
             raise
