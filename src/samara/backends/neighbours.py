@@ -3,7 +3,8 @@
     felt = sum_over_others(f, mine, theirs)         # feltᵢ = Σ f(mineᵢ, theirsⱼ) over all j ≠ i
 
 `mine` and `theirs` are nested tuples, `f` a pure function of one of each. Their scalars are arrays, one number per drone
-(NumPy or JAX), or `mine` and `theirs` are lists of one tuple per drone (floats, symbols).
+(NumPy or JAX), or `mine` and `theirs` are lists of one tuple per drone (floats, symbols). Where only those who are near matter,
+`llvm_neighbours.py` has the sum as machine code.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,12 +1,13 @@
 """Who stands, and who has hit the ground too hard since the last time or lies on it."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from samara.core.algebra import UP, Quat, Vec3
-from samara.physics.ground.contact import CLEAR
+from samara.physics.ground.contact import CLEAR, Contact
 from samara.scenario.facts import Against, Fact
 from samara.scenario.landing import touchdown
 from samara.scenario.scenario import Scenario
@@ -47,7 +48,12 @@ class TouchdownStage(Stage):
     def _touching(self, group: Group) -> Array:
         """Who touches the ground."""
         vehicle, lowest = group.key.vehicle, float(group.motion.p_W[2].min())
-        if not vehicle.has("contact") or lowest > self._ground + vehicle["contact"].reach + CLEAR:
+        if not vehicle.has("contact") or lowest > self._ground + _reach(vehicle["contact"]) + CLEAR:
             return np.zeros(len(group.drones), dtype=bool)
         deepest: Array = group.plant.depths().max(axis=0)
         return deepest > 0.0
+
+
+@lru_cache(maxsize=16)
+def _reach(contact: Contact) -> float:
+    return float(contact.reach)
