@@ -6,8 +6,9 @@
     python bench/run.py --check               only whether every peer can be imported
 
 The bench model is document 000's Crazyflie with thrust, reaction torque, first-order lag, linear drag and diagonal inertia,
-RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides); `aero.py` says
-what full aerodynamics are. A peer that cannot be measured ends the run: one sentence, exit status 1, and nothing is written.
+RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides), a metre above the
+ground; `contact.py` says what contact costs there and on the ground, `aero.py` what full aerodynamics are. A peer that cannot
+be measured ends the run: one sentence, exit status 1, and nothing is written.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import numpy as np
 from aero import costs
 from aero import rows as aero_rows
 from ask import PYTHON, PeerError, ask, check
+from contact import rows as contact_rows
 from flight import flights
 from ilqr import rows as ilqr_rows
 from parts import parts as part_rows
@@ -71,9 +73,15 @@ def row(name: str, vehicle: samara.Vehicle, seconds: float, steps: int, **more: 
     }
 
 
+def hovering(vehicle: samara.Vehicle) -> tuple[samara.State, tuple[float, ...]]:
+    """A metre above the ground."""
+    state, command = samara.hover(vehicle)
+    return state._replace(p_W=samara.Vec3(0.0, 0.0, 1.0)), command
+
+
 def calls(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
     """One drone, one step, from Python."""
-    state, command = samara.hover(vehicle)
+    state, command = hovering(vehicle)
     sim, buffer, many = samara.compile(vehicle, backend="llvm"), state.to_numpy(), 500
 
     def step() -> None:
@@ -93,7 +101,7 @@ def calls(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
 
 def rollouts(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
     """One drone, many steps inside one call."""
-    state, command = samara.hover(vehicle)
+    state, command = hovering(vehicle)
     rows = []
     for dtype, fast in (("float64", False), ("float64", True), ("float32", False), ("float32", True)):
         sim, steps = samara.compile(vehicle, backend="llvm", dtype=dtype, fast=fast), 10_000
@@ -108,7 +116,7 @@ def rollouts(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
 
 def batches(vehicle: samara.Vehicle, label: str, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
     rows = []
-    state, command = samara.hover(vehicle)
+    state, command = hovering(vehicle)
     for dtype in ("float64", "float32"):
         for fast in (False, True):
             sim = samara.compile(vehicle, backend="llvm", dtype=dtype, fast=fast)
@@ -303,6 +311,7 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
         lambda: batches(BENCH, "bench", (1, 16, 256, 4096, 16384, 65536)),
         lambda: batches(FULL, "default effects", (16384,)),
         closed_loop,
+        contact_rows,
         aero_rows,
         lambda: jacobians(BENCH, "bench"),
         lambda: jacobians(FULL, "default effects"),
