@@ -86,11 +86,18 @@ class Machine:
 
     def __init__(self, code: CompiledStep, n: int, carry: np.ndarray, held: np.ndarray) -> None:
         self.n, self.carry, self.held = n, carry, held
+        self._code = code
         self._alone = code.kernel(True, 1) if n == 1 else None
         self._call = self._alone.advance_briefly if self._alone else None
         self._at = carry.ctypes.data, held.ctypes.data
         self._code = code
         self._shares = {1: self._split(1)}
+
+    def scan(self, width: int) -> tuple[int, int, int, int]:
+        """For a schedule: the address of the code for so many lanes, and those of carry, and held for all alike or for each"""
+        kernel, (carry, held) = self._alone or self._code.kernel(False, width), self._at
+        address = int(kernel.engine.get_function_address("scan"))
+        return (address, carry, held, 0) if self._alone else (address, carry, 0, held)
 
     def run(self, steps: int = 1) -> None:
         """carry ← body(carry, held), so many times"""

@@ -135,7 +135,7 @@ class Lanes:
         return self._either("fsub", "sub", x)
 
     def __mul__(self, x: "Lanes | float") -> "Lanes":
-        return self._made(self.builder.fmul(self.value, self.like(x).value))
+        return self._either("fmul", "mul", x)
 
     def __truediv__(self, x: "Lanes | float") -> "Lanes":
         return self._made(self.builder.fdiv(self.value, self.like(x).value))
@@ -187,6 +187,10 @@ class Lanes:
 
     def bits(self) -> "Lanes":
         return self._made(self.builder.bitcast(self.value, ir.VectorType(INTEGER, self.type.count)))
+
+    def converted(self) -> "Lanes":
+        """An integer below 2⁶³ as the nearest double."""
+        return self._made(self.builder.sitofp(self.value, ir.VectorType(DOUBLE, self.type.count)))
 
     def double(self) -> "Lanes":
         """The bits of an integer, read as a double."""

@@ -35,7 +35,7 @@ def normals(seed: int, source: str, drone: Any, tick: Any, count: int) -> Array:
     `drone` in [0, 2³²) and `tick` in [0, 2⁶⁴) are integers or arrays of them, which broadcast. A normal is one of 2³² values,
     symmetric about 0; the largest is 6.34, one draw in four thousand million.
     """
-    key = _key(seed, source)
+    key = key_of(seed, source)
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ValueError(f"count is {count!r}; expected an integer that is not negative")
     if isinstance(drone, int) and isinstance(tick, int) and count <= 4 * _FEW:
@@ -77,7 +77,7 @@ def gauss_markov(x: Scalar, normal: Scalar, dt: Scalar, *, sigma: Scalar, tau: S
 
 
 @lru_cache(maxsize=4096)
-def _key(seed: int, source: str) -> tuple[int, int]:
+def key_of(seed: int, source: str) -> tuple[int, int]:
     """Two words of BLAKE2b over the source's name, keyed by the seed: the same in every process"""
     if not isinstance(source, str):
         raise TypeError(f"source is {source!r}; expected a name")
@@ -171,6 +171,16 @@ def _normals(words: Array) -> Array:
     out = np.nonzero(size > _SPLIT)
     z[out] = np.copysign(_far(np.sqrt(-_log(*np.frexp(0.5 - size[out])))), q[out])
     return z
+
+
+def normal_in_lanes(word: Any) -> Any:
+    """Φ⁻¹(u) of words in the lanes of a vector (`samara.core.llvm_math.Lanes`): bit for bit what `_normal` gives for each"""
+    q = (word.converted() - 2147483647.5) * 2.0**-32
+    tail = 0.5 - abs(q)
+    exponent = (tail.bits() >> 52) - 1022
+    mantissa = ((tail.bits() & ((1 << 52) - 1)) | (1022 << 52)).double()
+    far = _far((-1.0 * _log(mantissa, exponent.converted())).sqrt())
+    return (abs(q) > _SPLIT).where(far.flipped(q.sign()), _central(q))
 
 
 # Wichura's coefficients are written out: as tuples in a loop they cost three times as much.

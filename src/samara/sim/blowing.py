@@ -93,62 +93,18 @@ class Blowing:
         return np.stack([np.broadcast_to(x, (len(lanes),)) for x in flatten(winds)])
 
 
-class CompiledBlowing:
-    """The same by compiled code."""
-
-    def __init__(self, source: Any, drones: int, memory: Any) -> None:
-        self.source, self.drones = source, drones
-        self._machine = _wind_code(source).machine(drones if is_local(source) else 1)
-        self._size = len(self._machine.carry) - 3
-        for row, leaf in zip(self._machine.carry, flatten(memory), strict=False):
-            row[:] = leaf
-
-    @property
-    def memory(self) -> Any:
-        """What it remembers, its components as arrays; as numbers where it is the same for all"""
-        rows = self._machine.carry[: self._size]
-        return unflatten(self.source.initial(), iter(rows if self._machine.n > 1 else rows[:, 0].tolist()))
-
-    def sample(self, time: float, dt: float, moving: Array | None, disturbance_W: Vec3, drawn: Array) -> Array:
-        """The wind on every drone, (3, n); rows of `moving`, where that matters, are p_W and v_W"""
-        held = self._machine.held
-        held[0], held[1] = time, dt
-        if moving is not None:
-            held[2:8] = moving[:6]
-        held[8:11] = np.array(disturbance_W)[:, None]
-        held[11:] = drawn
-        self._machine.run()
-        return np.repeat(self._machine.carry[self._size :], self.drones // self._machine.n, axis=1)
-
-    def at_hubs(self, time: float, moving: Array, lanes: Array, disturbance_W: Vec3, hubs_B: tuple[Vec3, ...]) -> Array:
-        """The wind at the hubs of some drones, (3 hubs, n); rows of `moving` are p_W, v_W, q_WB and ω_B"""
-        machine = _hub_code(self.source, hubs_B).machine(len(lanes))
-        machine.held[0] = time
-        machine.held[1:14] = moving[:13]
-        machine.held[14:17] = np.array(disturbance_W)[:, None]
-        machine.held[17:] = self._machine.carry[: self._size, lanes]
-        machine.run()
-        return machine.carry
-
-
-def blowing(source: WindSource, drones: int, memory: Any) -> Blowing | CompiledBlowing:
-    """A source on so many drones, going on from a memory"""
-    compiled = is_traced(source) and is_local(source)
-    return (CompiledBlowing if compiled else Blowing)(source, drones, memory)
-
-
 _MOVING = (ZERO, ZERO, IDENTITY, ZERO)
 
 
 @lru_cache(maxsize=CODES)
-def _wind_code(source: Any) -> CompiledStep:
+def wind_code(source: Any) -> CompiledStep:
     """(memory, wind_W) from (time, dt, p_W, v_W, disturbance_W, normals)."""
     given = (0.0, 0.0, ZERO, ZERO, ZERO, (0.0,) * source.normals_needed)
     return CompiledStep(lambda own, held: wind_on_one(source, own[0], *held), (source.initial(), ZERO), given)
 
 
 @lru_cache(maxsize=CODES)
-def _hub_code(source: Any, hubs_B: tuple[Vec3, ...]) -> CompiledStep:
+def hub_code(source: Any, hubs_B: tuple[Vec3, ...]) -> CompiledStep:
     """The winds at the hubs, from (time, moving, disturbance_W, memory)."""
 
     def felt(own: Any, held: Any) -> Any:

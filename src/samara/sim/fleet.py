@@ -7,11 +7,13 @@ is here; what a stage alone needs to remember is its own.
 
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
@@ -25,10 +27,12 @@ from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.loader import seeing
 from samara.sensors.range_finder import Sees
+from samara.sim.calendar import Calendar
 from samara.sim.group import Group, Key
+from samara.sim.kept import Kept
 from samara.sim.links import Links
 from samara.sim.references import planned
-from samara.sim.stage import Stages
+from samara.sim.stage import Stage, Stages
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
 
@@ -38,23 +42,17 @@ BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on 
 CROWD, SHORTEST_BLOCKS = 500, 4  # more drones than this fill the memory of a second sooner: down to a quarter of one
 
 
-class Air:
-    """What blows and presses on each drone, a column for each: held from one tick of the wind to the next."""
-
-    def __init__(self, drones: int, rotors: int) -> None:
-        self.wind_W = np.zeros((3, drones))
-        self.hub_wind_W = np.zeros((3 * rotors, drones))
-        self.wake_W = np.zeros((3 * rotors, drones))
-        self.push_W, self.push_torque_B = np.zeros((3, drones)), np.zeros((3, drones))
-
-
 class Fleet:
     """All drones of a scenario while it is flown."""
 
-    def __init__(self, scenario: Scenario, tell: Callable[[str], None]) -> None:
+    def __init__(self, scenario: Scenario, calendar: Calendar, tell: Callable[[str], None]) -> None:
         """`tell` gets what autopilots have to say, at once."""
-        self.scenario, n = scenario, len(scenario.drones)
-        self.periods = scenario.rates.periods()
+        self.scenario, self.calendar, n = scenario, calendar, len(scenario.drones)
+        self.periods = calendar.periods
+        self.revision = 0  # counts up whenever the groups, or what their stages do, are others
+        self.seeds = (scenario.seed,) * n
+        self.numbers = np.arange(n)  # of each drone in its flight: what its draws are counted by
+        self.kept: dict[int, Kept] = {}  # the tables that the program fills
         self.block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(n / CROWD))
         self.time_us = 0
         self.on_scenario_axis = False
@@ -67,7 +65,6 @@ class Fleet:
             ),
             scenario.wind,
         )
-        self.air = Air(n, max(len(own.vehicle.rotors) for own in scenario.drones))
         self.landed = np.array([not own.airborne for own in scenario.drones])
         self.crashed = np.zeros(n, dtype=bool)
         self.impact_speed = np.zeros(n)  # [m/s]: of touches of the ground since somebody looked
@@ -96,19 +93,38 @@ class Fleet:
         """What a drone is called"""
         return self.scenario.drones[index].name
 
-    def say(self, level: str, message: str) -> None:
-        """A line of log, now"""
-        self.logs.append(LogLine(self.time_us, level, self.scenario.name, message))
+    def say(self, level: str, message: str, *, time_us: int | None = None) -> None:
+        """A line of log, now or of an earlier time since the last instant that Python looked at"""
+        at = self.time_us if time_us is None else time_us
+        self.logs.append(LogLine(at, level, self.scenario.name, message))
 
-    def note(self, index: int, fact: Fact, **more: Any) -> Occurrence:
-        """What happened to a drone, now: a row of its stream `event`"""
-        self.facts.append(Occurrence(self.time_us, index, fact, **more))
+    def note(self, index: int, fact: Fact, *, time_us: int | None = None, **more: Any) -> Occurrence:
+        """What happened to a drone, now or at such an earlier time: a row of its stream `event`"""
+        self.facts.append(Occurrence(self.time_us if time_us is None else time_us, index, fact, **more))
         return self.facts[-1]
 
     def warn(self, fact: Occurrence) -> None:
         """What happened, as a line of log"""
         names = [own.name for own in self.scenario.drones]
-        self.say("warning", sentence_of(fact, names, self.scenario.world.solids))
+        self.say("warning", sentence_of(fact, names, self.scenario.world.solids), time_us=fact.time_us)
+
+    def keep(self, group: Group, name: str, stage: Stage, period_us: int, offset_us: int = 0) -> Kept:
+        """A table of a group as the program fills it, a row at every tick of a period, in a stage"""
+        table, first = group.tables[name], group.firsts.setdefault(name, np.array([-1], dtype=np.int64))
+        if first[0] < 0:  # from the next tick on
+            first[0] = max(-(-(self.time_us - offset_us) // period_us), 0)
+        if id(table) not in self.kept:
+            place = np.array([table.rows.ctypes.data], dtype=np.int64)
+            self.kept[id(table)] = Kept(table, period_us, offset_us, self.stages.index(stage), first, place)
+        return self.kept[id(table)]
+
+    def keys(self, group: Group, source: str) -> Array:
+        """The key of what a source draws for each drone of a group, (2, n)"""
+        return np.array([key_of(self.seeds[index], source) for index in group.drones], dtype=np.int64).T.copy()
+
+    def numbers_of(self, group: Group) -> Array:
+        """The number in its flight of each drone of a group, (n)"""
+        return self.numbers[group.indices].astype(np.int64)
 
     def place_of(self, index: int) -> tuple[Group, int]:
         """The group a drone is in, and its column there"""
@@ -144,24 +160,12 @@ class Fleet:
             rows[:, group.indices] = block
         return rows
 
-    # What surrounds them ---------------------------------------------------------------------------------------------
-
-    def surround(self, group: Group) -> None:
-        """Writes the air into the environment of a group"""
-        around, at, vehicle = group.around, group.indices, group.key.vehicle
-        around.wind_W[:] = self.air.wind_W[:, at]
-        if vehicle.reads("hub_wind_W"):
-            rows = len(around.hub_wind_W)
-            around.hub_wind_W[:] = self.air.hub_wind_W[:rows, at] + self.air.wake_W[:rows, at]
-        if vehicle.reads("pushes"):
-            around.pushes[0].f_W[:], around.pushes[0].tau_B[:] = self.air.push_W[:, at], self.air.push_torque_B[:, at]
-        self.around_changed = True
-
     # Another setting -------------------------------------------------------------------------------------------------
 
     def apply(self, after: Setting) -> None:
         """From this instant on the setting is another one: stages, vehicles, arming, faults, orders and tasks follow it"""
         before, self.setting = self.setting, after
+        self.revision += 1
         for stage in self.stages:
             stage.react(self, before)
         if [self._key(index) for index in range(len(after.drones))] != self._key_of:
@@ -174,7 +178,7 @@ class Fleet:
                     self.note(index, motor_change(had, has), number=motor, value=has)
             self.links.obey(index, new.orders[len(old.orders) :])
             if (old.task, old.since_us) != (new.task, new.since_us):
-                self.place_of(index)[0].plans.clear()
+                self.place_of(index)[0].forget_plans()
         self.around_changed = True
 
     def note_impacts(self) -> None:
@@ -186,8 +190,9 @@ class Fleet:
 
     # Groups ----------------------------------------------------------------------------------------------------------
 
-    def form(self, states: Mapping[int, State]) -> None:
-        """Puts the drones into groups, each in its state"""
+    def form(self, states: Mapping[int, State], air: Mapping[int, list[Array]] = MappingProxyType({})) -> None:
+        """Puts the drones into groups, each in its state, and in the air it was in"""
+        self.revision += 1
         self._key_of = [self._key(index) for index in range(len(self.scenario.drones))]
         by_key: dict[Key, list[int]] = {}
         for index, key in enumerate(self._key_of):
@@ -200,9 +205,11 @@ class Fleet:
                 self.periods["physics"],
                 self.periods["autopilot"],
                 backend=self.scenario.backend,
-                seed=self.scenario.seed,
+                seeds=tuple(self.seeds[index] for index in drones),
+                numbers=self.numbers[list(drones)],
                 sensor_us=self.periods["sensor"],
                 names=tuple(self.name_of(index) for index in drones),
+                asked_ticks=self.block_us // self.periods["autopilot"] + 2 + self.periods["log"] // self.periods["autopilot"],
             )
             for key, drones in by_key.items()
         ]
@@ -212,9 +219,11 @@ class Fleet:
         for group in self.groups:
             environment = environment_of(group.key.vehicle, self.scenario.environment)
             group.plant.environment[:] = np.array(flatten(environment), dtype=float)[:, None]
-            self.surround(group)
+            group.around.wind_W[:] = 0.0
             for lane, index in enumerate(group.drones):
                 group.plant.state[:, lane] = flatten(states[index])
+                if index in air:
+                    group.surround(lane, air[index])
             group.start_estimate()
             self._arm_and_break(group)
             period = self.periods["autopilot"]
@@ -246,7 +255,7 @@ class Fleet:
         """A drone became another vehicle: everything is put together again, the motion goes on."""
         self.flush()
         self.note_impacts()
-        states, commands, known, paces = {}, {}, {}, {}
+        states, commands, known, paces, air = {}, {}, {}, {}, {}
         for group in self.groups:
             for lane, index in enumerate(group.drones):
                 own = unflatten(at_rest(group.key.vehicle), iter(group.plant.state[:, lane].tolist()))
@@ -256,7 +265,8 @@ class Fleet:
                 states[index] = with_centre_moved(own, shift)
                 commands[index] = group.plant.command[:, lane].copy()
                 known[index], paces[index] = group.known_of(lane), group.plant.pace[lane]
-        self.form(states)
+                air[index] = group.air_of(lane)
+        self.form(states, air)
         for group in self.groups:
             for lane, index in enumerate(group.drones):
                 group.plant.command[:, lane], group.plant.pace[lane] = commands[index], paces[index]
@@ -272,4 +282,5 @@ class Fleet:
     @property
     def wind_W(self) -> Vec3:
         """The wind; where it depends on the place, that on the first drone"""
-        return Vec3(*self.air.wind_W[:, 0].tolist())
+        group, lane = self.place_of(0)
+        return Vec3(*group.around.wind_W[:, lane].tolist())

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep, Machine
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
@@ -22,9 +23,10 @@ class Fusing:
     The prediction and each sensor's correction are machine codes of their own on the same memory: only what is due is run.
     """
 
-    def __init__(self, fusion: Fusion, measuring: Sequence[Measuring], drones: np.ndarray, *, seed: int = 0) -> None:
+    def __init__(self, fusion: Fusion, measuring: Sequence[Measuring], drones: np.ndarray, *, seeds: Sequence[int] = ()) -> None:
         by_name = {own.sensor.name: own for own in measuring}
-        self.fusion, self.seed, self.drones, n = fusion, seed, drones, len(drones)
+        self.fusion, self.drones, n = fusion, drones, len(drones)
+        self.seeds = tuple(seeds) or (0,) * n
         for name in fusion.needs:
             if name not in by_name:
                 raise ValueError(
@@ -33,16 +35,40 @@ class Fusing:
         self._driver, *self._aids = (by_name[name] for name in fusion.needs)
         self._predict = _prediction(fusion).machine(n)
         self.known = self._predict.carry
-        self._correct = []
+        self._correct, self._none = [], np.zeros(n)
         for own in self._aids:
             code = _correction(fusion, own.sensor)
             held = np.zeros((len(own.said) + 1, n))
             self._correct.append(Machine(code, n, self.known, held))
         self.estimate, self.variances = self.known[:BODY], self.known[BODY : len(flatten(_template(fusion)[0]))]
 
+    @property
+    def dt(self) -> np.ndarray:
+        """The time since the last update  [s]"""
+        own: np.ndarray = self._predict.held[-1:]
+        return own
+
+    def operations(self, due: int) -> list[Operation]:
+        """estimate ← update(samples, memory, dt), as parts of a program; what was fresh has been heard"""
+        operations = []
+        for own, machine, gate in zip(
+            (self._driver, *self._aids), (self._predict, *self._correct), (-2, *(-1 for _ in self._aids)), strict=True
+        ):
+            fresh = machine.held[gate:][:1]
+            operations += [
+                Operation("copy", due, (own.said, machine.held, len(own.said))),
+                Operation("copy", due, (own.fresh, fresh, 1)),
+                Operation("copy", due, (self._none, own.fresh, 1)),
+                Operation("run", due, (machine,))
+                if machine is self._predict
+                else Operation("run_where", due, (machine, fresh)),
+            ]
+        return operations
+
     def start(self, lane: int, state: State) -> None:
         """Tells one drone where it begins, as well as it can know"""
-        drawn = normals(self.seed, "estimator start", int(self.drones[lane]), 0, self.fusion.start_normals).tolist()
+        seed, number = self.seeds[lane], int(self.drones[lane])
+        drawn = normals(seed, "estimator start", number, 0, self.fusion.start_normals).tolist()
         memory = self.fusion.initial(state, drawn)
         self.known[:, lane] = flatten((self.fusion.estimate(memory), memory))
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
 from samara.control.named import Named, as_tuned, controller_named
 from samara.control.tuning import Tuned
@@ -15,7 +16,7 @@ from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import REFERENCE_FIELDS
-from samara.physics.surroundings import environment_of
+from samara.physics.surroundings import empty_command, environment_of
 from samara.physics.types import BODY, Vehicle
 from samara.record.streams import Rows
 from samara.scenario.setting import DroneSetting
@@ -41,6 +42,33 @@ def sensors_rows(failed: frozenset[str]) -> list[int]:
     if "gyro" in failed:
         rows |= set(range(10, 13))
     return sorted(rows)
+
+
+class Asked:
+    """What the drones of a group are asked at ticks of the autopilot: `rows` (ticks, fields, drones), from tick `first` on
+
+    The rows stay where they are, and what is asked later is written over them: `count` of them are true.
+    """
+
+    def __init__(self, ticks: int, drones: int) -> None:
+        self.rows = np.zeros((ticks, len(REFERENCE_FIELDS), drones))
+        self.first = np.zeros(1, dtype=np.int64)
+        self.count = 0
+
+
+class HubWind:
+    """The wind at each rotor's hub: `wind_W` (3 rotors, n), what the rotors' own wakes add to it, `wake_W`, and their sum."""
+
+    def __init__(self, rotors: int, n: int) -> None:
+        self._machine = _sum_code(3 * rotors).machine(n)
+        self.felt_W, self.wind_W, self.wake_W = self._machine.carry, *np.split(self._machine.held, 2)
+
+    def operations(self, due: int, around: np.ndarray) -> list[Operation]:
+        """The sum, into an environment"""
+        return [
+            Operation("run", due, (self._machine,)),
+            Operation("copy", due, (self.felt_W, around, len(around))),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,28 +101,32 @@ class Group:
         autopilot_us: int,
         *,
         backend: str = "llvm",
-        seed: int = 0,
+        seeds: Sequence[int] = (),
+        numbers: np.ndarray | None = None,
         sensor_us: int = 10_000,
         names: tuple[str, ...] = (),
+        asked_ticks: int = 2,
     ) -> None:
         self.key, self.drones, n = key, drones, len(drones)
         self.indices = np.array(drones)
+        numbers = self.indices if numbers is None else numbers
         self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us, backend=backend)
         self.motion = views(self.plant.state, at_rest(key.vehicle))
         self.around = views(self.plant.environment, environment_of(key.vehicle))
+        self.hubs = HubWind(len(key.vehicle.rotors), n) if key.vehicle.reads("hub_wind_W") else None
         self.tables: dict[str, Rows] = {}  # what is recorded of it and not yet handed on
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))
-        self.plans: dict[str, tuple[int, np.ndarray]] = {}  # by axis: the first tick, and what is asked from then on
-        self.first_noise = 0
+        self.asked = Asked(asked_ticks, n)
+        self.plans: dict[str, tuple[int, np.ndarray]] = {}  # what is asked ahead: the first tick, and that from then on
+        self.firsts: dict[str, np.ndarray] = {}  # by table: the tick of the first row that the program puts into it
         self.armed = np.ones(n)
         self.all_armed = True
         self.frozen_rows: list[tuple[int, list[int]]] = []
         self.channels: np.ndarray | None = None
         self.seen_invalid = 0.0
         self._estimator: Any = None
-        self.noise = np.zeros((0, 0, n))
         self.measuring = [
-            Measuring(sensor, key.vehicle, self.indices, seed=seed, axis_us=sensor_us) for sensor in key.sensors
+            Measuring(sensor, key.vehicle, numbers, seeds=seeds, axis_us=sensor_us) for sensor in key.sensors
         ]
         self.pilot: CompiledPilot | PythonPilot | ArrayPilot | LinkedPilot
         if isinstance(key.controller, Linked):
@@ -104,7 +136,7 @@ class Group:
         self.estimate = self.plant.state
         self.fusing: Fusing | None = None
         if isinstance(key.estimator, Fusion):
-            self.fusing = Fusing(key.estimator, self.measuring, self.indices, seed=seed)
+            self.fusing = Fusing(key.estimator, self.measuring, numbers, seeds=seeds)
             self.estimate = self.plant.state.copy()
         elif key.estimator != TRUTH:
             self._estimator = _estimator_code(key.estimator, key.vehicle).machine(n)
@@ -126,7 +158,33 @@ class Group:
             self.estimate[:BODY] = self.fusing.estimate
             self.estimate[BODY:] = self.plant.state[BODY:]
 
-    def update_estimate(self, draws: np.ndarray | None, dt: float) -> None:
+    def estimate_after(self, dt: float) -> None:
+        """How long after the last one the next estimate is  [s]"""
+        if self.fusing:
+            self.fusing.dt[:] = dt
+        elif self._estimator:
+            self._estimator.held[-1] = dt
+
+    def estimating(self, due: int, keys: np.ndarray, numbers: np.ndarray, period_us: int) -> list[Operation]:
+        """One tick of the estimate, as parts of a program"""
+        machine, state, size = self._estimator, self.plant.state, len(self.plant.fields)
+        if self.fusing:
+            return [
+                *self.fusing.operations(due),
+                Operation("copy", due, (self.fusing.estimate, self.estimate, BODY)),
+                Operation("copy", due, (state[BODY:], self.estimate[BODY:], size - BODY)),
+            ]
+        if machine is None:
+            return []
+        drawn = machine.held[size:-1]
+        draw = [Operation("draw", due, (keys, numbers, drawn, len(drawn), period_us))] if len(drawn) else []
+        return [
+            Operation("copy", due, (state, machine.held[:size], size)),
+            *draw,
+            Operation("run", due, (machine,)),
+        ]
+
+    def update_estimate(self, draws: Sequence[np.ndarray] | None, dt: float) -> None:
         machine, size = self._estimator, len(self.plant.fields)
         if self.fusing:
             kept = {lane: self.estimate[:, lane].copy() for lane, _ in self.frozen_rows}
@@ -140,11 +198,34 @@ class Group:
         before = self.estimate.copy() if self.frozen_rows else None
         machine.held[:size] = self.plant.state
         if draws is not None:
-            machine.held[size:-1] = draws
+            machine.held[size:-1] = np.array(draws).T
         machine.held[-1] = dt
         machine.run()
         for lane, rows in self.frozen_rows:
             self.estimate[rows, lane] = before[rows, lane]  # type: ignore[index]
+
+    def forget_plans(self) -> None:
+        """Tasks are others: what was asked from some tick on is not any more"""
+        self.asked.count = 0
+        self.plans.clear()
+
+    def air_of(self, lane: int) -> list[np.ndarray]:
+        """What blows and presses on one drone"""
+        return [rows[:, lane].copy() for rows in self._air]
+
+    def surround(self, lane: int, air: Sequence[np.ndarray]) -> None:
+        """Goes on with what blew and pressed on this drone in another group"""
+        for rows, column in zip(self._air, air, strict=True):
+            rows[:, lane] = column
+
+    @property
+    def _air(self) -> list[np.ndarray]:
+        parts = [self.around.wind_W]
+        if self.hubs:
+            parts += [self.around.hub_wind_W, self.hubs.wind_W, self.hubs.wake_W]
+        for push in self.around.pushes:
+            parts += [push.f_W, push.tau_B]
+        return parts
 
     def known_of(self, lane: int) -> Any:
         """What sensors, and an estimator that listens to them, know of one drone"""
@@ -176,6 +257,35 @@ class Group:
                 rows = list(range(len(self.plant.fields)))
             if rows:
                 self.frozen_rows.append((lane, rows))
+
+    @property
+    def is_wired_alike(self) -> bool:
+        """Whether the motors of all its drones hang on the same channels"""
+        return self.channels is None or bool((self.channels == self.channels[:, :1]).all())
+
+    def wiring(self, due: int) -> list[Operation]:
+        """What of the pilot's command reaches the motors, as parts of a program: by their channels, and 0 where not armed"""
+        wanted, command = self.pilot.command, self.plant.command
+        if not self.all_armed:
+            machine = _arming_code(self.key.vehicle).machine(len(self.drones))
+            into, armed = machine.held[: len(wanted)], machine.held[len(wanted) :]
+            armed[:] = self.armed
+        else:
+            into = command
+        if self.channels is None:
+            operations = [Operation("copy", due, (wanted, into, len(wanted)))]
+        else:
+            order = self.channels[:, 0].tolist()
+            operations = [
+                Operation("copy", due, (wanted[source : source + 1], into[k : k + 1], 1))
+                for k, source in enumerate(order)
+            ]
+        if not self.all_armed:
+            operations += [
+                Operation("run", due, (machine,)),
+                Operation("copy", due, (machine.carry, command, len(command))),
+            ]
+        return operations
 
     def control(self, asked: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         self.reference[:] = asked
@@ -212,6 +322,19 @@ def _named(controller: Tuned, vehicle: Vehicle, healthy: tuple[bool, ...], perio
 @lru_cache(maxsize=CODES)
 def _pilot_code(named: Named, vehicle: Vehicle) -> CompiledStep:
     return checked_controller(named.call, vehicle, named.memory)
+
+
+@lru_cache(maxsize=CODES)
+def _sum_code(rows: int) -> CompiledStep:
+    none = (0.0,) * rows
+    return CompiledStep(lambda own, held: tuple(a + b for a, b in zip(*held, strict=True)), none, (none, none))
+
+
+@lru_cache(maxsize=CODES)
+def _arming_code(vehicle: Vehicle) -> CompiledStep:
+    """u a: a command where it is armed, else 0"""
+    none = empty_command(vehicle)
+    return CompiledStep(lambda own, held: tuple(u * held[1] for u in held[0]), none, (none, 0.0))
 
 
 @lru_cache(maxsize=CODES)

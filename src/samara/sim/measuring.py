@@ -1,12 +1,15 @@
 """A sensor on the drones of a group: sampled at its own rate, heard when its delay has passed, silent when it failed."""
 
 from collections import deque
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
+from samara.core.ops import where
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
@@ -36,79 +39,88 @@ class Heard(NamedTuple):
 
 
 class Measuring:
-    """A sensor on n drones: `said` (fields, n) is what it said last, `fresh` (n) 1 where nobody has asked since."""
+    """A sensor on n drones: `said` (fields, n) is what it said last, `fresh` (n) 1 where nobody has asked since.
+
+    What a traced sensor samples waits for its delay in a ring of samples, and a program moves it on (`operations`); any other
+    is asked in Python (`update`).
+    """
 
     def __init__(
-        self, sensor: Sensor, vehicle: Vehicle, drones: np.ndarray, *, seed: int = 0, axis_us: int = 10_000
+        self, sensor: Sensor, vehicle: Vehicle, drones: np.ndarray, *, seeds: Sequence[int] = (), axis_us: int = 10_000
     ) -> None:
-        self.sensor, self.seed, self.drones = sensor, seed, drones
+        """`drones` are their numbers, `seeds` those of their flights"""
+        self.sensor, self.drones, n = sensor, drones, len(drones)
+        self.seeds = tuple(seeds) or (0,) * n
         self.every, self.late = sampling(sensor, axis_us)
-        self._vehicle, self._dt, n = vehicle, self.every * axis_us / MICROSECONDS, len(drones)
-        self._per_second = max(1, MICROSECONDS // (self.every * axis_us))
-        self._first, self._drawn = 0, np.zeros((0, sensor.normals_needed, n))
-        self.said = np.zeros((len(sensor.fields), n))
-        self.fresh = np.zeros(n)
-        self.silent = np.zeros(n, dtype=bool)
-        self._valid = sensor.fields.index("valid") if "valid" in sensor.fields else None
+        self.axis_us, self.period_us, self.delay_us = axis_us, self.every * axis_us, self.late * axis_us
+        self._vehicle, self._dt = vehicle, self.every * axis_us / MICROSECONDS
+        self._hearing = _hearing_code(sensor.fields).machine(n)
+        fields = len(sensor.fields)
+        self.said, self.fresh = self._hearing.carry[:fields], self._hearing.carry[fields]
+        self._values, self.silent = self._hearing.held[:fields], self._hearing.held[fields]
+        self._ring = np.zeros((self.late // self.every + 1, fields, n))
+        self._first = np.zeros(1, dtype=np.int64)
+        self._place = np.array([self._ring.ctypes.data], dtype=np.int64)
         self._coming: deque[tuple[int, np.ndarray]] = deque()
         self._machine = _sensor_code(sensor, vehicle).machine(n) if sensor.traced else None
         self._memories: list[Any] = [()] * n
         if sensor.initial is not None:
             self._start(sensor.initial)
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether a program samples it"""
+        return self._machine is not None
+
+    def operations(
+        self, sampled: int, heard: int, inputs: Sequence[np.ndarray], keys: np.ndarray, numbers: np.ndarray
+    ) -> list[Operation]:
+        """A sample where it is time for one, and what is heard of an earlier one, as parts of a program
+
+        `inputs` are the state, the command and the environment.
+        """
+        machine, count, fields = self._machine, self.sensor.normals_needed, len(self.said)
+        assert machine is not None, self.sensor.name
+        machine.held[-1] = self._dt
+        operations, at = [], 0
+        for part in inputs:
+            operations.append(Operation("copy", sampled, (part, machine.held[at : at + len(part)], len(part))))
+            at += len(part)
+        if count:
+            drawn = machine.held[at : at + count]
+            operations.append(Operation("draw", sampled, (keys, numbers, drawn, count, self.axis_us)))
+        operations.append(Operation("run", sampled, (machine,)))
+        if not self.late:
+            operations.append(Operation("copy", heard, (machine.carry, self._values, fields)))
+        else:
+            tick, length = (self._first, len(self._ring)), (fields, fields, 0)
+            operations += [
+                Operation("put", sampled, (machine.carry, self._place, *length, self.period_us, 0, *tick)),
+                Operation("take", heard, (self._ring, self._values, fields, self.period_us, self.delay_us, *tick)),
+            ]
+        return [*operations, Operation("run", heard, (self._hearing,))]
+
     def _start(self, initial: Any) -> None:
-        source = f"sensor {self.sensor.name} start"
-        drawn = normals(self.seed, source, self.drones, 0, self.sensor.start_normals).reshape(len(self.drones), -1)
-        for lane, own in enumerate(drawn.tolist()):
-            memory = initial(self._vehicle, own)
+        source, count = f"sensor {self.sensor.name} start", self.sensor.start_normals
+        for lane, (seed, number) in enumerate(zip(self.seeds, self.drones.tolist(), strict=True)):
+            memory = initial(self._vehicle, normals(seed, source, number, 0, count).tolist())
             if self._machine:
                 self._machine.carry[len(self.said) :, lane] = flatten(memory)
             else:
                 self._memories[lane] = memory
 
     def update(self, plant: Plant, tick: int) -> bool:
-        """One tick of the sensor axis: samples when it is time to, and whether something was heard"""
+        """One tick of the sensor axis, of one that is not traced: samples when it is time to, and whether something was heard"""
         if tick % self.every == 0:
             self._sample(plant, tick)
-            if self._machine:
-                self._coming.append((tick + self.late, self._machine.carry[: len(self.said)]))
-            if self._machine and self.late:
-                self._coming[-1] = (tick + self.late, self._coming[-1][1].copy())
         if not self._coming or self._coming[0][0] > tick:
             return False
-        _, values = self._coming.popleft()
-        if self.silent.any():
-            self.said[:, ~self.silent] = values[:, ~self.silent]
-            self.fresh[~self.silent] = 1.0
-        else:
-            self.said[:] = values
-            self.fresh[:] = 1.0
-        if self._valid is not None:
-            self.fresh *= self.said[self._valid] > 0.5
+        _, self._values[:] = self._coming.popleft()
+        self._hearing.run()
         return True
 
-    def _draws(self, tick: int) -> np.ndarray:
-        """The normals of this sample, (normals, n), drawn by the second."""
-        at = (tick - self._first) // self.every
-        if not 0 <= at < len(self._drawn):
-            self._first, at = tick, 0
-            ticks = tick + self.every * np.arange(self._per_second)
-            source = f"sensor {self.sensor.name}"
-            drawn = normals(self.seed, source, self.drones[None, :], ticks[:, None], self.sensor.normals_needed)
-            self._drawn = np.ascontiguousarray(np.moveaxis(drawn, 2, 1))
-        own: np.ndarray = self._drawn[at]
-        return own
-
     def _sample(self, plant: Plant, tick: int) -> None:
-        draws = self._draws(tick) if self.sensor.normals_needed else NOTHING[:, : plant.n]
-        if self._machine:
-            held, at = self._machine.held, 0
-            for part in (plant.state, plant.command, plant.environment, draws):
-                held[at : at + len(part)] = part
-                at += len(part)
-            held[-1] = self._dt
-            self._machine.run()
-            return
+        source, count = f"sensor {self.sensor.name}", self.sensor.normals_needed
         values = np.empty_like(self.said)
         templates = at_rest(self._vehicle), environment_of(self._vehicle)
         for lane in range(plant.n):
@@ -117,7 +129,8 @@ class Measuring:
                 for template, rows in zip(templates, (plant.state, plant.environment), strict=True)
             )
             command = tuple(plant.command[:, lane].tolist())
-            given = (state, command, self._vehicle, environment, draws[:, lane].tolist())
+            drawn = normals(self.seeds[lane], source, int(self.drones[lane]), tick, count).tolist()
+            given = (state, command, self._vehicle, environment, drawn)
             if self.sensor.initial is None:
                 numbers = self.sensor.measure(*given)
             else:
@@ -145,6 +158,8 @@ class Measuring:
         """One drone's part, to be taken into another group"""
         memory = self._machine.carry[len(self.said) :, lane].copy() if self._machine else self._memories[lane]
         coming = tuple((tick, values[:, lane].copy()) for tick, values in self._coming)
+        if self._machine:
+            coming = tuple(enumerate(self._ring[:, :, lane].copy()))
         return Heard(self.said[:, lane].copy(), float(self.fresh[lane]), memory, coming)
 
     def take(self, lane: int, own: Heard) -> None:
@@ -152,15 +167,29 @@ class Measuring:
         self.said[:, lane], self.fresh[lane] = own.said, own.fresh
         if self._machine:
             self._machine.carry[len(self.said) :, lane] = own.memory
-        else:
-            self._memories[lane] = own.memory
+            self._ring[:, :, lane] = [column for _, column in own.coming]
+            return
+        self._memories[lane] = own.memory
         while len(self._coming) < len(own.coming):
             self._coming.append((own.coming[len(self._coming)][0], np.zeros_like(self.said)))
         for (_, values), (_, column) in zip(self._coming, own.coming, strict=True):
             values[:, lane] = column
 
 
-NOTHING = np.zeros((0, 10_000))
+@lru_cache(maxsize=8 * CODES)
+def _hearing_code(fields: tuple[str, ...]) -> CompiledStep:
+    """(said, fresh) from (values, silent): what a failed sensor said last stays, and a field `valid` of 0 is nothing new."""
+    valid = fields.index("valid") if "valid" in fields else None
+
+    def hear(own: Any, held: Any) -> Any:
+        (said, fresh), (values, silent) = own, held
+        failed = silent > 0.5
+        said = tuple(where(failed, old, new) for old, new in zip(said, values, strict=True))
+        fresh = where(failed, fresh, 1.0)
+        return said, fresh if valid is None else where(said[valid] > 0.5, fresh, 0.0)
+
+    none = tuple(0.0 for _ in fields)
+    return CompiledStep(hear, (none, 0.0), (none, 0.0))
 
 
 @lru_cache(maxsize=8 * CODES)

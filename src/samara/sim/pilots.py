@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
 from samara.backends.packing import unpacker
 from samara.control.named import DEFAULT_PERIOD
@@ -66,17 +67,25 @@ class CompiledPilot:
     excess = NOTHING_CUT
 
     def __init__(self, code: CompiledStep, vehicle: Vehicle, *, n: int = 1) -> None:
-        self._machine = code.machine(n)
+        self.machine = code.machine(n)
         commands, components = vehicle.command_size, len(flatten(at_rest(vehicle)))
-        self.command = self._machine.carry[:commands]
-        self.invalid_count = self._machine.carry[-1]
-        self._estimate, self._reference = self._machine.held[:components], self._machine.held[components:]
+        self.command = self.machine.carry[:commands]
+        self.invalid_count = self.machine.carry[-1]
+        self._estimate, self._reference = self.machine.held[:components], self.machine.held[components:]
+
+    def operations(self, due: int, estimate: np.ndarray, reference: np.ndarray) -> list[Operation]:
+        """command ← controller(estimate, reference) for every drone, as parts of a program"""
+        return [
+            Operation("copy", due, (estimate, self._estimate, len(estimate))),
+            Operation("copy", due, (reference, self._reference, len(reference))),
+            Operation("run", due, (self.machine,)),
+        ]
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """command ← controller(estimate, reference) for every drone"""
         self._estimate[:] = estimate
         self._reference[:] = reference
-        self._machine.run(1)
+        self.machine.run(1)
 
 
 def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep, ScanCode
 from samara.backends.scan import Templates
 from samara.backends.stepper import IN_FLIGHT as BACKENDS
@@ -118,6 +119,12 @@ class Plant:
         for dt_us, steps in plant_steps(start_us, end_us, physics_us):
             self._hold(dt_us)
             self._machine.run(steps)
+
+    def operations(self, due: int) -> list[Operation] | None:
+        """Its steps as part of a program; None where it chooses them itself, or another backend takes them"""
+        if self.integrator != "rk4" or self.backend != "llvm":
+            return None
+        return [Operation("step", due, (self._machine, self._dt))]
 
     def fly(self, start_us: int, duration: float) -> None:
         """One step of any length  [s]: a physics step, or what is left of one after an impact"""

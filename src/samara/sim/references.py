@@ -44,14 +44,21 @@ def planned(setting: Setting, group: Group, times_us: Array, over: Array = NOTHI
     return asked
 
 
-def asked_now(fleet: "Fleet", group: Group, axis: str) -> Array:
-    """What the drones are asked at this tick of an axis: (fields, drones), to be read before the next tick"""
-    period, tick = fleet.periods[axis], fleet.tick(axis)
-    first, block = group.plans.get(axis, (0, NOTHING))
-    if not 0 <= tick - first < len(block):
-        ticks = np.arange(tick, tick + fleet.block_us // period + 1, dtype=np.int64)
-        first, block = group.plans[axis] = tick, planned(fleet.setting, group, ticks * period, over=block)
-    own: Array = block[tick - first]
+def cover(fleet: "Fleet", group: Group, until_us: int) -> None:
+    """Makes sure that what is asked at all ticks of the autopilot from now to a time is in the group's table"""
+    asked, period = group.asked, fleet.periods["autopilot"]
+    tick, last, first = -(-fleet.time_us // period), until_us // period, int(asked.first[0])
+    if first <= tick and last < first + asked.count:
+        return
+    asked.first[0], asked.count = tick, len(asked.rows)
+    ticks = np.arange(tick, tick + asked.count, dtype=np.int64)
+    planned(fleet.setting, group, ticks * period, over=asked.rows)
+
+
+def asked_now(fleet: "Fleet", group: Group) -> Array:
+    """What the drones are asked at this tick of the autopilot: (fields, drones)"""
+    cover(fleet, group, fleet.time_us)
+    own: Array = group.asked.rows[fleet.tick("autopilot") - int(group.asked.first[0])]
     return own
 
 

@@ -3,9 +3,13 @@
 At one instant, in this order: touchdown, events, ground, wind, wake, downwash, sensors, estimator, autopilot, and what is
 recorded. Then the plants move to the next instant under what they left: command, wind and faults are held, and change on step
 boundaries only.
+
+Stages that are arithmetic, and the physics between them, are one program (`samara.sim.program`): it runs from an instant at
+which Python is needed to the next.
 """
 
-from collections.abc import Callable, Iterator
+from bisect import insort
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,10 +20,12 @@ from samara.scenario.bus import Bus
 from samara.scenario.events import Action, At, Event
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import Setting
-from samara.scenario.timeline import MICROSECONDS, STAGES, Instant
-from samara.sim.fleet import BLOCK_US, Fleet
+from samara.scenario.timeline import MICROSECONDS, STAGES
+from samara.sim.calendar import Calendar, Span
+from samara.sim.fleet import Fleet
 from samara.sim.fleet_bus import bus_of
 from samara.sim.group import Group
+from samara.sim.program import Position, Program, walk
 from samara.sim.stage import BETWEEN_INSTANTS, EVERY_INSTANT, Arrange, Stage, Stages
 from samara.sim.stages.autopilot import AutopilotStage
 from samara.sim.stages.downwash import DownwashStage
@@ -34,7 +40,7 @@ from samara.sim.stages.wake import WakeStage
 from samara.sim.stages.wind import WindStage
 from samara.sim.start import initial_state, timeline_of
 
-BIT = {axis: 1 << place for place, axis in enumerate(STAGES)} | {BETWEEN_INSTANTS: 0}
+AXES = (EVERY_INSTANT, BETWEEN_INSTANTS, *STAGES)
 
 
 class Simulation:
@@ -50,9 +56,12 @@ class Simulation:
         """`sink` gets what is recorded; `tell` what autopilots have to say, at once: that one is waited for, or lost. `stages`
         makes of the stages there are those that are to be: see `samara.sim.stage`."""
         self.timeline = timeline_of(scenario)
-        self._instants: Iterator[Instant] = self.timeline.instants()
-        self.fleet = fleet = Fleet(scenario, tell)
-        self._strikes, self._status, self._log = StrikesStage(scenario), StatusStage(fleet), LogStage(sink)
+        self.calendar = Calendar(self.timeline)
+        self.fleet = fleet = Fleet(scenario, self.calendar, tell)
+        self._programs: list[Program] = []
+        self._linked, self._started = -1, False  # the revision of the fleet that the programs are for
+        self._status, self._log = StatusStage(fleet), LogStage(sink)
+        self._strikes = StrikesStage(scenario, self._status)
         self._surroundings = SurroundingsStage()
         fleet.flush = self.flush
         ground = GroundStage(scenario.world, scenario.environment.ground)
@@ -65,7 +74,6 @@ class Simulation:
         except BaseException:
             self.close()
             raise
-        self._due_at: dict[int, tuple[Callable[[Fleet], None], ...]] = {}  # by what is due: the stages of it
 
     def _standard(self, ground: GroundStage) -> Stages:
         scenario, fleet = self.fleet.scenario, self.fleet
@@ -77,7 +85,7 @@ class Simulation:
             EventsStage(scenario, fleet.periods["physics"]),
             *((ground,) if ground.varies else ()),
             WindStage(),
-            WakeStage(fleet),
+            WakeStage(),
             *((DownwashStage(),) if downwash else ()),
             *((SensorsStage(),) if any(own.sensors for own in scenario.drones) else ()),
             EstimatorStage(),
@@ -86,39 +94,100 @@ class Simulation:
             self._log,
         )
 
-    def run(self, progress: Callable[[float, float], None] = lambda time, total: None) -> None:
-        """To the end; `progress(time, total)` is called once a simulated second"""
-        total, shown = self.timeline.end_us / MICROSECONDS, -1
-        for instant in self._instants:
-            if instant.time_us // BLOCK_US != shown:
-                shown = instant.time_us // BLOCK_US
-                progress(instant.time_us / MICROSECONDS, total)
-            self._to(instant)
-            if self.ended:
-                break
+    def run(
+        self, progress: Callable[[float, float], None] = lambda time, total: None, *, step_by_step: bool = False
+    ) -> None:
+        """To the end; `progress(time, total)` is called once a simulated second
+
+        `step_by_step` goes from instant to instant, as `advance` does, where a program would go on: the same bits.
+        """
+        total = self.timeline.end_us / MICROSECONDS
+        progress(0.0, total)
+        while not self._is_over:
+            if step_by_step:
+                self.advance()
+            else:
+                self._fly(self._log.next_flush_us(self.fleet) if self._started else 0)
+            if self.time_us % MICROSECONDS == 0:
+                progress(self.time_us / MICROSECONDS, total)
         self._finish()
         progress(self.time_us / MICROSECONDS if self.ended else total, total)
 
     def advance(self) -> bool:
         """To the next instant and through its stages; False when there is none left"""
-        instant = next(self._instants, None)
-        if instant is None or self.ended:
+        if self._is_over:
             self._finish()
             return False
-        self._to(instant)
+        self._fly(self.calendar.next_us(self.time_us) if self._started else 0)
         return True
 
-    def _to(self, instant: Instant) -> None:
-        fleet, (now, due) = self.fleet, instant
-        if now > fleet.time_us and self._strikes.advance(fleet, now):
-            self._status.update(fleet)
-        fleet.on_scenario_axis = bool(due & BIT["scenario"])
-        if due not in self._due_at:
-            self._due_at[due] = tuple(
-                stage.update for stage in fleet.stages if stage.axis == EVERY_INSTANT or due & BIT[stage.axis]
-            )
-        for update in self._due_at[due]:
-            update(fleet)
+    @property
+    def _is_over(self) -> bool:
+        return bool(self.ended) or (self._started and self.time_us >= self.timeline.end_us)
+
+    # From one visit of Python to the next ----------------------------------------------------------------------------
+
+    def _fly(self, until_us: int) -> None:
+        """Through all instants up to one, and it too"""
+        until_us = min(until_us, self.timeline.end_us)
+        begin, again = 0, not self._started
+        self._started = True
+        while begin >= 0 and not self.ended:
+            begin, again = self._part(until_us, begin, again), True
+
+    def _part(self, until_us: int, begin: int, again: bool) -> int:
+        """On until what is flown changes: then the stage to go on with at the instant that was come to, else −1"""
+        fleet = self.fleet
+        self._link()
+        for stage in fleet.stages:
+            stage.prepare(fleet, until_us)
+        span, at = self.calendar.span(fleet.time_us, until_us, again=again), Position(0, begin)
+        end = Position(len(span.rows) - 1, len(fleet.stages))
+        visits = [own for own in self._visits(span) if own >= at]
+        while True:
+            visit = visits.pop(0) if visits else end
+            reached = walk(self._programs, span, at, Position(*visit).after if visit != end else end)
+            stage = fleet.stages[reached.stage - 1]
+            if reached == end and visit == end:
+                self._come_to(span, end)
+                return -1
+            self._come_to(span, reached, look_back=stage.looks_back)
+            stage.update(fleet)
+            at = reached
+            if self.ended:
+                return -1
+            if fleet.revision != self._linked:
+                return reached.stage
+            told = Position(reached.row, fleet.stages.index(self._surroundings))
+            if fleet.around_changed and told >= at and told not in visits[:1]:
+                insort(visits, told)
+
+    def _link(self) -> None:
+        """Programs for the groups as they are"""
+        if self._linked != self.fleet.revision:
+            self.fleet.kept.clear()
+            self._programs = [Program(self.fleet, group, self.fleet.stages) for group in self.fleet.groups]
+            self._linked = self.fleet.revision
+
+    def _visits(self, span: Span) -> list[Position]:
+        """Where Python is to run a stage, in their order"""
+        asked = []
+        for place, stage in enumerate(self.fleet.stages):
+            python = any(stage in program.python for program in self._programs)
+            rows = np.flatnonzero(stage.visits(self.fleet, span, python=python))
+            asked += [Position(row, place) for row in rows.tolist()]
+        return sorted(asked)
+
+    def _come_to(self, span: Span, reached: Position, *, look_back: bool = True) -> None:
+        """The fleet stands at an instant, all stages before one have been through it"""
+        fleet = self.fleet
+        fleet.time_us = int(span.times_us[reached.row])
+        fleet.on_scenario_axis = bool(span.due[reached.row] & self.calendar.axis("scenario"))
+        if look_back:
+            for kept in fleet.kept.values():
+                kept.count(fleet.time_us, reached.stage)
+            for place, stage in enumerate(fleet.stages):
+                stage.collect(fleet, passed=place < reached.stage)
 
     def act(self, action: Action, name: str = "") -> None:
         """An action from outside, at the instant the simulation stands at: applied and logged as an event's is"""
@@ -193,7 +262,7 @@ def _require_line(stages: Stages) -> Stages:
     for stage in stages:
         if not isinstance(stage, Stage):
             raise ValueError(f"{stage!r:.80} among the stages; expected only records of `samara.sim.stage.Stage`")
-        if stage.axis != EVERY_INSTANT and stage.axis not in BIT:
+        if stage.axis not in AXES:
             raise ValueError(f"stage {stage.name!r}: axis {stage.axis!r}; expected one of {', '.join(STAGES)}, or ''")
     if not any(isinstance(stage, LogStage) for stage in stages):
         raise ValueError("no stage 'log': expected it among the stages, all that is recorded goes through it")

@@ -5,35 +5,63 @@ import warnings
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.link.autopilot import AutopilotLostError
 from samara.scenario.facts import Fact
+from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
-from samara.sim.references import asked_ahead, asked_now
+from samara.sim.pilots import CompiledPilot
+from samara.sim.references import asked_ahead, asked_now, cover
 from samara.sim.stage import Stage
 from samara.vehicles.limits import command_range
+
+
+INVALID = "invalid"  # how many commands were not numbers, by tick: not recorded, but looked at
 
 
 class AutopilotStage(Stage):
     """One tick of every controller, of one's own functions and of autopilots at the end of a link."""
 
     axis = "autopilot"
+    looks_back = False
 
     def __init__(self) -> None:
         self._warned: set[int] = set()  # drones whose commands were out of range
 
+    def operations(self, fleet: Fleet, group: Group) -> list[Operation] | None:
+        """What is asked, the controller, and what of its command reaches the motors"""
+        pilot, asked, period = group.pilot, group.asked, fleet.periods["autopilot"]
+        if not isinstance(pilot, CompiledPilot) or not group.is_wired_alike:
+            return None
+        due, rows = fleet.calendar.axis("autopilot"), len(group.reference)
+        return [
+            Operation("take", due, (asked.rows, group.reference, rows, period, 0, asked.first, 0)),
+            *pilot.operations(due, group.estimate, group.reference),
+            *group.wiring(due),
+            fleet.keep(group, "command", self, period).put(due, group.plant.command),
+            *([fleet.keep(group, INVALID, self, period).put(due, pilot.machine.carry[-1:])] if fleet.scenario.strict else []),
+        ]
+
+    def prepare(self, fleet: Fleet, until_us: int) -> None:
+        """What is asked until then"""
+        for group in fleet.groups:
+            cover(fleet, group, until_us)
+
     def update(self, fleet: Fleet) -> None:
         now = fleet.time_us
         for group in fleet.groups:
+            if isinstance(group.pilot, CompiledPilot) and group.is_wired_alike:
+                continue
             try:
-                group.control(asked_now(fleet, group, "autopilot"), now, asked_ahead(fleet, group))
+                group.control(asked_now(fleet, group), now, asked_ahead(fleet, group))
             except AutopilotLostError as lost:
                 fleet.ended = f"the flight ended at {fleet.time:.3f} s: {lost}"
                 fleet.say("error", fleet.ended)
                 for index in group.drones:
                     fleet.note(index, Fact.AUTOPILOT_LOST)
             if fleet.scenario.strict:
-                require_valid(fleet, group)
+                require_valid(fleet, group, fleet.time_us, group.pilot.invalid_count)
             if "excess" in group.tables and group.pilot.excess.any():
                 self._out_of_range(fleet, group)
                 group.tables["excess"].add(now, group.pilot.excess)
@@ -60,18 +88,18 @@ class AutopilotStage(Stage):
                 warnings.warn(f"{sentence}, and it was cut to that", RuntimeWarning, stacklevel=2)
 
 
-def require_valid(fleet: Fleet, group: Group) -> None:
-    """A command that was not a number: an error when strict, else a warning, once, and how many there were"""
-    count = float(group.pilot.invalid_count.max())
+def require_valid(fleet: Fleet, group: Group, time_us: int, counts: np.ndarray) -> None:
+    """A command that was not a number, of so many by a time: an error when strict, else a warning, once"""
+    count = float(counts.max())
     if count == group.seen_invalid:
         return
-    index = group.drones[int(np.argmax(group.pilot.invalid_count))]
+    index, time = group.drones[int(np.argmax(counts))], time_us / MICROSECONDS
     if not group.seen_invalid:
-        fleet.note(index, Fact.COMMAND_NOT_FINITE)
-    sentence = f"{fleet.name_of(index)}: the controller gave a command that is not a number by {fleet.time:.6f} s"
+        fleet.note(index, Fact.COMMAND_NOT_FINITE, time_us=time_us)
+    sentence = f"{fleet.name_of(index)}: the controller gave a command that is not a number by {time:.6f} s"
     if fleet.scenario.strict:
         raise FloatingPointError(f"{sentence}; expected finite numbers")
     if not group.seen_invalid:
-        fleet.say("warning", f"{sentence}; it was taken as 0")
+        fleet.say("warning", f"{sentence}; it was taken as 0", time_us=time_us)
         warnings.warn(f"{sentence}; it was taken as 0", RuntimeWarning, stacklevel=2)
     group.seen_invalid = count

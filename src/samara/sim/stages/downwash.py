@@ -64,6 +64,7 @@ class DownwashStage(Stage):
     """The downwash of all on all who have it, held until the next tick of the wind."""
 
     axis = "wind"
+    looks_back = False
 
     def __init__(self) -> None:
         self._groups: list[Group] = []
@@ -79,12 +80,10 @@ class DownwashStage(Stage):
 
     def update(self, fleet: Fleet) -> None:
         for group, pushed in zip(self._groups, downwash_on(self._pressing), strict=True):
-            at, air = group.indices, fleet.air
-            if not (
-                np.array_equal(pushed[:3], air.push_W[:, at]) and np.array_equal(pushed[3:], air.push_torque_B[:, at])
-            ):
-                air.push_W[:, at], air.push_torque_B[:, at] = pushed[:3], pushed[3:]
-                fleet.surround(group)
+            push = group.around.pushes[0]
+            if not (np.array_equal(pushed[:3], push.f_W) and np.array_equal(pushed[3:], push.tau_B)):
+                push.f_W[:], push.tau_B[:] = pushed[:3], pushed[3:]
+                fleet.around_changed = True
 
 
 def downwash_on(flown: Sequence[Pressing]) -> list[Array]:

@@ -1,8 +1,11 @@
 """Events: each once, when its time has come or its condition holds, in the order they are listed."""
 
+import numpy as np
+
 from samara.scenario.battery_failsafe import failsafe_events
 from samara.scenario.events import Event, When
 from samara.scenario.scenario import Scenario
+from samara.sim.calendar import Span
 from samara.sim.fleet import Fleet
 from samara.sim.fleet_bus import bus_of
 from samara.sim.stage import Stage
@@ -16,6 +19,11 @@ class EventsStage(Stage):
         self._timed = timed_events(scenario, physics_us)
         self._conditional = [event for event in scenario.events if isinstance(event.trigger, When)]
         self._conditional += [event for own in scenario.drones for event in failsafe_events(own)]
+
+    def visits(self, fleet: Fleet, span: Span, *, python: bool) -> np.ndarray:
+        """At the times events name; and where a condition is to be looked at"""
+        found = np.isin(span.times_us, [time for time, _ in self._timed])
+        return found | span.at(fleet.calendar.axis("scenario")) if self._conditional else found
 
     def update(self, fleet: Fleet) -> None:
         due: list[Event] = []

@@ -1,9 +1,10 @@
 """The log: what is recorded of every drone, kept in tables and handed on by the block."""
 
-import math
+from typing import Any
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.control.named import instants_ahead
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import BODY
@@ -12,13 +13,18 @@ from samara.record.format import LogLine
 from samara.record.outputs import output_code
 from samara.record.streams import STATUS_FIELDS, Rows, event_blocks, load_fields
 from samara.scenario.facts import Fact, status_change
+from samara.scenario.timeline import MICROSECONDS
+from samara.sim.calendar import Span
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
-from samara.sim.references import asked_now
+from samara.sim.pilots import CompiledPilot
+from samara.sim.references import planned
 from samara.sim.stage import Stage
-from samara.sim.stages.autopilot import require_valid
+from samara.sim.stages.autopilot import INVALID, require_valid
 
 HELD = "held"  # commands and surroundings at every logged state: not recorded, but what the outputs are computed from
+AROUND = "around"  # the environment after every tick of the wind: what changed is recorded
+UNTOLD = (HELD, INVALID, AROUND)
 
 
 class StatusStage(Stage):
@@ -44,15 +50,60 @@ class StatusStage(Stage):
 class SurroundingsStage(Stage):
     """A row of every drone's environment and load whenever one of them has changed: a replay flies under them."""
 
+    def __init__(self) -> None:
+        self._told: dict[int, np.ndarray] = {}  # by the first drone of a group: the environment of its last row
+        self._looked_us = -1
+
+    def regrouped(self, fleet: Fleet) -> None:
+        """What was told of groups that are gone says nothing of the new ones"""
+        self._told.clear()
+
+    def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
+        """The environment after every tick of the wind: those that changed are picked out afterwards"""
+        due, period = fleet.calendar.axis("wind"), fleet.periods["wind"]
+        return [fleet.keep(group, AROUND, self, period).put(due, group.plant.environment)]
+
+    def visits(self, fleet: Fleet, span: Span, *, python: bool) -> np.ndarray:
+        """At once where something has changed already; else whenever Python changes it"""
+        found = np.zeros(len(span.times_us), dtype=bool)
+        found[0] = fleet.around_changed
+        return found
+
+    def collect(self, fleet: Fleet, *, passed: bool) -> None:
+        """Rows for the ticks of the wind that changed something, for all drones"""
+        if not self._told:
+            return
+        tables = [group.tables[AROUND] for group in fleet.groups]
+        times = tables[0].times[: tables[0].count]
+        new = slice(int(np.searchsorted(times, self._looked_us, side="right")), len(times))
+        if new.start == new.stop:
+            return
+        changed = np.zeros(new.stop - new.start, dtype=bool)
+        for group, table in zip(fleet.groups, tables, strict=True):
+            rows = table.rows[new]
+            before = np.concatenate([self._told[group.drones[0]][None], rows[:-1]])
+            changed |= (rows != before).any(axis=(1, 2))
+        for k in (np.flatnonzero(changed) + new.start).tolist():
+            for group, table in zip(fleet.groups, tables, strict=True):
+                self._tell(fleet, group, int(times[k]), table.rows[k])
+        self._looked_us = int(times[-1])
+
     def update(self, fleet: Fleet) -> None:
         if not fleet.around_changed:
             return
         for group in fleet.groups:
-            loads = [fleet.setting.drones[index] for index in group.drones]
-            has = len(load_fields(group.key.vehicle))
-            rows = [[own.payload.mass, *own.payload.r_B, own.faults.cells_left, own.cable_holds][:has] for own in loads]
-            group.tables["environment"].add(fleet.time_us, group.plant.environment, np.array(rows).T)
-        fleet.around_changed = False
+            self._tell(fleet, group, fleet.time_us, group.plant.environment)
+        self._looked_us, fleet.around_changed = fleet.time_us, False
+
+    def _tell(self, fleet: Fleet, group: Group, time_us: int, environment: np.ndarray) -> None:
+        table = group.tables["environment"]
+        if table.count and table.times[table.count - 1] == time_us:
+            table.count -= 1
+        loads = [fleet.setting.drones[index] for index in group.drones]
+        has = len(load_fields(group.key.vehicle))
+        rows = [[own.payload.mass, *own.payload.r_B, own.faults.cells_left, own.cable_holds][:has] for own in loads]
+        table.add(time_us, environment, np.array(rows).T)
+        self._told[group.drones[0]] = environment.copy()
 
 
 class LogStage(Stage):
@@ -64,32 +115,93 @@ class LogStage(Stage):
         self._sink, self._flushed_us = sink, 0
         self._waiting: list[tuple[list[Block], list[LogLine]]] = []  # for the sink to have taken them
 
+    def next_flush_us(self, fleet: Fleet) -> int:
+        """The tick of the log at which tables are handed on"""
+        period = fleet.periods["log"]
+        return -(-(self._flushed_us + fleet.block_us) // period) * period
+
     def regrouped(self, fleet: Fleet) -> None:
         """Empty tables for the groups that are new"""
         for group in fleet.groups:
             group.tables = _empty_tables(fleet, group)
 
+    def operations(self, fleet: Fleet, group: Group) -> list[Operation] | None:
+        """A row of every table that has one at each tick"""
+        if "plan" in group.tables:
+            return None
+        due, period = fleet.calendar.axis("log"), fleet.periods["log"]
+
+        def put(name: str, source: Any, skipped: int = 0) -> Operation:
+            return fleet.keep(group, name, self, period).put(due, source, skipped)
+
+        plant, operations = group.plant, [put("state", group.plant.state)]
+        operations += [put(HELD, plant.command), put(HELD, plant.environment, len(plant.command))]
+        if group.estimate is not plant.state:
+            operations.append(put("estimate", group.estimate[:BODY]))
+        if "covariance" in group.tables and group.fusing:
+            operations.append(put("covariance", group.fusing.variances))
+        if isinstance(group.pilot, CompiledPilot) and not fleet.scenario.strict:
+            operations.append(put(INVALID, group.pilot.machine.carry[-1:]))
+        return operations
+
+    def collect(self, fleet: Fleet, *, passed: bool) -> None:
+        """What was asked at the ticks since; and whether all that was put into tables is sound"""
+        for group in fleet.groups:
+            state, asked, invalid = (group.tables[name] for name in ("state", "reference", INVALID))
+            new = slice(asked.count, state.count)
+            if new.start < new.stop:
+                self._require_finite(fleet, group, new)
+                asked.times[new] = state.times[new]
+                asked.rows[new] = planned(fleet.setting, group, state.times[new])
+                asked.count = state.count
+            for k in np.flatnonzero((invalid.rows[: invalid.count, 0] != group.seen_invalid).any(axis=1)).tolist():
+                require_valid(fleet, group, int(invalid.times[k]), invalid.rows[k, 0])
+        if passed and fleet.time_us - self._flushed_us >= fleet.block_us:
+            self.flush(fleet)
+
     def update(self, fleet: Fleet) -> None:
         now = fleet.time_us
         for group in fleet.groups:
+            if "plan" not in group.tables:
+                continue
             state, tables = group.plant.state, group.tables
-            if not math.isfinite(state.sum()):
-                _lost(fleet, group)
-            require_valid(fleet, group)
+            require_valid(fleet, group, now, group.pilot.invalid_count)
             tables["state"].add(now, state)
             tables[HELD].add(now, group.plant.command, group.plant.environment)
-            tables["reference"].add(now, asked_now(fleet, group, "log"))
             if group.estimate is not state:
                 tables["estimate"].add(now, group.estimate[:BODY])
             if "covariance" in tables and group.fusing:
                 tables["covariance"].add(now, group.fusing.variances)
-            if "plan" in tables:
-                tables["plan"].add(now, group.pilot.prediction.reshape(len(group.drones), -1).T)
-        if now - self._flushed_us >= fleet.block_us:
-            self.flush(fleet)
+            tables["plan"].add(now, group.pilot.prediction.reshape(len(group.drones), -1).T)
+        self.collect(fleet, passed=True)
+
+    def _require_finite(self, fleet: Fleet, group: Group, new: slice) -> None:
+        """A state that is none: the flight ends there, and what the program flew after it is not recorded."""
+        state = group.tables["state"]
+        bad = np.flatnonzero(~np.isfinite(state.rows[new].sum(axis=(1, 2))))
+        if not len(bad):
+            return
+        at = new.start + int(bad[0])
+        time_us, rows = int(state.times[at]), state.rows[at].copy()
+        for kept in fleet.kept.values():
+            kept.count(time_us, fleet.stages.index(self))
+        fleet.facts = [own for own in fleet.facts if own.time_us <= time_us]
+        fleet.logs = [own for own in fleet.logs if own.time_us <= time_us]
+        row, lane = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        sentence = (
+            f"{fleet.name_of(group.drones[lane])}: {group.plant.fields[row]} is {rows[row, lane]} "
+            f"at {time_us / MICROSECONDS:.6f} s; expected a finite number"
+        )
+        fleet.time_us = time_us
+        fleet.note(group.drones[lane], Fact.STATE_NOT_FINITE)
+        fleet.say("error", sentence)
+        self.flush(fleet)
+        raise FloatingPointError(sentence)
 
     def flush(self, fleet: Fleet) -> None:
         """Hands on what was recorded since the last time"""
+        for kept in fleet.kept.values():
+            kept.first[0] += kept.table.count
         if self._sink is not None:
             blocks = [block for group in fleet.groups for block in _handed_on(group)]
             self._waiting.append(([*blocks, *event_blocks(fleet.facts, fleet.scenario.drones)], fleet.logs))
@@ -97,6 +209,8 @@ class LogStage(Stage):
         for group in fleet.groups:
             for table in group.tables.values():
                 table.count = 0
+        for kept in fleet.kept.values():
+            kept.found()
         self._flushed_us = fleet.time_us
         while self._sink is not None and self._waiting:
             self._sink(*self._waiting[0])
@@ -112,6 +226,8 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
         "environment": (len(group.plant.environment) + len(load_fields(group.key.vehicle)), "wind"),
         "status": (len(STATUS_FIELDS), "scenario"),
         HELD: (len(group.plant.command) + len(group.plant.environment), "log"),
+        INVALID: (1, "autopilot"),
+        AROUND: (len(group.plant.environment), "wind"),
     }
     ahead = {instants_ahead(fleet.scenario.drones[index].controller) for index in group.drones}
     if ahead == {len(group.pilot.look_ahead)} != {0}:  # what it was not to be recorded with is not recorded
@@ -122,8 +238,9 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
         sizes["excess"] = (len(group.plant.command), "autopilot")
     sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
     drones = [fleet.name_of(index) for index in group.drones]
+    longest = fleet.block_us + fleet.periods["log"]  # a block ends at a tick of the log
     return {
-        name: Rows(tuple(f"/{drone}/{name}" for drone in drones), fields, fleet.block_us // fleet.periods[axis] + 2)
+        name: Rows(tuple(f"/{drone}/{name}" for drone in drones), fields, longest // fleet.periods[axis] + 2)
         for name, (fields, axis) in sizes.items()
     }
 
@@ -131,7 +248,7 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
 def _handed_on(group: Group) -> list[Block]:
     """What was recorded of a group, and what follows from it"""
     held = group.tables[HELD]
-    told = {key: table.handed_on() for key, table in group.tables.items() if table.count and table is not held}
+    told = {key: table.handed_on() for key, table in group.tables.items() if table.count and key not in UNTOLD}
     return [*told.values(), *([_outputs(group, told["state"], held)] if "state" in told else [])]
 
 
@@ -143,15 +260,3 @@ def _outputs(group: Group, state: Block, held: Rows) -> Block:
     told = output_code(group.key.vehicle).rows(rows, around[:, :commands], around[:, commands:])
     topics = tuple(topic.removesuffix("state") + "outputs" for topic in state.topics)
     return Block(topics, state.times_us[:whole], told)
-
-
-def _lost(fleet: Fleet, group: Group) -> None:
-    row, lane = (int(i) for i in np.argwhere(~np.isfinite(group.plant.state))[0])
-    sentence = (
-        f"{fleet.name_of(group.drones[lane])}: {group.plant.fields[row]} is {group.plant.state[row, lane]} "
-        f"at {fleet.time:.6f} s; expected a finite number"
-    )
-    fleet.note(group.drones[lane], Fact.STATE_NOT_FINITE)
-    fleet.say("error", sentence)
-    fleet.flush()
-    raise FloatingPointError(sentence)

@@ -1,14 +1,20 @@
 """The plants from one instant to the next, and what drones strike on the way: solids and each other."""
 
+import numpy as np
+
+from samara.backends.llvm_schedule import Operation
 from samara.scenario.events import disarm, fail_motor
 from samara.scenario.facts import Fact, PartKind
 from samara.scenario.landing import CRASH_SPEED
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
+from samara.sim.calendar import Span
 from samara.sim.collide.collisions import Colliding, Strike
 from samara.sim.fleet import Fleet
 from samara.sim.fleet_bus import bus_of
+from samara.sim.group import Group
 from samara.sim.stage import BETWEEN_INSTANTS, Stage
+from samara.sim.stages.log import StatusStage
 
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
 
@@ -18,10 +24,24 @@ class StrikesStage(Stage):
 
     axis = BETWEEN_INSTANTS
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, status: StatusStage) -> None:
+        self._status = status
         self._is_crowded = bool(scenario.world.solids or scenario.world.collisions)
         self._colliding: Colliding | None = None
         self._struck_us: dict[tuple[int, ...], int] = {}
+        self._moved_us = 0
+
+    def operations(self, fleet: Fleet, group: Group) -> list[Operation] | None:
+        """The physics steps that lead to an instant"""
+        return None if self._is_crowded else group.plant.operations(fleet.calendar.moving)
+
+    def prepare(self, fleet: Fleet, until_us: int) -> None:
+        """The plants stand where the fleet does"""
+        self._moved_us = fleet.time_us
+
+    def visits(self, fleet: Fleet, span: Span, *, python: bool) -> np.ndarray:
+        """Wherever a step leads to"""
+        return span.at(fleet.calendar.instant if python else 0) & (span.times_us > self._moved_us)
 
     def regrouped(self, fleet: Fleet) -> None:
         """The solids and the plants that are new"""
@@ -29,18 +49,18 @@ class StrikesStage(Stage):
             drones = [group.drones for group in fleet.groups]
             self._colliding = Colliding(fleet.scenario.world, [group.plant for group in fleet.groups], drones)
 
-    def advance(self, fleet: Fleet, until_us: int) -> bool:
-        """The plants to another instant; whether something was struck on the way"""
+    def update(self, fleet: Fleet) -> None:
+        """The plants to this instant, and what was struck on the way"""
+        before, self._moved_us = self._moved_us, fleet.time_us
         strikes: list[Strike] = []
         if self._colliding is not None:
-            strikes = self._colliding.advance(fleet.time_us, until_us)
+            strikes = self._colliding.advance(before, fleet.time_us)
         else:
             for group in fleet.groups:
-                group.plant.advance(fleet.time_us, until_us)
-        fleet.time_us = until_us
+                group.plant.advance(before, fleet.time_us)
         if strikes:
             self._apply_strikes(fleet, strikes)
-        return bool(strikes)
+            self._status.update(fleet)
 
     def _apply_strikes(self, fleet: Fleet, strikes: list[Strike]) -> None:
         world, after = fleet.scenario.world, fleet.setting

@@ -1,20 +1,19 @@
-"""The gusts a rotor meets in its own wake, for many drones: each rotor has its own, drawn on the axis of the wind and held.
-
-    felt, memory = gusts_on(vehicle, state, environment, memory, dt, seed=seed, drones=drones, tick=tick)
+"""The gusts a rotor meets in its own wake: each rotor has its own, drawn on the axis of the wind and held.
 
 What is drawn is a process of deviation 1 for each rotor; how strong it is now comes from how the rotor moves now. So a drone
 that leaves its wake is in calm air at once, and one that falls back into it meets gusts with a past.
 """
 
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
 from samara.core.algebra import Vec3, rotate
 from samara.core.quantity import Scalar
-from samara.core.random import gauss_markov, normals
+from samara.core.random import gauss_markov
 from samara.physics.air.propwash import Propwash, gust_deviation, gust_time
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
@@ -23,9 +22,9 @@ from samara.physics.surroundings import environment_of
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fleet import Fleet
+from samara.sim.group import Group
+from samara.sim.per_drone import PerDrone
 from samara.sim.stage import Stage
-
-Array = np.ndarray[Any, Any]
 
 
 class WakeStage(Stage):
@@ -33,29 +32,35 @@ class WakeStage(Stage):
 
     axis = "wind"
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._memory = np.zeros((len(fleet.air.wake_W) // 3, len(fleet.scenario.drones)))
+    def __init__(self) -> None:
+        self._memory = PerDrone()
 
-    def update(self, fleet: Fleet) -> None:
-        tick, dt = fleet.tick("wind"), fleet.periods["wind"] / MICROSECONDS
-        for group in fleet.groups:
-            vehicle, at = group.key.vehicle, group.indices
-            if not stirs(vehicle):
-                continue
-            rotors, plant = len(vehicle.rotors), group.plant
-            gusts, self._memory[:rotors, at] = gusts_on(
-                vehicle,
-                plant.state,
-                plant.environment,
-                self._memory[:rotors, at],
-                dt,
-                seed=fleet.scenario.seed,
-                drones=at,
-                tick=tick,
-            )
-            if not np.array_equal(gusts, fleet.air.wake_W[: 3 * rotors, at]):
-                fleet.air.wake_W[: 3 * rotors, at] = gusts
-                fleet.surround(group)
+    def regrouped(self, fleet: Fleet) -> None:
+        """The gusts go on with the drones"""
+        rotors = max(len(own.vehicle.rotors) for own in fleet.scenario.drones)
+        self._memory.spread(fleet, np.zeros((rotors, len(fleet.scenario.drones))))
+
+    def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
+        """The gusts, added to the wind at the hubs"""
+        vehicle, plant, due = group.key.vehicle, group.plant, fleet.calendar.axis("wind")
+        if group.hubs is None or not stirs(vehicle):
+            return []
+        count, machine = len(vehicle.rotors), _code(vehicle).machine(len(group.drones))
+        places = np.cumsum([0, count, count, 1, len(plant.state), len(plant.environment)])
+        memory, drawn, dt, state, around = (machine.held[a:b] for a, b in pairwise(places))
+        dt[:] = fleet.periods["wind"] / MICROSECONDS
+        own = self._memory.of(group)[:count]
+        keys, numbers = fleet.keys(group, "propwash"), fleet.numbers_of(group)
+        return [
+            Operation("copy", due, (own, memory, count)),
+            Operation("draw", due, (keys, numbers, drawn, count, fleet.periods["wind"])),
+            Operation("copy", due, (plant.state, state, len(state))),
+            Operation("copy", due, (plant.environment, around, len(around))),
+            Operation("run", due, (machine,)),
+            Operation("copy", due, (machine.carry, own, count)),
+            Operation("copy", due, (machine.carry[count:], group.hubs.wake_W, 3 * count)),
+            *group.hubs.operations(due, group.around.hub_wind_W),
+        ]
 
 
 def stirs(vehicle: Vehicle) -> bool:
@@ -85,24 +90,6 @@ def wake_gusts(
         kept.append(x)
         gusts_W.append(rotate(state.q_WB, rotor.axis_B) * (sigma * x))
     return tuple(kept), tuple(gusts_W)
-
-
-def gusts_on(
-    vehicle: Vehicle, state: Array, environment: Array, memory: Array, dt: float, *, seed: int, drones: Array, tick: int
-) -> tuple[Array, Array]:
-    """The gusts at all hubs, (3 rotors, n) [m/s], and the memory for the next, (rotors, n); one column for each drone"""
-    count = len(vehicle.rotors)
-    machine = _code(vehicle).machine(len(drones))
-    parts = (
-        memory,
-        normals(seed, "propwash", drones, tick, count).T,
-        np.full((1, len(drones)), dt),
-        state,
-        environment,
-    )
-    machine.held[:] = np.concatenate(parts)
-    machine.run()
-    return machine.carry[count:].copy(), machine.carry[:count].copy()
 
 
 @lru_cache(maxsize=16)
