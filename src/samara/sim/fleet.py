@@ -67,7 +67,6 @@ class Fleet:
         )
         self.landed = np.array([not own.airborne for own in scenario.drones])
         self.crashed = np.zeros(n, dtype=bool)
-        self.impact_speed = np.zeros(n)  # [m/s]: of touches of the ground since somebody looked
         self.logs: list[LogLine] = []
         self.facts: list[Occurrence] = []
         self.ended = ""  # why, where it did before its time
@@ -181,12 +180,10 @@ class Fleet:
                 self.place_of(index)[0].forget_plans()
         self.around_changed = True
 
-    def note_impacts(self) -> None:
-        """How fast drones came to the ground, from plants that may be put together anew"""
-        for group in self.groups:
-            noted = self.impact_speed[group.indices]
-            self.impact_speed[group.indices] = np.maximum(noted, group.plant.impact_speed)
-            group.plant.impact_speed[:] = 0.0
+    def wreck(self, index: int) -> None:
+        """A drone has crashed"""
+        group, lane = self.place_of(index)
+        self.crashed[index], group.status[1, lane] = True, 1.0
 
     # Groups ----------------------------------------------------------------------------------------------------------
 
@@ -220,6 +217,7 @@ class Fleet:
             environment = environment_of(group.key.vehicle, self.scenario.environment)
             group.plant.environment[:] = np.array(flatten(environment), dtype=float)[:, None]
             group.around.wind_W[:] = 0.0
+            group.status[:] = self.landed[group.indices], self.crashed[group.indices]
             for lane, index in enumerate(group.drones):
                 group.plant.state[:, lane] = flatten(states[index])
                 if index in air:
@@ -254,8 +252,7 @@ class Fleet:
     def _regroup(self) -> None:
         """A drone became another vehicle: everything is put together again, the motion goes on."""
         self.flush()
-        self.note_impacts()
-        states, commands, known, paces, air = {}, {}, {}, {}, {}
+        states, commands, known, paces, air, impacts = {}, {}, {}, {}, {}, {}
         for group in self.groups:
             for lane, index in enumerate(group.drones):
                 own = unflatten(at_rest(group.key.vehicle), iter(group.plant.state[:, lane].tolist()))
@@ -265,12 +262,13 @@ class Fleet:
                 states[index] = with_centre_moved(own, shift)
                 commands[index] = group.plant.command[:, lane].copy()
                 known[index], paces[index] = group.known_of(lane), group.plant.pace[lane]
-                air[index] = group.air_of(lane)
+                air[index], impacts[index] = group.air_of(lane), group.plant.impact_speed[lane]
         self.form(states, air)
         for group in self.groups:
             for lane, index in enumerate(group.drones):
                 group.plant.command[:, lane], group.plant.pace[lane] = commands[index], paces[index]
                 group.take_over(lane, known[index])
+                group.plant.impact_speed[lane] = impacts[index]
 
     def _arm_and_break(self, group: Group) -> None:
         """Writes arming and faults into the group's arrays."""

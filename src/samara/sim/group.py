@@ -113,6 +113,7 @@ class Group:
         self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us, backend=backend)
         self.motion = views(self.plant.state, at_rest(key.vehicle))
         self.around = views(self.plant.environment, environment_of(key.vehicle))
+        self.status = np.zeros((2, n))  # landed and crashed, 1 or 0
         self.hubs = HubWind(len(key.vehicle.rotors), n) if key.vehicle.reads("hub_wind_W") else None
         self.tables: dict[str, Rows] = {}  # what is recorded of it and not yet handed on
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))

@@ -32,8 +32,9 @@ from samara.sim.stages.downwash import DownwashStage
 from samara.sim.stages.estimator import EstimatorStage
 from samara.sim.stages.events import EventsStage
 from samara.sim.stages.ground import GroundStage
-from samara.sim.stages.log import LogStage, StatusStage, SurroundingsStage
+from samara.sim.stages.log import LogStage, SurroundingsStage
 from samara.sim.stages.sensors import SensorsStage
+from samara.sim.stages.status import StatusStage
 from samara.sim.stages.strikes import StrikesStage
 from samara.sim.stages.touchdown import TouchdownStage
 from samara.sim.stages.wake import WakeStage
@@ -60,7 +61,7 @@ class Simulation:
         self.fleet = fleet = Fleet(scenario, self.calendar, tell)
         self._programs: list[Program] = []
         self._linked, self._started = -1, False  # the revision of the fleet that the programs are for
-        self._status, self._log = StatusStage(fleet), LogStage(sink)
+        self._status, self._log = StatusStage(len(scenario.drones)), LogStage(sink)
         self._strikes = StrikesStage(scenario, self._status)
         self._surroundings = SurroundingsStage()
         fleet.flush = self.flush
@@ -80,7 +81,7 @@ class Simulation:
         downwash = any(own.vehicle.has("downwash") for own in scenario.drones)
         return (
             self._strikes,
-            TouchdownStage(scenario),
+            TouchdownStage(self._status),
             self._status,
             EventsStage(scenario, fleet.periods["physics"]),
             *((ground,) if ground.varies else ()),

@@ -12,7 +12,7 @@ from samara.record.block import Block, Sink
 from samara.record.format import LogLine
 from samara.record.outputs import output_code
 from samara.record.streams import STATUS_FIELDS, Rows, event_blocks, load_fields
-from samara.scenario.facts import Fact, status_change
+from samara.scenario.facts import Fact
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.calendar import Span
 from samara.sim.fleet import Fleet
@@ -21,30 +21,11 @@ from samara.sim.pilots import CompiledPilot
 from samara.sim.references import planned
 from samara.sim.stage import Stage
 from samara.sim.stages.autopilot import INVALID, require_valid
+from samara.sim.stages.touchdown import TOUCHES
 
 HELD = "held"  # commands and surroundings at every logged state: not recorded, but what the outputs are computed from
 AROUND = "around"  # the environment after every tick of the wind: what changed is recorded
-UNTOLD = (HELD, INVALID, AROUND)
-
-
-class StatusStage(Stage):
-    """A row whenever somebody lands, takes off or crashes; and that it landed or took off as a fact."""
-
-    axis = "scenario"
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._told = np.full((len(STATUS_FIELDS), len(fleet.scenario.drones)), np.nan)
-
-    def update(self, fleet: Fleet) -> None:
-        now = np.array([fleet.landed, fleet.crashed], dtype=float)
-        if not np.array_equal(now, self._told):
-            before, self._told = self._told, now
-            for index in np.flatnonzero((before != now).any(axis=0) & np.isfinite(before[0])).tolist():
-                fact = status_change(before[:, index].tolist(), now[:, index].tolist())
-                if fact and fact is not Fact.CRASHED:  # noted when it was, with what it touched
-                    fleet.note(index, fact)
-            for group in fleet.groups:
-                group.tables["status"].add(fleet.time_us, now[:, group.indices])
+UNTOLD = (HELD, INVALID, AROUND, TOUCHES)
 
 
 class SurroundingsStage(Stage):
@@ -227,6 +208,7 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
         "status": (len(STATUS_FIELDS), "scenario"),
         HELD: (len(group.plant.command) + len(group.plant.environment), "log"),
         INVALID: (1, "autopilot"),
+        TOUCHES: (4, "scenario"),
         AROUND: (len(group.plant.environment), "wind"),
     }
     ahead = {instants_ahead(fleet.scenario.drones[index].controller) for index in group.drones}

@@ -14,7 +14,7 @@ from samara.sim.fleet import Fleet
 from samara.sim.fleet_bus import bus_of
 from samara.sim.group import Group
 from samara.sim.stage import BETWEEN_INSTANTS, Stage
-from samara.sim.stages.log import StatusStage
+from samara.sim.stages.status import StatusStage
 
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
 
@@ -78,7 +78,7 @@ class StrikesStage(Stage):
             for hurt, own in strike.touches.items() if propeller or strike.speed > CRASH_SPEED else ():
                 if not fleet.crashed[hurt]:
                     fleet.warn(fleet.note(hurt, Fact.CRASHED, **own._asdict()))
-                    fleet.crashed[hurt] = True
+                    fleet.wreck(hurt)
             if propeller and world.propeller_strike == "break":
                 left = sum(power > 0.0 for power in after.drones[index].faults.motor_power)
                 name = fleet.name_of(index)

@@ -1,59 +1,95 @@
 """Who stands, and who has hit the ground too hard since the last time or lies on it."""
 
-import math
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from samara.core.algebra import UP, Quat, Vec3
-from samara.physics.ground.contact import CLEAR, Contact
+from samara.backends.llvm_schedule import Operation
+from samara.backends.machine import CompiledStep
+from samara.core.ops import logical_or, where
+from samara.physics.multirotor import at_rest
+from samara.physics.surroundings import environment_of
+from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.facts import Against, Fact
-from samara.scenario.landing import touchdown
-from samara.scenario.scenario import Scenario
+from samara.scenario.landing import Touchdown, touchdown
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
+from samara.sim.plant import CODES
 from samara.sim.stage import Stage
+from samara.sim.stages.status import StatusStage
+from samara.vehicles.ground import contact_depths
 
-Array = np.ndarray[Any, Any]
+TOUCHES = "touches"  # landed, crashed, crashed just now, and how fast it came to the ground, by tick: not recorded itself
 
 
 class TouchdownStage(Stage):
-    """Landed and crashed, from how each drone touches the ground."""
+    """Landed and crashed, from how each drone touches the ground; what became of it is told afterwards."""
 
     axis = "scenario"
 
-    def __init__(self, scenario: Scenario) -> None:
-        ground, world = scenario.environment.ground, scenario.world
-        flat = ground.normal_W == UP and not world.solids and world.terrain is None
-        self._ground = ground.point_W.z if flat else math.inf
+    def __init__(self, status: StatusStage) -> None:
+        self._status, self._looked_us = status, -1
 
-    def update(self, fleet: Fleet) -> None:
-        fleet.note_impacts()
+    def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
+        """Whether each drone stands or lies, and the touches since the last time"""
+        due, plant, n = fleet.calendar.axis("scenario"), group.plant, len(group.drones)
+        machine = _code(group.key.vehicle).machine(n)
+        places = np.cumsum([0, len(plant.state), len(plant.environment), 1, 1])
+        state, around, impact, crashed = (machine.held[a:b] for a, b in pairwise(places))
+        seen, none = np.zeros((4, n)), np.zeros((1, n))
+        came = plant.impact_speed.reshape(1, n)
+        return [
+            Operation("copy", due, (plant.state, state, len(state))),
+            Operation("copy", due, (plant.environment, around, len(around))),
+            Operation("copy", due, (came, impact, 1)),
+            Operation("copy", due, (group.status[1:], crashed, 1)),
+            Operation("run", due, (machine,)),
+            Operation("copy", due, (machine.carry, group.status, 2)),
+            Operation("copy", due, (machine.carry, seen, 3)),
+            Operation("copy", due, (came, seen[3:], 1)),
+            fleet.keep(group, TOUCHES, self, fleet.periods["scenario"]).put(due, seen),
+            Operation("copy", due, (none, came, 1)),
+        ]
+
+    def collect(self, fleet: Fleet, *, passed: bool) -> None:
+        """What happened at the ticks since, in their order"""
         for group in fleet.groups:
-            drones, motion = group.indices, group.motion
-            impact_speed = fleet.impact_speed[drones]
-            own = touchdown(
-                *(Vec3(*motion.v_W), Quat(*motion.q_WB), Vec3(*motion.omega_B)),
-                touching=self._touching(group),
-                impact_speed=impact_speed,
-                crashed=fleet.crashed[drones],
-            )
-            for lane in np.flatnonzero(own.crashed_now):
-                speed_in = float(impact_speed[lane])
-                fleet.warn(fleet.note(group.drones[lane], Fact.CRASHED, against=Against.GROUND, speed=speed_in))
-            fleet.crashed[drones], fleet.landed[drones] = own.crashed, own.landed
-        fleet.impact_speed[:] = 0.0
-
-    def _touching(self, group: Group) -> Array:
-        """Who touches the ground."""
-        vehicle, lowest = group.key.vehicle, float(group.motion.p_W[2].min())
-        if not vehicle.has("contact") or lowest > self._ground + _reach(vehicle["contact"]) + CLEAR:
-            return np.zeros(len(group.drones), dtype=bool)
-        deepest: Array = group.plant.depths().max(axis=0)
-        return deepest > 0.0
+            fleet.landed[group.indices], fleet.crashed[group.indices] = group.status > 0.5
+        tables = [group.tables[TOUCHES] for group in fleet.groups]
+        times = tables[0].times[: tables[0].count]
+        first = int(np.searchsorted(times, self._looked_us, side="right"))
+        if first == len(times):
+            return
+        seen = np.empty((len(times) - first, 4, len(fleet.scenario.drones)))
+        for group, table in zip(fleet.groups, tables, strict=True):
+            seen[:, :, group.indices] = table.rows[first : table.count]
+        before = np.concatenate([self._status.told[None], seen[:-1, :2]])
+        for k in np.flatnonzero((seen[:, :2] != before).any(axis=(1, 2)) | seen[:, 2].any(axis=1)).tolist():
+            time_us = int(times[first + k])
+            for index in np.flatnonzero(seen[k, 2]).tolist():
+                speed = float(seen[k, 3, index])
+                fleet.warn(fleet.note(index, Fact.CRASHED, time_us=time_us, against=Against.GROUND, speed=speed))
+            self._status.tell(fleet, time_us, seen[k, :2])
+        self._looked_us = int(times[-1])
 
 
-@lru_cache(maxsize=16)
-def _reach(contact: Contact) -> float:
-    return float(contact.reach)
+@lru_cache(maxsize=CODES)
+def _code(vehicle: Vehicle) -> CompiledStep:
+    """`Touchdown` from (state, environment, impact speed, crashed)."""
+
+    def look(own: Any, held: Any) -> Touchdown:
+        state, around, impact_speed, crashed = held
+        motion = state.v_W, state.q_WB, state.omega_B
+        return touchdown(
+            *motion, touching=touches(state, vehicle, around), impact_speed=impact_speed, crashed=crashed
+        )
+
+    return CompiledStep(look, Touchdown(0.0, 0.0, 0.0), (at_rest(vehicle), environment_of(vehicle), 0.0, 0.0))
+
+
+def touches(state: State, vehicle: Vehicle, environment: Environment) -> Any:
+    """1 where a contact point is below the ground, else 0"""
+    depths = contact_depths(state, vehicle, environment)
+    return where(reduce(logical_or, (depth > 0.0 for depth in depths)), 1.0, 0.0) if depths else 0.0
