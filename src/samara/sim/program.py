@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_schedule import DONE, ROW, Operation, Walk
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.calendar import Span
 from samara.sim.group import Group
+from samara.sim.tiles import tiles_of
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
@@ -62,13 +62,6 @@ class Program:
             return end
         row, operation = divmod(stopped, self.begins[-1])
         return Position(row, int(np.searchsorted(self.begins, operation, side="right")))
-
-
-def tiles_of(n: int) -> list[tuple[int, int]]:
-    """Lanes that are computed together, (the first, how many): as many as the widest registers hold, and the rest one by one"""
-    width = vector_width("float64")
-    whole = n - n % width if n > 1 else 0
-    return [(lane, width) for lane in range(0, whole, width)] + [(lane, 1) for lane in range(whole, n)]
 
 
 def walk(programs: Sequence[Program], span: Span, start: Position, end: Position) -> Position:

@@ -37,7 +37,7 @@ class WindStage(Stage):
             return
         goes_on = isinstance(source, Sum) and source.sources[0] is before.wind
         known = self._memory.gathered() if goes_on and is_traced(source) else None
-        added = [own.initial() for own in source.sources[1:]] if goes_on else []
+        added = tuple(own.initial() for own in source.sources[1:]) if goes_on else ()
         self._memory.clear()
         if known is not None:
             start = np.repeat(np.array(flatten(added), dtype=float)[:, None], known.shape[1], axis=1)
