@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from support.stages_alone import gusts_on
 
 import samara
 from samara.core.algebra import IDENTITY, ZERO, Vec3
@@ -21,7 +22,6 @@ from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.sim.replay import replay
-from samara.sim.stages.wake import gusts_on
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import parse_vehicle

@@ -6,6 +6,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from support.stages_alone import CompiledBlowing
 
 from samara.backends.jax_scan import compile_scan_jax
 from samara.backends.machine import CompiledStep
@@ -14,7 +15,7 @@ from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.core.random import normals
 from samara.core.tree import flatten
 from samara.physics.air.boundary_layer import log_law
-from samara.sim.blowing import Blowing, CompiledBlowing, drawn_by, own_draws, wind_on_one
+from samara.sim.blowing import Blowing, drawn_by, own_draws, wind_on_one
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, Sum, is_local, is_traced, wind_at
 from samara.wind.table import Field, Replay

@@ -86,7 +86,9 @@ def _words(value: Any, width: int) -> tuple[int, ...]:
         return value.scan(width)
     if isinstance(value, np.ndarray):
         if not value.flags.c_contiguous:
-            raise ValueError(f"an array of shape {value.shape} whose rows are not side by side; expected one that is a block")
+            raise ValueError(
+                f"an array of shape {value.shape} whose rows are not side by side; expected one that is a block"
+            )
         return (value.ctypes.data,)
     return (int(value),)
 
@@ -129,7 +131,9 @@ def _emit_walk(module: ir.Module) -> None:
     function = ir.Function(module, ir.FunctionType(INDEX, [_POINTER, INDEX, _POINTER] + [INDEX] * 6), "walk")
     align_stack(function)
     table, count, rows, first_row, first, last_row, last, lane, n = function.args
-    blocks = {name: function.append_basic_block(name) for name in ("entry", "row", "each", "look", "call", "next", "on")}
+    blocks = {
+        name: function.append_basic_block(name) for name in ("entry", "row", "each", "look", "call", "next", "on")
+    }
     stopped, done = function.append_basic_block("stopped"), function.append_basic_block("done")
     builder = ir.IRBuilder(blocks["entry"])
     builder.branch(blocks["row"])
@@ -396,5 +400,6 @@ KINDS = {
 }
 """What a schedule can do. Arrays are (fields, n) of the walk's type, `keys` (2, n) and `numbers` (n) of 64-bit integers.
 
-`place` is the address of a table, as the number in an array of one. A table's row is that of ⌊(t − offset)/period⌋ − `first`, the number in an array of one; or, with a `modulo`, of a ring.
+`place` is the address of a table, as the number in an array of one. A table's row is that of ⌊(t − offset)/period⌋ − `first`,
+the number in an array of one; or, with a `modulo`, of a ring.
 """

@@ -48,7 +48,7 @@ def normals(seed: int, source: str, drone: Any, tick: Any, count: int) -> Array:
     return _many_normals(key, owns.reshape(-1), moments.reshape(-1), count).reshape(*owns.shape, count)
 
 
-def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int], lanes: int = 1) -> tuple[Any, Any, Any, Any]:
+def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], lanes: int = 1) -> tuple[Any, Any, Any, Any]:
     """Ten times: (c₀, c₁, c₂, c₃) ← (hi(M₁c₂) ⊕ c₁ ⊕ k₀, lo(M₁c₂), hi(M₀c₀) ⊕ c₃ ⊕ k₁, lo(M₀c₀)),  k ← k + w
 
     Four words of 32 bits from a counter of four and a key of two. The counter's words are Python integers or arrays of

@@ -15,7 +15,7 @@ from samara.core.quantity import Scalar
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.sim.plant import CODES
-from samara.wind.sources import Sum, WindSource, is_local, is_traced, wind_at
+from samara.wind.sources import Sum, WindSource, is_local, wind_at
 
 Array = np.ndarray[Any, Any]
 Normals = tuple[Scalar, ...]

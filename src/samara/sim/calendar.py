@@ -38,7 +38,10 @@ class Calendar:
         self._extra = np.array([*timeline.extra_us, timeline.end_us], dtype=np.int64)
         self._bits: dict[tuple[int, int], int] = {}
         self._axes = sorted({period for axis, period in timeline.periods if axis != "physics"})
-        self.moving, self.instant = 1 << 62, 1 << 61  # physics steps lead there; it is more than the end of a short step
+        self.moving, self.instant = (
+            1 << 62,
+            1 << 61,
+        )  # physics steps lead there; it is more than the end of a short step
         for period in self._axes:
             self.bit(period)
 

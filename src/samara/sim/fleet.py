@@ -206,7 +206,9 @@ class Fleet:
                 numbers=self.numbers[list(drones)],
                 sensor_us=self.periods["sensor"],
                 names=tuple(self.name_of(index) for index in drones),
-                asked_ticks=self.block_us // self.periods["autopilot"] + 2 + self.periods["log"] // self.periods["autopilot"],
+                asked_ticks=self.block_us // self.periods["autopilot"]
+                + 2
+                + self.periods["log"] // self.periods["autopilot"],
             )
             for key, drones in by_key.items()
         ]

@@ -23,7 +23,9 @@ class Fusing:
     The prediction and each sensor's correction are machine codes of their own on the same memory: only what is due is run.
     """
 
-    def __init__(self, fusion: Fusion, measuring: Sequence[Measuring], drones: np.ndarray, *, seeds: Sequence[int] = ()) -> None:
+    def __init__(
+        self, fusion: Fusion, measuring: Sequence[Measuring], drones: np.ndarray, *, seeds: Sequence[int] = ()
+    ) -> None:
         by_name = {own.sensor.name: own for own in measuring}
         self.fusion, self.drones, n = fusion, drones, len(drones)
         self.seeds = tuple(seeds) or (0,) * n

@@ -61,7 +61,8 @@ class HubWind:
 
     def __init__(self, rotors: int, n: int) -> None:
         self._machine = _sum_code(3 * rotors).machine(n)
-        self.felt_W, self.wind_W, self.wake_W = self._machine.carry, *np.split(self._machine.held, 2)
+        self.felt_W = self._machine.carry
+        self.wind_W, self.wake_W = self._machine.held[: 3 * rotors], self._machine.held[3 * rotors :]
 
     def operations(self, due: int, around: np.ndarray) -> list[Operation]:
         """The sum, into an environment"""

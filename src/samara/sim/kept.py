@@ -25,7 +25,7 @@ class Kept(NamedTuple):
         """Tells the program where the table's rows are now"""
         self.place[0] = self.table.rows.ctypes.data
 
-    def count(self, time_us: int, passed: int) -> None:
+    def counted(self, time_us: int, passed: int) -> None:
         """How many rows there are, at a time when so many stages have been passed"""
         ticks = time_us - self.offset_us
         done = ticks // self.period_us + 1 if passed > self.stage else -(-ticks // self.period_us)

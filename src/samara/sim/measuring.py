@@ -110,7 +110,7 @@ class Measuring:
                 self._memories[lane] = memory
 
     def update(self, plant: Plant, tick: int) -> bool:
-        """One tick of the sensor axis, of one that is not traced: samples when it is time to, and whether something was heard"""
+        """One tick of the sensor axis for one that is not traced: samples when it is time to; whether something was heard"""
         if tick % self.every == 0:
             self._sample(plant, tick)
         if not self._coming or self._coming[0][0] > tick:

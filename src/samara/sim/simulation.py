@@ -186,7 +186,7 @@ class Simulation:
         fleet.on_scenario_axis = bool(span.due[reached.row] & self.calendar.axis("scenario"))
         if look_back:
             for kept in fleet.kept.values():
-                kept.count(fleet.time_us, reached.stage)
+                kept.counted(fleet.time_us, reached.stage)
             for place, stage in enumerate(fleet.stages):
                 stage.collect(fleet, passed=place < reached.stage)
 

@@ -16,7 +16,6 @@ from samara.sim.references import asked_ahead, asked_now, cover
 from samara.sim.stage import Stage
 from samara.vehicles.limits import command_range
 
-
 INVALID = "invalid"  # how many commands were not numbers, by tick: not recorded, but looked at
 
 
@@ -40,7 +39,11 @@ class AutopilotStage(Stage):
             *pilot.operations(due, group.estimate, group.reference),
             *group.wiring(due),
             fleet.keep(group, "command", self, period).put(due, group.plant.command),
-            *([fleet.keep(group, INVALID, self, period).put(due, pilot.machine.carry[-1:])] if fleet.scenario.strict else []),
+            *(
+                [fleet.keep(group, INVALID, self, period).put(due, pilot.machine.carry[-1:])]
+                if fleet.scenario.strict
+                else []
+            ),
         ]
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:

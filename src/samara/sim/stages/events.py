@@ -82,8 +82,10 @@ class EventsStage(Stage):
             return
         bus = bus_of(fleet)
         if watching:
-            seen = self._watching.carry.any(axis=1) if self._watching else ()
-            told = {id(event) for event, now in zip(self._watched, seen, strict=False) if now}
+            told = set()
+            if self._watching is not None:
+                flags = self._watching.carry[:-1]
+                told = {id(event) for event, flag in zip(self._watched, flags, strict=True) if flag.any()}
             known = {id(event) for event in self._watched}
             met = [
                 own

@@ -165,7 +165,7 @@ class LogStage(Stage):
         at = new.start + int(bad[0])
         time_us, rows = int(state.times[at]), state.rows[at].copy()
         for kept in fleet.kept.values():
-            kept.count(time_us, fleet.stages.index(self))
+            kept.counted(time_us, fleet.stages.index(self))
         fleet.facts = [own for own in fleet.facts if own.time_us <= time_us]
         fleet.logs = [own for own in fleet.logs if own.time_us <= time_us]
         row, lane = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])

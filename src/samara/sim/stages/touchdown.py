@@ -21,7 +21,9 @@ from samara.sim.stage import Stage
 from samara.sim.stages.status import StatusStage
 from samara.vehicles.ground import contact_depths
 
-TOUCHES = "touches"  # landed, crashed, crashed just now, and how fast it came to the ground, by tick: not recorded itself
+TOUCHES = (
+    "touches"  # landed, crashed, crashed just now, and how fast it came to the ground, by tick: not recorded itself
+)
 
 
 class TouchdownStage(Stage):
@@ -82,9 +84,7 @@ def _code(vehicle: Vehicle) -> CompiledStep:
     def look(own: Any, held: Any) -> Touchdown:
         state, around, impact_speed, crashed = held
         motion = state.v_W, state.q_WB, state.omega_B
-        return touchdown(
-            *motion, touching=touches(state, vehicle, around), impact_speed=impact_speed, crashed=crashed
-        )
+        return touchdown(*motion, touching=touches(state, vehicle, around), impact_speed=impact_speed, crashed=crashed)
 
     return CompiledStep(look, Touchdown(0.0, 0.0, 0.0), (at_rest(vehicle), environment_of(vehicle), 0.0, 0.0))
 

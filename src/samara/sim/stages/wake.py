@@ -45,7 +45,7 @@ class WakeStage(Stage):
         vehicle, plant, due = group.key.vehicle, group.plant, fleet.calendar.axis("wind")
         if group.hubs is None or not stirs(vehicle):
             return []
-        count, machine = len(vehicle.rotors), _code(vehicle).machine(len(group.drones))
+        count, machine = len(vehicle.rotors), gusts_code(vehicle).machine(len(group.drones))
         places = np.cumsum([0, count, count, 1, len(plant.state), len(plant.environment)])
         memory, drawn, dt, state, around = (machine.held[a:b] for a, b in pairwise(places))
         dt[:] = fleet.periods["wind"] / MICROSECONDS
@@ -93,7 +93,7 @@ def wake_gusts(
 
 
 @lru_cache(maxsize=16)
-def _code(vehicle: Vehicle) -> CompiledStep:
+def gusts_code(vehicle: Vehicle) -> CompiledStep:
     none = tuple(0.0 for _ in vehicle.rotors)
     state, environment = at_rest(vehicle), environment_of(vehicle)
     still = (none, tuple(Vec3(0.0, 0.0, 0.0) for _ in vehicle.rotors))

@@ -76,7 +76,11 @@ class WindStage(Stage):
         source, n = fleet.setting.wind, len(group.drones)
         if not is_traced(source):
             return None
-        due, period, disturbance_W = fleet.calendar.axis("wind"), fleet.periods["wind"], fleet.setting.wind_disturbance_W
+        due, period, disturbance_W = (
+            fleet.calendar.axis("wind"),
+            fleet.periods["wind"],
+            fleet.setting.wind_disturbance_W,
+        )
         machine, memory = wind_code(source).machine(n), self._memory.of(group)
         machine.held[1] = math.inf if self._is_new else period / MICROSECONDS
         self._dt = [*(self._dt if group is not fleet.groups[0] else ()), machine.held[1]]
