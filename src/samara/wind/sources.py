@@ -22,7 +22,7 @@ wind of a drone that hovers at one place. `wind_at` asks either kind, and `is_lo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -67,7 +67,11 @@ def is_local(source: WindSource) -> bool:
     """Whether drones at other places and speeds meet another wind"""
     if isinstance(source, Sum):
         return any(is_local(own) for own in source.sources)
-    return isinstance(source, LocalWindSource)
+    return _asks_where(source)
+
+
+def _asks_where(source: WindSource) -> TypeGuard[LocalWindSource]:
+    return hasattr(source, "sample_at")  # `isinstance` of a protocol takes 25 µs, at every tick of the wind
 
 
 def is_traced(source: WindSource) -> bool:
@@ -79,7 +83,7 @@ def wind_at(
     source: WindSource, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
 ) -> tuple[Vec3, Any]:
     """The wind of any source where a drone is, and the memory for its next sample"""
-    if isinstance(source, LocalWindSource):
+    if _asks_where(source):
         return source.sample_at(time, dt, normals, memory, p_W, v_W)
     return source.sample(time, dt, normals, memory)
 
