@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
-from samara.backends.program import Instruction, Program
+from samara.backends.program import Instruction, Program, without_unused
 from samara.core import ops
 from samara.core.tree import flatten, unflatten
 
@@ -140,7 +140,7 @@ def program_as_written(function: Callable[..., Any], *templates: Any) -> Program
         for group, template in enumerate(templates)
     ]
     outputs = tuple(tuple(tape.place(leaf) for leaf in flatten(result)) for result in function(*arguments))
-    return Program(tuple(tape.instructions), outputs)
+    return without_unused(Program(tuple(tape.instructions), outputs))
 
 
 def taped(function: Callable[[Any], Any]) -> tuple[Program, tuple[float, ...]]:

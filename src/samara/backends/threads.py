@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from typing import Any
 
 CORES = os.cpu_count() or 1  # asked once: the answer takes 15 µs
-WORTH_A_THREAD = 200_000  # vector instructions, some 50 µs: below it a thread costs more than it brings
+WORTH_A_THREAD = 400_000  # vector instructions, some 100 µs: below it a thread costs more than it brings
 
 Task = Callable[[], Any]
 

@@ -41,8 +41,10 @@ class Pressing:
     def __init__(
         self, vehicle: Vehicle, drones: Array, state: Array, environment: Array, downwash: Downwash | None = None
     ) -> None:
-        self.drones, self.state, self.environment = drones, state, environment
-        self._exposed, self._machine = Columns(len(flatten(EXPOSED)), drones), _jet_code(vehicle).machine(len(drones))
+        self.drones, self.state = drones, state
+        code, size = _jet_code(vehicle), len(state)
+        self._exposed, self._machine = Columns(len(flatten(EXPOSED)), drones), code.machine(len(drones))
+        self._taken = [(row, state, row) if row < size else (row, environment, row - size) for row in code.reads]
         self.near = _code(vehicle, downwash or vehicle["downwash"])
 
     @property
@@ -54,8 +56,9 @@ class Pressing:
     @property
     def jets(self) -> Array:
         """The jet of every drone, (8, n): rows are those of a `Jet`"""
-        held, size = self._machine.held, len(self.state)
-        held[:size], held[size:] = self.state, self.environment
+        held = self._machine.held
+        for into, given, row in self._taken:
+            held[into] = given[row]
         self._machine.run()
         return self._machine.carry
 
