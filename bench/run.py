@@ -17,6 +17,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -153,7 +154,7 @@ def jacobians(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
 
 
 def latencies() -> list[dict[str, Any]]:
-    """A fresh interpreter: importing Samara, and the first compiled step."""
+    """A fresh interpreter: importing Samara, the first compiled step, and a flight from the command line."""
     importing = "import time; t = time.perf_counter(); import samara; print(time.perf_counter() - t)"
     stepping = (
         "import time; t = time.perf_counter(); import samara; v = samara.vehicle('crazyflie_documented');"
@@ -163,7 +164,17 @@ def latencies() -> list[dict[str, Any]]:
     for name, program in (("import samara", importing), ("import, load, compile, first step", stepping)):
         seconds = min(float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(3))
         rows.append({"row": name, "seconds": seconds})
-    return rows
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"SAMARA_CACHE": f"{folder}/code", "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
+        command = [sys.executable, "-m", "samara_command", "fly", "hover", "--no-report", "--out", folder]
+
+        def fly() -> None:
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+
+        cold, warm = first_and_best(fly, 5)
+    name = "samara fly hover, from shell to recording"
+    return [*rows, {"row": f"{name}, first time", "seconds": cold}, {"row": f"{name}, code cached", "seconds": warm}]
 
 
 class Comparison(NamedTuple):

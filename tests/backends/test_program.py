@@ -4,14 +4,31 @@ import ctypes
 import math
 import subprocess
 from itertools import product
+from operator import add, mul, sub, truediv
 
+import casadi
 import numpy as np
 from support.c_compiler import STRICT, compiler
 
+import samara
 from samara.backends.c_code import Body, array
 from samara.backends.llvm import compile_program
-from samara.backends.program import CONDITIONS, OPERATIONS, Instruction, Program
+from samara.backends.program import (
+    CONDITIONS,
+    OPERATIONS,
+    Instruction,
+    Program,
+    program_of,
+    program_of_expressions,
+)
+from samara.backends.symbol import UNARY
+from samara.control.geometric import geometric
+from samara.core import ops
+from samara.core.algebra import Vec3
+from samara.core.integrate import rk4
 from samara.core.llvm_math import ELEMENTARY
+from samara.core.tree import flatten, unflatten
+from samara.physics.reference import Reference
 
 MEANING = {
     "add": lambda a, b: a + b,
@@ -105,3 +122,47 @@ def test_c_computes_what_the_program_says(tmp_path):
         x, y = np.array(numbers), np.empty(count)
         call(*(a.ctypes.data_as(ctypes.c_void_p) for a in (x, y)))
         np.testing.assert_allclose(y, by_meaning(program, numbers), rtol=1e-13, atol=1e-300, equal_nan=True)
+
+
+def by_operators(function, *templates):
+    """The program of what CasADi's own operators make of a function"""
+    symbols = [casadi.SX.sym(f"x{k}", len(flatten(template))) for k, template in enumerate(templates)]
+    arguments = [
+        unflatten(template, iter(casadi.vertsplit(x) if x.numel() else []))
+        for template, x in zip(templates, symbols, strict=True)
+    ]
+    return program_of_expressions(symbols, [casadi.vertcat(*flatten(result)) for result in function(*arguments)])
+
+
+def everything(x, y):
+    """Every operation of `samara.core.ops`, of two symbols and with numbers of each kind on either side"""
+    one, other = x.x, y[0]
+    numbers = [2, 0.5, np.float64(0.25), 0.0, -0.0, 1.0]
+    found = [operation(one, n) for n in numbers for operation in (add, sub, mul)]
+    found += [operation(n, one) for n in numbers for operation in (add, sub, mul, truediv)]
+    found += [one / n for n in numbers if n] + [one / other, one - other + other, -one, one**2, one**other, 2.0**one]
+    found += [getattr(ops, name)(one) for name in (*UNARY, "absolute", "sign", "safe_sqrt", "wrap_angle")]
+    found += [ops.atan2(one, other), ops.power(one, 1.5), ops.minimum(one, other), ops.clamp(one, 0.0, other)]
+    conditions = [one < other, one <= 1.0, other < 2.0, one >= other, one == other, one != 1.0, ops.equal(one, 0.0)]
+    joined = [ops.logical_and(conditions[0], conditions[1]), ops.logical_or(conditions[2], conditions[5])]
+    found += [ops.where(own, one, 3.0) for own in (*conditions, *joined)]
+    return tuple(found), ops.where(one < 0.0, 0.0, other)
+
+
+def test_a_trace_is_that_of_casadis_own_operators():
+    """Instruction by instruction: of every operation, of a step with contact and a battery, and of a controller."""
+    iris = samara.vehicle("iris")
+    state, command = samara.hover(iris)
+
+    def step(x, u):
+        return (rk4(lambda x: samara.derivative(x, u, iris), x, 1e-3),)
+
+    def control(x, target):
+        return geometric(iris)(x, target, iris, ())
+
+    for function, *templates in (
+        (everything, Vec3(0.0, 0.0, 0.0), (0.0,)),
+        (step, state, command),
+        (control, state, Reference(Vec3(0.0, 0.0, 1.0))),
+    ):
+        assert program_of(function, *templates) == by_operators(function, *templates)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import casadi
 
 from samara.backends.scan import Quiet
+from samara.backends.symbol import Symbol, expression
 from samara.core.tree import flatten, unflatten
 
 OPERATIONS = {
@@ -84,10 +85,11 @@ def program_of(function: Callable[..., Any], *templates: Any) -> Program:
     """Traces `function(*arguments)`, arguments shaped like the templates; one output group per element of its result"""
     symbols = [casadi.SX.sym(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
     arguments = [
-        unflatten(template, iter(x[i] for i in range(x.numel())))
+        unflatten(template, iter([Symbol(own) for own in casadi.vertsplit(x)] if x.numel() else []))
         for template, x in zip(templates, symbols, strict=True)
     ]
-    return program_of_expressions(symbols, [casadi.vertcat(*flatten(result)) for result in function(*arguments)])
+    results = [casadi.vertcat(*map(expression, flatten(result))) for result in function(*arguments)]
+    return program_of_expressions(symbols, results)
 
 
 def program_of_body(body: Callable[..., Any], templates: tuple[Any, ...], quiet: Quiet | None) -> Program | Guarded:

@@ -66,8 +66,6 @@ def fly(
     from samara.scenario.scenario_file import load_scenario, steady_wind
     from samara.scenario.scenario_file.overrides import parse_override
     from samara.sim.fly import fly as fly_it
-    from samara.view.plot.run import draw_run
-    from samara.view.report.report import Flown, write_report
 
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
@@ -107,6 +105,9 @@ def fly(
         picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
         typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect)
         with screen.status("drawing"):
+            from samara.view.plot.run import draw_run
+            from samara.view.report.report import Flown, write_report
+
             draw_run(run, picture)
             write_report([Flown(str(path), run, typed)], report, judged, picture)
         _point_latest(path, picture, report)

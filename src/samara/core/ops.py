@@ -25,10 +25,11 @@ _LIBRARIES = {
     "casadi": "casadi",
     "sympy": "sympy",
     "samara.backends.folding": "samara.backends.folding",  # JAX's tracers, wrapped
+    "samara.backends.symbol": "samara.backends.symbol",  # CasADi's, wrapped
     "samara.backends.tape": "samara.backends.tape",  # what NumPy would compute, written down
     "samara.plan.series": "samara.plan.series",  # Taylor series in time
 }
-_OURS = ("samara.backends.folding", "samara.backends.tape")
+_OURS = ("samara.backends.symbol", "samara.backends.folding", "samara.backends.tape")
 _PRECEDENCE = ("samara.plan.series", "sympy", "casadi", *_OURS, "jax.numpy", "numpy", "math")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
