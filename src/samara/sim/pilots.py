@@ -55,7 +55,7 @@ def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory:
 
 NOWHERE = np.empty(0)
 NO_PLAN = np.empty((0, 0, 0))
-NOTHING_CUT = np.empty((0, 0))
+NO_ROWS = NOTHING_CUT = np.empty((0, 0))
 ROUNDING = 1e-6  # of the range: a command out of it by less is within
 
 
@@ -63,6 +63,7 @@ class CompiledPilot:
     """A checked controller on arrays of n drones."""
 
     look_ahead = NOWHERE
+    plan = NO_ROWS
     prediction = NO_PLAN
     excess = NOTHING_CUT
 
@@ -151,7 +152,7 @@ class PythonPilot:
         self.command, self.excess, self.invalid_count = self._checked.command, self._checked.excess, np.zeros(n)
         self._state_of, self._reference_of = unpacker(at_rest(vehicle)), unpacker(REFERENCE)
         self.look_ahead = np.asarray(getattr(controller, "look_ahead", NOWHERE), dtype=float)
-        self.prediction = np.full((n, len(self.look_ahead), 3), np.nan) if len(self.look_ahead) else NO_PLAN
+        self.plan, self.prediction = _plan_of(np.full((len(self.look_ahead), 3, n), np.nan))
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """The same, drone by drone; `ahead` (m, fields, n) for one that looks ahead"""
@@ -172,7 +173,7 @@ class PythonPilot:
 class ArrayPilot:
     """A controller that looks ahead and works on arrays of n drones; its commands are looked at like a `PythonPilot`'s.
 
-    It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (n, m, 3): see `samara.control.ilqr.arrays`.
+    It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (m, 3, n): see `samara.control.ilqr.arrays`.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class ArrayPilot:
             CheckedCommand(vehicle, n, names),
         )
         self.command, self.excess, self.invalid_count = self._checked.command, self._checked.excess, np.zeros(n)
-        self.look_ahead, self.prediction = look_ahead, controller.prediction
+        self.look_ahead, (self.plan, self.prediction) = look_ahead, _plan_of(controller.prediction)
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """The same, all drones at once"""
@@ -197,6 +198,7 @@ class LinkedPilot:
     """An autopilot at the other end of a link, in lockstep: it gets the sensors of this instant, its answer is waited for."""
 
     look_ahead = NOWHERE
+    plan = NO_ROWS
     prediction = NO_PLAN
     excess = NOTHING_CUT
 
@@ -216,6 +218,11 @@ class LinkedPilot:
         readings = self._senses.read(time_us, p_v_q_omega, reference[:, 0].tolist())
         self._machine.held[:, 0] = self._link.exchange(readings._replace(supply=self._power.read(time_us)))
         self._machine.run()
+
+
+def _plan_of(predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of positions (m, 3, n) the rows (3 m, n) that are recorded, and the same memory as (n, m, 3)"""
+    return predicted.reshape(-1, predicted.shape[-1]), predicted.transpose(2, 0, 1) if predicted.size else NO_PLAN
 
 
 def _command_and_memory(answer: Any, memory: Any, size: int) -> tuple[Any, Any]:

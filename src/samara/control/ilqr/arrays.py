@@ -111,7 +111,7 @@ class Parts(NamedTuple):
 
 
 class OnArrays:
-    """`run` at every tick; then `command` (channels, n), and `prediction` (n, N + 1, 3), where each plans to be."""
+    """`run` at every tick; then `command` (channels, n), and `prediction` (N + 1, 3, n), where each plans to be."""
 
     def __init__(self, parts: Parts, n: int) -> None:
         state, command = hover(parts.vehicle)

@@ -35,8 +35,8 @@ class _Code(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _code(problem: Problem, held: int) -> _Code:
-    """For plans whose last input is there so many times more"""
+def _code(problem: Problem, held: int, drones: int) -> _Code:
+    """For plans whose last input is there so many times more; what is shown of so many drones lies side by side"""
     n, m, layout = problem.sizes.state, problem.sizes.command, solver_code(problem).layout
     plan, before, start = Rows("plan", m), shared("before", m), Rows("start", problem.sizes.step, LANES)
     nominal, steps = layout.nominal, Rows("start_gains", layout.gains).at(m, m * layout.columns)
@@ -51,7 +51,7 @@ def _code(problem: Problem, held: int) -> _Code:
         1,
     )
     position = SX.sym("p", SHOWN)
-    shown = Rows("shown", SHOWN).at(SHOWN)
+    shown = Rows("shown", SHOWN, drones).at(SHOWN)
     each = Pass(
         traced([position, u], [position, u]),
         (nominal.at(SHOWN, later=1), nominal.at(m, n, later=1)),
@@ -73,15 +73,15 @@ def _code(problem: Problem, held: int) -> _Code:
 
 
 class Plans:
-    """For each of n drones: `before` (n, m), the input just given, and `shown` (n, N + 1, 3), where it plans to be."""
+    """For each of n drones: `before` (n, m), the input just given, and `shown` (N + 1, 3, n), where it plans to be."""
 
     def __init__(self, solver: Solver, n: int, shift: tuple[int, float]) -> None:
         problem, horizon, (self._steps, part) = solver.problem, solver.horizon, shift
-        self._solver, self._code = solver, _code(problem, 1 + self._steps)
+        self._solver, self._code = solver, _code(problem, 1 + self._steps, n)
         level = np.array(problem.command)
         self._memory = solver.memory(level=level, part=np.array([part]))
         self._inputs = np.tile(level, (n, horizon + 1 + self._steps, 1))
-        self.before, self.shown = np.tile(level, (n, 1)), np.full((n, horizon + 1, SHOWN), np.nan)
+        self.before, self.shown = np.tile(level, (n, 1)), np.full((horizon + 1, SHOWN, n), np.nan)
 
     def call_to_begin(self, drone: int) -> Call:
         """Gives the solver the drone's inputs, shifted, to begin with, and the one before them"""
@@ -90,7 +90,7 @@ class Plans:
 
     def call_to_keep(self, drone: int) -> Call:
         """Takes over what the solver has found; for as long as its `found` is the same"""
-        own = {"plan": self._inputs[drone], "before": self.before[drone], "shown": self.shown[drone]}
+        own = {"plan": self._inputs[drone], "before": self.before[drone], "shown": self.shown.reshape(-1)[drone:]}
         table = self._memory.table(self._code.keep, nominal=self._solver.nominal, **own)
         return self._code.keep, table, self._solver.horizon
 
@@ -101,4 +101,4 @@ class Plans:
     def put(self, drone: int, controls: Array, states: Array) -> None:
         """A solution that was found elsewhere"""
         self._inputs[drone, : len(controls)], self._inputs[drone, len(controls) :] = controls, controls[-1]
-        self.before[drone], self.shown[drone] = controls[0], states[:, :SHOWN]
+        self.before[drone], self.shown[:, :, drone] = controls[0], states[:, :SHOWN]

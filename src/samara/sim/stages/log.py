@@ -106,10 +106,8 @@ class LogStage(Stage):
         for group in fleet.groups:
             group.tables = _empty_tables(fleet, group)
 
-    def operations(self, fleet: Fleet, group: Group) -> list[Operation] | None:
+    def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
         """A row of every table that has one at each tick"""
-        if "plan" in group.tables:
-            return None
         due, period = fleet.calendar.axis("log"), fleet.periods["log"]
 
         def put(name: str, source: Any, skipped: int = 0) -> Operation:
@@ -121,6 +119,8 @@ class LogStage(Stage):
             operations.append(put("estimate", group.estimate[:BODY]))
         if "covariance" in group.tables and group.fusing:
             operations.append(put("covariance", group.fusing.variances))
+        if "plan" in group.tables:
+            operations.append(put("plan", group.pilot.plan))
         if isinstance(group.pilot, CompiledPilot) and not fleet.scenario.strict:
             operations.append(put(INVALID, group.pilot.machine.carry[-1:]))
         return operations
@@ -141,19 +141,6 @@ class LogStage(Stage):
             self.flush(fleet)
 
     def update(self, fleet: Fleet) -> None:
-        now = fleet.time_us
-        for group in fleet.groups:
-            if "plan" not in group.tables:
-                continue
-            state, tables = group.plant.state, group.tables
-            require_valid(fleet, group, now, group.pilot.invalid_count)
-            tables["state"].add(now, state)
-            tables[HELD].add(now, group.plant.command, group.plant.environment)
-            if group.estimate is not state:
-                tables["estimate"].add(now, group.estimate[:BODY])
-            if "covariance" in tables and group.fusing:
-                tables["covariance"].add(now, group.fusing.variances)
-            tables["plan"].add(now, group.pilot.prediction.reshape(len(group.drones), -1).T)
         self.collect(fleet, passed=True)
 
     def _require_finite(self, fleet: Fleet, group: Group, new: slice) -> None:
