@@ -6,14 +6,14 @@ at which Python is needed to the next. Whoever steps from instant to instant wal
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from os import cpu_count
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from samara.backends.llvm_schedule import DONE, ROW, Operation, Walk
+from samara.backends.threads import CORES, side_by_side
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.calendar import Span
 from samara.sim.group import Group
@@ -73,7 +73,13 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
     if len(parts) * (end.row - start.row + 1) < BRIEF or len(parts) == 1:
         reached = [program.run(span, start, end, tile, briefly=True) for program, tile in parts]
     else:
-        reached = list(pool().map(lambda part: part[0].run(span, start, end, part[1], briefly=False), parts))
+        reached = []
+
+        def through(own: "Sequence[tuple[Program, tuple[int, int]]]") -> None:
+            reached.extend([program.run(span, start, end, tile, briefly=False) for program, tile in own])
+
+        cuts = pairwise(len(parts) * k // CORES for k in range(CORES + 1))
+        side_by_side([partial(through, parts[first:last]) for first, last in cuts])
     return min(reached, default=end)
 
 
@@ -85,9 +91,3 @@ def run_once(operations: Sequence[Operation], n: int, time_us: int, due: int) ->
     for lane, width in tiles_of(n):
         own = Walk(tuple(operations), "float64", width)
         own.run(row.ctypes.data, (0, 0), (0, len(operations)), lane, n, briefly=True)
-
-
-@cache
-def pool() -> ThreadPoolExecutor:
-    """Threads for the tiles of large groups"""
-    return ThreadPoolExecutor(cpu_count() or 1, "samara")
