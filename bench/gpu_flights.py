@@ -40,14 +40,14 @@ from samara.vehicles.trim import hover
 from samara.wind.turbulence import Dryden
 
 WAY = (
-    Leg("up", Vec3(0.0, 0.0, 1.0), 2.0, 0.5),
-    Leg("out", Vec3(1.5, 0.0, 1.5), 3.0, 0.2),
-    Leg("across", Vec3(1.5, 1.5, 1.0), 3.0, 0.2),
+    Leg("up", Vec3(0.0, 0.0, 1.0), 2.5, 0.5),
+    Leg("out", Vec3(1.5, 0.0, 1.5), 3.5, 0.5),
+    Leg("across", Vec3(1.5, 1.5, 1.0), 3.5, 0.5),
     Leg("back", Vec3(0.0, 0.0, 1.0), 3.5, 0.5),
-    Leg("down", Vec3(0.0, 0.0, -1.0), 4.0, 3.0),
+    Leg("down", Vec3(0.0, 0.0, -1.0), 5.0, 3.0),
 )
 STEPS_PER_SECOND = 1000
-REPEATS = 3
+REPEATS = 2
 
 
 def there_and_back(duration: float = 20.0, *, filtered: bool = False) -> Scenario:
@@ -98,12 +98,12 @@ def flights(n: int, duration: float, *, filtered: bool, backend: str, **how: Any
     }
 
 
-def bare_physics(n: int, steps: int, *, contact: bool, launch: Launch) -> dict[str, Any]:
+def bare_physics(n: int, steps: int, *, contact: bool, left_out: bool = False) -> dict[str, Any]:
     """RK4 steps of the same vehicle alone, hovering under a command held, in one kernel"""
     vehicle = samara.vehicle("crazyflie")
     vehicle = vehicle if contact else vehicle.without_effect("contact")
-    scan = Stepper(vehicle, "rk4", "pallas").step(environment_of(vehicle))
-    run = compile_scan_pallas(scan.body, scan.templates, dtype="float32", fast=True, launch=launch)
+    body, templates, quiet = Stepper(vehicle, "rk4", "pallas").step(environment_of(vehicle))
+    run = compile_scan_pallas(body, templates, quiet if left_out else None, dtype="float32", fast=True)
     state, command = hover(vehicle, Vec3(0.0, 0.0, 2.0))
     held = [*command, 1e-3, *flatten(environment_of(vehicle))]
     carry = jnp.asarray(np.repeat(np.array(flatten(state), dtype=np.float32)[:, None], n, axis=1))
@@ -113,40 +113,33 @@ def bare_physics(n: int, steps: int, *, contact: bool, launch: Launch) -> dict[s
         jax.block_until_ready(run(carry, held, None, steps, steps))
         times.append(time.perf_counter() - before)
     best = min(times[1:])
-    instructions = flat_body(scan.body, scan.templates, "float32", True).work.instructions
     return {
         "drones": n,
         "steps_per_second": n * steps / best,
         "compile_seconds": times[0] - best,
-        "instructions": instructions,
+        "instructions": flat_body(body, templates, "float32", True).work.instructions,
     }
 
 
 Row = tuple[str, Callable[[], dict[str, Any]]]
 
 
-def rows(n: int, duration: float, simulated: bool) -> list[Row]:
-    few = min(n, 1 << 18)
-    steps = 1000 if not simulated else 10
-    wide, narrow, single = Launch(256, 8), Launch(64, 2), Launch(32, 1)
+def rows(n: int, duration: float, steps: int) -> list[Row]:
+    def flown(name: str, filtered: bool, count: int = n, **how: Any) -> Row:
+        return name, lambda: flights(count, duration, filtered=filtered, **{"backend": "pallas"} | how)
+
     return [
-        ("bare physics, no contact", lambda: bare_physics(n, steps, contact=False, launch=Launch(128, 4))),
-        ("bare physics, contact, never left out", lambda: bare_physics(n, steps, contact=True, launch=Launch(128, 4))),
-        ("geometric, one kernel 128/4", lambda: flights(n, duration, filtered=False, backend="pallas")),
-        ("geometric, 64/2", lambda: flights(n, duration, filtered=False, backend="pallas", launch=narrow)),
-        ("geometric, 256/8", lambda: flights(n, duration, filtered=False, backend="pallas", launch=wide)),
-        ("filter, a kernel each 128/4", lambda: flights(few, duration, filtered=True, backend="pallas", whole=False)),
-        ("geometric, 32/1", lambda: flights(n, duration, filtered=False, backend="pallas", launch=single)),
-        ("filter, a kernel each, all", lambda: flights(n, duration, filtered=True, backend="pallas", whole=False)),
-        (
-            "filter, a kernel each 64/2",
-            lambda: flights(few, duration, filtered=True, backend="pallas", whole=False, launch=narrow),
-        ),
-        (
-            "filter, one kernel 64/2",
-            lambda: flights(few, duration, filtered=True, backend="pallas", whole=True, launch=narrow),
-        ),
-        ("geometric, XLA", lambda: flights(few, duration, filtered=False, backend="jax")),
+        ("bare physics, no contact", lambda: bare_physics(n, steps, contact=False)),
+        ("bare physics, contact left out in the air", lambda: bare_physics(n, steps, contact=True, left_out=True)),
+        ("bare physics, contact at every step", lambda: bare_physics(n, steps, contact=True)),
+        flown("geometric", False),
+        flown("geometric, 512/16", False, launch=Launch(512, 16)),
+        flown("filter", True, n // 4),
+        flown("filter, 128/4", True, n // 4, launch=Launch(128, 4)),
+        flown("filter, 64/2", True, n // 4, launch=Launch(64, 2)),
+        flown("filter, 512/16", True, n // 4, launch=Launch(512, 16)),
+        flown("geometric, 128/4", False, launch=Launch(128, 4)),
+        flown("geometric, a loop of XLA", False, n // 4, backend="jax"),
     ]
 
 
@@ -177,7 +170,7 @@ def main() -> None:
         "rows": [],
     }
     print(f"{device}, JAX {jax.__version__}: flights of {duration:g} s, float32", flush=True)
-    for name, measure in rows(n, duration, options.small):
+    for name, measure in rows(n, duration, 10 if options.small else 1000):
         if options.only not in name:
             continue
         try:

@@ -209,21 +209,24 @@ def steps_inside(jaxpr: Any) -> Iterator[Any]:
 
 
 def test_memory_is_touched_before_and_after_the_loop_only():
-    """The carry lives in registers: in the loop over the steps nothing is loaded but that step's inputs, and the records
-    are stored in the loop over records."""
+    """The carry lives in registers: a loop loads its rows, in the loop over the steps nothing is loaded but that step's inputs,
+    the records are stored in the loop over records, and a loop stores the rows at the end."""
     carry, held, inputs = jnp.zeros((2, 256)), [jnp.zeros(256)], jnp.zeros((12, 1))
     kernel = kernel_function(spring, SPRING, dtype="float64")
     traced = jax.make_jaxpr(kernel, static_argnums=(3, 4))(carry, held, inputs, 12, 4)
     (call,) = (step for step in steps_inside(traced.jaxpr) if step.primitive.name == "pallas_call")
     whole = call.params["jaxpr"]
-    (records,) = (step for step in whole.eqns if step.primitive.name == "scan")
+    first, records, last = (step for step in whole.eqns if step.primitive.name == "scan")
     (steps,) = (step for step in records.params["jaxpr"].jaxpr.eqns if step.primitive.name == "scan")
 
     def touched(jaxpr: Any) -> dict[str, int]:
         names = [step.primitive.name for step in jaxpr.eqns]
         return {"loads": names.count("get"), "stores": names.count("swap")}
 
-    assert touched(whole) == {"loads": len(carry) + len(held), "stores": len(carry)}
+    assert touched(whole) == {"loads": len(held), "stores": 0}
+    for loop, expected in ((first, {"loads": 1, "stores": 0}), (last, {"loads": 0, "stores": 1})):
+        assert loop.params["length"] == len(carry)
+        assert touched(loop.params["jaxpr"].jaxpr) == expected
     assert touched(records.params["jaxpr"].jaxpr) == {"loads": 0, "stores": 2}
     assert touched(steps.params["jaxpr"].jaxpr) == {"loads": 1, "stores": 0}
     assert len(flatten(SPRING.carry)) == len(carry)

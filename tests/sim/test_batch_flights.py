@@ -77,7 +77,7 @@ def test_take_off_and_landing_in_turbulence(backend):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", [{"backend": "jax"}, {"backend": "pallas", "whole": False}])
+@pytest.mark.parametrize("how", [{"backend": "jax"}, {"backend": "pallas"}])
 def test_a_kalman_filter_in_the_loop(how):
     assert_flown(from_the_ground(0.6, filtered=True), range(2), 1e-9, **how)
 

@@ -26,10 +26,17 @@ def draws(keys: Words, drone: Any, tick: Any, count: int, dtype: Any) -> list[An
 
     `drone` and `tick` are words of 32 bits: a tick beyond 2³² would take 50 days at 1 kHz.
     """
-    words: list[Any] = []
-    for block in range(-(-count // 4)):
-        words += philox(tuple(_word(x, keys[0]) for x in (block, drone, tick, 0)), keys)
-    return [normal(word, dtype) for word in words[:count]]
+
+    def four(block: Any) -> list[Any]:
+        words = philox(tuple(_word(x, keys[0]) for x in (block, drone, tick, 0)), keys)
+        return [normal(word, dtype) for word in words]
+
+    blocks = -(-count // 4)
+    if blocks <= 1:
+        return four(0)[:count] if count else []
+    nothing = [jnp.zeros(jnp.shape(keys[0]), dtype)] * (4 * blocks)
+    drawn = lax.fori_loop(np.int32(0), np.int32(blocks), lambda i, drawn: [*drawn[4:], *four(i)], nothing)
+    return list(drawn[:count])
 
 
 def _word(x: Any, like: Any) -> Any:

@@ -4,7 +4,7 @@ A program of the kernel flies one block of drones: it loads their carry, loops o
 Memory is touched for inputs and records only, so that arithmetic is the limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -155,12 +155,9 @@ class _Kernel:
     def __call__(self, *references: Any) -> None:
         given = dict(zip(self.operands, references, strict=False))
         stored = dict(zip(self.results, references[len(self.operands) :], strict=True))
-        carry = [given["carry"][k, :] for k in range(given["carry"].shape[0])]
-        places = {True: iter(range(len(self.held_by_drone))), False: iter(range(len(self.held_by_drone)))}
-        held = [
-            given["each"][next(places[own]), :] if own else given["same"][next(places[own])]
-            for own in self.held_by_drone
-        ]
+        carry = loaded(given["carry"])
+        each, same = iter(loaded(given["each"]) if "each" in given else ()), iter(range(len(self.held_by_drone)))
+        held = [next(each) if own else given["same"][next(same)] for own in self.held_by_drone]
 
         def step(k: Any, carry: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             row = given.get("inputs")
@@ -178,8 +175,28 @@ class _Kernel:
         carry = _loop(self.records, record, carry)
         done = self.records * self.every
         carry = _loop(self.left_over, lambda i, carry: step(done + i, carry)[0], carry)
-        for k, value in enumerate(carry):
-            stored["carry"][k, :] = value
+        store(carry, stored["carry"], lambda i: (i, slice(None)))
+
+
+# Triton's pass "coalesce" walks through a whole kernel for every load and store that is written in it: a step with contact,
+# with a load and a store for each of its components, took a minute to compile. So all rows go through one of each, in a loop.
+
+
+def loaded(reference: Any) -> list[Any]:
+    """All rows of it: each turn puts one behind the others"""
+    count = reference.shape[0]
+    nothing = [jnp.zeros(reference.shape[1:], reference.dtype)] * count
+    return list(_loop(count, lambda i, rows: [*rows[1:], reference[i, :]], nothing))
+
+
+def store(rows: Sequence[Any], reference: Any, place: Callable[[Any], Any]) -> None:
+    """All rows to their places in it: each turn stores the first and puts it behind the others"""
+
+    def turn(i: Any, rows: Sequence[Any]) -> list[Any]:
+        reference[place(i)] = rows[0]
+        return [*rows[1:], rows[0]]
+
+    _loop(len(rows), turn, list(rows))
 
 
 def _loop(times: int, once: Any, carry: Any) -> Any:
