@@ -24,7 +24,7 @@ import numpy as np
 import samara
 from samara.backends.flight_jax import work
 from samara.backends.jax_scan import flat_body
-from samara.backends.pallas import Launch, compile_scan_pallas
+from samara.backends.pallas import compile_scan_pallas
 from samara.backends.stepper import Stepper
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
@@ -59,17 +59,19 @@ def there_and_back(duration: float = 20.0, *, filtered: bool = False) -> Scenari
     return Scenario("there and back", (drone,), duration, rates=rates, wind=Dryden(Vec3(1.5, 0.5, 0.0)))
 
 
-def flights(n: int, duration: float, *, filtered: bool, backend: str, **how: Any) -> dict[str, Any]:
+def flights(
+    n: int, duration: float, *, filtered: bool, backend: str = "pallas", vary: Any = None, **how: Any
+) -> dict[str, Any]:
     """The whole call, and the part of it on the device"""
     scenario, seeds = there_and_back(duration, filtered=filtered), np.arange(n)
     asked: dict[str, Any] = {"backend": backend, "dtype": "float32", "fast": True, **how}
     times, told = [], None
     for _ in range(1 + REPEATS):
         before = time.perf_counter()
-        told = fly_batch_jax(scenario, seeds, **asked)
+        told = fly_batch_jax(scenario, seeds, vary=vary, **asked)
         times.append(time.perf_counter() - before)
-    program, run, rows = compiled(scenario, **asked)
-    values, keys = given_to(scenario, program, seeds, dtype="float32")
+    program, run, rows = compiled(scenario, tuple(vary or ()), **asked)
+    values, keys = given_to(scenario, program, seeds, vary, dtype="float32")
     on_device = []
     for _ in range(REPEATS):
         before = time.perf_counter()
@@ -126,19 +128,22 @@ Row = tuple[str, Callable[[], dict[str, Any]]]
 
 def rows(n: int, duration: float, steps: int) -> list[Row]:
     def flown(name: str, filtered: bool, count: int = n, **how: Any) -> Row:
-        return name, lambda: flights(count, duration, filtered=filtered, **{"backend": "pallas"} | how)
+        return name, lambda: flights(count, duration, filtered=filtered, **how)
 
+    spread = np.random.default_rng(1).uniform(0.9, 1.1, (2, n))
+    vehicle = samara.vehicle("crazyflie")
+    own = {
+        "mass": vehicle.mass * spread[0],
+        "rotors.k_thrust": np.outer([rotor.k_thrust for rotor in vehicle.rotors], spread[1]),
+    }
     return [
         ("bare physics, no contact", lambda: bare_physics(n, steps, contact=False)),
         ("bare physics, contact left out in the air", lambda: bare_physics(n, steps, contact=True, left_out=True)),
         ("bare physics, contact at every step", lambda: bare_physics(n, steps, contact=True)),
         flown("geometric", False),
-        flown("geometric, 512/16", False, launch=Launch(512, 16)),
-        flown("filter", True, n // 4),
-        flown("filter, 128/4", True, n // 4, launch=Launch(128, 4)),
-        flown("filter, 64/2", True, n // 4, launch=Launch(64, 2)),
-        flown("filter, 512/16", True, n // 4, launch=Launch(512, 16)),
-        flown("geometric, 128/4", False, launch=Launch(128, 4)),
+        flown("geometric, own mass and thrust", False, vary=own),
+        flown("Kalman filter", True, n // 4),
+        flown("Kalman filter, all of them", True),
         flown("geometric, a loop of XLA", False, n // 4, backend="jax"),
     ]
 

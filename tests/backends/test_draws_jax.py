@@ -6,7 +6,7 @@ import pytest
 
 from samara.backends.draws_jax import draws, first_draws, keys_of, normal
 from samara.backends.jax_scan import precision
-from samara.core.random import _key, _normals, normals
+from samara.core.random import _normals, key_of, normals
 
 SEEDS = np.array([0, 1, -5, 2**40 + 7, 2**63 - 1])
 ROUNDING = {"float64": 4e-15, "float32": 1.5e-6}
@@ -15,7 +15,7 @@ ROUNDING = {"float64": 4e-15, "float32": 1.5e-6}
 @pytest.mark.parametrize("source", ["w", "wind", "sensor motion_capture start"])
 def test_keys_are_blake2b_of_the_source_keyed_by_each_seed(source):
     low, high = keys_of(SEEDS, source)
-    assert [(int(a), int(b)) for a, b in zip(low, high, strict=True)] == [_key(int(seed), source) for seed in SEEDS]
+    assert [(int(a), int(b)) for a, b in zip(low, high, strict=True)] == [key_of(int(seed), source) for seed in SEEDS]
 
 
 @pytest.mark.parametrize("dtype", ROUNDING)
