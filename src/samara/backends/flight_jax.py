@@ -15,7 +15,7 @@ from jax import lax
 from samara.backends.draws_jax import Words, draws
 from samara.backends.flight_program import Program, Unit
 from samara.backends.folding import Folded, OperationCount, count_operations, folded, new_trace, unfolded
-from samara.backends.jax_scan import _as, precision, xla_options
+from samara.backends.jax_scan import MANY_OPERATIONS, _as, precision, xla_options
 from samara.backends.pallas import _loop
 from samara.core.tree import flatten
 
@@ -214,10 +214,7 @@ def compile_flight_jax(program: Program, wanted: Wanted, *, dtype: str, fast: bo
         end = body.end(values | named(names, leaves, values))
         return {name: jnp.stack(end[name]) for name in wanted.results}, kept
 
-    return compiled_by_constants(whole, dtype, lambda platform: xla_options(work_of_many, platform))
-
-
-work_of_many = 10**6  # operations: more than any body has of which XLA's fusion makes something better
+    return compiled_by_constants(whole, dtype, lambda platform: xla_options(MANY_OPERATIONS + 1, platform))
 
 
 def compiled_by_constants(

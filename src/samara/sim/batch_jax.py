@@ -50,7 +50,8 @@ def fly_batch_jax(
     `vary` gives numbers of the vehicle by their path, such as {"mass": array of n}; for `rotors.…` an array is taken for all
     rotors alike. `start`, a `State` of numbers or arrays of n, is where they begin instead of the scenario's start;
     `goal_shift`, (3,) or (3, n) [m], how far away from the scenario's their task is. With `record` [s] the states are kept so
-    often.
+    often. The controller is told each flight's own numbers; its gains and limits, and the height it stands at, are those of the
+    scenario's vehicle.
     """
     numbers, varied = np.asarray(seeds), dict(vary or {})
     n, drone = len(numbers), scenario.drones[0]
