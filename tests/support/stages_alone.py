@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from samara.backends.llvm_schedule import ROW, Walk
+from samara.backends.llvm_schedule import ROW, Memory, Walk
 from samara.core.random import key_of, normals
 from samara.core.tree import flatten, unflatten
 from samara.sim.blowing import hub_code, wind_code
@@ -23,7 +23,7 @@ class Listening:
             inputs = plant.state, plant.command, plant.environment
             numbers = measuring.drones.astype(np.int64)
             self._operations = tuple(measuring.operations(SAMPLED, HEARD, inputs, keys.astype(np.int64), numbers))
-            self._walks = [(lane, Walk(self._operations, "float64", width)) for lane, width in tiles_of(n)]
+            self._walks = [(lane, Walk(self._operations, width, Memory())) for lane, width in tiles_of(n)]
 
     def listen(self, tick):
         own = self.measuring

@@ -23,7 +23,7 @@ import llvmlite.ir as ir
 import numpy as np
 
 from samara.backends.llvm_code import INDEX, align_stack, engine_of
-from samara.backends.machine import Machine
+from samara.backends.machine import STRICT, Machine, Precision
 from samara.core.llvm_math import Lanes
 from samara.core.random import normal_in_lanes, philox
 
@@ -52,13 +52,45 @@ class Kind(NamedTuple):
     emit: "Callable[[_Body], Any]"
 
 
+class Memory:
+    """Where arrays of doubles are for a walk of some precision: in their place, or as copies in single precision beside them."""
+
+    def __init__(self, precision: Precision = STRICT) -> None:
+        self.precision = precision
+        self._copies: dict[int, tuple[Any, Any]] = {}  # by address of the whole array: it, and its copy
+
+    def address(self, array: Any) -> int:
+        """Of an array that is a block; integers stay where they are"""
+        if not array.flags.c_contiguous:
+            raise ValueError(f"an array of shape {array.shape} whose rows are not side by side; expected one that is a block")
+        if self.precision.dtype == "float64" or array.dtype != np.float64:
+            return int(array.ctypes.data)
+        whole = array
+        while isinstance(whole.base, np.ndarray):
+            whole = whole.base
+        at = int(whole.ctypes.data)
+        if at not in self._copies:
+            self._copies[at] = whole, whole.astype(np.float32)
+        return int(self._copies[at][1].ctypes.data) + (int(array.ctypes.data) - at) // 2
+
+    def fill(self) -> None:
+        """The copies from what they are of"""
+        for whole, copy in self._copies.values():
+            copy[...] = whole
+
+    def give_back(self) -> None:
+        """What has become of the copies"""
+        for whole, copy in self._copies.values():
+            whole[...] = copy
+
+
 class Walk:
     """Operations with their arguments in memory, ready to be walked through at one width."""
 
-    def __init__(self, operations: tuple[Operation, ...], dtype: str, width: int) -> None:
-        self.code = _code(dtype, width)
+    def __init__(self, operations: tuple[Operation, ...], width: int, memory: Memory) -> None:
+        self.code = _code(memory.precision.dtype, width)
         self.arguments = [
-            np.array([word for value in own.arguments for word in _words(value, width)], dtype=np.int64)
+            np.array([word for value in own.arguments for word in _words(value, width, memory)], dtype=np.int64)
             for own in operations
         ]
         self._kept = [value for own in operations for value in own.arguments if not isinstance(value, int)]
@@ -81,16 +113,11 @@ class Walk:
         return int(call(self._at, len(self.table), rows, *start, *end, lane, n))
 
 
-def _words(value: Any, width: int) -> tuple[int, ...]:
+def _words(value: Any, width: int, memory: Memory) -> tuple[int, ...]:
     if isinstance(value, Machine):
-        return value.scan(width)
-    if isinstance(value, np.ndarray):
-        if not value.flags.c_contiguous:
-            raise ValueError(
-                f"an array of shape {value.shape} whose rows are not side by side; expected one that is a block"
-            )
-        return (value.ctypes.data,)
-    return (int(value),)
+        carry, held = memory.address(value.carry), memory.address(value.held)
+        return value.scan(width, memory.precision), carry, held * (value.n == 1), held * (value.n > 1)
+    return (memory.address(value) if isinstance(value, np.ndarray) else int(value),)
 
 
 class _Code(NamedTuple):

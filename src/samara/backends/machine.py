@@ -33,6 +33,16 @@ EFFORT = 1  # of LLVM: straight-line code from a trace gains nothing from more, 
 BRIEF = 100  # steps of one drone, some 10 µs: not worth giving the interpreter lock away for
 
 
+class Precision(NamedTuple):
+    """The type of all numbers, and whether products may be fused with sums and the like."""
+
+    dtype: str = DTYPE
+    fast: bool = False
+
+
+STRICT = Precision()
+
+
 class CompiledStep:
     """body(carry, held) → carry of nested tuples, traced; compiled when first asked for. Strict IEEE, unless it is `fast`."""
 
@@ -60,7 +70,7 @@ class CompiledStep:
         usual = self._program.quiet if isinstance(self._program, Guarded) else self._program
         self.instructions, self._options = len(usual.instructions), (dtype, fast, effort)
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
-        self._kernels: dict[tuple[bool, int], Kernel] = {}
+        self._kernels: dict[tuple[bool, int, Precision], Kernel] = {}
 
     @property
     def reads(self) -> list[int]:
@@ -72,14 +82,16 @@ class CompiledStep:
         """The code with memory for n drones, filled with the templates' numbers"""
         return Machine(self, n, *(np.repeat(numbers[:, None], n, axis=1) for numbers in self._start))
 
-    def kernel(self, alone: bool, lanes: int) -> Kernel:
-        """Machine code for one drone, or for tiles of so many of a batch; the same bits from each"""
-        if (alone, lanes) not in self._kernels:
+    def kernel(self, alone: bool, lanes: int, precision: Precision | None = None) -> Kernel:
+        """Machine code for one drone, or for tiles of so many of a batch; the same bits from each. `precision` is its own, or
+        another"""
+        dtype, fast, effort = self._options
+        asked = precision or Precision(dtype, fast)
+        if (alone, lanes, asked) not in self._kernels:
             carry, held = (len(numbers) for numbers in self._start)
             shape = Shape(carry, (alone,) * held, 0, True, 0)
-            dtype, fast, effort = self._options
-            self._kernels[alone, lanes] = scan_kernel(self._program, shape, dtype, lanes, fast, effort)
-        return self._kernels[alone, lanes]
+            self._kernels[alone, lanes, asked] = scan_kernel(self._program, shape, asked.dtype, lanes, asked.fast, effort)
+        return self._kernels[alone, lanes, asked]
 
 
 class Machine:
@@ -94,11 +106,10 @@ class Machine:
         self._code = code
         self._shares = {1: self._split(1)}
 
-    def scan(self, width: int) -> tuple[int, int, int, int]:
-        """For a schedule: the address of the code for so many lanes, and those of carry, and held for all alike or for each"""
-        kernel, (carry, held) = self._alone or self._code.kernel(False, width), self._at
-        address = int(kernel.engine.get_function_address("scan"))
-        return (address, carry, held, 0) if self._alone else (address, carry, 0, held)
+    def scan(self, width: int, precision: Precision) -> int:
+        """For a schedule: the address of the code for so many lanes"""
+        kernel = self._code.kernel(self.n == 1, width, precision)
+        return int(kernel.engine.get_function_address("scan"))
 
     def run(self, steps: int = 1) -> None:
         """carry ← body(carry, held), so many times"""

@@ -6,12 +6,14 @@ is here; what a stage alone needs to remember is its own.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
+from samara.backends.machine import STRICT
 from samara.core.algebra import Vec3
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
@@ -45,13 +47,16 @@ CROWD, SHORTEST_BLOCKS = 500, 4  # more drones than this fill the memory of a se
 class Fleet:
     """All drones of a scenario while it is flown."""
 
-    def __init__(self, scenario: Scenario, calendar: Calendar, tell: Callable[[str], None]) -> None:
-        """`tell` gets what autopilots have to say, at once."""
+    def __init__(
+        self, scenario: Scenario, calendar: Calendar, tell: Callable[[str], None], seeds: Sequence[int] = ()
+    ) -> None:
+        """`tell` gets what autopilots have to say, at once. With `seeds` every drone flies a flight of its own, by its seed."""
         self.scenario, self.calendar, n = scenario, calendar, len(scenario.drones)
         self.periods = calendar.periods
         self.revision = 0  # counts up whenever the groups, or what their stages do, are others
-        self.seeds = (scenario.seed,) * n
-        self.numbers = np.arange(n)  # of each drone in its flight: what its draws are counted by
+        self.precision = STRICT
+        self.seeds = tuple(seeds) or (scenario.seed,) * n
+        self.numbers = np.arange(n) * (not seeds)  # of each drone in its flight: what its draws are counted by
         self.kept: dict[int, Kept] = {}  # the tables that the program fills
         self.block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(n / CROWD))
         self.time_us = 0
@@ -107,8 +112,15 @@ class Fleet:
         names = [own.name for own in self.scenario.drones]
         self.say("warning", sentence_of(fact, names, self.scenario.world.solids), time_us=fact.time_us)
 
-    def keep(self, group: Group, name: str, stage: Stage, period_us: int, offset_us: int = 0) -> Kept:
-        """A table of a group as the program fills it, a row at every tick of a period, in a stage"""
+    def put(
+        self, group: Group, name: str, stage: Stage, source: Array, *, due: int, period: int, offset: int = 0, skip: int = 0
+    ) -> list[Operation]:
+        """A row of a group's table at every tick of a period [µs], in a stage; nothing where there is no such table"""
+        if name not in group.tables:
+            return []
+        return [self._keep(group, name, stage, period, offset).put(due, source, skip)]
+
+    def _keep(self, group: Group, name: str, stage: Stage, period_us: int, offset_us: int) -> Kept:
         table, first = group.tables[name], group.firsts.setdefault(name, np.array([-1], dtype=np.int64))
         if first[0] < 0:  # from the next tick on
             first[0] = max(-(-(self.time_us - offset_us) // period_us), 0)
@@ -124,6 +136,10 @@ class Fleet:
     def numbers_of(self, group: Group) -> Array:
         """The number in its flight of each drone of a group, (n)"""
         return self.numbers[group.indices].astype(np.int64)
+
+    def settings_of(self, group: Group) -> list[DroneSetting]:
+        """What each drone of a group is to do now"""
+        return [self.setting.drones[index] for index in group.drones]
 
     def place_of(self, index: int) -> tuple[Group, int]:
         """The group a drone is in, and its column there"""
@@ -227,7 +243,7 @@ class Fleet:
             group.start_estimate()
             self._arm_and_break(group)
             period = self.periods["autopilot"]
-            group.reference[:] = planned(self.setting, group, np.array([-(-self.time_us // period) * period]))[0]
+            group.reference[:] = planned(self.settings_of(group), np.array([-(-self.time_us // period) * period]))[0]
             maps = [self.scenario.drones[index].motor_map for index in group.drones]
             if any(maps):
                 straight = tuple(range(len(group.plant.command)))

@@ -115,10 +115,11 @@ class Group:
         self.motion = views(self.plant.state, at_rest(key.vehicle))
         self.around = views(self.plant.environment, environment_of(key.vehicle))
         self.status = np.zeros((2, n))  # landed and crashed, 1 or 0
+        self.touch = np.zeros((4, n))  # those two, whether it crashed just now, and how fast it came to the ground
         self.hubs = HubWind(len(key.vehicle.rotors), n) if key.vehicle.reads("hub_wind_W") else None
         self.tables: dict[str, Rows] = {}  # what is recorded of it and not yet handed on
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))
-        self.asked = Asked(asked_ticks, n)
+        self.asked, self._asked_ticks = Asked(asked_ticks, n), asked_ticks
         self.plans: dict[str, tuple[int, np.ndarray]] = {}  # what is asked ahead: the first tick, and that from then on
         self.firsts: dict[str, np.ndarray] = {}  # by table: the tick of the first row that the program puts into it
         self.armed = np.ones(n)
@@ -209,6 +210,8 @@ class Group:
     def forget_plans(self) -> None:
         """Tasks are others: what was asked from some tick on is not any more"""
         self.asked.count = 0
+        if self.asked.rows.shape[2] < len(self.drones):  # each its own from now on
+            self.asked = Asked(self._asked_ticks, len(self.drones))
         self.plans.clear()
 
     def air_of(self, lane: int) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from samara.backends.llvm_schedule import DONE, ROW, Operation, Walk
+from samara.backends.llvm_schedule import DONE, ROW, Memory, Operation, Walk
 from samara.backends.threads import CORES, side_by_side
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.calendar import Span
@@ -50,8 +50,9 @@ class Program:
                 self.python.append(stage)
             operations += own or ()
             self.begins.append(len(operations))
-        self._n, self.tiles = len(group.drones), tiles_of(len(group.drones))
-        self._walks = {wide: Walk(tuple(operations), "float64", wide) for _, wide in self.tiles}
+        self._n, self.memory = len(group.drones), Memory(fleet.precision)
+        self.tiles = tiles_of(self._n, fleet.precision.dtype)
+        self._walks = {wide: Walk(tuple(operations), wide, self.memory) for _, wide in self.tiles}
 
     def run(self, span: Span, start: Position, end: Position, tile: tuple[int, int], *, briefly: bool) -> Position:
         """One tile from a position to before another: how far it came, which is not the end where an operation stopped it"""
@@ -70,6 +71,8 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
     Nobody is then past it: a stage may stop the program only where a single tile flies.
     """
     parts = [(program, tile) for program in programs for tile in program.tiles]
+    for program in programs:
+        program.memory.fill()
     if len(parts) * (end.row - start.row + 1) < BRIEF or len(parts) == 1:
         reached = [program.run(span, start, end, tile, briefly=True) for program, tile in parts]
     else:
@@ -80,6 +83,8 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
 
         cuts = pairwise(len(parts) * k // CORES for k in range(CORES + 1))
         side_by_side([partial(through, parts[first:last]) for first, last in cuts])
+    for program in programs:
+        program.memory.give_back()
     return min(reached, default=end)
 
 
@@ -89,5 +94,5 @@ def run_once(operations: Sequence[Operation], n: int, time_us: int, due: int) ->
     row[0, ROW.index("time_us")], row[0, ROW.index("due")] = time_us, due
     row.view(np.float64)[0, ROW.index("time")] = time_us / MICROSECONDS
     for lane, width in tiles_of(n):
-        own = Walk(tuple(operations), "float64", width)
+        own = Walk(tuple(operations), width, Memory())
         own.run(row.ctypes.data, (0, 0), (0, len(operations)), lane, n, briefly=True)

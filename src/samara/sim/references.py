@@ -1,5 +1,6 @@
 """What drones are asked to do, made by the block: a block of times costs little more than one."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -7,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samara.physics.reference import REFERENCE_FIELDS
-from samara.scenario.setting import Setting
+from samara.scenario.setting import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.group import Group
+from samara.sim.group import Asked, Group
 from samara.sim.pilots import NO_PLAN
 from samara.sim.tables import Tables
 
@@ -22,12 +23,11 @@ NOTHING = np.empty((0, 0, 0))
 TABLES = Tables()  # of this process
 
 
-def planned(setting: Setting, group: Group, times_us: Array, over: Array = NOTHING) -> Array:
+def planned(drones: Sequence[DroneSetting], times_us: Array, over: Array = NOTHING) -> Array:
     """What each drone's task asks at some times: (times, fields, drones)
 
     Written over a block that is done with, where that has the shape: new memory takes longer than to fill it.
     """
-    drones = [setting.drones[index] for index in group.drones]
     lanes: dict[Any, list[int]] = {}  # tasks of one shape that began together differ by where they are
     for lane, own in enumerate(drones):
         lanes.setdefault((id(own.task.reference), own.since_us), []).append(lane)
@@ -44,20 +44,29 @@ def planned(setting: Setting, group: Group, times_us: Array, over: Array = NOTHI
     return asked
 
 
-def cover(fleet: "Fleet", group: Group, until_us: int) -> None:
-    """Makes sure that what is asked at all ticks of the autopilot from now to a time is in the group's table"""
-    asked, period = group.asked, fleet.periods["autopilot"]
+def cover(fleet: "Fleet", group: Group, asked: Asked, axis: str, until_us: int) -> None:
+    """Makes sure that what is asked at all ticks of an axis from now to a time is in a table of the group"""
+    period = fleet.periods[axis]
     tick, last, first = -(-fleet.time_us // period), until_us // period, int(asked.first[0])
     if first <= tick and last < first + asked.count:
         return
     asked.first[0], asked.count = tick, len(asked.rows)
     ticks = np.arange(tick, tick + asked.count, dtype=np.int64)
-    planned(fleet.setting, group, ticks * period, over=asked.rows)
+    planned(fleet.settings_of(group)[: asked.rows.shape[2]], ticks * period, over=asked.rows)
+
+
+def is_shared(drones: Sequence[DroneSetting]) -> bool:
+    """Whether all are asked the same"""
+    first = drones[0]
+    return all(
+        (own.task.reference, own.task.shift_W, own.since_us) == (first.task.reference, first.task.shift_W, first.since_us)
+        for own in drones
+    )
 
 
 def asked_now(fleet: "Fleet", group: Group) -> Array:
     """What the drones are asked at this tick of the autopilot: (fields, drones)"""
-    cover(fleet, group, fleet.time_us)
+    cover(fleet, group, group.asked, "autopilot", fleet.time_us)
     own: Array = group.asked.rows[fleet.tick("autopilot") - int(group.asked.first[0])]
     return own
 
@@ -70,7 +79,7 @@ def asked_ahead(fleet: "Fleet", group: Group) -> Array:
     first, rows = group.plans.get("rows ahead", (0, NOTHING))
     if not 0 <= tick - first < len(rows):
         times_us, rows = _instants_ahead(group.pilot.look_ahead.tobytes(), period, fleet.block_us // period + 1)
-        asked = planned(fleet.setting, group, tick * period + times_us)
+        asked = planned(fleet.settings_of(group), tick * period + times_us)
         first, group.plans["rows ahead"], group.plans["ahead"] = tick, (tick, rows), (tick, asked)
     own: Array = group.plans["ahead"][1].take(rows[tick - first], axis=0)
     return own

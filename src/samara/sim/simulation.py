@@ -9,16 +9,17 @@ which Python is needed to the next.
 """
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from samara.physics.types import State
 from samara.record.block import Sink
 from samara.record.format import LogLine
 from samara.scenario.bus import Bus
 from samara.scenario.events import Action, At, Event
-from samara.scenario.scenario import Scenario
+from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS, STAGES
 from samara.sim.calendar import Calendar, Span
@@ -53,15 +54,19 @@ class Simulation:
         sink: Sink | None = None,
         tell: Callable[[str], None] = lambda sentence: None,
         stages: Arrange = lambda standard: standard,
+        *,
+        seeds: Sequence[int] = (),
+        log: LogStage | None = None,
     ) -> None:
         """`sink` gets what is recorded; `tell` what autopilots have to say, at once: that one is waited for, or lost. `stages`
-        makes of the stages there are those that are to be: see `samara.sim.stage`."""
+        makes of the stages there are those that are to be: see `samara.sim.stage`. With `seeds` every drone flies a flight of
+        its own; `log` is what is kept of them, in the place of recordings."""
         self.timeline = timeline_of(scenario)
         self.calendar = Calendar(self.timeline)
-        self.fleet = fleet = Fleet(scenario, self.calendar, tell)
+        self.fleet = fleet = Fleet(scenario, self.calendar, tell, seeds)
         self._programs: list[Program] = []
         self._linked, self._started = -1, False  # the revision of the fleet that the programs are for
-        self._status, self._log = StatusStage(len(scenario.drones)), LogStage(sink)
+        self._status, self._log = StatusStage(len(scenario.drones)), log or LogStage(sink)
         self._strikes = StrikesStage(scenario, self._status)
         self._surroundings = SurroundingsStage()
         fleet.flush = self.flush
@@ -69,9 +74,11 @@ class Simulation:
         try:
             fleet.stages = _require_line(tuple(stages(self._standard(ground))))
             below = ground.below if ground.varies else None
-            fleet.form(
-                {index: initial_state(own, scenario.environment, below) for index, own in enumerate(scenario.drones)}
-            )
+            states: dict[Any, State] = {}  # of drones that are alike, once
+            for own in scenario.drones:
+                if _start(own) not in states:
+                    states[_start(own)] = initial_state(own, scenario.environment, below)
+            fleet.form({index: states[_start(own)] for index, own in enumerate(scenario.drones)})
         except BaseException:
             self.close()
             raise
@@ -257,6 +264,10 @@ class Simulation:
     def ended(self) -> str:
         """Why it ended before its time; "" where it did not"""
         return self.fleet.ended
+
+
+def _start(drone: Drone) -> tuple[Any, ...]:
+    return id(drone.vehicle), drone.start_W, drone.yaw, drone.airborne
 
 
 def _require_line(stages: Stages) -> Stages:

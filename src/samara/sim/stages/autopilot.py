@@ -33,23 +33,20 @@ class AutopilotStage(Stage):
         pilot, asked, period = group.pilot, group.asked, fleet.periods["autopilot"]
         if not isinstance(pilot, CompiledPilot) or not group.is_wired_alike:
             return None
-        due, rows = fleet.calendar.axis("autopilot"), len(group.reference)
+        due, rows, counts = fleet.calendar.axis("autopilot"), len(group.reference), pilot.machine.carry[-1:]
+        taken = "take" if asked.rows.shape[2] == len(group.drones) else "take_shared"
         return [
-            Operation("take", due, (asked.rows, group.reference, rows, period, 0, asked.first, 0)),
+            Operation(taken, due, (asked.rows, group.reference, rows, period, 0, asked.first, 0)),
             *pilot.operations(due, group.estimate, group.reference),
             *group.wiring(due),
-            fleet.keep(group, "command", self, period).put(due, group.plant.command),
-            *(
-                [fleet.keep(group, INVALID, self, period).put(due, pilot.machine.carry[-1:])]
-                if fleet.scenario.strict
-                else []
-            ),
+            *fleet.put(group, "command", self, group.plant.command, due=due, period=period),
+            *(fleet.put(group, INVALID, self, counts, due=due, period=period) if fleet.scenario.strict else ()),
         ]
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:
         """What is asked until then"""
         for group in fleet.groups:
-            cover(fleet, group, until_us)
+            cover(fleet, group, group.asked, "autopilot", until_us)
 
     def update(self, fleet: Fleet) -> None:
         now = fleet.time_us

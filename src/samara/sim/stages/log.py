@@ -42,7 +42,7 @@ class SurroundingsStage(Stage):
     def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
         """The environment after every tick of the wind: those that changed are picked out afterwards"""
         due, period = fleet.calendar.axis("wind"), fleet.periods["wind"]
-        return [fleet.keep(group, AROUND, self, period).put(due, group.plant.environment)]
+        return fleet.put(group, AROUND, self, group.plant.environment, due=due, period=period)
 
     def visits(self, fleet: Fleet, span: Span, *, python: bool) -> np.ndarray:
         """At once where something has changed already; else whenever Python changes it"""
@@ -52,7 +52,7 @@ class SurroundingsStage(Stage):
 
     def collect(self, fleet: Fleet, *, passed: bool) -> None:
         """Rows for the ticks of the wind that changed something, for all drones"""
-        if not self._told:
+        if not self._told or AROUND not in fleet.groups[0].tables:
             return
         tables = [group.tables[AROUND] for group in fleet.groups]
         times = tables[0].times[: tables[0].count]
@@ -77,7 +77,9 @@ class SurroundingsStage(Stage):
         self._looked_us, fleet.around_changed = fleet.time_us, False
 
     def _tell(self, fleet: Fleet, group: Group, time_us: int, environment: np.ndarray) -> None:
-        table = group.tables["environment"]
+        table = group.tables.get("environment")
+        if table is None:
+            return
         if table.count and table.times[table.count - 1] == time_us:
             table.count -= 1
         loads = [fleet.setting.drones[index] for index in group.drones]
@@ -110,19 +112,19 @@ class LogStage(Stage):
         """A row of every table that has one at each tick"""
         due, period = fleet.calendar.axis("log"), fleet.periods["log"]
 
-        def put(name: str, source: Any, skipped: int = 0) -> Operation:
-            return fleet.keep(group, name, self, period).put(due, source, skipped)
+        def put(name: str, source: Any, skip: int = 0) -> list[Operation]:
+            return fleet.put(group, name, self, source, due=due, period=period, skip=skip)
 
-        plant, operations = group.plant, [put("state", group.plant.state)]
-        operations += [put(HELD, plant.command), put(HELD, plant.environment, len(plant.command))]
+        plant, operations = group.plant, put("state", group.plant.state)
+        operations += [*put(HELD, plant.command), *put(HELD, plant.environment, len(plant.command))]
         if group.estimate is not plant.state:
-            operations.append(put("estimate", group.estimate[:BODY]))
-        if "covariance" in group.tables and group.fusing:
-            operations.append(put("covariance", group.fusing.variances))
+            operations += put("estimate", group.estimate[:BODY])
+        if group.fusing:
+            operations += put("covariance", group.fusing.variances)
         if "plan" in group.tables:
-            operations.append(put("plan", group.pilot.plan))
+            operations += put("plan", group.pilot.plan)
         if isinstance(group.pilot, CompiledPilot) and not fleet.scenario.strict:
-            operations.append(put(INVALID, group.pilot.machine.carry[-1:]))
+            operations += put(INVALID, group.pilot.machine.carry[-1:])
         return operations
 
     def collect(self, fleet: Fleet, *, passed: bool) -> None:
@@ -133,7 +135,7 @@ class LogStage(Stage):
             if new.start < new.stop:
                 self._require_finite(fleet, group, new)
                 asked.times[new] = state.times[new]
-                asked.rows[new] = planned(fleet.setting, group, state.times[new])
+                asked.rows[new] = planned(fleet.settings_of(group), state.times[new])
                 asked.count = state.count
             for k in np.flatnonzero((invalid.rows[: invalid.count, 0] != group.seen_invalid).any(axis=1)).tolist():
                 require_valid(fleet, group, int(invalid.times[k]), invalid.rows[k, 0])

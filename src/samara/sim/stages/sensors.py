@@ -25,7 +25,8 @@ class SensorsStage(Stage):
             inputs, name = (plant.state, plant.command, plant.environment), own.sensor.name
             draws = fleet.keys(group, f"sensor {name}"), fleet.numbers_of(group)
             operations += own.operations(sampled, heard, inputs, *draws)
-            operations.append(fleet.keep(group, name, self, own.period_us, own.delay_us).put(heard, own.said))
+            rate = {"period": own.period_us, "offset": own.delay_us}
+            operations += fleet.put(group, name, self, own.said, due=heard, **rate)
         return operations
 
     def visits(self, fleet: Fleet, span: Span, *, python: bool) -> np.ndarray:

@@ -35,4 +35,5 @@ class StatusStage(Stage):
             if fact and fact is not Fact.CRASHED:  # noted when it was, with what it touched
                 fleet.note(index, fact, time_us=time_us)
         for group in fleet.groups:
-            group.tables["status"].add(time_us, now[:, group.indices])
+            if "status" in group.tables:
+                group.tables["status"].add(time_us, now[:, group.indices])

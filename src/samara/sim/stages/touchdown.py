@@ -40,7 +40,7 @@ class TouchdownStage(Stage):
         machine = _code(group.key.vehicle).machine(n)
         places = np.cumsum([0, len(plant.state), len(plant.environment), 1, 1])
         state, around, impact, crashed = (machine.held[a:b] for a, b in pairwise(places))
-        seen, none = np.zeros((4, n)), np.zeros((1, n))
+        seen, none = group.touch, np.zeros((1, n))
         came = plant.impact_speed.reshape(1, n)
         return [
             Operation("copy", due, (plant.state, state, len(state))),
@@ -51,7 +51,7 @@ class TouchdownStage(Stage):
             Operation("copy", due, (machine.carry, group.status, 2)),
             Operation("copy", due, (machine.carry, seen, 3)),
             Operation("copy", due, (came, seen[3:], 1)),
-            fleet.keep(group, TOUCHES, self, fleet.periods["scenario"]).put(due, seen),
+            *fleet.put(group, TOUCHES, self, seen, due=due, period=fleet.periods["scenario"]),
             Operation("copy", due, (none, came, 1)),
         ]
 
@@ -59,6 +59,8 @@ class TouchdownStage(Stage):
         """What happened at the ticks since, in their order"""
         for group in fleet.groups:
             fleet.landed[group.indices], fleet.crashed[group.indices] = group.status > 0.5
+        if TOUCHES not in fleet.groups[0].tables:
+            return
         tables = [group.tables[TOUCHES] for group in fleet.groups]
         times = tables[0].times[: tables[0].count]
         first = int(np.searchsorted(times, self._looked_us, side="right"))

@@ -1,0 +1,145 @@
+"""In the place of a log: the measures of each flight, brought up to date at its ticks, and states as often as asked for."""
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from samara.backends.llvm_schedule import Operation
+from samara.backends.machine import CompiledStep, Machine
+from samara.core.algebra import ZERO
+from samara.core.tree import unflatten
+from samara.physics.multirotor import at_rest
+from samara.physics.reference import REFERENCE_FIELDS, Reference
+from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.types import Vehicle
+from samara.record.streams import Rows
+from samara.sim.fleet import Fleet
+from samara.sim.group import Asked, Group
+from samara.sim.measures import START, Measures, measured, touched
+from samara.sim.per_drone import PerDrone
+from samara.sim.plant import CODES
+from samara.sim.references import cover, is_shared
+from samara.sim.stages.log import LogStage
+
+STATES = "states"
+
+
+class MeasuresStage(LogStage):
+    """Nothing is recorded but what comes of the flights."""
+
+    def __init__(self, every_us: int = 0) -> None:
+        """`every_us` is how often states are kept, a multiple of the log's period; 0: never"""
+        super().__init__(None)
+        self._every_us, self._measures = every_us, PerDrone()
+        self._asked: dict[int, Asked] = {}  # at the ticks of the log, by the first drone of a group
+        self.states: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # drones, times, (times, components, drones)
+
+    def next_flush_us(self, fleet: Fleet) -> int:
+        """To the end, or as far as what is asked is known"""
+        ahead = min(len(group.asked.rows) for group in fleet.groups) - 2
+        return fleet.time_us + ahead * fleet.periods["autopilot"]
+
+    def measures(self) -> Measures:
+        """Of all drones, as arrays"""
+        whole = self._measures.gathered()
+        own: Measures = unflatten(START, iter(whole if whole is not None else ()))
+        return own
+
+    def regrouped(self, fleet: Fleet) -> None:
+        """What is asked of all alike is asked once, for the whole flight"""
+        start = np.repeat(np.array(START)[:, None], len(fleet.scenario.drones), axis=1)
+        self._measures.spread(fleet, start)
+        self._keep_states(fleet)
+        for group in fleet.groups:
+            group.tables, asked = {}, fleet.settings_of(group)
+            whole = fleet.calendar.end_us if is_shared(asked) else fleet.block_us
+            columns = 1 if is_shared(asked) else len(asked)
+            group.asked = Asked(whole // fleet.periods["autopilot"] + 2, columns)
+            self._asked[group.drones[0]] = Asked(whole // fleet.periods["log"] + 3, columns)
+            if self._every_us:
+                topics = tuple(str(index) for index in group.drones)
+                count = fleet.calendar.end_us // self._every_us + 1
+                group.tables[STATES] = Rows(topics, len(group.plant.fields), count)
+
+    def prepare(self, fleet: Fleet, until_us: int) -> None:
+        """What is asked until then"""
+        for group in fleet.groups:
+            asked = self._asked[group.drones[0]]
+            if asked.rows.shape[2] != group.asked.rows.shape[2]:
+                asked = self._asked[group.drones[0]] = Asked(len(group.asked.rows), group.asked.rows.shape[2])
+            if not group.asked.count:
+                asked.count = 0
+            cover(fleet, group, asked, "log", until_us)
+
+    def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
+        """The measures after a tick of the log, and after a look at the ground"""
+        log, scenario, plant = fleet.calendar.axis("log"), fleet.calendar.axis("scenario"), group.plant
+        own, asked = self._measures.of(group), self._asked[group.drones[0]]
+        taken = "take" if asked.rows.shape[2] == len(group.drones) else "take_shared"
+        machine, touching = (
+            code.machine(len(group.drones)) for code in (_measures_code(group.key.vehicle), _touched_code())
+        )
+        sizes = [0, len(REFERENCE_FIELDS), len(plant.state), len(plant.command), len(plant.environment)]
+        reference, *inputs = (machine.held[a:b] for a, b in pairwise(np.cumsum(sizes)))
+        tick = fleet.periods["log"], 0, asked.first, 0
+        sources = plant.state, plant.command, plant.environment
+        return [
+            *_around(own, touching, scenario, [Operation("copy", scenario, (group.touch[3:], touching.held, 1))]),
+            *_around(
+                own,
+                machine,
+                log,
+                [
+                    Operation(taken, log, (asked.rows, reference, len(reference), *tick)),
+                    *(Operation("copy", log, (a, b, len(a))) for a, b in zip(sources, inputs, strict=True)),
+                ],
+            ),
+            *fleet.put(
+                group,
+                STATES,
+                self,
+                plant.state,
+                due=fleet.calendar.bit(self._every_us) if self._every_us else 0,
+                period=self._every_us,
+            ),
+        ]
+
+    def collect(self, fleet: Fleet, *, passed: bool) -> None:
+        """Nothing to hand on"""
+
+    def flush(self, fleet: Fleet) -> None:
+        """What was kept of the states, before groups are others and at the end"""
+        self._keep_states(fleet)
+
+    def _keep_states(self, fleet: Fleet) -> None:
+        for group in fleet.groups:
+            table = group.tables.get(STATES)
+            if table is not None and table.count:
+                self.states.append((group.indices, table.times[: table.count], table.rows[: table.count]))
+                table.count = 0
+
+
+def _around(own: np.ndarray, machine: Machine, due: int, inputs: list[Operation]) -> list[Operation]:
+    return [
+        Operation("copy", due, (own, machine.carry, len(own))),
+        *inputs,
+        Operation("run", due, (machine,)),
+        Operation("copy", due, (machine.carry, own, len(own))),
+    ]
+
+
+@lru_cache(maxsize=CODES)
+def _measures_code(vehicle: Vehicle) -> CompiledStep:
+    def after(own: Any, held: Any) -> Measures:
+        reference, state, command, environment = held
+        return measured(own, state, command, reference, vehicle, environment)
+
+    given = Reference(ZERO), at_rest(vehicle), empty_command(vehicle), environment_of(vehicle)
+    return CompiledStep(after, START, given)
+
+
+@lru_cache(maxsize=1)
+def _touched_code() -> CompiledStep:
+    return CompiledStep(touched, START, 0.0)
