@@ -27,6 +27,7 @@ if _TYPE_CHECKING:
     from samara.scenario.scenario import Scenario
     from samara.scenario.scenario_file import load_scenario, scenario_names
     from samara.sim.fly import fly
+    from samara.sim.fly_many import fly_many
     from samara.sim.replay import replay
 
 
@@ -34,6 +35,7 @@ _LATER = {  # what needs a backend or a file format is imported when it is asked
     "Run": "samara.record.run",
     "Scenario": "samara.scenario.scenario",
     "fly": "samara.sim.fly",
+    "fly_many": "samara.sim.fly_many",
     "linearize": "samara.backends.linear",
     "load_run": "samara.record.load",
     "load_scenario": "samara.scenario.scenario_file",
@@ -60,6 +62,7 @@ __all__ = [
     "compile",
     "derivative",
     "fly",
+    "fly_many",
     "hover",
     "linearize",
     "load_run",

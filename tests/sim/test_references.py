@@ -1,7 +1,6 @@
 """References read off a tape by compiled code are those that NumPy evaluates, bit for bit, of any trajectory at any time."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ from samara.plan.trajectory import (
     waypoints,
 )
 from samara.plan.transfer import stop, transfer
-from samara.scenario.setting import DroneSetting, Setting
+from samara.scenario.setting import DroneSetting
 from samara.sim import references
 from samara.sim.tables import Tables
 
@@ -173,14 +172,12 @@ def test_drones_of_one_shape_differ_by_where_they_are_and_when_they_began(monkey
     monkeypatch.setattr(references, "TABLES", COMPILED)
     shape = TRAJECTORIES["circle"]
     own = [DroneSetting(shape.moved(Vec3(k, 0.0, -k)), since_us=100 * (k // 2)) for k in range(4)]
-    setting = Setting((*own, DroneSetting(TRAJECTORIES["hover"], since_us=7)), None)
+    drones = [DroneSetting(TRAJECTORIES["hover"], since_us=7), own[0], own[1], own[3], own[2]]
     times_us = np.arange(0, 5_000_000, 10_000)
-    group = SimpleNamespace(drones=[4, 0, 1, 3, 2])
-    before = references.planned(setting, group, times_us + 1000)
-    rows = references.planned(setting, group, times_us, over=before)
+    before = references.planned(drones, times_us + 1000)
+    rows = references.planned(drones, times_us, over=before)
     assert rows is before
-    for lane, drone in enumerate([4, 0, 1, 3, 2]):
-        task, since_us = setting.drones[drone].task, setting.drones[drone].since_us
+    for lane, (task, since_us, *_) in enumerate(drones):
         wanted = by_numpy(task.reference, (times_us - since_us) / 1e6)
         wanted[:, :3] += np.array(task.shift_W)
         np.testing.assert_array_equal(bits(rows[:, :, lane]), bits(wanted))

@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 
 class Memory:
-    """Where arrays of doubles are for a walk of some precision: in their place, or as copies in single precision beside them."""
+    """Where arrays of doubles are for a walk of some precision: in their place, or copies of them in single precision."""
 
     def __init__(self, precision: Precision = STRICT) -> None:
         self.precision = precision
@@ -62,7 +62,9 @@ class Memory:
     def address(self, array: Any) -> int:
         """Of an array that is a block; integers stay where they are"""
         if not array.flags.c_contiguous:
-            raise ValueError(f"an array of shape {array.shape} whose rows are not side by side; expected one that is a block")
+            raise ValueError(
+                f"an array of shape {array.shape} whose rows are not side by side; expected one that is a block"
+            )
         if self.precision.dtype == "float64" or array.dtype != np.float64:
             return int(array.ctypes.data)
         whole = array

@@ -90,7 +90,9 @@ class CompiledStep:
         if (alone, lanes, asked) not in self._kernels:
             carry, held = (len(numbers) for numbers in self._start)
             shape = Shape(carry, (alone,) * held, 0, True, 0)
-            self._kernels[alone, lanes, asked] = scan_kernel(self._program, shape, asked.dtype, lanes, asked.fast, effort)
+            self._kernels[alone, lanes, asked] = scan_kernel(
+                self._program, shape, asked.dtype, lanes, asked.fast, effort
+            )
         return self._kernels[alone, lanes, asked]
 
 

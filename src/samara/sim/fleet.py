@@ -113,7 +113,16 @@ class Fleet:
         self.say("warning", sentence_of(fact, names, self.scenario.world.solids), time_us=fact.time_us)
 
     def put(
-        self, group: Group, name: str, stage: Stage, source: Array, *, due: int, period: int, offset: int = 0, skip: int = 0
+        self,
+        group: Group,
+        name: str,
+        stage: Stage,
+        source: Array,
+        *,
+        due: int,
+        period: int,
+        offset: int = 0,
+        skip: int = 0,
     ) -> list[Operation]:
         """A row of a group's table at every tick of a period [µs], in a stage; nothing where there is no such table"""
         if name not in group.tables:

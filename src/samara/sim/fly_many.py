@@ -9,6 +9,7 @@ import numpy as np
 
 from samara.backends.llvm_code import vector_width
 from samara.backends.machine import Precision
+from samara.backends.parameters import parameter
 from samara.backends.stepper import require_backend
 from samara.control.named import as_tuned
 from samara.control.tuning import Tuned, tuned
@@ -27,6 +28,7 @@ from samara.sim.simulation import Simulation
 from samara.sim.stages.measures import MeasuresStage
 
 BACKENDS = ("llvm", "jax", "pallas")
+PLACES = ("start_W", "goal_shift")
 AT_ONCE = 272  # flights: 17 lines of the cache in single precision, so that rows do not share its sets
 Array = np.ndarray[Any, Any]
 
@@ -138,27 +140,35 @@ def _seeds(scenario: Scenario, n: int | None, seeds: Any) -> Array:
 def _values(name: str, value: Any, n: int) -> Array:
     own = np.asarray(value, dtype=float)
     if not own.ndim or len(own) != n or not np.isfinite(own).all():
-        raise ValueError(f"vary: {name!r} has values of shape {own.shape}; expected finite numbers, one for each of {n} flights")
+        raise ValueError(
+            f"vary: {name!r} has values of shape {own.shape}; expected finite numbers, one for each of {n} flights"
+        )
+    if name in PLACES and own.shape != (n, 3):
+        raise ValueError(
+            f"vary: {name!r} has values of shape {own.shape}; expected three numbers for each of {n} flights"
+        )
     return own
 
 
 def _varied(drone: Drone, varied: Mapping[str, Array], flight: int) -> Drone:
     """The drone of one flight"""
     for name, values in varied.items():
-        value = values[flight]
-        number = float(value) if not value.ndim else Vec3(*value.tolist()) if value.shape == (3,) else tuple(value.tolist())
+        value: Any = values[flight].tolist()
         if name == "start_W":
-            drone = replace(drone, start_W=number)
-        elif name == "yaw":
-            drone = replace(drone, yaw=number)
+            drone = replace(drone, start_W=Vec3(*value))
         elif name == "goal_shift":
-            drone = replace(drone, task=drone.task.moved(number))
+            drone = replace(drone, task=drone.task.moved(Vec3(*value)))
+        elif name == "yaw":
+            drone = replace(drone, yaw=value)
         elif name.startswith("controller."):
             controller = as_tuned(drone.controller)
             if not isinstance(controller, Tuned):
                 raise ValueError(f"vary: {name!r} of a controller in Python; expected one that has a name")
-            chosen = controller.chosen | {name.removeprefix("controller."): number}
+            chosen = controller.chosen | {name.removeprefix("controller."): value}
             drone = replace(drone, controller=tuned(controller.name, **chosen))
         else:
-            drone = replace(drone, vehicle=drone.vehicle.replace({name.removeprefix("vehicle."): number}))
+            path = name.removeprefix("vehicle.")
+            before = parameter(drone.vehicle, path)  # a sentence about a path that leads nowhere
+            number = Vec3(*value) if isinstance(before, Vec3) else tuple(value) if isinstance(value, list) else value
+            drone = replace(drone, vehicle=drone.vehicle.replace({path: number}))
     return drone

@@ -59,7 +59,8 @@ def is_shared(drones: Sequence[DroneSetting]) -> bool:
     """Whether all are asked the same"""
     first = drones[0]
     return all(
-        (own.task.reference, own.task.shift_W, own.since_us) == (first.task.reference, first.task.shift_W, first.since_us)
+        (own.task.reference, own.task.shift_W, own.since_us)
+        == (first.task.reference, first.task.shift_W, first.since_us)
         for own in drones
     )
 

@@ -1,0 +1,128 @@
+"""Many flights at once: flight i is the flight that is flown alone with its seed and numbers, and knows of no other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import samara
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten
+from samara.plan import trajectory as plan
+from samara.scenario.events import Event, at, fail_motor, gust, when
+from samara.scenario.scenario import ScenarioError
+from samara.wind.sources import Constant
+from samara.wind.turbulence import Dryden
+
+STORM = Dryden(Constant(Vec3(2.0, 0.5, 0.0)))
+HOP = plan.sequence(
+    plan.take_off(Vec3(0.0, 0.0, 0.0), height=0.4, speed=2.0), plan.land(Vec3(0.0, 0.0, 0.4), height=-0.05, speed=1.0)
+)
+
+
+def hopping(**more):
+    own = samara.load_scenario(
+        "waypoints", {"duration": 1.0, "drones.vehicle": "crazyflie", "drones.controller": "geometric"}
+    )
+    return replace(own, drones=(replace(own.drones[0], task=HOP),), wind=STORM, **more)
+
+
+def final(flights, i):
+    return np.array([np.broadcast_to(leaf, (len(flights),))[i] for leaf in flatten(flights.final)])
+
+
+def alone(scenario, seed):
+    return samara.fly(replace(scenario, seed=int(seed))).tracks[0].tables
+
+
+@pytest.mark.parametrize("n", [1, 3, 11])
+def test_a_flight_is_that_of_its_seed_bit_for_bit_however_many_fly_beside_it(n):
+    seeds = np.array([7, 2**40, 3, 0, 1, 5, 6, 8, 9, 10, 11][:n])
+    flights = samara.fly_many(hopping(), seeds=seeds, record=0.1)
+    for i in {0, n - 1}:
+        own = alone(hopping(), seeds[i])
+        assert final(flights, i).tobytes() == own["state"].rows[-1].tobytes()
+        kept = own["state"].rows[np.isin(own["state"].times_us, np.round(1e6 * flights.time))]
+        assert flights.states[:, :, i].tobytes() == kept.tobytes()
+        assert bool(flights.landed[i]) == bool(own["status"].rows[-1][0])
+
+
+def test_flights_of_other_seeds_are_others_and_those_of_the_same_are_the_same():
+    flights = samara.fly_many(hopping(), seeds=[4, 4, 5])
+    assert final(flights, 0).tobytes() == final(flights, 1).tobytes() != final(flights, 2).tobytes()
+
+
+def test_the_measures_are_those_of_the_recording():
+    """Worst and RMS error, tilt, height: by the code that reads recordings, from the flight alone"""
+    flights = samara.fly_many(hopping(), seeds=[3, 12])
+    for i, seed in enumerate((3, 12)):
+        told = samara.fly(replace(hopping(), seed=seed)).tracks[0].figures
+        assert flights.worst_error[i] == told.worst.value
+        assert flights.rms_error[i] == pytest.approx(told.error.root, rel=1e-13)
+        assert (flights.measures.highest[i], flights.measures.lowest[i]) == (told.highest.value, told.lowest.value)
+
+
+def test_start_goal_and_numbers_of_each_flight_are_those_of_a_scenario_with_them():
+    """Mass, drag, start and goal of every flight: the same bits as the flight of a vehicle with these numbers"""
+    mass, shift = 0.03 * np.array([1.0, 1.1, 0.95]), np.array([[0.0, 0.0, 0.0], [0.3, 0.0, 0.0], [0.0, -0.2, 0.1]])
+    vary = {"mass": mass, "start_W": shift * [1.0, 1.0, 0.0], "goal_shift": shift}
+    flights = samara.fly_many(hopping(), seeds=[1, 2, 3], vary=vary)
+    for i in range(3):
+        drone = hopping().drones[0]
+        own = replace(
+            drone,
+            vehicle=drone.vehicle.replace(mass=float(mass[i])),
+            start_W=Vec3(*(shift[i] * [1.0, 1.0, 0.0]).tolist()),
+            task=drone.task.moved(Vec3(*shift[i].tolist())),
+        )
+        told = alone(replace(hopping(), drones=(own,)), i + 1)["state"]
+        assert final(flights, i).tobytes() == told.rows[-1].tobytes()
+
+
+def test_events_by_the_clock_happen_in_every_flight():
+    own = hopping(events=(Event(at(0.3), gust((1.0, 0.0, 0.0), 0.5)), Event(at(0.62), fail_motor(1))))
+    flights = samara.fly_many(own, seeds=[2, 6])
+    for i, seed in enumerate((2, 6)):
+        assert final(flights, i).tobytes() == alone(own, seed)["state"].rows[-1].tobytes()
+
+
+def test_a_condition_is_met_in_each_flight_by_itself():
+    """In the gusts one drone comes so far earlier than the other"""
+    own = hopping(events=(Event(when("error > 0.03"), fail_motor(0)),))
+    flights = samara.fly_many(own, seeds=[2, 6])
+    for i, seed in enumerate((2, 6)):
+        assert final(flights, i).tobytes() == alone(own, seed)["state"].rows[-1].tobytes()
+
+
+def test_in_single_precision_it_is_the_same_flight_to_rounding():
+    double, single = (samara.fly_many(hopping(), seeds=[1, 2, 3], dtype=dtype) for dtype in ("float64", "float32"))
+    for a, b in zip(flatten(double.final)[:3], flatten(single.final)[:3], strict=True):
+        assert a == pytest.approx(b, abs=2e-3)
+    assert not np.array_equal(np.asarray(double.final.p_W.x), np.asarray(single.final.p_W.x))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({}, "n is None; expected how many flights"),
+        ({"n": 0}, "n is 0; expected how many flights"),
+        ({"seeds": [1.5]}, "expected as many whole numbers"),
+        (
+            {"n": 2, "vary": {"mass": [1.0]}},
+            "'mass' has values of shape (1,); expected finite numbers, one for each of 2",
+        ),
+        ({"n": 1, "vary": {"colour": [1.0]}}, "colour"),
+        ({"n": 1, "record": 0.0123}, "expected a multiple of the log's 0.01 s"),
+        ({"n": 1, "backend": "cuda"}, "backend 'cuda': expected one of llvm, jax, pallas"),
+    ],
+)
+def test_what_cannot_be_flown_is_one_sentence(call, words):
+    with pytest.raises(ValueError) as refused:
+        samara.fly_many(hopping(), **call)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_swarm_is_refused():
+    with pytest.raises(ScenarioError, match="9 drones; expected a scenario of one drone"):
+        samara.fly_many("swarm", 2, settings={"drones.count": 9, "drones.columns": 3})
