@@ -45,6 +45,13 @@ def test_fly_leaves_recording_picture_and_report(flown):
     assert load_run(folder / "run.mcap").time[-1] == 3.0
 
 
+def test_fly_step_by_step_leaves_the_same_numbers(flown, monkeypatch, capsys, tmp_path):
+    words = ("fly", "hover", "--set", "duration=3", "--step-by-step", "--no-report", "--out", str(tmp_path))
+    assert call(monkeypatch, capsys, *words)[0] == flown[1]
+    same = call(monkeypatch, capsys, "diff", str(flown[0] / "run.mcap"), str(tmp_path / "run.mcap"))
+    assert same == (0, "the same, bit for bit\n", "")
+
+
 def test_fly_says_what_was_expected_and_ends_with_0_when_it_is_true(monkeypatch, capsys, tmp_path):
     status, out, err = call(
         monkeypatch, capsys, "fly", "hakoniwa_mission", "--set", "duration=1", "--set", "expect={max_tilt_deg=20}",

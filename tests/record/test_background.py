@@ -85,6 +85,16 @@ def test_what_cannot_be_recorded_is_raised_by_the_next_call(tmp_path):
     assert [line.message for line in recording.logs] == ["second 1", "second 3"]
 
 
+def test_a_chunk_that_is_handed_over_again_is_written_once():
+    """Ctrl-C came after it was taken and before the flight knew."""
+    slow, chunk = Slow(), second(0)
+    with Background(slow) as behind:
+        behind.write_blocks(*chunk)
+        behind.write_blocks(*chunk)
+        slow.go_on.release(2)
+    assert slow.taken == ["second 0"]
+
+
 @pytest.mark.usefixtures("signals_heard")
 def test_ctrl_c_waits_for_the_chunk_that_is_being_written():
     """Whoever closes the file afterwards must find nobody writing to it."""

@@ -42,6 +42,9 @@ def fly(
         typer.Option("--wind", help="A steady wind [m/s] instead of the scenario's, from its direction or the west."),
     ] = None,
     realtime: Annotated[bool, typer.Option("--realtime", help="No faster than the clock.")] = False,
+    step_by_step: Annotated[
+        bool, typer.Option("--step-by-step", help="From instant to instant, not as one program: the same bits, slower.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="The folder for recording, picture and report; out/<scenario> by default."),
@@ -67,6 +70,8 @@ def fly(
     from samara.scenario.scenario_file.overrides import parse_override
     from samara.sim.fly import fly as fly_it
 
+    if step_by_step and watch:
+        raise ValueError("--step-by-step with --view: a flight that is watched goes so anyway; expected one of them")
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
     changes = steady_wind(scenario, wind) if wind is not None else {}
@@ -86,7 +91,16 @@ def fly(
             if watch:
                 run = watched(own, path, speed, port, browser, progress)
             else:
-                run = fly_it(own, out=path, overwrite=True, realtime=realtime, progress=progress, tell=say, whole=False)
+                run = fly_it(
+                    own,
+                    out=path,
+                    overwrite=True,
+                    realtime=realtime,
+                    step_by_step=step_by_step,
+                    progress=progress,
+                    tell=say,
+                    whole=False,
+                )
         except KeyboardInterrupt:
             _point_latest(path)
             say(f"stopped; {path} holds what was flown")

@@ -20,18 +20,24 @@ class Background:
         self._recorder = recorder
         self._changed = Condition()
         self._chunk: tuple[Sequence[Block], Sequence[LogLine]] | None = None  # the one that is being written
+        self._taken: Sequence[LogLine] | None = None  # the lines of the last one that was taken
         self._closing = False
         self._error: BaseException | None = None
         self._thread = Thread(target=self._work, name="samara recorder", daemon=True)
         self._thread.start()
 
     def write_blocks(self, blocks: Sequence[Block], logs: Sequence[LogLine] = ()) -> None:
-        """One chunk, written soon; nobody may write to its arrays again"""
+        """One chunk, written soon; nobody may write to its arrays again
+
+        The same list of lines twice is one chunk: Ctrl-C may come after it was taken and before its giver knows.
+        """
         with self._changed:
+            if isinstance(logs, list) and logs is self._taken:
+                return
             while self._chunk is not None:
                 self._changed.wait()
             self._raise()
-            self._chunk = blocks, logs
+            self._chunk, self._taken = (blocks, logs), logs
             self._changed.notify_all()
 
     def close(self) -> None:

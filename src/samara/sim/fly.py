@@ -56,6 +56,7 @@ def fly(
     whole: bool = True,
     stages: Arrange = lambda standard: standard,
     backend: str | None = None,
+    step_by_step: bool = False,
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
@@ -69,6 +70,7 @@ def fly(
     whoever sets a breakpoint in an equation. Numbers agree to rounding, and a recording is replayed on what it was flown on.
 
     `stages` makes of the stages of a flight those that are to be, one's own among them: `samara.sim.stage` says how.
+    `step_by_step` goes from instant to instant, where a program would go on until Python is needed: the same bits, slower.
 
     A flight that was recorded comes back with every row, or, where not the `whole` is wanted and it was long, with as many as a
     picture shows: then an hour takes no more memory than a few minutes.
@@ -88,10 +90,10 @@ def fly(
 
         own = flown_by(own, autopilot)
     if out is None:
-        return _in_memory(own, realtime, progress, tell, stages)
+        return _in_memory(own, realtime, progress, tell, stages, step_by_step=step_by_step)
     with recorder_of(own, out, overwrite=overwrite) as recorder, Background(recorder) as behind:
         simulation = Simulation(own, behind.write_blocks, tell, stages)
-        _to_the_end(simulation, realtime, progress)
+        _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
         behind.write_blocks([], [ending(simulation)])
     ended = simulation.ended
     del simulation  # with its rows of the last second
@@ -124,13 +126,13 @@ def _outside(scenario: Scenario) -> tuple[EffectOption, ...]:
     return tuple({own.name: own for drone in scenario.drones for own in drone.vehicle.structure.options}.values())
 
 
-def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress) -> None:
+def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress, *, step_by_step: bool) -> None:
     """Flies it; what was flown is handed on even when it is stopped on the way."""
     try:
         if realtime:
             _by_the_clock(simulation, progress)
         else:
-            simulation.run(progress)
+            simulation.run(progress, step_by_step=step_by_step)
     except BaseException:
         simulation.flush()
         simulation.close()
@@ -159,7 +161,13 @@ def ending(simulation: Simulation) -> LogLine:
 
 
 def _in_memory(
-    scenario: Scenario, realtime: bool, progress: Progress, tell: Callable[[str], None], stages: Arrange
+    scenario: Scenario,
+    realtime: bool,
+    progress: Progress,
+    tell: Callable[[str], None],
+    stages: Arrange,
+    *,
+    step_by_step: bool,
 ) -> Run:
     kept: list[Block] = []
     logs: list[LogLine] = []
@@ -169,7 +177,7 @@ def _in_memory(
         logs.extend(lines)
 
     simulation = Simulation(scenario, sink, tell, stages)
-    _to_the_end(simulation, realtime, progress)
+    _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
     logs.append(ending(simulation))
     tracks, found = [], tables(kept)
     for drone in scenario.drones:

@@ -25,6 +25,7 @@ from samara.sim.stages.touchdown import TOUCHES
 
 HELD = "held"  # commands and surroundings at every logged state: not recorded, but what the outputs are computed from
 AROUND = "around"  # the environment after every tick of the wind: what changed is recorded
+CHANGES = ("status", "environment")  # have a row where something changed, not at every tick
 UNTOLD = (HELD, INVALID, AROUND, TOUCHES)
 
 
@@ -129,40 +130,43 @@ class LogStage(Stage):
 
     def collect(self, fleet: Fleet, *, passed: bool) -> None:
         """What was asked at the ticks since; and whether all that was put into tables is sound"""
-        for group in fleet.groups:
-            state, asked, invalid = (group.tables[name] for name in ("state", "reference", INVALID))
-            new = slice(asked.count, state.count)
-            if new.start < new.stop:
-                self._require_finite(fleet, group, new)
-                asked.times[new] = state.times[new]
-                asked.rows[new] = planned(fleet.settings_of(group), state.times[new])
-                asked.count = state.count
-            for k in np.flatnonzero((invalid.rows[: invalid.count, 0] != group.seen_invalid).any(axis=1)).tolist():
-                require_valid(fleet, group, int(invalid.times[k]), invalid.rows[k, 0])
+        lost = [own for group in fleet.groups if (own := _first_lost(group))]
+        first = min(lost, key=lambda own: own[0], default=None)
+        self._look_at_commands(fleet, first[0] if first else fleet.time_us + 1)
+        if first:
+            self._end(fleet, *first)
+        _ask(fleet)
         if passed and fleet.time_us - self._flushed_us >= fleet.block_us:
             self.flush(fleet)
+
+    def _look_at_commands(self, fleet: Fleet, until_us: int) -> None:
+        """Those given before a time, in their order; where one ends the flight, what the program flew after it is forgotten"""
+        found = []
+        for place, group in enumerate(fleet.groups):
+            counts = group.tables[INVALID]
+            new = (counts.rows[: counts.count, 0] != group.seen_invalid).any(axis=1)
+            found += [(int(counts.times[k]), place, k) for k in np.flatnonzero(new).tolist()]
+        for time_us, place, k in sorted(own for own in found if own[0] < until_us):
+            group = fleet.groups[place]
+            try:
+                require_valid(fleet, group, time_us, group.tables[INVALID].rows[k, 0])
+            except FloatingPointError:
+                _forget_after(fleet, time_us, len(fleet.stages))
+                _ask(fleet)
+                raise
 
     def update(self, fleet: Fleet) -> None:
         self.collect(fleet, passed=True)
 
-    def _require_finite(self, fleet: Fleet, group: Group, new: slice) -> None:
+    def _end(self, fleet: Fleet, time_us: int, group: Group, rows: np.ndarray) -> None:
         """A state that is none: the flight ends there, and what the program flew after it is not recorded."""
-        state = group.tables["state"]
-        bad = np.flatnonzero(~np.isfinite(state.rows[new].sum(axis=(1, 2))))
-        if not len(bad):
-            return
-        at = new.start + int(bad[0])
-        time_us, rows = int(state.times[at]), state.rows[at].copy()
-        for kept in fleet.kept.values():
-            kept.counted(time_us, fleet.stages.index(self))
-        fleet.facts = [own for own in fleet.facts if own.time_us <= time_us]
-        fleet.logs = [own for own in fleet.logs if own.time_us <= time_us]
+        _forget_after(fleet, time_us, fleet.stages.index(self))
+        _ask(fleet)
         row, lane = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
         sentence = (
             f"{fleet.name_of(group.drones[lane])}: {group.plant.fields[row]} is {rows[row, lane]} "
             f"at {time_us / MICROSECONDS:.6f} s; expected a finite number"
         )
-        fleet.time_us = time_us
         fleet.note(group.drones[lane], Fact.STATE_NOT_FINITE)
         fleet.say("error", sentence)
         self.flush(fleet)
@@ -185,6 +189,40 @@ class LogStage(Stage):
         while self._sink is not None and self._waiting:
             self._sink(*self._waiting[0])
             del self._waiting[0]  # not before: Ctrl-C may have come in between
+
+
+def _first_lost(group: Group) -> tuple[int, Group, np.ndarray] | None:
+    """The first state since the last look that is not finite: when it was, and its numbers"""
+    state = group.tables["state"]
+    new = slice(group.tables["reference"].count, state.count)
+    bad = np.flatnonzero(~np.isfinite(state.rows[new].sum(axis=(1, 2))))
+    if not len(bad):
+        return None
+    at = new.start + int(bad[0])
+    return int(state.times[at]), group, state.rows[at].copy()
+
+
+def _ask(fleet: Fleet) -> None:
+    """What was asked of the drones wherever their state is known by now"""
+    for group in fleet.groups:
+        state, asked = group.tables["state"], group.tables["reference"]
+        new = slice(asked.count, state.count)
+        if new.start < new.stop:
+            asked.times[new] = state.times[new]
+            asked.rows[new] = planned(fleet.settings_of(group), state.times[new])
+            asked.count = state.count
+
+
+def _forget_after(fleet: Fleet, time_us: int, passed: int) -> None:
+    """The fleet stands at an earlier time again, as far as it is recorded, when so many stages had been passed"""
+    for kept in fleet.kept.values():
+        kept.counted(time_us, passed)
+    for group in fleet.groups:
+        for table in (group.tables[name] for name in CHANGES if name in group.tables):
+            table.count = int(np.searchsorted(table.times[: table.count], time_us, side="right"))
+    fleet.facts = [own for own in fleet.facts if own.time_us <= time_us]
+    fleet.logs = [own for own in fleet.logs if own.time_us <= time_us]
+    fleet.time_us = time_us
 
 
 def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
