@@ -7,7 +7,7 @@ from samara.core.random import key_of, normals
 from samara.core.tree import flatten, unflatten
 from samara.sim.blowing import hub_code, wind_code
 from samara.sim.stages.wake import gusts_code
-from samara.sim.tiles import tiles_of
+from samara.sim.tiles import parts_of
 from samara.wind.sources import is_local
 
 SAMPLED, HEARD = 1, 2
@@ -23,7 +23,7 @@ class Listening:
             inputs = plant.state, plant.command, plant.environment
             numbers = measuring.drones.astype(np.int64)
             self._operations = tuple(measuring.operations(SAMPLED, HEARD, inputs, keys.astype(np.int64), numbers))
-            self._walks = [(lane, Walk(self._operations, width, Memory())) for lane, width in tiles_of(n)]
+            self._walks = [(part, Walk(self._operations, part.width, Memory())) for part in parts_of(n)]
 
     def listen(self, tick):
         own = self.measuring
@@ -32,8 +32,9 @@ class Listening:
         heard = tick >= own.late and (tick - own.late) % own.every == 0
         row = np.zeros((1, len(ROW)), dtype=np.int64)
         row[0, 0], row[0, 2] = tick * own.axis_us, SAMPLED * (tick % own.every == 0) | HEARD * heard
-        for lane, walk in self._walks:
-            walk.run(row.ctypes.data, (0, 0), (0, len(self._operations)), lane, self.plant.n, briefly=True)
+        for part, walk in self._walks:
+            lanes, end = (part.first, part.last), (0, len(self._operations))
+            walk.run(row.ctypes.data, (0, 0), end, lanes, self.plant.n, briefly=True)
         return heard
 
 

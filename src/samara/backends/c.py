@@ -16,6 +16,7 @@ import casadi
 
 from samara.backends.c_code import FUNCTIONS, WIDTH, Body, Places, array, braces, comment, literal
 from samara.backends.program import Program, program_of
+from samara.backends.symbol import expression
 from samara.core.algebra import Quat, Vec3
 from samara.core.files import write_text
 from samara.core.integrate import RK4, unit_quaternions
@@ -226,8 +227,8 @@ def _with_jacobian(function: Any, by: int, *templates: Any) -> _Sparse:
     pattern: list[Any] = []
 
     def both(*arguments: Any) -> tuple[Any, Any]:
-        value = casadi.vertcat(*flatten(function(*arguments)))
-        matrix = casadi.sparsify(casadi.jacobian(value, casadi.vertcat(*flatten(arguments[:by]))))
+        value = casadi.vertcat(*map(expression, flatten(function(*arguments))))
+        matrix = casadi.sparsify(casadi.jacobian(value, casadi.vertcat(*map(expression, flatten(arguments[:by])))))
         by_rows = matrix.T  # CasADi keeps a matrix column by column
         pattern.extend(by_rows.sparsity().get_triplet())
         return tuple(casadi.vertsplit(value)), tuple(by_rows.nonzeros())

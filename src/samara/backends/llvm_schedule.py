@@ -106,13 +106,16 @@ class Walk:
         self.table = np.array(table, dtype=np.int64).reshape(-1, 3)
         self._at = self.table.ctypes.data
 
-    def run(self, rows: int, start: tuple[int, int], end: tuple[int, int], lane: int, n: int, *, briefly: bool) -> int:
+    def run(
+        self, rows: int, start: tuple[int, int], end: tuple[int, int], lanes: tuple[int, int], n: int, *, briefly: bool
+    ) -> int:
         """From one (row, operation) to before another; where an operation stopped it, row × operations + operation
 
-        `rows` is the address of the schedule. Else `DONE`.
+        `rows` is the address of the schedule, `lanes` the first of n and the one after the last: tile after tile, and none
+        after one that was stopped. Else `DONE`.
         """
         call = self.code.briefly if briefly else self.code.call
-        return int(call(self._at, len(self.table), rows, *start, *end, lane, n))
+        return int(call(self._at, len(self.table), rows, *start, *end, *lanes, n))
 
 
 def _words(value: Any, width: int, memory: Memory) -> tuple[int, ...]:
@@ -135,11 +138,10 @@ def _code(dtype: str, width: int) -> _Code:
     module.triple = llvm.get_default_triple()
     for name, kind in KINDS.items():
         _emit_operation(module, name, kind, dtype, width)
-    _emit_walk(module)
+    _emit_tiles(module, _emit_walk(module), width)
     engine = engine_of(str(module), EFFORT)
-    types = [ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 8]
-    types[3] = ctypes.c_void_p
-    address = engine.get_function_address("walk")
+    types = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 7]
+    address = engine.get_function_address("tiles")
     addresses = {name: engine.get_function_address(name) for name in KINDS}
     return _Code(ctypes.CFUNCTYPE(*types)(address), ctypes.PYFUNCTYPE(*types)(address), addresses, engine)
 
@@ -155,7 +157,30 @@ def _number(value: int) -> ir.Constant:
     return ir.Constant(INDEX, value)
 
 
-def _emit_walk(module: ir.Module) -> None:
+def _emit_tiles(module: ir.Module, walk: ir.Function, width: int) -> None:
+    """tiles(…, first lane, last lane, n): the walk of every tile, until one is stopped"""
+    function = ir.Function(module, ir.FunctionType(INDEX, [_POINTER, INDEX, _POINTER] + [INDEX] * 7), "tiles")
+    *given, first, last, n = function.args
+    entry, tile, following, done = map(function.append_basic_block, ("entry", "tile", "next", "done"))
+    builder = ir.IRBuilder(entry)
+    builder.cbranch(builder.icmp_signed("<", first, last), tile, done)
+    builder = ir.IRBuilder(tile)
+    lane = builder.phi(INDEX)
+    lane.add_incoming(first, entry)
+    answer = builder.call(walk, [*given, lane, n])
+    builder.cbranch(builder.icmp_signed("==", answer, _number(DONE)), following, done)
+    builder = ir.IRBuilder(following)
+    after = builder.add(lane, _number(width))
+    lane.add_incoming(after, following)
+    builder.cbranch(builder.icmp_signed("<", after, last), tile, done)
+    builder = ir.IRBuilder(done)
+    told = builder.phi(INDEX)
+    for value, block in ((_number(DONE), entry), (answer, tile), (_number(DONE), following)):
+        told.add_incoming(value, block)
+    builder.ret(told)
+
+
+def _emit_walk(module: ir.Module) -> ir.Function:
     """walk(table, operations, rows, first row, first operation, last row, last operation, lane, n) → where it stopped, or −1"""
     function = ir.Function(module, ir.FunctionType(INDEX, [_POINTER, INDEX, _POINTER] + [INDEX] * 6), "walk")
     align_stack(function)
@@ -207,6 +232,7 @@ def _emit_walk(module: ir.Module) -> None:
     builder = ir.IRBuilder(stopped)
     builder.ret(builder.add(builder.mul(row, count), at))
     ir.IRBuilder(done).ret(_number(DONE))
+    return function
 
 
 # Operations ---------------------------------------------------------------------------------------------------------

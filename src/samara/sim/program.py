@@ -7,7 +7,6 @@ at which Python is needed to the next. Whoever steps from instant to instant wal
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from samara.backends.threads import CORES, side_by_side
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.calendar import Span
 from samara.sim.group import Group
-from samara.sim.tiles import tiles_of
+from samara.sim.tiles import Part, parts_of
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
@@ -51,14 +50,14 @@ class Program:
             operations += own or ()
             self.begins.append(len(operations))
         self._n, self.memory = len(group.drones), Memory(fleet.precision)
-        self.tiles = tiles_of(self._n, fleet.precision.dtype)
-        self._walks = {wide: Walk(tuple(operations), wide, self.memory) for _, wide in self.tiles}
+        self.parts = parts_of(self._n, fleet.precision.dtype)
+        self._walks = {part.width: Walk(tuple(operations), part.width, self.memory) for part in self.parts}
 
-    def run(self, span: Span, start: Position, end: Position, tile: tuple[int, int], *, briefly: bool) -> Position:
-        """One tile from a position to before another: how far it came, which is not the end where an operation stopped it"""
-        lane, width = tile
+    def run(self, span: Span, start: Position, end: Position, part: Part, *, briefly: bool) -> Position:
+        """Some tiles from a position to before another: how far they came, not to the end where an operation stopped one"""
         first, until = ((own.row, self.begins[own.stage]) for own in (start, end))
-        stopped = self._walks[width].run(span.address, first, until, lane, self._n, briefly=briefly)
+        lanes = part.first, part.last
+        stopped = self._walks[part.width].run(span.address, first, until, lanes, self._n, briefly=briefly)
         if stopped == DONE:
             return end
         row, operation = divmod(stopped, self.begins[-1])
@@ -70,19 +69,19 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
 
     Nobody is then past it: a stage may stop the program only where a single tile flies.
     """
-    parts = [(program, tile) for program in programs for tile in program.tiles]
+    parts = [(program, part) for program in programs for part in program.parts]
     for program in programs:
         program.memory.fill()
-    if len(parts) * (end.row - start.row + 1) < BRIEF or len(parts) == 1:
-        reached = [program.run(span, start, end, tile, briefly=True) for program, tile in parts]
+    if sum(part.tiles for _, part in parts) * (end.row - start.row + 1) < BRIEF:
+        reached = [program.run(span, start, end, part, briefly=True) for program, part in parts]
     else:
         reached = []
 
-        def through(own: "Sequence[tuple[Program, tuple[int, int]]]") -> None:
-            reached.extend([program.run(span, start, end, tile, briefly=False) for program, tile in own])
+        def through(share: int) -> None:
+            for program, part in parts:
+                reached.append(program.run(span, start, end, part.share(share, CORES), briefly=False))
 
-        cuts = pairwise(len(parts) * k // CORES for k in range(CORES + 1))
-        side_by_side([partial(through, parts[first:last]) for first, last in cuts])
+        side_by_side([partial(through, share) for share in range(CORES)])
     for program in programs:
         program.memory.give_back()
     return min(reached, default=end)
@@ -93,6 +92,6 @@ def run_once(operations: Sequence[Operation], n: int, time_us: int, due: int) ->
     row = np.zeros((1, len(ROW)), dtype=np.int64)
     row[0, ROW.index("time_us")], row[0, ROW.index("due")] = time_us, due
     row.view(np.float64)[0, ROW.index("time")] = time_us / MICROSECONDS
-    for lane, width in tiles_of(n):
+    for first, last, width in parts_of(n):
         own = Walk(tuple(operations), width, Memory())
-        own.run(row.ctypes.data, (0, 0), (0, len(operations)), lane, n, briefly=True)
+        own.run(row.ctypes.data, (0, 0), (0, len(operations)), (first, last), n, briefly=True)
