@@ -139,3 +139,10 @@ def test_a_full_disk_names_the_file_and_leaves_nothing_behind(tmp_path):
     with pytest.raises(OSError, match=r"No space left on device: '.*report\.md'"):
         no_space()
     assert not list(tmp_path.iterdir())
+
+
+def test_check_says_what_makes_a_scenario_leave_the_fast_path(monkeypatch, capsys):
+    status, out, _ = call(monkeypatch, capsys, "check", "hover", "stack")
+    assert status == 0
+    assert out.splitlines()[0].endswith("; one program")
+    assert out.splitlines()[1].endswith("; calls of 20 ms: downwash of all on all (50 Hz)")

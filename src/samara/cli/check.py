@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 def check(
     files: Annotated[list[str], typer.Argument(help="Scenario or vehicle files, or shipped names of either.")],
 ) -> None:
-    """Read files and say all that is wrong with them; of a vehicle also how it hovers, and what is far from real ones."""
+    """Read files and say all that is wrong with them; of a scenario also whether it flies as one program, of a vehicle
+    how it hovers, and what is far from real ones."""
     from samara import vehicle
     from samara.scenario.scenario_file import load_scenario
+    from samara.sim.fast_path import fast_path
 
     problems = []
     for name in files:
@@ -25,9 +27,8 @@ def check(
                 _tell(name, vehicle(name))
             else:
                 own = load_scenario(name)
-                say(
-                    f"{name}: scenario {own.name}, {len(own.drones)} drones, {len(own.events)} events, {own.duration:g} s"
-                )
+                about = f"{len(own.drones)} drones, {len(own.events)} events, {own.duration:g} s"
+                say(f"{name}: scenario {own.name}, {about}; {fast_path(own)}")
         except ValueError as error:
             problems.append(str(error))
     if problems:

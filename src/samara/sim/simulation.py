@@ -181,10 +181,18 @@ class Simulation:
         """Where Python is to run a stage, in their order"""
         asked = []
         for place, stage in enumerate(self.fleet.stages):
-            python = any(stage in program.python for program in self._programs)
-            rows = np.flatnonzero(stage.visits(self.fleet, span, python=python))
-            asked += [Position(row, place) for row in rows.tolist()]
+            asked += [Position(row, place) for row in np.flatnonzero(self._asked(stage, span)).tolist()]
         return sorted(asked)
+
+    def _asked(self, stage: Stage, span: Span) -> np.ndarray[Any, Any]:
+        """At which instants of a span Python is to run a stage"""
+        return stage.visits(self.fleet, span, python=any(stage in program.python for program in self._programs))
+
+    def visits(self, until_us: int) -> dict[Stage, tuple[Span, np.ndarray[Any, Any]]]:
+        """For every stage the instants from here to a time, and at which of them Python would run it"""
+        self._link()
+        span = self.calendar.span(self.time_us, min(until_us, self.timeline.end_us))
+        return {stage: (span, self._asked(stage, span)) for stage in self.fleet.stages}
 
     def _come_to(self, span: Span, reached: Position, *, look_back: bool = True) -> None:
         """The fleet stands at an instant, all stages before one have been through it"""

@@ -36,6 +36,7 @@ class Stage:
     """One stage: `axis` is the rate it is due at (scenario, wind, sensor, estimator, autopilot or log), "" at every instant."""
 
     axis = EVERY_INSTANT
+    in_python = ""  # what `update` does, for whoever asks why a flight is not one program; "": the stage's name says it
     looks_back = True  # at what the program has left in tables and arrays so far: it is gathered before `update`
 
     @property

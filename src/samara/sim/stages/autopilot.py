@@ -23,6 +23,7 @@ class AutopilotStage(Stage):
     """One tick of every controller, of one's own functions and of autopilots at the end of a link."""
 
     axis = "autopilot"
+    in_python = "controller that Python calls"
     looks_back = False
 
     def __init__(self) -> None:

@@ -67,6 +67,7 @@ class DownwashStage(Stage):
     """The downwash of all on all who have it, held until the next tick of the wind."""
 
     axis = "wind"
+    in_python = "downwash of all on all"
     looks_back = False
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ class EstimatorStage(Stage):
     """One tick of every drone's estimate."""
 
     axis = "estimator"
+    in_python = "estimates that are frozen"
     looks_back = False
 
     def __init__(self) -> None:

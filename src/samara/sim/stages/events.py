@@ -35,6 +35,8 @@ class EventsStage(Stage):
     Conditions that are sentences are watched by the program, where it flies a single tile; it stops where one is met.
     """
 
+    in_python = "conditions of events that Python looks at"
+
     def __init__(self, scenario: Scenario, physics_us: int) -> None:
         self._timed = timed_events(scenario, physics_us)
         self._conditional = [event for event in scenario.events if isinstance(event.trigger, When)]

@@ -31,6 +31,7 @@ class GroundStage(Stage):
     """The plane under each drone, where it is not the same everywhere."""
 
     axis = "wind"
+    in_python = "the ground below each drone"
 
     def __init__(self, world: World, ground: Ground) -> None:
         self._varies = bool(world.solids) or world.terrain is not None

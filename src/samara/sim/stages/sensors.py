@@ -13,6 +13,7 @@ class SensorsStage(Stage):
     """Every sensor of every drone; what was heard is recorded."""
 
     axis = "sensor"
+    in_python = "sensor in Python"
     looks_back = False
 
     def operations(self, fleet: Fleet, group: Group) -> list[Operation]:

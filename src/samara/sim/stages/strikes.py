@@ -27,6 +27,7 @@ class StrikesStage(Stage):
     def __init__(self, scenario: Scenario, status: StatusStage) -> None:
         self._status = status
         self._is_crowded = bool(scenario.world.solids or scenario.world.collisions)
+        self.in_python = "collisions" if self._is_crowded else "physics of another integrator or backend"
         self._colliding: Colliding | None = None
         self._struck_us: dict[tuple[int, ...], int] = {}
         self._moved_us = 0

@@ -24,6 +24,7 @@ class WindStage(Stage):
     """Samples the wind's source and writes it into the air of all drones; one that cannot be traced, in Python."""
 
     axis = "wind"
+    in_python = "wind source in Python"
 
     def __init__(self) -> None:
         self._memory, self._is_new = PerDrone(), True
