@@ -1,5 +1,7 @@
 """The schedule of a flight against its timeline, which finds one instant after the other."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ def test_spans_one_after_the_other_have_every_instant_of_the_timeline_and_what_i
     bits = {axis: calendar.axis(axis) for axis in STAGES}
     found = {}
     edges = [0, *(cut for cut in cuts if cut), own.end_us]
-    for k, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
+    for k, (start, end) in enumerate(pairwise(edges)):
         span = calendar.span(start, end, again=k == 0)
         for time_us, due in zip(span.times_us.tolist(), span.due.tolist(), strict=True):
             if due & calendar.instant:
