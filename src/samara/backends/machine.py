@@ -70,17 +70,23 @@ class CompiledStep:
         usual = self._program.quiet if isinstance(self._program, Guarded) else self._program
         self.instructions, self._options = len(usual.instructions), (dtype, fast, effort)
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
+        self.given = len(self._start[1])
         self._kernels: dict[tuple[bool, int, Precision], Kernel] = {}
 
     @property
     def reads(self) -> list[int]:
         """Which of the held numbers it reads at all"""
         found = {own.place for own in self._program.instructions if own.operation == "input"}
-        return sorted(index for group, index in found if group == 1)
+        return sorted(index for group, index in found if group == 1 and index < self.given)
 
     def machine(self, n: int = 1) -> "Machine":
         """The code with memory for n drones, filled with the templates' numbers"""
-        return Machine(self, n, *(np.repeat(numbers[:, None], n, axis=1) for numbers in self._start))
+        return Machine(self, n, *self.memory(n))
+
+    def memory(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Carry and held of n drones, filled with the templates' numbers"""
+        carry, held = (np.repeat(numbers[:, None], n, axis=1) for numbers in self._start)
+        return carry, held
 
     def kernel(self, alone: bool, lanes: int, precision: Precision | None = None) -> Kernel:
         """Machine code for one drone, or for tiles of so many of a batch; the same bits from each. `precision` is its own, or
@@ -100,12 +106,11 @@ class Machine:
     """A code and the memory it works on."""
 
     def __init__(self, code: CompiledStep, n: int, carry: np.ndarray, held: np.ndarray) -> None:
-        self.n, self.carry, self.held = n, carry, held
-        self._code = code
+        self.n, self.carry, self.held = n, carry, held[: code.given]
         self._alone = code.kernel(True, 1) if n == 1 else None
         self._call = self._alone.advance_briefly if self._alone else None
         self._at = carry.ctypes.data, held.ctypes.data
-        self._code = code
+        self._code, self._memory = code, held
         self._shares = {1: self._split(1)}
 
     def scan(self, width: int, precision: Precision) -> int:

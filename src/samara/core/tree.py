@@ -1,6 +1,7 @@
 """Nested tuples as lists of leaves with names, and the check that what comes from outside is finite numbers."""
 
 import math
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,18 @@ def unflatten(template: Any, leaves: Any) -> Any:
         return next(leaves)
     parts = [unflatten(branch, leaves) for branch in template]
     return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
+
+
+def shape_of(record: Any) -> Any:
+    """What is left of a record of tuples and frozen dataclasses without its floats: equal where these alone differ"""
+    if isinstance(record, float):
+        return float
+    if isinstance(record, tuple):
+        return type(record), tuple(shape_of(each) for each in record)
+    if is_dataclass(record) and not isinstance(record, type):
+        own = (getattr(record, field.name) for field in fields(record) if field.compare)
+        return type(record), tuple(shape_of(each) for each in own)
+    return record
 
 
 def leaf_names(tree: Any, prefix: str = "") -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes
 from samara.backends.llvm_code import vector_width
 from samara.backends.machine import CompiledStep
 from samara.core.algebra import Vec3, norm
@@ -77,15 +78,10 @@ def output_rows(states: Array, commands: Array, environments: Array, vehicle: Ve
 class OutputCode:
     """`output_rows` of a flight as machine code, with the same bits: a battery's voltage is a thousand instructions a row."""
 
-    def __init__(self, vehicle: Vehicle) -> None:
-        now = at_rest(vehicle), empty_command(vehicle), environment_of(vehicle)
-
-        def told(carry: Any, held: tuple[State, Command, Environment]) -> Air | Supplied:
-            state, command, environment = held
-            return outputs(state, command, vehicle, environment)
-
-        self._code = CompiledStep(told, outputs(now[0], now[1], vehicle, now[2]), now, as_written=True)
-        sizes = [len(flatten(own)) for own in now]
+    def __init__(self, vehicles: tuple[Vehicle, ...]) -> None:
+        """Of one vehicle; or of one for each drone, where their numbers differ"""
+        self._code = in_lanes(_told, [(vehicle,) for vehicle in vehicles])
+        sizes = [len(flatten(own)) for own in _now(vehicles[0])]
         self._reads = [(k, *_place(k, sizes)) for k in self._code.reads]
         self._machine = self._code.machine(0)
 
@@ -102,6 +98,21 @@ class OutputCode:
         return np.ascontiguousarray(machine.carry[:, :lanes].reshape(-1, m, drones).transpose(1, 0, 2))
 
 
+def _now(vehicle: Vehicle) -> tuple[State, Command, Environment]:
+    return at_rest(vehicle), empty_command(vehicle), environment_of(vehicle)
+
+
+def _told(vehicle: Vehicle) -> CompiledStep:
+    """`outputs` of (state, command, environment)"""
+    state, command, environment = now = _now(vehicle)
+    return CompiledStep(
+        lambda carry, held: outputs(held[0], held[1], vehicle, held[2]),
+        outputs(state, command, vehicle, environment),
+        now,
+        as_written=True,
+    )
+
+
 def _place(k: int, sizes: list[int]) -> tuple[int, int]:
     """In which of some blocks of these sizes, one below the other, row k is, and its number there"""
     for which, size in enumerate(sizes):
@@ -112,9 +123,9 @@ def _place(k: int, sizes: list[int]) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=16)
-def output_code(vehicle: Vehicle) -> OutputCode:
-    """The code of a vehicle's outputs, compiled once"""
-    return OutputCode(vehicle)
+def output_code(*vehicles: Vehicle) -> OutputCode:
+    """The code of a vehicle's outputs, or of those of several lanes, compiled once"""
+    return OutputCode(vehicles)
 
 
 def output_table(tables: Mapping[str, Table], vehicle: Vehicle) -> Table:

@@ -6,17 +6,18 @@ is here; what a stage alone needs to remember is its own.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from samara.backends.lanes import UnlikeError, in_lanes
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import STRICT
 from samara.core.algebra import Vec3
 from samara.core.random import key_of
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import flatten, shape_of, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
 from samara.physics.types import State
@@ -29,6 +30,7 @@ from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.loader import seeing
 from samara.sensors.range_finder import Sees
+from samara.sim.blowing import wind_code
 from samara.sim.calendar import Calendar
 from samara.sim.group import Group, Key
 from samara.sim.kept import Kept
@@ -37,6 +39,7 @@ from samara.sim.references import planned
 from samara.sim.stage import Stage, Stages
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
+from samara.wind.sources import Sum, WindSource, is_traced
 
 Array = np.ndarray[Any, Any]
 
@@ -48,9 +51,22 @@ class Fleet:
     """All drones of a scenario while it is flown."""
 
     def __init__(
-        self, scenario: Scenario, calendar: Calendar, tell: Callable[[str], None], seeds: Sequence[int] = ()
+        self,
+        scenario: Scenario,
+        calendar: Calendar,
+        tell: Callable[[str], None],
+        seeds: Sequence[int] = (),
+        *,
+        lifts: bool = False,
+        winds: tuple[WindSource, ...] = (),
     ) -> None:
-        """`tell` gets what autopilots have to say, at once. With `seeds` every drone flies a flight of its own, by its seed."""
+        """`tell` gets what autopilots have to say, at once. With `seeds` every drone flies a flight of its own, by its seed.
+        Where it `lifts`, drones that differ in numbers alone are computed together; `winds` are those of each, which differ
+        from the scenario's in numbers."""
+        self.lifts, self.winds = lifts, winds
+        for own in winds:
+            if not is_traced(own) or shape_of(own) != shape_of(scenario.wind):
+                raise ValueError(f"the wind on one drone is {own}; expected {scenario.wind} with other numbers")
         self.scenario, self.calendar, n = scenario, calendar, len(scenario.drones)
         self.periods = calendar.periods
         self.revision = 0  # counts up whenever the groups, or what their stages do, are others
@@ -216,27 +232,16 @@ class Fleet:
         """Puts the drones into groups, each in its state, and in the air it was in"""
         self.revision += 1
         self._key_of = [self._key(index) for index in range(len(self.scenario.drones))]
-        by_key: dict[Key, list[int]] = {}
+        alike: dict[Hashable, list[int]] = {}
         for index, key in enumerate(self._key_of):
-            by_key.setdefault(key, []).append(index)
-        self.groups = [
-            Group(
-                key,
-                tuple(drones),
-                self.scenario.integrator,
-                self.periods["physics"],
-                self.periods["autopilot"],
-                backend=self.scenario.backend,
-                seeds=tuple(self.seeds[index] for index in drones),
-                numbers=self.numbers[list(drones)],
-                sensor_us=self.periods["sensor"],
-                names=tuple(self.name_of(index) for index in drones),
-                asked_ticks=self.block_us // self.periods["autopilot"]
-                + 2
-                + self.periods["log"] // self.periods["autopilot"],
-            )
-            for key, drones in by_key.items()
-        ]
+            alike.setdefault(self._alike(key), []).append(index)
+        self.groups, waiting = [], list(alike.values())
+        while waiting:
+            drones = waiting.pop(0)
+            try:
+                self.groups.append(self._group(drones))
+            except UnlikeError as apart:
+                waiting[:0] = [[drones[lane] for lane in lanes] for lanes in apart.classes]
         self._place_of = {
             index: (at, lane) for at, group in enumerate(self.groups) for lane, index in enumerate(group.drones)
         }
@@ -259,6 +264,43 @@ class Fleet:
                 group.channels = np.array([np.argsort(own or straight) for own in maps]).T
         for stage in self.stages:
             stage.regrouped(self)
+
+    def _group(self, drones: list[int]) -> Group:
+        keys = [self._key_of[index] for index in drones]
+        if self.winds:
+            in_lanes(wind_code, [(self.wind_on(index),) for index in drones])  # or they are told apart here
+        return Group(
+            keys[0],
+            tuple(drones),
+            self.scenario.integrator,
+            self.periods["physics"],
+            self.periods["autopilot"],
+            backend=self.scenario.backend,
+            seeds=tuple(self.seeds[index] for index in drones),
+            numbers=self.numbers[drones],
+            sensor_us=self.periods["sensor"],
+            names=tuple(self.name_of(index) for index in drones),
+            asked_ticks=self.block_us // self.periods["autopilot"]
+            + 2
+            + self.periods["log"] // self.periods["autopilot"],
+            keys=keys if any(key != keys[0] for key in keys) else (),
+        )
+
+    def _alike(self, key: Key) -> Hashable:
+        """What drones must share to be computed together: all, or where numbers may differ all but those"""
+        moves_alone = not (self.scenario.world.solids or self.scenario.world.terrain or key.vehicle.has("downwash"))
+        if not (self.lifts and moves_alone):
+            return key
+        return shape_of((key.vehicle, key.controller)), key.healthy, key.estimator, key.sensors
+
+    def wind_on(self, index: int) -> WindSource:
+        """What blows on a drone: the setting's, with its own in place of the scenario's"""
+        source = self.setting.wind
+        if not self.winds:
+            return source
+        if isinstance(source, Sum):
+            return Sum(tuple(self.winds[index] if own is self.scenario.wind else own for own in source.sources))
+        return self.winds[index] if source is self.scenario.wind else source
 
     def _key(self, index: int) -> Key:
         drone, own = self.scenario.drones[index], self.setting.drones[index]

@@ -20,7 +20,7 @@ def bus_of(fleet: Fleet) -> Bus:
 
 def _drone(fleet: Fleet, index: int) -> DroneBus:
     (group, lane), own = fleet.place_of(index), fleet.setting.drones[index]
-    vehicle = group.key.vehicle
+    vehicle = group.vehicle_of(lane)
     template = at_rest(vehicle)
     state: State = unflatten(template, iter(group.plant.state[:, lane].tolist()))
     estimate: State = unflatten(template, iter(group.estimate[:, lane].tolist()))

@@ -91,7 +91,7 @@ def fly_many(
 def _flown(scenario: Scenario, seeds: list[int], precision: Precision, every_us: int) -> tuple[Any, ...]:
     """Final states, landed and crashed, measures and kept states of some flights"""
     measures, n = MeasuresStage(every_us), len(seeds)
-    simulation = Simulation(scenario, seeds=seeds, log=measures)
+    simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True)
     fleet = simulation.fleet
     fleet.precision = precision
     simulation.run()

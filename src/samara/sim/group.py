@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes, require_equal
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
 from samara.control.named import Named, as_tuned, controller_named
@@ -107,11 +108,18 @@ class Group:
         sensor_us: int = 10_000,
         names: tuple[str, ...] = (),
         asked_ticks: int = 2,
+        keys: Sequence[Key] = (),
     ) -> None:
+        """`keys` are those of the lanes, where their numbers differ, and `key` the first; `UnlikeError` where more does"""
         self.key, self.drones, n = key, drones, len(drones)
+        self.keys = tuple(keys) or (key,)
+        self.vehicles = tuple(own.vehicle for own in self.keys)  # of the lanes where they differ, else the one of all
+        require_equal([(own.healthy, own.estimator) for own in self.keys])
         self.indices = np.array(drones)
         numbers = self.indices if numbers is None else numbers
-        self.plant = Plant(key.vehicle, n=n, integrator=integrator, physics_us=physics_us, backend=backend)
+        self.plant = Plant(
+            key.vehicle, n=n, integrator=integrator, physics_us=physics_us, backend=backend, vehicles=self.vehicles
+        )
         self.motion = views(self.plant.state, at_rest(key.vehicle))
         self.around = views(self.plant.environment, environment_of(key.vehicle))
         self.status = np.zeros((2, n))  # landed and crashed, 1 or 0
@@ -129,21 +137,28 @@ class Group:
         self.seen_invalid = 0.0
         self._estimator: Any = None
         self.measuring = [
-            Measuring(sensor, key.vehicle, numbers, seeds=seeds, axis_us=sensor_us) for sensor in key.sensors
+            Measuring(own[0], key.vehicle, numbers, seeds=seeds, axis_us=sensor_us, lanes=(own, self.vehicles))
+            for own in zip(*(each.sensors for each in self.keys), strict=True)
         ]
         self.pilot: CompiledPilot | PythonPilot | ArrayPilot | LinkedPilot
         if isinstance(key.controller, Linked):
             self.pilot = LinkedPilot(key.controller.link, self.plant, self.measuring, key.controller.hover_output)
         else:
-            self.pilot = _pilot(key, n, autopilot_us / MICROSECONDS, names)
+            self.pilot = _pilot(self.keys, n, autopilot_us / MICROSECONDS, names)
         self.estimate = self.plant.state
         self.fusing: Fusing | None = None
         if isinstance(key.estimator, Fusion):
             self.fusing = Fusing(key.estimator, self.measuring, numbers, seeds=seeds)
             self.estimate = self.plant.state.copy()
         elif key.estimator != TRUTH:
-            self._estimator = _estimator_code(key.estimator, key.vehicle).machine(n)
+            self._estimator = in_lanes(
+                _estimator_code, [(key.estimator, vehicle) for vehicle in self.vehicles]
+            ).machine(n)
             self.estimate = self._estimator.carry[: len(self.plant.fields)]
+
+    def vehicle_of(self, lane: int) -> Vehicle:
+        """With its own numbers"""
+        return self.vehicles[lane % len(self.vehicles)]
 
     def start_estimate(self) -> None:
         """The first estimate is the truth, and so is every memory of it."""
@@ -304,15 +319,19 @@ class Group:
             np.multiply(command, self.armed, out=self.plant.command)
 
 
-def _pilot(key: Key, n: int, period: float, names: tuple[str, ...]) -> CompiledPilot | PythonPilot | ArrayPilot:
-    controller = as_tuned(key.controller)
+def _pilot(
+    keys: Sequence[Key], n: int, period: float, names: tuple[str, ...]
+) -> CompiledPilot | PythonPilot | ArrayPilot:
+    key, controller = keys[0], as_tuned(keys[0].controller)
     if isinstance(controller, Tuned):
-        named = _named(controller, key.vehicle, key.healthy, period)
+        lanes = [(_named(as_tuned(own.controller), own.vehicle, own.healthy, period), own.vehicle) for own in keys]
+        named = lanes[0][0]
         if not hasattr(named.call, "look_ahead"):
-            return CompiledPilot(_pilot_code(named, key.vehicle), key.vehicle, n=n)
+            return CompiledPilot(in_lanes(_pilot_code, lanes), key.vehicle, n=n)
         controller, memory = named.call, named.memory
     else:
         memory = getattr(controller, "initial_memory", ())
+    require_equal([(own.controller, own.vehicle) for own in keys])
     on_arrays = controller.on_arrays(key.vehicle, n) if hasattr(controller, "on_arrays") else None
     if on_arrays is not None:
         return ArrayPilot(on_arrays, key.vehicle, controller.look_ahead, n=n, names=names)

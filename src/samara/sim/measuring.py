@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes, require_equal
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
 from samara.core.ops import where
@@ -46,9 +47,16 @@ class Measuring:
     """
 
     def __init__(
-        self, sensor: Sensor, vehicle: Vehicle, drones: np.ndarray, *, seeds: Sequence[int] = (), axis_us: int = 10_000
+        self,
+        sensor: Sensor,
+        vehicle: Vehicle,
+        drones: np.ndarray,
+        *,
+        seeds: Sequence[int] = (),
+        axis_us: int = 10_000,
+        lanes: tuple[Sequence[Sensor], Sequence[Vehicle]] = ((), ()),
     ) -> None:
-        """`drones` are their numbers, `seeds` those of their flights"""
+        """`drones` are their numbers, `seeds` those of their flights, `lanes` their sensors and vehicles where they differ"""
         self.sensor, self.drones, n = sensor, drones, len(drones)
         self.seeds = tuple(seeds) or (0,) * n
         self.every, self.late = sampling(sensor, axis_us)
@@ -62,10 +70,13 @@ class Measuring:
         self._first = np.zeros(1, dtype=np.int64)
         self._place = np.array([self._ring.ctypes.data], dtype=np.int64)
         self._coming: deque[tuple[int, np.ndarray]] = deque()
-        self._machine = _sensor_code(sensor, vehicle).machine(n) if sensor.traced else None
+        self._lanes = list(zip(*lanes, strict=True)) or [(sensor, vehicle)]
+        if not sensor.traced:
+            require_equal(self._lanes)
+        self._machine = in_lanes(_sensor_code, self._lanes).machine(n) if sensor.traced else None
         self._memories: list[Any] = [()] * n
         if sensor.initial is not None:
-            self._start(sensor.initial)
+            self._start()
 
     @property
     def is_traced(self) -> bool:
@@ -100,10 +111,12 @@ class Measuring:
             ]
         return [*operations, Operation("run", heard, (self._hearing,))]
 
-    def _start(self, initial: Any) -> None:
+    def _start(self) -> None:
         source, count = f"sensor {self.sensor.name} start", self.sensor.start_normals
         for lane, (seed, number) in enumerate(zip(self.seeds, self.drones.tolist(), strict=True)):
-            memory = initial(self._vehicle, normals(seed, source, number, 0, count).tolist())
+            sensor, vehicle = self._lanes[lane % len(self._lanes)]
+            assert sensor.initial is not None, sensor.name
+            memory = sensor.initial(vehicle, normals(seed, source, number, 0, count).tolist())
             if self._machine:
                 self._machine.carry[len(self.said) :, lane] = flatten(memory)
             else:

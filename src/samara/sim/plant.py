@@ -5,11 +5,13 @@ within them, and stops at every touch-down and lift-off of a contact point, foun
 the same steps are taken one drone after the other in plain floats, for whoever wants to look at them in a debugger.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes, require_equal
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep, ScanCode
 from samara.backends.scan import Templates
@@ -71,11 +73,15 @@ class Plant:
         integrator: str = "rk4",
         physics_us: int = 1000,
         backend: str = "llvm",
+        vehicles: Sequence[Vehicle] = (),
     ) -> None:
+        """`vehicles` are those of the lanes, where they differ in numbers; `vehicle` is then the first of them"""
         integrator_named(integrator, IN_FLIGHT)
         require_backend(backend, BACKENDS)
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
-        self.backend = backend
+        self.backend, lanes = backend, [(own, backend) for own in vehicles or (vehicle,)]
+        if integrator != "rk4" or backend != "llvm":
+            require_equal([own for own, _ in lanes])
         state, environment = at_rest(vehicle), environment_of(vehicle)
         self.fields = state_names(vehicle)
         self.environment_fields = tuple(leaf_names(environment))
@@ -84,7 +90,7 @@ class Plant:
         self.touched = np.full(n, Touching().touched)  # after the last step
         self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose
         if integrator == "rk4":
-            self._machine = _fixed_code(vehicle, backend).machine(n)
+            self._machine = in_lanes(_fixed_code, lanes).machine(n)
             size = len(self.fields)
             self.state, held = self._machine.carry[:size], self._machine.held
             if vehicle.has("contact"):
@@ -96,8 +102,8 @@ class Plant:
         commands = vehicle.command_size
         self.command, self._dt, self.environment = held[:commands], held[commands], held[commands + 1 :]
         touches = vehicle.has("contact")
-        self._depths = _depths_code(vehicle, backend).machine(n) if touches else None
-        self._one_depth = _depths_code(vehicle, backend).machine() if touches else None
+        self._depths = in_lanes(_depths_code, lanes).machine(n) if touches else None
+        self._one_depth = _depths_code(vehicle, backend).machine() if touches and integrator == "rk45" else None
         self._held_us = 0
 
     def row(self, name: str) -> int:

@@ -41,6 +41,7 @@ from samara.sim.stages.touchdown import TouchdownStage
 from samara.sim.stages.wake import WakeStage
 from samara.sim.stages.wind import WindStage
 from samara.sim.start import initial_state, timeline_of
+from samara.wind.sources import WindSource
 
 AXES = (EVERY_INSTANT, BETWEEN_INSTANTS, *STAGES)
 
@@ -57,13 +58,15 @@ class Simulation:
         *,
         seeds: Sequence[int] = (),
         log: LogStage | None = None,
+        lifts: bool = False,
+        winds: tuple[WindSource, ...] = (),
     ) -> None:
         """`sink` gets what is recorded; `tell` what autopilots have to say, at once: that one is waited for, or lost. `stages`
         makes of the stages there are those that are to be: see `samara.sim.stage`. With `seeds` every drone flies a flight of
-        its own; `log` is what is kept of them, in the place of recordings."""
+        its own; `log` is what is kept of them, in the place of recordings. `lifts` and `winds`: see `Fleet`."""
         self.timeline = timeline_of(scenario)
         self.calendar = Calendar(self.timeline)
-        self.fleet = fleet = Fleet(scenario, self.calendar, tell, seeds)
+        self.fleet = fleet = Fleet(scenario, self.calendar, tell, seeds, lifts=lifts, winds=winds)
         self._programs: list[Program] = []
         self._linked, self._started = -1, False  # the revision of the fleet that the programs are for
         self._status, self._log = StatusStage(len(scenario.drones)), log or LogStage(sink)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep, Machine
 from samara.core.algebra import ZERO
@@ -50,8 +51,8 @@ class EventsStage(Stage):
         own = tuple(event for event in self._conditional if _sentence(event))
         if not own or len(fleet.groups) > 1 or not is_one_tile(len(group.drones)):
             return []
-        names = [fleet.name_of(index) for index in group.drones]
-        machine = _code(group.key.vehicle, tuple(_sentence(event) for event in own)).machine(len(names))
+        names, sentences = [fleet.name_of(index) for index in group.drones], tuple(map(_sentence, own))
+        machine = in_lanes(_code, [(vehicle, sentences) for vehicle in group.vehicles]).machine(len(names))
         due, plant = fleet.calendar.axis("scenario"), group.plant
         inputs = (group.reference, group.status, plant.state, plant.command, plant.environment)
         places = np.cumsum([1, *(len(part) for part in inputs)])

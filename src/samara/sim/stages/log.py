@@ -266,6 +266,6 @@ def _outputs(group: Group, state: Block, held: Rows) -> Block:
     commands = len(group.plant.command)
     whole = min(len(state.times_us), held.count)  # Ctrl-C may come between the two
     rows, around = state.rows[:whole], held.rows[:whole]
-    told = output_code(group.key.vehicle).rows(rows, around[:, :commands], around[:, commands:])
+    told = output_code(*group.vehicles).rows(rows, around[:, :commands], around[:, commands:])
     topics = tuple(topic.removesuffix("state") + "outputs" for topic in state.topics)
     return Block(topics, state.times_us[:whole], told)

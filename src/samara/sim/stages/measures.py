@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep, Machine
 from samara.core.algebra import ZERO
@@ -79,7 +80,8 @@ class MeasuresStage(LogStage):
         own, asked = self._measures.of(group), self._asked[group.drones[0]]
         taken = "take" if asked.rows.shape[2] == len(group.drones) else "take_shared"
         machine, touching = (
-            code.machine(len(group.drones)) for code in (_measures_code(group.key.vehicle), _touched_code())
+            code.machine(len(group.drones))
+            for code in (in_lanes(_measures_code, [(own,) for own in group.vehicles]), _touched_code())
         )
         sizes = [0, len(REFERENCE_FIELDS), len(plant.state), len(plant.command), len(plant.environment)]
         reference, *inputs = (machine.held[a:b] for a, b in pairwise(np.cumsum(sizes)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
 from samara.core.ops import logical_or, where
@@ -37,7 +38,7 @@ class TouchdownStage(Stage):
     def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
         """Whether each drone stands or lies, and the touches since the last time"""
         due, plant, n = fleet.calendar.axis("scenario"), group.plant, len(group.drones)
-        machine = _code(group.key.vehicle).machine(n)
+        machine = in_lanes(_code, [(own,) for own in group.vehicles]).machine(n)
         places = np.cumsum([0, len(plant.state), len(plant.environment), 1, 1])
         state, around, impact, crashed = (machine.held[a:b] for a, b in pairwise(places))
         seen, none = group.touch, np.zeros((1, n))

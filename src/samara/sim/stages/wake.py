@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
 from samara.core.algebra import Vec3, rotate
@@ -45,7 +46,8 @@ class WakeStage(Stage):
         vehicle, plant, due = group.key.vehicle, group.plant, fleet.calendar.axis("wind")
         if group.hubs is None or not stirs(vehicle):
             return []
-        count, machine = len(vehicle.rotors), gusts_code(vehicle).machine(len(group.drones))
+        count, code = len(vehicle.rotors), in_lanes(gusts_code, [(own,) for own in group.vehicles])
+        machine = code.machine(len(group.drones))
         places = np.cumsum([0, count, count, 1, len(plant.state), len(plant.environment)])
         memory, drawn, dt, state, around = (machine.held[a:b] for a, b in pairwise(places))
         dt[:] = fleet.periods["wind"] / MICROSECONDS

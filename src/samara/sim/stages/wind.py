@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from samara.backends.lanes import in_lanes
 from samara.backends.llvm_schedule import Operation
 from samara.core.tree import flatten
 from samara.scenario.setting import Setting
@@ -82,7 +83,8 @@ class WindStage(Stage):
             fleet.periods["wind"],
             fleet.setting.wind_disturbance_W,
         )
-        machine, memory = wind_code(source).machine(n), self._memory.of(group)
+        sources = [fleet.wind_on(index) for index in group.drones] if fleet.winds else [source]
+        machine, memory = in_lanes(wind_code, [(own,) for own in sources]).machine(n), self._memory.of(group)
         machine.held[1] = math.inf if self._is_new else period / MICROSECONDS
         self._dt = [*(self._dt if group is not fleet.groups[0] else ()), machine.held[1]]
         machine.held[8:11] = np.array(disturbance_W)[:, None]
@@ -100,7 +102,9 @@ class WindStage(Stage):
             return operations
         rotors = group.key.vehicle.rotors
         if fleet.scenario.wind_at_hubs and is_local(source):
-            hubs = hub_code(source, tuple(rotor.r_B for rotor in rotors)).machine(n)
+            places = [tuple(rotor.r_B for rotor in group.vehicle_of(lane).rotors) for lane in range(n)]
+            winds = sources if fleet.winds else sources * n
+            hubs = in_lanes(hub_code, list(zip(winds, places, strict=True))).machine(n)
             hubs.held[14:17] = np.array(disturbance_W)[:, None]
             operations += [
                 Operation("clock", due, (hubs.held[:1],)),
