@@ -1,17 +1,24 @@
 """How much faster than real time a scenario flies, recording on and off, and what memory it takes.
 
-One Crazyflie with physics at 1 kHz, control at 250 Hz, log at 100 Hz; a hundred in one world; and a thousand in rows, with the
-downwash of all on all.
+Physics at 1 kHz, control at 250 Hz, log at 100 Hz: one Crazyflie, one with iLQR, an iris on sensors and a Kalman filter, a
+hundred in one world, a thousand in rows with the downwash of all on all; beside each what the bare physics does in the air, and
+without contact at all. Then many flights at once, and how long a flight takes to compile.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from there_and_back import there_and_back
+from timing import best
 
 import samara
+from samara.scenario.scenario import Scenario
 
 SECONDS = 60.0
 SWARM_SECONDS = 10.0
@@ -36,37 +43,106 @@ def fastest(scenario: Any, seconds: float, out: Path | None) -> float:
     return max(factor(scenario, seconds, out) for _ in range(REPEATS))
 
 
-def flights() -> list[dict[str, Any]]:
-    """The rows of the bench."""
+class Flight(NamedTuple):
+    """A row: what is flown, for how long [s], and the factor of real time that it must reach and aims at"""
+
+    name: str
+    scenario: Scenario
+    must: float
+    aim: float
+
+    @property
+    def seconds(self) -> float:
+        return float(self.scenario.duration)
+
+
+def rows_flown() -> list[Flight]:
     crazyflie = {"duration": SECONDS, "drones.vehicle": "crazyflie_documented"}
     single, predictive = (
         samara.load_scenario("waypoints", crazyflie | {"drones.controller": name}) for name in ("geometric", "ilqr")
     )
-    hundred = samara.load_scenario("swarm", {"duration": SWARM_SECONDS, "drones.count": 100, "drones.columns": 10})
-    thousand = samara.load_scenario(
-        "swarm", {"duration": SWARM_SECONDS, "drones.count": 1000, "drones.columns": 32, "downwash": True}
-    )
+    gusty = {"wind": [{"kind": "turbulence", "speed": 4.0, "sigma": 0.6, "tau": 2.0}]}
+    sensing = samara.load_scenario("sensors", {"duration": 35.0, **gusty})
+    many = {"duration": SWARM_SECONDS, "drones.count": 100, "drones.columns": 10}
+    more = many | {"drones.count": 1000, "drones.columns": 32, "downwash": True}
+    return [
+        Flight("one Crazyflie", single, 1200, 2500),
+        Flight("iris on IMU, GPS, barometer, magnetometer and Kalman filter in wind", sensing, 200, 300),
+        Flight("one Crazyflie with iLQR", predictive, 50, 70),
+        Flight("100 in one world", samara.load_scenario("swarm", many), 150, 300),
+        Flight("1000 in one world, downwash of all on all", samara.load_scenario("swarm", more), 8, 20),
+    ]
+
+
+def ceiling(flight: Flight, *without: str) -> float:
+    """Simulated seconds per second of the bare physics: as many drones in the air, RK4 at 1 kHz, nothing else"""
+    vehicle, n = flight.scenario.drones[0].vehicle, len(flight.scenario.drones)
+    vehicle = vehicle.without_effect(*(name for name in without if vehicle.has(name)))
+    state, command = samara.hover(vehicle, (0.0, 0.0, 2.0))
+    sim = samara.compile(vehicle, backend="llvm")
+    buffer = np.repeat(state.to_numpy()[:, None], n, axis=1) if n > 1 else state.to_numpy()
+    steps = max(100, 20_000 // n)
+    sim.step_into(buffer, command, 1e-3, steps=steps)
+    return steps * 1e-3 / best(lambda: sim.step_into(buffer, command, 1e-3, steps=steps), 5)
+
+
+def flights() -> list[dict[str, Any]]:
+    """The rows of the bench."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run.mcap"
-        for name, scenario, seconds in (
-            ("one Crazyflie", single, SECONDS),
-            ("one Crazyflie with iLQR", predictive, SECONDS),
-            ("100 in one world", hundred, SWARM_SECONDS),
-            ("1000 in one world, downwash of all on all", thousand, SWARM_SECONDS),
-        ):
-            factor(scenario, seconds, None)  # compiled once
-            silent, recorded = fastest(scenario, seconds, None), fastest(scenario, seconds, out)
+        for flight in rows_flown():
+            factor(flight.scenario, flight.seconds, None)  # compiled once
+            silent, recorded = (fastest(flight.scenario, flight.seconds, where) for where in (None, out))
             rows.append(
                 {
-                    "row": f"flight, {name}, recorded",
+                    "row": f"flight, {flight.name}, recorded",
                     "times_real_time": recorded,
+                    "must": flight.must,
+                    "aim": flight.aim,
                     "not_recorded": silent,
                     "recording_costs_percent": 100.0 * (silent / recorded - 1.0),
-                    "bytes_per_flown_second": out.stat().st_size / seconds,
+                    "bare_physics": ceiling(flight),
+                    "bare_physics_without_contact": ceiling(flight, "contact"),
+                    "bytes_per_flown_second": out.stat().st_size / flight.seconds,
                 }
             )
     rows.append({"row": "memory of a flight", **memory()})
+    return rows
+
+
+def many_flights(n: int = 1024) -> list[dict[str, Any]]:
+    """`fly_many` on all threads: whole flights a second, strict in double and fast in single precision"""
+    rows = []
+    for label, must, aim, how in (
+        ("float64 strict", 1000, 2000, {"dtype": "float64"}),
+        ("float32 fast", 2500, 5000, {"dtype": "float32", "fast": True}),
+    ):
+        own = there_and_back()
+        samara.fly_many(own, 64, seeds=range(64), **how)  # compiled
+        seconds = best(lambda how=how, own=own: samara.fly_many(own, n, seeds=range(n), **how), 3)
+        name = f"fly_many, {n} flights of 20 s, {label}"
+        rows.append({"row": name, "flights_per_s": n / seconds, "must": must, "aim": aim, "seconds": seconds})
+    return rows
+
+
+def compile_times() -> list[dict[str, Any]]:
+    """A flight's first instants in a fresh interpreter: nothing on disk, and with the code of the time before  [s]"""
+    program = (
+        "import sys, time, samara\n"
+        "own = samara.load_scenario(sys.argv[1], {'duration': 0.02, **eval(sys.argv[2])})\n"
+        "from samara.sim.simulation import Simulation\n"
+        "t = time.perf_counter(); Simulation(own).run(); print(time.perf_counter() - t)\n"
+    )
+    rows = []
+    for name, scenario, settings, must in (
+        ("geometric without sensors", "hover", {}, 2.0),
+        ("geometric with sensors and Kalman filter", "sensors", {}, 8.0),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", program, scenario, repr(settings)]
+            own = [float(subprocess.check_output(command, env=os.environ | {"SAMARA_CACHE": folder})) for _ in range(3)]
+        rows.append({"row": f"compile, {name}", "cold_s": own[0], "cached_s": min(own[1:]), "must": must})
     return rows
 
 
@@ -88,5 +164,6 @@ def memory() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    for row in flights():
-        print(row)
+    for part in (compile_times, many_flights, flights):
+        for row in part():
+            print(row, flush=True)

@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from there_and_back import there_and_back
 
 import samara
 from samara.backends.flight_jax import work
@@ -28,35 +29,12 @@ from samara.backends.pallas import compile_scan_pallas
 from samara.backends.stepper import Stepper
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.estimate.ekf import ekf
 from samara.physics.surroundings import environment_of
-from samara.plan.reference import Leg
-from samara.plan.trajectory import legs
-from samara.scenario.scenario import Drone, Scenario
-from samara.scenario.timeline import Rates
-from samara.sensors.loader import part
 from samara.sim.batch_jax import compiled, fly_batch_jax, given_to
 from samara.vehicles.trim import hover
-from samara.wind.turbulence import Dryden
 
-WAY = (
-    Leg("up", Vec3(0.0, 0.0, 1.0), 2.5, 0.5),
-    Leg("out", Vec3(1.5, 0.0, 1.5), 3.5, 0.5),
-    Leg("across", Vec3(1.5, 1.5, 1.0), 3.5, 0.5),
-    Leg("back", Vec3(0.0, 0.0, 1.0), 3.5, 0.5),
-    Leg("down", Vec3(0.0, 0.0, -1.0), 5.0, 3.0),
-)
 STEPS_PER_SECOND = 1000
 REPEATS = 2
-
-
-def there_and_back(duration: float = 20.0, *, filtered: bool = False) -> Scenario:
-    """Up, round a triangle, and down onto the ground"""
-    sensors = (part("bmi088").sensor(), part("vicon").sensor()) if filtered else ()
-    known: dict[str, Any] = {"estimator": ekf(sensors, 4e-3), "sensors": sensors} if filtered else {}
-    drone = Drone("drone", samara.vehicle("crazyflie"), legs(Vec3(0.0, 0.0, 0.0), WAY), **known)
-    rates = Rates(log=50.0, sensor=250.0)
-    return Scenario("there and back", (drone,), duration, rates=rates, wind=Dryden(Vec3(1.5, 0.5, 0.0)))
 
 
 def flights(

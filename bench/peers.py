@@ -1,4 +1,5 @@
-"""What the peers do on this machine: `peers.py NAME` prints the steps per second of one row, for bench/run.py.
+"""What the peers do on this machine: `peers.py NAME` prints the steps per second of one row, for bench/run.py; of a flight the
+simulated seconds per second.
 
 Runs in bench/.venv. peers.txt locks everything in it; asked for were crazyflow, rotorpy (with torch, torchdiffeq and roma
 for its batch) and crocoddyl. gym-pybullet-drones is no package: `make bench GYM_PYBULLET_DRONES=PATH` names a checkout of it,
@@ -111,16 +112,57 @@ def gym_pybullet_drones(physics: str, steps: int = 40) -> float:
     return steps / best(run)
 
 
+def rotorpy_flight(seconds: float = 2.0) -> float:
+    """Simulated seconds per second of its own closed loop: a Crazyflie on a circle under its SE(3) controller, at 250 Hz."""
+    import numpy as np
+    from rotorpy.controllers.quadrotor_control import SE3Control
+    from rotorpy.environments import Environment
+    from rotorpy.trajectories.circular_traj import ThreeDCircularTraj
+    from rotorpy.vehicles.crazyflie_params import quad_params
+    from rotorpy.vehicles.multirotor import Multirotor
+
+    vehicle, way = Multirotor(quad_params), ThreeDCircularTraj(center=np.array([0, 0, 0]), radius=np.array([1, 1, 0]))
+    world = Environment(vehicle, SE3Control(quad_params), way, sim_rate=250)
+    return seconds / best(lambda: world.run(t_final=seconds), 5)
+
+
+def gym_pybullet_drones_flight(physics: str, seconds: float = 2.0) -> float:
+    """Simulated seconds per second of its own closed loop: its PID controller at 250 Hz, physics at 1 kHz."""
+    import contextlib
+
+    import numpy as np
+    from gym_pybullet_drones.control.DSLPIDControl import DSLPIDControl
+    from gym_pybullet_drones.envs.CtrlAviary import CtrlAviary
+    from gym_pybullet_drones.utils.enums import DroneModel, Physics
+
+    with contextlib.redirect_stdout(sys.stderr):
+        start = np.array([[0.0, 0.0, 1.0]])
+        env = CtrlAviary(physics=Physics(physics), initial_xyzs=start, pyb_freq=1000, ctrl_freq=250)
+        pilot = DSLPIDControl(drone_model=DroneModel.CF2X)
+
+    def run() -> None:
+        seen, _ = env.reset()
+        pilot.reset()
+        for _ in range(int(250 * seconds)):
+            rpm, _, _ = pilot.computeControlFromState(1 / 250, seen[0], target_pos=np.array([0.5, 0.0, 1.0]))
+            seen = env.step(rpm[None])[0]
+
+    with contextlib.redirect_stdout(sys.stderr):
+        return seconds / best(run, 5)
+
+
 ROWS: dict[str, Callable[[], float]] = {
     "crazyflow_1": lambda: crazyflow(1, 300),
     "crazyflow_16384": lambda: crazyflow(16384, 10),
     "rotorpy_1": lambda: rotorpy(60),
+    "rotorpy_flight": rotorpy_flight,
     "rotorpy_batched_1024": lambda: rotorpy_batched(1024, 10),
     "rotorpy_batched_16384": lambda: rotorpy_batched(16384, 3),
 }
 FROM_CHECKOUT: dict[str, Callable[[], float]] = {
     "gym_pybullet_drones_dyn": lambda: gym_pybullet_drones("dyn"),
     "gym_pybullet_drones_pyb": lambda: gym_pybullet_drones("pyb"),
+    "gym_pybullet_drones_flight": lambda: gym_pybullet_drones_flight("pyb"),
 }
 
 

@@ -28,7 +28,7 @@ from aero import costs
 from aero import rows as aero_rows
 from ask import PYTHON, PeerError, ask, check
 from contact import rows as contact_rows
-from flight import flights
+from flight import compile_times, flights, many_flights
 from ilqr import rows as ilqr_rows
 from parts import parts as part_rows
 from peers import FROM_CHECKOUT, ROWS
@@ -189,6 +189,7 @@ class Comparison(NamedTuple):
 
 ROLLOUT, FAST_ROLLOUT = "single rollout float64 strict, bench", "single rollout float64 fast, bench"
 BATCH, FULL_BATCH = "batch 16384 float32 fast, bench", "full aerodynamics, Dryden wind, batch 16384 float32 fast"
+FLIGHT = "flight, one Crazyflie, recorded"
 COMPARISONS = (
     Comparison("CPU batch 16384 float32 against Crazyflow", BATCH, "crazyflow_16384", 35, 70),
     Comparison("single rollout, strict, against Crazyflow", ROLLOUT, "crazyflow_1", 40, 80),
@@ -196,6 +197,10 @@ COMPARISONS = (
     Comparison("single rollout, strict, against RotorPy", ROLLOUT, "rotorpy_1", 10_000),
     Comparison("single rollout, fast, against RotorPy", FAST_ROLLOUT, "rotorpy_1", 10_000),
     Comparison("full aerodynamics, batch 16384, against RotorPy's batch", FULL_BATCH, "rotorpy_batched_16384", 200),
+    Comparison("recorded flight against RotorPy's own, not recorded", FLIGHT, "rotorpy_flight", 80, 200),
+    Comparison(
+        "recorded flight against gym-pybullet-drones' own, not recorded", FLIGHT, "gym_pybullet_drones_flight", 80, 200
+    ),
     Comparison("single rollout, strict, against gym-pybullet-drones (dyn)", ROLLOUT, "gym_pybullet_drones_dyn"),
     Comparison("single rollout, strict, against gym-pybullet-drones (pyb)", ROLLOUT, "gym_pybullet_drones_pyb"),
 )
@@ -208,7 +213,8 @@ def peers(python: Path, checkout: Path | None, names: Iterable[str]) -> dict[str
 
 
 def ratios(rows: list[dict[str, Any]], peer: dict[str, float]) -> list[dict[str, Any]]:
-    speed = {own["row"]: own["steps_per_s"] for own in rows if "steps_per_s" in own}
+    kinds = ("steps_per_s", "times_real_time")
+    speed = {own["row"]: own[kind] for own in rows for kind in kinds if kind in own}
     return [
         {"row": own.name, "ratio": speed[own.ours] / peer[own.theirs], "must": own.must, "aim": own.aim}
         for own in COMPARISONS
@@ -253,17 +259,21 @@ def show_effects(console: Console, effects: list[dict[str, Any]]) -> None:
     console.print(each)
 
 
-def show_flights(console: Console, flown: list[dict[str, Any]]) -> None:
-    in_flight = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz")
-    for heading in ("row", "× real time", "not recorded", "recording costs"):
+def show_flights(
+    console: Console, flown: list[dict[str, Any]], many: list[dict[str, Any]], compiling: list[dict[str, Any]]
+) -> None:
+    in_flight = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz; × real time")
+    headings = ("row", "recorded", "must", "aim", "not recorded", "recording costs", "bare physics", "without contact")
+    for heading in headings:
         in_flight.add_column(heading, justify="left" if heading == "row" else "right")
+    keys = ("times_real_time", "must", "aim", "not_recorded", None, "bare_physics", "bare_physics_without_contact")
     for own in flown[:-1]:
-        in_flight.add_row(
-            own["row"],
-            f"{own['times_real_time']:.3g}",
-            f"{own['not_recorded']:.3g}",
-            f"{own['recording_costs_percent']:.0f} %",
-        )
+        cost = f"{own['recording_costs_percent']:.0f} %"
+        in_flight.add_row(own["row"], *(f"{own[key]:.4g}" if key else cost for key in keys))
+    for own in many:
+        in_flight.add_row(own["row"], f"{own['flights_per_s']:.4g} flights/s", f"{own['must']}", f"{own['aim']}")
+    for own in compiling:
+        in_flight.add_row(own["row"], f"{own['cold_s']:.2f} s, {own['cached_s']:.2f} s cached", f"{own['must']:g} s")
     sizes = flown[-1]
     in_flight.caption = (
         f"memory: {sizes['one_minute_mb']:.0f} MB for a minute, {sizes['one_hour_mb']:.0f} MB for an hour"
@@ -303,6 +313,7 @@ def against(text: str, console: Console, python: Path, checkout: Path | None) ->
         "single": lambda: rollouts(BENCH, "bench"),
         "batch": lambda: batches(BENCH, "bench", (16384,)),
         "full": aero_rows,
+        "flight,": flights,
     }
     kinds = {own.ours.partition(" ")[0] for own in chosen}
     rows = [own for kind, measure in measures.items() if kind in kinds for own in measure()]
@@ -333,15 +344,15 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
     with console.status("measuring effects"):
         effects = costs()
     with console.status("flying scenarios"):
-        flown = flights()
+        flown, many, compiling = flights(), many_flights(), compile_times()
     with console.status("solving"):
         solved = ilqr_rows(python)
     with console.status("measuring the peers"):
         peer = peers(python, checkout, {**ROWS, **(FROM_CHECKOUT if checkout else {})})
-    compared = ratios(rows, peer)
+    compared = ratios([*rows, *flown], peer)
     show_rows(console, rows)
     show_effects(console, effects)
-    show_flights(console, flown)
+    show_flights(console, flown, many, compiling)
     show_solutions(console, solved)
     show_ratios(console, compared)
     return {
@@ -350,6 +361,8 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
         "rows": rows,
         "effects": effects,
         "flights": flown,
+        "many_flights": many,
+        "compile_times": compiling,
         "ilqr": solved,
         "peers": peer,
         "ratios": compared,
