@@ -79,6 +79,15 @@ def test_start_goal_and_numbers_of_each_flight_are_those_of_a_scenario_with_them
         assert final(flights, i).tobytes() == told.rows[-1].tobytes()
 
 
+def test_the_wind_of_each_flight_is_its_own():
+    """σ aloft of every flight: the same bits as the flight in that wind"""
+    sigma = np.array([0.5, 1.5, 3.0])
+    flights = samara.fly_many(hopping(), seeds=[1, 2, 3], vary={"wind.sigma_aloft": sigma})
+    for i in range(3):
+        own = replace(hopping(), wind=replace(STORM, sigma_aloft=float(sigma[i])))
+        assert final(flights, i).tobytes() == alone(own, i + 1)["state"].rows[-1].tobytes()
+
+
 def test_events_by_the_clock_happen_in_every_flight():
     own = hopping(events=(Event(at(0.3), gust((1.0, 0.0, 0.0), 0.5)), Event(at(0.62), fail_motor(1))))
     flights = samara.fly_many(own, seeds=[2, 6])
@@ -112,6 +121,7 @@ def test_in_single_precision_it_is_the_same_flight_to_rounding():
             "'mass' has values of shape (1,); expected finite numbers, one for each of 2",
         ),
         ({"n": 1, "vary": {"colour": [1.0]}}, "colour"),
+        ({"n": 1, "vary": {"wind.colour": [1.0]}}, "'wind.colour' is no number of this wind; expected one of mean"),
         ({"n": 1, "record": 0.0123}, "expected a multiple of the log's 0.01 s"),
         ({"n": 1, "backend": "cuda"}, "backend 'cuda': expected one of llvm, jax, pallas"),
     ],

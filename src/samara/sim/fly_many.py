@@ -1,7 +1,7 @@
 """Many flights of one scenario at once: each with its own seed, start, goal and numbers, in the lanes of one program."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,8 @@ def fly_many(
     """n independent flights of a scenario of one drone; flight i has `seeds[i]`, by default the scenario's seed + i
 
     `vary` gives what else differs, by name, with a value for each flight: numbers of the vehicle by their path ("mass",
-    "drag.linear", "rotors.k_thrust"), of the controller ("controller.position"), where it starts ("start_W", "yaw"), and
-    "goal_shift", how far [m] its task is moved. With `record` [s] the states are kept so often.
+    "drag.linear", "rotors.k_thrust"), of the controller ("controller.position") and the wind ("wind.sigma_aloft"), where it
+    starts ("start_W", "yaw"), and "goal_shift", how far [m] its task is moved. With `record` [s] the states are kept so often.
 
     On `backend` "llvm" and in double precision, strict IEEE, flight i is what `samara.fly` flies with that seed and those
     numbers, bit for bit, however many fly beside it and on however many threads. "float32" and `fast` are quicker, and agree
@@ -82,16 +82,19 @@ def fly_many(
         fill = -(last - first) % width if chunk > 1 else 0  # whole tiles: the last flight once more, and not told
         lanes = [*range(first, last), *([last - 1] * fill)]
         flown = tuple(drones[lane] for lane in lanes) if drones else own.drones * len(lanes)
-        told = _flown(replace(own, drones=flown), numbers[lanes].tolist(), precision, every_us)
+        winds = tuple(_wind(own.wind, varied, lane) for lane in lanes) if _has_winds(varied) else ()
+        told = _flown(replace(own, drones=flown), numbers[lanes].tolist(), precision, every_us, winds)
         parts.append(tuple(own[..., : last - first] for own in told))
         progress(last, len(numbers))
     return _together(own, numbers, parts, (record or 0.0))
 
 
-def _flown(scenario: Scenario, seeds: list[int], precision: Precision, every_us: int) -> tuple[Any, ...]:
+def _flown(
+    scenario: Scenario, seeds: list[int], precision: Precision, every_us: int, winds: tuple[Any, ...] = ()
+) -> tuple[Any, ...]:
     """Final states, landed and crashed, measures and kept states of some flights"""
     measures, n = MeasuresStage(every_us), len(seeds)
-    simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True)
+    simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True, winds=winds)
     fleet = simulation.fleet
     fleet.precision = precision
     simulation.run()
@@ -150,6 +153,28 @@ def _values(name: str, value: Any, n: int) -> Array:
     return own
 
 
+def _has_winds(varied: Mapping[str, Array]) -> bool:
+    return any(name.startswith("wind.") for name in varied)
+
+
+def _wind(source: Any, varied: Mapping[str, Array], flight: int) -> Any:
+    """The wind of one flight"""
+    for name, values in varied.items():
+        if name.startswith("wind."):
+            source = _replaced(source, name.removeprefix("wind.").split("."), values[flight].tolist(), name)
+    return source
+
+
+def _replaced(source: Any, path: list[str], value: Any, name: str) -> Any:
+    known = [own.name for own in fields(source)]
+    if path[0] not in known:
+        raise ValueError(f"vary: {name!r} is no number of this wind; expected one of {', '.join(known)}")
+    before = getattr(source, path[0])
+    if len(path) > 1:
+        return replace(source, **{path[0]: _replaced(before, path[1:], value, name)})
+    return replace(source, **{path[0]: Vec3(*value) if isinstance(before, Vec3) else value})
+
+
 def _varied(drone: Drone, varied: Mapping[str, Array], flight: int) -> Drone:
     """The drone of one flight"""
     for name, values in varied.items():
@@ -158,6 +183,8 @@ def _varied(drone: Drone, varied: Mapping[str, Array], flight: int) -> Drone:
             drone = replace(drone, start_W=Vec3(*value))
         elif name == "goal_shift":
             drone = replace(drone, task=drone.task.moved(Vec3(*value)))
+        elif name.startswith("wind."):
+            continue
         elif name == "yaw":
             drone = replace(drone, yaw=value)
         elif name.startswith("controller."):
