@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +75,7 @@ def rows_flown() -> list[Flight]:
     ]
 
 
-def ceiling(flight: Flight, *without: str) -> float:
+def ceiling(flight: Flight, *without: str, clock: Callable[[], float] = time.perf_counter) -> float:
     """Simulated seconds per second of the bare physics: as many drones in the air, RK4 at 1 kHz, nothing else"""
     vehicle, n = flight.scenario.drones[0].vehicle, len(flight.scenario.drones)
     vehicle = vehicle.without_effect(*(name for name in without if vehicle.has(name)))
@@ -83,7 +84,7 @@ def ceiling(flight: Flight, *without: str) -> float:
     buffer = np.repeat(state.to_numpy()[:, None], n, axis=1) if n > 1 else state.to_numpy()
     steps = max(100, 20_000 // n)
     sim.step_into(buffer, command, 1e-3, steps=steps)
-    return steps * 1e-3 / best(lambda: sim.step_into(buffer, command, 1e-3, steps=steps), 5)
+    return steps * 1e-3 / best(lambda: sim.step_into(buffer, command, 1e-3, steps=steps), 5, clock)
 
 
 def flights() -> list[dict[str, Any]]:

@@ -146,7 +146,9 @@ def rotor(folder: Path) -> None:
 
 
 def structure(folder: Path) -> None:
-    """structure.png, slung_load.png, propwash.png: arms that shake, a load on its cable, descents into the own wake"""
+    """structure.png, slung_load.png, propwash.png: arms that shake, a load on its cable, descents into the own wake; and
+    flight-time.png, from measured numbers"""
+    from figures.flight_time import draw_flight_time
     from figures.propwash import draw_propwash
     from figures.slung_load import draw_slung_load
     from figures.structure import draw_structure
@@ -155,6 +157,7 @@ def structure(folder: Path) -> None:
     draw_structure(folder / "structure.png")
     draw_slung_load(fly("slung_load"), folder / "slung_load.png")
     draw_propwash(folder / "propwash.png")
+    draw_flight_time(folder / "flight-time.png")
 
 
 def estimators(folder: Path) -> None:
