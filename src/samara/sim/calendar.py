@@ -1,6 +1,7 @@
 """When what is due: a bit for everything that recurs, and the instants of a span of time as rows of a schedule."""
 
 from functools import cached_property
+from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,11 @@ class Calendar:
             1 << 62,
             1 << 61,
         )  # physics steps lead there; it is more than the end of a short step
+        self._alike: tuple[tuple[Any, ...], int, Span] = (
+            (),
+            0,
+            Span(*[np.empty(0)] * 3),
+        )  # the last block that may recur
         for period in self._axes:
             self.bit(period)
 
@@ -64,7 +70,24 @@ class Calendar:
         return min(later)
 
     def span(self, start_us: int, end_us: int, *, again: bool = False) -> Span:
-        """The instants after one time up to another; with `again` that at which it starts is the first"""
+        """The instants after one time up to another; with `again` that at which it starts is the first
+
+        Blocks that follow each other are alike, up to the time: where all recurs in a block, it is found once.
+        """
+        frame = lcm(self._physics_us, *(period for period, _ in self._bits))
+        settled = start_us >= max((offset for _, offset in self._bits), default=0)
+        if not settled or ((self._extra >= start_us) & (self._extra <= end_us)).any():
+            return self._found(start_us, end_us, again=again)
+        key = start_us % frame, end_us - start_us, again, len(self._bits)
+        if self._alike[0] != key:
+            self._alike = key, start_us, self._found(start_us, end_us, again=again)
+        _, begun_us, known = self._alike
+        times_us, rows = known.times_us + (start_us - begun_us), known.rows.copy()
+        rows[:, ROW.index("time_us")] = times_us
+        rows.view(np.float64)[:, ROW.index("time")] = times_us / MICROSECONDS
+        return Span(rows, times_us, known.due)
+
+    def _found(self, start_us: int, end_us: int, *, again: bool) -> Span:
         first = start_us if again else start_us + 1
         ticks = [np.arange(-(-first // period) * period, end_us + 1, period) for period in self._axes]
         extra = self._extra[(self._extra >= first) & (self._extra <= end_us)]
