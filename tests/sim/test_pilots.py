@@ -12,7 +12,7 @@ from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.reference import Reference
 from samara.plan.trajectory import figure8
-from samara.scenario.setting import DroneSetting, Setting
+from samara.scenario.setting import DroneSetting
 from samara.sim.pilots import ArrayPilot, PythonPilot
 from samara.sim.references import _instants_ahead, asked_ahead, planned
 
@@ -113,11 +113,11 @@ def test_what_lies_ahead_is_the_task_at_those_instants():
     fleet = SimpleNamespace(
         periods={"autopilot": 4000},
         block_us=100_000,
-        setting=Setting((DroneSetting(scenario.drones[0].task, since_us=7000),), scenario.wind),
+        settings_of=lambda group: [DroneSetting(scenario.drones[0].task, since_us=7000)],
     )
     for tick in (3, 4, 28, 29, 60):
         fleet.tick = lambda _, tick=tick: tick
-        own = planned(fleet.setting, group, 4000 * tick + np.round(1e6 * look_ahead))
+        own = planned(fleet.settings_of(group), 4000 * tick + np.round(1e6 * look_ahead))
         np.testing.assert_array_equal(asked_ahead(fleet, group), own)
 
 

@@ -76,6 +76,7 @@ class Fleet:
         self.kept: dict[int, Kept] = {}  # the tables that the program fills
         self.block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(n / CROWD))
         self.time_us = 0
+        self.passed = 0  # stages, of the instant it stands at
         self.on_scenario_axis = False
         self.setting = Setting(
             tuple(
@@ -147,8 +148,11 @@ class Fleet:
 
     def _keep(self, group: Group, name: str, stage: Stage, period_us: int, offset_us: int) -> Kept:
         table, first = group.tables[name], group.firsts.setdefault(name, np.array([-1], dtype=np.int64))
-        if first[0] < 0:  # from the next tick on
-            first[0] = max(-(-(self.time_us - offset_us) // period_us), 0)
+        if first[0] < 0:  # from the next tick on, which is this instant's where the stage is still to come
+            ticks = self.time_us - offset_us
+            first[0] = max(
+                ticks // period_us + 1 if self.passed > self.stages.index(stage) else -(-ticks // period_us), 0
+            )
         if id(table) not in self.kept:
             place = np.array([table.rows.ctypes.data], dtype=np.int64)
             self.kept[id(table)] = Kept(table, period_us, offset_us, self.stages.index(stage), first, place)

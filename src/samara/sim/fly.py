@@ -126,7 +126,7 @@ def _outside(scenario: Scenario) -> tuple[EffectOption, ...]:
     return tuple({own.name: own for drone in scenario.drones for own in drone.vehicle.structure.options}.values())
 
 
-def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress, *, step_by_step: bool) -> None:
+def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress, *, step_by_step: bool = False) -> None:
     """Flies it; what was flown is handed on even when it is stopped on the way."""
     try:
         if realtime:

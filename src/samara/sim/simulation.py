@@ -10,6 +10,7 @@ which Python is needed to the next.
 
 from bisect import insort
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -165,8 +166,9 @@ class Simulation:
             self._come_to(span, reached, look_back=stage.looks_back)
             stage.update(fleet)
             at = reached
-            if self.ended:
-                return -1
+            if self.ended:  # the instant is gone through all the same
+                end = Position(reached.row, len(fleet.stages))
+                visits = [own for own in visits if own.row == reached.row]
             if fleet.revision != self._linked:
                 return reached.stage
             told = Position(reached.row, fleet.stages.index(self._surroundings))
@@ -200,13 +202,18 @@ class Simulation:
     def _come_to(self, span: Span, reached: Position, *, look_back: bool = True) -> None:
         """The fleet stands at an instant, all stages before one have been through it"""
         fleet = self.fleet
-        fleet.time_us = int(span.times_us[reached.row])
+        fleet.time_us, fleet.passed = int(span.times_us[reached.row]), reached.stage
         fleet.on_scenario_axis = bool(span.due[reached.row] & self.calendar.axis("scenario"))
         if look_back:
-            for kept in fleet.kept.values():
-                kept.counted(fleet.time_us, reached.stage)
-            for place, stage in enumerate(fleet.stages):
-                stage.collect(fleet, passed=place < reached.stage)
+            self._collect()
+
+    def _collect(self) -> None:
+        """What the program has left, up to where the fleet stands"""
+        fleet = self.fleet
+        for kept in fleet.kept.values():
+            kept.counted(fleet.time_us, fleet.passed)
+        for place, stage in enumerate(fleet.stages):
+            stage.collect(fleet, passed=place < fleet.passed)
 
     def act(self, action: Action, name: str = "") -> None:
         """An action from outside, at the instant the simulation stands at: applied and logged as an event's is"""
@@ -224,6 +231,9 @@ class Simulation:
 
     def flush(self) -> None:
         """Hands on what was recorded since the last time"""
+        if self.fleet.groups:
+            with suppress(FloatingPointError):  # which was raised already, where it ended the flight
+                self._collect()
         self._log.flush(self.fleet)
 
     def close(self) -> None:

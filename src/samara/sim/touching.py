@@ -7,7 +7,6 @@ from samara.backends.stepper import Scan, Stepper
 from samara.core.algebra import norm
 from samara.core.ops import equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Scalar
-from samara.physics.ground.contact import out_of_reach
 from samara.physics.types import Environment, State, Vehicle
 from samara.vehicles.ground import contact_depths
 
@@ -59,6 +58,6 @@ def seeing_step(stepper: Stepper, environment: Environment) -> Scan:
         return (after, nothing), (), logical_and(idle, logical_and(_free(state, held), _free(after, held)))
 
     def _free(state: State, held: Any) -> Any:
-        return out_of_reach(vehicle["contact"], state.p_W, state.q_WB, held[1].environment.ground)
+        return vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, held[1].environment.ground)
 
     return Scan(body, both, Quiet(worth_it, brief))

@@ -76,6 +76,16 @@ class Contact(NamedTuple):
             ends = maximum(ends, norm(point_B))
         return ends * ((2.0 * LONGEST - 1.0) * (1.0 + 0.5 * BOW))
 
+    def is_out_of_reach(self, p_W: Vec3, q_WB: Quat, ground: Ground) -> Scalar:
+        """(p − p₀)·n > r (1 + n·n) / 2, r ≥ |rᵢ|: no point touches, however the body lies, as a condition
+
+        (1 + n·n) / 2 ≥ |n|, for a normal that is none of unit length.
+        """
+        normal_W = ground.normal_W
+        room = (self.reach + CLEAR) * (0.5 + 0.5 * dot(normal_W, normal_W))
+        height = -dot(ground.point_W - p_W, normal_W)
+        return logical_and(height > room, q_WB.w * q_WB.w + dot(q_WB.vector, q_WB.vector) < LONGEST)
+
     def against(
         self, ground: Ground, p_W: Vec3, v_W: Vec3, q_WB: Quat, omega_B: Vec3
     ) -> "Iterator[tuple[Vec3, ContactPoint]]":
@@ -195,7 +205,7 @@ def _wrench(
     return Wrench(tau_B=rotate_inverse(state.q_WB, tau_W), f_W=f_W)
 
 
-def at_rest_without_load(grip_W: Grip) -> Scalar:
+def _at_rest_without_load(grip_W: Grip) -> Scalar:
     """s = 0 or 0 < |s|² < 1e-40 m²: off the ground the grip stays as it is, ṡ = 0, as a condition"""
     square = dot(grip_W, grip_W)
     forgotten = logical_and(square > 0, square < _FORGOTTEN)
@@ -203,21 +213,10 @@ def at_rest_without_load(grip_W: Grip) -> Scalar:
     return logical_or(none, forgotten)
 
 
-def out_of_reach(contact: Contact, p_W: Position, q_WB: Quat, ground: Ground) -> Scalar:
-    """(p − p₀)·n > r (1 + n·n) / 2, r ≥ |rᵢ|: no point touches, however the body lies, as a condition
-
-    (1 + n·n) / 2 ≥ |n|, for a normal that is none of unit length.
-    """
-    normal_W = ground.normal_W
-    room = (contact.reach + CLEAR) * (0.5 + 0.5 * dot(normal_W, normal_W))
-    height = -dot(ground.point_W - p_W, normal_W)
-    return logical_and(height > room, q_WB.w * q_WB.w + dot(q_WB.vector, q_WB.vector) < LONGEST)
-
-
 def _idle(own: tuple[Vec3, ...], state: "State", vehicle: "Vehicle", environment: "Environment") -> Scalar:
-    idle = out_of_reach(vehicle["contact"], state.p_W, state.q_WB, environment.ground)
+    idle = vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, environment.ground)
     for grip_W in own:
-        idle = logical_and(idle, at_rest_without_load(grip_W))
+        idle = logical_and(idle, _at_rest_without_load(grip_W))
     return idle
 
 

@@ -222,7 +222,7 @@ def _forget_after(fleet: Fleet, time_us: int, passed: int) -> None:
             table.count = int(np.searchsorted(table.times[: table.count], time_us, side="right"))
     fleet.facts = [own for own in fleet.facts if own.time_us <= time_us]
     fleet.logs = [own for own in fleet.logs if own.time_us <= time_us]
-    fleet.time_us = time_us
+    fleet.time_us, fleet.passed = time_us, passed
 
 
 def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:

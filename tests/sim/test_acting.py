@@ -1,0 +1,55 @@
+"""What somebody does to a flight between two instants, and what is left of one that is stopped."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import samara
+from samara.record.diff import first_difference
+from samara.scenario.events import fail_motor, wind_step
+from samara.sim.fly import ending, recorded, recorder_of
+from samara.sim.replay import replay
+from samara.sim.simulation import Simulation
+
+
+def without_outputs(run):
+    """A wish at an instant that was logged already leaves two surroundings at one time: outputs follow from the last."""
+    return replace(
+        run,
+        tracks=tuple(
+            replace(track, tables={name: table for name, table in track.tables.items() if name != "outputs"})
+            for track in run.tracks
+        ),
+    )
+
+
+@pytest.mark.parametrize("at_us", [1_000_000, 996_000, 1_010_000, 1_008_000])
+def test_a_wish_at_any_instant_is_recorded_and_replays_bit_for_bit(tmp_path, at_us):
+    """At ticks of the log, the wind, the autopilot, and at the end of a block: another wind, then a dead motor"""
+    scenario, wishes = samara.load_scenario("hover", {"duration": 1.2}), {at_us - 40_000: wind_step((4.0, 0.0, 0.0))}
+    wishes[at_us] = fail_motor(0)
+    with recorder_of(scenario, tmp_path / "run.mcap", overwrite=True) as recorder:
+        simulation = Simulation(scenario, recorder.write_blocks)
+        while simulation.advance():
+            if simulation.time_us in wishes:
+                simulation.act(wishes[simulation.time_us])
+        recorder.write_blocks([], [ending(simulation)])
+    run = recorded(recorder, scenario, "")
+    times = run.tracks[0].tables["state"].times_us
+    np.testing.assert_array_equal(times, np.arange(0, 1_200_001, 10_000))
+    assert first_difference(without_outputs(run), without_outputs(replay(run))) is None
+
+
+def test_what_was_flown_before_a_controller_failed_is_in_the_recording(tmp_path):
+    """It raises at 0.6 s: every row before that is there"""
+
+    def broken(state, reference, vehicle, memory, time):
+        if time >= 0.6:
+            raise RuntimeError("no more")
+        return (0.5,) * 4
+
+    with pytest.raises(RuntimeError, match="no more"):
+        samara.fly("hover", controller=broken, out=tmp_path / "run.mcap", settings={"duration": 2.0})
+    table = samara.load_run(tmp_path / "run.mcap").tracks[0].tables["state"]
+    np.testing.assert_array_equal(table.times_us, np.arange(0, 600_000, 10_000))
