@@ -6,8 +6,7 @@ needs NumPy and JAX only. Every row names its effects and what differs from dron
 fast the multiply-add units could issue the step's instructions, were nothing else in the way, and how fast memory could move
 what has to be read and written. Instructions are counted in the trace, a product that only one sum uses as one with that sum;
 divisions, roots and sines count once although they take several. Drones fly a metre above the ground, where the kernel branches
-around contact, and its instructions are those of that way; on the ground they stand, at half of what hover takes. `error` is
-the largest distance from the same flight in NumPy's float64, of four drones.
+around contact, and its instructions are those of that way. `error` is the largest distance from the same flight in NumPy's float64, of four drones.
 """
 
 import argparse
@@ -39,7 +38,6 @@ from samara.physics.multirotor import derivative
 from samara.physics.quiet import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.reference import Reference
 from samara.physics.types import CALM
-from samara.vehicles.ground import clearance
 
 DT = 1e-3
 REPEATS = 5
@@ -61,7 +59,6 @@ class Model:
     vehicle: Any
     closed_loop: bool = False
     parameters: str = "none"  # or "eight" or "all"
-    flies: bool = True  # a metre above the ground; else it stands on it
 
     def numbers(self) -> tuple[Any, ...]:
         """The parameters that differ from drone to drone, at the values of the file."""
@@ -129,12 +126,11 @@ class Model:
         """Drones at hover that turn, each a little differently, with commands or places and parameters of their own."""
         templates, rng = self.templates(), np.random.default_rng(1)
         carry = np.repeat(np.array(flatten(templates.carry), dtype=np.float32)[:, None], n, axis=1)
-        carry[2] += np.float32(1.0 if self.flies else clearance(self.vehicle))
+        carry[2] += np.float32(1.0)
         carry[10:13] += rng.normal(0.0, 0.3, (3, n))
         wanted, numbers = (flatten(part) for part in templates.held)
         spread = 0.5 if self.closed_loop else 0.005
-        power = np.float32(1.0 if self.flies else 0.5)
-        held = [power * np.float32(x) + rng.normal(0.0, spread, n).astype(np.float32) for x in wanted]
+        held = [np.float32(x) + rng.normal(0.0, spread, n).astype(np.float32) for x in wanted]
         return carry, held + [np.float32(x) * rng.uniform(0.9, 1.1, n).astype(np.float32) for x in numbers]
 
 
@@ -160,7 +156,6 @@ def rows() -> list[Row]:
             Row("geometric controller", steered, fast=fast),
             Row("controller, 8 parameters per drone", eight, fast=fast),
             Row("default effects", Model(FULL), fast=fast),
-            Row("default effects, on the ground", Model(FULL, flies=False), fast=fast),
         ]
     shapes = [Launch(128, 4), Launch(256, 4), Launch(512, 8), Launch(512, 16), Launch(64, 2), Launch(256, 8, 3)]
     table += [Row("dynamics", dynamics, fast=True, launch=shape) for shape in shapes]
@@ -186,7 +181,7 @@ def measure(row: Row, n: int, steps: int) -> dict[str, Any]:
         run = compile_scan_jax(recorded, templates, dtype="float32", fast=row.fast)
     else:
         run = compile_scan_pallas(recorded, templates, brief, dtype="float32", fast=row.fast, launch=row.launch)
-    way = _and_idle(brief.body) if brief and row.model.flies and row.backend == "pallas" else recorded
+    way = _and_idle(brief.body) if brief and row.backend == "pallas" else recorded
     count = flat_body(way, templates, "float32", row.fast).work
     carry, held = row.model.batch(n)
     start, own = jnp.asarray(carry), [jnp.asarray(x) for x in held]
