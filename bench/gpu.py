@@ -6,7 +6,8 @@ needs NumPy and JAX only. Every row names its effects and what differs from dron
 fast the multiply-add units could issue the step's instructions, were nothing else in the way, and how fast memory could move
 what has to be read and written. Instructions are counted in the trace, a product that only one sum uses as one with that sum;
 divisions, roots and sines count once although they take several. Drones fly a metre above the ground, where the kernel branches
-around contact, and its instructions are those of that way. `error` is the largest distance from the same flight in NumPy's float64, of four drones.
+around contact, and its instructions are those of that way. `error` is the largest distance from the same flight in NumPy's
+float64, of four drones.
 """
 
 import argparse
