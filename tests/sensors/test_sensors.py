@@ -6,7 +6,6 @@ from dataclasses import replace
 import casadi
 import numpy as np
 import pytest
-from support.stages_alone import Listening
 
 import samara
 from samara.core.algebra import UP, Vec3, conjugate, quat_exp, quat_from_euler, quat_log, rotate
@@ -204,9 +203,9 @@ def hour():
     plant.state[:] = np.array(flatten(state))[:, None]
     plant.command[:] = np.array(command)[:, None]
     measuring = Measuring(sensor, IRIS, np.arange(drones), seeds=(5,) * drones, axis_us=round(1e6 / rate))
-    rows, bench = np.empty((int(3600 * rate), 6, drones)), Listening(measuring, plant)
+    rows = np.empty((int(3600 * rate), 6, drones))
     for tick in range(len(rows)):
-        bench.listen(tick)
+        measuring.update(plant, tick)
         rows[tick] = measuring.said
     return {"gyroscope": rows[:, 3:], "accelerometer": rows[:, :3]}
 
@@ -494,10 +493,10 @@ def test_a_sensor_is_sampled_at_its_rate_and_heard_exactly_its_delay_later(trace
     x = Sensor("x", ("x",), ("m",), lambda s, *_: (s.p_W.x,), rate=rate, delay=delay, traced=traced)
     plant, every, late = ticking(), round(250.0 / rate), round(delay * 250.0)
     measuring = Measuring(x, IRIS, np.arange(2), axis_us=4000)
-    heard, bench = {}, Listening(measuring, plant)
+    heard = {}
     for tick in range(200):
         plant.state[0] = float(tick)
-        if bench.listen(tick):
+        if measuring.update(plant, tick):
             heard[tick] = measuring.said[0].tolist()
             assert measuring.fresh.tolist() == [1.0, 1.0]
             measuring.fresh[:] = 0.0
@@ -527,10 +526,10 @@ def hundred_readings(names, drones, seed):
     plant.state[:], plant.command[:] = np.array(flatten(state))[:, None], np.array(command)[:, None]
     seeds = (seed,) * len(drones)
     own = [Measuring(sensor, IRIS, np.array(drones), seeds=seeds, axis_us=4000) for sensor in sensors]
-    rows, benches = [], [Listening(measuring, plant) for measuring in own]
+    rows = []
     for tick in range(100):
-        for bench in benches:
-            bench.listen(tick)
+        for measuring in own:
+            measuring.update(plant, tick)
         rows.append(np.concatenate([measuring.said for measuring in own]))
     return np.array(rows)
 

@@ -1,41 +1,12 @@
-"""Parts of a flight by themselves: a sensor, a wind or a wake on so many drones, asked instant by instant."""
+"""Parts of a flight by themselves: a wind or a wake on so many drones, asked instant by instant."""
 
 import numpy as np
 
-from samara.backends.llvm_schedule import ROW, Memory, Walk
-from samara.core.random import key_of, normals
+from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.sim.blowing import hub_code, wind_code
 from samara.sim.stages.wake import gusts_code
-from samara.sim.tiles import parts_of
 from samara.wind.sources import is_local
-
-SAMPLED, HEARD = 1, 2
-
-
-class Listening:
-    """A sensor on a plant: `listen(tick)` is one tick of the sensor axis, and whether something was heard."""
-
-    def __init__(self, measuring, plant):
-        self.measuring, self.plant, n = measuring, plant, plant.n
-        if measuring.is_traced:
-            keys = np.array([key_of(seed, f"sensor {measuring.sensor.name}") for seed in measuring.seeds]).T.copy()
-            inputs = plant.state, plant.command, plant.environment
-            numbers = measuring.drones.astype(np.int64)
-            self._operations = tuple(measuring.operations(SAMPLED, HEARD, inputs, keys.astype(np.int64), numbers))
-            self._walks = [(part, Walk(self._operations, part.width, Memory())) for part in parts_of(n)]
-
-    def listen(self, tick):
-        own = self.measuring
-        if not own.is_traced:
-            return own.update(self.plant, tick)
-        heard = tick >= own.late and (tick - own.late) % own.every == 0
-        row = np.zeros((1, len(ROW)), dtype=np.int64)
-        row[0, 0], row[0, 2] = tick * own.axis_us, SAMPLED * (tick % own.every == 0) | HEARD * heard
-        for part, walk in self._walks:
-            lanes, end = (part.first, part.last), (0, len(self._operations))
-            walk.run(row.ctypes.data, (0, 0), end, lanes, self.plant.n, briefly=True)
-        return heard
 
 
 class CompiledBlowing:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.backends.lanes import in_lanes, require_equal
-from samara.backends.llvm_schedule import Operation
+from samara.backends.llvm_schedule import ROW, Memory, Operation, Walk
 from samara.backends.machine import CompiledStep
 from samara.core.ops import where
-from samara.core.random import normals
+from samara.core.random import key_of, normals
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import empty_command, environment_of
@@ -19,6 +19,7 @@ from samara.physics.types import Vehicle
 from samara.scenario.timeline import MICROSECONDS, sampling
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import CODES, Plant
+from samara.sim.tiles import Part, parts_of
 
 FAULTS = {
     "imu": frozenset({"gyro", "accelerometer"}),
@@ -28,6 +29,9 @@ FAULTS = {
     "motion_capture": frozenset({"vision"}),
 }
 """By kind: the faults of `samara.scenario.bus.SENSORS` that silence a sensor."""
+
+
+SAMPLED, HEARD = 1, 2
 
 
 class Heard(NamedTuple):
@@ -43,7 +47,7 @@ class Measuring:
     """A sensor on n drones: `said` (fields, n) is what it said last, `fresh` (n) 1 where nobody has asked since.
 
     What a traced sensor samples waits for its delay in a ring of samples, and a program moves it on (`operations`); any other
-    is asked in Python (`update`).
+    is asked in Python. `update` does either by itself.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Measuring:
             require_equal(self._lanes)
         self._machine = in_lanes(_sensor_code, self._lanes).machine(n) if sensor.traced else None
         self._memories: list[Any] = [()] * n
+        self._alone: tuple[Plant, int, list[tuple[Part, Walk]]] | None = None
         if sensor.initial is not None:
             self._start()
 
@@ -123,7 +128,10 @@ class Measuring:
                 self._memories[lane] = memory
 
     def update(self, plant: Plant, tick: int) -> bool:
-        """One tick of the sensor axis for one that is not traced: samples when it is time to; whether something was heard"""
+        """One tick of the sensor axis: samples when it is time to; whether something was heard. In a flight the program does so
+        for a sensor that is traced."""
+        if self._machine:
+            return self._walk(plant, tick)
         if tick % self.every == 0:
             self._sample(plant, tick)
         if not self._coming or self._coming[0][0] > tick:
@@ -131,6 +139,22 @@ class Measuring:
         _, self._values[:] = self._coming.popleft()
         self._hearing.run()
         return True
+
+    def _walk(self, plant: Plant, tick: int) -> bool:
+        """The operations of a traced sensor by themselves"""
+        sampled, heard = tick % self.every == 0, tick >= self.late and (tick - self.late) % self.every == 0
+        if self._alone is None or self._alone[0] is not plant:
+            keys = [key_of(seed, f"sensor {self.sensor.name}") for seed in self.seeds]
+            inputs, draws = (plant.state, plant.command, plant.environment), np.array(keys, dtype=np.int64).T.copy()
+            own = tuple(self.operations(SAMPLED, HEARD, inputs, draws, self.drones.astype(np.int64)))
+            parts = [(part, Walk(own, part.width, Memory())) for part in parts_of(plant.n)]
+            self._alone = plant, len(own), parts
+        _, count, walks = self._alone
+        row = np.zeros((1, len(ROW)), dtype=np.int64)
+        row[0, ROW.index("time_us")], row[0, ROW.index("due")] = tick * self.axis_us, SAMPLED * sampled | HEARD * heard
+        for part, walk in walks:
+            walk.run(row.ctypes.data, (0, 0), (0, count), (part.first, part.last), plant.n, briefly=True)
+        return heard
 
     def _sample(self, plant: Plant, tick: int) -> None:
         source, count = f"sensor {self.sensor.name}", self.sensor.normals_needed
