@@ -72,8 +72,8 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
     parts = [(program, part) for program in programs for part in program.parts]
     for program in programs:
         program.memory.fill()
-    if sum(part.tiles for _, part in parts) * (end.row - start.row + 1) < BRIEF:
-        reached = [program.run(span, start, end, part, briefly=True) for program, part in parts]
+    if (tiles := sum(part.tiles for _, part in parts)) == 1 or tiles * (end.row - start.row + 1) < BRIEF:
+        reached = [program.run(span, start, end, part, briefly=end.row - start.row < BRIEF) for program, part in parts]
     else:
         reached = []
 
