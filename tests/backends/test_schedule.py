@@ -73,10 +73,10 @@ def test_a_table_gives_the_row_of_its_tick_and_takes_one(width):
 def test_a_ring_gives_back_what_was_put_into_it_a_delay_ago():
     """Period 10, delay 20, a ring of three: at t it is what was there at t − 20"""
     now, heard, ring = np.zeros((1, 1)), np.full((1, 1), np.nan), np.zeros((3, 1, 1))
-    first, place = np.zeros(1, dtype=np.int64), np.array([ring.ctypes.data], dtype=np.int64)
+    first = np.zeros(1, dtype=np.int64)
     operations = [
         Operation("clock", ONE, (now,)),
-        Operation("put", ONE, (now, place, 1, 1, 0, 10, 0, first, 3)),
+        Operation("put_in_ring", ONE, (now, ring, 1, 10, 0, first, 3)),
         Operation("take", TWO, (ring, heard, 1, 10, 20, first, 3)),
     ]
     for time_us in range(0, 120, 10):

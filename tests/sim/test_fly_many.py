@@ -110,6 +110,28 @@ def test_in_single_precision_it_is_the_same_flight_to_rounding():
     assert not np.array_equal(np.asarray(double.final.p_W.x), np.asarray(single.final.p_W.x))
 
 
+def test_in_single_precision_kept_states_and_delayed_sensors_are_those_of_double_precision():
+    """GPS is heard 0.1 s late and corrects the filter that flies: the same places to rounding, at every kept instant"""
+    own = samara.load_scenario("sensors", {"duration": 1.0})
+    assert any(sensor.delay for sensor in own.drones[0].sensors)
+    double, single = (samara.fly_many(own, 2, dtype=dtype, record=0.25) for dtype in ("float64", "float32"))
+    assert double.states[:, :3] == pytest.approx(single.states[:, :3], abs=0.02)
+    assert np.isfinite(single.states).all()
+
+
+def test_a_flight_that_is_lost_is_told_and_the_others_are_not():
+    """With drag of −1e200 N s/m the air drives what it should brake: faster, until no number is large enough"""
+    drag = hopping().drones[0].vehicle["drag"].linear
+    driven = np.array([tuple(drag), (-1e200, -1e200, -1e200)])
+    with pytest.warns(
+        RuntimeWarning, match="1 of 2 flights ended in a state that is not finite, the first of them flight 1"
+    ):
+        flights = samara.fly_many(hopping(), seeds=[1, 2], vary={"drag.linear": driven})
+    assert flights.lost.tolist() == [False, True]
+    assert "1 lost: their states are not finite" in str(flights)
+    assert final(flights, 0).tobytes() == alone(hopping(), 1)["state"].rows[-1].tobytes()
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -121,8 +143,13 @@ def test_in_single_precision_it_is_the_same_flight_to_rounding():
             "'mass' has values of shape (1,); expected finite numbers, one for each of 2",
         ),
         ({"n": 1, "vary": {"colour": [1.0]}}, "colour"),
-        ({"n": 1, "vary": {"wind.colour": [1.0]}}, "'wind.colour' is no number of this wind; expected one of mean"),
+        (
+            {"n": 1, "vary": {"wind.colour": [1.0]}},
+            "'wind.colour' is not a parameter of this wind; expected one of mean",
+        ),
         ({"n": 1, "record": 0.0123}, "expected a multiple of the log's 0.01 s"),
+        ({"n": 1, "dtype": "float16"}, "dtype 'float16': expected one of float64, float32"),
+        ({"n": 1, "settings": {"duration": 1.0}}, "settings change a scenario that is a name or a file"),
         ({"n": 1, "backend": "cuda"}, "backend 'cuda': expected one of llvm, jax, pallas"),
     ],
 )
@@ -131,6 +158,11 @@ def test_what_cannot_be_flown_is_one_sentence(call, words):
         samara.fly_many(hopping(), **call)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_an_argument_that_nobody_takes_is_refused():
+    with pytest.raises(TypeError, match="fly_many got sead"):
+        samara.fly_many(hopping(), 1, sead=3)
 
 
 def test_a_swarm_is_refused():

@@ -401,6 +401,12 @@ def _put(body: _Body) -> None:
     _copied(body, body.array("source"), into)
 
 
+def _put_in_ring(body: _Body) -> None:
+    """ring[tick] ← source"""
+    row = body.builder.mul(body.builder.mul(body.tick(), body["fields"]), body.n)
+    _copied(body, body.array("source"), body.builder.gep(body.array("ring"), [row]))
+
+
 def _draw(body: _Body) -> None:
     """target ← standard normals of this tick: those of `samara.random.normals`, bit for bit"""
     tick = body.builder.sdiv(body.now("time_us"), body["period"])
@@ -450,6 +456,7 @@ KINDS = {
     "take": Kind(("table", "target", "fields", *_TICK), _take),
     "take_shared": Kind(("table", "target", "fields", *_TICK), _take_shared),
     "put": Kind(("source", "place", "fields", "row_fields", "skipped", *_TICK), _put),
+    "put_in_ring": Kind(("source", "ring", "fields", *_TICK), _put_in_ring),
     "draw": Kind(("keys", "numbers", "target", "count", "period"), _draw),
     "watch": Kind(("array",), _watch),
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from samara.backends.lanes import UnlikeError, in_lanes
 from samara.backends.llvm_schedule import Operation
-from samara.backends.machine import STRICT
+from samara.backends.machine import STRICT, Precision
 from samara.core.algebra import Vec3
 from samara.core.random import key_of
 from samara.core.tree import flatten, shape_of, unflatten
@@ -58,6 +58,7 @@ class Fleet:
         seeds: Sequence[int] = (),
         *,
         lifts: bool = False,
+        precision: Precision = STRICT,
         winds: tuple[WindSource, ...] = (),
     ) -> None:
         """`tell` gets what autopilots have to say, at once. With `seeds` every drone flies a flight of its own, by its seed.
@@ -70,7 +71,7 @@ class Fleet:
         self.scenario, self.calendar, n = scenario, calendar, len(scenario.drones)
         self.periods = calendar.periods
         self.revision = 0  # counts up whenever the groups, or what their stages do, are others
-        self.precision = STRICT
+        self.precision = precision
         self.seeds = tuple(seeds) or (scenario.seed,) * n
         self.numbers = np.arange(n) * (not seeds)  # of each drone in its flight: what its draws are counted by
         self.kept: dict[int, Kept] = {}  # the tables that the program fills

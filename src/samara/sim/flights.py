@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.tree import flatten
 from samara.physics.types import State
 from samara.scenario.expecting import Outcome
 from samara.sim.measures import Measures, tracking_error
@@ -31,6 +32,11 @@ class Flights:
     states: Array
 
     @property
+    def lost(self) -> Array:
+        """Whether its state was no longer finite at the end: none of its other figures means anything then"""
+        return np.asarray(~np.isfinite(np.broadcast_arrays(*flatten(self.final))).all(axis=0))
+
+    @property
     def worst_error(self) -> Array:
         """The largest distance from the reference while it was to be followed  [m]"""
         return np.asarray(self.measures.worst_error)
@@ -54,8 +60,10 @@ class Flights:
         return len(self.seeds)
 
     def __str__(self) -> str:
-        rms = float(np.sqrt((self.rms_error**2).mean())) if len(self) else 0.0
+        sound, lost = ~self.lost, int(self.lost.sum())
+        rms = float(np.sqrt((self.rms_error[sound] ** 2).mean())) if sound.any() else 0.0
+        told = f", {lost} lost: their states are not finite" if lost else ""
         return (
-            f"{len(self)} flights: {int(self.landed.sum())} landed, {int(self.crashed.sum())} crashed, "
-            f"worst error {self.worst_error.max(initial=0.0):.3g} m, RMS {rms:.3g} m"
+            f"{len(self)} flights: {int(self.landed.sum())} landed, {int(self.crashed.sum())} crashed{told}, "
+            f"worst error {self.worst_error[sound].max(initial=0.0):.3g} m, RMS {rms:.3g} m"
         )

@@ -1,5 +1,6 @@
 """Many flights of one scenario at once: each with its own seed, start, goal and numbers, in the lanes of one program."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from samara.sim.simulation import Simulation
 from samara.sim.stages.measures import MeasuresStage
 
 BACKENDS = ("llvm", "jax", "pallas")
+DTYPES = ("float64", "float32")
 PLACES = ("start_W", "goal_shift")
 AT_ONCE = 272  # flights: 17 lines of the cache in single precision, so that rows do not share its sets
 Array = np.ndarray[Any, Any]
@@ -58,6 +60,14 @@ def fly_many(
     to rounding; so do "jax" and "pallas", for GPUs, which fly in single precision by default.
     """
     require_backend(backend, BACKENDS)
+    if isinstance(scenario, Scenario) and settings:
+        raise ValueError(
+            "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
+        )
+    if dtype not in (None, *DTYPES):
+        raise ValueError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
+    if launch and backend == "llvm":
+        raise TypeError(f"fly_many got {', '.join(launch)}; expected only its own arguments on llvm")
     own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
     numbers = _seeds(own, n, seeds)
     varied = {name: _values(name, value, len(numbers)) for name, value in (vary or {}).items()}
@@ -94,9 +104,8 @@ def _flown(
 ) -> tuple[Any, ...]:
     """Final states, landed and crashed, measures and kept states of some flights"""
     measures, n = MeasuresStage(every_us), len(seeds)
-    simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True, winds=winds)
+    simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True, precision=precision, winds=winds)
     fleet = simulation.fleet
-    fleet.precision = precision
     simulation.run()
     size = max(len(group.plant.fields) for group in fleet.groups)
     final = np.full((size, n), np.nan)
@@ -119,7 +128,15 @@ def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Any, ...]], re
     state: State = unflatten(at_rest(drone.vehicle), iter(final))
     end = Ended(drone.name, state.p_W, landed, crashed, measures.tilt_deg, measures.worst_error, measures.lowest)
     told = tuple(outcomes(scenario.expect, [end]))
-    return Flights(seeds, state, landed, crashed, measures, told, np.arange(len(states)) * record, states)
+    flights = Flights(seeds, state, landed, crashed, measures, told, np.arange(len(states)) * record, states)
+    if flights.lost.any():
+        first, count = int(np.flatnonzero(flights.lost)[0]), int(flights.lost.sum())
+        warnings.warn(
+            f"{count} of {len(flights)} flights ended in a state that is not finite, the first of them flight {first}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return flights
 
 
 def _at_once(scenario: Scenario) -> int:
@@ -168,7 +185,7 @@ def _wind(source: Any, varied: Mapping[str, Array], flight: int) -> Any:
 def _replaced(source: Any, path: list[str], value: Any, name: str) -> Any:
     known = [own.name for own in fields(source)]
     if path[0] not in known:
-        raise ValueError(f"vary: {name!r} is no number of this wind; expected one of {', '.join(known)}")
+        raise ValueError(f"vary: {name!r} is not a parameter of this wind; expected one of {', '.join(known)}")
     before = getattr(source, path[0])
     if len(path) > 1:
         return replace(source, **{path[0]: _replaced(before, path[1:], value, name)})

@@ -72,7 +72,6 @@ class Measuring:
         self._values, self.silent = self._hearing.held[:fields], self._hearing.held[fields]
         self._ring = np.zeros((self.late // self.every + 1, fields, n))
         self._first = np.zeros(1, dtype=np.int64)
-        self._place = np.array([self._ring.ctypes.data], dtype=np.int64)
         self._coming: deque[tuple[int, np.ndarray]] = deque()
         self._lanes = list(zip(*lanes, strict=True)) or [(sensor, vehicle)]
         if not sensor.traced:
@@ -109,9 +108,9 @@ class Measuring:
         if not self.late:
             operations.append(Operation("copy", heard, (machine.carry, self._values, fields)))
         else:
-            tick, length = (self._first, len(self._ring)), (fields, fields, 0)
+            tick = self._first, len(self._ring)
             operations += [
-                Operation("put", sampled, (machine.carry, self._place, *length, self.period_us, 0, *tick)),
+                Operation("put_in_ring", sampled, (machine.carry, self._ring, fields, self.period_us, 0, *tick)),
                 Operation("take", heard, (self._ring, self._values, fields, self.period_us, self.delay_us, *tick)),
             ]
         return [*operations, Operation("run", heard, (self._hearing,))]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.backends.machine import STRICT, Precision
 from samara.physics.types import State
 from samara.record.block import Sink
 from samara.record.format import LogLine
@@ -60,6 +61,7 @@ class Simulation:
         seeds: Sequence[int] = (),
         log: LogStage | None = None,
         lifts: bool = False,
+        precision: Precision = STRICT,
         winds: tuple[WindSource, ...] = (),
     ) -> None:
         """`sink` gets what is recorded; `tell` what autopilots have to say, at once: that one is waited for, or lost. `stages`
@@ -67,7 +69,7 @@ class Simulation:
         its own; `log` is what is kept of them, in the place of recordings. `lifts` and `winds`: see `Fleet`."""
         self.timeline = timeline_of(scenario)
         self.calendar = Calendar(self.timeline)
-        self.fleet = fleet = Fleet(scenario, self.calendar, tell, seeds, lifts=lifts, winds=winds)
+        self.fleet = fleet = Fleet(scenario, self.calendar, tell, seeds, lifts=lifts, winds=winds, precision=precision)
         self._programs: list[Program] = []
         self._linked, self._started = -1, False  # the revision of the fleet that the programs are for
         self._status, self._log = StatusStage(len(scenario.drones)), log or LogStage(sink)

@@ -62,7 +62,8 @@ class MeasuresStage(LogStage):
             if self._every_us:
                 topics = tuple(str(index) for index in group.drones)
                 count = fleet.calendar.end_us // self._every_us + 1
-                group.tables[STATES] = Rows(topics, len(group.plant.fields), count)
+                table = group.tables[STATES] = Rows(topics, len(group.plant.fields), count)
+                table.rows = np.empty(table.rows.shape, dtype=fleet.precision.dtype)  # as the program writes them
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:
         """What is asked until then"""
