@@ -1,14 +1,70 @@
-"""The rows of a schedule: a block that recurs is the one that would be found anew."""
+"""The schedule of a flight against its timeline, which finds one instant after the other; and blocks of it that recur."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import samara
-from samara.scenario.timeline import Rates
+from samara.backends.llvm_code import vector_width
+from samara.scenario.timeline import STAGES, Rates, plant_steps, timeline
 from samara.sim.calendar import Calendar
 from samara.sim.start import timeline_of
+from samara.sim.tiles import Part, is_one_tile, parts_of
+
+RATES = [
+    Rates(),
+    Rates(physics=500.0, autopilot=100.0, estimator=200.0, wind=40.0, scenario=25.0, log=50.0, sensor=500.0),
+    Rates(physics=1000.0, autopilot=400.0, estimator=125.0, wind=64.0, scenario=50.0, log=80.0, sensor=100.0),
+]
+
+
+@pytest.mark.parametrize("rates", RATES)
+@pytest.mark.parametrize("cuts", [(), (0,), (1, 3_333, 250_000, 250_001)])
+def test_spans_one_after_the_other_have_every_instant_of_the_timeline_and_what_is_due(rates, cuts):
+    own = timeline(rates, 0.5, (7_777, 123_456, 400_000))
+    calendar, periods = Calendar(own), dict(own.periods)
+    bits = {axis: calendar.axis(axis) for axis in STAGES}
+    found = {}
+    edges = [0, *(cut for cut in cuts if cut), own.end_us]
+    for k, (start, end) in enumerate(pairwise(edges)):
+        span = calendar.span(start, end, again=k == 0)
+        for time_us, due in zip(span.times_us.tolist(), span.due.tolist(), strict=True):
+            if due & calendar.instant:
+                found[time_us] = {axis for axis in STAGES if due & bits[axis]}
+    expected = {now: {axis for place, axis in enumerate(STAGES) if due & (1 << place)} for now, due in own.instants()}
+    assert found == expected
+    assert all((now % periods[axis] == 0) == (axis in found[now]) for now in found for axis in STAGES)
+
+
+@pytest.mark.parametrize("rates", RATES)
+def test_the_steps_that_lead_to_an_instant_are_those_of_the_plant(rates):
+    """Σ steps × dt between two instants, and each length, as `plant_steps` has them"""
+    own = timeline(rates, 0.3, (7_777, 123_456))
+    span = Calendar(own).span(0, own.end_us, again=True)
+    before, parts = 0, []
+    for (time_us, steps, due, *_), dt in zip(span.rows.tolist(), span.rows.view(float)[:, 3], strict=True):
+        if steps:
+            parts.append((round(1e6 * dt), steps))
+        if due & Calendar(own).instant:
+            assert parts == plant_steps(before, time_us, dict(own.periods)["physics"])
+            before, parts = time_us, []
+    np.testing.assert_array_equal(span.rows.view(float)[:, 4], span.times_us / 1e6)
+
+
+def test_what_recurs_with_an_offset_is_due_from_it_on():
+    own = timeline(Rates(), 0.2)
+    calendar = Calendar(own)
+    late = calendar.bit(20_000, 30_000)
+    span = calendar.span(0, own.end_us, again=True)
+    assert span.times_us[span.at(late)].tolist() == list(range(30_000, 200_001, 20_000))
+
+
+@pytest.mark.parametrize("time_us", [0, 1, 3_999, 4_000, 7_777, 199_999])
+def test_the_next_instant_is_the_first_after_a_time(time_us):
+    own = timeline(Rates(), 0.2, (7_777,))
+    assert Calendar(own).next_us(time_us) == min(now for now, _ in own.instants() if now > time_us)
 
 
 @pytest.mark.parametrize("rates", [Rates(), Rates(physics=1e6 / 1429, log=1e6 / 11_000)])
@@ -25,3 +81,35 @@ def test_blocks_that_follow_each_other(rates, again):
         )
         for ours, theirs in zip(known, anew, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("extra", [(), (1_000_000,), (1_234_567,), (2_000_000, 2_999_999)])
+def test_a_block_that_recurs_has_the_instants_of_its_own_time(extra):
+    """Second after second, with and without instants that are on no axis: those of the timeline"""
+    own = timeline(Rates(), 4.0, extra)
+    calendar, found = Calendar(own), []
+    for second in range(4):
+        span = calendar.span(1_000_000 * second, 1_000_000 * (second + 1), again=second == 0)
+        found += [(now, bool(due & calendar.axis("wind"))) for now, due in zip(span.times_us, span.due, strict=True)]
+        np.testing.assert_array_equal(span.rows.view(float)[:, 4], span.times_us / 1e6)
+    instants = {now for now, due in found}
+    assert instants >= {now for now, _ in own.instants()}
+    assert all(wind == (now % 20_000 == 0) for now, wind in found)
+
+
+def test_the_end_of_a_short_step_is_no_instant():
+    """7 777 µs is on no axis: 777 µs lead to it from 7 ms, and 223 µs from it to 8 ms, where the autopilot is due"""
+    calendar = Calendar(timeline(Rates(), 0.02, (7_777,)))
+    span = calendar.span(4_000, 8_000)
+    rows = [(time, steps, bool(due & calendar.instant)) for time, steps, due, *_ in span.rows.tolist()]
+    assert rows == [(7_000, 3, False), (7_777, 1, True), (8_000, 1, True)]
+    assert span.times_us[span.at(calendar.axis("autopilot"))].tolist() == [8_000]
+
+
+def test_lanes_are_whole_tiles_and_the_rest_one_by_one():
+    width = vector_width("float64")
+    assert parts_of(1) == [Part(0, 1, 1)] and parts_of(width) == [Part(0, width, width)]
+    assert parts_of(2 * width + 3) == [Part(0, 2 * width, width), Part(2 * width, 2 * width + 3, 1)]
+    assert [is_one_tile(n) for n in (1, 2, width, width + 1)] == [True, False, True, False]
+    shares = [Part(0, 5 * width, width).share(k, 2) for k in range(2)]
+    assert shares == [Part(0, 2 * width, width), Part(2 * width, 5 * width, width)]
