@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.identify.nanobench import read_flight
+from samara.identify.readers.nanobench import read_flight
 from samara.plan.waypoint_file import durations, read_waypoints
 from samara.rotor.blade import read_uiuc
 from samara.wind.table import Field, Replay
@@ -28,7 +28,7 @@ HEIGHTS = "0,0.1,0.2\n0,0.2,0.3\n0,0.1,0.1\n"
 
 
 def _flight() -> str:
-    from samara.identify import nanobench
+    from samara.identify.readers import nanobench
 
     names = nanobench._COLUMNS
     rows = [

@@ -9,7 +9,7 @@ import pytest
 import samara
 from samara.control.geometric import geometric
 from samara.core.algebra import Quat, Vec3, cross, quat_from_euler, rotate
-from samara.identify.nanobench import (
+from samara.identify.readers.nanobench import (
     FULL,
     MOTOR_VOLTS,
     SPEEDS,
@@ -239,7 +239,7 @@ def test_bad_files_are_named(tmp_path, monkeypatch):
         (b"t,px", "cannot be unpacked"),
         (gzip.compress(bytes(2 << 20)), "holds more than 1 MB"),
     ):
-        monkeypatch.setattr("samara.identify.nanobench._MOST", 1 << 20)
+        monkeypatch.setattr("samara.identify.readers.csv_columns.MOST", 1 << 20)
         packed.write_bytes(data)
         with pytest.raises(ValueError, match=message):
             read_flight(packed)

@@ -41,7 +41,7 @@ def score_table(together: "Score") -> Any:
     from rich import box
     from rich.table import Table
 
-    from samara.identify.nanobench import PERIOD
+    from samara.identify.readers.nanobench import PERIOD
     from samara.identify.validation import HORIZONS
     from samara.identify.windows import QUANTITIES, UNITS
 

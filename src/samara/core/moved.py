@@ -36,6 +36,7 @@ PUBLIC = {
 MOVED = {
     "samara.control.ilqr_backward": "samara.control.ilqr.backward",
     "samara.control.ilqr_model": "samara.control.ilqr.model",
+    "samara.identify.nanobench": "samara.identify.readers.nanobench",
     "samara.link.prepare": "samara.scenario.prepare",
     "samara.matrices": "samara.core.matrices",
     "samara.physics.actuator": "samara.physics.rotors.actuator",

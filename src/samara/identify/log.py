@@ -1,7 +1,7 @@
 """A flight log in one form, whatever wrote it: signals with their own times, SI units, body axes FLU, world axes z up.
 
-Readers (`samara.identify.readers`) make it; everything after them knows no file format. Nothing is resampled here: each signal has
-the times it was logged at, in seconds from the first sample of the log, on one clock unless a check finds otherwise.
+Readers (`samara.identify.readers`) make it; everything after them knows no file format. Nothing is resampled here: each signal
+has the times it was logged at, in seconds from the first sample of the log, on one clock unless a check finds otherwise.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ class FlightLog:
     (a system of `samara.vehicles.numbering`; "samara" is the order of the vehicle's file). `rotor_speed` [rad/s] has the same
     order. `position` [m], `velocity` [m/s] in world axes and `attitude` (w, x, y, z; body to world) are from `truth`, motion
     capture or the vehicle's own estimate. `rate` [rad/s] is the gyroscope, or motion capture's where there is none;
-    `specific_force` [m/s²] the accelerometer; both in body axes. `voltage` [V] is the battery's.
+    `specific_force` [m/s²] the accelerometer; both in body axes. `voltage` [V] is the battery's. `start` [s] is what the clock
+    of its writer said at the first sample.
     """
 
     name: str
@@ -45,3 +46,4 @@ class FlightLog:
     voltage: Signal | None = None
     truth: str = ""
     notes: tuple[str, ...] = ()
+    start: float = 0.0

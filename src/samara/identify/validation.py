@@ -14,7 +14,7 @@ import numpy as np
 from samara.backends.simulator import Simulator
 from samara.backends.simulator import compile as compile_vehicle
 from samara.core.algebra import Quat, Vec3, rotate_inverse
-from samara.identify.nanobench import PERIOD, Flight, commands_from_pwm, read_flights
+from samara.identify.readers.nanobench import PERIOD, Flight, commands_from_pwm, read_flights
 from samara.identify.windows import (
     BASELINES,
     QUANTITIES,

@@ -7,7 +7,7 @@ import numpy as np
 
 from samara.core.colours import COLOURS, INK
 from samara.core.files import atomic_write
-from samara.identify.nanobench import PERIOD
+from samara.identify.readers.nanobench import PERIOD
 from samara.identify.validation import HORIZONS, Score, all_flights
 from samara.identify.windows import QUANTITIES, UNITS
 from samara.view.plot.style import samara_style

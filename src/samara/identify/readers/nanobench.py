@@ -2,10 +2,10 @@
 
 Position and attitude are from Vicon: z up, quaternion (x, y, z, w) from body to world. Its velocity is the position's
 derivative, fitted over 11 samples, and its rate that of the attitude. The motors' PWM is the ratio at the transistor, after the
-firmware has made up for the battery's voltage. (`att_stateEstimate_pitch` is in degrees and negated; nothing here reads it.)
+firmware has made up for the battery's voltage. The accelerometer is in g, the gyroscope in rad/s.
+(`att_stateEstimate_pitch` is in degrees and negated; nothing here reads it.)
 """
 
-import csv
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +14,15 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, normalize, quat_from_euler, rotate
 from samara.core.ops import piecewise_linear
-from samara.core.packed import text_inside
 from samara.core.tree import flatten
+from samara.identify.log import MOTION_CAPTURE, FlightLog, Signal
+from samara.identify.readers.crazyflie import FULL
+from samara.identify.readers.csv_columns import read_columns
+from samara.identify.readers.signals import G, signal
 from samara.physics.rotors.actuator import Lag, command_from_speed
 from samara.physics.types import Command, Vehicle
 
 PERIOD = 0.01  # [s]
-FULL = 65535.0  # PWM that is all of the battery's voltage
 FIRMWARE_ORDER = ((1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0))  # m1 FR, m2 BR, m3 BL, m4 FL: signs of x and y
 
 # Bitcraze, Crazyflie 2.0 thrust measurements (2015): PWM [%], supply [V], rotor speed [rpm]
@@ -49,9 +51,9 @@ _COLUMNS = (
     *("t", "px", "py", "pz", "vx", "vy", "vz", "qw", "qx", "qy", "qz", "wx_vicon", "wy_vicon", "wz_vicon"),
     *("motor_motor_m1", "motor_motor_m2", "motor_motor_m3", "motor_motor_m4", "pwr_pm_vbat"),
 )
+_IMU = tuple(f"imu_{sensor}_{axis}" for sensor in ("acc", "gyro") for axis in "xyz")
 _REST_SAMPLES = 50  # at the start, before take-off
 _AT_REST = 0.02  # [m/s]
-_MOST = 256 << 20  # bytes: a day of flight
 _UNIT = 1e-3  # how far a quaternion's length may be from 1: it is written with few digits
 
 Array = np.ndarray[Any, Any]
@@ -82,35 +84,64 @@ def read_flight(path: str | Path) -> Flight:
     with the floor.
     """
     rows = _columns(Path(path))
-    q_WB = normalize(Quat(*rows[7:11]))
-    first = slice(0, _REST_SAMPLES)
-    if np.abs(rows[4:7, first]).max() > _AT_REST:
+    _require_plausible(Path(path), rows)
+    if np.abs(rows[4:7, :_REST_SAMPLES]).max() > _AT_REST:
         raise ValueError(f"{path}: moves in its first {_REST_SAMPLES} samples; expected it to stand before take-off")
-    standing = normalize(Quat(*(float(np.mean(component[first])) for component in q_WB)))
-    q_MB = conjugate(conjugate(quat_from_euler(0.0, 0.0, euler_from_quat(standing).yaw)) * standing)
+    q_MB = _markers_lean(rows)
     omega_B = rotate(conjugate(q_MB), Vec3(*rows[11:14]))
-    body = np.stack([*rows[1:7], *(q_WB * q_MB), *omega_B])
-    return Flight(Path(path).name.partition(".")[0], rows[0] - rows[0, 0], body, rows[14:18], rows[18])
+    body = np.stack([*rows[1:7], *(normalize(Quat(*rows[7:11])) * q_MB), *omega_B])
+    return Flight(_name(Path(path)), rows[0] - rows[0, 0], body, rows[14:18], rows[18])
 
 
-def _columns(path: Path) -> Array:
-    lines = csv.reader(text_inside(path, _MOST).splitlines())
-    heading = next(lines, [])
-    missing = [name for name in _COLUMNS if heading.count(name) != 1]
-    if missing:
-        what = "has more than one" if missing[0] in heading else "has no"
-        raise ValueError(f"{path}: {what} column {missing[0]!r}; expected a NanoBench flight")
-    places = [heading.index(name) for name in _COLUMNS]
-    rows = []
-    for number, line in enumerate(lines, start=2):
-        try:
-            rows.append([float(line[place]) for place in places])
-        except (ValueError, IndexError):
-            raise ValueError(f"{path}: line {number} is not a row of numbers; expected one for each column") from None
-    if len(rows) <= _REST_SAMPLES:
-        raise ValueError(f"{path}: {len(rows)} rows; expected more than {_REST_SAMPLES}")
-    table = np.array(rows).T
-    _require_plausible(path, table)
+def _markers_lean(rows: Array) -> Quat:
+    """q_MB: from the axes of the vehicle as it stood level before take-off to those of its markers"""
+    q_WM = normalize(Quat(*rows[7:11, :_REST_SAMPLES]))
+    standing = normalize(Quat(*(float(np.mean(component)) for component in q_WM)))
+    return conjugate(conjugate(quat_from_euler(0.0, 0.0, euler_from_quat(standing).yaw)) * standing)
+
+
+def _name(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def read(path: Path, columns: object = None) -> list[FlightLog]:
+    """One flight as it is in the file, whatever its numbers: judging them is for the log check
+
+    The rate is the gyroscope's, which keeps up with the body; that of motion capture is a derivative over 11 samples. The
+    body's axes are those in which it stood level, as in `read_flight`, where it stood.
+    """
+    table = read_columns(path, (*_COLUMNS, *_IMU), "a NanoBench flight")
+    rows, n = table.values, len(_COLUMNS)
+    time = rows[0]
+    notes: tuple[str, ...] = ()
+    q_WB = Quat(*rows[7:11])
+    before = rows[:, :_REST_SAMPLES]
+    if np.isfinite(before).all() and np.abs(before[4:7]).max(initial=0.0) <= _AT_REST:
+        q_WB = q_WB * _markers_lean(rows)
+    else:
+        notes = ("it does not stand at the start: its axes are those of the markers",)
+    return [
+        FlightLog(
+            _name(path),
+            "nanobench",
+            "crazyflie",
+            Signal(time, rows[14:18] / FULL),
+            position=Signal(time, rows[1:4]),
+            velocity=Signal(time, rows[4:7]),
+            attitude=signal(time, q_WB),
+            rate=Signal(time, rows[n + 3 : n + 6]),
+            specific_force=Signal(time, G * rows[n : n + 3]),
+            voltage=Signal(time, rows[18:19]),
+            truth=MOTION_CAPTURE,
+            notes=notes,
+        )
+    ]
+
+
+def _columns(path: Path, names: tuple[str, ...] = _COLUMNS) -> Array:
+    table = read_columns(path, names, "a NanoBench flight").values
+    if table.shape[1] <= _REST_SAMPLES:
+        raise ValueError(f"{path}: {table.shape[1]} rows; expected more than {_REST_SAMPLES}")
     return table
 
 
