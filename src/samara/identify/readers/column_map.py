@@ -86,15 +86,7 @@ def flight(name: str, kind: str, found: dict[str, Signal], own: ColumnMap) -> Fl
 
 def column_map(given: str | Path | Mapping[str, Any]) -> ColumnMap:
     """The map of a TOML file or a dictionary; ValueError naming the key that is wrong"""
-    if isinstance(given, Mapping):
-        origin, entries = "columns", dict(given)
-    else:
-        origin = str(given)
-        try:
-            entries = document(read_text(Path(given)), origin)
-        except UnicodeDecodeError:
-            raise ValueError(f"{origin}: is no text; expected TOML in UTF-8") from None
-    table = Table(entries, File(origin, ValueError))
+    table = given_table(given, "columns")
     columns = {"time": _names(table, "time", 1), "motors": _names(table, "motors", 0)}
     columns |= {key: _names(table, key, count) for key, count in _VECTORS.items() if key in table}
     if "rotor_speed" in table:
@@ -102,13 +94,10 @@ def column_map(given: str | Path | Mapping[str, Any]) -> ColumnMap:
     if "voltage" in table:
         columns["voltage"] = _names(table, "voltage", 1)
     factors = {key: units[table.text(f"{key}_unit", next(iter(units)), units)] for key, units in _UNITS.items()}
-    motor_range = table.numbers("motor_range") if "motor_range" in table else (0.0, 1.0)
-    if len(motor_range) != 2 or motor_range[0] == motor_range[1]:
-        raise table.error("motor_range", list(motor_range), "two different numbers: those of no thrust and of all")
     own = ColumnMap(
         columns,
         factors,
-        (motor_range[0], motor_range[1]),
+        range_of(table),
         table.text("numbering", "samara", SYSTEMS),
         table.text("quaternion", "wxyz", ("wxyz", "xyzw")) == "xyzw",
         table.text("axes", "flu/enu", ("flu/enu", "frd/ned")) == "frd/ned",
@@ -128,3 +117,21 @@ def _names(table: Table, key: str, count: int) -> tuple[str, ...]:
     if count and len(names) != count:
         raise table.error(key, value, expected)
     return tuple(names)
+
+
+def given_table(given: str | Path | Mapping[str, Any], name: str) -> Table:
+    """The map of a TOML file, or of a dictionary that errors call `name`"""
+    if isinstance(given, Mapping):
+        return Table(dict(given), File(name, ValueError))
+    try:
+        return Table(document(read_text(Path(given)), str(given)), File(str(given), ValueError))
+    except UnicodeDecodeError:
+        raise ValueError(f"{given}: is no text; expected TOML in UTF-8") from None
+
+
+def range_of(table: Table) -> tuple[float, float]:
+    """The values of a motor's command that are no thrust and all of it; 0 and 1 where the map says nothing"""
+    given = table.numbers("motor_range") if "motor_range" in table else (0.0, 1.0)
+    if len(given) != 2 or given[0] == given[1]:
+        raise table.error("motor_range", list(given), "two different numbers: those of no thrust and of all")
+    return given[0], given[1]

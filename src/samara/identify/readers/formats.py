@@ -83,7 +83,7 @@ FORMATS = (
         "FRD, NED",
         "ardupilot",
         "µs since boot",
-        "mavlink",
+        "logs",
     ),
     Format(
         "crazyflie",
@@ -182,7 +182,8 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
     except (MissingExtraError, OSError):
         raise
     except ValueError as error:
-        raise error if str(error).startswith(str(own)) else ValueError(f"{shown}: {error}") from None
+        named = str(error).startswith((str(own), "columns:" if isinstance(columns, Mapping) else f"{columns}:"))
+        raise error if named else ValueError(f"{shown}: {error}") from None
     except _FOREIGN as error:
         what = type(error).__name__
         raise ValueError(f"{shown}: cannot be read ({what}: {error}); expected a whole {kind.title} file") from error

@@ -1,0 +1,167 @@
+"""PX4's ULog, by pyulog: FRD and NED, µs since boot.
+
+Motors are `actuator_motors` (PX4 1.13 and newer), else the pulses of `actuator_outputs`. What the aircraft did is its own
+estimate, or the motion capture that was sent to it. Gyroscope and attitude have the time at which they were sampled.
+"""
+
+import contextlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.extras import MissingExtraError
+from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
+from samara.identify.readers.signals import RPM, enu, enu_attitude, flu, signal
+
+MOTOR1 = 101  # what PX4 numbers the output function of the first motor
+PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
+NED = 1  # of `pose_frame` and `velocity_frame`; 2 is FRD, the same but for its heading
+_EXTERNAL = ("vehicle_mocap_odometry", "vehicle_visual_odometry")
+_TOPICS = (
+    *("actuator_motors", "actuator_outputs", "esc_status", "vehicle_attitude", "vehicle_local_position", *_EXTERNAL),
+    *("vehicle_angular_velocity", "sensor_combined", "vehicle_acceleration", "battery_status"),
+)
+
+Array = np.ndarray[Any, Any]
+
+
+class Topic(NamedTuple):
+    """The columns of a topic by name, as pyulog flattens them: `xyz[0]`, `esc[1].esc_rpm`"""
+
+    columns: dict[str, Array]
+
+    def has(self, names: Sequence[str]) -> bool:
+        return all(name in self.columns for name in names)
+
+    def rows(self, name: str, count: int, last: str = "") -> list[Array]:
+        return [self.columns[f"{name}[{i}]{last}"] for i in range(count)]
+
+    def time(self) -> Array:
+        """When it was sampled, else when it was said  [s]"""
+        own = self.columns.get("timestamp_sample")
+        stamps = own if own is not None and own.all() else self.columns["timestamp"]
+        return 1e-6 * stamps.astype(float)
+
+
+def read(path: Path, columns: object = None) -> list[FlightLog]:
+    """The one flight of a log"""
+    try:
+        from pyulog import ULog  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    except ImportError:
+        raise MissingExtraError("PX4's logs are read by pyulog: pip install 'samara[logs]'") from None
+    with path.open("rb") as opened, contextlib.redirect_stdout(io.StringIO()):
+        try:
+            file = ULog(opened, list(_TOPICS))
+        except Exception as error:  # pyulog's own, and Python's where the bytes mean nothing
+            raise ValueError(f"{path}: cannot be read ({error}); expected a whole ULog file") from None
+    topics = {own.name: Topic(own.data) for own in reversed(file.data_list)}  # of several instances the first
+    command, notes = _command(path, topics, file.initial_parameters)
+    if file.file_corruption:
+        notes.append("some of its bytes are damaged: what they held is left out")
+    poses, truth = _poses(topics)
+    held = {
+        "rotor_speed": _rotor_speed(topics, len(command.values)),
+        "rate": _rate(topics),
+        "specific_force": _specific_force(topics),
+        "voltage": _voltage(topics),
+        **poses,
+    }
+    return [FlightLog(path.stem, "px4", "px4", command, truth=truth, notes=tuple(notes), **held)]
+
+
+def _command(path: Path, topics: dict[str, Topic], parameters: dict[str, Any]) -> tuple[Signal, list[str]]:
+    """The motors that are told anything at all; a motor that is stopped (NaN) among those is told 0"""
+    if "actuator_motors" in topics:
+        own = topics["actuator_motors"]
+        rows = np.stack([values for name, values in own.columns.items() if name.startswith("control[")])
+        thrusts = np.nan_to_num(rows[np.isfinite(rows).any(axis=1)], nan=0.0)
+        told = told_from_thrust(thrusts, float(parameters.get("THR_MDL_FAC", 0.0)))
+        return signal(1e-6 * own.columns["timestamp"].astype(float), told), []
+    if "actuator_outputs" in topics:
+        own = topics["actuator_outputs"]
+        count = int(own.columns["noutputs"].max())
+        pulses = signal(1e-6 * own.columns["timestamp"].astype(float), own.rows("output", count))
+        low, high = (
+            float(parameters.get(f"PWM_{end}", default)) for end, default in zip(("MIN", "MAX"), PULSES, strict=True)
+        )
+        moving = (pulses.values > 0.5 * low).any(axis=1) & (pulses.values.std(axis=1) > 0.0)
+        values = np.maximum((pulses.values[moving] - low) / (high - low), 0.0)
+        note = f"motors from pulses of {low:g} … {high:g} µs: every output that moves is taken for one"
+        return Signal(pulses.time, values), [note]
+    raise ValueError(f"{path}: holds no motors; expected the topic actuator_motors or actuator_outputs")
+
+
+def told_from_thrust(thrust: Array, factor: float) -> Array:
+    """u with T = f u² + (1 − f) u, f = THR_MDL_FAC: `actuator_motors` holds thrusts, of which PX4 makes what ESCs are told"""
+    if not 0.0 < factor <= 1.0:
+        return thrust
+    half = 0.5 * (1.0 - factor) / factor
+    return np.sqrt(half * half + np.maximum(thrust, 0.0) / factor) - half
+
+
+def _rotor_speed(topics: dict[str, Topic], motors: int) -> Signal | None:
+    """ESCs in the order of the motors that they say they drive"""
+    own = topics.get("esc_status")
+    if own is None or not own.has([f"esc[{motors - 1}].esc_rpm"]):
+        return None
+    slots = [i for i in range(12) if own.has([f"esc[{i}].esc_rpm"])]
+    rpm = {i: own.columns[f"esc[{i}].esc_rpm"] for i in slots}
+    driven = {
+        int(own.columns[f"esc[{i}].actuator_function"][-1]) - MOTOR1: i
+        for i in slots
+        if own.has([f"esc[{i}].actuator_function"])
+    }
+    order = [driven.get(i, i) for i in range(motors)] if set(range(motors)) <= driven.keys() else range(motors)
+    speed = signal(own.time(), [np.abs(rpm[i].astype(float)) for i in order])
+    return Signal(speed.time, RPM * speed.values) if speed.values.any() else None
+
+
+def _poses(topics: dict[str, Topic]) -> tuple[dict[str, Any], str]:
+    """Position, velocity and attitude: motion capture where it was sent, else the estimate"""
+    for name in _EXTERNAL:
+        own = topics.get(name)
+        if own is not None and own.has(["position[0]", "q[0]"]):
+            time = own.time()
+            found = {
+                "position": Signal(time, enu(own.rows("position", 3))),
+                "attitude": Signal(time, enu_attitude(own.rows("q", 4))),
+            }
+            found = {key: pose for key, pose in found.items() if np.isfinite(pose.values).any()}
+            frame = own.columns.get("velocity_frame")
+            v = np.stack(own.rows("velocity", 3)) if own.has(["velocity[0]"]) else np.empty((3, 0))
+            if frame is not None and (frame <= NED + 1).all() and np.isfinite(v).any():
+                found["velocity"] = Signal(time, enu(v))
+            if found:
+                return found, MOTION_CAPTURE
+    found = {}
+    place, attitude = topics.get("vehicle_local_position"), topics.get("vehicle_attitude")
+    if place is not None:
+        time = place.time()
+        found["position"] = Signal(time, enu([place.columns[name] for name in "xyz"]))
+        found["velocity"] = Signal(time, enu([place.columns[f"v{name}"] for name in "xyz"]))
+    if attitude is not None:
+        found["attitude"] = Signal(attitude.time(), enu_attitude(attitude.rows("q", 4)))
+    doubles = {key: signal(*own) for key, own in found.items()}
+    return doubles, ESTIMATE if doubles else ""
+
+
+def _rate(topics: dict[str, Topic]) -> Signal | None:
+    for name, field in (("vehicle_angular_velocity", "xyz"), ("sensor_combined", "gyro_rad")):
+        if name in topics and topics[name].has([f"{field}[0]"]):
+            return signal(topics[name].time(), flu(topics[name].rows(field, 3)))
+    return None
+
+
+def _specific_force(topics: dict[str, Topic]) -> Signal | None:
+    for name, field in (("sensor_combined", "accelerometer_m_s2"), ("vehicle_acceleration", "xyz")):
+        if name in topics and topics[name].has([f"{field}[0]"]):
+            return signal(topics[name].time(), flu(topics[name].rows(field, 3)))
+    return None
+
+
+def _voltage(topics: dict[str, Topic]) -> Signal | None:
+    own = topics.get("battery_status")
+    return signal(own.time(), [own.columns["voltage_v"]]) if own is not None and own.has(["voltage_v"]) else None
