@@ -135,11 +135,13 @@ def neighbours(folder: Path) -> None:
 
 
 def rotor(folder: Path) -> None:
-    """rotor_inflow.png, and beside what was measured rotor_bem.png"""
+    """rotor_inflow.png, airspeed_moment.png, and beside what was measured rotor_bem.png"""
+    from figures.airspeed_moment import draw_airspeed_moment
     from samara.rotor.blade import read_uiuc
     from samara.view.plot.rotor import SHOWN, draw_inflow, draw_rotors
 
     draw_inflow(folder / "rotor_inflow.png")
+    draw_airspeed_moment(folder / "airspeed_moment.png")
     if measured := _outside(PROPELLERS, "rotor_bem.png stays"):
         propellers = read_uiuc(measured)
         draw_rotors([propellers[name] for name in SHOWN], folder / "rotor_bem.png")

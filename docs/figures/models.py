@@ -27,6 +27,7 @@ from samara.physics.motion import body, gravity
 from samara.physics.multirotor import derivative
 from samara.physics.rotors import (
     actuator,
+    airspeed_moment,
     battery,
     flapping,
     imbalance,
@@ -36,6 +37,7 @@ from samara.physics.rotors import (
     rotor,
     rotor_air,
     rotor_effects,
+    thrust_curve,
 )
 from samara.physics.structure import arms, slung_load
 from samara.physics.types import Command, State, initial_effects
@@ -323,6 +325,7 @@ MODELS = (
             ),
             Line(rotor_air.inflow_gradient, {"disc_axes": ("e",)}),
             rotor_air.drag_of_rotor,
+            rotor_air.climb_loss,
         ),
         "Advance ratio up to about 0.3, held beyond 0.5; below stall; with a radius and solidity that fit $k_F$: "
         "$\\theta$ below 0.5 rad. "
@@ -335,7 +338,7 @@ MODELS = (
         "0.006 N per m/s where Foerster measured 0.0069 ([a rotor's air](rotor.md#flapping)).",
         said=(rotor_air.balanced_inflow, rotor_air.disc_axes),
         effects=(
-            (rotor_effects.ROTOR_DRAG, rotor_air.RotorDrag(1e-5)),
+            (rotor_effects.ROTOR_DRAG, rotor_air.RotorDrag(1e-5, 1e-5)),
             (rotor_effects.DYNAMIC_AIR, rotor_air.RotorAir(0.1)),
             (rotor_effects.DYNAMIC_AIR_3, rotor_air.RotorAir(0.1)),
             (rotor_effects.MOMENTUM_AIR, rotor_air.RotorAir(0.1)),
@@ -359,6 +362,36 @@ MODELS = (
         "moment that flights of a Crazyflie "
         "show, 0.4 mN·m for each m/s, it explains a third ([validation](validation.md#what-the-rotation-lacks)).",
         effects=((rotor_effects.FLAPPING, flapping.Flapping(2.0, 2e-5, 0.0, 1.0)),),
+    ),
+    Model(
+        "Moment of airspeed",
+        (airspeed_moment, rotor_effects),
+        (
+            airspeed_moment.wake_speed,
+            Line(airspeed_moment.airspeed_moment, {"hover_induced": ("v_h",), "wake_speed": ("W",)}),
+        ),
+        "An empirical law: airspeeds up to about the induced velocity in hover, outside the vortex ring. Its "
+        "coefficients belong to an airframe.",
+        "Its form is ours: the tangent of the wake's skew, times thrust and arm.",
+        "Seven flights of a Crazyflie, 0.34 to 0.49 mN·m for each m/s, 86 to 96 % of the variance of the torque that is "
+        "left over ([validation](validation.md#what-the-rotation-lacks)); its limits by symmetry and momentum theory "
+        "(`test_with_equal_coefficients_it_turns_with_the_axes`, `test_it_falls_with_climb`).",
+        effects=((rotor_effects.AIRSPEED_MOMENT, airspeed_moment.AirspeedMoment(0.13, 0.13)),),
+        picture="airspeed_moment.png",
+    ),
+    Model(
+        "Thrust curve",
+        (thrust_curve,),
+        (thrust_curve.curve_load, thrust_curve.scaled_share),
+        "Speeds about the one and voltages about the other at which it vanishes. Controllers go by $k_F$ alone.",
+        "Polynomials of thrust stands; the voltage is an empirical correction of rotor speeds that were inferred from "
+        "commands.",
+        "A published polynomial of a brushless Crazyflie at every speed "
+        "(`test_a_thrust_stands_polynomial_is_met_at_every_speed`).",
+        effects=(
+            (thrust_curve.THRUST_CURVE, thrust_curve.ThrustCurve(0.2, 468.0)),
+            (thrust_curve.THRUST_SCALE, thrust_curve.ThrustScale(0.09, 16.0)),
+        ),
     ),
     Model(
         "Ground and ceiling effect",

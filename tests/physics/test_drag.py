@@ -2,6 +2,7 @@
 
 import math
 
+import casadi
 import numpy as np
 import pytest
 from hypothesis import given
@@ -57,7 +58,7 @@ def test_terminal_velocity_with_both_is_the_root_of_the_quadratic():
             continue
         if vehicle.rotors:
             vehicle = vehicle.without_effect("rotors")
-        d1, d2 = vehicle["drag"].linear.z, vehicle["drag"].quadratic.z
+        d1, d2 = vehicle["drag"].linear.z, vehicle["drag"].quadratic.z + vehicle["drag"].isotropic
         weight = vehicle.mass * vehicle["gravity"].acceleration
         terminal = weight / d1 if d2 == 0.0 else (math.sqrt(d1 * d1 + 4.0 * d2 * weight) - d1) / (2.0 * d2)
         state = at_rest(vehicle, Vec3(0.0, 0.0, 1e6))._replace(v_W=Vec3(0.0, 0.0, -terminal))
@@ -143,6 +144,44 @@ def test_drag_always_takes_energy_and_quadratic_drag_knows_its_direction(v):
     forward, backward = drag_force(v, drag=drag), drag_force(-v, drag=drag)
     assert all(f * component <= 0.0 for f, component in zip(forward, v, strict=True))
     assert backward == -forward
+
+
+@given(v=vectors, turn=st.tuples(*[st.floats(-3, 3)] * 3))
+def test_isotropic_drag_knows_no_axes(v, turn):
+    """f(R v) = R f(v) = −d |v| R v; axis by axis, flow along a diagonal would meet 1/√3 of it"""
+    drag, turned = Drag(isotropic=0.02), rotation(quat_from_euler(*turn))
+    whole = np.array(drag_force(Vec3(*turned.apply(v)), drag=drag))
+    speed = math.sqrt(sum(component * component for component in v))
+    assert whole == pytest.approx(-0.02 * speed * turned.apply(v), rel=1e-9, abs=1e-12)
+    along = Vec3(0.0, v.y, 0.0)
+    assert drag_force(along, drag=drag) == pytest.approx(drag_force(along, drag=Drag(quadratic=Vec3(0.02, 0.02, 0.02))))
+    diagonal = Vec3(v.x, v.x, v.x)
+    by_axes = np.array(drag_force(diagonal, drag=Drag(quadratic=Vec3(0.02, 0.02, 0.02))))
+    assert by_axes == pytest.approx(np.array(drag_force(diagonal, drag=drag)) / math.sqrt(3.0), abs=1e-12)
+
+
+def test_a_body_thrown_through_the_air_loses_its_speed_as_one_over_time():
+    """m v̇ = −d |v| v without weight: v = v₀/(1 + d |v₀| t/m), straight on, in any axes and however it tumbles"""
+    start = np.array([6.0, -3.0, 2.0])
+    for axes in ("world", "body"):
+        vehicle = make_body(drag=Drag(isotropic=0.1), drag_axes=axes).without_effect("gravity")
+        state = at_rest(vehicle)._replace(v_W=Vec3(*start), omega_B=Vec3(1.0, 2.0, -3.0))
+        flown = states_of(vehicle, fly(vehicle, state, NO_COMMAND, 2.0, dt=0.002))
+        t = 0.002 * np.arange(1001)
+        wanted = np.outer(start, 1.0 / (1.0 + 0.1 * np.linalg.norm(start) * t / vehicle.mass))
+        assert np.array(flown.v_W) == pytest.approx(wanted, abs=1e-10)
+
+
+def test_drag_without_an_isotropic_part_takes_no_root():
+    """The default 0 leaves nothing of it in a program; a number, or an input, does"""
+    v, d = casadi.SX.sym("v", 3), casadi.SX.sym("d")
+
+    def roots(**isotropic):
+        force = drag_force(Vec3(v[0], v[1], v[2]), drag=Drag(Vec3(0.1, 0.2, 0.3), Vec3(0.3, 0.1, 0.2), **isotropic))
+        program = casadi.Function("f", [v, d], [casadi.vertcat(*force)])
+        return sum(program.instruction_id(k) == casadi.OP_SQRT for k in range(program.n_instructions()))
+
+    assert (roots(), roots(isotropic=0.1), roots(isotropic=d)) == (0, 1, 1)
 
 
 def test_body_drag_turns_with_the_body_and_world_drag_does_not():

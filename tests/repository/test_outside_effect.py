@@ -256,12 +256,14 @@ NUMBERS = {
     "damping": {"linear": (0.01, 0.01, 0.01)},
     "actuator": {"natural_frequency": 100.0, "damping_ratio": 0.7, "rate_limit": 10.0},
     "rotor_drag": {"coefficient": 1e-5},
+    "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
+    "thrust_curve": {"linear": 0.2},
     "rotor_fit": {"blade": "apc_10x4.7"},
     "ceiling_effect": {"point_W": (0.0, 0.0, 3.0)},
     "propwash": {"gusts": 0.0},
     "slung_load": {"mass": 0.2, "length": 1.0},
 }
-BESIDE = {"flapping": {"rotor_air": True}}
+BESIDE = {"flapping": {"rotor_air": True}, "thrust_scale": {"battery": True}}
 
 
 class Asked:
@@ -292,8 +294,8 @@ def test_what_an_effect_reads_is_what_it_says(name):
     own = effect.initial(vehicle)
     for function in (effect.wrench, effect.derivative, effect.settled):
         function(own, state, command, vehicle, environment)
-    if effect.loads:
-        effect.loads(own, state, vehicle, environment)
+    for loads in filter(None, (effect.loads, effect.more_loads)):
+        loads(own, state, vehicle, environment)
     assert environment.fields & set(PROVIDED) == set(effect.reads)
 
 

@@ -475,6 +475,8 @@ NUMBERS = {
     "damping": {"linear": [1e-4, 1e-4, 1e-4]},
     "actuator": {"natural_frequency": 30.0, "damping_ratio": 0.7, "rate_limit": 10.0},
     "rotor_drag": {"coefficient": 1e-7},
+    "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
+    "thrust_curve": {"linear": 0.2},
     "rotor_fit": {"blade": "gws_10x4.7"},
     "ceiling_effect": {"point_W": [0.0, 0.0, 3.0]},
     "propwash": {"gusts": 0.0},

@@ -81,10 +81,11 @@ class Effect:
     `initial(vehicle)` gives its state, a named tuple or (); `derivative(own, state, command, vehicle, environment)` the
     rate of that state in the same shape; `wrench(own, state, command, vehicle, environment)` what it does to the body.
     `settled`, of the same arguments, is where its state comes to rest while all others are held. An effect that knows better
-    than kF and kM what the air does to the rotors has `loads(own, state, vehicle, environment)`, a load for each. One that
-    does nothing most of the time, such as contact in the air, may have `idle(own, state, vehicle, environment)`: a condition
-    under which its wrench and its rates are exactly 0, for any finite state and whatever the command. Compiled code then
-    leaves it out where that holds (`samara.physics.quiet`), and computes the same numbers.
+    than kF and kM what the air does to the rotors has `loads(own, state, vehicle, environment)`, a load for each; one that
+    adds to these, such as what climb takes off the thrust, has `more_loads` of the same arguments. One that does nothing most
+    of the time, such as contact in the air, may have `idle(own, state, vehicle, environment)`: a condition under which its
+    wrench and its rates are exactly 0, for any finite state and whatever the command. Compiled code then leaves it out where
+    that holds (`samara.physics.quiet`), and computes the same numbers.
 
     The rest says how others treat it. `role` is its part in the flight. `reads` names what it needs of the environment besides
     wind, air and ground: "hub_wind_W", "pushes". What is not `planned` is left out by planners, predictions and gain designs,
@@ -106,6 +107,7 @@ class Effect:
     state_unit: str = "1"
     state_about: str = ""
     idle: Callable[[Any, Any, Any, Any], Any] | None = None
+    more_loads: Callable[[Any, Any, Any, Any], tuple[Any, ...]] | None = None
 
     def __post_init__(self) -> None:
         for field in self.reads:

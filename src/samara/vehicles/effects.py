@@ -17,13 +17,22 @@ from samara.physics.air.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceil
 from samara.physics.air.propwash import PROPWASH, Propwash
 from samara.physics.effect import Effect, Role
 from samara.physics.rotors.actuator import SecondOrder
+from samara.physics.rotors.airspeed_moment import AirspeedMoment
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.imbalance import IMBALANCE, Imbalance
 from samara.physics.rotors.inflow import hover_induced
-from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR
+from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR, full_voltage
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, blade_numbers
-from samara.physics.rotors.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR, ROTOR_DRAG
+from samara.physics.rotors.rotor_effects import (
+    AIRSPEED_MOMENT,
+    DYNAMIC_AIR,
+    DYNAMIC_AIR_3,
+    FLAPPING,
+    MOMENTUM_AIR,
+    ROTOR_DRAG,
+)
+from samara.physics.rotors.thrust_curve import THRUST_CURVE, THRUST_SCALE, ThrustCurve, ThrustScale
 from samara.physics.structure.arms import ARMS, Arms
 from samara.physics.structure.slung_load import SLUNG_LOAD, SlungLoad
 from samara.physics.types import Vehicle
@@ -43,6 +52,7 @@ OTHER_TABLES = (  # of a vehicle file, besides those of effects that may be swit
     *("schema", "name", "actuation", "description"),
     *("gravity", "contact", "inflow", "battery", "rotor", "rotors", "motor", "payload"),
 )
+SCALE_PER_VOLT = 0.09  # of thrust: Crazyflies, whose rotor speeds are inferred from commands
 SHAKING_SHARE = 0.01  # of the thrust at any speed: a propeller that was balanced by hand
 
 
@@ -173,6 +183,15 @@ def _check_air(vehicle: Vehicle) -> str | None:
     return None
 
 
+def _check_rotor_drag(vehicle: Vehicle) -> str | None:
+    if vehicle["rotor_drag"].axial > 0.0 and vehicle.structure.inflow is not None:
+        return (
+            f"rotor_drag.axial = {vehicle['rotor_drag'].axial:.6g} N s^2/(rad m) beside inflow: expected one of them, both "
+            "say what climb takes off the thrust"
+        )
+    return needs_discs("rotor_drag")(vehicle)
+
+
 def _flap_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Two blades, and for each its part of the rotor's inertia where that is known"""
     blades, inertia = given.get("blades", 2.0), min((rotor.inertia for rotor in vehicle.rotors), default=0.0)
@@ -188,17 +207,19 @@ def _check_flapping(vehicle: Vehicle) -> str | None:
     return None
 
 
+def _hover_speed(vehicle: Vehicle) -> float:
+    """The mean of the rotors  [rad/s]"""
+    speeds = hover(vehicle)[0].rotor_speed
+    return sum(speeds) / len(speeds)
+
+
 def _fit_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The polynomials of the blade that is named, at the mean rotor speed of hover unless another is given"""
     if "blade" not in given:
         return given
     if wrong := needs_discs("rotor_fit")(vehicle):
         raise ValueError(wrong)
-    if "speed" in given:
-        speed = given["speed"]
-    else:
-        speeds = hover(vehicle)[0].rotor_speed
-        speed = sum(speeds) / len(speeds)
+    speed = given["speed"] if "speed" in given else _hover_speed(vehicle)
     return fit_rotor(blade(given["blade"])[0], speed * 30.0 / math.pi, given.get("largest"))._asdict()
 
 
@@ -219,6 +240,39 @@ def _check_fit(vehicle: Vehicle) -> str | None:
                 f"{k_torque:.6g}), which rotor_fit has at rest; controllers go by k_thrust"
             )
     return None
+
+
+# What thrust has besides kF Ω² -------------------------------------------------------------------------------------
+
+
+def _curve_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """About the mean rotor speed of hover, by default"""
+    if "speed" in given or not vehicle.rotors:
+        return given
+    return {**given, "speed": _hover_speed(vehicle)}
+
+
+def _check_curve(vehicle: Vehicle) -> str | None:
+    if wrong := needs_rotors("thrust_curve")(vehicle):
+        return wrong
+    if known := [own.name for own in vehicle.structure.effects if own.loads is not None]:
+        return f"thrust_curve is on beside {known[0]}: expected one of them, both say what thrust a speed gives"
+    linear = vehicle["thrust_curve"].linear
+    if not abs(linear) < 1.0:
+        return f"thrust_curve.linear = {linear:.6g}: expected a part of the thrust, below 1 in size"
+    return None
+
+
+def _scale_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """9 % for each volt below the full battery's voltage, by default"""
+    full = {"reference": float(full_voltage(vehicle))} if vehicle.has("battery") else {}
+    return {"per_volt": SCALE_PER_VOLT, **full, **given}
+
+
+def _check_scale(vehicle: Vehicle) -> str | None:
+    if not vehicle.has("battery"):
+        return "thrust_scale is on and there is no battery: expected one, whose voltage the thrust moves with"
+    return needs_rotors("thrust_scale")(vehicle)
 
 
 # Surfaces near by --------------------------------------------------------------------------------------------------
@@ -294,7 +348,7 @@ OPTIONS: dict[str, EffectOption] = {
         check=_check_air,
         texts=("blade",),
     ),
-    "rotor_drag": EffectOption(RotorDrag, {"": ROTOR_DRAG}, check=needs_discs("rotor_drag")),
+    "rotor_drag": EffectOption(RotorDrag, {"": ROTOR_DRAG}, check=_check_rotor_drag),
     "rotor_fit": EffectOption(
         RotorFit,
         {"": FITTED_ROTORS},
@@ -322,6 +376,9 @@ OPTIONS: dict[str, EffectOption] = {
         numbers={"frequency": FREQUENCY},
     ),
     "imbalance": EffectOption(Imbalance, {"": IMBALANCE}, complete=_imbalance_numbers, check=_check_imbalance),
+    "airspeed_moment": EffectOption(AirspeedMoment, {"": AIRSPEED_MOMENT}, check=needs_discs("airspeed_moment")),
+    "thrust_curve": EffectOption(ThrustCurve, {"": THRUST_CURVE}, complete=_curve_numbers, check=_check_curve),
+    "thrust_scale": EffectOption(ThrustScale, {"": THRUST_SCALE}, complete=_scale_numbers, check=_check_scale),
 }
 """By the name of the table, which is the name of the effect, in the order in which a vehicle has them."""
 

@@ -225,7 +225,8 @@ def _drag_figures(vehicle: Vehicle) -> list[Figure]:
     if not vehicle.has("drag"):
         return []
     weight, drag, found = vehicle.mass * _gravity(vehicle), vehicle["drag"], []
-    for linear, quadratic in zip(drag.linear, drag.quadratic, strict=True):
+    for linear, along_axis in zip(drag.linear, drag.quadratic, strict=True):
+        quadratic = along_axis + drag.isotropic
         if linear or quadratic:
             # d v + q v² = m g
             speed = 2.0 * weight / (linear + math.sqrt(linear * linear + 4.0 * quadratic * weight))

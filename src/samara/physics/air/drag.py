@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3, rotate_inverse, scale
-from samara.core.ops import absolute
+from samara.core.ops import absolute, safe_norm
 from samara.core.quantity import Quantity, Scalar
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class Drag(NamedTuple):
-    """Drag coefficients along three axes, of the world or of the body."""
+    """Drag coefficients along three axes, of the world or of the body; the isotropic one is alike along all."""
 
     linear: Annotated[Vec3, Quantity("N s/m", 0.0, 1.0)] = ZERO
     quadratic: Annotated[Vec3, Quantity("N s^2/m^2", 0.0, 1.0)] = ZERO
+    isotropic: Annotated[Scalar, Quantity("N s^2/m^2", 0.0, 1.0)] = 0.0
 
 
 class Damping(NamedTuple):
@@ -26,9 +27,15 @@ class Damping(NamedTuple):
 
 
 def drag_force(v_relative: Velocity, *, drag: Drag) -> Vec3:
-    """f = −d₁ ∘ v − d₂ ∘ v|v|, axis by axis, with v = velocity − wind in the axes the coefficients are given for  [N]"""
+    """f = −d₁ ∘ v − d₂ ∘ v|v| − d₃ ‖v‖ v, with v = velocity − wind in the axes the coefficients are given for  [N]
+
+    d₂ goes axis by axis, so that oblique flow meets less of it; d₃ does not depend on how the axes lie.
+    """
     linear = scale(drag.linear, v_relative)
-    return -(linear + scale(drag.quadratic, Vec3(*(_square(v) for v in v_relative))))
+    along_axes = linear + scale(drag.quadratic, Vec3(*(_square(v) for v in v_relative)))
+    if isinstance(drag.isotropic, float) and drag.isotropic == 0.0:
+        return -along_axes  # x + 0 is not x where x is −0
+    return -(along_axes + v_relative * (drag.isotropic * safe_norm(*v_relative)))
 
 
 def _square(v: Scalar) -> Scalar:

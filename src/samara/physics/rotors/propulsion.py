@@ -58,7 +58,19 @@ from samara.physics.types import Command, Environment, State, Vehicle
 
 
 def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
-    """Tᵢ, Qᵢ of every rotor, at the density and inflow it meets, or as the effect has them that knows better  [N, N·m]"""
+    """Tᵢ, Qᵢ of every rotor, in its air, or of the effect that knows better, and what other effects add  [N, N·m]"""
+    loads = _own_loads(state, vehicle, environment)
+    for at, effect in enumerate(vehicle.structure.effects):
+        if effect.more_loads is not None:
+            more = effect.more_loads(state.effects[at], state, vehicle, environment)
+            loads = tuple(
+                RotorLoad(load.thrust + extra.thrust, load.torque + extra.torque)
+                for load, extra in zip(loads, more, strict=True)
+            )
+    return loads
+
+
+def _own_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
     for at, effect in enumerate(vehicle.structure.effects):
         if effect.loads is not None:
             return effect.loads(state.effects[at], state, vehicle, environment)
@@ -206,13 +218,13 @@ def lag_motors(state: State, vehicle: Vehicle, environment: Environment) -> tupl
 
 def rated_voltages(vehicle: Vehicle) -> tuple[Scalar, ...]:
     """V_full of every motor with a lag: its own, or where that is 0 the full battery's  [V]"""
-    full = _full_voltage(vehicle)
+    full = full_voltage(vehicle)
     own = (rotor.motor.full_voltage for rotor in vehicle.rotors if isinstance(rotor.motor, Lag))
     return tuple(where(volts <= 0.0, full, volts) for volts in own)
 
 
-def _full_voltage(vehicle: Vehicle) -> Scalar:
-    """That of the bus with all batteries full and nothing to drive"""
+def full_voltage(vehicle: Vehicle) -> Scalar:
+    """V of the bus with all batteries full and nothing to drive; 0 without a battery  [V]"""
     if not vehicle.has("battery"):
         return 0.0
     if isinstance(vehicle["battery"], Ideal):

@@ -41,9 +41,14 @@ class RotorAir(NamedTuple):
 
 
 class RotorDrag(NamedTuple):
-    """In-plane drag of every rotor per rotor speed and air speed, as a flight measures it."""
+    """Drag of every rotor per rotor speed and air speed, as a flight measures it: in its plane, and along its axis.
+
+    `axial` is what thrust loses with climb and gains in descent: −∂T/∂V_c = ¼ρσaA Ω R at constant inflow, and less as the
+    inflow follows.
+    """
 
     coefficient: Annotated[Scalar, Quantity("N s^2/(rad m)", 0.0, 1e-4)]
+    axial: Annotated[Scalar, Quantity("N s^2/(rad m)", 0.0, 1e-4)] = 0.0
 
 
 class HubFlow(NamedTuple):
@@ -215,3 +220,8 @@ def inflow_gradient(inflow: HarmonicInflow, rotor: Rotor) -> Vec3:
 def drag_of_rotor(speed: RotorSpeed, flow: HubFlow, drag: RotorDrag) -> Vec3:
     """f = −k |Ω| u_e  [N]"""
     return flow.across_B * (-drag.coefficient * absolute(speed))
+
+
+def climb_loss(speed: RotorSpeed, flow: HubFlow, drag: RotorDrag) -> Scalar:
+    """ΔT = −k_a |Ω| V_c: what is left of thrust in a climb, blade elements to first order  [N]"""
+    return flow.climb * (-drag.axial * absolute(speed))

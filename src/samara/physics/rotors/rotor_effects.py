@@ -1,4 +1,5 @@
-"""What moving air does to the rotors of a vehicle, as effects: rotor_air, rotor_drag and flapping. All are off unless named."""
+"""What moving air does to the rotors of a vehicle, as effects: rotor_air, rotor_drag, flapping, airspeed_moment. All are off
+unless named."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -6,8 +7,10 @@ from samara.core.algebra import ZERO, Vec3, cross, dot
 from samara.core.ops import safe_divide
 from samara.core.quantity import Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
+from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment
 from samara.physics.rotors.flapping import Flapping, disc_tilt, flapping_force, hub_moment
 from samara.physics.rotors.inflow import hover_induced
+from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, RotorLoad
 from samara.physics.rotors.rotor_air import (
     HarmonicInflow,
@@ -16,6 +19,7 @@ from samara.physics.rotors.rotor_air import (
     UniformInflow,
     air_load,
     balanced_inflow,
+    climb_loss,
     disc_axes,
     drag_of_rotor,
     gradient_rate,
@@ -164,6 +168,25 @@ def _rotor_drag(own: Any, state: "State", command: Any, vehicle: "Vehicle", envi
     return total
 
 
+def _climb_losses(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+    """The axial part of rotor_drag is the rotors' own thrust; the torque that turns them stays as it is."""
+    flows = _flows(state, vehicle, environment)
+    return tuple(
+        RotorLoad(climb_loss(speed, flow, vehicle["rotor_drag"]), 0.0)
+        for speed, flow in zip(state.rotor_speed, flows, strict=True)
+    )
+
+
+def _airspeed_moment(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    moment: AirspeedMoment = vehicle["airspeed_moment"]
+    tau_B = ZERO
+    for load, flow, rotor in zip(
+        rotor_loads(state, vehicle, environment), _flows(state, vehicle, environment), vehicle.rotors, strict=True
+    ):
+        tau_B = tau_B + airspeed_moment(load.thrust, flow, rotor, environment.air_density, moment=moment)
+    return Wrench(tau_B=tau_B)
+
+
 def _rotor_flows(state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[_RotorFlow, ...]:
     """Every rotor's flow, from the states of rotor_air where it has some, else from the balance."""
     own = state.effects[vehicle.index("rotor_air")]
@@ -214,5 +237,13 @@ DYNAMIC_AIR_3 = Effect(
     reads=_AT_HUBS,
     planned=False,
 )
-ROTOR_DRAG = Effect("rotor_drag", wrench=_rotor_drag, role=Role.ROTOR_AIR, reads=_AT_HUBS, planned=False)
+ROTOR_DRAG = Effect(
+    "rotor_drag",
+    wrench=_rotor_drag,
+    more_loads=_climb_losses,
+    role=Role.ROTOR_AIR,
+    reads=_AT_HUBS,
+    planned=False,
+)
 FLAPPING = Effect("flapping", wrench=_flapping, reads=_AT_HUBS, planned=False)
+AIRSPEED_MOMENT = Effect("airspeed_moment", wrench=_airspeed_moment, reads=_AT_HUBS, planned=False)
