@@ -86,6 +86,18 @@ FORMATS = (
         "logs",
     ),
     Format(
+        "betaflight",
+        "Betaflight blackbox",
+        (".bbl", ".bfl", ".txt"),
+        lambda head: b"H Product:Blackbox flight data recorder" in head,
+        "blackbox",
+        "motors, rotor speeds by bidirectional DShot, IMU, battery; attitude from version 4.6 on; INAV's and EmuFlight's too",
+        "g, °/s, 0.01 V by the header; motors in steps of DShot or µs of pulse; electrical rpm / 100",
+        "FLU; attitude to north, west, up",
+        "betaflight, betaflight_props_out",
+        "µs since boot, of the main loop",
+    ),
+    Format(
         "crazyflie",
         "Crazyflie µSD",
         ("", ".bin", ".usd"),

@@ -1,0 +1,457 @@
+"""Blackbox logs: what a writer of the same format put in comes out, whatever happened to the file; and real ones."""
+
+import math
+import re
+import struct
+
+import numpy as np
+import pytest
+from support.blackbox_writer import Field, Log, written
+
+from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
+from samara.identify.log import ESTIMATE
+from samara.identify.readers import read_log
+from samara.identify.readers.blackbox import sessions_in
+from samara.identify.readers.blackbox_frames import SPARE, frames_in, with_spare
+from samara.identify.readers.blackbox_header import header_spans, parse_header
+
+HEADERS = {"minthrottle": "1070", "vbatref": "1650", "motorOutput": "158,2047", "I interval": "8"}
+TIME = Field("time", False, (0, 1), (2, 0))
+EXTREMES = {  # the largest differences that an encoding holds
+    0: (-(1 << 31), (1 << 31) - 1),
+    1: (0, (1 << 32) - 1),
+    3: (1 - (1 << 13), 1 << 13),
+    6: (-(1 << 31), (1 << 31) - 1),
+    7: (-(1 << 31), (1 << 31) - 1),
+    8: (-(1 << 15), (1 << 15) - 1),
+    9: (0, 0),
+    10: (-(1 << 31), (1 << 31) - 1),
+}
+
+
+def decoded(data: bytes, number: int = 0, behind: int = 0):
+    """The frames of one log of a file; `behind` is what the bytes after its end are"""
+    spans = list(header_spans(data))
+    room = with_spare(len(data))
+    room[len(data) :] = behind
+    room[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+    return frames_in(room, parse_header(data, *spans[number]))
+
+
+def columns(rows: list[dict[str, int]]) -> dict[str, list[int]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def same(table, rows: list[dict[str, int]]) -> None:
+    assert {name: own.tolist() for name, own in table.items()} == columns(rows)
+
+
+def numbers(rng, low: int, high: int, count: int) -> list[int]:
+    """All sizes from nothing to the largest, both ends among them"""
+    sizes = rng.integers(0, 33, count)
+    signs = rng.choice([-1, 1], count)
+    drawn = [int(s) * (int(rng.integers(0, 1 << 32)) >> 32 - int(n)) for s, n in zip(signs, sizes, strict=True)]
+    return [low, high, *(min(max(value, low), high) for value in drawn)][:count]
+
+
+# Encodings and predictors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoding", "values", "data"),
+    [
+        (1, [23456], "a0 b7 01"),
+        (0, [-2147483648], "ff ff ff ff 0f"),
+        (6, [0, 0, 2, 0, 4], "14 04 08"),
+        (7, [1, -1, -2], "1e"),
+        (7, [0, 7, -8], "40 78"),
+        (7, [31, -32, 1], "9f 20 01"),
+        (7, [100, -300, 70000], "e4 64 d4 fe 70 11 01"),
+        (8, [13, 0, 4, 2], "52 0d 42"),
+        (10, [15, -16, 7], "5f 07"),
+        (10, [127, -64, 63], "9f e0 3f"),
+        (3, [-5], "05"),
+        (3, [5], "fb 7f"),
+    ],
+)
+def test_bytes_of_the_formats_description(encoding, values, data):
+    """Worked by hand from its text; the writer that the other tests trust agrees."""
+    names = [f"x[{i}]" for i in range(len(values))]
+    log = Log([TIME, *(Field(name, True, (0, encoding)) for name in names)])
+    frame = b"I\x07" + bytes.fromhex(data)
+    assert written(encoding, values) == bytes.fromhex(data)
+    main = decoded(log.head() + frame).tables["main"]
+    assert [int(main[name][0]) for name in names] == values
+
+
+@pytest.mark.parametrize("encoding", EXTREMES)
+@pytest.mark.parametrize("fields", [1, 2, 3, 4, 8, 11])
+def test_every_encoding_gives_back_what_was_written(encoding, fields):
+    """In I and in P frames, as many fields in a row as share a tag, less and more; signed and not."""
+    rng = np.random.default_rng(100 * encoding + fields)
+    low, high = EXTREMES[encoding]
+    signed = low < 0
+    own = [Field(f"x[{i}]", signed, (0, encoding), (0, encoding)) for i in range(fields)]
+    log = Log([TIME, *own, Field("last", True, (0, 0), (1, 0))])
+    drawn = [numbers(rng, low, high, 40) for _ in own]
+    rows = []
+    for k in range(40):
+        values = {field.name: drawn[i][(k + 5 * i) % 40] for i, field in enumerate(own)}
+        rows.append({"time": 1000 + 125 * k, **values, "last": k - 20})
+        log.main(rows[-1])
+    frames = decoded(bytes(log))
+    same(frames.tables["main"], rows)
+    assert frames.rejected == frames.dropped == 0
+
+
+@pytest.mark.parametrize("inter", [0, 1, 2, 3])
+def test_every_predictor_gives_back_what_was_written(inter):
+    """What a frame before, or the header, says is added; by 32 bits, so that the largest steps come back too."""
+    rng = np.random.default_rng(inter)
+    log = Log(
+        [
+            Field("loopIteration", False, (0, 1), (6, 9)),
+            TIME,
+            Field("signed", True, (0, 0), (inter, 0)),
+            Field("servo", False, (8, 0), (1, 0)),
+            Field("throttle", False, (4, 0), (1, 0)),
+            Field("vbatLatest", False, (9, 3), (1, 6)),
+            Field("motor[0]", False, (11, 1), (3, 0)),
+            Field("motor[1]", False, (5, 0), (3, 0)),
+        ],
+        HEADERS,
+    )
+    rows = []
+    for k in range(50):
+        row = {
+            "loopIteration": k,
+            "time": (1 << 32) - 3000 + 127 * k,
+            "signed": numbers(rng, -(1 << 31), (1 << 31) - 1, 3)[2],
+        }
+        row["time"] %= 1 << 32  # the clock starts again
+        row |= {"servo": 1500 + int(rng.integers(-400, 400)), "throttle": 1000 + k, "vbatLatest": 1660 - k}
+        row |= {"motor[0]": 158 + int(rng.integers(0, 1889)), "motor[1]": int(rng.integers(157, 2048))}
+        rows.append(row)
+        log.main(row)
+    same(decoded(bytes(log)).tables["main"], rows)
+
+
+def test_slow_gps_and_home_frames_and_events_have_tables_of_their_own():
+    """GPS counts from home, and from the last main frame's time; before there is a home it is dropped."""
+    log = Log(
+        [TIME, Field("x", True, (0, 0), (1, 0))],
+        slow=[Field("flags", False, (0, 1)), *(Field(f"s[{i}]", False, (0, 7)) for i in range(3))],
+        gps=[Field("time", False, (10, 1)), *(Field(f"GPS_coord[{i}]", True, (7, 0)) for i in range(2))],
+        home=[Field(f"GPS_home[{i}]", True, (0, 0)) for i in range(2)],
+    )
+    log._home = [0, 0]
+    log.main({"time": 10, "x": 1})
+    log.other("G", {"time": 12, "GPS_coord[0]": 7, "GPS_coord[1]": 8})
+    slow = {"flags": 300, "s[0]": 1, "s[1]": 0, "s[2]": 1}
+    log.other("S", slow)
+    homes = [{"GPS_home[0]": 478000000, "GPS_home[1]": -88000000}, {"GPS_home[0]": 478000001, "GPS_home[1]": -88000009}]
+    coordinates = []
+    for k, home in enumerate(homes):
+        log.other("H", home)
+        log.main({"time": 20 + k, "x": 2})
+        coordinates.append({"time": 25 + k, "GPS_coord[0]": 477999000 + k, "GPS_coord[1]": -88000100})
+        log.other("G", coordinates[-1])
+    log.event(0, 123456)
+    log.event(14, 77, 21)
+    log.event(15, 4)
+    log.event(30, 5, 1)
+    log.body += b"E\x0d\x03" + written(0, [-7]) + b"E\x0d\x83" + struct.pack("<f", 0.5)
+    log.end()
+    frames = decoded(bytes(log))
+    same(frames.tables["slow"], [slow])
+    same(frames.tables["home"], homes)
+    same(frames.tables["gps"], coordinates)
+    half = struct.unpack("<i", struct.pack("<f", 0.5))[0]
+    events = [(0, 123456, 0), (14, 77, 21), (15, 4, 0), (30, 5, 1), (13, 3, -7), (13, 0x83, half)]
+    assert list(zip(*(own.tolist() for own in frames.tables["event"].values()), strict=True)) == events
+    assert frames.ended and frames.dropped == 1 and frames.rejected == 0
+
+
+# Damage --------------------------------------------------------------------------------------------------------------
+
+
+def flight(frames: int = 64, interval: int = 8, **headers: str) -> tuple[Log, list[dict[str, int]]]:
+    """Gyro, accelerometer and motors of some frames, as Betaflight writes them"""
+    rng = np.random.default_rng(3)
+    log = Log(
+        [
+            Field("loopIteration", False, (0, 1), (6, 9)),
+            TIME,
+            *(Field(f"axisI[{i}]", True, (0, 0), (1, 7)) for i in range(3)),
+            *(Field(f"rcCommand[{i}]", True, (0, 0), (1, 8)) for i in range(4)),
+            *(Field(name, False, (9, 3), (1, 6)) for name in ("vbatLatest",)),
+            *(Field(name, False, (0, 1), (1, 6)) for name in ("rssi",)),
+            *(Field(f"gyroADC[{i}]", True, (0, 0), (3, 0)) for i in range(3)),
+            *(Field(f"accSmooth[{i}]", True, (0, 0), (3, 0)) for i in range(3)),
+            Field("motor[0]", False, (11, 1), (3, 0)),
+            *(Field(f"motor[{i}]", False, (5, 0), (3, 0)) for i in (1, 2, 3)),
+        ],
+        HEADERS
+        | {"Firmware revision": "Betaflight 4.5.1 (77d01ba3b) STM32F7X2", "gyro_scale": "0x3f800000"}
+        | {"acc_1G": "2048"}
+        | headers,
+        interval=interval,
+    )
+    rows = []
+    for k in range(frames):
+        row = {"loopIteration": k, "time": 5_000_000 + 500 * k + int(rng.integers(0, 20))}
+        for field in log.fields[2:]:
+            size = {"motor": (158, 2047), "vbatL": (1500, 1650)}.get(field.name[:5], (-300, 300))
+            row[field.name] = int(rng.integers(*size)) if field.signed or size[0] > 0 else int(rng.integers(0, 1000))
+        rows.append(row)
+        log.main(row)
+    return log, rows
+
+
+def test_after_lost_bytes_frames_are_found_again_at_the_next_that_stands_alone():
+    """Bytes cut out of frame 20: 0 … 19 and 24 … are as they were. Where a frame has a right length by chance nothing tells."""
+    log, rows = flight()
+    whole = log.head() + log.body
+    first = len(log.head()) + log.starts[20]
+    unseen = 0
+    for lost in range(1, 30):
+        frames = decoded(whole[: first + 3] + whole[first + 3 + lost :])
+        times = frames.tables["main"]["time"].tolist()
+        expected = [row["time"] for row in rows]
+        assert times[:20] == expected[:20] and times[-40:] == expected[-40:]
+        unseen += len(times) > 60
+        same({name: own[-40:] for name, own in frames.tables["main"].items()}, rows[-40:])
+    assert unseen <= 6
+
+
+def test_bytes_between_frames_and_unknown_events_are_passed_over():
+    """A frame is doubted where no frame begins after it, so one before noise goes with it."""
+    log, rows = flight(24)
+    cut = log.starts[5]
+    for noise, kept in ((b"\x00\xff\x80", 4), (b"E\xf0", 5), (b"\x01" * 1000, 4)):
+        frames = decoded(log.head() + log.body[:cut] + noise + log.body[cut:])
+        same(frames.tables["main"], rows[:kept] + rows[8:])
+        assert frames.dropped == 3
+
+
+def test_a_frame_whose_time_goes_back_or_leaps_is_rejected_unless_the_log_says_why():
+    """Half a minute ahead: rejected once, believed when the next one agrees; after "logging resumes" at once."""
+    field = Field("x", True, (0, 0), (1, 0))
+    log = Log([TIME, field], interval=1)
+    times = [1000, 2000, 40_000_000, 3000, 4000, 3500, 5000, 45_000_000, 45_000_500, 45_001_000]
+    for k, time in enumerate(times):
+        log.main({"time": time, "x": k})
+    main = decoded(bytes(log)).tables["main"]
+    assert main["time"].tolist() == [1000, 2000, 3000, 4000, 5000, 45_000_500, 45_001_000]
+    log = Log([TIME, field], interval=1)
+    log.main({"time": 1000, "x": 0})
+    log.event(14, 9, 90_000_000)
+    log.main({"time": 90_000_000, "x": 1})
+    assert decoded(bytes(log)).tables["main"]["x"].tolist() == [0, 1]
+
+
+def test_what_follows_the_end_of_a_log_is_ignored_and_a_second_log_is_read():
+    log, rows = flight(16)
+    log.end()
+    trailing = b"".join([b"I", bytes(range(64)), b"P", bytes(100)])
+    data = b"noise\xff\x00" + bytes(log) + trailing + bytes(log)
+    for number in (0, 1):
+        frames = decoded(data, number)
+        same(frames.tables["main"], rows)
+        assert frames.ended and frames.rejected == 0
+
+
+def test_a_file_that_is_cut_anywhere_gives_the_frames_before():
+    """Cut within a frame, that frame is missing; cut within the header, there are none and one sentence says so."""
+    log, rows = flight(24)
+    head, whole = len(log.head()), bytes(log)
+    ends = [*log.starts[1:], len(log.body)]
+    for length in range(len(whole)):
+        try:
+            frames = decoded(whole[:length])
+        except ValueError as error:
+            assert length < head and "expected" in str(error)
+        except IndexError:
+            assert length < 61  # before the words by which a log is known
+        else:
+            count = len(frames.tables["main"]["time"])
+            assert count == sum(end <= length - head for end in ends)
+            assert frames.tables["main"]["time"].tolist() == [row["time"] for row in rows[:count]]
+
+
+def test_nothing_behind_the_end_matters():
+    """The same frames whatever the bytes behind the log are: other logs, zeros, or ones that would go on."""
+    log, _ = flight(24)
+    whole = bytes(log)
+    for length in range(len(log.head()), len(whole), 7):
+        found = [decoded(whole[:length], behind=value).tables["main"] for value in (0, 0xFF, ord("P"))]
+        for other in found[1:]:
+            assert all(np.array_equal(own, other[name]) for name, own in found[0].items())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_bytes_are_they_are_read_to_the_end(seed):
+    """Random bytes, bytes changed in a log, headers with other numbers: frames, or one sentence; never anything else."""
+    rng = np.random.default_rng(seed)
+    log, _ = flight(64)
+    head = log.head()
+    for _ in range(10):
+        body = np.frombuffer(log.body, dtype=np.uint8).copy()
+        body[rng.integers(0, len(body), rng.integers(1, 200))] = rng.integers(0, 256)
+        noise = rng.integers(0, 256, 3000, dtype=np.uint8)
+        noise[rng.random(3000) < 0.1] = ord(str(rng.choice(list("IPSGHE"))))
+        kind = [b"encoding", b"predictor", b"signed"][rng.integers(3)]
+        line = b"H Field %c %s:" % (b"IP"[rng.integers(2)], kind)
+        listed = b",".join(b"%d" % rng.integers(-1, 13) for _ in range(len(log.fields) - (rng.random() < 0.1)))
+        other = re.sub(line + b".*", line + listed, head)
+        for data in (head + body.tobytes(), head + noise.tobytes(), other + log.body, other + noise.tobytes()):
+            try:
+                frames = decoded(data, behind=int(rng.integers(256)))
+            except ValueError as error:
+                assert "expected" in str(error) and "\n" not in str(error)
+            else:
+                time = frames.tables["main"]["time"]
+                assert (np.diff(time).astype(np.uint32).astype(np.int32) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ((b"Data version:2", b"Data version:1"), "header 'Data version' is '1'; expected '2'"),
+        ((b"H Field P encoding", b"H Other"), "header 'Field P encoding' is missing; expected it"),
+        ((b"Field I name:loopIteration,time", b"Field I name:loopIteration,tame"), "has no field 'time'; expected one"),
+        (
+            (b"Field P encoding:9", b"Field P encoding:4"),
+            "field 'loopIteration' of P frames has encoding 4; expected one of 0, 1, 3",
+        ),
+        (
+            (b"Field I predictor:0", b"Field I predictor:12"),
+            "field 'loopIteration' of I frames has predictor 12: expected 0 to 11",
+        ),
+        ((b"Field I predictor:0", b"Field I predictor:1"), "has predictor 1; expected it in P frames only"),
+        ((b"Field I predictor:0", b"Field I predictor:5"), "field 'loopIteration' of I frames comes before 'motor[0]'"),
+        ((b"Field I predictor:0", b"Field I predictor:7"), "home frames have no such field"),
+        ((b"H vbatref:1650\n", b""), "header 'vbatref' is missing; expected it"),
+        ((b"Field I signed:0,", b"Field I signed:"), "header 'Field I signed' has 20 numbers; expected 21"),
+        ((b"Field I encoding:1", b"Field I encoding:x"), "header 'Field I encoding' is 'x,1,"),
+        ((b"acc_1G:2048", b"acc_1G:0"), "header 'acc_1G' is '0'; expected 1e-6 to 1e6"),
+        (
+            (b"gyro_scale:0x3f800000", b"gyro_scale:0x7fc00000"),
+            "header 'gyro_scale' is '0x7fc00000'; expected a number",
+        ),
+        ((b"motor[", b"mutor["), "there is no field 'motor[0]'; expected one"),
+    ],
+)
+def test_a_header_that_cannot_be_is_told_in_one_sentence(tmp_path, change, words):
+    log, _ = flight(16)
+    path = tmp_path / "LOG00001.BFL"
+    path.write_bytes(bytes(log).replace(*change))
+    with pytest.raises(ValueError, match=re.escape(words)) as told:
+        read_log(path)
+    assert str(told.value).startswith(str(path)) and "\n" not in str(told.value)
+
+
+# To a flight ---------------------------------------------------------------------------------------------------------
+
+
+def one(tmp_path, log: Log):
+    path = tmp_path / "btfl_001.bbl"
+    path.write_bytes(bytes(log))
+    (found,) = read_log(path)
+    return found
+
+
+def test_a_flight_in_si(tmp_path):
+    """°/s, 2048ths of g, steps of DShot and hundredths of a volt; time from the first frame; no rotor speeds, no attitude."""
+    log, rows = flight()
+    log.end()
+    found = one(tmp_path, log)
+    given = {name: np.array(own, dtype=float) for name, own in columns(rows).items()}
+    assert (found.name, found.format, found.truth) == ("btfl_001", "betaflight", "")
+    assert found.start == pytest.approx(rows[0]["time"] * 1e-6, rel=1e-15)
+    assert found.command.time == pytest.approx((given["time"] - given["time"][0]) * 1e-6, abs=1e-9)
+    for i in range(3):
+        assert found.rate.values[i] == pytest.approx(np.radians(given[f"gyroADC[{i}]"]), rel=1e-14)
+        assert found.specific_force.values[i] == pytest.approx(given[f"accSmooth[{i}]"] * 9.80665 / 2048, rel=1e-14)
+    for i in range(4):
+        assert found.command.values[i] == pytest.approx((given[f"motor[{i}]"] - 48) / 1999, rel=1e-14)
+    assert found.voltage.values[0] == pytest.approx(given["vbatLatest"] / 100, rel=1e-14)
+    assert found.rotor_speed is None and found.attitude is None and found.position is None
+
+
+def test_pulses_high_resolution_and_old_firmware(tmp_path):
+    """1000 … 2000 µs; gyro in tenths of °/s; a voltage whose unit is not known is left out, and said."""
+    log, rows = flight(motorOutput="1070,2000", blackbox_high_resolution="1")
+    log.headers["Firmware revision"] = "EmuFlight 0.4.1 (7bac6ddd0) HELIOSPRING"
+    found = one(tmp_path, log)
+    given = np.array([row["motor[2]"] for row in rows])
+    assert found.command.values[2] == pytest.approx(np.clip((given - 1000) / 1000, 0.0, 1.0), abs=1e-15)
+    assert found.rate.values[0, 5] == pytest.approx(math.radians(rows[5]["gyroADC[0]"] / 10), rel=1e-14)
+    assert found.voltage is None and "the unit of its voltage is not known for EmuFlight" in " ".join(found.notes)
+    assert "has no end" in " ".join(found.notes)
+
+
+@pytest.mark.parametrize("poles", ["", "12"])
+def test_rotor_speeds_are_a_hundred_electrical_turns_over_the_pairs_of_poles(tmp_path, poles):
+    log, _ = flight(0, **({"motor_poles": poles} if poles else {}))
+    log.fields += [Field(f"eRPM[{i}]", False, (0, 1), (1, 0)) for i in range(4)]
+    _, rows = flight(16)
+    for k, row in enumerate(rows):
+        log.main(row | {f"eRPM[{i}]": 1400 + 10 * k + i for i in range(4)})
+    found = one(tmp_path, log)
+    pairs = 7 if not poles else 6
+    assert found.rotor_speed.values[2, 3] == pytest.approx(143200 / pairs * 2 * math.pi / 60, rel=1e-14)
+    assert ("motor_poles: taken as 14" in " ".join(found.notes)) is not bool(poles)
+
+
+def test_the_attitude_is_turned_from_north_west_up(tmp_path):
+    """Nose to the north, rolled and pitched: our x is to the north too, and up is up; q and −q do not alternate."""
+    log, _ = flight(0)
+    log.fields += [Field(f"imuQuaternion[{i}]", True, (0, 0), (3, 0)) for i in range(3)]
+    _, rows = flight(40)
+    attitudes = [quat_from_euler(0.3, -0.2, 0.2 * k) for k in range(40)]
+    for row, q in zip(rows, attitudes, strict=True):
+        sign = 1.0 if q.w >= 0.0 else -1.0
+        log.main(row | {f"imuQuaternion[{i}]": round(32767 * sign * part) for i, part in enumerate(q[1:])})
+    found = one(tmp_path, log)
+    assert found.truth == ESTIMATE
+    quarter = quat_from_euler(0.0, 0.0, math.pi / 2)  # north is our y
+    for k, q in enumerate(attitudes):
+        own = Quat(*found.attitude.values[:, k])
+        for axis in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 0.0, 1.0)):
+            assert rotate(own, axis) == pytest.approx(rotate(quarter * q, axis), abs=2e-4)
+    steps = np.diff(found.attitude.values, axis=1)
+    assert np.abs(steps).max() < 0.12
+
+
+@pytest.mark.parametrize("outwards", [False, True])
+@pytest.mark.parametrize("said", [False, True])
+def test_which_way_propellers_turn_is_as_said_or_as_the_yaw_tells(tmp_path, outwards, said):
+    """Props in: BR and FL turn clockwise, and more of them turns the body counter-clockwise; props out, the other way."""
+    rng = np.random.default_rng(1)
+    log, _ = flight(0, interval=32)
+    _, rows = flight(1000)
+    yaw, spin = 0.0, -1.0 if outwards else 1.0
+    push = 0.0
+    for k, row in enumerate(rows):
+        push = rng.normal() if k % 10 == 0 else push
+        yaw += 5.0 * spin * push
+        motors = {f"motor[{i}]": round(1000 + 100 * sign * push) for i, sign in enumerate((1, -1, -1, 1))}
+        log.main(row | motors | {"time": 4000 * k, "gyroADC[2]": round(yaw + rng.normal())})
+    if said:
+        log.headers["yaw_motors_reversed"] = str(int(outwards))
+    found = one(tmp_path, log)
+    assert found.numbering == ("betaflight_props_out" if outwards else "betaflight")
+    assert any("yaw follows its motors" in note for note in found.notes) is not said
+
+
+def test_logs_that_hold_nothing_are_passed_over(tmp_path):
+    log, _ = flight(16)
+    empty, _ = flight(0)
+    path = tmp_path / "two.bbl"
+    path.write_bytes(bytes(empty) + bytes(log) + bytes(empty) + bytes(log))
+    assert [own.name for own in read_log(path)] == ["two-2", "two-4"]
+    path.write_bytes(bytes(empty))
+    with pytest.raises(ValueError, match="log 1: holds 0 main frames; expected 2 or more"):
+        read_log(path)
+    assert len(sessions_in(path)[0]) == 1 and SPARE >= 1 + 8 * 5 + 4
