@@ -2,9 +2,10 @@
 
 from .calls import CALLS
 from .links import LINKS
+from .logs import LOGS
 from .recordings import RECORDINGS
 from .scenarios import SCENARIOS
 from .tables import TABLES
 from .vehicles import BLADES, PARTS, VEHICLES
 
-READERS = (VEHICLES, SCENARIOS, RECORDINGS, TABLES, LINKS, CALLS, PARTS, BLADES)
+READERS = (VEHICLES, SCENARIOS, RECORDINGS, TABLES, LINKS, CALLS, PARTS, BLADES, LOGS)

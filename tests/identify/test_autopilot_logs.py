@@ -1,79 +1,23 @@
-"""Logs of PX4 and ArduPilot, written here byte for byte as their formats are published."""
+"""Logs of PX4 and ArduPilot, written byte for byte as their formats are published, and what must come out."""
 
 import math
-import struct
+import sys
 
 import numpy as np
 import pytest
+from fuzz.flight_logs import PITCHED, PX4_ROWS, N, as_text, dataflash, flight_messages, ulog
+from pymavlink.DFReader import DFReader_binary
 
-from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
+from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.extras import MissingExtraError
 from samara.identify.log import ESTIMATE, MOTION_CAPTURE
 from samara.identify.readers import read_log
+from samara.identify.readers.dataflash import _binary
 
-N = 40
 FORWARD = Vec3(1.0, 0.0, 0.0)
-PITCHED = quat_from_euler(0.0, 0.2, math.pi / 2)  # FRD to NED: heading east, nose up
 
 
 # PX4 -----------------------------------------------------------------------------------------------------------------
-
-PX4 = {
-    "actuator_motors": (
-        "uint64_t timestamp;uint64_t timestamp_sample;uint16_t reversible_flags;float[12] control",
-        "<QQH12f",
-    ),
-    "vehicle_attitude": ("uint64_t timestamp;uint64_t timestamp_sample;float[4] q;float[4] delta_q_reset", "<QQ8f"),
-    "vehicle_local_position": (
-        "uint64_t timestamp;uint64_t timestamp_sample;float x;float y;float z;float vx;float vy;float vz",
-        "<QQ6f",
-    ),
-    "vehicle_angular_velocity": ("uint64_t timestamp;uint64_t timestamp_sample;float[3] xyz", "<QQ3f"),
-    "sensor_combined": ("uint64_t timestamp;float[3] gyro_rad;float[3] accelerometer_m_s2", "<Q6f"),
-    "battery_status": ("uint64_t timestamp;bool connected;float voltage_v", "<Q?f"),
-    "esc_report": ("int32_t esc_rpm;uint8_t actuator_function", ""),
-    "esc_status": ("uint64_t timestamp;esc_report[4] esc", "<Q" + "iB" * 4),
-    "vehicle_mocap_odometry": (
-        "uint64_t timestamp;uint64_t timestamp_sample;uint8_t pose_frame;float[3] position;float[4] q;"
-        "uint8_t velocity_frame;float[3] velocity",
-        "<QQB7fB3f",
-    ),
-    "actuator_outputs": ("uint64_t timestamp;uint32_t noutputs;float[16] output", "<QI16f"),
-}
-NAN = math.nan
-PX4_ROWS = {
-    "actuator_motors": (0, 0.25, 0.5, 1.0, NAN, *[NAN] * 8),
-    "vehicle_attitude": (*PITCHED, 0, 0, 0, 0),
-    "vehicle_local_position": (1.0, 2.0, -3.0, 0.1, 0.2, -0.3),
-    "vehicle_angular_velocity": (0.1, 0.2, 0.3),
-    "sensor_combined": (9, 9, 9, 0.5, 0.6, -9.8),
-    "battery_status": (True, 15.5),
-    "esc_status": (1000, 102, 2000, 101, 3000, 103, 4000, 104),
-    "actuator_outputs": (5, 1000, 1250, 1500, 2000, 900, *[0] * 11),
-}
-
-
-def message(kind, data):
-    return struct.pack("<HB", len(data), ord(kind)) + data
-
-
-def ulog(rows, parameters=(), changing=()):
-    """A ULog file: N messages of each topic, 4 ms apart from 2 s on, sampled 1 ms before they are said."""
-    file = b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 2_000_000) + message("B", bytes(40))
-    for name, (fields, _) in PX4.items():
-        file += message("F", f"{name}:{fields};".encode())
-    for name, value in parameters:
-        key = f"float {name}".encode()
-        file += message("P", bytes([len(key)]) + key + struct.pack("<f", value))
-    for number, name in enumerate(rows):
-        file += message("A", struct.pack("<BH", 0, number) + name.encode())
-    for k in range(N):
-        for number, (name, values) in enumerate(rows.items()):
-            said = 2_000_000 + 4000 * k
-            times = (said, said - 1000) if "timestamp_sample" in PX4[name][0] else (said,)
-            values = [v + 100 * (k % 2) if (name, i) in changing else v for i, v in enumerate(values)]
-            file += message("D", struct.pack("<H", number) + struct.pack(PX4[name][1], *times, *values))
-    return file
 
 
 def test_a_log_of_px4(tmp_path):
@@ -117,7 +61,7 @@ def test_motion_capture_that_px4_was_sent_and_pulses(tmp_path):
     assert log.position.values[:, 0] == pytest.approx([8.0, 7.0, 9.0])
     assert log.velocity.values[:, 0] == pytest.approx([0.5, 0.4, 0.6])
     assert log.command.values[:, :2] == pytest.approx(np.array([[0.0, 0.1], [0.25, 0.35]]))
-    assert "every output that moves" in log.notes[0]
+    assert "outputs that move are taken for them" in log.notes[0]
 
 
 def test_logs_of_px4_that_are_damaged(tmp_path, capsys):
@@ -142,94 +86,15 @@ def test_logs_of_px4_that_are_damaged(tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_without_the_packages_a_log_says_what_to_install(tmp_path, monkeypatch):
+def test_without_pyulog_it_is_said_what_to_install(tmp_path, monkeypatch):
     path = tmp_path / "flight"
-    for module, data in (("pyulog", b"ULog\x01\x12\x35"), ("pymavlink", b"\xa3\x95\x80")):
-        monkeypatch.setitem(__import__("sys").modules, module, None)
-        path.write_bytes(data)
-        with pytest.raises(MissingExtraError, match=r"pip install 'samara\[logs\]'"):
-            read_log(path)
+    monkeypatch.setitem(sys.modules, "pyulog", None)
+    path.write_bytes(b"ULog\x01\x12\x35")
+    with pytest.raises(MissingExtraError, match=r"pip install 'samara\[logs\]'"):
+        read_log(path)
 
 
 # ArduPilot -----------------------------------------------------------------------------------------------------------
-
-FMT = ("BBnNZ", "Type,Length,Name,Format,Columns")
-DATAFLASH = {
-    "PARM": ("QNff", "TimeUS,Name,Value,Default"),
-    "RCOU": ("QHHHHHH", "TimeUS,C1,C2,C3,C4,C5,C6"),
-    "ESC": ("QBf", "TimeUS,Instance,RPM"),
-    "XKF1": ("QBccCfffffff", "TimeUS,C,Roll,Pitch,Yaw,VN,VE,VD,dPD,PN,PE,PD"),
-    "XKQ": ("QBffff", "TimeUS,C,Q1,Q2,Q3,Q4"),
-    "ATT": ("Qccc", "TimeUS,Roll,Pitch,Yaw"),
-    "IMU": ("QBffffff", "TimeUS,I,GyrX,GyrY,GyrZ,AccX,AccY,AccZ"),
-    "GPS": ("QBBLLefff", "TimeUS,I,Status,Lat,Lng,Alt,Spd,GCrs,VZ"),
-    "BAT": ("QBf", "TimeUS,Inst,Volt"),
-}
-PACK = {
-    "B": "B",
-    "n": "4s",
-    "N": "16s",
-    "Z": "64s",
-    "Q": "Q",
-    "H": "H",
-    "f": "f",
-    "c": "h",
-    "C": "H",
-    "L": "i",
-    "e": "i",
-}
-UNIT = {"c": 100, "C": 100, "e": 100, "L": 10_000_000}
-PARAMETERS = {
-    "MOT_PWM_MIN": 1100,
-    "MOT_PWM_MAX": 1900,
-    "SERVO1_FUNCTION": 33,
-    "SERVO2_FUNCTION": 34,
-    "SERVO5_FUNCTION": 35,
-}
-PARAMETERS |= {"SERVO6_FUNCTION": 36, "SERVO3_FUNCTION": 0, "SERVO4_FUNCTION": 0}
-
-
-def flight_messages(kinds=("ESC", "XKF1", "XKQ", "IMU", "BAT")):
-    """(kind, values) as they are meant, in the order of time"""
-    found = [("PARM", (1000, name, value, value)) for name, value in PARAMETERS.items()]
-    for k in range(N):
-        t = 5_000_000 + 2500 * k
-        found.append(("RCOU", (t, 1100, 1300, 0, 0, 1500, 1900)))
-        own = {
-            "ESC": [(t, channel, 1000.0 * (channel + 1)) for channel in (0, 1, 4, 5)],
-            "XKF1": [(t, core, 1, 2, 3, 0.1, 0.2, -0.3, 0, 1.0 + core, 2.0, -3.0) for core in (0, 1)],
-            "XKQ": [(t, core, *(PITCHED if core == 0 else (1, 0, 0, 0))) for core in (0, 1)],
-            "ATT": [(t, 0, math.degrees(0.2), 90)],
-            "IMU": [(t, unit, 0.1 + unit, 0.2, 0.3, 0.5, 0.6, -9.8) for unit in (0, 1)],
-            "GPS": [(t, 0, 3, 47.0 + 1e-6 * k, 8.0, 500.0, 2.0, 90.0, -1.0)],
-            "BAT": [(t, 0, 16.2)],
-        }
-        found += [(kind, values) for kind in kinds for values in own[kind]]
-    return found
-
-
-def packed(kind, number, layout, values):
-    numbers = [
-        v.encode() if isinstance(v, str) else round(v * UNIT[letter]) if letter in UNIT else v
-        for letter, v in zip(layout, values, strict=True)
-    ]
-    return b"\xa3\x95" + bytes([number]) + struct.pack("<" + "".join(PACK[letter] for letter in layout), *numbers)
-
-
-def dataflash(messages):
-    numbers = {kind: 129 + i for i, kind in enumerate(DATAFLASH)}
-    file = packed("FMT", 128, FMT[0], (128, 89, "FMT", *FMT))
-    for kind, (layout, columns) in DATAFLASH.items():
-        length = 3 + struct.calcsize("<" + "".join(PACK[letter] for letter in layout))
-        file += packed("FMT", 128, FMT[0], (numbers[kind], length, kind, layout, columns))
-    return file + b"".join(packed(kind, numbers[kind], DATAFLASH[kind][0], values) for kind, values in messages)
-
-
-def as_text(messages):
-    lines = [f"FMT, 128, 89, FMT, {FMT[0]}, {FMT[1]}"]
-    lines += [f"FMT, {129 + i}, 89, {kind}, {own[0]}, {own[1]}" for i, (kind, own) in enumerate(DATAFLASH.items())]
-    lines += [", ".join([kind, *map(str, values)]) for kind, values in messages]
-    return ("\n".join(lines) + "\n").encode()
 
 
 @pytest.mark.parametrize("written", [dataflash, as_text])
@@ -252,6 +117,24 @@ def test_a_log_of_ardupilot(tmp_path, written):
     assert log.specific_force.values[:, 0] == pytest.approx([0.5, -0.6, 9.8])
     assert log.voltage.values[0, 0] == pytest.approx(16.2)
     assert all(len(own.time) == N for own in (log.position, log.attitude, log.rate))
+
+
+def test_pymavlink_reads_the_same(tmp_path):
+    """ArduPilot's own reader finds in the file what was read of it: pulses, rates, quaternions, latitudes."""
+    path = tmp_path / "log.bin"
+    path.write_bytes(dataflash(flight_messages(("XKQ", "IMU", "GPS"))))
+    found, skipped = _binary(path.read_bytes())
+    index = DFReader_binary(str(path))
+    for kind in ("RCOU", "XKQ", "IMU", "GPS", "PARM"):
+        index.rewind()
+        theirs = []
+        while (message := index.recv_match(type=kind)) is not None:
+            theirs.append(message.to_dict())
+        for name, values in found[kind].columns.items():
+            told = [own[name] for own in theirs]
+            assert [v.decode() for v in values] == told if name == "Name" else values == pytest.approx(told, rel=1e-12)
+    index.close()
+    assert skipped == 0
 
 
 def test_gps_and_angles_where_there_is_no_estimate(tmp_path):

@@ -2,11 +2,10 @@
 
 import gzip
 import math
-import struct
-import zlib
 
 import numpy as np
 import pytest
+from fuzz.flight_logs import FIXED, TIME, N, card
 from support.repository import TESTS
 
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
@@ -15,33 +14,7 @@ from samara.identify.readers import FORMATS, format_table, read_log
 from samara.identify.readers.formats import LARGEST
 from samara.record.load import load_run
 
-N = 60
-TIME = 0.002 * np.arange(N)
-
-
 # The Crazyflie's µSD card ----------------------------------------------------------------------------------------------
-
-FIXED = [f"{group}.{axis}(f)" for group in ("acc", "gyro") for axis in "xyz"] + [f"motor.m{k}(H)" for k in (1, 2, 3, 4)]
-SLOW = [*(f"stateEstimate.{name}(f)" for name in ("x", "y", "z", "qw", "qx", "qy", "qz")), "pm.vbat(f)"]
-
-
-def card(version=2, fixed=FIXED, checked=True):
-    """A log of two event types: every 2 ms the motors and the IMU, every 20 ms the estimate."""
-    types = ((0xFFFF, b"fixedFrequency", fixed), (7, b"slow", SLOW))
-    head = struct.pack("<BHH", 0xBC, version, len(types))
-    for number, name, variables in types:
-        head += struct.pack("<H", number) + name + b"\0" + struct.pack("<H", len(variables))
-        head += b"".join(own.encode() + b"\0" for own in variables)
-    clock, tick = ("<HI", 1e3) if version == 1 else ("<HQ", 1e6)
-    body = b""
-    for k, t in enumerate(TIME):
-        stamp = round((t + 30.0) * tick)
-        values = (0.1, 0.2, 1.0, 90.0, 0.0, -180.0, 65535, 0, 32768, k)[: len(fixed)]
-        body += struct.pack(clock, 0xFFFF, stamp) + struct.pack("<6f" + "H" * (len(fixed) - 6), *values)
-        if k % 10 == 0:
-            body += struct.pack(clock, 7, stamp) + struct.pack("<8f", 1.0, 2.0, 3.0, 0.6, 0.0, 0.0, 0.8, 3.7)
-    data = head + body
-    return data + struct.pack("<I", zlib.crc32(data) if checked else 0)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -64,7 +37,7 @@ def test_the_crazyflies_card_is_read_in_si(tmp_path, version):
     assert log.rate.values[:, 0] == pytest.approx([math.pi / 2, 0.0, -math.pi], rel=1e-7)
     assert log.position.time == pytest.approx(TIME[::10], abs=1e-9)
     assert log.attitude.values[:, 0] == pytest.approx([0.6, 0.0, 0.0, 0.8], rel=1e-7)
-    assert log.voltage.values == pytest.approx(np.full((1, 6), 3.7), rel=1e-7)
+    assert log.voltage.values == pytest.approx(np.full((1, 4), 3.7), rel=1e-7)
     assert log.velocity is None and log.rotor_speed is None
 
 

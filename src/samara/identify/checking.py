@@ -247,7 +247,8 @@ def _jumps(log: FlightLog) -> Iterator[Finding]:
 
 def _clocks(log: FlightLog) -> Iterator[Finding]:
     for name, own in clock_offsets(log, *time_in_the_air(log)).items():
-        if own.explained > EXPLAINED and not -EARLY < own.late < LATE:
+        between = 0.5 * max(float(np.median(np.diff(each.time))) for each in (log.command, getattr(log, name)))
+        if own.explained > EXPLAINED and not -EARLY - between < own.late < LATE + between:
             when = "after" if own.late > 0.0 else "before"
             sentence = (
                 f"{_called(name)} come {abs(own.late):.3f} s {when} what the motors did (a lag of {own.lag:g} s aside; "

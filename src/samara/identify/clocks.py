@@ -17,7 +17,7 @@ STEP = 0.004  # [s]
 LAGS = (0.0, 0.015, 0.03, 0.045, 0.06, 0.08, 0.1)  # [s] of motors
 EARLIEST, LATEST = -0.3, 0.3  # [s]
 SMOOTHED, SLOW = 0.03, 1.0  # [s]: means over these times are what noise and what drift leave of a signal
-LONGEST = 180.0  # [s] that are looked at
+LONGEST = 120.0  # [s] that are looked at
 _FAINT = 1e-9
 
 Array = np.ndarray[Any, Any]
@@ -75,20 +75,21 @@ def best_offset(told: Array, motion: Array) -> Offset:
     """
     n = motion.shape[1]
     shifts = np.arange(round(EARLIEST / STEP), round(LATEST / STEP) + 1)
-    size = 1 << (2 * n - 1).bit_length()
-    moved = np.fft.rfft(motion, size)
-    power = (motion * motion).sum(axis=1)
+    size = 1 << (n + int(shifts[-1] - shifts[0])).bit_length()  # zeros between the end and the beginning
+    turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
+    moved, given = np.fft.rfft(motion, size), np.fft.rfft(told, size)
+    power = max(float((motion * motion).sum()), _FAINT)
     found = Offset(0.0, 0.0, 0.0)
     for lag in LAGS:
-        lagged = _lagged(told, lag)
-        gram = lagged @ lagged.T
-        inverse = np.linalg.pinv(gram, rcond=1e-9, hermitian=True)
-        crossed = np.fft.irfft(moved[:, None] * np.conj(np.fft.rfft(lagged, size))[None], size)[..., shifts]
-        explained = np.einsum("kis,ij,kjs->ks", crossed, inverse, crossed)
-        share = explained.sum(axis=0) / max(float(power.sum()), _FAINT)
+        kept = np.exp(-STEP / lag) if lag else 0.0
+        spectrum = given * ((1.0 - kept) / (1.0 - kept * turn))  # τ ẋ = u − x
+        lagged = np.fft.irfft(spectrum, size)
+        inverse = np.linalg.pinv(lagged @ lagged.T, rcond=1e-9, hermitian=True)
+        crossed = np.fft.irfft(moved[:, None] * np.conj(spectrum), size)[..., shifts]
+        share = np.einsum("kis,ij,kjs->s", crossed, inverse, crossed) / power
         best = int(np.argmax(share))
         if share[best] > found.explained:
-            found = Offset(_peak(share, best) * STEP + shifts[0] * STEP, lag, min(float(share[best]), 1.0))
+            found = Offset((_peak(share, best) + float(shifts[0])) * STEP, lag, min(float(share[best]), 1.0))
     return found
 
 
@@ -113,14 +114,3 @@ def _mean(rows: Array, seconds: float) -> Array:
     total = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)
     low, high = np.maximum(np.arange(n) - half, 0), np.minimum(np.arange(n) + half + 1, n)
     return (total[:, high] - total[:, low]) / (high - low)
-
-
-def _lagged(rows: Array, lag: float) -> Array:
-    """τ ẋ = u − x, as a product of spectra; what is before the first sample is zero"""
-    if lag == 0.0:
-        return rows
-    n = rows.shape[1]
-    kept = np.exp(-STEP / lag)
-    kernel = (1.0 - kept) * kept ** np.arange(min(n, int(10.0 * lag / STEP) + 1))
-    size = 1 << (n + len(kernel)).bit_length()
-    return np.fft.irfft(np.fft.rfft(rows, size) * np.fft.rfft(kernel, size), size)[:, :n]

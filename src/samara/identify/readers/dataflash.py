@@ -1,12 +1,12 @@
-"""ArduPilot's DataFlash logs, binary or text, by pymavlink: FRD and NED, µs since boot.
+"""ArduPilot's DataFlash logs, binary or text: FRD and NED, µs since boot.
+
+A binary message is the bytes A3 95, the number of its kind, and packed numbers. Kind 128, FMT, tells of every kind its number,
+its length, its name, one letter for the type of each field, and the names of the fields; a text log has the same, a line each.
 
 Motors are the pulses of `RCOU` on the outputs whose `SERVOn_FUNCTION` is a motor's. What the aircraft did is the EKF's estimate
-(`XKF1`, `XKQ`), or GPS and `ATT` where the log has no more. pymavlink finds the messages and knows their formats; their numbers
-are taken from the file all at once.
+(`XKF1`, `XKQ`), or GPS and `ATT` where the log has no more.
 """
 
-import contextlib
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,37 +14,42 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import quat_from_euler
-from samara.core.extras import MissingExtraError
 from samara.identify.log import ESTIMATE, FlightLog, Signal
 from samara.identify.readers.signals import DEGREE, RPM, enu, enu_attitude, flu, records, signal
 from samara.physics.frames import Geodetic, enu_from_geodetic
 
 PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
 CHANNELS = 14
+HEAD, FMT = b"\xa3\x95", 128
+LETTERS = {  # NumPy's type of a field, and the factor that its letter stands for
+    **{"a": ("S64", 1.0), "b": ("i1", 1.0), "B": ("u1", 1.0), "h": ("<i2", 1.0), "H": ("<u2", 1.0), "i": ("<i4", 1.0)},
+    **{"I": ("<u4", 1.0), "f": ("<f4", 1.0), "d": ("<f8", 1.0), "g": ("<f2", 1.0), "n": ("S4", 1.0), "N": ("S16", 1.0)},
+    **{"Z": ("S64", 1.0), "c": ("<i2", 1e-2), "C": ("<u2", 1e-2), "e": ("<i4", 1e-2), "E": ("<u4", 1e-2)},
+    **{"L": ("<i4", 1e-7), "M": ("u1", 1.0), "q": ("<i8", 1.0), "Q": ("<u8", 1.0)},
+}
+_FMT_FIELDS = np.dtype([("kind", "u1"), ("length", "u1"), ("name", "S4"), ("format", "S16"), ("columns", "S64")])
 _MOTOR_FUNCTIONS = (*range(33, 41), *range(82, 86))  # SERVOn_FUNCTION of motors 1 … 12
 _MESSAGES = ("PARM", "RCOU", "ESC", "XKF1", "NKF1", "XKQ", "NKQ1", "ATT", "IMU", "GPS", "BAT", "CURR")
 _INSTANCE = ("C", "I", "Inst", "Instance")  # what messages call the number of the core or the sensor they are of
-_BINARY = {"b": "i1", "B": "u1", "h": "<i2", "H": "<u2", "i": "<i4", "I": "<u4", "q": "<i8", "Q": "<u8"} | {
-    "f": "<f4", "d": "<f8", "e": "<f2",
-}  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
 
 class Messages(NamedTuple):
-    """All messages of one kind: columns of numbers by name, texts for those that are names"""
+    """All messages of one kind: columns by name, of numbers or of texts"""
 
     columns: dict[str, Array]
 
     @property
     def time(self) -> Array:
-        return 1e-6 * self.columns["TimeUS"].astype(float)
+        """[s]"""
+        return 1e-6 * self.columns["TimeUS"]
 
     def rows(self, names: Sequence[str]) -> list[Array]:
-        return [self.columns[name].astype(float) for name in names]
+        return [self.columns[name] for name in names]
 
     def has(self, names: Sequence[str]) -> bool:
-        return all(name in self.columns for name in (*names, "TimeUS"))
+        return all(name in self.columns and self.columns[name].dtype.kind == "f" for name in (*names, "TimeUS"))
 
     def of(self, number: int) -> "Messages":
         """Those of one core or sensor, where they say of which they are"""
@@ -60,16 +65,8 @@ Log = dict[str, Messages]
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
     """The one flight of a log"""
-    with path.open("rb") as file:
-        text = file.read(3) == b"FMT"
-    silent = io.StringIO()
-    with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
-        try:
-            log = _text(path) if text else _binary(path)
-        except MissingExtraError:
-            raise
-        except Exception as error:  # pymavlink's own, and Python's where the bytes mean nothing
-            raise ValueError(f"{path}: cannot be read ({error}); expected a whole DataFlash log") from None
+    data = path.read_bytes()
+    log, skipped = _binary(data) if data.startswith(HEAD) else _text(data)
     parameters = _parameters(log)
     channels = _motor_channels(parameters)
     held = {
@@ -82,91 +79,104 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
     }
     truth = ESTIMATE if any(held.get(name) for name in ("position", "attitude")) else ""
     command = _command(path, log, channels, parameters)
-    return [FlightLog(path.stem, "ardupilot", "ardupilot", command, truth=truth, **held)]
+    notes = (f"{skipped} bytes make no sense: they are left out",) if skipped else ()
+    return [FlightLog(path.stem, "ardupilot", "ardupilot", command, truth=truth, notes=notes, **held)]
 
 
 # Messages ----------------------------------------------------------------------------------------------------------
 
 
-def _reader() -> Any:
+def _binary(data: bytes) -> tuple[Log, int]:
+    """The messages that are wanted, and how many bytes were passed over to come from one message to the next"""
+    formats: dict[int, tuple[str, np.dtype[Any], list[float]]] = {}
+    lengths = {FMT: 3 + _FMT_FIELDS.itemsize}
+    offsets: dict[int, list[int]] = {}
+    at, skipped, last = 0, 0, len(data)
+    while at + 3 <= last:
+        kind = data[at + 2]
+        length = lengths.get(kind)
+        if data[at] != HEAD[0] or data[at + 1] != HEAD[1] or length is None:
+            after = data.find(HEAD, at + 1)
+            skipped += (after if after >= 0 else last) - at
+            at = after if after >= 0 else last
+            continue
+        if at + length > last:
+            skipped += last - at
+            break
+        if kind == FMT:
+            _add_format(np.frombuffer(data, _FMT_FIELDS, 1, at + 3)[0], lengths, formats)
+        elif kind in formats:
+            offsets.setdefault(kind, []).append(at + 3)
+        at += length
+    found = {}
+    for kind, own in offsets.items():
+        name, dtype, factors = formats[kind]
+        table = records(data, own, dtype)
+        columns = zip(dtype.names or (), factors, strict=True)
+        found[name] = Messages({column: _numbers(table[column], factor) for column, factor in columns})
+    return found, skipped
+
+
+def _add_format(own: Any, lengths: dict[int, int], formats: dict[int, tuple[str, np.dtype[Any], list[float]]]) -> None:
+    """What a message FMT tells, where it makes sense: fields as long as it says, with a name each"""
+    kind, length = int(own["kind"]), int(own["length"])
+    name, letters, columns = (own[key].decode("ascii", "replace") for key in ("name", "format", "columns"))
+    if kind == FMT or length < 3:
+        return
+    lengths[kind] = length
+    formats.pop(kind, None)
+    names = columns.split(",")
+    if (
+        name not in _MESSAGES
+        or len(names) != len(letters)
+        or len(set(names)) < len(names)
+        or not set(letters) <= LETTERS.keys()
+    ):
+        return
+    dtype = np.dtype([(column, LETTERS[letter][0]) for column, letter in zip(names, letters, strict=True)])
+    if dtype.itemsize == length - 3:
+        formats[kind] = (name, dtype, [LETTERS[letter][1] for letter in letters])
+
+
+def _numbers(values: Array, factor: float) -> Array:
+    return values if values.dtype.kind == "S" else factor * values.astype(float)
+
+
+def _text(data: bytes) -> tuple[Log, int]:
+    """The same of a text log, whose numbers are written in their units already"""
+    names: dict[str, list[str]] = {}
+    rows: dict[str, list[list[str]]] = {}
+    skipped = 0
+    for line in data.decode("utf-8", "replace").splitlines():
+        kind, *cells = (cell.strip() for cell in line.split(","))
+        if kind == "FMT" and len(cells) > 4:
+            names[cells[2]] = cells[4:]
+        elif kind in _MESSAGES and len(cells) == len(names.get(kind, ())):
+            rows.setdefault(kind, []).append(cells)
+        elif kind in _MESSAGES:
+            skipped += len(line)
+    found = {}
+    for kind, own in rows.items():
+        columns = zip(
+            names[kind], zip(*(row for row in own if len(row) == len(names[kind])), strict=True), strict=False
+        )
+        found[kind] = Messages({name: _column(values) for name, values in columns})
+    return found, skipped
+
+
+def _column(values: Sequence[str]) -> Array:
     try:
-        from pymavlink import DFReader  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtraError("ArduPilot's logs are read by pymavlink: pip install 'samara[logs]'") from None
-    return DFReader
-
-
-def _index(kind: Any, path: Path) -> Any:
-    """pymavlink's index of a file, without its clock, for which it would read all of it once more"""
-    return type("Index", (kind,), {"init_clock": lambda self: None})(str(path))
-
-
-def _binary(path: Path) -> Log:
-    reader = _reader()
-
-    index = _index(reader.DFReader_binary, path)
-    try:
-        data = bytes(index.data_map)
-        found = {}
-        for number, own in index.formats.items():
-            if own.name not in _MESSAGES:
-                continue
-            dtype = np.dtype(
-                [(name, _field(letter)) for name, letter in zip(own.columns, _letters(reader, own), strict=True)]
-            )
-            starts = np.array(
-                [at for at in index.offsets[number] if at + 3 + dtype.itemsize <= len(data)], dtype=np.int64
-            )
-            if not starts.size:
-                continue
-            table = records(data, starts + 3, dtype)
-            found[own.name] = Messages(
-                {
-                    name: table[name] if not factor else factor * table[name]
-                    for name, factor in zip(own.columns, own.msg_mults, strict=True)
-                }
-            )
-        return found
-    finally:
-        index.close()
-
-
-def _letters(reader: Any, own: Any) -> list[str]:
-    return [reader.FORMAT_TO_STRUCT[letter][0] for letter in own.format.rstrip("\0")]
-
-
-def _field(code: str) -> str:
-    """NumPy's type of a field from that of `struct`"""
-    return f"S{code[:-1]}" if code.endswith("s") else _BINARY[code]
-
-
-def _text(path: Path) -> Log:
-    reader = _reader()
-
-    index = _index(reader.DFReader_text, path)
-    try:
-        rows: dict[str, list[Any]] = {}
-        names: dict[str, list[str]] = {}
-        while (message := index.recv_match(type=list(_MESSAGES))) is not None:
-            kind = message.get_type()
-            names[kind] = message.get_fieldnames()
-            rows.setdefault(kind, []).append([getattr(message, name) for name in names[kind]])
-        return {
-            kind: Messages(
-                {name: np.array(values) for name, values in zip(names[kind], zip(*own, strict=True), strict=True)}
-            )
-            for kind, own in rows.items()
-        }
-    finally:
-        index.close()
+        return np.array(values).astype(float)
+    except ValueError:
+        return np.array(values)
 
 
 def _parameters(log: Log) -> dict[str, float]:
     own = log.get("PARM")
-    if own is None:
+    if own is None or not own.has(("Value",)) or "Name" not in own.columns:
         return {}
     names = (name.decode("ascii", "replace") if isinstance(name, bytes) else str(name) for name in own.columns["Name"])
-    return {name.rstrip("\0"): float(value) for name, value in zip(names, own.columns["Value"], strict=True)}
+    return {name: float(value) for name, value in zip(names, own.columns["Value"], strict=True)}
 
 
 # Signals -----------------------------------------------------------------------------------------------------------
@@ -183,16 +193,18 @@ def _command(path: Path, log: Log, channels: list[int], parameters: dict[str, fl
     """(pulse − MOT_PWM_MIN) / (MOT_PWM_MAX − MOT_PWM_MIN); no pulse at all is no thrust"""
     names = [f"C{n}" for n in channels]
     own = log.get("RCOU")
-    if own is None or not own.has(names) or not len(own.time):
+    if own is None or not own.has(names):
         raise ValueError(f"{path}: holds no motors; expected messages RCOU with {', '.join(names)}")
     ends = zip(("MOT_PWM_MIN", "MOT_PWM_MAX"), PULSES, strict=True)
     low, high = (parameters.get(name, 0.0) or default for name, default in ends)
+    if not low < high:
+        raise ValueError(f"{path}: MOT_PWM_MIN is {low:g} and MOT_PWM_MAX {high:g}; expected the first to be less")
     pulses = np.stack(own.rows(names))
     return Signal(own.time, np.where(pulses > 0.0, (pulses - low) / (high - low), 0.0))
 
 
 def _rotor_speed(log: Log, channels: list[int]) -> Signal | None:
-    """`ESC` numbers its messages by output, from 0; where those of one came they are taken to hold for all"""
+    """`ESC` numbers its messages by output, from 0; those of all motors are put at the times of the first's"""
     own = log.get("ESC")
     if own is None or not own.has(("Instance", "RPM")):
         return None
@@ -230,12 +242,11 @@ def _place(log: Log) -> dict[str, Any]:
             own = log[kind].of(0)
             position, velocity = (enu(own.rows(names)) for names in (("PN", "PE", "PD"), ("VN", "VE", "VD")))
             return {"position": signal(own.time, position), "velocity": signal(own.time, velocity)}
-    if "GPS" in log and log["GPS"].has(("Status", "Lat", "Lng", "Alt", "Spd", "GCrs", "VZ")):
+    wanted = ("Lat", "Lng", "Alt", "Spd", "GCrs", "VZ")
+    if "GPS" in log and log["GPS"].has(("Status", *wanted)):
         own = log["GPS"].of(0)
         fixed = own.columns["Status"] >= 3
-        latitude, longitude, altitude, speed, course, down = (
-            row[fixed] for row in own.rows(("Lat", "Lng", "Alt", "Spd", "GCrs", "VZ"))
-        )
+        latitude, longitude, altitude, speed, course, down = (row[fixed] for row in own.rows(wanted))
         if fixed.any():
             places = Geodetic(DEGREE * latitude, DEGREE * longitude, altitude)
             origin = Geodetic(*(float(row[0]) for row in places))

@@ -22,6 +22,7 @@ from samara.identify.readers.signals import from_first_sample
 
 LARGEST = 2 << 30  # [bytes]: hours of flight in any of these formats
 HEAD = 4096  # [bytes] by which a file is known
+LONGEST = 600  # letters of a sentence about one
 MCAP = b"\x89MCAP0\r\n"
 
 Columns = str | Path | Mapping[str, Any] | None
@@ -83,7 +84,6 @@ FORMATS = (
         "FRD, NED",
         "ardupilot",
         "µs since boot",
-        "logs",
     ),
     Format(
         "betaflight",
@@ -195,16 +195,22 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
         raise
     except ValueError as error:
         named = str(error).startswith((str(own), "columns:" if isinstance(columns, Mapping) else f"{columns}:"))
-        raise error if named else ValueError(f"{shown}: {error}") from None
+        raise ValueError(_sentence(f"{error}" if named else f"{own}: {error}")) from None
     except _FOREIGN as error:
-        what = type(error).__name__
-        raise ValueError(f"{shown}: cannot be read ({what}: {error}); expected a whole {kind.title} file") from error
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(_sentence(f"{own}: cannot be read ({what}); expected a whole {kind.title} file")) from error
     if not logs:
         raise ValueError(f"{shown}: holds no flight; expected a {kind.title} file with motors in it")
     for log in logs:
         if not len(log.command.values) or not len(log.command.time):
             raise ValueError(f"{shown}: holds no motors; expected what a {kind.title} file has of them")
     return logs
+
+
+def _sentence(text: str) -> str:
+    """What a library said of a stranger's file, on one line, fit to be shown"""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
 def format_of(path: Path, columns: Columns = None) -> Format:

@@ -17,7 +17,9 @@ from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers.signals import RPM, enu, enu_attitude, flu, signal
 
 MOTOR1 = 101  # what PX4 numbers the output function of the first motor
+RARE = 0.05  # [s] between motor commands
 PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
+_MOTORS = {2: 4, 13: 6, 14: 8, 15: 3}  # by MAV_TYPE: quadrotor, hexarotor, octorotor, tricopter
 NED = 1  # of `pose_frame` and `velocity_frame`; 2 is FRD, the same but for its heading
 _EXTERNAL = ("vehicle_mocap_odometry", "vehicle_visual_odometry")
 _TOPICS = (
@@ -59,6 +61,8 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
             raise ValueError(f"{path}: cannot be read ({error}); expected a whole ULog file") from None
     topics = {own.name: Topic(own.data) for own in reversed(file.data_list)}  # of several instances the first
     command, notes = _command(path, topics, file.initial_parameters)
+    if len(command.time) > 1 and np.median(np.diff(command.time)) > RARE:
+        notes.append("PX4 logs its motors rarely; SDLOG_PROFILE with system identification or high rate asks for all")
     if file.file_corruption:
         notes.append("some of its bytes are damaged: what they held is left out")
     poses, truth = _poses(topics)
@@ -87,9 +91,12 @@ def _command(path: Path, topics: dict[str, Topic], parameters: dict[str, Any]) -
         low, high = (
             float(parameters.get(f"PWM_{end}", default)) for end, default in zip(("MIN", "MAX"), PULSES, strict=True)
         )
-        moving = (pulses.values > 0.5 * low).any(axis=1) & (pulses.values.std(axis=1) > 0.0)
-        values = np.maximum((pulses.values[moving] - low) / (high - low), 0.0)
-        note = f"motors from pulses of {low:g} … {high:g} µs: every output that moves is taken for one"
+        motors = _MOTORS.get(int(parameters.get("MAV_TYPE", 0)), count)
+        moving = (pulses.values[:motors] > 0.5 * low).any(axis=1) & (pulses.values[:motors].std(axis=1) > 0.0)
+        if not moving.any():
+            raise ValueError(f"{path}: holds no motors that turn; expected a flight")
+        values = np.maximum((pulses.values[:motors][moving] - low) / (high - low), 0.0)
+        note = f"motors from pulses of {low:g} … {high:g} µs: outputs that move are taken for them"
         return Signal(pulses.time, values), [note]
     raise ValueError(f"{path}: holds no motors; expected the topic actuator_motors or actuator_outputs")
 
