@@ -18,7 +18,7 @@ ERROR, WARNING = "error", "warning"
 
 MANY = 0.05  # the share of samples that is too many to be left out
 SLOWEST = {  # [Hz]: worth a warning, and too slow
-    "command": (50.0, 10.0),
+    "command": (50.0, 5.0),  # PX4 and ArduPilot log 10 a second unless they are told to log more
     "rate": (50.0, 10.0),
     "specific_force": (50.0, 5.0),
     "attitude": (30.0, 5.0),

@@ -89,7 +89,8 @@ def best_offset(told: Array, motion: Array) -> Offset:
         share = np.einsum("kis,ij,kjs->s", crossed, inverse, crossed) / power
         best = int(np.argmax(share))
         if share[best] > found.explained:
-            found = Offset((_peak(share, best) + float(shifts[0])) * STEP, lag, min(float(share[best]), 1.0))
+            late = float((_peak(share, best) + shifts[0]) * STEP)
+            found = Offset(late, lag, min(float(share[best]), 1.0))
     return found
 
 

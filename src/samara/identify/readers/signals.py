@@ -13,6 +13,7 @@ from samara.physics.frames import attitude_enu_flu_from_ned_frd, enu_from_ned, f
 
 Array = np.ndarray[Any, Any]
 
+BLOCK = 1 << 16  # records
 RPM = CONVERSIONS["rpm", "rad/s"](1.0)
 DEGREE = CONVERSIONS["deg", "rad"](1.0)
 G = CONVERSIONS["g", "m/s^2"](1.0)
@@ -41,8 +42,11 @@ def enu_attitude(rows: Sequence[Any] | Array) -> Array:
 def records(data: bytes, offsets: Any, dtype: np.dtype[Any]) -> Array:
     """The packed records that begin at these bytes of a file"""
     first = np.asarray(offsets, dtype=np.int64)[:, None]
-    found = np.frombuffer(data, dtype=np.uint8)[first + np.arange(dtype.itemsize)]
-    return np.ascontiguousarray(found).view(dtype)[:, 0]
+    source, found = np.frombuffer(data, dtype=np.uint8), np.empty(len(first), dtype=dtype)
+    packed = found.view(np.uint8).reshape(len(first), dtype.itemsize)
+    for at in range(0, len(first), BLOCK):  # an index of eight bytes for every byte is made: not of all at once
+        packed[at : at + BLOCK] = source[first[at : at + BLOCK] + np.arange(dtype.itemsize)]
+    return found
 
 
 def signal_names() -> tuple[str, ...]:
