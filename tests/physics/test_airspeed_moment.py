@@ -11,12 +11,16 @@ from support.worlds import rotation
 
 import samara
 from samara import Environment
+from samara.backends.parameters import parameter
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment, wake_speed
 from samara.physics.rotors.inflow import hover_induced, induced_velocity
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.rotors.rotor_air import HubFlow
+from samara.vehicles.build import with_effects
+from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.writer import vehicle_toml
 
 RHO = SEA_LEVEL_DENSITY
 BARE = samara.vehicle("crazyflie")
@@ -171,14 +175,19 @@ VARIED = (
 )
 
 
+def test_a_file_keeps_all_of_these_numbers():
+    vehicle = with_effects(BARE, EVERYTHING)
+    assert parse_vehicle(vehicle_toml(vehicle), "mine.toml") == vehicle
+
+
 @pytest.mark.parametrize("backend", ["llvm", pytest.param("jax", marks=pytest.mark.long)])
 def test_compiled_equals_written_and_the_numbers_are_inputs(backend):
     """All that identification varies, folded in and as inputs: the same step, and another with other numbers"""
-    vehicle = samara.vehicles.build.with_effects(BARE, EVERYTHING)
+    vehicle = with_effects(BARE, EVERYTHING)
     state, command = samara.hover(vehicle)
     state = state._replace(v_W=Vec3(2.0, -1.0, 0.5), omega_B=Vec3(0.4, -0.3, 0.2))
     written = flatten(samara.step(state, command, vehicle, 1e-3, "euler"))
-    other = vehicle.replace({path: 0.5 * samara.backends.parameters.parameter(vehicle, path) for path in VARIED})
+    other = vehicle.replace({path: 0.5 * parameter(vehicle, path) for path in VARIED})
     given_numbers = samara.compile(vehicle, backend=backend, integrator="euler", vary=VARIED)
     for own, found in (
         (vehicle, samara.compile(vehicle, backend=backend, integrator="euler").step(state, command, 1e-3)),

@@ -16,8 +16,10 @@ from samara.physics.air.ground_effect import Ceiling, GroundEffect, cheeseman_be
 from samara.physics.effect import Wrench
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest
+from samara.physics.rotors.airspeed_moment import AirspeedMoment
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
+from samara.physics.rotors.thrust_curve import ThrustCurve
 from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, Environment
 from samara.plan.flatness import flat_output, flat_to_state
@@ -66,9 +68,21 @@ SAID = {
     ),
     "rotor_drag": (
         HEXA,
-        f"[rotor_drag]\ncoefficient = {quantity(1e-5, 'N s^2/(rad m)')}\n",
-        {"coefficient": 1e-5},
-        RotorDrag(1e-5),
+        f"[rotor_drag]\ncoefficient = {quantity(1e-5, 'N s^2/(rad m)')}\naxial = {quantity(2e-5, 'N s^2/(rad m)')}\n",
+        {"coefficient": 1e-5, "axial": 2e-5},
+        RotorDrag(1e-5, 2e-5),
+    ),
+    "airspeed_moment": (
+        HEXA,
+        f"[airspeed_moment]\nroll = {quantity(0.1, '1')}\npitch = {quantity(0.2, '1')}\n",
+        {"roll": 0.1, "pitch": 0.2},
+        AirspeedMoment(0.1, 0.2, 0.0),
+    ),
+    "thrust_curve": (
+        HEXA,
+        f"[thrust_curve]\nlinear = {quantity(0.2, '1')}\nspeed = {quantity(500.0, 'rad/s')}\n",
+        {"linear": 0.2, "speed": 500.0},
+        ThrustCurve(0.2, 500.0),
     ),
     "rotor_fit": (
         HEXA,
@@ -499,3 +513,15 @@ def test_what_can_be_switched_on_can_be_flown(name):
         flown.append(effect)
     assert {"drag", "damping", "slung_load"} <= set(flown)
     assert ("actuator" in flown) == ("arms" in flown) == bool(vehicle.rotors)
+
+
+def test_every_effect_can_be_switched_on_on_a_crazyflie():
+    """Each beside what it needs; its rotors have no inertia in the file, and flapping takes half of a published propeller's"""
+    beside = {"flapping": {"rotor_air": True}, "thrust_scale": {"battery": True}}
+    for effect in switch_names():
+        own = with_effects(samara.vehicle("crazyflie"), {**beside.get(effect, {}), effect: NUMBERS.get(effect, True)})
+        assert own.has(effect)
+    flapping = with_effects(samara.vehicle("crazyflie"), {"rotor_air": True, "flapping": True})["flapping"]
+    assert flapping.blade_inertia == pytest.approx(0.5 * 34.52e-9, rel=1e-12)
+    with pytest.raises(samara.VehicleError, match=r"flapping\.blade_inertia is missing: expected a number"):
+        with_effects(HEXA.replace({"rotors.inertia": 0.0}), {"rotor_air": True, "flapping": True})
