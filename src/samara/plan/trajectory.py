@@ -529,8 +529,14 @@ def sequence(*parts: Trajectory) -> Trajectory:
         starts.append(starts[-1] + before.duration)
 
     def reference(time: Scalar) -> Reference:
-        now = parts[0].placed(time)
-        for start, part in zip(starts[1:], parts[1:], strict=True):
+        row = list(zip(starts, parts, strict=True))
+        if isinstance(time, np.ndarray) and time.size:  # of a long sequence only what these times fall into
+            ends = (*starts[1:], math.inf)
+            early, late = float(time.min()), float(time.max())
+            row = [own for own, end in zip(row, ends, strict=True) if end > early and own[0] <= late] or row[:1]
+        first, part = row[0]
+        now = part.placed(time - first) if first else part.placed(time)
+        for start, part in row[1:]:
             later = flatten(part.placed(time - start))
             chosen = (where(time < start, a, b) for a, b in zip(flatten(now), later, strict=True))
             now = unflatten(now, chosen)

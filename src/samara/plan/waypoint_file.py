@@ -52,8 +52,8 @@ def read_waypoints(path: str | Path) -> WaypointFile:
     if len(rows) < 2:
         raise ValueError(f"{path}: has {len(rows)} waypoints; expected at least 2")
     for (number, _), before, after in zip(lines[1:], rows, rows[1:], strict=False):
-        if all(before[axis] == after[axis] for axis in "xyz"):
-            raise ValueError(f"{path}: line {number} is the place of the line before; expected another")
+        if "time" not in names and all(before[axis] == after[axis] for axis in "xyz"):
+            raise ValueError(f"{path}: line {number} is the place of the line before; expected another, or times")
         if "time" in names and not after["time"] > before["time"]:
             raise ValueError(f"{path}: line {number} has time {after['time']:g}; expected it after {before['time']:g}")
     return WaypointFile(

@@ -30,7 +30,20 @@ TASKS: dict[str, Callable[..., Trajectory]] = {
 
 
 def read_tasks(tables: list[Table], start: Vec3, yaw: float) -> Trajectory:
-    """One task after the other, each from where the one before ended; without any, hover at the start"""
+    """One task after the other, each from where the one before ended, then hover; without any, hover at the start"""
+    parts = task_parts(tables, start, yaw)
+    if not parts:
+        return trajectory.hover(start, yaw=yaw)
+    last = parts[-1]
+    if last.duration == math.inf:
+        return _in_a_row(parts)
+    end = last.at(last.duration)
+    here = Vec3(*(float(x) for x in end.p_W))
+    return _in_a_row([*parts, trajectory.hover(here, yaw=float(end.yaw))])
+
+
+def task_parts(tables: list[Table], start: Vec3, yaw: float) -> list[Trajectory]:
+    """The tasks one by one, and the ways between them; only the last may have no end"""
     parts: list[Trajectory] = []
     here = start
     for table in tables:
@@ -45,11 +58,9 @@ def read_tasks(tables: list[Table], start: Vec3, yaw: float) -> Trajectory:
         if part.duration == math.inf:
             if table is not tables[-1]:
                 raise table.wrong(" never ends; expected a duration, or it to be the last")
-            return _in_a_row(parts)
+            return parts
         here = Vec3(*(float(x) for x in part.at(part.duration).p_W))
-    return _in_a_row(
-        [*parts, trajectory.hover(here, yaw=float(parts[-1].at(parts[-1].duration).yaw) if parts else yaw)]
-    )
+    return parts
 
 
 def _in_a_row(parts: list[Trajectory]) -> Trajectory:
