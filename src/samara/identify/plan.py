@@ -1,0 +1,268 @@
+"""The flight that would tell most about a vehicle's numbers: D-optimal over a family of safe manoeuvres.
+
+Every manoeuvre of the family (`samara.identify.manoeuvres`) is flown in simulation, all side by side; those that leave the room
+or lean, hurry or pull too much are left out. What each of the others tells is its information matrix
+(`samara.identify.information`), and what a flight tells is their sum: manoeuvres are added and exchanged while log det grows.
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.control.gains import gains_for
+from samara.core.algebra import matrix_from_quat
+from samara.core.files import atomic_write
+from samara.identify.information import Flown, information, log_det, parameters_of, standard_errors
+from samara.identify.manoeuvres import Manoeuvre, Room, controller_for, family, require_room, trajectory
+from samara.physics.types import State, Vehicle
+from samara.plan.trajectory import Trajectory, hover, sequence
+from samara.record.block import Block, tables
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+from samara.sim.simulation import Simulation
+from samara.vehicles.limits import thrust_limits
+from samara.wind.sources import Constant
+
+Array = np.ndarray[Any, Any]
+
+RATES = Rates(log=250.0)
+WAYPOINT_PERIOD = 0.1  # [s]
+ENDS = ("take off", "land")
+CLIMBING, SINKING = 1.0, 0.4  # [m/s]: of take-off and landing
+SETTLED = 8.0  # ω T of the position loop
+GAIN = 1e-9  # of log det: what an exchange must bring
+
+Progress = Callable[[str], None]
+
+
+class Candidate(NamedTuple):
+    """A manoeuvre that was flown: how long it lasts [s], what it tells, and why it is not safe, "" where it is"""
+
+    manoeuvre: Manoeuvre
+    duration: float
+    information: Array
+    unsafe: str
+
+
+class FlightPlan(NamedTuple):
+    """A flight for identification: its manoeuvres in their order, the room it was made for, and what it would tell.
+
+    `errors` are the standard errors to expect, by parameter: relative ones, of a centre of mass in arms. They hold for a noise
+    of 2 % of the weight, and a steady wind that nobody knows; they compare plans, and promise nothing. `single` is log det of
+    the best manoeuvre flown over and over for as long.
+    """
+
+    vehicle: Vehicle
+    manoeuvres: tuple[Manoeuvre, ...]
+    room: Room
+    duration: float
+    log_det: float
+    single: float
+    errors: dict[str, float]
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """From hover at home to hover at home"""
+        return trajectory(self.manoeuvres, self.room.home_W)
+
+
+def plan_flight(
+    vehicle: Vehicle, duration: float = 120.0, room: Room | None = None, progress: Progress = lambda sentence: None
+) -> FlightPlan:
+    """The manoeuvres that together tell most about a vehicle in so many seconds, all within a room"""
+    space = room or Room()
+    require_room(space)
+    if not vehicle.rotors:
+        raise ValueError(f"{vehicle.name} has no rotors; expected a vehicle whose rotors are to be identified")
+    if not 20.0 <= duration <= 3600.0:
+        raise ValueError(f"duration is {duration!r} s; expected 20 to 3600")
+    wanted = family(vehicle, space)
+    progress(f"flying {len(wanted)} manoeuvres")
+    candidates = assess(vehicle, wanted, space)
+    safe = [own for own in candidates if not own.unsafe and own.duration <= duration]
+    if not safe:
+        raise ValueError(f"{vehicle.name}: no manoeuvre is safe in this room; {candidates[0].unsafe}")
+    while True:
+        progress("choosing")
+        counts = chosen(safe, duration)
+        order = [own for own, count in zip(safe, counts, strict=True) for _ in range(int(count))]
+        progress("flying the plan")
+        whole_way = trajectory([own.manoeuvre for own in order], space.home_W)
+        passed = _passed(vehicle, flown_in(vehicle, [whole_way], space), 0, space)
+        if passed is None:
+            break
+        ends = np.cumsum([own.duration for own in order])  # what was safe alone is not after those before it
+        during = order[min(int(np.searchsorted(ends, passed.time)), len(order) - 1)]
+        safe = [own for own in safe if own is not during]
+        if not safe:
+            raise ValueError(f"{vehicle.name}: no flight is safe in this room; {passed.sentence}")
+    whole = np.einsum("i,iab->ab", counts, np.stack([own.information for own in safe]))
+    lasting = float(sum(count * own.duration for count, own in zip(counts, safe, strict=True)))
+    names = [own.name for own in parameters_of(vehicle)]
+    errors = dict(zip(names, standard_errors(whole).tolist(), strict=True))
+    single = max(float(log_det(own.information * (duration / own.duration))) for own in safe)
+    way = tuple(own.manoeuvre for own in order)
+    return FlightPlan(vehicle, way, space, lasting, float(log_det(whole)), single, errors, tuple(candidates))
+
+
+def assess(vehicle: Vehicle, manoeuvres: Sequence[Manoeuvre], room: Room) -> list[Candidate]:
+    """Every manoeuvre flown by the vehicle side by side: what it tells, and whether it keeps within the room"""
+    tasks = [trajectory([own], room.home_W) for own in manoeuvres]
+    flown = flown_in(vehicle, tasks, room)
+    told = information(vehicle, flown, parameters_of(vehicle))
+    passed = [_passed(vehicle, flown, lane, room) for lane in range(len(tasks))]
+    wrong = [own.sentence if own else "" for own in passed]
+    return [Candidate(*own) for own in zip(manoeuvres, flown.durations.tolist(), told, wrong, strict=True)]
+
+
+def flown_in(vehicle: Vehicle, tasks: Sequence[Trajectory], room: Room) -> Flown:
+    """Tasks flown side by side, from hover at home, when it has got used to the wind there"""
+    before = round(SETTLED / float(gains_for(vehicle).position), 1) if room.wind else 0.0
+    waited = [sequence(hover(room.home_W, duration=before), own) for own in tasks] if before else tasks
+    controller = controller_for(room)
+    drones = tuple(
+        Drone(str(i), vehicle, own, room.home_W, airborne=True, controller=controller) for i, own in enumerate(waited)
+    )
+    lasting = np.array([own.duration for own in tasks])
+    end = math.ceil(float(lasting.max()) + before)
+    blocks: list[Block] = []
+    scenario = Scenario("manoeuvres", drones, float(end), rates=RATES, wind=Constant(room.wind_W))
+    Simulation(scenario, lambda own, lines: blocks.extend(own), lifts=True).run()
+    found = tables(blocks)
+    time = found["/0/state"][0] * 1e-6
+    kept = time >= before - 1e-9
+    states, commands = (
+        np.stack([found[f"/{i}/{name}"][1][: len(time)][kept] for i in range(len(tasks))], axis=-1).swapaxes(0, 1)
+        for name in ("state", "command")
+    )
+    return Flown(time[kept] - before, states, commands, lasting)
+
+
+class Passed(NamedTuple):
+    """A limit that is passed, in a sentence, and when first  [s]"""
+
+    sentence: str
+    time: float
+
+
+def _passed(vehicle: Vehicle, flown: Flown, lane: int, room: Room) -> Passed | None:
+    """The first limit that a flight passes, if any"""
+    during = flown.time < flown.durations[lane]
+    rows, time = flown.states[:, during, lane], flown.time[during]
+    state = State.from_numpy(rows, "wxyz", vehicle)
+    x, y, z = state.p_W
+    speed = np.sqrt(sum(own * own for own in state.v_W))
+    tilt = np.arccos(np.clip(matrix_from_quat(state.q_WB).columns[2].z, -1.0, 1.0))
+    most = sum(limit.high for limit in thrust_limits(vehicle))
+    lift = sum(rotor.k_thrust * own * own for rotor, own in zip(vehicle.rotors, state.rotor_speed, strict=True))
+    found = []
+    for words, values, limit in (
+        ("it goes {:.3g} m aside; expected at most {:g}", np.maximum(np.abs(x), np.abs(y)), room.reach),
+        ("it climbs to {:.3g} m; expected at most {:g}", z, room.high),
+        ("it sinks to {:.3g} m below the top; expected at most {:.3g}", room.high - z, room.high - room.low),
+        ("it flies at {:.3g} m/s; expected at most {:g}", speed, room.speed),
+        ("it leans {:.3g} degrees; expected at most {:.3g}", np.degrees(tilt), math.degrees(room.tilt)),
+        ("it pulls with {:.2g} of its thrust; expected at most {:g}", lift / most, room.thrust),
+    ):
+        beyond = ~(values <= limit)
+        if beyond.any():
+            found.append(Passed(words.format(float(np.max(values)), limit), float(time[int(np.argmax(beyond))])))
+    return min(found, key=lambda own: own.time, default=None)
+
+
+def chosen(safe: Sequence[Candidate], duration: float) -> Array:
+    """How often each is flown: the most information for each second first, then exchanges, while log det grows"""
+    matrices, times = np.stack([own.information for own in safe]), np.array([own.duration for own in safe])
+    counts = np.zeros(len(safe), dtype=int)
+
+    def fill() -> None:
+        while (fits := times <= duration - counts @ times).any():
+            now = np.einsum("i,iab->ab", counts, matrices)
+            gain = np.where(fits, (log_det(now + matrices) - log_det(now)) / times, -np.inf)
+            counts[int(np.argmax(gain))] += 1
+
+    fill()
+    best, told = counts.copy(), float(log_det(np.einsum("i,iab->ab", counts, matrices)))
+    improving = True
+    while improving:
+        improving = False
+        for out in np.flatnonzero(best):
+            for into in range(len(safe)):
+                counts = best.copy()
+                counts[out] -= 1
+                if into == out or times[into] > duration - counts @ times:
+                    continue
+                counts[into] += 1
+                fill()
+                own = float(log_det(np.einsum("i,iab->ab", counts, matrices)))
+                if own > told + GAIN:
+                    best, told, improving = counts.copy(), own, True
+                    break
+            if improving:
+                break
+    return best
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def write_plan(plan: FlightPlan, folder: str | Path, vehicle: str = "") -> tuple[Path, Path]:
+    """`identify_<name>.toml`, a scenario with take-off and landing, and `identify_<name>.csv`, the same flight as waypoints
+
+    `vehicle` is what the scenario calls it: a shipped name, or a file beside it; its name without one.
+    """
+    stem = "identify_" + "".join(own if own.isalnum() or own in "-_" else "_" for own in plan.vehicle.name)
+    paths = Path(folder) / f"{stem}.toml", Path(folder) / f"{stem}.csv"
+    for path, text in zip(paths, (scenario_text(plan, vehicle, stem), waypoint_text(plan)), strict=True):
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return paths
+
+
+def scenario_text(plan: FlightPlan, vehicle: str = "", name: str = "identify") -> str:
+    """The flight as a scenario file: take-off, the manoeuvres, landing"""
+    home = plan.room.home_W
+    climb, sink = home.z / CLIMBING + 1.0, home.z / SINKING + 3.0
+    lines = [
+        f"# The flight that tells most about {plan.vehicle.name}: {plan.duration:.0f} s of manoeuvres within",
+        f"# x, y = ±{plan.room.reach:g} m and z = {plan.room.low:g} to {plan.room.high:g} m.",
+        "schema = 1",
+        f'name = "{name}"',
+        f'description = "{len(plan.manoeuvres)} manoeuvres to identify {plan.vehicle.name}"',
+        f"duration = {math.ceil(plan.duration + climb + sink + 3.0)}.0",
+        "",
+        "[rates]",
+        "log = 250",
+        "",
+        "[[drones]]",
+        'name = "drone"',
+        f"vehicle = {json.dumps(vehicle or plan.vehicle.name)}",
+        f"controller = {{ {_controller_text(plan)} }}",
+    ]
+    takes_off = Manoeuvre(ENDS[0], ({"kind": "take_off", "height": home.z, "speed": CLIMBING},))
+    lands = Manoeuvre(ENDS[1], ({"kind": "land", "speed": SINKING},))
+    for own in (takes_off, *plan.manoeuvres, lands):
+        lines += ["", f"# {own.name}"]
+        for task in own.tasks:
+            lines += ["[[drones.tasks]]", *(f"{key} = {json.dumps(value)}" for key, value in task.items())]
+    limit = math.degrees(plan.room.tilt)
+    lines += ["", "[expect]", f"max_tilt_deg = {limit:g}", ""]
+    return "\n".join(lines)
+
+
+def _controller_text(plan: FlightPlan) -> str:
+    return f'kind = "{controller_for(plan.room).name}", tilt_deg = {math.degrees(plan.room.tilt):g}'
+
+
+def waypoint_text(plan: FlightPlan) -> str:
+    """The manoeuvres as waypoints, ten a second: x,y,z in m, yaw in degrees, time in s"""
+    time = np.arange(0.0, plan.duration + WAYPOINT_PERIOD, WAYPOINT_PERIOD)
+    asked = plan.trajectory.at(time)
+    rows = zip(*asked.p_W, np.degrees(asked.yaw), time, strict=True)
+    lines = [",".join(f"{own + 0.0:.4f}".rstrip("0").rstrip(".") for own in row) for row in rows]
+    return "\n".join(["x,y,z,yaw,time", *lines, ""])
