@@ -1,10 +1,11 @@
-"""Flight logs: the Crazyflie's card, PX4's and ArduPilot's, CSV of three kinds, read and checked as before a fit."""
+"""Flight logs: the Crazyflie's card, PX4's, ArduPilot's, Betaflight's, CSV of three kinds, read and checked as before a fit."""
 
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+from support.repository import RECORDINGS
 
 from samara.identify.checking import check, repaired
 from samara.identify.readers import read_log
@@ -26,6 +27,9 @@ _FIRMWARE = "timestamp,motor.m1,motor.m2,motor.m3,motor.m4,gyro.x,gyro.y,gyro.z\
     f"{10 * k},30000,31000,32000,33000,1,2,3\n" for k in range(300)
 )
 
+_BLACKBOX = RECORDINGS / "betaflight.bbl"
+read_log(_BLACKBOX)  # whose reader is compiled, and kept on disk, before what is touched is watched
+
 Given = tuple[str, bytes, dict[str, Any] | None]
 
 SOURCES: dict[str, Given] = {
@@ -34,6 +38,7 @@ SOURCES: dict[str, Given] = {
     "ulog": ("own.ulg", ulog(PX4_ROWS, [("THR_MDL_FAC", 0.3)]), None),
     "dataflash": ("own.bin", dataflash(flight_messages()), None),
     "dataflash as text": ("own.log", as_text(flight_messages()), None),
+    "blackbox": ("own.bbl", _BLACKBOX.read_bytes()[:40_000], None),
     "mapped": ("own.csv", _CSV.encode(), MAP),
     "firmware": ("own.csv", _FIRMWARE.encode(), None),
 }

@@ -6,14 +6,17 @@ import struct
 
 import numpy as np
 import pytest
-from support.blackbox_writer import Field, Log, written
+from support.blackbox_writer import PRODUCT, Field, Log, written
+from support.repository import RECORDINGS
 
-from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
+from samara.core.algebra import Quat, Vec3, conjugate, quat_from_euler, rotate
 from samara.identify.log import ESTIMATE
 from samara.identify.readers import read_log
 from samara.identify.readers.blackbox import sessions_in
 from samara.identify.readers.blackbox_frames import SPARE, frames_in, with_spare
 from samara.identify.readers.blackbox_header import header_spans, parse_header
+from samara.link.thrust import HOVER_OUTPUT
+from samara.vehicles.numbering import NUMBERINGS
 
 HEADERS = {"minthrottle": "1070", "vbatref": "1650", "motorOutput": "158,2047", "I interval": "8"}
 TIME = Field("time", False, (0, 1), (2, 0))
@@ -455,3 +458,49 @@ def test_logs_that_hold_nothing_are_passed_over(tmp_path):
     with pytest.raises(ValueError, match="log 1: holds 0 main frames; expected 2 or more"):
         read_log(path)
     assert len(sessions_in(path)[0]) == 1 and SPARE >= 1 + 8 * 5 + 4
+    path.write_bytes(PRODUCT * 1001)
+    with pytest.raises(ValueError, match="holds more than 1000 logs; expected less"):
+        read_log(path)
+
+
+# Betaflight itself ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own_log():
+    """Betaflight 4.6's simulator flew our `hakoniwa`, and logged it (`set blackbox_device = VIRTUAL`, high resolution)
+
+    Up to 2 m, 1.5 m ahead, 1.5 m to the left, then round by 59° to the left. What it did is from our own recording of that
+    flight. Its clock runs unevenly: that of the simulator goes by when our packets reach it.
+    """
+    return RECORDINGS / "betaflight.bbl"
+
+
+def test_what_betaflight_logs_is_what_was_flown(own_log):
+    """The largest rates and the last attitude are those of the recording; up is up; it hovers where our link lets it."""
+    (log,) = read_log(own_log)
+    ((session,), problems) = sessions_in(own_log)
+    assert problems == [] and session.frames.rejected == session.frames.dropped == 0
+    assert len(log.rate.time) == 8911 and log.truth == ESTIMATE and log.numbering == "betaflight"
+    assert log.rate.values.max(axis=1) == pytest.approx([3.57998, 3.68634, 1.73988], rel=5e-3)
+    assert log.rate.values.min(axis=1)[:2] == pytest.approx([-2.69327, -3.67224], rel=5e-3)
+    assert log.attitude.values[:, -1] == pytest.approx([0.280421, 0.000071, -0.000923, 0.959877], abs=1e-4)
+    assert np.median(log.command.values, axis=1) == pytest.approx([HOVER_OUTPUT] * 4, abs=0.005)
+    up = rotate(Quat(*log.attitude.values), Vec3(*log.specific_force.values))
+    assert [np.median(part) for part in up] == pytest.approx([0.0, 0.0, 9.80665], abs=0.02)
+
+
+def test_attitude_gyro_and_motors_of_betaflight_agree_on_the_axes(own_log):
+    """2 q̄ dq is the gyro's turn about each axis, and ω̇ has the sign of Σ r × lift, and of the drag of the propellers."""
+    (log,) = read_log(own_log)
+    places = NUMBERINGS["quad_x"][log.numbering].places
+    azimuth, spin = np.radians([own.azimuth_deg for own in places]), np.array([own.spin for own in places])
+    torques = np.stack([np.sin(azimuth), -np.cos(azimuth), -spin]) @ log.command.values
+    blocks = np.arange(0, len(log.rate.time) - 40, 40)
+    steps = np.diff(log.attitude.time[blocks])
+    q = [Quat(*log.attitude.values[:, blocks + shift]) for shift in (0, 40)]
+    turned = 2.0 * np.stack(conjugate(q[0]) * q[1])[1:, :-1] / steps
+    rate, torque = (np.add.reduceat(own, blocks, axis=1)[:, :-1] / 40 for own in (log.rate.values, torques))
+    for axis in range(3):
+        assert np.corrcoef(turned[axis], rate[axis])[0, 1] > 0.97
+        assert np.corrcoef(torque[axis, :-1], np.diff(rate[axis]))[0, 1] > 0.5

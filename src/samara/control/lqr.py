@@ -19,6 +19,8 @@ from samara.control.gains import Gains, gains_for
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     FlightLimits,
+    against_airspeed,
+    airspeed_torque,
     drag_ahead,
     limited_error,
     require_plausible,
@@ -82,7 +84,9 @@ class Lqr:
         fed, x = flat_error(near, state, flown, vehicle, pull_W, R_WD, self.allocation.keeps_yaw)
         f, *tau = (-sum(k * own for k, own in zip(row, x, strict=True)) for row in self.gain)
         lift, tau_B = maximum(fed.f_B.z + f, 0.0), fed.tau_B + Vec3(*tau)
-        return command_for_wrench(lift, tau_B, state, vehicle, self.allocation), memory
+        return command_for_wrench(
+            lift, against_airspeed(lift, tau_B, state, vehicle), state, vehicle, self.allocation
+        ), memory
 
 
 def lqr(
@@ -126,7 +130,8 @@ def flat_error(
     x = [component for part in parts for component in part]
     if vehicle.rotors:
         now = ROTORS.wrench((), state, (), vehicle, CALM)
-        x += [now.f_B.z - fed.f_B.z, *(now.tau_B - fed.tau_B)]
+        given_B = now.tau_B + airspeed_torque(state, vehicle) if vehicle.has("airspeed_moment") else now.tau_B
+        x += [now.f_B.z - fed.f_B.z, *(given_B - fed.tau_B)]
     return fed, tuple(x)
 
 

@@ -13,6 +13,7 @@ from samara.control.geometric import (
     DEFAULT_LIMITS,
     STRAIN,
     FlightLimits,
+    against_airspeed,
     deviation,
     drag_ahead,
     lift_along,
@@ -81,7 +82,9 @@ class Pid:
         e_rate = -(scale(gains.attitude, own.e_R) + own.e_omega)
         wanted = own.alpha_B + scale(gains.rate, e_rate) + memory.trim_B - alpha_B * gains.rate_derivative
         tau_B = required_torque(state.omega_B, wanted, inertia_B=vehicle.inertia_B)
-        command = command_for_wrench(lift_along(pull_W, state, vehicle), tau_B, state, vehicle, self.allocation)
+        lift = lift_along(pull_W, state, vehicle)
+        opposed_B = against_airspeed(lift, tau_B, state, vehicle)
+        command = command_for_wrench(lift, opposed_B, state, vehicle, self.allocation)
         trim_B = next_trim(memory.trim_B, e_rate, tau_B, gains, self.allocation, dt)
         return command, PidMemory(balance_W, trim_B, state.omega_B, alpha_B)
 

@@ -8,12 +8,13 @@ import math
 import re
 import struct
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 MARKER = b"H Product:Blackbox flight data recorder by Nicholas Sherlock"
 DATA_VERSION = "2"
 MOST_FIELDS = 256
+MOST_LOGS = 1000  # in a file
 
 Buffer = bytes | memoryview
 
@@ -58,7 +59,10 @@ class Header(NamedTuple):
 
 def header_spans(data: Buffer) -> Iterator[tuple[int, int]]:
     """(start, end) of every log in a file, header and frames"""
-    return pairwise([*(own.start() for own in re.finditer(MARKER, data)), len(data)])
+    starts = [own.start() for own in islice(re.finditer(MARKER, data), MOST_LOGS + 1)]
+    if len(starts) > MOST_LOGS:
+        raise ValueError(f"holds more than {MOST_LOGS} logs; expected less")
+    return pairwise([*starts, len(data)])
 
 
 def parse_header(data: Buffer, start: int, end: int) -> Header:
