@@ -31,10 +31,8 @@ def test_without_such_a_moment_nothing_is_added():
     assert against_airspeed(0.3, wanted_B, state, samara.vehicle("crazyflie")) is wanted_B
 
 
-@pytest.mark.parametrize(
-    "controller",
-    ["geometric", *(pytest.param(name, marks=pytest.mark.long) for name in CONTROLLERS if name != "geometric")],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("controller", CONTROLLERS)
 def test_every_controller_arrives_in_calm_air(controller):
     """Two metres at 1 m/s, and back to rest; without knowing it geometric, mellinger and lqr end on the ground"""
     scenario = parse_scenario(

@@ -1,6 +1,7 @@
 """The moment of airspeed: nose up in proportion to the airspeed, none in hover, less in a climb, and no axes of its own."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,12 +34,16 @@ speeds = st.floats(-8.0, 8.0)
 turns = st.tuples(*[st.floats(-3, 3)] * 3)
 
 
+@cache
 def on(roll: float, pitch: float) -> samara.Vehicle:
     return samara.switch_on(BARE, "airspeed_moment", roll=roll, pitch=pitch)
 
 
+balanced = cache(samara.hover)
+
+
 def torque_of(vehicle, v_W=(0.0, 0.0, 0.0), wind_W=(0.0, 0.0, 0.0), **changed):
-    state, command = samara.hover(vehicle)
+    state, command = balanced(vehicle)
     state, air = state._replace(v_W=Vec3(*v_W), **changed), Environment(wind_W=Vec3(*wind_W))
     part = samara.wrench_breakdown(state, command, vehicle, air)["airspeed_moment"]
     assert (*part.f_B, *part.f_W) == (0.0,) * 6
