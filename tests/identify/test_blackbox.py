@@ -448,12 +448,16 @@ def test_which_way_propellers_turn_is_as_said_or_as_the_yaw_tells(tmp_path, outw
     assert any("yaw follows its motors" in note for note in found.notes) is not said
 
 
-def test_logs_that_hold_nothing_are_passed_over(tmp_path):
+def test_what_cannot_be_read_is_passed_over_where_there_is_more(tmp_path):
     log, _ = flight(16)
     empty, _ = flight(0)
     path = tmp_path / "two.bbl"
-    path.write_bytes(bytes(empty) + bytes(log) + bytes(empty) + bytes(log))
+    wrong = bytes(log).replace(b"Data version:2", b"Data version:1")
+    path.write_bytes(bytes(empty) + bytes(log) + wrong + bytes(log))
     assert [own.name for own in read_log(path)] == ["two-2", "two-4"]
+    path.write_bytes(bytes(log).replace(b"acc_1G:2048", b"acc_2G:2048"))
+    (found,) = read_log(path)
+    assert found.specific_force is None and any("does not say acc_1G" in note for note in found.notes)
     path.write_bytes(bytes(empty))
     with pytest.raises(ValueError, match="log 1: holds 0 main frames; expected 2 or more"):
         read_log(path)

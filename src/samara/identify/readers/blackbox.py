@@ -38,8 +38,9 @@ BLOCK = 0.03  # [s]: longer than a motor takes to follow, shorter than a turn
 
 
 class Session(NamedTuple):
-    """One log of a file as it is written: its header, and all of its frames in the units of the header"""
+    """One log of a file as it is written: its number from 1, its header, and all of its frames in the units of the header"""
 
+    number: int
     header: Header
     frames: Frames
 
@@ -47,12 +48,13 @@ class Session(NamedTuple):
 def read(path: Path, columns: object = None) -> list[FlightLog]:
     """The flights of a file; logs without motors or frames are passed over, unless there is no other"""
     sessions, problems = sessions_in(path)
+    several = len(sessions) + len(problems) > 1
     logs = []
-    for number, own in enumerate(sessions, start=1):
+    for own in sessions:
         try:
-            logs.append(_flight(f"{path.stem}-{number}" if len(sessions) > 1 else path.stem, own))
+            logs.append(_flight(f"{path.stem}-{own.number}" if several else path.stem, own))
         except ValueError as error:
-            problems.append(f"log {number}: {error}")
+            problems.append(f"log {own.number}: {error}")
     if not logs:
         raise ValueError("; ".join(problems[:1]) or "holds no blackbox log; expected one")
     return logs
@@ -67,14 +69,14 @@ def sessions_in(path: Path) -> tuple[list[Session], list[str]]:
     for number, (start, end) in enumerate(header_spans(data.data[:size]), start=1):
         try:
             header = parse_header(data.data, start, end)
-            sessions.append(Session(header, frames_in(data, header)))
+            sessions.append(Session(number, header, frames_in(data, header)))
         except ValueError as error:
             problems.append(f"log {number}: {error}")
     return sessions, problems
 
 
 def _flight(name: str, session: Session) -> FlightLog:
-    header, frames = session
+    _, header, frames = session
     main = frames.tables["main"]
     if len(main["time"]) < 2:
         raise ValueError(f"holds {len(main['time'])} main frames; expected 2 or more")
@@ -101,7 +103,7 @@ def _flight(name: str, session: Session) -> FlightLog:
         rotor_speed=_rotor_speed(time, _rows(main, "eRPM"), header, notes),
         attitude=attitude,
         rate=rate,
-        specific_force=_scaled(time, _rows(main, "accSmooth"), G / _positive(header, "acc_1G", 1.0)),
+        specific_force=_specific_force(time, _rows(main, "accSmooth"), header, notes),
         voltage=_voltage(time, main, firmware, version, notes),
         truth=ESTIMATE if attitude is not None else "",
         notes=tuple(notes),
@@ -173,6 +175,13 @@ def _gyro_unit(header: Header) -> float:
 
 def _scaled(time: Array, rows: list[Array], unit: float) -> Signal | None:
     return signal(time, [row * unit for row in rows[:3]]) if len(rows) >= 3 else None
+
+
+def _specific_force(time: Array, rows: list[Array], header: Header, notes: list[str]) -> Signal | None:
+    if rows and "acc_1G" not in header.values:
+        notes.append("does not say acc_1G, what 1 g is: its accelerometer is left out")
+        return None
+    return _scaled(time, rows, G / _positive(header, "acc_1G", 1.0))
 
 
 def _rotor_speed(time: Array, rows: list[Array], header: Header, notes: list[str]) -> Signal | None:
