@@ -1,5 +1,8 @@
 """Stages: named views on the arrays, one's own stage among those of a flight, and what it does is recorded and flown again."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
 from samara.plan.trajectory import hover
 from samara.scenario.scenario import Drone, Scenario
+from samara.sim import fly
 from samara.sim.simulation import Simulation
 from samara.sim.stage import Stage, insert
 from samara.sim.views import views
@@ -128,3 +132,31 @@ def test_a_flight_stopped_on_the_way_hands_on_the_rows_up_to_there():
 def test_a_line_that_cannot_be_flown_is_one_sentence(arranged, sentence):
     with pytest.raises(ValueError, match=sentence):
         samara.fly(Scenario("fall", (free(),), 1.0), stages=arranged)
+
+
+def handed_on(scenario, fly=lambda simulation: simulation.run()):
+    """The last time of each block that a flight hands on  [s]"""
+    found = []
+    fly(Simulation(scenario, lambda blocks, lines: found.append(blocks[0].times_us[-1] / 1e6)))
+    return found
+
+
+def test_blocks_are_long_where_no_python_flies_and_drones_are_few():
+    """A second of Python's work around a block is worth eight of flight; who waits for a function of Python's sees it go on."""
+    alone = samara.load_scenario("hover", {"duration": 9.5})
+    assert handed_on(alone) == [8.0, 9.5]
+    assert handed_on(samara.load_scenario("swarm", {"duration": 2.5, "drones.count": 8})) == [1.0, 2.0, 2.5]
+
+    def own(state, reference, vehicle, memory):
+        return samara.hover(vehicle)[1], memory
+
+    by_python = replace(alone, duration=2.5, drones=tuple(replace(each, controller=own) for each in alone.drones))
+    assert handed_on(by_python) == [1.0, 2.0, 2.5]
+
+
+def test_by_the_clock_every_second_is_handed_on(monkeypatch):
+    """A process that is killed loses no more than it would without a clock"""
+    late = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(fly, "time", SimpleNamespace(perf_counter=lambda: next(late)))  # never ahead of it
+    scenario = samara.load_scenario("hover", {"duration": 2.5})
+    assert handed_on(scenario, lambda own: fly._by_the_clock(own, lambda now, total: None)) == [1.0, 2.0, 2.5]

@@ -3,6 +3,8 @@
 Scans (`llvm_kernel.py`) and loops over arrays in memory (`llvm_loop.py`) both go through it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -33,6 +35,22 @@ def vector_width(dtype: str) -> int:
     features = llvm.get_host_cpu_features()
     bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
     return bits // (64 if dtype == "float64" else 32)
+
+
+@contextmanager
+def loop(builder: ir.IRBuilder, turns: Any) -> Iterator[Any]:
+    """for i < turns, at least once"""
+    before = builder.block
+    body, after = (builder.function.append_basic_block(name) for name in ("turn", "after"))
+    builder.branch(body)
+    builder.position_at_end(body)
+    i = builder.phi(INDEX)
+    i.add_incoming(ir.Constant(INDEX, 0), before)
+    yield i
+    following = builder.add(i, ir.Constant(INDEX, 1))
+    i.add_incoming(following, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following, turns), body, after)
+    builder.position_at_end(after)
 
 
 class Emitter:

@@ -8,8 +8,7 @@ fly it. So one code, compiled once, walks down any tape and does each operation 
 """
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of, vector_width
+from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of, loop, vector_width
 from samara.backends.program import Program, without_unused
 from samara.core.llvm_math import ELEMENTARY
 
@@ -139,12 +138,12 @@ class _Emission:
     def emit(self, operations: dict[tuple[str, str], int]) -> None:
         builder, function = self.builder, self.builder.function
         finished = function.append_basic_block("finished")
-        with self._loop(builder.sdiv(self._plus(self.n, TILE - 1), self._index(TILE))) as tile:
+        with loop(builder, builder.sdiv(self._plus(self.n, TILE - 1), self._index(TILE))) as tile:
             self.first = builder.mul(tile, self._index(TILE))
             left = builder.sub(self.n, self.first)
             self.lanes = builder.select(builder.icmp_signed("<", left, self._index(TILE)), left, self._index(TILE))
             self.vectors = builder.sdiv(self._plus(self.lanes, self.width - 1), self._index(self.width))
-            with self._loop(self.count) as k:
+            with loop(builder, self.count) as k:
                 self.at = builder.mul(k, self._index(WORDS))
                 done, unknown = (function.append_basic_block(name) for name in ("done", "unknown"))
                 choice = builder.switch(self._word(0), unknown)
@@ -167,7 +166,7 @@ class _Emission:
         emitter = Emitter(self.module, builder, DTYPE, self.width, False)
         into, places = self._word(1), [self._word(2 + i) for i in range(len(kinds))]
         same = [self._splat(place) if kind == "n" else None for kind, place in zip(kinds, places, strict=True)]
-        with self._loop(self.vectors) as v:
+        with loop(builder, self.vectors) as v:
             lane = builder.mul(v, self._index(self.width))
             values = [
                 builder.load(self._vector(emitter, builder.add(place, lane)), align=8) if own is None else own
@@ -179,7 +178,7 @@ class _Emission:
     def _take(self, name: str, kinds: str) -> None:
         """row ← values of this tile, the last of all again where there are no more"""
         builder, into = self.builder, self._word(1)
-        with self._loop(builder.mul(self.vectors, self._index(self.width))) as i:
+        with loop(builder, builder.mul(self.vectors, self._index(self.width))) as i:
             at, end = builder.add(self.first, i), self._plus(self.n, -1)
             at = builder.select(builder.icmp_signed("<", at, end), at, end)
             builder.store(builder.load(builder.gep(self.values, [at])), builder.gep(self.rows, [builder.add(into, i)]))
@@ -189,7 +188,7 @@ class _Emission:
         builder, (into, step, field), place = self.builder, self.table, self._word(2)
         column = builder.gep(into, [builder.mul(self._word(1), field)])
         same = builder.load(builder.gep(self.numbers, [place])) if kinds == "n" else None
-        with self._loop(self.lanes) as i:
+        with loop(builder, self.lanes) as i:
             value = same or builder.load(builder.gep(self.rows, [builder.add(place, i)]))
             builder.store(value, builder.gep(column, [builder.mul(builder.add(self.first, i), step)]))
 
@@ -213,18 +212,3 @@ class _Emission:
 
     def _index(self, number: int) -> Any:
         return ir.Constant(INDEX, number)
-
-    @contextmanager
-    def _loop(self, turns: Any) -> Iterator[Any]:
-        """for i < turns, at least once"""
-        builder, before = self.builder, self.builder.block
-        body, after = (builder.function.append_basic_block(name) for name in ("turn", "after"))
-        builder.branch(body)
-        builder.position_at_end(body)
-        i = builder.phi(INDEX)
-        i.add_incoming(self._index(0), before)
-        yield i
-        following = self._plus(i, 1)
-        i.add_incoming(following, builder.block)
-        builder.cbranch(builder.icmp_signed("<", following, turns), body, after)
-        builder.position_at_end(after)

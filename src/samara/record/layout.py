@@ -14,6 +14,8 @@ import numpy as np
 from mcap.data_stream import RecordBuilder
 from mcap.records import Message
 
+from samara.backends.llvm_records import Records
+
 Array = np.ndarray[Any, Any]
 
 MARK = 0x3C5AF00D_00000000  # its bytes are not UTF-8, so no name in a message can hold them
@@ -153,7 +155,7 @@ def times_of(us: Array, stamped: bool = False) -> Times:
 
 
 class Messages:
-    """The records of k layouts of equal places in memory, `count` of each, and views of the numbers in them."""
+    """The records of k layouts of equal places in memory, `count` of each, into which numbers are written."""
 
     def __init__(self, layouts: Sequence[Layout], count: int, memory: Array) -> None:
         """Lays out the records at the start of the memory; their numbers are written by `fill`."""
@@ -162,30 +164,25 @@ class Messages:
         np.ndarray(shape, records.dtype, memory)[...] = records[:, None]
         block = np.ndarray(shape, places.columns, memory)
         self.count, self.length = count, shape[0] * count * places.columns.itemsize
-        self._sequence, self._counted = block["sequence"], np.arange(count)
-        self._ns = block["log_time"], block["publish_time"]
-        stamped = "seconds" in (places.columns.names or ())
-        self._us = None if stamped else block["time_us"]
-        self._stamp = (block["seconds"], block["nanos"]) if stamped else ()
-        self._runs = [(slice(run.first, run.first + run.width), _doubles(block, run)) for run in places.runs]
+        at = {name: place for name, (_, place, *_) in (places.columns.fields or {}).items()}
+        self._stamp = [block[name] for name in ("seconds", "nanos") if name in at]
+        factors = {"log_time": 1000, "publish_time": 1000, "time_us": 1}
+        stamps = [(at[name], factor) for name, factor in factors.items() if name in at]
+        offsets = [run.offset + run.stride * k for run in places.runs for k in range(run.width)]
+        own = memory[: self.length]
+        self._records = Records(own, places.columns.itemsize, count, at["sequence"], stamps, offsets)
 
     def fill(self, first: Array, times: "Times", rows: Sequence[Array]) -> None:
         """The numbers of all messages: each layout has one at each of the times (m,), counted from its own `first`
 
         `rows` are parts (m, width, drones), which have a drone for each layout when put side by side.
         """
-        np.add(first[:, None], self._counted, out=self._sequence, casting="unsafe")  # modulo 2³²
-        for column in self._ns:
-            column[...] = times.ns
-        if self._us is not None:
-            self._us[...] = times.us
         for column, digits in zip(self._stamp, times.stamp, strict=True):
             column[...] = digits
         at = 0
         for own in rows:
-            of_each, drones = np.ascontiguousarray(own.transpose(2, 0, 1)), own.shape[2]
-            for numbers, doubles in self._runs:
-                doubles[at : at + drones] = of_each[:, :, numbers]
+            drones = own.shape[2]
+            self._records.write(at, first[at : at + drones], times.us, own)
             at += drones
 
 

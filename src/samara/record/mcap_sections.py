@@ -30,6 +30,8 @@ from mcap.records import (
 )
 from mcap.writer import MCAP0_MAGIC
 
+from samara.backends.llvm_crc import crc32
+
 Buffer = bytes | memoryview
 
 MAGIC = MCAP0_MAGIC
@@ -161,7 +163,7 @@ def chunk_head(
     """What stands before the data of a chunk, and what the summary will say of it."""
     name, crc = compression.encode(), 0
     for part in records:
-        crc = zlib.crc32(part, crc)
+        crc = crc32(part, crc)
     size, length = sum(map(len, records)), sum(map(len, data))
     about = struct.pack(f"<QQQII{len(name)}sQ", begin_ns, end_ns, size, crc, len(name), name, length)
     head = RECORD.pack(Opcode.CHUNK, len(about) + length) + about

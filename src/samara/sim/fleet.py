@@ -45,6 +45,9 @@ Array = np.ndarray[Any, Any]
 
 BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
 CROWD, SHORTEST_BLOCKS = 500, 4  # more drones than this fill the memory of a second sooner: down to a quarter of one
+LONGEST_BLOCK = (
+    8  # seconds, of a drone alone that no Python flies: what Python does around a block takes as long as a second
+)
 
 
 class Fleet:
@@ -75,7 +78,8 @@ class Fleet:
         self.seeds = tuple(seeds) or (scenario.seed,) * n
         self.numbers = np.arange(n) * (not seeds)  # of each drone in its flight: what its draws are counted by
         self.kept: dict[int, Kept] = {}  # the tables that the program fills
-        self.block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(n / CROWD))
+        self.block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(n / CROWD))  # how long blocks are now, and may be
+        self.longest_us = max(self.block_us, BLOCK_US * (LONGEST_BLOCK // n))
         self.time_us = 0
         self.passed = 0  # stages, of the instant it stands at
         self.on_scenario_axis = False
@@ -285,7 +289,7 @@ class Fleet:
             numbers=self.numbers[drones],
             sensor_us=self.periods["sensor"],
             names=tuple(self.name_of(index) for index in drones),
-            asked_ticks=self.block_us // self.periods["autopilot"]
+            asked_ticks=self.longest_us // self.periods["autopilot"]
             + 2
             + self.periods["log"] // self.periods["autopilot"],
             keys=keys if any(key != keys[0] for key in keys) else (),

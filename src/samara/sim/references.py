@@ -50,9 +50,9 @@ def cover(fleet: "Fleet", group: Group, asked: Asked, axis: str, until_us: int) 
     tick, last, first = -(-fleet.time_us // period), until_us // period, int(asked.first[0])
     if first <= tick and last < first + asked.count:
         return
-    asked.first[0], asked.count = tick, len(asked.rows)
+    asked.first[0], asked.count = tick, min(max(last - tick, fleet.block_us // period) + 2, len(asked.rows))
     ticks = np.arange(tick, tick + asked.count, dtype=np.int64)
-    planned(fleet.settings_of(group)[: asked.rows.shape[2]], ticks * period, over=asked.rows)
+    planned(fleet.settings_of(group)[: asked.rows.shape[2]], ticks * period, over=asked.rows[: asked.count])
 
 
 def is_shared(drones: Sequence[DroneSetting]) -> bool:

@@ -25,7 +25,7 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS, STAGES
 from samara.sim.calendar import Calendar, Span
-from samara.sim.fleet import Fleet
+from samara.sim.fleet import BLOCK_US, Fleet
 from samara.sim.fleet_bus import bus_of
 from samara.sim.group import Group
 from samara.sim.program import Position, Program, walk
@@ -45,6 +45,7 @@ from samara.sim.stages.wind import WindStage
 from samara.sim.start import initial_state, timeline_of
 from samara.wind.sources import WindSource
 
+OFTEN = 10  # times a second
 AXES = (EVERY_INSTANT, BETWEEN_INSTANTS, *STAGES)
 
 
@@ -111,7 +112,7 @@ class Simulation:
     def run(
         self, progress: Callable[[float, float], None] = lambda time, total: None, *, step_by_step: bool = False
     ) -> None:
-        """To the end; `progress(time, total)` is called once a simulated second
+        """To the end; `progress(time, total)` is called once a simulated second, or every few where no Python flies
 
         `step_by_step` goes from instant to instant, as `advance` does, where a program would go on: the same bits.
         """
@@ -183,6 +184,15 @@ class Simulation:
             self.fleet.kept.clear()
             self._programs = [Program(self.fleet, group, self.fleet.stages) for group in self.fleet.groups]
             self._linked = self.fleet.revision
+            self._choose_block()
+
+    def _choose_block(self) -> None:
+        """As long as may be where Python is hardly needed; else a second: whoever waits for it sees it go on, and a process
+        that is killed loses no more"""
+        fleet = self.fleet
+        span = self.calendar.span(fleet.time_us, min(fleet.time_us + BLOCK_US, self.timeline.end_us), again=True)
+        visits = sum(int(self._asked(stage, span).sum()) for stage in fleet.stages)
+        fleet.block_us = fleet.longest_us if visits < OFTEN else min(fleet.longest_us, BLOCK_US)
 
     def _visits(self, span: Span) -> list[Position]:
         """Where Python is to run a stage, in their order"""

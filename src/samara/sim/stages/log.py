@@ -247,7 +247,7 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
         sizes["excess"] = (len(group.plant.command), "autopilot")
     sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
     drones = [fleet.name_of(index) for index in group.drones]
-    longest = fleet.block_us + fleet.periods["log"]  # a block ends at a tick of the log
+    longest = fleet.longest_us + fleet.periods["log"]  # a block ends at a tick of the log
     return {
         name: Rows(tuple(f"/{drone}/{name}" for drone in drones), fields, longest // fleet.periods[axis] + 2)
         for name, (fields, axis) in sizes.items()
