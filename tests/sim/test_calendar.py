@@ -106,8 +106,19 @@ def test_the_end_of_a_short_step_is_no_instant():
     assert span.times_us[span.at(calendar.axis("autopilot"))].tolist() == [8_000]
 
 
-def test_lanes_are_whole_tiles_and_the_rest_one_by_one():
+def test_lanes_are_whole_tiles_half_a_tile_and_the_rest_one_by_one():
+    """Half a tile leaves none alone, or is worth a code of its own as they are many; every lane is in one part."""
     width = vector_width("float64")
+    half = width // 2
+    if half > 1:
+        whole = 12 * width
+        assert parts_of(half) == [Part(0, half, half)] and is_one_tile(half)
+        assert parts_of(whole + half) == [Part(0, whole, width), Part(whole, whole + half, half)]
+        assert [part.width for part in parts_of(whole + half + 1)] == [width, half, 1]
+        assert [part.width for part in parts_of(width + half + 1)] == [width, 1]
+    for n in range(1, 70):
+        assert [lane for part in parts_of(n) for lane in range(part.first, part.last)] == list(range(n))
+        assert all((part.last - part.first) % part.width == 0 for part in parts_of(n))
     assert parts_of(1) == [Part(0, 1, 1)] and parts_of(width) == [Part(0, width, width)]
     assert parts_of(2 * width + 3) == [Part(0, 2 * width, width), Part(2 * width, 2 * width + 3, 1)]
     assert [is_one_tile(n) for n in (1, 2, width, width + 1)] == [True, False, True, False]

@@ -31,6 +31,8 @@ from samara.plan.trajectory import (
 from samara.plan.transfer import stop, transfer
 from samara.scenario.setting import DroneSetting
 from samara.sim import references
+from samara.sim.program import run_once
+from samara.sim.simulation import Simulation
 from samara.sim.tables import Tables
 
 PLACES = [(0.0, 0.0, 1.0), (5.0, 2.0, 2.0), (9.0, -1.0, 3.0), (6.0, -6.0, 1.5)]
@@ -181,3 +183,25 @@ def test_drones_of_one_shape_differ_by_where_they_are_and_when_they_began(monkey
         wanted = by_numpy(task.reference, (times_us - since_us) / 1e6)
         wanted[:, :3] += np.array(task.shift_W)
         np.testing.assert_array_equal(bits(rows[:, :, lane]), bits(wanted))
+
+
+def test_drones_asked_the_same_at_other_places_share_a_table():
+    """One column and a shift for each, against the table of all; and one of their own again when a task is another"""
+    scenario = samara.load_scenario("swarm", {"duration": 1.0, "drones.count": 5})
+    own = Simulation(scenario)
+    fleet, group = own.fleet, own.groups[0]
+    times_us = np.arange(3) * fleet.periods["autopilot"]
+    expected = references.planned(fleet.settings_of(group), times_us)
+    assert group.asked.rows.shape[2] == 1 and len(np.unique(expected[0], axis=1).T) == 5
+    for tick, time_us in enumerate(times_us.tolist()):
+        fleet.time_us = time_us
+        np.testing.assert_array_equal(references.asked_now(fleet, group), expected[tick])
+        reference = np.zeros_like(group.reference)
+        run_once(references.taken(group.asked, reference, 1, fleet.periods["autopilot"]), 5, time_us, 1)
+        np.testing.assert_array_equal(reference, expected[tick])
+    fleet.time_us = 0
+    first, *others = fleet.setting.drones
+    fleet.apply(fleet.setting._replace(drones=(first._replace(task=hover((1.0, 2.0, 3.0))), *others)))
+    expected = references.planned(fleet.settings_of(group), times_us)
+    np.testing.assert_array_equal(references.asked_now(fleet, group), expected[0])
+    assert group.asked.rows.shape[2] == 5

@@ -367,6 +367,17 @@ def _copy(body: _Body) -> None:
     _copied(body, body.array("source"), body.array("target"))
 
 
+def _add(body: _Body) -> None:
+    """target ← target + source"""
+    source, target = body.array("source"), body.array("target")
+
+    def one(k: Any) -> None:
+        at = body.element_of(k)
+        body.store(body.builder.fadd(body.load(target, at), body.load(source, at)), target, at)
+
+    body.each(body["fields"], one)
+
+
 def _clock(body: _Body) -> None:
     """target ← the time  [s]"""
     time = body.now("time")
@@ -453,6 +464,7 @@ KINDS = {
     "run_where": Kind((*_SCAN, "gate"), _run_where),
     "clock": Kind(("target",), _clock),
     "copy": Kind(("source", "target", "fields"), _copy),
+    "add": Kind(("source", "target", "fields"), _add),
     "take": Kind(("table", "target", "fields", *_TICK), _take),
     "take_shared": Kind(("table", "target", "fields", *_TICK), _take_shared),
     "put": Kind(("source", "place", "fields", "row_fields", "skipped", *_TICK), _put),

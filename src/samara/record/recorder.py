@@ -320,7 +320,7 @@ def _batches(groups: Sequence[Group]) -> Iterator[Batch]:
             drawn = first_of_each(slots(times.us), slot)
             if len(drawn):
                 stamped = times_of(times.us[drawn], stamped=True)
-                poses = [own.take(drawn, 0).take(posed.columns, 1) for own in rows]
+                poses = [own[np.ix_(drawn, posed.columns)] for own in rows]
                 for layouts in zip(*(own.drawn for own, _ in blocks), strict=True):
                     yield Batch(layouts, stamped, poses)
 

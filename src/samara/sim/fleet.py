@@ -35,7 +35,7 @@ from samara.sim.calendar import Calendar
 from samara.sim.group import Group, Key
 from samara.sim.kept import Kept
 from samara.sim.links import Links
-from samara.sim.references import planned
+from samara.sim.references import asked_of, planned
 from samara.sim.stage import Stage, Stages
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
@@ -227,7 +227,10 @@ class Fleet:
                     self.note(index, motor_change(had, has), number=motor, value=has)
             self.links.obey(index, new.orders[len(old.orders) :])
             if (old.task, old.since_us) != (new.task, new.since_us):
-                self.place_of(index)[0].forget_plans()
+                group, _ = self.place_of(index)
+                group.forget_plans()
+                if group.asked.shift_W is not None:
+                    group.asked = asked_of(self.settings_of(group), group.asked_ticks)
         self.around_changed = True
 
     def wreck(self, index: int) -> None:
@@ -266,6 +269,7 @@ class Fleet:
             group.start_estimate()
             self._arm_and_break(group)
             period = self.periods["autopilot"]
+            group.asked = asked_of(self.settings_of(group), group.asked_ticks)
             group.reference[:] = planned(self.settings_of(group), np.array([-(-self.time_us // period) * period]))[0]
             maps = [self.scenario.drones[index].motor_map for index in group.drones]
             if any(maps):

@@ -48,13 +48,15 @@ def sensors_rows(failed: frozenset[str]) -> list[int]:
 class Asked:
     """What the drones of a group are asked at ticks of the autopilot: `rows` (ticks, fields, drones), from tick `first` on
 
-    The rows stay where they are, and what is asked later is written over them: `count` of them are true.
+    The rows stay where they are, and what is asked later is written over them: `count` of them are true. Where the drones are
+    asked the same but at another place, rows have one column, and `shift_W` (3, drones) is to be added to its position.
     """
 
-    def __init__(self, ticks: int, drones: int) -> None:
-        self.rows = np.zeros((ticks, len(REFERENCE_FIELDS), drones))
+    def __init__(self, ticks: int, drones: int, shift_W: np.ndarray | None = None) -> None:
+        self.rows = np.zeros((ticks, len(REFERENCE_FIELDS), drones if shift_W is None else 1))
         self.first = np.zeros(1, dtype=np.int64)
         self.count = 0
+        self.shift_W = shift_W
 
 
 class HubWind:
@@ -127,7 +129,7 @@ class Group:
         self.hubs = HubWind(len(key.vehicle.rotors), n) if key.vehicle.reads("hub_wind_W") else None
         self.tables: dict[str, Rows] = {}  # what is recorded of it and not yet handed on
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))
-        self.asked, self._asked_ticks = Asked(asked_ticks, n), asked_ticks
+        self.asked, self.asked_ticks = Asked(asked_ticks, n), asked_ticks
         self.plans: dict[str, tuple[int, np.ndarray]] = {}  # what is asked ahead: the first tick, and that from then on
         self.firsts: dict[str, np.ndarray] = {}  # by table: the tick of the first row that the program puts into it
         self.armed = np.ones(n)
@@ -225,8 +227,8 @@ class Group:
     def forget_plans(self) -> None:
         """Tasks are others: what was asked from some tick on is not any more"""
         self.asked.count = 0
-        if self.asked.rows.shape[2] < len(self.drones):  # each its own from now on
-            self.asked = Asked(self._asked_ticks, len(self.drones))
+        if self.asked.rows.shape[2] < len(self.drones) and self.asked.shift_W is None:  # each its own from now on
+            self.asked = Asked(self.asked_ticks, len(self.drones))
         self.plans.clear()
 
     def air_of(self, lane: int) -> list[np.ndarray]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from samara.backends.llvm_schedule import Operation
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.scenario.setting import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
@@ -23,8 +24,8 @@ NOTHING = np.empty((0, 0, 0))
 TABLES = Tables()  # of this process
 
 
-def planned(drones: Sequence[DroneSetting], times_us: Array, over: Array = NOTHING) -> Array:
-    """What each drone's task asks at some times: (times, fields, drones)
+def planned(drones: Sequence[DroneSetting], times_us: Array, over: Array = NOTHING, *, shifted: bool = True) -> Array:
+    """What each drone's task asks at some times: (times, fields, drones), `shifted` to where the drone is to do it
 
     Written over a block that is done with, where that has the shape: new memory takes longer than to fill it.
     """
@@ -39,9 +40,21 @@ def planned(drones: Sequence[DroneSetting], times_us: Array, over: Array = NOTHI
         if len(alike) > 1:
             where = slice(first, None) if len(alike) == len(drones) else alike
             asked[:, :, where] = asked[:, :, first, None].copy()
-    shift = np.fromiter(chain.from_iterable(own.task.shift_W for own in drones), float, 3 * len(drones))
-    asked[:, :3] += shift.reshape(-1, 3).T
+    if shifted:
+        asked[:, :3] += shifts_W(drones)
     return asked
+
+
+def shifts_W(drones: Sequence[DroneSetting]) -> Array:
+    """Where each drone is to do what its task asks, (3, drones)  [m]"""
+    numbers = np.fromiter(chain.from_iterable(own.task.shift_W for own in drones), float, 3 * len(drones))
+    return np.ascontiguousarray(numbers.reshape(-1, 3).T)
+
+
+def asked_of(drones: Sequence[DroneSetting], ticks: int) -> Asked:
+    """A table for drones to be asked from, with one column where they are asked the same at other places"""
+    alike = len({(id(own.task.reference), own.since_us) for own in drones}) == 1 < len(drones)
+    return Asked(ticks, len(drones), shifts_W(drones) if alike else None)
 
 
 def cover(fleet: "Fleet", group: Group, asked: Asked, axis: str, until_us: int) -> None:
@@ -52,7 +65,15 @@ def cover(fleet: "Fleet", group: Group, asked: Asked, axis: str, until_us: int) 
         return
     asked.first[0], asked.count = tick, min(max(last - tick, fleet.block_us // period) + 2, len(asked.rows))
     ticks = np.arange(tick, tick + asked.count, dtype=np.int64)
-    planned(fleet.settings_of(group)[: asked.rows.shape[2]], ticks * period, over=asked.rows[: asked.count])
+    drones, over = fleet.settings_of(group)[: asked.rows.shape[2]], asked.rows[: asked.count]
+    planned(drones, ticks * period, over=over, shifted=asked.shift_W is None)
+
+
+def taken(asked: Asked, target: Array, due: int, period: int) -> list[Operation]:
+    """The operations that put what is asked at a tick into an array (fields, drones)"""
+    kind = "take" if asked.rows.shape[2] == target.shape[1] else "take_shared"
+    own = [Operation(kind, due, (asked.rows, target, len(target), period, 0, asked.first, 0))]
+    return own if asked.shift_W is None else [*own, Operation("add", due, (asked.shift_W, target, len(asked.shift_W)))]
 
 
 def is_shared(drones: Sequence[DroneSetting]) -> bool:
@@ -69,6 +90,10 @@ def asked_now(fleet: "Fleet", group: Group) -> Array:
     """What the drones are asked at this tick of the autopilot: (fields, drones)"""
     cover(fleet, group, group.asked, "autopilot", fleet.time_us)
     own: Array = group.asked.rows[fleet.tick("autopilot") - int(group.asked.first[0])]
+    if group.asked.shift_W is None:
+        return own
+    own = np.repeat(own, len(group.drones), axis=1)
+    own[:3] += group.asked.shift_W
     return own
 
 

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from samara.backends.llvm_code import vector_width
 
+MANY = 4  # tiles
+
 
 class Part(NamedTuple):
     """Lanes from the first to before the last, so many of them at a time."""
@@ -24,10 +26,16 @@ class Part(NamedTuple):
 
 
 def parts_of(n: int, dtype: str = "float64") -> list[Part]:
-    """The lanes of n drones: whole tiles, and the rest one by one"""
+    """The lanes of n drones: whole tiles, half a tile where that leaves none or where they are many, and the rest one by one
+
+    Each width is compiled by itself, and takes its time.
+    """
     width = vector_width(dtype)
-    whole = n - n % width if n > 1 else 0
-    return [part for part in (Part(0, whole, width), Part(whole, n, 1)) if part.tiles]
+    half = width // 2
+    whole = n - n % width
+    more = whole + (half if n - whole == half > 1 or (n - whole > half and n > MANY * width) else 0)
+    parts = Part(0, whole, width), Part(whole, more, half), Part(more, n, 1)
+    return [part for part in parts if part.first < part.last]
 
 
 def is_one_tile(n: int) -> bool:

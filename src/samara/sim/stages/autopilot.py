@@ -12,7 +12,7 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.pilots import CompiledPilot
-from samara.sim.references import asked_ahead, asked_now, cover
+from samara.sim.references import asked_ahead, asked_now, cover, taken
 from samara.sim.stage import Stage
 from samara.vehicles.limits import command_range
 
@@ -34,10 +34,9 @@ class AutopilotStage(Stage):
         pilot, asked, period = group.pilot, group.asked, fleet.periods["autopilot"]
         if not isinstance(pilot, CompiledPilot) or not group.is_wired_alike:
             return None
-        due, rows, counts = fleet.calendar.axis("autopilot"), len(group.reference), pilot.machine.carry[-1:]
-        taken = "take" if asked.rows.shape[2] == len(group.drones) else "take_shared"
+        due, counts = fleet.calendar.axis("autopilot"), pilot.machine.carry[-1:]
         return [
-            Operation(taken, due, (asked.rows, group.reference, rows, period, 0, asked.first, 0)),
+            *taken(asked, group.reference, due, period),
             *pilot.operations(due, group.estimate, group.reference),
             *group.wiring(due),
             *fleet.put(group, "command", self, group.plant.command, due=due, period=period),

@@ -1,5 +1,6 @@
 """The log: what is recorded of every drone, kept in tables and handed on by the block."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,8 @@ class SurroundingsStage(Stage):
         changed = np.zeros(new.stop - new.start, dtype=bool)
         for group, table in zip(fleet.groups, tables, strict=True):
             rows = table.rows[new]
-            before = np.concatenate([self._told[group.drones[0]][None], rows[:-1]])
-            changed |= (rows != before).any(axis=(1, 2))
+            changed[0] |= (rows[0] != self._told[group.drones[0]]).any()
+            changed[1:] |= (rows[1:] != rows[:-1]).any(axis=(1, 2))
         for k in (np.flatnonzero(changed) + new.start).tolist():
             for group, table in zip(fleet.groups, tables, strict=True):
                 self._tell(fleet, group, int(times[k]), table.rows[k])
@@ -209,7 +210,7 @@ def _ask(fleet: Fleet) -> None:
         new = slice(asked.count, state.count)
         if new.start < new.stop:
             asked.times[new] = state.times[new]
-            asked.rows[new] = planned(fleet.settings_of(group), state.times[new])
+            planned(fleet.settings_of(group), state.times[new], over=asked.rows[new])
             asked.count = state.count
 
 
@@ -267,5 +268,9 @@ def _outputs(group: Group, state: Block, held: Rows) -> Block:
     whole = min(len(state.times_us), held.count)  # Ctrl-C may come between the two
     rows, around = state.rows[:whole], held.rows[:whole]
     told = output_code(*group.vehicles).rows(rows, around[:, :commands], around[:, commands:])
-    topics = tuple(topic.removesuffix("state") + "outputs" for topic in state.topics)
-    return Block(topics, state.times_us[:whole], told)
+    return Block(_output_topics(state.topics), state.times_us[:whole], told)
+
+
+@lru_cache(maxsize=64)
+def _output_topics(states: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(topic.removesuffix("state") + "outputs" for topic in states)

@@ -21,7 +21,7 @@ from samara.sim.group import Asked, Group
 from samara.sim.measures import START, Measures, measured, touched
 from samara.sim.per_drone import PerDrone
 from samara.sim.plant import CODES
-from samara.sim.references import cover, is_shared
+from samara.sim.references import cover, is_shared, taken
 from samara.sim.stages.log import LogStage
 
 STATES = "states"
@@ -79,14 +79,12 @@ class MeasuresStage(LogStage):
         """The measures after a tick of the log, and after a look at the ground"""
         log, scenario, plant = fleet.calendar.axis("log"), fleet.calendar.axis("scenario"), group.plant
         own, asked = self._measures.of(group), self._asked[group.drones[0]]
-        taken = "take" if asked.rows.shape[2] == len(group.drones) else "take_shared"
         machine, touching = (
             code.machine(len(group.drones))
             for code in (in_lanes(_measures_code, [(own,) for own in group.vehicles]), _touched_code())
         )
         sizes = [0, len(REFERENCE_FIELDS), len(plant.state), len(plant.command), len(plant.environment)]
         reference, *inputs = (machine.held[a:b] for a, b in pairwise(np.cumsum(sizes)))
-        tick = fleet.periods["log"], 0, asked.first, 0
         sources = plant.state, plant.command, plant.environment
         return [
             *_around(own, touching, scenario, [Operation("copy", scenario, (group.touch[3:], touching.held, 1))]),
@@ -95,7 +93,7 @@ class MeasuresStage(LogStage):
                 machine,
                 log,
                 [
-                    Operation(taken, log, (asked.rows, reference, len(reference), *tick)),
+                    *taken(asked, reference, log, fleet.periods["log"]),
                     *(Operation("copy", log, (a, b, len(a))) for a, b in zip(sources, inputs, strict=True)),
                 ],
             ),

@@ -67,9 +67,11 @@ class TouchdownStage(Stage):
         first = int(np.searchsorted(times, self._looked_us, side="right"))
         if first == len(times):
             return
-        seen = np.empty((len(times) - first, 4, len(fleet.scenario.drones)))
-        for group, table in zip(fleet.groups, tables, strict=True):
-            seen[:, :, group.indices] = table.rows[first : table.count]
+        seen = tables[0].rows[first : tables[0].count]
+        if len(tables) > 1:
+            seen = np.empty((len(times) - first, 4, len(fleet.scenario.drones)))
+            for group, table in zip(fleet.groups, tables, strict=True):
+                seen[:, :, group.indices] = table.rows[first : table.count]
         before = np.concatenate([self._status.told[None], seen[:-1, :2]])
         for k in np.flatnonzero((seen[:, :2] != before).any(axis=(1, 2)) | seen[:, 2].any(axis=1)).tolist():
             time_us = int(times[first + k])
