@@ -14,8 +14,6 @@ import numpy as np
 from mcap.data_stream import RecordBuilder
 from mcap.records import Message
 
-from samara.backends.llvm_records import Records
-
 Array = np.ndarray[Any, Any]
 
 MARK = 0x3C5AF00D_00000000  # its bytes are not UTF-8, so no name in a message can hold them
@@ -159,6 +157,8 @@ class Messages:
 
     def __init__(self, layouts: Sequence[Layout], count: int, memory: Array) -> None:
         """Lays out the records at the start of the memory; their numbers are written by `fill`."""
+        from samara.backends.llvm_records import Records  # who reads a recording needs no compiler
+
         records, places = np.concatenate([layout.record for layout in layouts]), layouts[0].places
         shape = len(layouts), count
         np.ndarray(shape, records.dtype, memory)[...] = records[:, None]

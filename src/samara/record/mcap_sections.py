@@ -30,8 +30,6 @@ from mcap.records import (
 )
 from mcap.writer import MCAP0_MAGIC
 
-from samara.backends.llvm_crc import crc32
-
 Buffer = bytes | memoryview
 
 MAGIC = MCAP0_MAGIC
@@ -161,6 +159,8 @@ def chunk_head(
     records: Sequence[Buffer], data: Sequence[Buffer], offset: int, begin_ns: int, end_ns: int, compression: str
 ) -> tuple[bytes, ChunkIndex]:
     """What stands before the data of a chunk, and what the summary will say of it."""
+    from samara.backends.llvm_crc import crc32  # who reads a recording needs no compiler
+
     name, crc = compression.encode(), 0
     for part in records:
         crc = crc32(part, crc)
