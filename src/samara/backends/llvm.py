@@ -13,7 +13,7 @@ import numpy as np
 
 from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
-from samara.backends.program import Program, program_of_body
+from samara.backends.program import Guarded, Program, program_of_body
 from samara.backends.scan import Quiet, Run, Templates
 from samara.backends.threads import shares_of, side_by_side
 from samara.core.tree import flatten
@@ -28,12 +28,20 @@ def compile_scan_llvm(
     fast: bool = False,
     threads: int | None = None,
 ) -> Run:
-    """The scan as vector code: full tiles at the widest registers, what is left over one drone at a time
+    """The scan as vector code, traced"""
+    program = program_of_body(body, templates, quiet)
+    sizes = [len(flatten(template)) for template in templates]
+    return compile_scan_program(program, sizes, dtype=dtype, fast=fast, threads=threads)
+
+
+def compile_scan_program(
+    program: Program | Guarded, sizes: Sequence[int], *, dtype: str, fast: bool = False, threads: int | None = None
+) -> Run:
+    """A program with input groups (carry, held, inputs) of these sizes and output groups (carry, outputs), as vector code:
+    full tiles at the widest registers, what is left over one drone at a time
 
     A kernel is built for each pattern of held values that are one number or one per drone, when first met.
     """
-    program = program_of_body(body, templates, quiet)
-    sizes = [len(flatten(template)) for template in templates]
     outputs = len(program.outputs[1])
     width = vector_width(dtype)
     kernels: dict[tuple[tuple[bool, ...], bool, int], Kernel] = {}

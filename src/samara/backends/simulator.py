@@ -3,7 +3,7 @@
 import math
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from samara.backends.packing import packer, unpacker
 from samara.backends.parameters import parameter
 from samara.backends.scan import Run
 from samara.backends.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
+from samara.backends.tangent_lanes import Lanes, direction_inputs, direction_rows, held_directions
 from samara.core.algebra import ZERO
 from samara.core.integrate import ONE_STEP, integrator_named
 from samara.core.tree import flatten, leaf_names, unflatten
@@ -42,6 +43,16 @@ class Rollout(NamedTuple):
     commands: Any
     final: State
     memory: Any
+
+
+class TangentRollout(NamedTuple):
+    """A rollout and its derivatives: leaves of `d_states` are (P, records, N), of `d_final` (P, N), for P directions."""
+
+    time: Any
+    states: State
+    d_states: State
+    final: State
+    d_final: State
 
 
 def compile(
@@ -122,9 +133,7 @@ class Simulator:
             return self._unpack(
                 self._step_alone([float(x) for x in leaves], [float(x) for x in held], steps, environment)
             )
-        rows = np.empty((len(leaves), n), dtype=self.dtype)
-        for row, leaf in zip(rows, leaves, strict=True):
-            row[:] = leaf
+        rows = self._rows(leaves, n)
         self._check_held(held, n, environment)
         after, _ = self._stepper(_shape(environment))(rows, held, None, steps)
         self._check_finite(after)
@@ -207,6 +216,19 @@ class Simulator:
         references (K, 18) or (K, 14, N) in the order of `Reference`'s components. Every `record_every`-th state is kept."""
         given = reference if self.controller else commands
         what = "reference" if self.controller else "commands"
+        inputs = self._inputs(given, what)
+        record_every = _count("record_every", record_every, 1)
+        carry_tree = (state, self.initial_memory if memory is None else memory) if self.controller else state
+        leaves = flatten(carry_tree)
+        held = [dt, *self._held_after_dt(environment, vehicle)]
+        n = self._drones(leaves, held, inputs, what)
+        rows = self._rows(leaves, n)
+        after, recorded = self._roller(_shape(environment))(rows, held, inputs, len(inputs), record_every)
+        after, recorded = np.asarray(after), np.asarray(recorded)
+        self._check_finite(after[: len(self._names)])
+        return self._rollout(after, recorded, dt, record_every, n)
+
+    def _inputs(self, given: Any, what: str) -> Any:
         inputs = np.asarray(given, dtype=self.dtype) if given is not None else None
         expected = len(flatten(REFERENCE)) if self.controller else len(self._command)
         if inputs is None or inputs.ndim not in (2, 3) or inputs.shape[1] != expected:
@@ -215,20 +237,19 @@ class Simulator:
         if not np.isfinite(inputs).all():
             k, i = (int(x) for x in np.argwhere(~np.isfinite(inputs))[0][:2])
             raise ValueError(f"{what}[{k}, {i}] is {inputs[k, i]}; expected finite numbers")
-        record_every = _count("record_every", record_every, 1)
-        carry_tree = (state, self.initial_memory if memory is None else memory) if self.controller else state
-        leaves = flatten(carry_tree)
-        held = [dt, *self._held_after_dt(environment, vehicle)]
+        return inputs
+
+    def _drones(self, leaves: list[Any], held: list[Any], inputs: Any, what: str) -> int | None:
         n = _batch(leaves, held) or (inputs.shape[2] if inputs.ndim == 3 else None)
         if inputs.ndim == 3 and inputs.shape[2] != n:
             raise ValueError(f"{what} is for {inputs.shape[2]} drones; the state has {n}")
+        return n
+
+    def _rows(self, leaves: list[Any], n: int | None) -> Any:
         rows = np.empty((len(leaves), n or 1), dtype=self.dtype)
         for row, leaf in zip(rows, leaves, strict=True):
             row[:] = leaf
-        after, recorded = self._roller(_shape(environment))(rows, held, inputs, len(inputs), record_every)
-        after, recorded = np.asarray(after), np.asarray(recorded)
-        self._check_finite(after[: len(self._names)])
-        return self._rollout(after, recorded, dt, record_every, n)
+        return rows
 
     def _rollout(self, after: Any, recorded: Any, dt: float, every: int, n: int | None) -> Rollout:
         size = len(self._names)
@@ -258,6 +279,58 @@ class Simulator:
             held = _template(shape) or CALM
             self._compiled[key] = linearizer(self.vehicle, self.integrator, tangent, self.dtype, held)
         return self._compiled[key](state, tuple(command), dt, environment)
+
+    def rollout_tangent(
+        self,
+        state: State,
+        commands: Any,
+        dt: float = 1e-3,
+        environment: Environment | None = None,
+        vehicle: Vehicle | None = None,
+        *,
+        d_state: State | None = None,
+        d_commands: Any = None,
+        d_vehicle: Mapping[str, Any] | None = None,
+        d_environment: Environment | None = None,
+        record_every: int = 10,
+    ) -> TangentRollout:
+        """The rollout, bit for bit, and its exact derivatives along P directions at once; on LLVM
+
+            dxₖ₊₁ = f_x dxₖ + f_u duₖ + f_h dh,   h: parameters that vary, and the environment
+
+        A tangent has the shape of what it belongs to. Its leaves are numbers, (N,), (P, 1) or (P, N); without a batch numbers
+        or (P,). `d_commands` is shaped like `commands`, or (P, K, rotors, N). `d_vehicle` has tangents by names of `vary`, one
+        leaf for all rotors or a tuple; what is left out has none. The tangent of a quaternion is that of its components. With
+        `fast` the rollout is the same to rounding.
+        """
+        if self.backend != "llvm" or self.controller:
+            own = "a controller" if self.controller else f"backend {self.backend!r}"
+            raise ValueError(f"rollout_tangent with {own}: expected backend 'llvm' and commands")
+        inputs, record_every = self._inputs(commands, "commands"), _count("record_every", record_every, 1)
+        leaves, held = self._pack(state), [dt, *self._held_after_dt(environment, vehicle)]
+        n = self._drones(leaves, held, inputs, "commands")
+        counts = {path: len(flatten(parameter(self.vehicle, path))) for path in self.vary}
+        around = 0 if environment is None else len(flatten(environment))
+        moving, by_held = held_directions(d_environment, around, d_vehicle or {}, counts, n)
+        by_state = direction_rows((0.0,) * len(leaves) if d_state is None else d_state, "d_state", len(leaves), n)
+        by_input = None if d_commands is None else direction_inputs(d_commands, inputs, "d_commands", n)
+        lanes = Lanes.of([*by_state, *by_held, *([] if by_input is None else [by_input])], n, self.dtype)
+        run = self._tangent_roller(_shape(environment), moving, by_input is not None, lanes.at_once)
+        given = lanes.held(held, by_held), lanes.inputs(inputs, by_input), len(inputs), record_every
+        end, records = run(lanes.carry(self._rows(leaves, n), by_state), *given)
+        (after, d_after), (recorded, d_recorded) = lanes.apart(end), lanes.apart(records)
+        self._check_finite(after)
+        for direction, rows in enumerate(d_after):
+            self._check_finite(rows, f"tangent {direction} of ")
+        plain = self._rollout(after, recorded, dt, record_every, n)
+        drones = slice(None) if n else 0
+        return TangentRollout(
+            plain.time,
+            plain.states,
+            self._unpack([d_recorded[:, :, k, drones] for k in range(len(leaves))]),
+            plain.final,
+            self._unpack([d_after[:, k, drones] for k in range(len(leaves))]),
+        )
 
     # The shapes of things, worked out once --------------------------------------------------------------------------
 
@@ -338,6 +411,15 @@ class Simulator:
             )
         return self._compiled[key]
 
+    def _tangent_roller(self, shape: _Shape | None, held: tuple[int, ...], inputs: bool, directions: int) -> Run:
+        key = "tangent", shape, held, inputs, directions
+        if key not in self._compiled:
+            from samara.backends.tangent import compile_tangent
+
+            scan, moved = self.stepper.rollout(_template(shape)), range(len(self._command) if inputs else 0)
+            self._compiled[key] = compile_tangent(scan, held, moved, directions, dtype=self.dtype, fast=self.fast)
+        return self._compiled[key]
+
     def _compile(self, scan: Scan) -> Run:
         return compile_scan(self.backend, scan, dtype=self.dtype, fast=self.fast)
 
@@ -357,13 +439,15 @@ class Simulator:
             if not np.isfinite(value).all():
                 self._name_the_bad(held, "held input", self._held_names(environment), k)
 
-    def _check_finite(self, rows: Any) -> None:
+    def _check_finite(self, rows: Any, what: str = "") -> None:
         finite = np.isfinite(np.asarray(rows))
         if not finite.all():
             component, drone = (int(x) for x in np.argwhere(~finite)[0])
             value = np.asarray(rows)[component, drone]
             of_drone = f" of drone {drone}" if finite.shape[1] > 1 else ""
-            raise FloatingPointError(f"state {self._names[component]}{of_drone} is {value}; expected a finite number")
+            raise FloatingPointError(
+                f"{what}state {self._names[component]}{of_drone} is {value}; expected a finite number"
+            )
 
     def _name_the_bad(self, numbers: Sequence[Any], what: str, names: list[str], at: int | None = None) -> None:
         for k, value in enumerate(numbers):

@@ -86,7 +86,8 @@ class Tape:
     What is done twice with the same results is done once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, longest: float = LONGEST) -> None:
+        self.longest = longest
         self.instructions: list[Instruction] = []
         self.numbers: list[float] = []
         self._done: dict[tuple[Any, ...], int] = {}
@@ -116,13 +117,13 @@ class Tape:
         return self._append(Instruction("input", place=(1, len(self.numbers) - 1)))
 
     def _append(self, instruction: Instruction) -> int:
-        if len(self.instructions) >= LONGEST:
-            raise OverflowError(f"more than {LONGEST} instructions")
+        if len(self.instructions) >= self.longest:
+            raise OverflowError(f"more than {self.longest} instructions")
         self.instructions.append(instruction)
         return len(self.instructions) - 1
 
 
-class _WithConstants(Tape):
+class TapeWithConstants(Tape):
     """A tape on which numbers are written as they are."""
 
     def _number(self, x: float) -> int:
@@ -134,7 +135,7 @@ class _WithConstants(Tape):
 
 def program_as_written(function: Callable[..., Any], *templates: Any) -> Program:
     """Traces `function(*arguments)` as `program_of` does, one input group per template, one output group per result"""
-    tape = _WithConstants()
+    tape = TapeWithConstants()
     arguments = [
         unflatten(template, iter([tape.scalar(group, index) for index in range(len(flatten(template)))]))
         for group, template in enumerate(templates)
