@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
-from samara.physics.multirotor import derivative
+from samara.physics.effect import wrench_in_body_axes
+from samara.physics.motion.body import angular_acceleration
+from samara.physics.multirotor import wrench
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.types import CALM, State, Vehicle
-from samara.sensors.sensor import specific_force
 
 Array = np.ndarray[Any, Any]
 
-EVERY = 8  # rows of a flight, of which one is looked at: 31 a second
-STEP = 1e-4  # of a parameter's scale, for central differences
+EVERY = 10  # rows of a flight, of which one is looked at: 25 a second
+STEP = 1e-5  # of a parameter's scale, for differences
 NOISE = 0.02  # σ of force and torques beside m g, m g arm and m g kM/kF: gusts, vibration, what is not modelled
 PRIOR = 0.5  # σ of what is known before, on each parameter's scale
 WIND = 3.0  # [m/s]: σ of the steady wind before
@@ -125,15 +126,12 @@ def information(vehicle: Vehicle, flown: Flown, parameters: Sequence[Parameter])
     """
     g = float(vehicle["gravity"].acceleration)
     speeds = _rotor_speeds(vehicle, flown)
-    columns = []
+    here, columns = _outputs(vehicle, flown, speeds), []
     for own in parameters:
-        ahead, back = own.moved(vehicle, STEP), own.moved(vehicle, -STEP)
-        lags = own.name.startswith("motor.")
-        pair = [_outputs(each, flown, _rotor_speeds(each, flown) if lags else speeds) for each in (ahead, back)]
-        columns.append((pair[0] - pair[1]) / (2.0 * STEP))
-    for axis in range(3):
-        pair = [_outputs(vehicle, flown, speeds, _along(axis, sign * STEP)) for sign in (1.0, -1.0)]
-        columns.append((pair[0] - pair[1]) / (2.0 * STEP))
+        moved = own.moved(vehicle, STEP)
+        turning = _rotor_speeds(moved, flown) if own.name.startswith("motor.") else speeds
+        columns.append((_outputs(moved, flown, turning) - here) / STEP)
+    columns += [(_outputs(vehicle, flown, speeds, _along(axis, STEP)) - here) / STEP for axis in range(3)]
     sensitivity = np.stack(columns)  # (k + 3, 6, m, n)
     arm, lever = arm_of(vehicle), float(np.mean([rotor.k_torque / rotor.k_thrust for rotor in vehicle.rotors]))
     inertia, weight = vehicle.inertia_B, vehicle.mass * g
@@ -188,11 +186,11 @@ def _outputs(vehicle: Vehicle, flown: Flown, speeds: Array, wind_W: Vec3 = ZERO)
     """Specific force [m/s²] and angular acceleration [rad/s²] in body axes: (6, m, n)"""
     rows = flown.states[:, ::EVERY].copy()
     rows[13 : 13 + len(speeds)] = speeds[:, ::EVERY]
-    shape = rows.shape[1:]
-    state: State = State.from_numpy(rows.reshape(len(rows), -1), "wxyz", vehicle)
+    shape, felt = rows.shape[1:], vehicle.without_effect("gravity")
+    state: State = State.from_numpy(rows.reshape(len(rows), -1), "wxyz", felt)
     commands = tuple(flown.commands[:, ::EVERY].reshape(len(flown.commands), -1))
-    around = CALM._replace(wind_W=wind_W)
-    felt = specific_force(state, commands, vehicle, around)
-    turned = derivative(state, commands, vehicle, around).omega_B
-    flat = [np.broadcast_to(own, shape[0] * shape[1]) for own in (*felt, *turned)]
+    total = wrench_in_body_axes(wrench(state, commands, felt, CALM._replace(wind_W=wind_W)), state.q_WB)
+    force = total.f_B / vehicle.mass
+    turned = angular_acceleration(state.omega_B, total.tau_B, inertia_B=vehicle.inertia_B)
+    flat = [np.broadcast_to(own, shape[0] * shape[1]) for own in (*force, *turned)]
     return np.stack(flat).reshape(6, *shape)

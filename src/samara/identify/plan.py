@@ -75,69 +75,110 @@ def plan_flight(
     vehicle: Vehicle, duration: float = 120.0, room: Room | None = None, progress: Progress = lambda sentence: None
 ) -> FlightPlan:
     """The manoeuvres that together tell most about a vehicle in so many seconds, all within a room"""
-    space = room or Room()
-    require_room(space)
-    if not vehicle.rotors:
-        raise ValueError(f"{vehicle.name} has no rotors; expected a vehicle whose rotors are to be identified")
+    (plan,) = plan_flights([vehicle], duration, [room or Room()], progress)
+    if isinstance(plan, ValueError):
+        raise plan
+    return plan
+
+
+def plan_flights(
+    vehicles: Sequence[Vehicle], duration: float, rooms: Sequence[Room], progress: Progress = lambda sentence: None
+) -> list[FlightPlan | ValueError]:
+    """A plan for each vehicle in its room, or why there is none: their flights are simulated together"""
+    for vehicle, room in zip(vehicles, rooms, strict=True):
+        require_room(room)
+        if not vehicle.rotors:
+            raise ValueError(f"{vehicle.name} has no rotors; expected a vehicle whose rotors are to be identified")
     if not 20.0 <= duration <= 3600.0:
         raise ValueError(f"duration is {duration!r} s; expected 20 to 3600")
-    wanted = family(vehicle, space)
-    progress(f"flying {len(wanted)} manoeuvres")
-    candidates = assess(vehicle, wanted, space)
-    safe = [own for own in candidates if not own.unsafe and own.duration <= duration]
-    if not safe:
-        raise ValueError(f"{vehicle.name}: no manoeuvre is safe in this room; {candidates[0].unsafe}")
-    while True:
+    wanted = [family(vehicle, room) for vehicle, room in zip(vehicles, rooms, strict=True)]
+    progress(f"flying {sum(map(len, wanted))} manoeuvres")
+    candidates = assess(vehicles, wanted, rooms)
+    safe = [[own for own in each if not own.unsafe and own.duration <= duration] for each in candidates]
+    counts = [np.zeros(0, dtype=int) for _ in vehicles]
+    unsafe = [each[0].unsafe for each in candidates]
+    left = [i for i, own in enumerate(safe) if own]
+    while left:
         progress("choosing")
-        counts = chosen(safe, duration)
-        order = [own for own, count in zip(safe, counts, strict=True) for _ in range(int(count))]
-        progress("flying the plan")
-        whole_way = trajectory([own.manoeuvre for own in order], space.home_W)
-        passed = _passed(vehicle, flown_in(vehicle, [whole_way], space), 0, space)
-        if passed is None:
-            break
-        ends = np.cumsum([own.duration for own in order])  # what was safe alone is not after those before it
-        during = order[min(int(np.searchsorted(ends, passed.time)), len(order) - 1)]
-        safe = [own for own in safe if own is not during]
-        if not safe:
-            raise ValueError(f"{vehicle.name}: no flight is safe in this room; {passed.sentence}")
+        for i in left:
+            counts[i] = chosen(safe[i], duration)
+        orders = {i: [own for own, n in zip(safe[i], counts[i], strict=True) for _ in range(int(n))] for i in left}
+        progress("flying the plan" if len(left) == 1 else f"flying {len(left)} plans")
+        ways = [trajectory([own.manoeuvre for own in orders[i]], rooms[i].home_W) for i in left]
+        flown = flown_in([vehicles[i] for i in left], ways, [rooms[i] for i in left])
+        again = []
+        for lane, i in enumerate(left):
+            passed = _passed(vehicles[i], flown, lane, rooms[i])
+            if passed is not None:
+                ends = np.cumsum([own.duration for own in orders[i]])  # safe alone is not safe after those before it
+                during = orders[i][min(int(np.searchsorted(ends, passed.time)), len(ends) - 1)]
+                safe[i], unsafe[i] = [own for own in safe[i] if own is not during], passed.sentence
+                again += [i] if safe[i] else []
+        left = again
+    return [
+        _plan(*own, duration) if own[2] else ValueError(f"{own[0].name}: no flight is safe in this room; {why}")
+        for *own, why in zip(vehicles, rooms, safe, counts, candidates, unsafe, strict=True)
+    ]
+
+
+def _plan(
+    vehicle: Vehicle, room: Room, safe: list[Candidate], counts: Array, candidates: list[Candidate], duration: float
+) -> FlightPlan:
     whole = np.einsum("i,iab->ab", counts, np.stack([own.information for own in safe]))
-    lasting = float(sum(count * own.duration for count, own in zip(counts, safe, strict=True)))
+    lasting = float(counts @ np.array([own.duration for own in safe]))
     names = [own.name for own in parameters_of(vehicle)]
     errors = dict(zip(names, standard_errors(whole).tolist(), strict=True))
     single = max(float(log_det(own.information * (duration / own.duration))) for own in safe)
-    way = tuple(own.manoeuvre for own in order)
-    return FlightPlan(vehicle, way, space, lasting, float(log_det(whole)), single, errors, tuple(candidates))
+    way = tuple(own.manoeuvre for own, count in zip(safe, counts, strict=True) for _ in range(int(count)))
+    return FlightPlan(vehicle, way, room, lasting, float(log_det(whole)), single, errors, tuple(candidates))
 
 
-def assess(vehicle: Vehicle, manoeuvres: Sequence[Manoeuvre], room: Room) -> list[Candidate]:
-    """Every manoeuvre flown by the vehicle side by side: what it tells, and whether it keeps within the room"""
-    tasks = [trajectory([own], room.home_W) for own in manoeuvres]
-    flown = flown_in(vehicle, tasks, room)
-    told = information(vehicle, flown, parameters_of(vehicle))
-    passed = [_passed(vehicle, flown, lane, room) for lane in range(len(tasks))]
-    wrong = [own.sentence if own else "" for own in passed]
-    return [Candidate(*own) for own in zip(manoeuvres, flown.durations.tolist(), told, wrong, strict=True)]
+def assess(
+    vehicles: Sequence[Vehicle], manoeuvres: Sequence[Sequence[Manoeuvre]], rooms: Sequence[Room]
+) -> list[list[Candidate]]:
+    """Every manoeuvre flown by its vehicle, all side by side: what it tells, and whether it keeps within the room"""
+    who = [i for i, own in enumerate(manoeuvres) for _ in own]
+    tasks = [trajectory([own], rooms[i].home_W) for i, each in enumerate(manoeuvres) for own in each]
+    flown = flown_in([vehicles[i] for i in who], tasks, [rooms[i] for i in who])
+    found = []
+    for i, (vehicle, room) in enumerate(zip(vehicles, rooms, strict=True)):
+        lanes = np.flatnonzero(np.array(who) == i)
+        lasting = flown.durations[lanes]
+        rows = slice(0, int(np.searchsorted(flown.time, lasting.max())) + 1)
+        own = Flown(flown.time[rows], flown.states[:, rows, lanes], flown.commands[:, rows, lanes], lasting)
+        told = information(vehicle, own, parameters_of(vehicle))
+        passed = [_passed(vehicle, own, lane, room) for lane in range(len(lanes))]
+        wrong = [each.sentence if each else "" for each in passed]
+        found.append([Candidate(*each) for each in zip(manoeuvres[i], lasting.tolist(), told, wrong, strict=True)])
+    return found
 
 
-def flown_in(vehicle: Vehicle, tasks: Sequence[Trajectory], room: Room) -> Flown:
-    """Tasks flown side by side, from hover at home, when it has got used to the wind there"""
-    before = round(SETTLED / float(gains_for(vehicle).position), 1) if room.wind else 0.0
-    waited = [sequence(hover(room.home_W, duration=before), own) for own in tasks] if before else tasks
-    controller = controller_for(room)
+def flown_in(vehicles: Sequence[Vehicle], tasks: Sequence[Trajectory], rooms: Sequence[Room]) -> Flown:
+    """Tasks flown side by side, each from hover at home, when it has got used to the wind there"""
+    slowest = min(float(gains_for(own).position) for own in {id(own): own for own in vehicles}.values())
+    before = round(SETTLED / slowest, 1) if any(room.wind for room in rooms) else 0.0
     drones = tuple(
-        Drone(str(i), vehicle, own, room.home_W, airborne=True, controller=controller) for i, own in enumerate(waited)
+        Drone(
+            str(i),
+            vehicle,
+            sequence(hover(room.home_W, duration=before), task) if before else task,
+            room.home_W,
+            airborne=True,
+            controller=controller_for(room),
+        )
+        for i, (vehicle, task, room) in enumerate(zip(vehicles, tasks, rooms, strict=True))
     )
     lasting = np.array([own.duration for own in tasks])
-    end = math.ceil(float(lasting.max()) + before)
+    winds = tuple(Constant(room.wind_W) for room in rooms)
     blocks: list[Block] = []
-    scenario = Scenario("manoeuvres", drones, float(end), rates=RATES, wind=Constant(room.wind_W))
-    Simulation(scenario, lambda own, lines: blocks.extend(own), lifts=True).run()
-    found = tables(blocks)
+    scenario = Scenario("manoeuvres", drones, float(math.ceil(lasting.max() + before)), rates=RATES, wind=winds[0])
+    simulation = Simulation(scenario, lambda own, lines: blocks.extend(own), lifts=True, winds=winds)
+    simulation.run()
+    found = tables([own for own in blocks if own.topics[0].endswith(("/state", "/command"))])
     time = found["/0/state"][0] * 1e-6
-    kept = time >= before - 1e-9
+    kept = np.flatnonzero(time >= before - 1e-9)
     states, commands = (
-        np.stack([found[f"/{i}/{name}"][1][: len(time)][kept] for i in range(len(tasks))], axis=-1).swapaxes(0, 1)
+        np.stack([found[f"/{i}/{name}"][1][kept].T for i in range(len(tasks))], axis=-1)
         for name in ("state", "command")
     )
     return Flown(time[kept] - before, states, commands, lasting)

@@ -5,7 +5,7 @@ Dryden's wind, which no log tells, and is logged by the sensors of `samara.senso
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,12 +16,13 @@ from samara.estimate.ekf import ekf
 from samara.estimate.simple import TRUTH
 from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.manoeuvres import Room, controller_for
+from samara.identify.plan import plan_flight, plan_flights
 from samara.physics.air.drag import Drag
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.types import Vehicle
-from samara.plan.trajectory import Trajectory
+from samara.plan.trajectory import Trajectory, hover
 from samara.record.block import Block, tables
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
@@ -43,8 +44,9 @@ AT_ONCE = 20  # flights in memory
 
 
 class Case(NamedTuple):
-    """A vehicle, what was believed of it before, and the log of its flight"""
+    """A vehicle by its number, what was believed of it before, and the log of its flight"""
 
+    number: int
     truth: Vehicle
     start: Vehicle
     log: FlightLog
@@ -157,6 +159,37 @@ def room_of(vehicle: Vehicle, number: int) -> Room:
 def is_captured(number: int) -> bool:
     """Whether motion capture looks at it; else it flies on GPS"""
     return number % 2 == 0
+
+
+def cases(numbers: Sequence[int], seed: int = 1, duration: float = 120.0, *, still: bool = False) -> Iterator[Case]:
+    """Each vehicle, what is believed of it, and its log of the flight that was planned for what is believed
+
+    Where that cannot be flown safely the flight is planned for the vehicle itself. `still` ones hover for as long instead,
+    which tells little: whoever identifies them has to say so.
+    """
+    for captured in (True, False):
+        alike = [own for own in numbers if is_captured(own) == captured]
+        for first in range(0, len(alike), AT_ONCE):
+            some = alike[first : first + AT_ONCE]
+            truths = [random_vehicle(seed, own) for own in some]
+            starts = [doubted(truth, seed, own) for truth, own in zip(truths, some, strict=True)]
+            rooms = [room_of(truth, own) for truth, own in zip(truths, some, strict=True)]
+            if still:
+                tasks = [hover(room.home_W, duration=duration) for room in rooms]
+            else:
+                tasks = _planned(truths, starts, rooms, duration)
+            logs = _logs(truths, tasks, some, captured, seed)
+            yield from (Case(*own) for own in zip(some, truths, starts, logs, strict=True))
+
+
+def _planned(
+    truths: Sequence[Vehicle], starts: Sequence[Vehicle], rooms: Sequence[Room], duration: float
+) -> list[Trajectory]:
+    plans = plan_flights(starts, duration, rooms)
+    return [
+        plan_flight(truth, duration, room).trajectory if isinstance(plan, ValueError) else plan.trajectory
+        for truth, room, plan in zip(truths, rooms, plans, strict=True)
+    ]
 
 
 def logs_of(
