@@ -115,10 +115,13 @@ def plan_flights(
                 safe[i], unsafe[i] = [own for own in safe[i] if own is not during], passed.sentence
                 again += [i] if safe[i] else []
         left = again
-    return [
-        _plan(*own, duration) if own[2] else ValueError(f"{own[0].name}: no flight is safe in this room; {why}")
-        for *own, why in zip(vehicles, rooms, safe, counts, candidates, unsafe, strict=True)
-    ]
+    plans: list[FlightPlan | ValueError] = []
+    for i, (vehicle, room) in enumerate(zip(vehicles, rooms, strict=True)):
+        if safe[i]:
+            plans.append(_plan(vehicle, room, safe[i], counts[i], candidates[i], duration))
+        else:
+            plans.append(ValueError(f"{vehicle.name}: no flight is safe in this room; {unsafe[i]}"))
+    return plans
 
 
 def _plan(
