@@ -15,12 +15,12 @@ from samara.control.allocation import Allocation, allocation_for, command_for_wr
 from samara.control.gains import Gains
 from samara.control.gains import gains_for as gains_for
 from samara.control.gains import motor_time_constant as motor_time_constant
+from samara.control.opposing import Turned, joined, nothing_seen, opposed, parted, seen
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
 from samara.core.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
 from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
 from samara.physics.reference import Reference
-from samara.physics.rotors.actuator import Lag
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.plan.flatness import attitude_along
 
@@ -45,27 +45,35 @@ DEFAULT_LIMITS = FlightLimits()
 class Geometric:
     """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`
 
-    With integral action the memory is the acceleration that balances a steady disturbance, else ().
+    With integral action the memory is the acceleration that balances a steady disturbance, else (). For a vehicle that the air
+    turns it is that and what is seen of the turn; with () alone, only what the model knows is opposed.
     """
 
     gains: Gains
     limits: FlightLimits
     allocation: Allocation
     integral_period: float | None
+    period: float
+    unseen: Turned | None
 
     @property
     def initial_memory(self) -> Any:
+        return joined(self._own_memory, self.unseen)
+
+    @property
+    def _own_memory(self) -> Any:
         return () if self.integral_period is None else ZERO
 
     def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
-        require_memory(memory, self.initial_memory)
-        pull_W, memory = steered_pull(
-            state, reference, vehicle, memory, self.gains, self.limits, self.allocation, self.integral_period
+        own, before = parted(memory)
+        require_memory(own, self._own_memory)
+        pull_W, own = steered_pull(
+            state, reference, vehicle, own, self.gains, self.limits, self.allocation, self.integral_period
         )
         lift, tau_B = self.wrench(pull_W, state, reference, vehicle)
-        return command_for_wrench(
-            lift, against_airspeed(lift, tau_B, state, vehicle), state, vehicle, self.allocation
-        ), memory
+        turned = seen(state, vehicle, before, self.period)
+        given_B = opposed(lift, tau_B, state, vehicle, turned)
+        return command_for_wrench(lift, given_B, state, vehicle, self.allocation), joined(own, turned)
 
     def wrench(self, pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle) -> tuple[Scalar, Vec3]:
         """Lift [N], and the torque [N·m] that turns it along `pull_W`"""
@@ -87,7 +95,8 @@ def geometric(
     """
     require_plausible(period, limits)
     allocation = allocation_for(vehicle, healthy)
-    return Geometric(gains or gains_for(vehicle), limits, allocation, period if integral else None)
+    own, patience = gains or gains_for(vehicle), period if integral else None
+    return Geometric(own, limits, allocation, patience, period, nothing_seen(vehicle))
 
 
 def require_memory(memory: Any, initial: Any, kind: str = "with integral action") -> None:
@@ -211,26 +220,6 @@ def geometric_wrench(
     own = deviation(pull_W, state, reference, keeps_yaw)
     tau_B = required_torque(state.omega_B, wanted_turn(own, gains), inertia_B=vehicle.inertia_B)
     return lift_along(pull_W, state, vehicle), tau_B
-
-
-def against_airspeed(lift: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle) -> Vec3:
-    """τ − τ_air(v + τ_m (R e₃ T/m − g e₃)): a torque, and what opposes the moment of airspeed, in still air  [N·m]
-
-    It is taken at the velocity there will be when the motors have followed. No feedback of a vehicle with slow motors is
-    strong enough to do without: a Crazyflie gains 24 rad/s² for each m/s, and its loops give 18 for a whole radian.
-    """
-    if not vehicle.has("airspeed_moment"):
-        return tau_B
-    motor = vehicle.rotors[0].motor
-    lag = motor.rise if isinstance(motor, Lag) else 0.0
-    gain_W = rotate(state.q_WB, Vec3(0.0, 0.0, lift / vehicle.mass)) - Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
-    return tau_B - airspeed_torque(state._replace(v_W=state.v_W + gain_W * lag), vehicle)
-
-
-def airspeed_torque(state: State, vehicle: Vehicle) -> Vec3:
-    """τ_air of a vehicle that has such a moment, in still air  [N·m]"""
-    effect = vehicle.structure.effects[vehicle.index("airspeed_moment")]
-    return effect.wrench((), state, (), vehicle, CALM).tau_B
 
 
 def lift_along(pull_W: Vec3, state: State, vehicle: Vehicle) -> Scalar:

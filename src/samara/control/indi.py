@@ -30,17 +30,14 @@ from samara.control.geometric import (
     wanted_pull,
     wanted_turn,
 )
+from samara.control.opposing import aloft, with_spin_up
 from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
 from samara.physics.reference import Reference
 from samara.physics.rotors.propulsion import ROTORS
-from samara.physics.rotors.rotor import rotor_momentum_torque
 from samara.physics.types import CALM, Command, State, Vehicle
-
-_CARRIES = 0.99  # of the weight: rotors that lift more hold the body in the air
-_STANDS = 0.5  # of the weight: with rotors that lift less it stands or falls
 
 
 class IndiMemory(NamedTuple):
@@ -117,13 +114,8 @@ def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float, 
     told = Wrench(f_B=Vec3(0.0, 0.0, memory.lift), tau_B=memory.tau_B)
     given = ROTORS.wrench((), state, (), vehicle, CALM) if vehicle.rotors else told
     alpha_B = (state.omega_B - memory.omega_B) / period
-    between_B = (given.tau_B + memory.tau_B) * 0.5
-    if vehicle.has("rotor_momentum"):
-        rotors = zip(state.rotor_speed, memory.rotor_speed, vehicle.rotors, strict=True)
-        for speed, before, rotor in rotors:
-            between_B = between_B + rotor_momentum_torque(state.omega_B, speed, (speed - before) / period, rotor)
+    between_B = with_spin_up((given.tau_B + memory.tau_B) * 0.5, state, memory.rotor_speed, vehicle, period)
     f_W = known_force(state, vehicle, given)
-    carried = rotate(state.q_WB, given.f_B).z / (vehicle.mass * vehicle["gravity"].acceleration)
     return IndiMemory(
         state.omega_B,
         given.tau_B,
@@ -134,7 +126,7 @@ def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float, 
         f_W,
         memory.lift,
         next_push(state, f_W, vehicle, memory, period, gains),
-        where(carried > where(memory.aloft > 0.5, _STANDS, _CARRIES), 1.0, 0.0),
+        aloft(state, vehicle, given, memory.aloft),
     )
 
 

@@ -19,12 +19,21 @@ from samara.control.gains import Gains, gains_for
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     FlightLimits,
-    against_airspeed,
-    airspeed_torque,
     drag_ahead,
     limited_error,
     require_plausible,
     turning_along,
+)
+from samara.control.opposing import (
+    Turned,
+    air_torque,
+    damping,
+    is_turned,
+    joined,
+    nothing_seen,
+    opposed,
+    parted,
+    seen,
 )
 from samara.core.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, quat_log, rotate_inverse
 from samara.core.matrices import product, pseudoinverse, riccati, solve
@@ -61,17 +70,19 @@ class Design(NamedTuple):
 
 @dataclass(frozen=True)
 class Lqr:
-    """`controller(state, reference, vehicle, memory) → command, memory`; it remembers nothing"""
+    """`controller(state, reference, vehicle, memory) → command, memory`; it remembers nothing but what turns the body"""
 
     gain: Rows
     pace: Gains
     limits: FlightLimits
     allocation: Allocation
     along: bool
+    period: float
+    unseen: Turned | None
 
     @property
-    def initial_memory(self) -> tuple[()]:
-        return ()
+    def initial_memory(self) -> Any:
+        return joined((), self.unseen)
 
     def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
         weight = vehicle["gravity"].acceleration
@@ -81,12 +92,13 @@ class Lqr:
         flown = reference if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
         R_WD = attitude_along(pull_W, reference.yaw)
         near = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.pace, self.limits)
-        fed, x = flat_error(near, state, flown, vehicle, pull_W, R_WD, self.allocation.keeps_yaw)
+        own, before = parted(memory)
+        turned = seen(state, vehicle, before, self.period)
+        fed, x = flat_error(near, state, flown, vehicle, pull_W, R_WD, self.allocation.keeps_yaw, turned)
         f, *tau = (-sum(k * own for k, own in zip(row, x, strict=True)) for row in self.gain)
         lift, tau_B = maximum(fed.f_B.z + f, 0.0), fed.tau_B + Vec3(*tau)
-        return command_for_wrench(
-            lift, against_airspeed(lift, tau_B, state, vehicle), state, vehicle, self.allocation
-        ), memory
+        given_B = opposed(lift, tau_B, state, vehicle, turned, resisted=True)
+        return command_for_wrench(lift, given_B, state, vehicle, self.allocation), joined(own, turned)
 
 
 def lqr(
@@ -106,18 +118,31 @@ def lqr(
     own = design or hover_design(vehicle, period)
     rows: Rows = tuple(tuple(float(k) for k in row) for row in own.gain)
     pace = _pace(own, vehicle)
-    return Lqr(rows, pace, _linear(limits, pace, vehicle), allocation_for(vehicle, healthy), along)
+    linear = _linear(limits, pace, vehicle)
+    return Lqr(rows, pace, linear, allocation_for(vehicle, healthy), along, period, nothing_seen(vehicle))
 
 
 # The error ---------------------------------------------------------------------------------------------------------
 
 
 def flat_error(
-    e_p: Vec3, state: State, reference: Reference, vehicle: Vehicle, pull_W: Vec3, R_WD: Mat3, keeps_yaw: bool = True
+    e_p: Vec3,
+    state: State,
+    reference: Reference,
+    vehicle: Vehicle,
+    pull_W: Vec3,
+    R_WD: Mat3,
+    keeps_yaw: bool = True,
+    turned: Turned | None = None,
 ) -> tuple[Wrench, tuple[Scalar, ...]]:
-    """The lift m|f| and torque J ω̇_d + ω_d × Jω_d of the reference, and x = (R_dᵀe_p, R_dᵀe_v, log R_dᵀR, e_Ω, δf, δτ)"""
+    """The lift m|f| and torque J ω̇_d + ω_d × Jω_d of the reference, and x = (R_dᵀe_p, R_dᵀe_v, log R_dᵀR, e_Ω, δf, δτ)
+
+    What the air does to turn the body counts as given, as the rotors oppose it.
+    """
     turning = turning_along(pull_W, reference, R_WD, keeps_yaw)
     tau_B = required_torque(turning.omega, turning.alpha, inertia_B=vehicle.inertia_B)
+    if is_turned(vehicle):
+        tau_B = tau_B - damping(state._replace(omega_B=turning.omega), vehicle)
     fed = Wrench(f_B=Vec3(0.0, 0.0, vehicle.mass * norm(pull_W)), tau_B=tau_B)
     q_DB = conjugate(quat_from_matrix(R_WD)) * state.q_WB
     theta = quat_log(q_DB)
@@ -130,7 +155,9 @@ def flat_error(
     x = [component for part in parts for component in part]
     if vehicle.rotors:
         now = ROTORS.wrench((), state, (), vehicle, CALM)
-        given_B = now.tau_B + airspeed_torque(state, vehicle) if vehicle.has("airspeed_moment") else now.tau_B
+        given_B = now.tau_B + air_torque(state, vehicle) if is_turned(vehicle) else now.tau_B
+        if turned is not None:
+            given_B = given_B + turned.rest_B
         x += [now.f_B.z - fed.f_B.z, *(given_B - fed.tau_B)]
     return fed, tuple(x)
 

@@ -28,7 +28,7 @@ class Mellinger(Geometric):
 def mellinger(vehicle: Vehicle, *arguments: Any, **options: Any) -> Mellinger:
     """Mellinger's controller for a vehicle; the arguments are those of `geometric`"""
     own = geometric(vehicle, *arguments, **options)
-    return Mellinger(own.gains, own.limits, own.allocation, own.integral_period)
+    return Mellinger(own.gains, own.limits, own.allocation, own.integral_period, own.period, own.unseen)
 
 
 def mellinger_torque(

@@ -5,7 +5,7 @@ The integrals wait while what they ask for is cut off; the derivative is taken o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
 from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for
@@ -13,7 +13,6 @@ from samara.control.geometric import (
     DEFAULT_LIMITS,
     STRAIN,
     FlightLimits,
-    against_airspeed,
     deviation,
     drag_ahead,
     lift_along,
@@ -22,6 +21,7 @@ from samara.control.geometric import (
     require_memory,
     require_plausible,
 )
+from samara.control.opposing import Turned, joined, nothing_seen, opposed, parted, seen
 from samara.core.algebra import ZERO, Vec3, norm, scale
 from samara.core.ops import clamp, logical_or, where
 from samara.core.quantity import Scalar
@@ -58,21 +58,24 @@ class PidMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Pid:
-    """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`"""
+    """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`
+
+    It is a `PidMemory`; for a vehicle that the air turns, that and what is seen of the turn.
+    """
 
     gains: PidGains
     limits: FlightLimits
     allocation: Allocation
     period: float
+    unseen: Turned | None
 
     @property
-    def initial_memory(self) -> PidMemory:
-        return PidMemory(ZERO, ZERO, ZERO, ZERO)
+    def initial_memory(self) -> Any:
+        return joined(PidMemory(ZERO, ZERO, ZERO, ZERO), self.unseen)
 
-    def __call__(
-        self, state: State, reference: Reference, vehicle: Vehicle, memory: PidMemory
-    ) -> tuple[Command, PidMemory]:
+    def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
         require_memory(memory, self.initial_memory)
+        memory, before = parted(memory)
         gains, dt = self.gains, self.period
         pull_W, balance_W = velocity_loop(
             state, reference, vehicle, memory.balance_W, gains, self.limits, self.allocation, dt
@@ -83,10 +86,11 @@ class Pid:
         wanted = own.alpha_B + scale(gains.rate, e_rate) + memory.trim_B - alpha_B * gains.rate_derivative
         tau_B = required_torque(state.omega_B, wanted, inertia_B=vehicle.inertia_B)
         lift = lift_along(pull_W, state, vehicle)
-        opposed_B = against_airspeed(lift, tau_B, state, vehicle)
-        command = command_for_wrench(lift, opposed_B, state, vehicle, self.allocation)
+        turned = seen(state, vehicle, before, dt)
+        given_B = opposed(lift, tau_B, state, vehicle, turned)
+        command = command_for_wrench(lift, given_B, state, vehicle, self.allocation)
         trim_B = next_trim(memory.trim_B, e_rate, tau_B, gains, self.allocation, dt)
-        return command, PidMemory(balance_W, trim_B, state.omega_B, alpha_B)
+        return command, joined(PidMemory(balance_W, trim_B, state.omega_B, alpha_B), turned)
 
 
 def pid(
@@ -98,7 +102,8 @@ def pid(
 ) -> Pid:
     """The cascade for a vehicle, called every `period` [s]; `healthy` says which rotors still work"""
     require_plausible(period, limits)
-    return Pid(gains or pid_gains(vehicle), limits, allocation_for(vehicle, healthy), period)
+    own = gains or pid_gains(vehicle)
+    return Pid(own, limits, allocation_for(vehicle, healthy), period, nothing_seen(vehicle))
 
 
 def pid_gains(vehicle: Vehicle, loops: Gains | None = None) -> PidGains:

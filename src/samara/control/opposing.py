@@ -1,0 +1,138 @@
+"""What turns the body beside its rotors, and the torque against it: the moment of airspeed, damping, and what else is seen.
+
+A vehicle with a moment of airspeed is a pendulum that gravity and air drive: tilt gives speed, speed turns the body back too far.
+Level it grows with (g ∂ω̇/∂v)^⅓ / 2, 3 /s for a Crazyflie, and a steady wind is a steady turn that attitude loops as slow as its
+motors cannot hold: 24 rad/s² for each m/s, against 18 for a whole radian. So what the model knows is opposed at once, at the
+velocity and rate there will be when the motors have followed, and the rest, wind above all, as it is seen.
+
+    τ_d ← τ_d + k (J (ω − ω₋)/dt + ω × Jω − ½ (τ + τ₋) − τ_d),  k = dt / (T + dt)
+
+τ is what the rotors give at their measured speeds and what the model knows of in still air. With T = 10 ms the loop bears a
+moment that is half as strong or twice as strong as the model's.
+"""
+
+from typing import Any, NamedTuple
+
+from samara.control.gains import OTHER_LAGS
+from samara.core.algebra import ZERO, Vec3, rotate
+from samara.core.ops import where
+from samara.core.quantity import Scalar
+from samara.physics.effect import Wrench
+from samara.physics.motion.body import angular_acceleration, required_torque
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.propulsion import ROTORS
+from samara.physics.rotors.rotor import rotor_momentum_torque
+from samara.physics.types import CALM, State, Vehicle
+
+CARRIES = 0.99  # of the weight: rotors that lift more hold the body in the air
+STANDS = 0.5  # of the weight: with rotors that lift less it stands or falls
+
+
+class Turned(NamedTuple):
+    """ω, the known torque and the rotors' speeds one period ago, and the torque τ_d that is seen beside it
+
+    [rad/s, N·m, rad/s, N·m]. `aloft` is 1 from when the rotors carry the weight until they carry less than half of it, else 0:
+    what the ground does is not opposed.
+    """
+
+    omega_B: Vec3
+    tau_B: Vec3
+    rotor_speed: tuple[Scalar, ...]
+    rest_B: Vec3 = ZERO
+    aloft: Scalar = 0.0
+
+
+class Remembered(NamedTuple):
+    """What a controller remembers by itself, and what it has seen turning the body."""
+
+    own: Any
+    turned: Turned
+
+
+def is_turned(vehicle: Vehicle) -> bool:
+    """Whether a vehicle has a moment of airspeed, without which nothing here is needed"""
+    return vehicle.has("airspeed_moment")
+
+
+def nothing_seen(vehicle: Vehicle) -> Turned | None:
+    """What is seen at first of a vehicle that the air turns; None of others, for which nobody looks"""
+    return Turned(ZERO, ZERO, tuple(0.0 for _ in vehicle.rotors)) if is_turned(vehicle) else None
+
+
+def parted(memory: Any) -> tuple[Any, Turned | None]:
+    """What a controller remembers by itself, and what it has seen, if it looks"""
+    return memory if isinstance(memory, Remembered) else (memory, None)
+
+
+def joined(own: Any, turned: Turned | None) -> Any:
+    """`parted` the other way"""
+    return own if turned is None else Remembered(own, turned)
+
+
+def air_torque(state: State, vehicle: Vehicle) -> Vec3:
+    """τ_air: the moment of airspeed, in still air  [N·m]"""
+    return _torque("airspeed_moment", state, vehicle)
+
+
+def damping(state: State, vehicle: Vehicle) -> Vec3:
+    """−c ∘ ω, of a vehicle that has a moment of airspeed as well  [N·m]"""
+    return _torque("damping", state, vehicle) if is_turned(vehicle) and vehicle.has("damping") else ZERO
+
+
+def _torque(effect: str, state: State, vehicle: Vehicle) -> Vec3:
+    return vehicle.structure.effects[vehicle.index(effect)].wrench((), state, (), vehicle, CALM).tau_B
+
+
+def seen(state: State, vehicle: Vehicle, before: Turned | None, period: float) -> Turned | None:
+    """τ_d, and what the next call needs of this one; nothing where nobody looks"""
+    if before is None:
+        return None
+    given = ROTORS.wrench((), state, (), vehicle, CALM)
+    tau_B = given.tau_B + air_torque(state, vehicle) + damping(state, vehicle)
+    between_B = with_spin_up((tau_B + before.tau_B) * 0.5, state, before.rotor_speed, vehicle, period)
+    alpha_B = (state.omega_B - before.omega_B) / period
+    needed_B = required_torque(state.omega_B, alpha_B, inertia_B=vehicle.inertia_B)
+    rest_B = before.rest_B + (needed_B - between_B - before.rest_B) * (period / (OTHER_LAGS + period))
+    flying = before.aloft > 0.5
+    return Turned(
+        state.omega_B,
+        tau_B,
+        state.rotor_speed,
+        Vec3(*(where(flying, each, 0.0) for each in rest_B)),
+        aloft(state, vehicle, given, before.aloft),
+    )
+
+
+def with_spin_up(tau_B: Vec3, state: State, before: tuple[Scalar, ...], vehicle: Vehicle, period: float) -> Vec3:
+    """τ − Σ (ω × h + ḣ): a torque, and what turning the rotors and changing their speeds in a period costs the body  [N·m]"""
+    if vehicle.has("rotor_momentum"):
+        for speed, earlier, rotor in zip(state.rotor_speed, before, vehicle.rotors, strict=True):
+            tau_B = tau_B + rotor_momentum_torque(state.omega_B, speed, (speed - earlier) / period, rotor)
+    return tau_B
+
+
+def aloft(state: State, vehicle: Vehicle, given: Wrench, before: Scalar) -> Scalar:
+    """1 where the rotors carry the body, else 0"""
+    carried = rotate(state.q_WB, given.f_B).z / (vehicle.mass * vehicle["gravity"].acceleration)
+    return where(carried > where(before > 0.5, STANDS, CARRIES), 1.0, 0.0)
+
+
+def opposed(
+    lift: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle, turned: Turned | None, *, resisted: bool = False
+) -> Vec3:
+    """τ − τ_air(v + T v̇) + c ∘ (ω + T ω̇) − τ_d,  v̇ = R e₃ f/m − g e₃,  ω̇ = J⁻¹ (τ − ω × Jω)  [N·m]
+
+    T is the motors' lag. A torque that has its part against the damping in it already is `resisted`.
+    """
+    if not is_turned(vehicle):
+        return tau_B
+    motor = vehicle.rotors[0].motor
+    lag = motor.rise if isinstance(motor, Lag) else 0.0
+    gain_W = rotate(state.q_WB, Vec3(0.0, 0.0, lift / vehicle.mass)) - Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
+    against_B = tau_B - air_torque(state._replace(v_W=state.v_W + gain_W * lag), vehicle)
+    if turned is not None:
+        against_B = against_B - turned.rest_B
+    if resisted or not vehicle.has("damping"):
+        return against_B
+    alpha_B = angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
+    return against_B - damping(state._replace(omega_B=state.omega_B + alpha_B * lag), vehicle)
