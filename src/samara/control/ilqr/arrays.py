@@ -15,16 +15,17 @@ import numpy as np
 from samara.backends.llvm_loop import Call, Chain, Loop, Loops, Pass, compile_loops
 from samara.backends.packing import unpacker
 from samara.backends.program import program_of
-from samara.control.allocation import Allocation, command_for_wrench
-from samara.control.ilqr.disturbance import NOTHING, observed
+from samara.control.allocation import Allocation
+from samara.control.ilqr.disturbance import NOTHING, given_command, observed
 from samara.control.ilqr.goals import Goals
 from samara.control.ilqr.memory import Rows, shared
 from samara.control.ilqr.plans import Plans
 from samara.control.ilqr.solver import Solver
 from samara.control.ilqr.trace import SX, entries, traced
+from samara.control.opposing import nothing_seen
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import where
-from samara.core.tree import flatten
+from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
 from samara.physics.types import BODY, Command, Vehicle
 from samara.vehicles.trim import hover
@@ -43,9 +44,9 @@ class Code(NamedTuple):
     after: Loops
 
 
-def arrays_code(vehicle: Vehicle, allocation: Allocation, watches: bool) -> Code:
+def arrays_code(vehicle: Vehicle, allocation: Allocation, watches: bool, period: float) -> Code:
     """before: state, command, "clock" (share, dt) → "observed", the push of it that is `believed`, and "given" to the solver;
-    after: "wrench", state → command. In strict IEEE, as by named tuples"""
+    after: "wrench", state, "turned" → command, and what is seen of a turn. In strict IEEE, as by named tuples"""
     state, command = hover(vehicle)
     numbers, channels = (shared(name, len(flatten(own))) for name, own in (("state", state), ("command", command)))
     known, (share, dt) = shared("observed", OBSERVED), (Rows("clock", 2).once(1, k) for k in range(2))
@@ -72,16 +73,18 @@ def arrays_code(vehicle: Vehicle, allocation: Allocation, watches: bool) -> Code
     )
     giving = Pass(traced([body, size], [unit]), (shared("state", BODY), shared("size")), (shared("given", BODY),), 1)
     passes = (watched, believing, giving) if watches else (believing, giving)
+    unseen = nothing_seen(vehicle)
+    turned = [] if unseen is None else [unseen]
+    rows = [shared("turned", len(flatten(own))) for own in turned]
+
+    def given(wrench: Any, x: Any, *before: Any) -> tuple[Any, ...]:
+        asked, now = given_command(wrench, x, before[0] if before else (), vehicle, allocation, period)
+        return (asked, now) if before else (asked,)
+
     allocated = Pass(
-        program_of(
-            lambda lift_and_torque, x: (
-                command_for_wrench(lift_and_torque[0], Vec3(*lift_and_torque[1:]), x, vehicle, allocation),
-            ),
-            (0.0,) * WRENCH,
-            state,
-        ),
-        (shared("wrench", WRENCH), numbers),
-        (channels,),
+        program_of(given, (0.0,) * WRENCH, state, *turned),
+        (shared("wrench", WRENCH), numbers, *rows),
+        (channels, *rows),
         1,
     )
     return Code(
@@ -93,8 +96,8 @@ def arrays_code(vehicle: Vehicle, allocation: Allocation, watches: bool) -> Code
 class Parts(NamedTuple):
     """What an `ILQR` is made of.
 
-    `wrench` is of inputs that are not (T, τ) themselves. `continued(state, reference, controls, before, push_W)` gives a result
-    with `controls` (N, m) and `states` (N + 1, ·), and the command.
+    `wrench` is of inputs that are not (T, τ) themselves. `continued(state, reference, controls, before, push_W, turned)` gives
+    a result with `controls` (N, m) and `states` (N + 1, ·), the command, and what turns the body.
     """
 
     vehicle: Vehicle
@@ -107,7 +110,7 @@ class Parts(NamedTuple):
     shift: tuple[int, float]
     iterations: int
     tolerance: float
-    continued: Callable[..., tuple[Any, Command]]
+    continued: Callable[..., tuple[Any, Command, Any]]
 
 
 class OnArrays:
@@ -119,6 +122,8 @@ class OnArrays:
         self._state_of, self._reference_of = unpacker(state), unpacker(Reference(ZERO))
         self._state, self._command = (np.tile(flatten(own), (n, 1)) for own in (state, command))
         self._size, self._believed, self._observed = (np.zeros((n, size)) for size in (1, 1, OBSERVED))
+        self._unseen = nothing_seen(parts.vehicle)
+        self._turned = np.zeros((n, len(flatten(self._unseen or ()))))
         self._wrench = self._plans.before if parts.wrench is None else np.zeros((n, WRENCH))
         self.command, self.prediction = self._command.T, self._plans.shown
         self._memory = solver.memory(push=solver.parameters[-PUSH:], clock=np.array([parts.share, parts.period]))
@@ -137,6 +142,7 @@ class OnArrays:
             "believed": self._believed,
             "wrench": self._wrench,
             "command": self._command,
+            "turned": self._turned,
         }
         return code, self._memory.table(code, **{name: rows[drone] for name, rows in own.items()}), 1
 
@@ -175,9 +181,12 @@ class OnArrays:
         plans, known = self._plans, math.isfinite(sum(numbers))
         if not known:
             self._observed[drone] = self._believed[drone] = 0.0
+            self._turned[drone] = 0.0
         push_W, before = (tuple(own[drone].tolist()) for own in (self._observed, plans.before))
         state, wanted = self._state_of(numbers), self._reference_of(asked.T)
-        result, self._command[drone] = self._parts.continued(
-            state, wanted, plans.inputs(drone), before, Vec3(*push_W[:PUSH])
+        turned = None if self._unseen is None else unflatten(self._unseen, iter(self._turned[drone].tolist()))
+        result, self._command[drone], turned = self._parts.continued(
+            state, wanted, plans.inputs(drone), before, Vec3(*push_W[:PUSH]), turned
         )
+        self._turned[drone] = flatten(turned or ())
         plans.put(drone, result.controls, result.states)

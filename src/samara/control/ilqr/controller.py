@@ -19,11 +19,11 @@ import numpy as np
 
 from samara.backends.machine import CompiledStep, Machine
 from samara.backends.packing import packer
-from samara.control.allocation import allocation_for, command_for_wrench
+from samara.control.allocation import allocation_for
 from samara.control.geometric import gains_for
 from samara.control.ilqr.arrays import Code, OnArrays, Parts, arrays_code
 from samara.control.ilqr.cost import TRACKING, Cost, Parameters, Sphere, Weights, kind_of, vehicle_problem
-from samara.control.ilqr.disturbance import NOTHING, Observed, observer_code, share_of
+from samara.control.ilqr.disturbance import NOTHING, Observed, given_command, observer_code, share_of
 from samara.control.ilqr.goals import Goals, PointGoals
 from samara.control.ilqr.memory import LANES, aligned
 from samara.control.ilqr.model import Model, model_of
@@ -31,10 +31,11 @@ from samara.control.ilqr.plans import shift_of
 from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
+from samara.control.opposing import Turned, nothing_seen
 from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import is_number
 from samara.core.layouts import quaternion_order
-from samara.core.tree import flatten, leaf_names
+from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import empty_command
 from samara.physics.types import BODY, Command, State, Vehicle
@@ -58,7 +59,8 @@ class Times(NamedTuple):
 
 class Memory(NamedTuple):
     """What a controller keeps from call to call: the last solution's inputs (N, m), the input given, the command made of it,
-    the time [s], and what was seen of a push from outside; the positions it planned (N + 1, 3) are for those who look."""
+    the time [s], and what was seen of a push from outside; the positions it planned (N + 1, 3) are for those who look. Of a
+    vehicle that the air turns, what was seen of that."""
 
     controls: Array
     before: tuple[float, ...]
@@ -66,6 +68,7 @@ class Memory(NamedTuple):
     time: float
     observed: Observed | None
     prediction: Array
+    turned: Turned | None = None
 
 
 class Result(NamedTuple):
@@ -361,7 +364,8 @@ class ILQR:
     def initial_memory(self) -> Memory:
         """Hover, at time 0, with no push seen"""
         nowhere = np.full((self.horizon + 1, 3), np.nan)
-        return Memory(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, nowhere)
+        unseen = nothing_seen(self.vehicle)
+        return Memory(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, nowhere, unseen)
 
     def __call__(self, state: State, target: Any, vehicle: Vehicle, memory: Any = ()) -> tuple[Command, Memory]:
         """`controller(state, target, vehicle, memory) → command, memory`: real-time iterations, warm-started by shifting
@@ -372,14 +376,23 @@ class ILQR:
         kept: Memory = memory if memory != () else self.initial_memory
         watched = self._watch(state, kept)
         push_W = watched.push_W if watched is not None else ZERO
-        result, command = self._continued(state, target, kept.controls, kept.before, push_W, kept.time)
+        result, command, turned = self._continued(
+            state, target, kept.controls, kept.before, push_W, kept.turned, kept.time
+        )
         now, time = tuple(result.controls[0].tolist()), kept.time + self.period
-        return command, Memory(result.controls, now, command, time, watched, result.states[:, :3])
+        return command, Memory(result.controls, now, command, time, watched, result.states[:, :3], turned)
 
     def _continued(
-        self, state: State, target: Any, controls: Array, before: Any, push_W: Vec3, time: float = 0.0
-    ) -> tuple[Result, Command]:
-        """The solution a period after the one that had these inputs, and the command of its first"""
+        self,
+        state: State,
+        target: Any,
+        controls: Array,
+        before: Any,
+        push_W: Vec3,
+        turned: Turned | None = None,
+        time: float = 0.0,
+    ) -> tuple[Result, Command, Turned | None]:
+        """The solution a period after the one that had these inputs, the command of its first, and what turns the body"""
         result = self.solve(
             state,
             target,
@@ -390,7 +403,7 @@ class ILQR:
             iterations=self.control_iterations,
             push_W=push_W,
         )
-        return result, self.command(result.controls[0].tolist(), state)
+        return result, *self._given(result.controls[0].tolist(), state, turned)
 
     def on_arrays(self, vehicle: Vehicle, n: int) -> OnArrays | None:
         """The same for n drones at once, each with a memory of its own, on arrays
@@ -433,15 +446,23 @@ class ILQR:
 
     def command(self, controls: Sequence[float], state: State) -> Command:
         """The vehicle's own command for an input: the rotors' speeds that give its thrust and torque, within their limits"""
+        return self._given(controls, state, nothing_seen(self.vehicle))[0]
+
+    def _given(self, controls: Sequence[float], state: State, turned: Turned | None) -> tuple[Command, Turned | None]:
+        """The command, and what is seen of a turn"""
         if not self.model.takes_wrench:
             controls = self._lift_and_torque(controls)
         machine, pack = self._allocator
-        numbers = pack(state)
+        numbers, unseen = pack(state), nothing_seen(self.vehicle)
         if not math.isfinite(sum(numbers)):  # what is left of it to lean on: the state the vehicle hovers in
-            numbers = pack(hover(self.vehicle)[0])
+            numbers, turned = pack(hover(self.vehicle)[0]), unseen
+        size = self.vehicle.command_size
+        if unseen is not None:
+            machine.carry[size:, 0] = flatten(turned or unseen)
         machine.held[:, 0] = (*controls, *numbers)
         machine.run(1)
-        return tuple(machine.carry[:, 0].tolist())
+        given = machine.carry[:, 0].tolist()
+        return tuple(given[:size]), None if unseen is None else unflatten(unseen, iter(given[size:]))
 
     def _lift_and_torque(self, controls: Sequence[float]) -> tuple[float, ...]:
         """(T, τ) of a thrust for each rotor"""
@@ -450,19 +471,19 @@ class ILQR:
 
     @cached_property
     def _arrays_code(self) -> Code:
-        return arrays_code(self.vehicle, self._allocation, self._share > 0.0)
+        return arrays_code(self.vehicle, self._allocation, self._share > 0.0, self.period)
 
     @cached_property
     def _allocator(self) -> tuple[Machine, Any]:
-        """(T, τ, state) → command, compiled; and what makes a list of a state"""
-        vehicle, allocation = self.vehicle, self._allocation
+        """(T, τ, state) → command, and what turns the body, compiled; and what makes a list of a state"""
+        vehicle, allocation, period = self.vehicle, self._allocation, self.period
         state, command = hover(vehicle)
+        unseen = () if (own := nothing_seen(vehicle)) is None else own
 
-        def allocate(own: Any, held: Any) -> Command:
-            (lift, *torques), known = held
-            return command_for_wrench(lift, Vec3(*torques), known, vehicle, allocation)
+        def allocate(own: Any, held: Any) -> Any:
+            return given_command(held[0], held[1], own[1], vehicle, allocation, period)
 
-        return CompiledStep(allocate, command, ((0.0,) * 4, state)).machine(), packer(state)
+        return CompiledStep(allocate, (command, unseen), ((0.0,) * 4, state)).machine(), packer(state)
 
     @cached_property
     def _observer(self) -> tuple[Machine, Any]:

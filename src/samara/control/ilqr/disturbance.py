@@ -7,10 +7,13 @@ rest, smoothed over τ. It is added to the prediction, so that a steady push lea
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from samara.backends.machine import CompiledStep
+from samara.control.allocation import Allocation, command_for_wrench
+from samara.control.opposing import opposed, seen
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import clamp
 from samara.core.quantity import Scalar
@@ -41,6 +44,19 @@ def observed(before: Observed, state: State, command: Command, vehicle: Vehicle,
 def share_of(period: float, smoothing: float) -> float:
     """1 − e^{−dt/τ}"""
     return -math.expm1(-period / smoothing)
+
+
+def given_command(
+    wrench: Sequence[Scalar], state: State, before: Any, vehicle: Vehicle, allocation: Allocation, period: float
+) -> tuple[Command, Any]:
+    """The command for (T, τ), with what opposes that which turns the body beside its rotors; and what is seen of it
+
+    Damping is opposed in the plan already. Without a memory, (), only what the model knows is opposed.
+    """
+    lift, *torques = wrench
+    turned = seen(state, vehicle, before or None, period)
+    tau_B = opposed(lift, Vec3(*torques), state, vehicle, turned, resisted=True)
+    return command_for_wrench(lift, tau_B, state, vehicle, allocation), () if turned is None else turned
 
 
 @lru_cache(maxsize=16)
