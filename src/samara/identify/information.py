@@ -1,8 +1,12 @@
 """What a flight tells about a vehicle's numbers: M = Σ Sᵀ W S, S the sensitivities of what an IMU feels to each of them.
 
-The outputs are specific force and angular acceleration, at the states and under the commands of the flight. Their sensitivities
-are differences of the vehicle's own equations of motion; those to the motors' lag come from driving the motors with the
-flight's commands once more. A steady wind that nobody knows is part of the problem: what it explains as well tells nothing.
+The outputs are specific force and angular acceleration, at the states and under the commands of the flight, less their mean
+over three seconds: trims, biases and the slow part of the wind go with it. Their sensitivities are differences of the vehicle's
+own equations of motion; those to the motors' lag come from driving the motors with the flight's commands once more.
+
+Two things stand in the way. A steady wind that nobody knows is part of the problem: what it explains as well tells nothing. And
+gusts are noise, as strong as the air that moves them makes of it: through drag in the force, through the moment of airspeed in
+the torque. They last about a second, g' = −g/τ + white noise, so rows are whitened as an autoregression of first order.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +24,18 @@ from samara.physics.types import CALM, State, Vehicle
 
 Array = np.ndarray[Any, Any]
 
-EVERY = 10  # rows of a flight, of which one is looked at: 25 a second
+EVERY = 12  # rows of a flight, of which one is looked at: one in 48 ms
 STEP = 1e-5  # of a parameter's scale, for differences
-NOISE = 0.02  # σ of force and torques beside m g, m g arm and m g kM/kF: gusts, vibration, what is not modelled
+SLOW = 3.0  # [s]: the mean over so long is taken off
+NOISE = 0.01  # σ of force and torques beside m g, m g arm and m g kM/kF: vibration, what is not modelled
+TURNING = 0.1  # [rad/s²]: σ of the derivative of a gyroscope over a row
+GUSTS = (0.4, 0.4, 0.2)  # [m/s]: σ along east, north and up, Dryden's for 2 m/s of wind some metres over the ground
+GUST_TIME = 1.0  # [s]: how long they last
 PRIOR = 0.5  # σ of what is known before, on each parameter's scale
-WIND = 3.0  # [m/s]: σ of the steady wind before
+WIND = 4.0  # [m/s]: σ of the steady wind before
+AIMS = (("k_thrust", 0.02), ("k_torque", 0.05), ("inertia.", 0.05), ("centre_of_mass.", 0.05))
+AIM = 0.10  # of all others: lags, drag, what moving air does to rotors
+"""Standard errors that a flight is to come down to, on each parameter's scale, by how its name begins."""
 
 
 class Parameter(NamedTuple):
@@ -124,33 +135,74 @@ def information(vehicle: Vehicle, flown: Flown, parameters: Sequence[Parameter])
 
     A wind that was flown in is left out: nobody knows it, so that it excites nothing.
     """
+    moved = [own.moved(vehicle, STEP) for own in parameters]
+    lagging = [i for i, own in enumerate(parameters) if own.name.startswith("motor.")]
+    speeds, *others = _rotor_speeds([vehicle, *(moved[i] for i in lagging)], flown)
+    turning = dict(zip(lagging, others, strict=True))
+    lasting = flown.time[::EVERY, None] < flown.durations
+    here = _outputs(vehicle, flown, speeds, lasting)
+    columns = [(_outputs(own, flown, turning.get(i, speeds), lasting) - here) / STEP for i, own in enumerate(moved)]
+    winds = [_outputs(vehicle, flown, speeds, lasting, _along(axis, STEP)) for axis in range(3)]
+    columns += [(own - here) / STEP for own in winds]
+    sensitivity = np.stack(columns)  # (k + 3, 6, rows of all flights)
+    matrices = np.empty((lasting.shape[1], len(columns), len(columns)))
+    whose = np.nonzero(lasting.T)[0]
+    for lane in range(lasting.shape[1]):
+        own = sensitivity[..., whose == lane]
+        weighed = whitened(own, noise(vehicle, own[-3:]), EVERY * float(flown.time[1] - flown.time[0]))
+        matrices[lane] = np.einsum("aim,bim->ab", weighed, weighed, optimize=True)
+    return matrices
+
+
+class Noise(NamedTuple):
+    """σ of each output: white from row to row, and of gusts"""
+
+    white: Array
+    gusts: Array
+
+
+def noise(vehicle: Vehicle, to_wind: Array) -> Noise:
+    """σ of specific force [m/s²] and angular acceleration [rad/s²]; of gusts by the sensitivities (3, 6, m) to wind"""
     g = float(vehicle["gravity"].acceleration)
-    speeds = _rotor_speeds(vehicle, flown)
-    here, columns = _outputs(vehicle, flown, speeds), []
-    for own in parameters:
-        moved = own.moved(vehicle, STEP)
-        turning = _rotor_speeds(moved, flown) if own.name.startswith("motor.") else speeds
-        columns.append((_outputs(moved, flown, turning) - here) / STEP)
-    columns += [(_outputs(vehicle, flown, speeds, _along(axis, STEP)) - here) / STEP for axis in range(3)]
-    sensitivity = np.stack(columns)  # (k + 3, 6, m, n)
     arm, lever = arm_of(vehicle), float(np.mean([rotor.k_torque / rotor.k_thrust for rotor in vehicle.rotors]))
     inertia, weight = vehicle.inertia_B, vehicle.mass * g
-    torques = np.array([arm / inertia.xx, arm / inertia.yy, lever / inertia.zz])
-    sigma = NOISE * np.concatenate([[g] * 3, weight * torques])
-    weighed = sensitivity / sigma[:, None, None] * (flown.time[::EVERY, None] < flown.durations)
-    return np.einsum("aimn,bimn->nab", weighed, weighed, optimize=True)
+    torques = weight * np.array([arm / inertia.xx, arm / inertia.yy, lever / inertia.zz])
+    white = np.concatenate([[NOISE * g] * 3, np.hypot(NOISE * torques, TURNING)])
+    return Noise(white, np.sqrt(np.einsum("a,aim->i", np.square(GUSTS), np.square(to_wind)) / to_wind.shape[-1]))
 
 
-def log_det(matrix: Array) -> Any:
-    """log det of what is told of the parameters and was known before, less what a steady wind explains: Schur's complement
+def whitened(rows: Array, own: Noise, dt: float) -> Array:
+    """(x_k − ρ x_{k−1}) / σ of rows (…, 6, m) without their slow mean: σ² = (1 − ρ²) σ_g² + (1 + ρ²) σ_w², ρ = exp(−dt/τ)
 
-    Of one matrix a number, of several an array.
+    Before the first row there is hover, of which nothing is left without its mean.
     """
-    return np.linalg.slogdet(_told(matrix))[1]
+    width = 2 * round(0.5 * SLOW / dt) + 1
+    along = [(0, 0)] * (rows.ndim - 1)
+    held = np.pad(rows, [*along, (width // 2, width // 2)], mode="edge")
+    summed = np.cumsum(np.pad(held, [*along, (1, 0)]), axis=-1)
+    quick = rows - (summed[..., width:] - summed[..., :-width]) / width
+    rho = np.exp(-dt / GUST_TIME)
+    before = np.pad(quick, [*along, (1, 0)])[..., :-1]
+    sigma = np.sqrt((1.0 - rho**2) * own.gusts**2 + (1.0 + rho**2) * own.white**2)
+    result: Array = (quick - rho * before) / sigma[:, None]
+    return result
+
+
+def shortfall(matrix: Array, aims: Array) -> Any:
+    """Σ ln(1 + (σ/aim)²) over the parameters: what is missing to their aims; of one matrix a number, of several an array
+
+    Far from its aim a parameter counts as in log det, by the part that is gained; one that is well within counts no more.
+    """
+    return np.log1p(np.square(standard_errors(matrix) / aims)).sum(axis=-1)
+
+
+def aims_of(parameters: Sequence[Parameter]) -> Array:
+    """The standard error to come down to of each parameter, on its scale"""
+    return np.array([next((aim for begin, aim in AIMS if own.name.startswith(begin)), AIM) for own in parameters])
 
 
 def standard_errors(matrix: Array) -> Array:
-    """√ of the diagonal of the inverse: each parameter's on its scale"""
+    """√ of the diagonal of the inverse: each parameter's on its scale, less what was known before, and with the wind unknown"""
     return np.sqrt(np.diagonal(np.linalg.inv(_told(matrix)), axis1=-2, axis2=-1))
 
 
@@ -166,31 +218,36 @@ def _along(axis: int, speed: float) -> Vec3:
     return Vec3(*(speed if own == axis else 0.0 for own in range(3)))
 
 
-def _rotor_speeds(vehicle: Vehicle, flown: Flown) -> Array:
-    """The motors driven by the flight's commands from its first speeds on: (rotors, m, n); of DC motors as they were flown"""
-    speeds = flown.states[13 : 13 + len(vehicle.rotors)].copy()
-    if not all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
+def _rotor_speeds(vehicles: Sequence[Vehicle], flown: Flown) -> Array:
+    """The motors of each vehicle driven by the flight's commands from its first speeds on: (vehicles, rotors, m, n)
+
+    Of DC motors as they were flown.
+    """
+    rotors = len(vehicles[0].rotors)
+    speeds = np.repeat(flown.states[None, 13 : 13 + rotors], len(vehicles), axis=0)
+    if not all(isinstance(rotor.motor, Lag) for own in vehicles for rotor in own.rotors):
         return speeds
-    every = Lag(*(np.array(own)[:, None] for own in zip(*(rotor.motor for rotor in vehicle.rotors), strict=True)))
-    commands = flown.commands.swapaxes(0, 1)
-    targets = commands if vehicle.structure.actuation.name == "speed" else speed_from_command(commands, every)
+    numbers = np.array([[rotor.motor for rotor in own.rotors] for own in vehicles])  # (vehicles, rotors, fields of Lag)
+    every = Lag(*np.moveaxis(numbers, -1, 0)[..., None])
+    commands = flown.commands.swapaxes(0, 1)[:, None]
+    targets = commands if vehicles[0].structure.actuation.name == "speed" else speed_from_command(commands, every)
     dt = float(flown.time[1] - flown.time[0])  # evenly spaced: the log's period
     up, down = -lag_step(-1.0, 0.0, dt, every), lag_step(1.0, 0.0, dt, every)  # what is left of a step after dt
     for k in range(1, len(flown.time)):
-        own, target = speeds[:, k - 1], targets[k - 1]
-        speeds[:, k] = target + (own - target) * np.where(target > own, up, down)
+        own, target = speeds[:, :, k - 1], targets[k - 1]
+        speeds[:, :, k] = target + (own - target) * np.where(target > own, up, down)
     return speeds
 
 
-def _outputs(vehicle: Vehicle, flown: Flown, speeds: Array, wind_W: Vec3 = ZERO) -> Array:
-    """Specific force [m/s²] and angular acceleration [rad/s²] in body axes: (6, m, n)"""
+def _outputs(vehicle: Vehicle, flown: Flown, speeds: Array, lasting: Array, wind_W: Vec3 = ZERO) -> Array:
+    """Specific force [m/s²] and angular acceleration [rad/s²] in body axes, flight after flight while each lasts: (6, rows)"""
     rows = flown.states[:, ::EVERY].copy()
     rows[13 : 13 + len(speeds)] = speeds[:, ::EVERY]
-    shape, felt = rows.shape[1:], vehicle.without_effect("gravity")
-    state: State = State.from_numpy(rows.reshape(len(rows), -1), "wxyz", felt)
-    commands = tuple(flown.commands[:, ::EVERY].reshape(len(flown.commands), -1))
+    rows = rows.swapaxes(1, 2)[:, lasting.T]
+    felt = vehicle.without_effect("gravity")
+    state: State = State.from_numpy(rows, "wxyz", felt)
+    commands = tuple(flown.commands[:, ::EVERY].swapaxes(1, 2)[:, lasting.T])
     total = wrench_in_body_axes(wrench(state, commands, felt, CALM._replace(wind_W=wind_W)), state.q_WB)
     force = total.f_B / vehicle.mass
     turned = angular_acceleration(state.omega_B, total.tau_B, inertia_B=vehicle.inertia_B)
-    flat = [np.broadcast_to(own, shape[0] * shape[1]) for own in (*force, *turned)]
-    return np.stack(flat).reshape(6, *shape)
+    return np.stack([np.broadcast_to(own, rows.shape[1]) for own in (*force, *turned)])

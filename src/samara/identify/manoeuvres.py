@@ -22,9 +22,11 @@ PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)  # of a leg of least jerk: 5.77 L/T²
 OF_THE_TILT = 0.6  # of the largest lean: what is asked, so that what feedback adds stays within
 OF_THE_LIFT = 0.5  # of the thrust that is left over hover
 SETTLING = 2.0  # ω T of the position loop: hover after each manoeuvre
-YAW_STEPS = (20.0, 50.0, 90.0)  # [deg]
+YAW_STEPS = (30.0, 90.0)  # [deg]
 QUICKNESS = (3.0, 5.0, 8.0)  # ω T: how long a leg lasts beside the attitude loop's 1/ω
-STRENGTH = (0.25, 0.5, 1.0)  # of the acceleration: quick legs lean further than they are asked to
+STRENGTH = (0.5, 0.7, 1.0)  # of the acceleration: quick legs lean further than they are asked to
+OF_THE_SPEED = 0.9  # of the largest: what is asked
+PEAK_SPEED = 15.0 / 8.0 * math.sqrt(2.0)  # of the long legs of a doublet, 2 L in √2 T: 2.65 L/T
 
 
 class Room(NamedTuple):
@@ -91,7 +93,8 @@ def trajectory(manoeuvres: Sequence[Manoeuvre], home_W: Vec3) -> Trajectory:
 
 
 def family(vehicle: Vehicle, room: Room) -> list[Manoeuvre]:
-    """Hover, yaw steps, doublets along each axis at three paces, sprints, circles, figures of eight, and all axes at once"""
+    """Hover, yaw steps, doublets along each axis at three paces, also turning, sprints, circles, figures of eight, and all axes
+    at once"""
     g = float(vehicle["gravity"].acceleration)
     aside = g * math.tan(OF_THE_TILT * room.tilt)
     spare = max(room.thrust * thrust_to_weight(vehicle) - 1.0, 0.1)
@@ -101,18 +104,19 @@ def family(vehicle: Vehicle, room: Room) -> list[Manoeuvre]:
     still = [Manoeuvre("hover", (_hover(4.0),))]
     still += [_yaw_steps(angle, 5.0 / float(loop.attitude.z)) for angle in YAW_STEPS]
     moving = []
-    for strength in STRENGTH:
-        for quick in QUICKNESS:
+    for quick in QUICKNESS:
+        for strength in STRENGTH:
             travel = quick / float(loop.attitude.x)
             moving.append(_doublet("z", Vec3(0.0, 0.0, 1.0), travel, strength * upward, tall, room))
             moving.append(_doublet("x", Vec3(1.0, 0.0, 0.0), travel, strength * aside, wide, room))
             moving.append(_doublet("y", Vec3(0.0, 1.0, 0.0), travel, strength * aside, wide, room))
-    for share in (0.5, 0.8):
+            moving.append(_turning("x", Vec3(1.0, 0.0, 0.0), travel, strength * aside, wide, room))
+    for share in (0.5, 0.9):
         fast = share * min(room.speed, math.sqrt(aside * wide))
         for axis, along in (("x", Vec3(1.0, 0.0, 0.0)), ("y", Vec3(0.0, 1.0, 0.0))):
             moving.append(_sprint(f"sprint along {axis} at {fast:.2g} m/s", along, fast, aside, wide, room))
         moving.append(_climb(share, upward, tall, room))
-        moving += _rounds(share, aside, wide, tall, room)
+    moving += _rounds(0.8 * aside, wide, tall, room)
     settle = _hover(max(SETTLING / float(loop.position), 1.0))
     return [*still, *(own._replace(tasks=(*own.tasks, settle)) for own in moving)]
 
@@ -143,10 +147,29 @@ def _legs(name: str, offsets: Sequence[Vec3], travel: Sequence[float], room: Roo
 
 def _doublet(axis: str, along_W: Vec3, travel: float, acceleration: float, reach: float, room: Room) -> Manoeuvre:
     """Out, across to the other side, back and once more: every leg pulls as hard, the long ones last √2 as long"""
-    size = min(acceleration * travel * travel / PEAK_ACCELERATION, reach, room.speed * travel / 2.0)
+    size = min(
+        acceleration * travel * travel / PEAK_ACCELERATION, reach, OF_THE_SPEED * room.speed * travel / PEAK_SPEED
+    )
     places = [along_W * (size * side) for side in (1.0, -1.0, 1.0, -1.0, 0.0)]
     across, name = math.sqrt(2.0) * travel, f"steps of {size:.2g} m along {axis} in {travel:.2g} s"
     return _legs(name, places, [travel, across, across, across, travel], room)
+
+
+def _turning(axis: str, along_W: Vec3, travel: float, acceleration: float, reach: float, room: Room) -> Manoeuvre:
+    """The same steps while it turns about itself: ω × J ω tells J_z apart from the rotors' torque, which yaw alone cannot"""
+    straight = _doublet(axis, along_W, travel, acceleration, reach, room)
+    (steps,) = straight.tasks
+    count = len(steps["points"])
+    tasks = tuple(
+        {
+            "kind": "waypoints",
+            "points": [place],
+            "travel": [lasting],
+            "yaw_deg": math.remainder(360.0 * (i + 1) / count, 360.0),
+        }
+        for i, (place, lasting) in enumerate(zip(steps["points"], steps["travel"], strict=True))
+    )
+    return Manoeuvre(f"{straight.name}, turning", tasks)
 
 
 def _sprint(name: str, along_W: Vec3, speed: float, acceleration: float, reach: float, room: Room) -> Manoeuvre:
@@ -169,11 +192,11 @@ def _climb(share: float, acceleration: float, reach: float, room: Room) -> Manoe
     return _sprint(f"climb at {speed:.2g} m/s", Vec3(0.0, 0.0, 1.0), speed, acceleration, reach, room)
 
 
-def _rounds(share: float, acceleration: float, reach: float, tall: float, room: Room) -> list[Manoeuvre]:
+def _rounds(pull: float, reach: float, tall: float, room: Room) -> list[Manoeuvre]:
     """Circles along which the nose points, both ways round; a figure of eight; and a knot that uses all three axes"""
-    pull, home, found = share * acceleration, room.home_W, []
+    home, found = room.home_W, []
     radius = 0.45 * reach
-    circling = min(math.sqrt(pull * radius), room.speed)
+    circling = min(math.sqrt(pull * radius), OF_THE_SPEED * room.speed)
     for side, clockwise in ((1.0, False), (-1.0, True)):  # they begin at home, with the nose along x
         task = {
             "kind": "circle",
@@ -187,11 +210,12 @@ def _rounds(share: float, acceleration: float, reach: float, tall: float, room: 
         }
         way = "right" if clockwise else "left"
         found.append(Manoeuvre(f"circles to the {way} at {circling:.2g} m/s", (task,)))
-    around = min(math.sqrt(2.0 * pull * reach / math.sqrt(5.0)), room.speed)  # |p''| ≤ √5 a, |p'| ≤ √2 a
+    around = min(math.sqrt(2.0 * pull * reach / math.sqrt(5.0)), OF_THE_SPEED * room.speed)  # |p''| ≤ √5 a, |p'| ≤ √2 a
     eight = {"kind": "figure8", "centre": _at(home), "reach": _rounded(reach), "speed": _rounded(around), "laps": 1.0}
     found.append(Manoeuvre(f"figure of eight at {around:.2g} m/s", (eight,)))
+    found.append(Manoeuvre(f"figure of eight at {around:.2g} m/s, nose along", ({**eight, "yaw": "along"},)))
     small = 0.3 * reach
-    knotted = min(1.15 * math.sqrt(pull * small), room.speed)  # |p''| ≤ √97 A, |p'| ≤ √13 A
+    knotted = min(1.15 * math.sqrt(pull * small), OF_THE_SPEED * room.speed)  # |p''| ≤ √97 A, |p'| ≤ √13 A
     knot = {
         "kind": "lissajous",
         "centre": _at(home),
@@ -201,4 +225,5 @@ def _rounds(share: float, acceleration: float, reach: float, tall: float, room: 
         "laps": 1.0,
     }
     found.append(Manoeuvre(f"knot at {knotted:.2g} m/s", (knot,)))
+    found.append(Manoeuvre(f"knot at {knotted:.2g} m/s, nose along", ({**knot, "yaw": "along"},)))
     return found

@@ -1,8 +1,10 @@
-"""The flight that would tell most about a vehicle's numbers: D-optimal over a family of safe manoeuvres.
+"""The flight that would tell most about a vehicle's numbers: the one that leaves least missing to what is aimed at.
 
 Every manoeuvre of the family (`samara.identify.manoeuvres`) is flown in simulation, all side by side; those that leave the room
 or lean, hurry or pull too much are left out. What each of the others tells is its information matrix
-(`samara.identify.information`), and what a flight tells is their sum: manoeuvres are added and exchanged while log det grows.
+(`samara.identify.information`), and what a flight tells is their sum: manoeuvres are added and exchanged while the standard
+errors that it leaves come closer to their aims, Σ ln(1 + (σ/aim)²). Far above its aim an error counts by its logarithm, as in a
+D-optimal design; far below it counts no more.
 """
 
 import json
@@ -16,7 +18,7 @@ import numpy as np
 from samara.control.gains import gains_for
 from samara.core.algebra import matrix_from_quat
 from samara.core.files import atomic_write
-from samara.identify.information import Flown, information, log_det, parameters_of, standard_errors
+from samara.identify.information import Flown, aims_of, information, parameters_of, shortfall, standard_errors
 from samara.identify.manoeuvres import Manoeuvre, Room, controller_for, family, require_room, trajectory
 from samara.physics.types import State, Vehicle
 from samara.plan.trajectory import Trajectory, hover, sequence
@@ -33,8 +35,9 @@ RATES = Rates(log=250.0)
 WAYPOINT_PERIOD = 0.1  # [s]
 ENDS = ("take off", "land")
 CLIMBING, SINKING = 1.0, 0.4  # [m/s]: of take-off and landing
-SETTLED = 8.0  # ω T of the position loop
-GAIN = 1e-9  # of log det: what an exchange must bring
+SETTLED = 5.0  # ω T of the position loop
+GAIN = 1e-9  # of what is missing: what an exchange must bring
+LONGER = 3.0  # of the shortest of those that are flown together
 
 Progress = Callable[[str], None]
 
@@ -51,16 +54,16 @@ class Candidate(NamedTuple):
 class FlightPlan(NamedTuple):
     """A flight for identification: its manoeuvres in their order, the room it was made for, and what it would tell.
 
-    `errors` are the standard errors to expect, by parameter: relative ones, of a centre of mass in arms. They hold for a noise
-    of 2 % of the weight, and a steady wind that nobody knows; they compare plans, and promise nothing. `single` is log det of
-    the best manoeuvre flown over and over for as long.
+    `errors` are the standard errors to expect, by parameter: relative ones, of a centre of mass in arms. They hold for gusts of
+    0.4 m/s, a noise of 1 % of the weight, and a steady wind that nobody knows; they compare plans, and promise nothing.
+    `shortfall` is what is missing to the aims, and `single` that of the best manoeuvre flown over and over for as long.
     """
 
     vehicle: Vehicle
     manoeuvres: tuple[Manoeuvre, ...]
     room: Room
     duration: float
-    log_det: float
+    shortfall: float
     single: float
     errors: dict[str, float]
     candidates: tuple[Candidate, ...]
@@ -101,7 +104,7 @@ def plan_flights(
     while left:
         progress("choosing")
         for i in left:
-            counts[i] = chosen(safe[i], duration)
+            counts[i] = chosen(safe[i], duration, aims_of(parameters_of(vehicles[i])))
         orders = {i: [own for own, n in zip(safe[i], counts[i], strict=True) for _ in range(int(n))] for i in left}
         progress("flying the plan" if len(left) == 1 else f"flying {len(left)} plans")
         ways = [trajectory([own.manoeuvre for own in orders[i]], rooms[i].home_W) for i in left]
@@ -129,11 +132,12 @@ def _plan(
 ) -> FlightPlan:
     whole = np.einsum("i,iab->ab", counts, np.stack([own.information for own in safe]))
     lasting = float(counts @ np.array([own.duration for own in safe]))
-    names = [own.name for own in parameters_of(vehicle)]
-    errors = dict(zip(names, standard_errors(whole).tolist(), strict=True))
-    single = max(float(log_det(own.information * (duration / own.duration))) for own in safe)
+    parameters = parameters_of(vehicle)
+    aims = aims_of(parameters)
+    errors = dict(zip((own.name for own in parameters), standard_errors(whole).tolist(), strict=True))
+    single = min(float(shortfall(own.information * (duration / own.duration), aims)) for own in safe)
     way = tuple(own.manoeuvre for own, count in zip(safe, counts, strict=True) for _ in range(int(count)))
-    return FlightPlan(vehicle, way, room, lasting, float(log_det(whole)), single, errors, tuple(candidates))
+    return FlightPlan(vehicle, way, room, lasting, float(shortfall(whole, aims)), single, errors, tuple(candidates))
 
 
 def assess(
@@ -142,18 +146,30 @@ def assess(
     """Every manoeuvre flown by its vehicle, all side by side: what it tells, and whether it keeps within the room"""
     who = [i for i, own in enumerate(manoeuvres) for _ in own]
     tasks = [trajectory([own], rooms[i].home_W) for i, each in enumerate(manoeuvres) for own in each]
-    flown = flown_in([vehicles[i] for i in who], tasks, [rooms[i] for i in who])
-    found = []
-    for i, (vehicle, room) in enumerate(zip(vehicles, rooms, strict=True)):
-        lanes = np.flatnonzero(np.array(who) == i)
-        lasting = flown.durations[lanes]
-        rows = slice(0, int(np.searchsorted(flown.time, lasting.max())) + 1)
-        own = Flown(flown.time[rows], flown.states[:, rows, lanes], flown.commands[:, rows, lanes], lasting)
-        told = information(vehicle, own, parameters_of(vehicle))
-        passed = [_passed(vehicle, own, lane, room) for lane in range(len(lanes))]
-        wrong = [each.sentence if each else "" for each in passed]
-        found.append([Candidate(*each) for each in zip(manoeuvres[i], lasting.tolist(), told, wrong, strict=True)])
-    return found
+    found: list[Candidate | None] = [None] * len(tasks)
+    every = [own for each in manoeuvres for own in each]
+    for some in _as_long([own.duration for own in tasks]):
+        flown = flown_in([vehicles[who[k]] for k in some], [tasks[k] for k in some], [rooms[who[k]] for k in some])
+        for i in sorted({who[k] for k in some}):
+            lanes = [lane for lane, k in enumerate(some) if who[k] == i]
+            own = Flown(flown.time, flown.states[..., lanes], flown.commands[..., lanes], flown.durations[lanes])
+            told = information(vehicles[i], own, parameters_of(vehicles[i]))
+            for at, lane in enumerate(lanes):
+                passed = _passed(vehicles[i], own, at, rooms[i])
+                found[some[lane]] = Candidate(
+                    every[some[lane]], float(own.durations[at]), told[at], passed.sentence if passed else ""
+                )
+    return [[own for own, i in zip(found, who, strict=True) if own and i == at] for at in range(len(vehicles))]
+
+
+def _as_long(durations: Sequence[float]) -> list[list[int]]:
+    """Which are flown together: none lasts much longer than another, since all are flown as long as the longest"""
+    some: list[list[int]] = []
+    for k in sorted(range(len(durations)), key=lambda k: durations[k]):
+        if not some or durations[k] > LONGER * durations[some[-1][0]]:
+            some.append([])
+        some[-1].append(k)
+    return some
 
 
 def flown_in(vehicles: Sequence[Vehicle], tasks: Sequence[Trajectory], rooms: Sequence[Room]) -> Flown:
@@ -219,19 +235,22 @@ def _passed(vehicle: Vehicle, flown: Flown, lane: int, room: Room) -> Passed | N
     return min(found, key=lambda own: own.time, default=None)
 
 
-def chosen(safe: Sequence[Candidate], duration: float) -> Array:
-    """How often each is flown: the most information for each second first, then exchanges, while log det grows"""
+def chosen(safe: Sequence[Candidate], duration: float, aims: Array) -> Array:
+    """How often each is flown: what brings most for each second first, then exchanges, while less is missing to the aims"""
     matrices, times = np.stack([own.information for own in safe]), np.array([own.duration for own in safe])
     counts = np.zeros(len(safe), dtype=int)
+
+    def missing(counts: Array) -> float:
+        return float(shortfall(np.einsum("i,iab->ab", counts, matrices), aims))
 
     def fill() -> None:
         while (fits := times <= duration - counts @ times).any():
             now = np.einsum("i,iab->ab", counts, matrices)
-            gain = np.where(fits, (log_det(now + matrices) - log_det(now)) / times, -np.inf)
+            gain = np.where(fits, (shortfall(now, aims) - shortfall(now + matrices, aims)) / times, -np.inf)
             counts[int(np.argmax(gain))] += 1
 
     fill()
-    best, told = counts.copy(), float(log_det(np.einsum("i,iab->ab", counts, matrices)))
+    best, least = counts.copy(), missing(counts)
     improving = True
     while improving:
         improving = False
@@ -243,9 +262,9 @@ def chosen(safe: Sequence[Candidate], duration: float) -> Array:
                     continue
                 counts[into] += 1
                 fill()
-                own = float(log_det(np.einsum("i,iab->ab", counts, matrices)))
-                if own > told + GAIN:
-                    best, told, improving = counts.copy(), own, True
+                own = missing(counts)
+                if own < least - GAIN:
+                    best, least, improving = counts.copy(), own, True
                     break
             if improving:
                 break
