@@ -161,11 +161,13 @@ def is_captured(number: int) -> bool:
     return number % 2 == 0
 
 
-def cases(numbers: Sequence[int], seed: int = 1, duration: float = 120.0, *, still: bool = False) -> Iterator[Case]:
+def cases(
+    numbers: Sequence[int], seed: int = 1, duration: float = 120.0, *, still: bool = False, telemetry: bool = False
+) -> Iterator[Case]:
     """Each vehicle, what is believed of it, and its log of the flight that was planned for what is believed
 
     Where that cannot be flown safely the flight is planned for the vehicle itself. `still` ones hover for as long instead,
-    which tells little: whoever identifies them has to say so.
+    which tells little: whoever identifies them has to say so. With `telemetry` ESCs tell the speeds of their rotors.
     """
     for captured in (True, False):
         alike = [own for own in numbers if is_captured(own) == captured]
@@ -178,7 +180,7 @@ def cases(numbers: Sequence[int], seed: int = 1, duration: float = 120.0, *, sti
                 tasks = [hover(room.home_W, duration=duration) for room in rooms]
             else:
                 tasks = _planned(truths, starts, rooms, duration)
-            logs = _logs(truths, tasks, some, captured, seed)
+            logs = _logs(truths, tasks, some, captured, seed, telemetry)
             yield from (Case(*own) for own in zip(some, truths, starts, logs, strict=True))
 
 
@@ -193,24 +195,32 @@ def _planned(
 
 
 def logs_of(
-    vehicles: Sequence[Vehicle], tasks: Sequence[Trajectory], numbers: Sequence[int], *, captured: bool, seed: int = 0
+    vehicles: Sequence[Vehicle],
+    tasks: Sequence[Trajectory],
+    numbers: Sequence[int],
+    *,
+    captured: bool,
+    seed: int = 0,
+    telemetry: bool = False,
 ) -> list[FlightLog]:
     """Each vehicle's log of its task, which begins in hover, in a wind of its own that the log does not tell
 
     `captured` by motion capture: pose at 100 Hz with 0.5 mm and 0.2°, gyroscope and accelerometer at 500 Hz. Else what the
-    Kalman filter makes of IMU, GPS, barometer and magnetometer, at 100 Hz, and the IMU at 250 Hz. Commands at 250 Hz.
+    Kalman filter makes of IMU, GPS, barometer and magnetometer, at 100 Hz, and the IMU at 250 Hz. Commands at 250 Hz, and with
+    `telemetry` the rotors' speeds.
     """
     logs: list[FlightLog] = []
     for first in range(0, len(vehicles), AT_ONCE):
         some = slice(first, first + AT_ONCE)
-        logs += _logs(vehicles[some], tasks[some], numbers[some], captured, seed)
+        logs += _logs(vehicles[some], tasks[some], numbers[some], captured, seed, telemetry)
     return logs
 
 
-def _logs(
-    vehicles: Sequence[Vehicle], tasks: Sequence[Trajectory], numbers: Sequence[int], captured: bool, seed: int
-) -> list[FlightLog]:
-    rates = Rates(sensor=500.0 if captured else 250.0)
+def scenario_of(
+    vehicles: Sequence[Vehicle], tasks: Sequence[Trajectory], numbers: Sequence[int], *, captured: bool, telemetry: bool
+) -> Scenario:
+    """The flight of these vehicles side by side, with the sensors of their logs, in the first one's wind"""
+    rates = Rates(sensor=500.0 if captured else 250.0, log=250.0 if telemetry else 100.0)
     sensors = _captured_sensors() if captured else _flying_sensors()
     estimator = TRUTH if captured else ekf(sensors, 1.0 / rates.estimator, STANDARD_GRAVITY)
     drones = tuple(
@@ -227,13 +237,32 @@ def _logs(
         for vehicle, task, number in zip(vehicles, tasks, numbers, strict=True)
     )
     end = math.ceil(max(task.duration for task in tasks))
-    winds = tuple(Dryden.from_direction(WIND, 2.4 * number) for number in numbers)  # from all around
+    return Scenario("synthetic", drones, float(end), rates=rates, wind=wind_of(numbers[0]))
+
+
+def wind_of(number: int) -> Dryden:
+    """From all around, one after the other"""
+    return Dryden.from_direction(WIND, 2.4 * number)
+
+
+def _logs(
+    vehicles: Sequence[Vehicle],
+    tasks: Sequence[Trajectory],
+    numbers: Sequence[int],
+    captured: bool,
+    seed: int,
+    telemetry: bool,
+) -> list[FlightLog]:
+    scenario = scenario_of(vehicles, tasks, numbers, captured=captured, telemetry=telemetry)
     seeds = [seed * 1_000_000 + number for number in numbers]
     blocks: list[Block] = []
-    scenario = Scenario("synthetic", drones, float(end), rates=rates, wind=winds[0])
+    winds = tuple(wind_of(number) for number in numbers)
     Simulation(scenario, lambda own, lines: blocks.extend(own), seeds=seeds, lifts=True, winds=winds).run()
     found = tables(blocks)
-    return [_log(found, drone.name, task.duration, captured) for drone, task in zip(drones, tasks, strict=True)]
+    return [
+        _log(found, drone, task.duration, captured, telemetry)
+        for drone, task in zip(scenario.drones, tasks, strict=True)
+    ]
 
 
 def _captured_sensors() -> tuple[Sensor, ...]:
@@ -245,19 +274,22 @@ def _flying_sensors() -> tuple[Sensor, ...]:
     return tuple(part(name).sensor() for name in ("bmi088", "neo-m9n", "bmp388", "bmm150"))
 
 
-def _log(found: dict[str, tuple[Array, Array]], drone: str, until: float, captured: bool) -> FlightLog:
+def _log(
+    found: dict[str, tuple[Array, Array]], drone: Drone, until: float, captured: bool, telemetry: bool
+) -> FlightLog:
     def signal(stream: str, rows: slice) -> Signal:
-        times_us, values = found[f"/{drone}/{stream}"]
+        times_us, values = found[f"/{drone.name}/{stream}"]
         time = times_us * 1e-6
         kept = time <= until
         return Signal(time[kept], values[kept, rows].T.copy())
 
     pose, place = ("motion_capture", 3) if captured else ("estimate", 6)
     return FlightLog(
-        drone,
+        drone.name,
         "synthetic",
         "samara",
         command=signal("command", slice(None)),
+        rotor_speed=signal("state", slice(13, 13 + len(drone.vehicle.rotors))) if telemetry else None,
         position=signal(pose, slice(0, 3)),
         velocity=None if captured else signal(pose, slice(3, 6)),
         attitude=signal(pose, slice(place, place + 4)),

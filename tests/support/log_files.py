@@ -1,0 +1,535 @@
+"""Flights written as the logs of autopilots: in their units, axes, rotor order, rates and resolution.
+
+    kind = KINDS["px4"]
+    told = kind.told(log)              # what of a flight such a log holds, at its rates, its motors in its order
+    path, columns = kind.write(told, folder)
+    (back,) = read_log(path, columns)  # the same signals, to kind.resolution
+
+PX4's SDLOG_PROFILE is default + high rate (+ computer vision with motion capture): motors, gyroscope, accelerometer and
+attitude as they come, position ten times a second, motion capture every 30 ms. ArduPilot's LOG_BITMASK has IMU_FAST and
+ATTITUDE_FAST: the IMU as it comes, the estimate 25 times a second. Its stock firmware writes RCOU ten times a second, which
+tells nothing of a motor's lag: that is `ardupilot_stock`. `ardupilot` has RCOU as often as the IMU, which takes a change of a
+line in its firmware.
+"""
+
+import math
+import re
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from fuzz.flight_logs import DATAFLASH, PACK, PARAMETERS, PX4, UNIT, dataflash, message, packed, ulog
+
+from samara.core.algebra import Quat, Vec3, conjugate, rotate
+from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
+from samara.identify.readers.signals import DEGREE, RPM, G, signal_names
+from samara.physics.frames import attitude_ned_frd_from_enu_flu, frd_from_flu, ned_from_enu
+from samara.vehicles.numbering import rotor_order
+from support.blackbox_writer import Field, Log
+
+Array = np.ndarray[Any, Any]
+Columns = Mapping[str, Any] | None
+
+BOOT_US = 30_000_000  # what the clock says when the flight begins
+FULL, THRUST_MODEL, POLES, ONE_G = 65535, 0.3, 14, 2048
+POSES = ("position", "velocity", "attitude")
+INERTIAL = ("rate", "specific_force")
+
+
+class Kind(NamedTuple):
+    """A kind of log: who numbers its rotors, how often it has each signal at most [Hz], to which step, and who writes it
+
+    `needs` is the truth that such a log can tell of: motion capture, the estimate, or either. Signals that are `together` have
+    the times of the first of them, and there the last value they had; others have times of their own.
+    """
+
+    numbering: str
+    rates: dict[str, float]
+    resolution: dict[str, float]
+    write: Callable[[FlightLog, Path], tuple[Path, Columns]]
+    needs: tuple[str, ...] = (MOTION_CAPTURE, ESTIMATE)
+    together: tuple[str, ...] = ()
+
+    def told(self, log: FlightLog) -> FlightLog:
+        """What such a log holds of a flight"""
+        held: dict[str, Any] = dict.fromkeys(signal_names())
+        for name, rate in self.rates.items():
+            own = getattr(log, name)
+            averaged = name in INERTIAL and name not in self.together
+            held[name] = None if own is None else at_most(own, rate, averaged=averaged)
+        for name in self.together[1:]:
+            time, own = held[self.together[0]].time, getattr(log, name)
+            held[name] = None if own is None or name not in self.rates else Signal(time, held_at(time, own))
+        if self.numbering != "samara":
+            order = list(rotor_order(self.numbering, "document_000"))  # which counts as our quadrotors do
+            for name in ("command", "rotor_speed"):
+                if held[name] is not None:
+                    held[name] = held[name]._replace(values=held[name].values[order])
+        truth = log.truth if any(held[name] for name in POSES) else ""
+        return replace(log, numbering=self.numbering, truth=truth, **held)
+
+
+def at_most(own: Signal, rate: float, *, averaged: bool) -> Signal:
+    """Every n-th sample, or the means of n, so that there are no more than `rate` a second"""
+    n = max(1, math.ceil((len(own.time) - 1) / (own.time[-1] - own.time[0]) / rate - 0.01))
+    if n == 1 or not averaged:
+        return Signal(own.time[::n], own.values[:, ::n])
+    count = len(own.time) // n
+    means = own.values[:, : n * count].reshape(len(own.values), count, n).mean(axis=2)
+    return Signal(own.time[: n * count].reshape(count, n).mean(axis=1), means)
+
+
+def microseconds(time: Array) -> Array:
+    return BOOT_US + np.rint(1e6 * time).astype(np.int64)
+
+
+def held_at(time: Array, own: Signal) -> Array:
+    """The last values there were"""
+    return own.values[:, np.clip(np.searchsorted(own.time, time + 1e-9) - 1, 0, None)]
+
+
+def in_order(times: Sequence[Array], tables: Sequence[Array]) -> bytes:
+    """Packed records of several kinds by their times"""
+    pieces, stamps = [], np.concatenate(times)
+    for table in tables:
+        data, size = table.tobytes(), table.dtype.itemsize
+        pieces += [data[k : k + size] for k in range(0, len(data), size)]
+    return b"".join(pieces[k] for k in np.argsort(stamps, kind="stable"))
+
+
+def table_of(layout: str, columns: Sequence[Any]) -> Array:
+    """Records of a layout of `struct`, column by column"""
+    letters = [own for count, letter in re.findall(r"(\d*)([a-zA-Z?])", layout) for own in [letter] * int(count or 1)]
+    dtype = np.dtype([(f"c{i}", f"<{letter}") for i, letter in enumerate(letters)])
+    table = np.zeros(max(np.size(own) for own in columns), dtype)
+    for name, own in zip(dtype.names or (), columns, strict=True):
+        table[name] = own
+    return table
+
+
+def ned(rows: Array) -> Array:
+    return np.stack(ned_from_enu(Vec3(*rows)))
+
+
+def frd(rows: Array) -> Array:
+    return np.stack(frd_from_flu(Vec3(*rows)))
+
+
+def ned_attitude(rows: Array) -> Array:
+    return np.stack(attitude_ned_frd_from_enu_flu(Quat(*rows)))
+
+
+# PX4 -------------------------------------------------------------------------------------------------------------------
+
+
+def write_ulog(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+    """`actuator_motors` holds thrusts by THR_MDL_FAC"""
+    u, none = log.command.values, [np.nan] * 8
+    topics: dict[str, tuple[Array, list[Any]]] = {
+        "actuator_motors": (log.command.time, [0, *(THRUST_MODEL * u * u + (1.0 - THRUST_MODEL) * u), *none])
+    }
+    if log.rate is not None and log.specific_force is not None:
+        topics["vehicle_angular_velocity"] = (log.rate.time, [*frd(log.rate.values)])
+        topics["sensor_combined"] = (log.specific_force.time, [0, 0, 0, *frd(log.specific_force.values)])
+    if log.position is not None and log.attitude is not None:
+        q, p = ned_attitude(log.attitude.values), ned(log.position.values)
+        if log.truth == MOTION_CAPTURE:
+            topics["vehicle_mocap_odometry"] = (log.position.time, [1, *p, *q, 1, np.nan, np.nan, np.nan])
+        else:
+            assert log.velocity is not None
+            topics["vehicle_attitude"] = (log.attitude.time, [*q, 0, 0, 0, 0])
+            topics["vehicle_local_position"] = (log.position.time, [*p, *ned(log.velocity.values)])
+    if log.rotor_speed is not None:
+        reports = [own for i, rpm in enumerate(np.rint(log.rotor_speed.values / RPM)) for own in (rpm, 101 + i)]
+        topics["esc_status"] = (log.rotor_speed.time, reports)
+    times, tables = [], []
+    for number, (name, (time, columns)) in enumerate(topics.items()):
+        said = microseconds(time)
+        clocks = [said, said] if "timestamp_sample" in PX4[name][0] else [said]
+        layout = "HBH" + PX4[name][1].removeprefix("<")
+        size = struct.calcsize("<" + layout) - 3
+        tables.append(table_of(layout, [size, ord("D"), number, *clocks, *columns]))
+        times.append(time)
+    head = ulog({}, [("THR_MDL_FAC", THRUST_MODEL)])
+    head += b"".join(message("A", struct.pack("<BH", 0, number) + name.encode()) for number, name in enumerate(topics))
+    path = folder / "flight.ulg"
+    path.write_bytes(head + in_order(times, tables))
+    return path, None
+
+
+# ArduPilot -------------------------------------------------------------------------------------------------------------
+
+
+def write_dataflash(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+    """Motors on outputs 1, 2, 5 and 6, in whole µs from MOT_PWM_MIN to MOT_PWM_MAX"""
+    assert log.position is not None and log.velocity is not None and log.attitude is not None
+    assert log.rate is not None and log.specific_force is not None
+    low, high = PARAMETERS["MOT_PWM_MIN"], PARAMETERS["MOT_PWM_MAX"]
+    pulses = np.rint(low + (high - low) * log.command.values)
+    p, v, q = ned(log.position.values), ned(log.velocity.values), ned_attitude(log.attitude.values)
+    kinds = {
+        "RCOU": (log.command.time, [pulses[0], pulses[1], 0, 0, pulses[2], pulses[3]]),
+        "IMU": (log.rate.time, [0, *frd(log.rate.values), *frd(log.specific_force.values)]),
+        "XKF1": (log.position.time, [0, 0, 0, 0, *v, 0, *p]),
+        "XKQ": (log.attitude.time, [0, *q]),
+    }
+    if log.rotor_speed is not None:
+        for output, speed in zip((0, 1, 4, 5), log.rotor_speed.values, strict=True):
+            kinds[f"ESC {output}"] = (log.rotor_speed.time, [output, speed / RPM])
+    numbers = {kind: 129 + i for i, kind in enumerate(DATAFLASH)}
+    times, tables = [], []
+    for name, (time, columns) in kinds.items():
+        kind = name.partition(" ")[0]
+        letters = DATAFLASH[kind][0]
+        written = [own * UNIT.get(letter, 1) for letter, own in zip(letters[1:], columns, strict=True)]
+        layout = "BBB" + "".join(PACK[letter] for letter in letters)
+        tables.append(table_of(layout, [0xA3, 0x95, numbers[kind], microseconds(time), *written]))
+        times.append(time)
+    parameters = [
+        packed("PARM", numbers["PARM"], DATAFLASH["PARM"][0], (1000, name, value, value))
+        for name, value in PARAMETERS.items()
+    ]
+    path = folder / "flight.bin"
+    path.write_bytes(dataflash([]) + b"".join(parameters) + in_order(times, tables))
+    return path, None
+
+
+# Betaflight ------------------------------------------------------------------------------------------------------------
+
+
+def write_blackbox(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+    """Every loop: gyro in 0.1 °/s, accelerometer in 1/2048 g, motors in steps of DShot, electrical rpm / 100"""
+    assert log.rate is not None and log.specific_force is not None
+    time = log.rate.time
+    wide = {"gyroADC": 10.0 / DEGREE * log.rate.values, "accSmooth": ONE_G / G * log.specific_force.values}
+    wide["motor"] = 48.0 + 1999.0 * log.command.values
+    fields = [
+        Field("loopIteration", False, (0, 1), (6, 9)),
+        Field("time", False, (0, 1), (2, 0)),
+        *(Field(f"{name}[{i}]", True, (0, 0), (3, 0)) for name in ("gyroADC", "accSmooth") for i in range(3)),
+        Field("motor[0]", False, (11, 1), (3, 0)),
+        *(Field(f"motor[{i}]", False, (5, 0), (3, 0)) for i in (1, 2, 3)),
+    ]
+    if log.rotor_speed is not None:
+        wide["eRPM"] = log.rotor_speed.values / RPM * (POLES / 2) / 100.0
+        fields += [Field(f"eRPM[{i}]", False, (0, 1), (1, 0)) for i in range(4)]
+    head = {
+        "Firmware revision": "Betaflight 4.5.1 (77d01ba3b) STM32F7X2",
+        **{"gyro_scale": "0x3f800000", "blackbox_high_resolution": "1", "acc_1G": str(ONE_G), "minthrottle": "1070"},
+        **{"motorOutput": "158,2047", "motor_poles": str(POLES), "yaw_motors_reversed": "0", "vbatref": "1650"},
+    }
+    written = Log(fields, head, interval=32)
+    columns = {
+        f"{name}[{i}]": np.rint(own).astype(int).tolist() for name, rows in wide.items() for i, own in enumerate(rows)
+    }
+    columns |= {"loopIteration": range(len(time)), "time": microseconds(time).tolist()}
+    names = list(columns)
+    for row in zip(*columns.values(), strict=True):
+        written.main(dict(zip(names, row, strict=True)))
+    written.end()
+    path = folder / "flight.bbl"
+    path.write_bytes(bytes(written))
+    return path, None
+
+
+# The Crazyflie ---------------------------------------------------------------------------------------------------------
+
+
+def crazyflie_columns(log: FlightLog) -> tuple[dict[str, Array], dict[str, Array]]:
+    """By the firmware's names: what has the IMU's times, and what has those of the pose"""
+    assert (
+        log.rate is not None
+        and log.specific_force is not None
+        and log.position is not None
+        and log.attitude is not None
+    )
+    quick = {f"acc.{axis}": own / G for axis, own in zip("xyz", log.specific_force.values, strict=True)}
+    quick |= {f"gyro.{axis}": own / DEGREE for axis, own in zip("xyz", log.rate.values, strict=True)}
+    told = np.rint(FULL * log.command.values)
+    quick |= {f"motor.m{i + 1}": own for i, own in enumerate(told)}
+    group = "locSrv" if log.truth == MOTION_CAPTURE else "stateEstimate"
+    slow = {f"{group}.{axis}": own for axis, own in zip("xyz", log.position.values, strict=True)}
+    slow |= {f"{group}.q{axis}": own for axis, own in zip("wxyz", log.attitude.values, strict=True)}
+    if log.velocity is not None:
+        slow |= {f"{group}.v{axis}": own for axis, own in zip("xyz", log.velocity.values, strict=True)}
+    return quick, slow
+
+
+def write_card(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+    """Two kinds of records: IMU and motors, and the pose"""
+    assert log.rate is not None and log.position is not None
+    quick, slow = crazyflie_columns(log)
+    types = (
+        (0xFFFF, b"fixedFrequency", log.rate.time, quick, [*"ffffff", *"HHHH"]),
+        (7, b"pose", log.position.time, slow, ["f"] * len(slow)),
+    )
+    head = struct.pack("<BHH", 0xBC, 2, len(types))
+    times, tables = [], []
+    for number, name, time, columns, letters in types:
+        head += struct.pack("<H", number) + name + b"\0" + struct.pack("<H", len(columns))
+        head += b"".join(f"{own}({x})".encode() + b"\0" for own, x in zip(columns, letters, strict=True))
+        tables.append(table_of("HQ" + "".join(letters), [number, microseconds(time), *columns.values()]))
+        times.append(time)
+    data = head + in_order(times, tables)
+    path = folder / "log00"
+    path.write_bytes(data + struct.pack("<I", zlib.crc32(data)))
+    return path, None
+
+
+def write_crazyflie_csv(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+    """By radio: all of it at one pace, in whole ms"""
+    assert log.rate is not None and log.position is not None
+    quick, slow = crazyflie_columns(log)
+    time = log.rate.time
+    both = [*quick.values(), *slow.values()]
+    stamps = 1e-3 * microseconds(time)
+    lines = [",".join(["timestamp", *quick, *slow])]
+    lines += [
+        ",".join([f"{stamp:.0f}", *(f"{own:.6g}" for own in row)]) for stamp, *row in zip(stamps, *both, strict=True)
+    ]
+    path = folder / "crazyflie.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path, None
+
+
+def write_nanobench(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+    """Everything at the camera's pace; velocity and rate by the camera are slopes over 11 samples"""
+    assert (
+        log.rate is not None
+        and log.specific_force is not None
+        and log.position is not None
+        and log.attitude is not None
+    )
+    assert log.velocity is not None
+    time = log.position.time
+    names = "t,px,py,pz,vx,vy,vz,qw,qx,qy,qz,wx_vicon,wy_vicon,wz_vicon,motor_motor_m1,motor_motor_m2,motor_motor_m3"
+    names += ",motor_motor_m4,pwr_pm_vbat,imu_acc_x,imu_acc_y,imu_acc_z,imu_gyro_x,imu_gyro_y,imu_gyro_z"
+    told, rate = np.rint(FULL * log.command.values), log.rate.values
+    columns = [
+        *(1.7e9 + time, *log.position.values, *log.velocity.values, *log.attitude.values, *rate, *told),
+        *(np.full(len(time), 3.9), *(log.specific_force.values / G), *rate),
+    ]
+    path = folder / "nanobench.csv"
+    np.savetxt(path, np.stack(columns, axis=1), fmt=["%.3f", *["%.7g"] * 24], delimiter=",", header=names, comments="")
+    return path, None
+
+
+def slopes(own: Signal, width: int = 11) -> Signal:
+    """Fitted over so many samples"""
+    half = width // 2
+    steps = np.arange(-half, half + 1)
+    kernel = -steps / (steps @ steps) / float(np.median(np.diff(own.time)))
+    padded = np.pad(own.values, [(0, 0), (half, half)], mode="edge")
+    return Signal(own.time, np.stack([np.convolve(row, kernel, "valid") for row in padded]))
+
+
+# ROS 2 -----------------------------------------------------------------------------------------------------------------
+
+
+def write_bag(log: FlightLog, folder: Path, storage: str = "MCAP") -> tuple[Path, Columns]:
+    """`actuator_msgs/Actuators`, `sensor_msgs/Imu`, and poses of motion capture or odometry with the body's velocity"""
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+    assert (
+        log.rate is not None
+        and log.specific_force is not None
+        and log.position is not None
+        and log.attitude is not None
+    )
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    actuators = "std_msgs/Header header\nfloat64[] position\nfloat64[] velocity\nfloat64[] normalized"
+    store.register(get_types_from_msg(actuators, "actuator_msgs/msg/Actuators"))
+    kind = {name.rpartition("/")[2]: own for name, own in store.types.items()}
+    nine, many, none = np.zeros(9), np.zeros(36), np.zeros(0)
+    unit = kind["Quaternion"](0.0, 0.0, 0.0, 1.0)
+    position, attitude, velocity = log.position.values, log.attitude.values, log.velocity
+
+    def header(time_ns: int) -> Any:
+        return kind["Header"](kind["Time"](time_ns // 10**9, time_ns % 10**9), "world")
+
+    def vector(row: Array) -> Any:
+        return kind["Vector3"](*map(float, row))
+
+    def pose(k: int) -> Any:
+        w, x, y, z = map(float, attitude[:, k])
+        return kind["Pose"](kind["Point"](*map(float, position[:, k])), kind["Quaternion"](x, y, z, w))
+
+    def actuated(k: int, time_ns: int) -> Any:
+        return kind["Actuators"](header(time_ns), none, none, log.command.values[:, k].copy())
+
+    def felt(k: int, time_ns: int) -> Any:
+        assert log.rate is not None and log.specific_force is not None
+        turning, force = vector(log.rate.values[:, k]), vector(log.specific_force.values[:, k])
+        return kind["Imu"](header(time_ns), unit, nine, turning, nine, force, nine)
+
+    def seen(k: int, time_ns: int) -> Any:
+        return kind["PoseStamped"](header(time_ns), pose(k))
+
+    if velocity is not None:
+        v_B = np.stack(rotate(conjugate(Quat(*attitude)), Vec3(*velocity.values)))
+
+    def estimated(k: int, time_ns: int) -> Any:
+        twist = kind["TwistWithCovariance"](kind["Twist"](vector(v_B[:, k]), vector(np.zeros(3))), many)
+        return kind["Odometry"](header(time_ns), "base_link", kind["PoseWithCovariance"](pose(k), many), twist)
+
+    topics = {
+        "/motors": ("actuator_msgs/msg/Actuators", log.command.time, actuated),
+        "/imu": ("sensor_msgs/msg/Imu", log.rate.time, felt),
+        "/pose": ("geometry_msgs/msg/PoseStamped", log.position.time, seen)
+        if log.truth == MOTION_CAPTURE
+        else ("nav_msgs/msg/Odometry", log.position.time, estimated),
+    }
+    path = folder / f"bag_{storage.lower()}"
+    with Writer(path, version=9, storage_plugin=StoragePlugin[storage]) as writer:
+        own = {topic: writer.add_connection(topic, name, typestore=store) for topic, (name, *_) in topics.items()}
+        order = sorted(
+            (1_700_000_000 * 10**9 + round(1e9 * t), topic, k)
+            for topic, (_, time, _) in topics.items()
+            for k, t in enumerate(time)
+        )
+        for time_ns, topic, k in order:
+            name, _, said = topics[topic]
+            writer.write(own[topic], time_ns, store.serialize_cdr(said(k, time_ns), name))
+    return path, None
+
+
+def write_database(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+    return write_bag(log, folder, "SQLITE3")
+
+
+# CSV with a map --------------------------------------------------------------------------------------------------------
+
+
+def write_mapped(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+    """FRD and NED, ms, °/s, g, pulses in µs; cells are empty where a signal has no sample"""
+    signals = {
+        "motors": (log.command, 1000.0 + 1000.0 * log.command.values),
+        "position": (log.position, None if log.position is None else ned(log.position.values)),
+        "velocity": (log.velocity, None if log.velocity is None else ned(log.velocity.values)),
+        "attitude": (log.attitude, None if log.attitude is None else ned_attitude(log.attitude.values)[[1, 2, 3, 0]]),
+        "rate": (log.rate, None if log.rate is None else frd(log.rate.values) / DEGREE),
+        "specific_force": (
+            log.specific_force,
+            None if log.specific_force is None else frd(log.specific_force.values) / G,
+        ),
+    }
+    held = {name: (own.time, rows) for name, (own, rows) in signals.items() if own is not None and rows is not None}
+    stamps = np.unique(np.concatenate([microseconds(time) for time, _ in held.values()]))
+    names = {name: [f"{name}_{i}" for i in range(len(rows))] for name, (_, rows) in held.items()}
+    cells = [[f"{1e-3 * stamp:.3f}" for stamp in stamps]]
+    for time, rows in held.values():
+        at = np.searchsorted(stamps, microseconds(time))
+        for row in rows:
+            column = [""] * len(stamps)
+            for k, value in zip(at, row, strict=True):
+                column[k] = f"{value:.9g}"
+            cells.append(column)
+    heading = ["t", *(own for each in names.values() for own in each)]
+    path = folder / "mapped.csv"
+    path.write_text("\n".join([",".join(heading), *(",".join(row) for row in zip(*cells, strict=True))]) + "\n")
+    columns = {
+        **{"time": "t", "time_unit": "ms", "motor_range": [1000, 2000], "numbering": "px4", "axes": "frd/ned"},
+        **{"quaternion": "xyzw", "rate_unit": "deg/s", "specific_force_unit": "g", "truth": log.truth, **names},
+    }
+    return path, columns
+
+
+# All of them -----------------------------------------------------------------------------------------------------------
+
+LOOP = 250.0  # [Hz]
+FLOAT = {"position": 4e-6, "velocity": 2e-6, "attitude": 2e-7, "rate": 4e-6, "specific_force": 1e-5}
+IMU = {"rate": LOOP, "specific_force": LOOP}
+EVERYTHING = {"command": LOOP, "position": 100.0, "velocity": 100.0, "attitude": 100.0, **IMU}
+EXACT = dict.fromkeys(EVERYTHING, 1e-12)
+
+KINDS = {
+    "px4": Kind(
+        "px4",
+        {"command": LOOP, "rotor_speed": 200.0, "position": 10.0, "velocity": 10.0, "attitude": LOOP, **IMU},
+        {**FLOAT, "command": 1e-6, "rotor_speed": RPM},
+        write_ulog,
+        needs=(ESTIMATE,),
+    ),
+    "px4_motion_capture": Kind(
+        "px4",
+        {"command": LOOP, "position": 33.4, "attitude": 33.4, **IMU},
+        {**FLOAT, "command": 1e-6},
+        write_ulog,
+        needs=(MOTION_CAPTURE,),
+    ),
+    "ardupilot": Kind(
+        "ardupilot",
+        {"command": LOOP, "rotor_speed": LOOP, "position": 25.0, "velocity": 25.0, "attitude": 25.0, **IMU},
+        {**FLOAT, "command": 0.5 / 800.0, "rotor_speed": 1e-3},
+        write_dataflash,
+        needs=(ESTIMATE,),
+    ),
+    "ardupilot_stock": Kind(
+        "ardupilot",
+        {"command": 10.0, "position": 25.0, "velocity": 25.0, "attitude": 25.0, **IMU},
+        {**FLOAT, "command": 0.5 / 800.0},
+        write_dataflash,
+        needs=(ESTIMATE,),
+    ),
+    "betaflight": Kind(
+        "betaflight",
+        {"command": 500.0, "rate": 500.0, "specific_force": 500.0},
+        {"command": 0.5 / 1999.0, "rate": 0.05 * DEGREE, "specific_force": 0.5 * G / ONE_G},
+        write_blackbox,
+        together=("rate", "specific_force", "command", "rotor_speed"),
+    ),
+    "betaflight_erpm": Kind(
+        "betaflight",
+        {"command": 500.0, "rotor_speed": 500.0, "rate": 500.0, "specific_force": 500.0},
+        {
+            **{"command": 0.5 / 1999.0, "rate": 0.05 * DEGREE, "specific_force": 0.5 * G / ONE_G},
+            "rotor_speed": 50.0 * RPM * 2.0 / POLES,
+        },
+        write_blackbox,
+        together=("rate", "specific_force", "command", "rotor_speed"),
+    ),
+    "crazyflie": Kind(
+        "crazyflie",
+        {**EVERYTHING, "rate": 500.0, "specific_force": 500.0},
+        {**FLOAT, "command": 0.5 / FULL},
+        write_card,
+        together=("rate", "specific_force", "command"),
+    ),
+    "crazyflie_csv": Kind(
+        "crazyflie",
+        dict.fromkeys(EVERYTHING, 100.0),
+        {
+            "command": 0.5 / FULL,
+            "position": 5e-5,
+            "velocity": 5e-5,
+            "attitude": 5e-7,
+            "rate": 1e-4,
+            "specific_force": 5e-4,
+        },
+        write_crazyflie_csv,
+        together=("rate", "specific_force", "command", *POSES),
+    ),
+    "nanobench": Kind(
+        "crazyflie",
+        dict.fromkeys(EVERYTHING, 100.0),
+        {
+            "command": 0.5 / FULL,
+            "position": 1e-5,
+            "velocity": 1e-5,
+            "attitude": 5e-7,
+            "rate": 1e-5,
+            "specific_force": 1e-4,
+        },
+        write_nanobench,
+        needs=(MOTION_CAPTURE,),
+        together=("position", "velocity", "attitude", "rate", "specific_force", "command"),
+    ),
+    "ros2_mcap": Kind("samara", {**EVERYTHING, "rate": 500.0, "specific_force": 500.0}, EXACT, write_bag),
+    "ros2_sqlite3": Kind("samara", EVERYTHING, EXACT, write_database),
+    "csv": Kind("px4", EVERYTHING, dict.fromkeys(EVERYTHING, 1e-6), write_mapped),
+}
