@@ -57,12 +57,12 @@ def _vertical_force(log: FlightLog, grid: Array) -> Array | None:
     if log.velocity is None or log.attitude is None:
         return None
     a_W = np.gradient(sampled(log.velocity, grid), STEP, axis=1)
-    q_WB = normalize(Quat(*sampled(Signal(log.attitude.time, _continuous(log.attitude.values)), grid)))
+    q_WB = normalize(Quat(*sampled(Signal(log.attitude.time, continuous(log.attitude.values)), grid)))
     f_B = rotate_inverse(q_WB, Vec3(a_W[0], a_W[1], a_W[2] + G))
     return np.asarray(f_B.z)[None]
 
 
-def _continuous(q: Array) -> Array:
+def continuous(q: Array) -> Array:
     """q or −q, the same attitude, whichever is nearer to the one before: between them a straight line means something"""
     turned = (q[:, 1:] * q[:, :-1]).sum(axis=0) < 0.0
     return q * np.concatenate([[1.0], np.where(np.cumsum(turned) % 2, -1.0, 1.0)])

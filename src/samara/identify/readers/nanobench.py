@@ -107,17 +107,18 @@ def _name(path: Path) -> str:
 def read(path: Path, columns: object = None) -> list[FlightLog]:
     """One flight as it is in the file, whatever its numbers: judging them is for the log check
 
-    The rate is the gyroscope's, which keeps up with the body; that of motion capture is a derivative over 11 samples. The
-    body's axes are those in which it stood level, as in `read_flight`, where it stood.
+    The rate is motion capture's, on the clock of the positions, as the benchmark scores it: the gyroscope's clock is another.
+    The body's axes are those in which it stood level, as in `read_flight`, where it stood.
     """
     table = read_columns(path, (*_COLUMNS, *_IMU), "a NanoBench flight")
     rows, n = table.values, len(_COLUMNS)
     time = rows[0]
     notes: tuple[str, ...] = ()
-    q_WB = Quat(*rows[7:11])
+    q_WB, omega_B = Quat(*rows[7:11]), Vec3(*rows[11:14])
     before = rows[:, :_REST_SAMPLES]
     if np.isfinite(before).all() and np.abs(before[4:7]).max(initial=0.0) <= _AT_REST:
-        q_WB = q_WB * _markers_lean(rows)
+        q_MB = _markers_lean(rows)
+        q_WB, omega_B = q_WB * q_MB, rotate(conjugate(q_MB), omega_B)
     else:
         notes = ("it does not stand at the start: its axes are those of the markers",)
     return [
@@ -129,7 +130,7 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
             position=Signal(time, rows[1:4]),
             velocity=Signal(time, rows[4:7]),
             attitude=signal(time, q_WB),
-            rate=Signal(time, rows[n + 3 : n + 6]),
+            rate=signal(time, omega_B),
             specific_force=Signal(time, G * rows[n : n + 3]),
             voltage=Signal(time, rows[18:19]),
             truth=MOTION_CAPTURE,

@@ -1,0 +1,315 @@
+"""From flight logs to a vehicle: `identify(logs, start)`, with an error on every number and a word on what no flight told.
+
+There are two products. The `physical` vehicle is from regression (`samara.identify.regression`), good for design and for other
+conditions than those flown. The `predictor` is from prediction error (`samara.identify.prediction`), best at saying what comes
+within half a second in flights like these.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Mat3, Vec3
+from samara.identify.checking import Finding, usable
+from samara.identify.log import FlightLog
+from samara.identify.parameters import Parameter, parameters_of, ready
+from samara.identify.prediction import HORIZON, Prediction, fit
+from samara.identify.regression import Regression, Residuals, Trim, regress
+from samara.identify.samples import Samples, duration_of, samples_of
+from samara.physics.types import Vehicle
+from samara.vehicles.build import switch_on
+
+Array = np.ndarray[Any, Any]
+
+PHYSICAL, PREDICTOR = "physical", "predictor"
+DAMPED = 3.0  # W l²/v_h: what a predictor may take for damping
+KNOWN = 0.95
+WIDER = 1.5
+FLOOR = {
+    "k_thrust": 0.005,
+    "k_torque": 0.08,
+    "inertia.zz": 0.08,
+    "inertia": 0.02,
+    "motor": 0.04,
+    "drag": 0.03,
+    "rotor_drag": 0.04,
+    "airspeed_moment": 0.03,
+    "damping": 0.0,
+}
+"""Of a number: what averaging, filters and delays leave however long the flight, found on synthetic vehicles (seed 2)"""
+CLEAR = 0.15, 0.3
+"""A number is excited where its standard error is below this part of it, or of its scale where it may be 0"""
+
+Progress = Callable[[str, float], None]
+
+
+class Estimate(NamedTuple):
+    """A number: what it was at the start, its value, standard error and 95 % interval, whether the flights told it, and else
+    the manoeuvre that would"""
+
+    name: str
+    unit: str
+    start: float
+    value: float
+    error: float
+    low: float
+    high: float
+    excited: bool
+    manoeuvre: str
+
+
+@dataclass(frozen=True)
+class Product:
+    """A vehicle that flies, what its numbers are known to, how they go together, and the trim of each flight by its name.
+
+    `vehicle` is to be written and flown; `bare` is the same as candidates are flown, without its rotors' own gains.
+    """
+
+    kind: str
+    vehicle: Vehicle
+    bare: Vehicle
+    estimates: tuple[Estimate, ...]
+    correlation: Array
+    trims: Mapping[str, Trim]
+    per_volt: float
+    volts: float
+
+    def estimate(self, name: str) -> Estimate:
+        return next(own for own in self.estimates if own.name == name)
+
+
+@dataclass(frozen=True)
+class Identified:
+    """All that came of a set of flights: both products (a predictor where it was asked for), the samples that were used, what
+    was found wrong with each log, and what force and torque the physical vehicle leaves unexplained"""
+
+    start: Vehicle
+    physical: Product
+    predictor: Product | None
+    flights: tuple[Samples, ...]
+    findings: Mapping[str, tuple[Finding, ...]]
+    residuals: tuple[Residuals, ...]
+
+    @property
+    def seconds(self) -> float:
+        """In the air, all flights together"""
+        return sum(duration_of(own) for own in self.flights)
+
+
+def identify(
+    logs: Sequence[FlightLog],
+    start: Vehicle,
+    *,
+    outputs: str = "speed",
+    predictor: bool = True,
+    progress: Progress | None = None,
+) -> Identified:
+    """The vehicle that flew these logs, beginning with what is known of it: mass and geometry are the start's
+
+    `outputs` says what a motor's output is linear in, "speed" or "thrust". A log that cannot be used is a ValueError.
+    """
+    if not logs:
+        raise ValueError("no flight logs; expected at least one")
+    tell = progress or (lambda stage, share: None)
+    flights, findings = [], {}
+    for k, log in enumerate(logs):
+        tell("checking the logs", k / len(logs))
+        whole, found = usable(log)
+        flights.append(samples_of(whole, start, outputs))
+        findings[log.name] = tuple(found)
+    return identified(flights, start, findings, predictor=predictor, progress=progress)
+
+
+def identified(
+    flights: Sequence[Samples],
+    start: Vehicle,
+    findings: Mapping[str, tuple[Finding, ...]] | None = None,
+    *,
+    predictor: bool = True,
+    progress: Progress | None = None,
+) -> Identified:
+    """The same from samples"""
+    tell = progress or (lambda stage, share: None)
+    bare = ready(start)
+    told = regress(flights, bare, lambda share: tell("forces and torques", share))
+    own = _about(flights)
+    physical = _physical(told, start, bare, flights, own)
+    best = None
+    if predictor and all({"velocity", "attitude", "rate"} <= each.knows for each in flights):
+        parameters = parameters_of(bare, DAMPED)
+        found = fit(flights, bare, parameters, progress=lambda share: tell("prediction error", share))
+        best = _predictor(found, start, bare, flights, own)
+    return Identified(start, physical, best, tuple(flights), dict(findings or {}), told.residuals)
+
+
+def _physical(told: Regression, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], about: str) -> Product:
+    estimates = _estimates(told.parameters, told.vehicle, bare, told.covariance, told.held, told.independent)
+    vehicle = dressed(told.vehicle, start, told.trims, estimates, f"identified by regression from {about}")
+    trims = {own.name: trim for own, trim in zip(flights, told.trims, strict=True)}
+    return Product(
+        PHYSICAL, vehicle, told.vehicle, estimates, _correlation(told.covariance), trims, told.per_volt, told.volts
+    )
+
+
+def _predictor(found: Prediction, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], about: str) -> Product:
+    seconds = sum(duration_of(own) for own in flights)
+    estimates = _estimates(found.parameters, found.vehicle, bare, found.covariance, (), seconds / (10.0 * HORIZON))
+    words = f"effective value for prediction over {HORIZON:g} s, fitted to {about}"
+    vehicle = dressed(found.vehicle, start, found.trims, estimates, words)
+    trims = {own.name: trim for own, trim in zip(flights, found.trims, strict=True)}
+    return Product(
+        PREDICTOR, vehicle, found.vehicle, estimates, _correlation(found.covariance), trims, found.per_volt, found.volts
+    )
+
+
+def _about(flights: Sequence[Samples]) -> str:
+    seconds = sum(duration_of(own) for own in flights)
+    named = flights[0].name if len(flights) == 1 else f"{len(flights)} flights, {flights[0].name} …"
+    return f"{seconds:.0f} s of flight ({named})"
+
+
+def _estimates(
+    parameters: Sequence[Parameter],
+    vehicle: Vehicle,
+    start: Vehicle,
+    covariance: Array,
+    held: Sequence[str],
+    independent: float,
+) -> tuple[Estimate, ...]:
+    """Values with intervals: of the logarithm of what is positive, widened by what no length of flight takes away"""
+    far = student(0.5 + 0.5 * KNOWN, max(independent - 1.0, 3.0))
+    found = []
+    for own, variance in zip(parameters, np.diag(covariance), strict=True):
+        value = own.get(vehicle)
+        floor = next((FLOOR[key] for key in (own.name, own.name.partition(".")[0]) if key in FLOOR), 0.0)
+        sigma = float(np.sqrt(variance)) * own.scale
+        if own.name in held:
+            error = sigma * (value if own.positive else 1.0)
+        else:
+            relative = floor if own.positive else floor * abs(value)
+            sigma = float(np.hypot(WIDER * sigma, relative))
+            error = sigma * (value if own.positive else 1.0)
+        low, high = (value * np.exp(s * far * sigma) if own.positive else value + s * far * sigma for s in (-1.0, 1.0))
+        clear = sigma < (CLEAR[0] if own.positive else CLEAR[1] * own.scale)
+        found.append(
+            Estimate(
+                own.name,
+                own.unit,
+                own.get(start),
+                value,
+                error,
+                float(low),
+                float(high),
+                bool(clear and own.name not in held),
+                own.manoeuvre,
+            )
+        )
+    return tuple(found)
+
+
+def student(share: float, freedom: float) -> float:
+    """The quantile of Student's t, by its expansion about the normal one in 1/ν to the fourth order (Abramowitz, Stegun
+    26.7.5)"""
+    z = NormalDist().inv_cdf(share)
+    z2, nu = z * z, freedom
+    terms = (
+        (z2 + 1.0) / 4.0,
+        ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0,
+        (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / 384.0,
+        ((((79.0 * z2 + 776.0) * z2 + 1482.0) * z2 - 1920.0) * z2 - 945.0) / 92160.0,
+    )
+    return z * (1.0 + sum(own / nu ** (k + 1) for k, own in enumerate(terms)))
+
+
+def _correlation(covariance: Array) -> Array:
+    size = np.sqrt(np.diag(covariance))
+    return np.asarray(covariance / np.outer(size, size))
+
+
+def dressed(bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Sequence[Estimate], words: str) -> Vehicle:
+    """The start vehicle with the numbers that were found, the mean gain of each rotor in its kF and kM, and where each is from
+
+    What the start had on and candidates had not (contact, battery) is on again; an effect that was off is switched on where a
+    number of it was told.
+    """
+    told = {own.name: own for own in estimates}
+    gains = np.exp(np.mean([np.log(own.gains) for own in trims], axis=0))
+    rotors = tuple(
+        own._replace(
+            k_thrust=float(found.k_thrust * gain),
+            k_torque=float(found.k_torque * gain),
+            motor=own.motor._replace(rise=float(found.motor.rise), fall=float(found.motor.fall)),
+        )
+        for own, found, gain in zip(start.rotors, bare.rotors, gains, strict=True)
+    )
+    vehicle = replace(start, rotors=rotors, inertia_B=_of_a_body(bare.inertia_B))
+    if bare["drag"].linear != (0.0, 0.0, 0.0):
+        vehicle = _with(vehicle, "drag", axes="body", **_positive(bare["drag"]))
+    if bare["rotor_drag"].axial > 0.0:
+        vehicle = _with(
+            vehicle, "rotor_drag", coefficient=bare["rotor_drag"].coefficient, axial=bare["rotor_drag"].axial
+        )
+    if told["airspeed_moment.roll"].excited or told["airspeed_moment.pitch"].excited or start.has("airspeed_moment"):
+        vehicle = _with(vehicle, "airspeed_moment", **bare["airspeed_moment"]._asdict())
+    if any(own > 0.0 for own in bare["damping"].linear) and (
+        start.has("damping") or told["damping.tilt"].excited or told["damping.yaw"].excited
+    ):
+        vehicle = _with(vehicle, "damping", linear=Vec3(*(max(own, 0.0) for own in bare["damping"].linear)))
+    sources = dict(vehicle.structure.sources) | _sources(told, words, len(rotors))
+    structure = replace(vehicle.structure, sources=tuple(sources.items()), replaced=start.structure.replaced)
+    return replace(vehicle, structure=structure)
+
+
+def _of_a_body(inertia: Mat3) -> Mat3:
+    """With the nearest Jzz that a body can have beside Jxx and Jyy: |Jxx − Jyy| < Jzz < Jxx + Jyy"""
+    least, most = abs(inertia.xx - inertia.yy), inertia.xx + inertia.yy
+    margin = 0.01 * most
+    return inertia._replace(zz=float(min(max(inertia.zz, least + margin), most - margin)))
+
+
+def _positive(drag: Any) -> dict[str, Any]:
+    linear = Vec3(*(max(float(own), 0.0) for own in drag.linear))
+    return {"linear": linear, "quadratic": drag.quadratic, "isotropic": drag.isotropic}
+
+
+def _with(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
+    return switch_on(vehicle.without_effect(effect) if vehicle.has(effect) else vehicle, effect, **numbers)
+
+
+PLACES = {
+    "k_thrust": ("rotors[{i}].k_thrust",),
+    "k_torque": ("rotors[{i}].k_torque",),
+    "inertia": ("body.inertia",),
+    "motor.rise": ("rotors[{i}].motor.rise",),
+    "motor.fall": ("rotors[{i}].motor.fall",),
+    "drag": ("drag.linear",),
+    "rotor_drag.axial": ("rotor_drag.axial",),
+    "airspeed_moment.roll": ("airspeed_moment.roll",),
+    "airspeed_moment.pitch": ("airspeed_moment.pitch",),
+    "damping": ("damping.linear",),
+}
+"""Where the numbers of an estimate stand in a vehicle file, by the beginning of its name"""
+
+
+def _sources(told: Mapping[str, Estimate], words: str, rotors: int) -> dict[str, str]:
+    """A sentence for every line of the file that estimates are in"""
+    found = {}
+    for begin, places in PLACES.items():
+        parts = [own for name, own in told.items() if name == begin or name.startswith(f"{begin}.")]
+        text = f"{words}: {'; '.join(_shown(own) for own in parts)}"
+        if begin in ("k_thrust", "k_torque"):
+            text += "; times this rotor's gain"
+        for place in places:
+            for i in range(rotors if "{i}" in place else 1):
+                found[place.format(i=i)] = text
+    return found
+
+
+def _shown(own: Estimate) -> str:
+    name = own.name.rpartition(".")[2]
+    if not own.excited:
+        return f"{name} not excited, {own.value:.3g} ± {own.error:.1g}"
+    return f"{name} {own.value:.4g} ± {own.error:.2g}, 95 % {own.low:.4g} to {own.high:.4g}"

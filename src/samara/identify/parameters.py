@@ -1,0 +1,221 @@
+"""The numbers of a vehicle that flights tell about: where each stands, how far it is known before, and what would excite it.
+
+What is known before is a normal distribution about the start vehicle's number: of the logarithm of what is positive, else of
+the number itself, on the scale that physics gives it.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import ZERO, Vec3
+from samara.physics.air import drag as drag_effects
+from samara.physics.air.drag import Damping, Drag
+from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.airspeed_moment import AirspeedMoment
+from samara.physics.rotors.inflow import hover_induced
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
+from samara.physics.rotors.rotor_air import RotorDrag
+from samara.physics.rotors.rotor_effects import AIRSPEED_MOMENT, ROTOR_DRAG
+from samara.physics.types import Vehicle
+
+VARIED = (
+    *("inertia_B", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.rise", "rotors.motor.fall"),
+    *("drag.linear", "rotor_drag.axial", "airspeed_moment.roll", "airspeed_moment.pitch", "damping.linear"),
+)
+"""Paths of a vehicle that a compiled step takes as inputs, so that one code serves all candidates."""
+LEFT_OUT = ("contact", "battery", "body", "thrust_scale", "ground_effect", "downwash", "propwash", "imbalance")
+"""Effects that say nothing in free flight, or that a log cannot start: where they were on, the answer has them again."""
+
+SWINGS = "roll and pitch swings at 2 to 6 Hz"
+TURNS = "yaw turns of alternating direction"
+SPRINTS = "sprints to and fro along x and y"
+CLIMBS = "climbs and descents of several metres a second"
+PUMPING = "short climbs and drops"
+
+
+class Parameter(NamedTuple):
+    """A number of a vehicle: its name and unit, how to read and to write it, σ of what is known before (`scale`: of the
+    logarithm of a positive one, else in its unit), and the manoeuvre that tells about it"""
+
+    name: str
+    unit: str
+    get: Callable[[Vehicle], float]
+    put: Callable[[Vehicle, float], Vehicle]
+    scale: float
+    positive: bool
+    manoeuvre: str
+
+    def moved(self, vehicle: Vehicle, s: float) -> Vehicle:
+        """The vehicle with s scales more of it: x e^{s σ} of a positive number, x + s σ else"""
+        return self.put(vehicle, self.after(self.get(vehicle), s))
+
+    def after(self, value: float, s: float) -> float:
+        return value * math.exp(s * self.scale) if self.positive else value + s * self.scale
+
+    def apart(self, value: float, start: float) -> float:
+        """How many scales a value is from another"""
+        return (math.log(value / start) if self.positive else value - start) / self.scale
+
+
+class Size(NamedTuple):
+    """A vehicle's own units: weight [N], arm [m], induced speed [m/s] and rotor speed [rad/s] of hover"""
+
+    weight: float
+    arm: float
+    induced: float
+    speed: float
+
+
+def size_of(vehicle: Vehicle) -> Size:
+    weight = float(vehicle.mass * vehicle["gravity"].acceleration)
+    arm = float(np.mean([math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]))
+    each, rotor = weight / len(vehicle.rotors), vehicle.rotors[0]
+    induced = float(hover_induced(each, SEA_LEVEL_DENSITY, rotor.radius))
+    return Size(weight, arm, induced, math.sqrt(each / float(rotor.k_thrust)))
+
+
+def ready(vehicle: Vehicle) -> Vehicle:
+    """The vehicle as candidates are flown: in free air, with every effect that is asked about, at 0 where it was off
+
+    Its motors may stand still and turn faster than they can, so that no guess of a number runs into a limit.
+    """
+    require_identifiable(vehicle)
+    vehicle = vehicle.without_effect(*(name for name in LEFT_OUT if vehicle.has(name)))
+    own = vehicle["drag"] if vehicle.has("drag") else Drag()
+    vehicle = vehicle.with_effect(drag_effects.BODY_AXES, own)
+    if not vehicle.has("damping"):
+        vehicle = vehicle.with_effect(drag_effects.ANGULAR, Damping(ZERO))
+    if not vehicle.has("rotor_drag"):
+        vehicle = vehicle.with_effect(ROTOR_DRAG, RotorDrag(0.0))
+    if not vehicle.has("airspeed_moment"):
+        vehicle = vehicle.with_effect(AIRSPEED_MOMENT, AirspeedMoment(0.0, 0.0))
+    motors = (rotor.motor._replace(speed_min=0.0, speed_max=1.5 * rotor.motor.speed_max) for rotor in vehicle.rotors)
+    rotors = (own._replace(motor=motor) for own, motor in zip(vehicle.rotors, motors, strict=True))
+    return replace(vehicle, rotors=tuple(rotors))
+
+
+def require_identifiable(vehicle: Vehicle) -> None:
+    """ValueError, in one sentence, about a vehicle that has no motors with a lag, or rotors without a size"""
+    if not vehicle.rotors or not all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
+        raise ValueError(
+            f"vehicle {vehicle.name!r}: its motors are not of the model 'lag'; expected so of a vehicle to identify"
+        )
+    for i, rotor in enumerate(vehicle.rotors):
+        if not rotor.radius > 0.0:
+            raise ValueError(f"vehicle {vehicle.name!r}: rotors[{i}].radius is {rotor.radius:g} m; expected it known")
+    taken = [own.name for own in vehicle.structure.effects if own.loads is not None]
+    if taken or vehicle.structure.inflow is not None:
+        found = taken[0] if taken else "inflow"
+        raise ValueError(
+            f"vehicle {vehicle.name!r}: {found} is on; expected a vehicle without it to identify, whose thrust is kF Ω²"
+        )
+
+
+def parameters_of(vehicle: Vehicle, damped: float = 0.3) -> tuple[Parameter, ...]:
+    """Every number that is asked about, for a vehicle that is `ready`
+
+    `damped` is how much damping is thought possible, W l²/v_h of it: rotors that turn about the body's axes damp with about
+    as much.
+    """
+    weight, arm, induced, speed = size_of(vehicle)
+    return (
+        _per_rotor("k_thrust", "N s^2/rad^2", 0.5, PUMPING),
+        _per_rotor("k_torque", "N m s^2/rad^2", 0.3, TURNS),
+        *(_inertia(axis, scale, SWINGS) for axis, scale in (("xx", 0.5), ("yy", 0.5))),
+        _inertia("zz", 0.3, TURNS),
+        *(_lag(way) for way in ("rise", "fall")),
+        *(_along("drag.linear", "N s/m", axis, 0.15 * weight / induced, SPRINTS) for axis in "xy"),
+        _single("rotor_drag.axial", "N s^2/(rad m)", 0.3 * weight / len(vehicle.rotors) / speed / induced, CLIMBS),
+        *(_single(f"airspeed_moment.{axis}", "1", 0.3, SPRINTS) for axis in ("roll", "pitch")),
+        _damping("damping.tilt", "xy", damped * weight * arm * arm / induced, SWINGS),
+        _damping("damping.yaw", "z", damped * weight * arm * arm / induced, TURNS),
+    )
+
+
+def _per_rotor(field: str, unit: str, scale: float, manoeuvre: str) -> Parameter:
+    def get(vehicle: Vehicle) -> float:
+        return float(np.mean([getattr(rotor, field) for rotor in vehicle.rotors]))
+
+    def put(vehicle: Vehicle, value: float) -> Vehicle:
+        factor = value / get(vehicle)
+        rotors = (own._replace(**{field: factor * getattr(own, field)}) for own in vehicle.rotors)
+        return replace(vehicle, rotors=tuple(rotors))
+
+    return Parameter(field, unit, get, put, scale, True, manoeuvre)
+
+
+def _lag(way: str) -> Parameter:
+    def get(vehicle: Vehicle) -> float:
+        return float(np.mean([getattr(rotor.motor, way) for rotor in vehicle.rotors]))
+
+    def put(vehicle: Vehicle, value: float) -> Vehicle:
+        rotors = (own._replace(motor=own.motor._replace(**{way: value})) for own in vehicle.rotors)
+        return replace(vehicle, rotors=tuple(rotors))
+
+    return Parameter(f"motor.{way}", "s", get, put, 0.7, True, SWINGS)
+
+
+def _inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
+    def put(vehicle: Vehicle, value: float) -> Vehicle:
+        return replace(vehicle, inertia_B=vehicle.inertia_B._replace(**{axis: value}))
+
+    return Parameter(
+        f"inertia.{axis}",
+        "kg m^2",
+        lambda vehicle: float(getattr(vehicle.inertia_B, axis)),
+        put,
+        scale,
+        True,
+        manoeuvre,
+    )
+
+
+def _inside(vehicle: Vehicle, path: str) -> Any:
+    effect, _, field = path.partition(".")
+    return getattr(vehicle[effect], field)
+
+
+def _single(path: str, unit: str, scale: float, manoeuvre: str) -> Parameter:
+    def put(vehicle: Vehicle, value: float) -> Vehicle:
+        return vehicle.replace({path: value})
+
+    return Parameter(path, unit, lambda vehicle: float(_inside(vehicle, path)), put, scale, False, manoeuvre)
+
+
+def _along(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> Parameter:
+    def put(vehicle: Vehicle, value: float) -> Vehicle:
+        return vehicle.replace({path: _inside(vehicle, path)._replace(**{axis: value})})
+
+    return Parameter(
+        f"{path}.{axis}",
+        unit,
+        lambda vehicle: float(getattr(_inside(vehicle, path), axis)),
+        put,
+        scale,
+        False,
+        manoeuvre,
+    )
+
+
+def _damping(name: str, axes: str, scale: float, manoeuvre: str) -> Parameter:
+    def get(vehicle: Vehicle) -> float:
+        return float(getattr(vehicle["damping"].linear, axes[0]))
+
+    def put(vehicle: Vehicle, value: float) -> Vehicle:
+        own: Vec3 = vehicle["damping"].linear
+        return vehicle.replace({"damping.linear": own._replace(**dict.fromkeys(axes, value))})
+
+    return Parameter(name, "N m s/rad", get, put, scale, False, manoeuvre)
+
+
+def with_gains(vehicle: Vehicle, gains: Sequence[float]) -> Vehicle:
+    """kFᵢ gᵢ,  kMᵢ gᵢ: a gain for each rotor, which stands for worn propellers and a centre of mass off the middle"""
+    rotors = (
+        own._replace(k_thrust=gain * own.k_thrust, k_torque=gain * own.k_torque)
+        for own, gain in zip(vehicle.rotors, gains, strict=True)
+    )
+    return replace(vehicle, rotors=tuple(rotors))

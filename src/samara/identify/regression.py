@@ -1,0 +1,460 @@
+"""The physical numbers of a vehicle from what force and torque a flight needed: equation error, over twentieths of a second.
+
+    m a = f_B(θ),        (J ω̇ + ω × Jω) / k = τ_B(θ) / k,        k = kF l, kF l, kM
+
+a is what the accelerometer feels. The torque of the rotors is the dependent variable, which is what dividing by kF l and kM
+does: a torque that no equation has is then noise on a known torque, and does not drive J to infinity. Both sides are means
+over SHORT, in which the mean of ω̇ is a difference of rates, less their means over LONG, which steady wind and a drifting
+bias are in; thrust alone is taken as it is.
+
+Of each flight its own are a gain for every rotor, the steady wind and the time by which its motors are heard late; they are
+found along with the vehicle's numbers and are not part of it. Neighbouring residuals are alike where gusts last longer than a
+row: the errors are those of sums over time (Newey and West, Econometrica 1987), not of independent rows.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Quat, Vec3, rotate_inverse
+from samara.identify.acting import acting, needed_torque
+from samara.identify.motors import followed
+from samara.identify.parameters import Parameter, parameters_of, size_of, with_gains
+from samara.identify.samples import Samples, runs
+from samara.physics.types import Vehicle
+
+Array = np.ndarray[Any, Any]
+
+SHORT, LONG = 0.05, 3.0  # [s]
+LEVEL, EVEN = 0.002, 0.003  # σ of the mean of forces beside the weight, and of torques beside theirs
+DELAY, GAIN, WIND, PER_VOLT, TOGETHER = 0.02, 0.3, 4.0, 0.1, 0.03
+"""σ of what is known before: [s], of a gain's logarithm, [m/s], of thrust for a volt, and of all gains of a flight together"""
+HUBER = 2.0
+MOST_STEPS, SETTLED, FARTHEST = 12, 0.01, 1.0
+ALIKE_FOR = 3.0  # [s]: residuals farther apart are independent
+TURNING = 0.25  # of the rotors' torque, that turning the body must take before its inertia is asked for
+SURE = 0.1  # of kM, which yaw tells only as a part of Jzz: less sure, it stays what it was
+DIFFERENCE = 1e-3
+
+
+class Trim(NamedTuple):
+    """What is one flight's own: a gain for each rotor, how late its motors are heard [s], and the steady wind [m/s]"""
+
+    gains: tuple[float, ...]
+    delay: float
+    wind_W: tuple[float, float]
+
+
+class Residuals(NamedTuple):
+    """What a flight's force [N] and torque [N·m] have beyond the equations, (3, n) each in body axes, means over SHORT; and
+    when [s], the airspeed [m/s] in body axes (3, n), the mean rotor speed [rad/s], voltage [V] and height [m] that they go
+    with"""
+
+    flight: str
+    time: Array
+    force: Array
+    torque: Array
+    airspeed: Array
+    rotor_speed: Array
+    voltage: Array | None
+    height: Array
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What came of it: the vehicle, the trim of each flight, the thrust that goes with a volt and the voltage that is from,
+    and for the parameters, in their order, how far they are from the start and the covariance of that, both in scales; which
+    were held, the residuals, and how many stretches of time are independent of each other"""
+
+    vehicle: Vehicle
+    trims: tuple[Trim, ...]
+    per_volt: float
+    volts: float
+    parameters: tuple[Parameter, ...]
+    offset: Array
+    covariance: Array
+    held: tuple[str, ...]
+    residuals: tuple[Residuals, ...]
+    independent: float
+
+    def sure_of(self, name: str, sigma: float) -> bool:
+        """Whether the logarithm of a positive number is known so well"""
+        at = [own.name for own in self.parameters].index(name)
+        return bool(np.sqrt(self.covariance[at, at]) * self.parameters[at].scale < sigma)
+
+
+def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[float], None] | None = None) -> Regression:
+    """The numbers that the flights tell about a vehicle that is `ready`, and those of the start where they tell nothing"""
+    parameters = parameters_of(start)
+    volts = mean_voltage(flights)
+    problem = _Problem(tuple(_Prepared.of(own, volts) for own in flights), start, parameters)
+    found = problem.solved(frozenset(), progress)
+    held = problem.not_turning(found)
+    if held:
+        found = problem.solved(held, progress)
+    told = problem.told(found, held)
+    if "k_torque" not in held and not told.sure_of("k_torque", SURE):
+        held |= {"k_torque"}
+        told = problem.told(problem.solved(held, progress), held)
+    return told
+
+
+def mean_voltage(flights: Sequence[Samples]) -> float:
+    """Over all flights that know theirs; 0 without any  [V]"""
+    known = [own.voltage[own.usable] for own in flights if own.voltage is not None]
+    return float(np.mean(np.concatenate(known))) if known else 0.0
+
+
+# One flight, in rows -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A flight's blocks of SHORT seconds: the samples they begin at, how many samples each has, and the stretches they are
+    in"""
+
+    samples: Samples
+    first: Array
+    length: int
+    stretches: tuple[slice, ...]
+    turning: Array
+    reference: float
+
+    @staticmethod
+    def of(samples: Samples, volts: float) -> "_Prepared":
+        length = max(round(SHORT / samples.period), 1)
+        first: list[Array] = []
+        stretches, at = [], 0
+        for own in sorted(runs(samples.usable), key=lambda own: own.start):
+            begins = np.arange(own.start, own.stop - length, length)
+            if len(begins) * SHORT >= 0.5 * LONG:
+                first.append(begins)
+                stretches.append(slice(at, at + len(begins)))
+                at += len(begins)
+        if not first:
+            raise ValueError(f"{samples.name}: is nowhere usable for {0.5 * LONG:g} s at a time; expected a flight")
+        begin = np.concatenate(first)
+        omega = samples.body[10:13]
+        turning = (omega[:, begin + length] - omega[:, begin]) / (length * samples.period)
+        return _Prepared(samples, begin, length, tuple(stretches), turning, volts)
+
+    def mean(self, rows: Array) -> Array:
+        """The mean over each block, by the trapezoid rule"""
+        total = np.cumsum(0.5 * (rows[:, 1:] + rows[:, :-1]), axis=1)
+        total = np.concatenate([np.zeros((len(rows), 1)), total], axis=1)
+        return np.asarray((total[:, self.first + self.length] - total[:, self.first]) / self.length)
+
+    def band(self, rows: Array) -> Array:
+        """Less the mean over LONG, within each stretch"""
+        half = max(round(0.5 * LONG / (self.length * self.samples.period)), 1)
+        out = np.empty_like(rows)
+        for own in self.stretches:
+            x = rows[:, own]
+            n = x.shape[1]
+            total = np.concatenate([np.zeros((len(x), 1)), np.cumsum(x, axis=1)], axis=1)
+            low, high = np.maximum(np.arange(n) - half, 0), np.minimum(np.arange(n) + half + 1, n)
+            out[:, own] = x - (total[:, high] - total[:, low]) / (high - low)
+        return out
+
+
+class _Point(NamedTuple):
+    """Where the search is: a vehicle without gains, and every flight's own"""
+
+    vehicle: Vehicle
+    trims: tuple[Trim, ...]
+    per_volt: float
+    offset: Array
+
+
+@dataclass(frozen=True)
+class _Problem:
+    flights: tuple[_Prepared, ...]
+    start: Vehicle
+    parameters: tuple[Parameter, ...]
+
+    def solved(self, held: frozenset[str], progress: Callable[[float], None] | None) -> _Point:
+        n = len(self.start.rotors)
+        trims = tuple(Trim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in self.flights)
+        point = _Point(self.start, trims, 0.0, np.zeros(len(self.parameters)))
+        for k in range(MOST_STEPS):
+            step = self._step(point, held)
+            point = self._moved(point, step)
+            if progress:
+                progress((k + 1) / MOST_STEPS)
+            if np.abs(step).max() < SETTLED:
+                break
+        return point
+
+    # The unknowns, in scales: parameters, thrust per volt, then for each flight contrasts of gains, their mean, delay, wind
+
+    @property
+    def _own(self) -> int:
+        return len(self.start.rotors) + 3
+
+    def _contrasts(self) -> Array:
+        """Orthogonal patterns of gains, (rotors, rotors): all together in the last column"""
+        n = len(self.start.rotors)
+        ones = np.full((n, 1), 1.0 / np.sqrt(n))
+        basis = np.linalg.qr(np.concatenate([ones, np.eye(n)[:, : n - 1]], axis=1))[0]
+        return np.concatenate([basis[:, 1:], np.ones((n, 1))], axis=1)
+
+    def _scales(self) -> Array:
+        """σ of each of a flight's own unknowns; with one flight alone the mean of its gains is kF's"""
+        n = len(self.start.rotors)
+        together = TOGETHER if len(self.flights) > 1 else 0.0
+        return np.array([*[GAIN] * (n - 1), together, DELAY, WIND, WIND])
+
+    def _moved(self, point: _Point, step: Array) -> _Point:
+        k = len(self.parameters)
+        step = np.clip(step, -FARTHEST, FARTHEST)
+        offset = point.offset + step[:k]
+        vehicle = point.vehicle
+        for own, s in zip(self.parameters, step[:k], strict=True):
+            vehicle = own.moved(vehicle, s) if s else vehicle
+        scales, basis = self._scales(), self._contrasts()
+        trims = []
+        for i, trim in enumerate(point.trims):
+            mine = step[k + 1 + i * self._own :][: self._own] * scales
+            trims.append(_beside(trim, mine, basis))
+        return _Point(vehicle, tuple(trims), point.per_volt + float(step[k]) * PER_VOLT, offset)
+
+    def _from_start(self, point: _Point) -> Array:
+        """Where a point is, in scales"""
+        basis, scales = self._contrasts(), self._scales()
+        parts = [point.offset, np.array([point.per_volt / PER_VOLT])]
+        for trim in point.trims:
+            gains = np.linalg.solve(basis, np.log(trim.gains))
+            own = np.array([*gains, trim.delay, *trim.wind_W])
+            parts.append(np.divide(own, scales, out=np.zeros(self._own), where=scales > 0.0))
+        return np.concatenate(parts)
+
+    # Rows
+
+    def errors(self, flight: _Prepared, vehicle: Vehicle, trim: Trim, per_volt: float) -> Array:
+        """What force and torque are needed, less what acts, in the vehicle's own units: (6, blocks)"""
+        samples = flight.samples
+        weight, arm, _, _ = size_of(self.start)
+        speeds = self._speeds(samples, vehicle, trim.delay)
+        if samples.voltage is not None and per_volt:
+            speeds = speeds * np.sqrt(np.maximum(1.0 + per_volt * (samples.voltage - flight.reference), 0.1))
+        own = with_gains(vehicle, trim.gains)
+        acts = acting(own, samples.body, speeds, samples.commanded, Vec3(*trim.wind_W, 0.0))
+        force = flight.mean(float(vehicle.mass) * samples.specific_force - acts.f_B) / weight
+        spinning = needed_torque(samples.body, np.zeros((3, samples.body.shape[1])), vehicle)
+        torque = flight.mean(spinning - acts.tau_B) + needed_torque(
+            np.zeros((13, len(flight.first))), flight.turning, vehicle
+        )
+        thrust, drag = (float(np.mean([getattr(r, name) for r in vehicle.rotors])) for name in ("k_thrust", "k_torque"))
+        thrust_0 = float(np.mean([r.k_thrust for r in self.start.rotors]))
+        lift = weight / thrust_0
+        scale = np.array([thrust * arm, thrust * arm, drag]) * lift
+        return np.concatenate([force, torque / scale[:, None]])
+
+    def _speeds(self, samples: Samples, vehicle: Vehicle, delay: float) -> Array:
+        if samples.rotor_speed is not None:
+            return samples.rotor_speed
+        motor = vehicle.rotors[0].motor
+        speeds = followed(samples.commanded, motor.rise, motor.fall, samples.period)
+        return late(speeds, delay / samples.period)
+
+    def _columns(self, i: int, point: _Point, held: frozenset[str]) -> tuple[Array, Array, list[int]]:
+        """A flight's errors and their derivatives to the unknowns that it knows: (6, blocks), (unknowns, 6, blocks), which"""
+        flight, trim = self.flights[i], point.trims[i]
+        k, n = len(self.parameters), len(self.start.rotors)
+        here = self.errors(flight, point.vehicle, trim, point.per_volt)
+        columns, places = [], []
+        for j, own in enumerate(self.parameters):
+            if own.name in held:
+                continue
+            moved = self.errors(flight, own.moved(point.vehicle, DIFFERENCE), trim, point.per_volt)
+            column = (moved - here) / DIFFERENCE
+            if own.name == "k_thrust":
+                column[3:] = 0.0  # thrust is what force says; what torque says is J/kF
+            columns.append(column)
+            places.append(j)
+        if flight.samples.voltage is not None and np.ptp(flight.samples.voltage[flight.samples.usable]) > 0.1:
+            moved = self.errors(flight, point.vehicle, trim, point.per_volt + DIFFERENCE * PER_VOLT)
+            columns.append((moved - here) / DIFFERENCE)
+            places.append(k)
+        scales, basis = self._scales(), self._contrasts()
+        for j in range(self._own):
+            if scales[j] == 0.0 or (j == n and "motor.rise" in held):
+                continue
+            beside = _beside(trim, DIFFERENCE * scales * (np.arange(self._own) == j), basis)
+            columns.append((self.errors(flight, point.vehicle, beside, point.per_volt) - here) / DIFFERENCE)
+            places.append(k + 1 + i * self._own + j)
+        return here, np.stack(columns), places
+
+    def _weighed(self, i: int, point: _Point, held: frozenset[str]) -> tuple[Array, Array, list[int], Array, Array]:
+        """Banded rows over their spread, (6, blocks); their columns; which unknowns; and the rows of means with theirs"""
+        flight = self.flights[i]
+        here, columns, places = self._columns(i, point, held)
+        rows, banded = _banded(flight, here), np.stack([_banded(flight, own) for own in columns])
+        spread = np.array([max(1.4826 * float(np.median(np.abs(own - np.median(own)))), 1e-4) for own in rows])
+        if "specific_force" not in flight.samples.knows:
+            spread[:3] = np.inf
+        if "velocity" not in flight.samples.knows:
+            spread[:2] = np.inf  # what pushes sideways is then unknown
+        size = np.abs(rows) / spread[:, None]
+        robust = np.sqrt(np.minimum(1.0, HUBER / np.maximum(size, 1e-9)))
+        weight = robust / spread[:, None]
+        means = np.array([0, 1, 3, 4, 5])
+        sigma = np.array([LEVEL, LEVEL, EVEN, EVEN, EVEN])
+        sigma = np.where(np.isfinite(spread[means]), sigma, np.inf)
+        level = here[means].mean(axis=1) / sigma
+        level_columns = columns[:, means].mean(axis=2) / sigma
+        return rows * weight, banded * weight, places, level, level_columns
+
+    def _normal(self, point: _Point, held: frozenset[str]) -> tuple[Array, Array]:
+        """H and g of the quadratic that the cost is near here: H δ = −g"""
+        size = len(self.parameters) + 1 + len(self.flights) * self._own
+        matrix, gradient = np.eye(size), self._from_start(point)
+        for i in range(len(self.flights)):
+            rows, columns, places, level, level_columns = self._weighed(i, point, held)
+            flat = columns.reshape(len(columns), -1)
+            matrix[np.ix_(places, places)] += flat @ flat.T + level_columns @ level_columns.T
+            gradient[places] += flat @ rows.ravel() + level_columns @ level
+        return matrix, gradient
+
+    def _free(self, held: frozenset[str]) -> Array:
+        free = np.ones(len(self.parameters) + 1 + len(self.flights) * self._own, dtype=bool)
+        free[: len(self.parameters)] = [own.name not in held for own in self.parameters]
+        return free
+
+    def _step(self, point: _Point, held: frozenset[str]) -> Array:
+        matrix, gradient = self._normal(point, held)
+        free = self._free(held)
+        step = np.zeros(len(gradient))
+        step[free] = -np.linalg.solve(matrix[np.ix_(free, free)], gradient[free])
+        return step
+
+    # Answers
+
+    def not_turning(self, point: _Point) -> frozenset[str]:
+        """Numbers that a flight cannot tell because hardly any torque of its rotors went into turning it"""
+        held: set[str] = set()
+        shares = [self._turning_shares(i, point) for i in range(len(self.flights))]
+        best = np.max(shares, axis=0)
+        for share, name in zip(best, ("inertia.xx", "inertia.yy", "inertia.zz"), strict=True):
+            if share < TURNING:
+                held.add(name)
+        if {"inertia.xx", "inertia.yy"} <= held:
+            held |= {"motor.rise", "motor.fall"}
+        if "inertia.zz" in held:
+            held.add("k_torque")
+        return frozenset(held)
+
+    def _turning_shares(self, i: int, point: _Point) -> Array:
+        """1 − var(τ − J ω̇) / var(τ), τ what the rotors do, of roll, pitch and yaw"""
+        flight, trim = self.flights[i], point.trims[i]
+        samples = flight.samples
+        still = np.array(samples.body)
+        still[3:6] = 0.0
+        speeds = self._speeds(samples, point.vehicle, trim.delay)
+        acts = acting(with_gains(point.vehicle, trim.gains), still, speeds, samples.commanded)
+        torque = flight.band(flight.mean(acts.tau_B))
+        turned = flight.band(needed_torque(np.zeros((13, len(flight.first))), flight.turning, point.vehicle))
+        return 1.0 - np.var(torque - turned, axis=1) / np.maximum(np.var(torque, axis=1), 1e-30)
+
+    def told(self, point: _Point, held: frozenset[str]) -> Regression:
+        """The point with the covariance of its numbers, H⁻¹ (Σ of scores that are alike for a while) H⁻¹"""
+        matrix, _ = self._normal(point, held)
+        meat = np.eye(len(matrix))
+        residuals, length = [], 0.0
+        for i, flight in enumerate(self.flights):
+            rows, columns, places, _, level_columns = self._weighed(i, point, held)
+            scores = (columns * rows).sum(axis=1)
+            lag = max(round(ALIKE_FOR / SHORT), 1)
+            total = np.zeros((len(places), len(places)))
+            for own in flight.stretches:
+                total += _newey_west(scores[:, own], lag)
+            meat[np.ix_(places, places)] += total + level_columns @ level_columns.T
+            residuals.append(self._residuals(i, point))
+            length += len(flight.first) * SHORT
+        free = self._free(held)
+        inverse = np.zeros_like(matrix)
+        inverse[np.ix_(free, free)] = np.linalg.inv(matrix[np.ix_(free, free)])
+        covariance = inverse @ meat @ inverse
+        k = len(self.parameters)
+        known = covariance[:k, :k].copy()
+        for j, each in enumerate(self.parameters):
+            if each.name in held:
+                known[j, j] = 1.0
+        at = {each.name: j for j, each in enumerate(self.parameters)}
+        # torques tell J as a multiple of kF, and of kM where that was held: it is no better known than they are
+        for name, by in (("inertia.xx", "k_thrust"), ("inertia.yy", "k_thrust"), ("inertia.zz", "k_torque")):
+            if name not in held and (by == "k_thrust" or by in held):
+                j, other = at[name], at[by]
+                known[j, j] += known[other, other] * (self.parameters[other].scale / self.parameters[j].scale) ** 2
+        return Regression(
+            point.vehicle,
+            point.trims,
+            point.per_volt,
+            self.flights[0].reference,
+            self.parameters,
+            point.offset,
+            known,
+            tuple(sorted(held)),
+            tuple(residuals),
+            length / ALIKE_FOR,
+        )
+
+    def _residuals(self, i: int, point: _Point) -> Residuals:
+        flight, trim = self.flights[i], point.trims[i]
+        samples = flight.samples
+        weight, arm, _, _ = size_of(self.start)
+        rows = self.errors(flight, point.vehicle, trim, point.per_volt)
+        thrust = np.mean([r.k_thrust for r in point.vehicle.rotors]) / np.mean([r.k_thrust for r in self.start.rotors])
+        drag = np.mean([r.k_torque for r in point.vehicle.rotors]) / np.mean([r.k_thrust for r in self.start.rotors])
+        units = weight * np.array([1.0, 1.0, 1.0, thrust * arm, thrust * arm, drag])
+        rows = rows * units[:, None]
+        wind = np.array([*trim.wind_W, 0.0])[:, None]
+        air = np.stack(rotate_inverse(Quat(*samples.body[6:10]), Vec3(*(samples.body[3:6] - wind))))
+        speeds = self._speeds(samples, point.vehicle, trim.delay).mean(axis=0, keepdims=True)
+        volts = None if samples.voltage is None else flight.mean(samples.voltage[None])[0]
+        return Residuals(
+            samples.name,
+            samples.time[flight.first] + 0.5 * SHORT,
+            rows[:3],
+            rows[3:],
+            flight.mean(air),
+            flight.mean(speeds)[0],
+            volts,
+            flight.mean(samples.body[2:3])[0],
+        )
+
+
+def _beside(trim: Trim, step: Array, basis: Array) -> Trim:
+    """A trim with other gains, by their patterns and logarithms, another delay [s] and another wind [m/s]"""
+    n = len(trim.gains)
+    gains = np.array(trim.gains) * np.exp(basis @ step[:n])
+    wind = (float(trim.wind_W[0] + step[n + 1]), float(trim.wind_W[1] + step[n + 2]))
+    return Trim(tuple(float(g) for g in gains), float(trim.delay + step[n]), wind)
+
+
+def _banded(flight: _Prepared, rows: Array) -> Array:
+    """All but the thrust less their means over LONG"""
+    banded = flight.band(rows)
+    banded[2] = rows[2]
+    return banded
+
+
+def _newey_west(scores: Array, lag: int) -> Array:
+    """Σ over |h| ≤ lag of (1 − |h|/(lag + 1)) Σ s(t) s(t + h)ᵀ"""
+    n = scores.shape[1]
+    total = scores @ scores.T
+    for h in range(1, min(lag, n - 1) + 1):
+        cross = scores[:, h:] @ scores[:, :-h].T
+        total += (1.0 - h / (lag + 1.0)) * (cross + cross.T)
+    return np.asarray(total)
+
+
+def late(rows: Array, periods: float) -> Array:
+    """x(t − d): rows shifted by a number of periods, whole or not, straight lines between samples, the ends held"""
+    n = rows.shape[1]
+    at = np.clip(np.arange(n) - periods, 0.0, n - 1.0)
+    k = np.minimum(at.astype(int), n - 2)
+    part = at - k
+    return np.asarray(rows[:, k] * (1.0 - part) + rows[:, k + 1] * part)
