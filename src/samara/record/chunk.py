@@ -14,6 +14,7 @@ import numpy as np
 from mcap.opcode import Opcode
 from mcap.records import MessageIndex
 
+from samara.record.fleet import FleetLayout, FleetMessages
 from samara.record.layout import Array, Layout, Messages, Times
 from samara.record.mcap_sections import COMPRESS, RECORD, Buffer, Indexed, chunk_head, indexed, written
 
@@ -25,10 +26,11 @@ STARTS = np.dtype([("channel", "<u2"), ("start", "<u8")])  # where a channel's i
 class Batch(NamedTuple):
     """Messages that are packed as one array: layouts of equal places, each with a message at all the times.
 
-    Layouts and rows come in parts: rows (m, width, drones) for as many layouts as there are drones.
+    Layouts and rows come in parts: rows (m, width, drones) for as many layouts as there are drones; or one part whose one layout
+    is a fleet's.
     """
 
-    layouts: Sequence[Sequence[Layout]]
+    layouts: Sequence[Sequence[Layout]] | Sequence[Sequence[FleetLayout]]
     times: Times
     rows: Sequence[Array]
 
@@ -85,11 +87,11 @@ class Arrangement:
 
     def __init__(self, batches: Sequence[Batch], memory: Array) -> None:
         self.channels = [np.array([own.channel for part in batch.layouts for own in part]) for batch in batches]
-        self.messages, at = [], 0
+        self.messages: list[Messages | FleetMessages] = []
+        at = 0
         for batch in batches:
-            own = Messages(list(chain.from_iterable(batch.layouts)), len(batch.times.us), memory[at:])
-            self.messages.append(own)
-            at += own.length
+            self.messages.append(_messages(list(chain.from_iterable(batch.layouts)), len(batch.times.us), memory[at:]))
+            at += self.messages[-1].length
         self.records = memory[:at]
         self._times: list[
             tuple[Array, int]
@@ -135,6 +137,12 @@ class Arrangement:
             times_ns = np.concatenate([batches[number].times.ns for number in numbers])
             order = np.argsort(times_ns, kind="stable")
             entries[:, 0], entries[:, 1] = times_ns[order], places[order]
+
+
+def _messages(layouts: list[Any], count: int, memory: Array) -> Messages | FleetMessages:
+    if isinstance(layouts[0], FleetLayout):
+        return FleetMessages(layouts[0], count, memory)
+    return Messages(layouts, count, memory)
 
 
 def chunk(

@@ -12,6 +12,7 @@ from mcap.well_known import MessageEncoding, SchemaEncoding
 
 from samara.record.format import (
     LOG_TOPIC,
+    MOST_CHANNELS,
     SCENE_TOPIC,
     TRANSFORM_TOPIC,
     RecordingError,
@@ -22,8 +23,6 @@ from samara.record.format import (
 from samara.record.foxglove import Posed, pose_layout, posed, transform_layout
 from samara.record.layout import Layout, stream_layout
 from samara.record.schema import message_type, published_schema, stream_schema
-
-MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
 
 
 class StreamLayouts(NamedTuple):

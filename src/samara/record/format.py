@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 from samara.core.files import parsed
 
-FORMAT = 1
-"""Raised when a reader of the old number could not read the new file."""
+FORMAT = 2
+"""Raised when a reader of the old number could not read the new file: format 2 has one message for many drones."""
+ONE_BY_ONE = 1  # what a recording is marked with that has none of those
 ABOUT = "samara.recording"  # the metadata record that makes an MCAP file a recording of ours
 OWN = "samara"  # the metadata record with what the caller gave
 LOG_TOPIC = "/log"
 TRANSFORM_TOPIC = "/tf"
 SCENE_TOPIC = "/scene"
 LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
+MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
 MOST_FIELDS = 10_000  # protobuf keeps field numbers from 19 000 for itself
 
 TOPIC = re.compile(r"(/[A-Za-z0-9_-]+)+")

@@ -79,15 +79,18 @@ def message_record(channel: int, sequence: int, log_time: int, publish_time: int
 def layout_of(channel: int, marked: Any, width: int) -> Layout:
     """The layout of a message whose numbers are markers: 0 to `width` − 1, and those of the times it has."""
     record = message_record(channel, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, marked.SerializeToString())
-
-    def place(mark: bytes) -> int:
-        if record.count(mark) > 1:
-            raise ValueError(f"a marker stands twice in a message of {len(record)} bytes")
-        return record.find(mark)
-
-    offsets = [place(struct.pack("<d", marker(number))) for number in range(width)]
+    offsets = [_only_place(record, struct.pack("<d", marker(number))) for number in range(width)]
     if min(offsets, default=0) < 0:
         raise ValueError(f"a number is missing from a message of {len(record)} bytes")
+    return Layout(channel, np.frombuffer(record, f"V{len(record)}"), Places(columns_of(record), runs(offsets)))
+
+
+def columns_of(record: bytes) -> np.dtype[np.void]:
+    """Where the counter and the times of a marked record stand"""
+
+    def place(mark: bytes) -> int:
+        return _only_place(record, mark)
+
     columns = {
         "sequence": ("<u4", place(struct.pack("<I", SEQUENCE_MARK))),
         "log_time": ("<i8", place(struct.pack("<Q", LOG_MARK))),
@@ -98,8 +101,13 @@ def layout_of(channel: int, marked: Any, width: int) -> Layout:
     }
     there = {name: column for name, column in columns.items() if column[1] >= 0}
     formats, starts = zip(*there.values(), strict=True)
-    dtype = np.dtype({"names": [*there], "formats": formats, "offsets": starts, "itemsize": len(record)})
-    return Layout(channel, np.frombuffer(record, f"V{len(record)}"), Places(dtype, runs(offsets)))
+    return np.dtype({"names": [*there], "formats": formats, "offsets": starts, "itemsize": len(record)})
+
+
+def _only_place(record: bytes, mark: bytes) -> int:
+    if record.count(mark) > 1:
+        raise ValueError(f"a marker stands twice in a message of {len(record)} bytes")
+    return record.find(mark)
 
 
 def stream_layout(channel: int, message: Any) -> Layout:

@@ -61,7 +61,7 @@ class Opening(NamedTuple):
     channels: tuple[Channel, ...]
     attachments: tuple[AttachmentIndex, ...]
     metadata: tuple[MetadataIndex, ...]
-    chunk: ChunkIndex
+    chunk: "Indexed"
 
 
 def opening(
@@ -85,11 +85,23 @@ def opening(
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         Attachment(create_time=0, log_time=0, name=name, media_type=kind, data=data).write(builder)
         attached.append(AttachmentIndex(start, builder.count - start, 0, 0, len(data), name, kind))
-    records = written([*schemas, *channels])
-    head, index = chunk_head([records], [records], builder.count, 0, 0, "")
-    builder.write(head)
-    builder.write(records)
-    return Opening(_taken(builder), tuple(schemas), tuple(channels), tuple(attached), tuple(named), index)
+    told = declared([*schemas, *channels], builder.count)
+    builder.write(told.data)
+    return Opening(_taken(builder), tuple(schemas), tuple(channels), tuple(attached), tuple(named), told.index)
+
+
+class Declared(NamedTuple):
+    """A chunk without messages: its bytes, and what the summary will say of it."""
+
+    data: bytes
+    index: "Indexed"
+
+
+def declared(records: Sequence[McapRecord], offset: int) -> Declared:
+    """Schemas and channels in a chunk that will stand at byte `offset`."""
+    data = written(records)
+    head, index = chunk_head([data], [data], offset, 0, 0, "")
+    return Declared(head + data, indexed(index, b""))
 
 
 class Indexed(NamedTuple):

@@ -15,10 +15,21 @@ from samara.core.version import __version__
 from samara.record.block import Block
 from samara.record.chunk import Batch, ChunkMemory, Line, chunk
 from samara.record.contents import contents_of
-from samara.record.format import ABOUT, FORMAT, LEVELS, OWN, LogLine, RecordingError, Stream, checksum
+from samara.record.fleet import Fleet, Fleets, may_be_fleets
+from samara.record.format import (
+    ABOUT,
+    FORMAT,
+    LEVELS,
+    ONE_BY_ONE,
+    OWN,
+    LogLine,
+    RecordingError,
+    Stream,
+    checksum,
+)
 from samara.record.foxglove import Posed, first_of_each, log_message, slots
 from samara.record.layout import Array, Layout, Times, message_record, times_of
-from samara.record.mcap_sections import COMPRESS, Buffer, Indexed, closing, opening
+from samara.record.mcap_sections import COMPRESS, Buffer, Indexed, Opening, closing, declared, opening
 
 __all__ = ["LogLine", "Recorder", "RecordingError", "Stream"]
 
@@ -27,16 +38,20 @@ LATEST_US = 1 << 53  # 285 years; in nanoseconds it still fits 64 bits
 
 
 class Written(NamedTuple):
-    """What is whole in the file: bytes, chunks, how many messages of each channel, and the channels as they came."""
+    """What is whole in the file: bytes, chunks, messages of each channel, the channels as they came, and how many fleets."""
 
     end: int
     chunks: int
     sent: Array
     channels: tuple[int, ...]
+    fleets: int
 
 
 class Together(NamedTuple):
-    """Streams of one family in neighbouring lanes of a block, and the layouts of what is written of them."""
+    """Streams of one family in neighbouring lanes of a block, and the layouts of what is written of them.
+
+    Where they are of a `fleet`, their rows are written with those of all its drones, and only their poses are theirs.
+    """
 
     lanes: slice
     topics: tuple[str, ...]
@@ -45,6 +60,7 @@ class Together(NamedTuple):
     posed: Posed | None
     layouts: list[Layout]
     drawn: list[list[Layout]]
+    fleet: Fleet | None = None
 
 
 class Group(NamedTuple):
@@ -91,7 +107,8 @@ class Recorder:
         self._contents = contents_of(streams, bool(scene))
         self._scene = scene
         self._tracks = self._contents.tracks
-        about = {"format": str(FORMAT), "samara": __version__, "metadata_crc32": checksum(metadata or {})}
+        number = FORMAT if may_be_fleets(streams) else ONE_BY_ONE
+        about = {"format": str(number), "samara": __version__, "metadata_crc32": checksum(metadata or {})}
         self._opened = opening(
             f"samara {__version__}",
             {ABOUT: about, OWN: metadata or {}},
@@ -106,8 +123,9 @@ class Recorder:
         begin, self._opened = len(self._opened.data), self._opened._replace(data=b"")
         self._file: FileIO | None = _reopened(self.path)
         channels = len(self._contents.channels) + 1
-        self._written = Written(begin, 0, np.zeros(channels, np.int64), ())
+        self._written = Written(begin, 0, np.zeros(channels, np.int64), (), 0)
         self._chunks: list[Indexed] = []
+        self._fleets = Fleets(self._contents.schemas, self._contents.channels)
         self._memory = ChunkMemory()
         self._together: dict[tuple[str, ...], list[Together]] = {}  # by the topics of a block
         self._each: dict[tuple[str, ...], list[Together]] = {}  # the same, each stream alone
@@ -129,28 +147,36 @@ class Recorder:
 
     def write_blocks(self, blocks: Sequence[Block], logs: Sequence[LogLine] = ()) -> None:
         """One chunk, of blocks of many drones; each topic is in one of them at most."""
-        groups = self._grouped(blocks)
+        groups, fleets = self._grouped(blocks)
         for line in logs:
             _require_line(line)
         if self._file is None:
             raise RecordingError(f"{self.path}: the recording is closed")
         if self.problem or not (groups or logs):
             return
-        batches = list(_batches(groups))
+        batches = [*(Batch([own.layouts(rows)], times, [rows]) for own, times, rows in fleets), *_batches(groups)]
         before = self._written
-        sent = before.sent.copy()
+        new = self._fleets.all[before.fleets :]
+        sent = np.concatenate([before.sent, np.zeros(len(new), np.int64)])
         lines = self._lines(logs, sent)
         arranged = self._memory.arranged(batches)
         arranged.fill(batches, sent)
-        data, index = chunk(arranged, batches, lines, before.end, self._compression)
+        told = declared([record for own in new for record in (own.schema, own.channel)], before.end) if new else None
+        begin = before.end + (len(told.data) if told else 0)
+        data, index = chunk(arranged, batches, lines, begin, self._compression)
         channels = before.channels
         if len(channels) < np.count_nonzero(sent):
             now = (*(line.channel for line in lines), *(k for own in arranged.channels for k in own.tolist()))
             channels = tuple(dict.fromkeys((*channels, *now)))
+        data = [*([told.data] if told else []), *data]
         if self._append(data):
-            self._chunks.append(index)
+            self._chunks[before.chunks :] = [
+                *([told.index._replace(begin_ns=index.begin_ns, end_ns=index.end_ns)] if told else []),
+                index,
+            ]
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
-            self._written = Written(before.end + sum(map(len, data)), len(self._chunks), sent, channels)
+            end, fleets = before.end + sum(map(len, data)), before.fleets + len(new)
+            self._written = Written(end, len(self._chunks), sent, channels, fleets)
             for group in groups:
                 latest = int(group.times.us[-1])
                 for own, _ in group.blocks:
@@ -160,10 +186,10 @@ class Recorder:
         """Write the summary that lets a reader seek, and close the file."""
         if self._file is None:
             return
-        end, chunks, sent, channels = self._written
+        end, chunks, sent, channels, fleets = self._written
         if not self.problem:
             counts = dict(zip(channels, sent[list(channels)].tolist(), strict=True))
-            data = closing(self._opened, self._chunks[:chunks], counts, end)
+            data = closing(_with(self._opened, self._fleets.all[:fleets]), self._chunks[:chunks], counts, end)
             if self._append([data]):
                 self._cut(end + len(data))
         try:
@@ -172,11 +198,12 @@ class Recorder:
             self._stop(error)
         self._file, self._memory = None, ChunkMemory()
 
-    def _grouped(self, blocks: Sequence[Block]) -> list[Group]:
-        """All blocks that have rows, checked: those of a hundred drones are a few groups."""
+    def _grouped(self, blocks: Sequence[Block]) -> tuple[list[Group], list[tuple[Fleet, Times, Array]]]:
+        """All blocks that have rows, checked: those of a hundred drones are a few groups; and those written as one."""
         groups: dict[tuple[int, int, bytes], Group] = {}
         rising: dict[bytes, Times] = {}
         seen: set[str] = set()
+        whole: list[tuple[Fleet, Times, Array]] = []
         fleet, of = 0, (0, "")
         for block in blocks:
             before, of = of, (len(block.topics), block.topics[0].rpartition("/")[0] if block.topics else "")
@@ -188,7 +215,8 @@ class Recorder:
                 raise RecordingError(f"{block.topics[0]}: in two blocks of a chunk; expected each topic in one at most")
             seen.update(block.topics)
             stamp = times_us.tobytes()
-            for own in self._in_one_slot(block.topics) if len(times_us) else ():
+            parts = self._in_one_slot(block.topics) if len(times_us) else []
+            for own in parts:
                 if stamp not in rising or times_us[0] < self._latest_us[own.channels].max():
                     self._require_times(own, times_us)
                     rising[stamp] = times_of(times_us)
@@ -197,7 +225,9 @@ class Recorder:
                 place = fleet, own.lanes.start
                 found = groups.setdefault(key, Group(place, rising[stamp], slot, []))
                 found.blocks.append((own, rows[:, :, own.lanes]))
-        return sorted(groups.values(), key=lambda group: group.place)
+            if parts and parts[0].fleet:
+                whole.append((parts[0].fleet, rising[stamp], rows))
+        return sorted(groups.values(), key=lambda group: group.place), whole
 
     def _in_one_slot(self, topics: tuple[str, ...]) -> list[Together]:
         """The streams of a block in parts whose last rows were in the same slot: those of drones that join late are not."""
@@ -219,7 +249,8 @@ class Recorder:
             if len(track.stream.fields) != len(tracks[0].stream.fields):
                 raise RecordingError(f"{topic}: in a block with {topics[0]}; expected streams with as many fields")
         begins = [k for k, track in enumerate(tracks) if k == 0 or track.family != tracks[k - 1].family]
-        return [self._part(topics, slice(*ends)) for ends in pairwise([*begins, len(topics)])]
+        fleet = self._fleets.of([track.stream for track in tracks])
+        return [self._part(topics, slice(*ends))._replace(fleet=fleet) for ends in pairwise([*begins, len(topics)])]
 
     def _part(self, topics: tuple[str, ...], lanes: slice) -> Together:
         tracks = [self._tracks[topic] for topic in topics[lanes]]
@@ -311,10 +342,12 @@ class Recorder:
 
 
 def _batches(groups: Sequence[Group]) -> Iterator[Batch]:
-    """The rows of each group, then the poses among them that are to be drawn, under the layouts they are written in."""
+    """The rows of each group that are of no fleet, then the poses among them that are to be drawn, under the layouts they are written in."""
     for _, times, slot, blocks in groups:
+        alone = [(own.layouts, rows) for own, rows in blocks if own.fleet is None]
+        if alone:
+            yield Batch([layouts for layouts, _ in alone], times, [rows for _, rows in alone])
         rows = [own for _, own in blocks]
-        yield Batch([own.layouts for own, _ in blocks], times, rows)
         posed = blocks[0][0].posed
         if posed:
             drawn = first_of_each(slots(times.us), slot)
@@ -323,6 +356,13 @@ def _batches(groups: Sequence[Group]) -> Iterator[Batch]:
                 poses = [own[np.ix_(drawn, posed.columns)] for own in rows]
                 for layouts in zip(*(own.drawn for own, _ in blocks), strict=True):
                     yield Batch(layouts, stamped, poses)
+
+
+def _with(opened: Opening, fleets: Sequence[Fleet]) -> Opening:
+    """What the file has come to declare"""
+    schemas = {schema.id: schema for schema in (*opened.schemas, *(own.schema for own in fleets))}
+    channels = *opened.channels, *(own.channel for own in fleets)
+    return opened._replace(schemas=tuple(schemas.values()), channels=channels)
 
 
 def _require_named(what: str, entries: Mapping[str, Any], kind: type) -> None:

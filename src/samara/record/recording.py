@@ -19,6 +19,7 @@ from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Footer, Message, Metadata, Schema, Statistics
 from zstandard import ZstdError
 
+from samara.record.fleet import topics_of, unpack_fleet
 from samara.record.format import (
     ABOUT,
     FORMAT,
@@ -204,7 +205,10 @@ class _Track:
         if (numbers != sequence(self.next, len(numbers))).any():
             raise _DamageError(f"rows of {self.stream.topic} are missing before it")
         self.next += len(numbers)
-        self.kept += len(numbers)
+        self.add(times_us, rows)
+
+    def add(self, times_us: Array, rows: Array) -> None:
+        self.kept += len(times_us)
         self.latest_us = int(times_us[-1])
         self.times_us.append(times_us)
         self.rows.append(rows)
@@ -218,6 +222,28 @@ class _Track:
         return Table(fields, units, kind, self.times_us[0], self.rows[0])
 
 
+@dataclass
+class _FleetTrack:
+    """A channel with the rows of many streams."""
+
+    topic: str
+    tracks: list[_Track]
+    next: int = 0
+
+    def take(self, block: Array) -> int:
+        """Those of the messages that have the fields of the first; how many they were"""
+        try:
+            numbers, times_us, rows = unpack_fleet(block, len(self.tracks[0].stream.fields), len(self.tracks))
+        except (ValueError, IndexError) as error:
+            raise _DamageError(f"a message of {self.topic} makes no sense: {error}") from error
+        if (numbers != sequence(self.next, len(numbers))).any():
+            raise _DamageError(f"rows of {self.topic} are missing before it")
+        self.next += len(numbers)
+        for track, own in zip(self.tracks, np.ascontiguousarray(rows.transpose(2, 0, 1)), strict=True):
+            track.add(times_us, own.copy())  # a view would keep those of all drones
+        return len(numbers)
+
+
 class _Contents:
     """What has been read so far."""
 
@@ -228,6 +254,7 @@ class _Contents:
         self.schemas: dict[int, Schema] = {}
         self.channels: dict[int, str] = {}  # their topics
         self.tracks: dict[int, _Track] = {}
+        self.fleets: dict[int, _FleetTrack] = {}
         self.logs: list[LogLine] = []
         self.counts: Counter[int] = Counter()
         self.longest = 0  # rows that are kept of any stream
@@ -315,7 +342,9 @@ class _Contents:
         if channel.id in self.channels:
             return
         self.channels[channel.id] = channel.topic
-        if "fields" in channel.metadata:
+        if "topics" in channel.metadata:
+            self.fleets[channel.id] = self._fleet(channel)
+        elif "fields" in channel.metadata:
             stream = stream_from_metadata(channel.topic, channel.metadata)
             require_stream(stream)
             schema = self.schemas[channel.schema_id]
@@ -323,6 +352,15 @@ class _Contents:
             if layout.width != len(stream.fields):
                 raise _DamageError(f"{stream.topic} has {len(stream.fields)} names for {layout.width} numbers")
             self.tracks[channel.id] = _Track(stream, layout)
+
+    def _fleet(self, channel: Channel) -> _FleetTrack:
+        """What a channel says of a fleet: whose streams are known, and have its fields"""
+        tracks = {track.stream.topic: track for track in self.tracks.values()}
+        topics = topics_of(channel.metadata["topics"])
+        fields = stream_from_metadata(channel.topic, channel.metadata).fields
+        if not topics or any(topic not in tracks or tracks[topic].stream.fields != fields for topic in topics):
+            raise _DamageError(f"{channel.topic} is of streams that are not there")
+        return _FleetTrack(channel.topic, [tracks[topic] for topic in topics])
 
     def _take_messages(self, data: bytes, at: int, end: int) -> int:
         """The message at `at` and those right after it of the same channel and length; where the next record begins.
@@ -335,6 +373,10 @@ class _Contents:
             track = self.tracks[channel]
             track.take(block)
             self.longest = max(self.longest, track.kept)
+        elif channel in self.fleets:
+            fleet = self.fleets[channel]
+            block = block[: fleet.take(block)]
+            self.longest = max(self.longest, fleet.tracks[0].kept)
         elif self.channels[channel] == LOG_TOPIC:
             bodies = [record[RECORD.size :].tobytes() for record in block]
             self.logs += [log_line(Message.read(_stream(body), len(body)).data) for body in bodies]

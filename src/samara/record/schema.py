@@ -29,17 +29,16 @@ def identifiers(fields: Sequence[str]) -> list[str]:
     return names
 
 
-def stream_schema(fields: Sequence[str], name: str) -> bytes:
-    """A FileDescriptorSet with one message: time_us as sfixed64, then a double for each field; all of fixed length."""
+def stream_schema(fields: Sequence[str], name: str, *, repeated: bool = False) -> bytes:
+    """A FileDescriptorSet with one message: time_us as sfixed64, then a double for each field, or one for each drone."""
     package, _, message = name.rpartition(".")
     file = FileDescriptorProto(name=f"{name.replace('.', '/')}.proto", package=package, syntax="proto3")
     record = file.message_type.add(name=message)
     optional = FieldDescriptorProto.LABEL_OPTIONAL
     record.field.add(name="time_us", number=1, type=FieldDescriptorProto.TYPE_SFIXED64, label=optional)
+    label = FieldDescriptorProto.LABEL_REPEATED if repeated else optional
     for number, field in enumerate(identifiers(fields), start=2):
-        record.field.add(
-            name=field, number=number, type=FieldDescriptorProto.TYPE_DOUBLE, label=optional, json_name=field
-        )
+        record.field.add(name=field, number=number, type=FieldDescriptorProto.TYPE_DOUBLE, label=label, json_name=field)
     return FileDescriptorSet(file=[file]).SerializeToString(deterministic=True)
 
 
