@@ -51,6 +51,18 @@ def test_it_begins_and_ends_at_an_operation_of_a_row():
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_calls_that_share_a_counter_share_the_tiles(width):
+    """Each takes those that nobody has taken: the first call all that are left, the second none."""
+    source, target = np.ones((1, 4 * width)), np.zeros((1, 4 * width))
+    walk, rows = Walk((Operation("add", ONE, (source, target, 1)),), width, Memory()), schedule((0, 0, ONE, 0.0))
+    taken = np.array([width], dtype=np.int64)  # somebody has the first
+    for _ in range(2):
+        lanes = (0, 3 * width), 4 * width
+        assert walk.run(rows.ctypes.data, (0, 0), (0, 1), *lanes, briefly=False, shared=taken.ctypes.data) == DONE
+    assert target.reshape(4, width).tolist() == [[0.0] * width, [1.0] * width, [1.0] * width, [0.0] * width]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_table_gives_the_row_of_its_tick_and_takes_one(width):
     """Row ⌊(t − offset)/period⌋ − first; one for all lanes, or one for each; from a field on"""
     n = 3 * width

@@ -107,15 +107,24 @@ class Walk:
         self._at = self.table.ctypes.data
 
     def run(
-        self, rows: int, start: tuple[int, int], end: tuple[int, int], lanes: tuple[int, int], n: int, *, briefly: bool
+        self,
+        rows: int,
+        start: tuple[int, int],
+        end: tuple[int, int],
+        lanes: tuple[int, int],
+        n: int,
+        *,
+        briefly: bool,
+        shared: int = 0,
     ) -> int:
         """From one (row, operation) to before another; where an operation stopped it, row × operations + operation
 
         `rows` is the address of the schedule, `lanes` the first of n and the one after the last: tile after tile, and none
-        after one that was stopped. Else `DONE`.
+        after one that was stopped. Else `DONE`. Several threads that are given the address of a `shared` number, which begins
+        as the first lane, share the tiles among them.
         """
         call = self.code.briefly if briefly else self.code.call
-        return int(call(self._at, len(self.table), rows, *start, *end, *lanes, n))
+        return int(call(self._at, len(self.table), rows, *start, *end, *lanes, n, shared))
 
 
 def _words(value: Any, width: int, memory: Memory) -> tuple[int, ...]:
@@ -140,7 +149,7 @@ def _code(dtype: str, width: int) -> _Code:
         _emit_operation(module, name, kind, dtype, width)
     _emit_tiles(module, _emit_walk(module), width)
     engine = engine_of(str(module), EFFORT)
-    types = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 7]
+    types = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 8]
     address = engine.get_function_address("tiles")
     addresses = {name: engine.get_function_address(name) for name in KINDS}
     return _Code(ctypes.CFUNCTYPE(*types)(address), ctypes.PYFUNCTYPE(*types)(address), addresses, engine)
@@ -158,24 +167,28 @@ def _number(value: int) -> ir.Constant:
 
 
 def _emit_tiles(module: ir.Module, walk: ir.Function, width: int) -> None:
-    """tiles(…, first lane, last lane, n): the walk of every tile, until one is stopped"""
-    function = ir.Function(module, ir.FunctionType(INDEX, [_POINTER, INDEX, _POINTER] + [INDEX] * 7), "tiles")
-    *given, first, last, n = function.args
-    entry, tile, following, done = map(function.append_basic_block, ("entry", "tile", "next", "done"))
+    """tiles(…, first lane, last lane, n, counter): the walk of every tile, until one is stopped
+
+    Where there is a counter, threads take the next tile from it, one after the other, and nobody waits for a slow one.
+    """
+    function = ir.Function(module, ir.FunctionType(INDEX, [_POINTER, INDEX, _POINTER] + [INDEX] * 8), "tiles")
+    *given, first, last, n, shared = function.args
+    entry, following, tile, done = map(function.append_basic_block, ("entry", "next", "tile", "done"))
     builder = ir.IRBuilder(entry)
-    builder.cbranch(builder.icmp_signed("<", first, last), tile, done)
+    own = builder.alloca(INDEX)
+    builder.store(first, own)
+    is_shared = builder.icmp_signed("!=", shared, _number(0))
+    counter = builder.select(is_shared, builder.inttoptr(shared, _POINTER), own)
+    builder.branch(following)
+    builder = ir.IRBuilder(following)
+    lane = builder.atomic_rmw("add", counter, _number(width), "monotonic")
+    builder.cbranch(builder.icmp_signed("<", lane, last), tile, done)
     builder = ir.IRBuilder(tile)
-    lane = builder.phi(INDEX)
-    lane.add_incoming(first, entry)
     answer = builder.call(walk, [*given, lane, n])
     builder.cbranch(builder.icmp_signed("==", answer, _number(DONE)), following, done)
-    builder = ir.IRBuilder(following)
-    after = builder.add(lane, _number(width))
-    lane.add_incoming(after, following)
-    builder.cbranch(builder.icmp_signed("<", after, last), tile, done)
     builder = ir.IRBuilder(done)
     told = builder.phi(INDEX)
-    for value, block in ((_number(DONE), entry), (answer, tile), (_number(DONE), following)):
+    for value, block in ((_number(DONE), following), (answer, tile)):
         told.add_incoming(value, block)
     builder.ret(told)
 

@@ -6,7 +6,6 @@ at which Python is needed to the next. Whoever steps from instant to instant wal
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -53,11 +52,13 @@ class Program:
         self.parts = parts_of(self._n, fleet.precision.dtype)
         self._walks = {part.width: Walk(tuple(operations), part.width, self.memory) for part in self.parts}
 
-    def run(self, span: Span, start: Position, end: Position, part: Part, *, briefly: bool) -> Position:
+    def run(
+        self, span: Span, start: Position, end: Position, part: Part, *, briefly: bool, shared: int = 0
+    ) -> Position:
         """Some tiles from a position to before another: how far they came, not to the end where an operation stopped one"""
         first, until = ((own.row, self.begins[own.stage]) for own in (start, end))
         lanes = part.first, part.last
-        stopped = self._walks[part.width].run(span.address, first, until, lanes, self._n, briefly=briefly)
+        stopped = self._walks[part.width].run(span.address, first, until, lanes, self._n, briefly=briefly, shared=shared)
         if stopped == DONE:
             return end
         row, operation = divmod(stopped, self.begins[-1])
@@ -76,12 +77,14 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
         reached = [program.run(span, start, end, part, briefly=end.row - start.row < BRIEF) for program, part in parts]
     else:
         reached = []
+        counters = np.array([part.first for _, part in parts], dtype=np.int64)  # the next tile of each part
+        places = [counters.ctypes.data + k * counters.itemsize for k in range(len(parts))]
 
-        def through(share: int) -> None:
-            for program, part in parts:
-                reached.append(program.run(span, start, end, part.share(share, CORES), briefly=False))
+        def through() -> None:
+            for (program, part), shared in zip(parts, places, strict=True):
+                reached.append(program.run(span, start, end, part, briefly=False, shared=shared))
 
-        side_by_side([partial(through, share) for share in range(CORES)])
+        side_by_side([through] * min(CORES, tiles))
     for program in programs:
         program.memory.give_back()
     return min(reached, default=end)
