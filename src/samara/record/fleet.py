@@ -1,8 +1,8 @@
 """One message for many drones at an instant: their numbers stand side by side, field by field, as a flight has them in memory.
 
-Message and index of a drone alone take 87 bytes around its numbers; a hundred drones in one message take 2 bytes each. A field
-is a packed `repeated double` with one for each drone. One that is +0.0 in all drones throughout a chunk is left out of its
-messages, and read as zeros: what contact remembers in the air, what is asked of the yaw.
+A message of a drone alone and its place in the index take 56 bytes besides its numbers and their tags. A field of a fleet is a packed
+`repeated double`, with a number for each drone; or with a single one where all drones have the same throughout a chunk: what
+contact remembers in the air, or the speed that is asked of all of them.
 """
 
 import json
@@ -31,6 +31,7 @@ from samara.record.layout import (
     columns_of,
     marker,
     message_record,
+    sequence,
 )
 from samara.record.schema import message_type, stream_schema
 
@@ -41,13 +42,15 @@ PACKED = 2  # protobuf's wire type of what has a length
 
 
 class FleetLayout(NamedTuple):
-    """One Message record of some fields of many drones: its bytes (1,), columns of its counters and times, runs of its fields."""
+    """One Message record of many drones: its bytes (1,), columns of its counters and times, and runs of its fields.
+
+    A run has how many numbers each of its fields is: as many as there are drones, or one.
+    """
 
     channel: int
     record: Array
     columns: np.dtype[np.void]
-    runs: tuple[Run, ...]
-    drones: int
+    runs: tuple[tuple[Run, int], ...]
 
     @property
     def size(self) -> int:
@@ -63,12 +66,12 @@ class Fleet:
         self._layouts: dict[bytes, list[FleetLayout]] = {}
 
     def layouts(self, rows: Array) -> list[FleetLayout]:
-        """The layout of rows (m, fields, drones), alone in a list: without the fields that are +0.0 throughout"""
-        some = told(rows)
-        key = some.tobytes()
+        """The layout of rows (m, fields, drones), alone in a list"""
+        shared = same_in_all(rows)
+        key = shared.tobytes()
         if key not in self._layouts:
-            wanted = np.flatnonzero(some).tolist()
-            self._layouts[key] = [fleet_layout(self.channel.id, self._message, wanted, self._drones)]
+            counts = np.where(shared, 1, self._drones).tolist()
+            self._layouts[key] = [fleet_layout(self.channel.id, self._message, counts)]
         return self._layouts[key]
 
 
@@ -123,44 +126,42 @@ def may_be_fleets(streams: Iterable[Stream]) -> bool:
     return max(alike.values(), default=0) >= MANY
 
 
-def told(rows: Array) -> Array:
-    """Which fields of rows (m, fields, drones) have another number than +0.0, by their bits"""
+def same_in_all(rows: Array) -> Array:
+    """Which fields of rows (m, fields, drones) are the same in all drones at all times, by their bits"""
     bits = rows.view(np.int64)
-    found = bits[0].any(axis=1)
-    for field in np.flatnonzero(~found).tolist():
-        found[field] = bits[:, field].any()
+    found = (bits[0] == bits[0, :, :1]).all(axis=1)
+    for field in np.flatnonzero(found).tolist():
+        found[field] = (bits[:, field] == bits[:, field, :1]).all()
     return found
 
 
-def fleet_layout(channel: int, message: Any, wanted: Sequence[int], drones: int) -> FleetLayout:
-    """The layout of a message with some of its fields"""
+def fleet_layout(channel: int, message: Any, counts: Sequence[int]) -> FleetLayout:
+    """The layout of a message with so many numbers in each field"""
     time, *fields = message.DESCRIPTOR.fields
-    marks = {fields[number].name: [marker(number)] * drones for number in wanted}
-    data = message(**{time.name: TIME_MARK}, **marks).SerializeToString()
+    marks = [struct.pack("<d", marker(number)) * count for number, count in enumerate(counts)]
+    own = {field.name: [marker(number)] * counts[number] for number, field in enumerate(fields)}
+    data = message(**{time.name: TIME_MARK}, **own).SerializeToString()
     record = message_record(channel, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, data)
-    offsets = [record.find(struct.pack("<d", marker(number))) for number in wanted]
-    for number, offset in zip(wanted, offsets, strict=True):
-        if record[offset : offset + 8 * drones] != struct.pack("<d", marker(number)) * drones:
-            raise ValueError(f"field {number} is not in one piece in a message of {len(record)} bytes")
-    return FleetLayout(
-        channel, np.frombuffer(record, f"V{len(record)}"), columns_of(record), tuple(_runs(wanted, offsets)), drones
-    )
+    offsets = list(map(record.find, marks))
+    if min(offsets, default=0) < 0:
+        raise ValueError(f"a field is not in one piece in a message of {len(record)} bytes")
+    told = np.frombuffer(record, f"V{len(record)}")
+    return FleetLayout(channel, told, columns_of(record), tuple(_runs(offsets, counts)))
 
 
-def _runs(numbers: Sequence[int], offsets: Sequence[int]) -> Iterator[Run]:
-    """Neighbouring fields at equal distances, as few runs"""
-    run: Run | None = None
-    for number, offset in zip(numbers, offsets, strict=True):
-        if run and number == run.first + run.width:
-            stride = offset - run.offset - run.stride * (run.width - 1)
-            if run.width == 1 or stride == run.stride:
-                run = run._replace(width=run.width + 1, stride=stride)
-                continue
-        if run:
-            yield run
-        run = Run(number, 1, offset, 8)
-    if run:
-        yield run
+def _runs(offsets: Sequence[int], counts: Sequence[int]) -> Iterator[tuple[Run, int]]:
+    """Neighbouring fields of as many numbers at equal distances, as few runs"""
+    run, of = Run(0, 0, 0, 0), 0
+    for number, (offset, count) in enumerate(zip(offsets, counts, strict=True)):
+        stride = offset - offsets[number - 1]
+        if run.width and count == of and (run.width == 1 or stride == run.stride):
+            run = run._replace(width=run.width + 1, stride=stride)
+            continue
+        if run.width:
+            yield run, of
+        run, of = Run(number, 1, offset, 8), count
+    if run.width:
+        yield run, of
 
 
 class FleetMessages:
@@ -168,74 +169,69 @@ class FleetMessages:
 
     def __init__(self, layout: FleetLayout, count: int, memory: Array) -> None:
         self.count, self.length = count, count * layout.size
-        np.ndarray(count, layout.record.dtype, memory)[...] = layout.record
         self._block = np.ndarray(count, layout.columns, memory)
-        self._runs = [
-            (slice(run.first, run.first + run.width), _bytes(self._block, run, layout)) for run in layout.runs
-        ]
+        self._runs = []
+        record, own, at = layout.record.view(np.uint8), memory[: self.length].reshape(count, layout.size), 0
+        for run, numbers in layout.runs:
+            shape, strides = (count, run.width, 8 * numbers), (layout.size, run.stride, 1)
+            place = np.ndarray(shape, np.uint8, memory, run.offset, strides)
+            self._runs.append((slice(run.first, run.first + run.width), slice(numbers), place))
+            for begin in range(run.offset, run.offset + run.width * run.stride, run.stride):
+                own[:, at:begin] = record[at:begin]
+                at = begin + 8 * numbers
+        own[:, at:] = record[at:]
 
     def fill(self, first: Array, times: Times, rows: Sequence[Array]) -> None:
         """Counters from `first` (1), times (m), and rows (m, fields, drones) alone in a sequence"""
         (own,) = rows
-        if own.strides[2] != own.itemsize:
-            own = np.ascontiguousarray(own)
-        self._block["sequence"] = (int(first[0]) + np.arange(self.count)) & 0xFFFF_FFFF
+        self._block["sequence"] = sequence(int(first[0]), self.count)
         self._block["log_time"] = self._block["publish_time"] = times.ns
         self._block["time_us"] = times.us
-        for fields, place in self._runs:
-            place[...] = own[:, fields].view(np.uint8)
-
-
-def _bytes(block: Array, run: Run, layout: FleetLayout) -> Array:
-    """Where the numbers of a run stand in every message: (m, fields, bytes)"""
-    shape = len(block), run.width, 8 * layout.drones
-    return np.ndarray(shape, np.uint8, block, run.offset, (layout.size, run.stride, 1))
+        for fields, numbers, place in self._runs:
+            place[...] = own[:, fields, numbers].view(np.uint8)
 
 
 class _Skeleton(NamedTuple):
-    """Of a message that was read: where fields begin, and the bytes that are no numbers."""
+    """Of a message that was read: of each field its number, where it begins and how long it is; and the bytes between them."""
 
-    fields: list[int]
-    offsets: list[int]
+    fields: list[tuple[int, int, int]]
     between: Array
 
 
 def unpack_fleet(block: Array, fields: int, drones: int) -> tuple[Array, Array, Array]:
-    """Sequence numbers, times [µs] and rows (m, fields, drones) of those messages (n, size) that have the fields of the first
+    """Sequence numbers, times [µs] and rows (m, fields, drones) of those messages (n, size) that are laid out as the first
 
-    ValueError where it is none of a fleet's.
+    ValueError or IndexError where it is none of a fleet's.
     """
-    skeleton = _skeleton(block[0].tobytes(), fields, 8 * drones)
+    skeleton = _skeleton(block[0].tobytes(), fields, drones)
     same = (block[:, skeleton.between] == block[0, skeleton.between]).all(axis=1)
     count = len(block) if same.all() else int(same.argmin())
-    whole = np.ascontiguousarray(block[:count])
-    rows = np.zeros((count, fields, drones))
-    into = rows.view(np.uint8)
-    for field, offset in zip(skeleton.fields, skeleton.offsets, strict=True):
-        into[:, field] = whole[:, offset : offset + 8 * drones]
-    sequence, time_us = (
+    whole, rows = np.ascontiguousarray(block[:count]), np.empty((count, fields, drones))
+    for field, offset, numbers in skeleton.fields:
+        rows[:, field] = np.ndarray((count, numbers), "<f8", whole, offset, (whole.shape[1], 8))
+    numbers, times_us = (
         np.ndarray(count, kind, whole, at, (whole.shape[1],)).astype(np.int64)
         for kind, at in (("<u4", HEAD), ("<i8", HEADER + 1))
     )
-    return sequence, time_us, rows
+    return numbers, times_us, rows
 
 
-def _skeleton(record: bytes, fields: int, length: int) -> _Skeleton:
-    found, offsets, between, at = [], [], [HEADER], HEADER + 9
-    if len(record) < at or record[HEADER] != TIME_TAG:
+def _skeleton(record: bytes, fields: int, drones: int) -> _Skeleton:
+    found, between, at = [], [HEADER], HEADER + 9
+    if record[HEADER] != TIME_TAG:
         raise ValueError("its time is missing")
     while at < len(record):
         begin = at
         tag, at = _varint(record, at)
-        size, at = _varint(record, at)
-        number = (tag >> 3) - 2
-        if tag & 7 != PACKED or size != length or not 0 <= number < fields or at + length > len(record):
-            raise ValueError(f"what stands at byte {begin} of it is no field of its stream")
-        found.append(number)
-        offsets.append(at)
+        length, at = _varint(record, at)
+        if tag != (len(found) + 2) << 3 | PACKED or length not in (8, 8 * drones) or at + length > len(record):
+            raise ValueError(f"what stands at its byte {begin} is not field {len(found)}")
+        found.append((len(found), at, length // 8))
         between += range(begin, at)
         at += length
-    return _Skeleton(found, offsets, np.array(between))
+    if len(found) != fields:
+        raise ValueError(f"it has {len(found)} fields, not {fields}")
+    return _Skeleton(found, np.array(between))
 
 
 def _varint(record: bytes, at: int) -> tuple[int, int]:

@@ -226,7 +226,8 @@ class Recorder:
                 found = groups.setdefault(key, Group(place, rising[stamp], slot, []))
                 found.blocks.append((own, rows[:, :, own.lanes]))
             if parts and parts[0].fleet:
-                whole.append((parts[0].fleet, rising[stamp], rows))
+                beside = rows if rows.strides[2] == DOUBLE.itemsize else np.ascontiguousarray(rows)
+                whole.append((parts[0].fleet, rising[stamp], beside))
         return sorted(groups.values(), key=lambda group: group.place), whole
 
     def _in_one_slot(self, topics: tuple[str, ...]) -> list[Together]:
