@@ -26,8 +26,8 @@ STARTS = np.dtype([("channel", "<u2"), ("start", "<u8")])  # where a channel's i
 class Batch(NamedTuple):
     """Messages that are packed as one array: layouts of equal places, each with a message at all the times.
 
-    Layouts and rows come in parts: rows (m, width, drones) for as many layouts as there are drones; or one part whose one layout
-    is a fleet's.
+    Layouts and rows come in parts: rows (m, width, drones) for as many layouts as there are drones; or in one, of a
+    fleet's layout.
     """
 
     layouts: Sequence[Sequence[Layout]] | Sequence[Sequence[FleetLayout]]

@@ -1,8 +1,8 @@
 """One message for many drones at an instant: their numbers stand side by side, field by field, as a flight has them in memory.
 
-A message of a drone alone and its place in the index take 56 bytes besides its numbers and their tags. A field of a fleet is a packed
-`repeated double`, with a number for each drone; or with a single one where all drones have the same throughout a chunk: what
-contact remembers in the air, or the speed that is asked of all of them.
+A message of a drone alone and its place in the index take 56 bytes besides its numbers and their tags. A field of a fleet is
+a packed `repeated double`, with a number for each drone; or with a single one where all drones have the same throughout a
+chunk: what contact remembers in the air, or the speed that is asked of all of them.
 """
 
 import json
@@ -90,11 +90,11 @@ class Fleets:
 
         '/cf0/state' and its like are '/fleet/state', or '/fleet2/state' where others are the fleet already.
         """
-        first = streams[0]
+        first, number = streams[0], self._channels + len(self.all) + 1
+        if len(streams) < MANY or any(own[1:] != first[1:] for own in streams) or number > MOST_CHANNELS:
+            return None
         drones, lasts = zip(*(stream.topic.rsplit("/", 1) for stream in streams), strict=True)
-        number = self._channels + len(self.all) + 1
-        alike = {stream._replace(topic=last) for stream, last in zip(streams, lasts, strict=True)}
-        if len(streams) < MANY or len(alike) > 1 or number > MOST_CHANNELS:
+        if len(set(lasts)) > 1:
             return None
         if drones not in self._names:
             self._names[drones] = _fresh("fleet", self._taken)
@@ -122,7 +122,7 @@ def _fresh(name: str, taken: AbstractSet[str]) -> str:
 
 def may_be_fleets(streams: Iterable[Stream]) -> bool:
     """Whether there are so many streams alike that blocks of them would be written as one"""
-    alike = Counter(stream._replace(topic=stream.topic.rpartition("/")[2]) for stream in streams)
+    alike = Counter((stream.topic.rpartition("/")[2], *stream[1:]) for stream in streams)
     return max(alike.values(), default=0) >= MANY
 
 
@@ -209,15 +209,16 @@ def unpack_fleet(block: Array, fields: int, drones: int) -> tuple[Array, Array, 
     whole, rows = np.ascontiguousarray(block[:count]), np.empty((count, fields, drones))
     for field, offset, numbers in skeleton.fields:
         rows[:, field] = np.ndarray((count, numbers), "<f8", whole, offset, (whole.shape[1], 8))
-    numbers, times_us = (
+    counted, times_us = (
         np.ndarray(count, kind, whole, at, (whole.shape[1],)).astype(np.int64)
         for kind, at in (("<u4", HEAD), ("<i8", HEADER + 1))
     )
-    return numbers, times_us, rows
+    return counted, times_us, rows
 
 
 def _skeleton(record: bytes, fields: int, drones: int) -> _Skeleton:
-    found, between, at = [], [HEADER], HEADER + 9
+    found: list[tuple[int, int, int]] = []
+    between, at = [HEADER], HEADER + 9
     if record[HEADER] != TIME_TAG:
         raise ValueError("its time is missing")
     while at < len(record):

@@ -87,14 +87,14 @@ def opening(
         attached.append(AttachmentIndex(start, builder.count - start, 0, 0, len(data), name, kind))
     told = declared([*schemas, *channels], builder.count)
     builder.write(told.data)
-    return Opening(_taken(builder), tuple(schemas), tuple(channels), tuple(attached), tuple(named), told.index)
+    return Opening(_taken(builder), tuple(schemas), tuple(channels), tuple(attached), tuple(named), told.told)
 
 
 class Declared(NamedTuple):
     """A chunk without messages: its bytes, and what the summary will say of it."""
 
     data: bytes
-    index: "Indexed"
+    told: "Indexed"
 
 
 def declared(records: Sequence[McapRecord], offset: int) -> Declared:

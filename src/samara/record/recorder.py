@@ -147,36 +147,34 @@ class Recorder:
 
     def write_blocks(self, blocks: Sequence[Block], logs: Sequence[LogLine] = ()) -> None:
         """One chunk, of blocks of many drones; each topic is in one of them at most."""
-        groups, fleets = self._grouped(blocks)
+        groups, whole = self._grouped(blocks)
         for line in logs:
             _require_line(line)
         if self._file is None:
             raise RecordingError(f"{self.path}: the recording is closed")
         if self.problem or not (groups or logs):
             return
-        batches = [*(Batch([own.layouts(rows)], times, [rows]) for own, times, rows in fleets), *_batches(groups)]
+        batches = [*(Batch([own.layouts(rows)], times, [rows]) for own, times, rows in whole), *_batches(groups)]
         before = self._written
         new = self._fleets.all[before.fleets :]
         sent = np.concatenate([before.sent, np.zeros(len(new), np.int64)])
         lines = self._lines(logs, sent)
         arranged = self._memory.arranged(batches)
         arranged.fill(batches, sent)
-        told = declared([record for own in new for record in (own.schema, own.channel)], before.end) if new else None
-        begin = before.end + (len(told.data) if told else 0)
+        told = [declared([record for own in new for record in (own.schema, own.channel)], before.end)] if new else []
+        begin = before.end + sum(len(own.data) for own in told)
         data, index = chunk(arranged, batches, lines, begin, self._compression)
         channels = before.channels
         if len(channels) < np.count_nonzero(sent):
             now = (*(line.channel for line in lines), *(k for own in arranged.channels for k in own.tolist()))
             channels = tuple(dict.fromkeys((*channels, *now)))
-        data = [*([told.data] if told else []), *data]
+        data = [*(own.data for own in told), *data]
         if self._append(data):
-            self._chunks[before.chunks :] = [
-                *([told.index._replace(begin_ns=index.begin_ns, end_ns=index.end_ns)] if told else []),
-                index,
-            ]
+            span = {"begin_ns": index.begin_ns, "end_ns": index.end_ns}  # of the file: what is declared has no time
+            self._chunks[before.chunks :] = [*(own.told._replace(**span) for own in told), index]
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
-            end, fleets = before.end + sum(map(len, data)), before.fleets + len(new)
-            self._written = Written(end, len(self._chunks), sent, channels, fleets)
+            end = before.end + sum(map(len, data))
+            self._written = Written(end, len(self._chunks), sent, channels, before.fleets + len(new))
             for group in groups:
                 latest = int(group.times.us[-1])
                 for own, _ in group.blocks:
@@ -343,7 +341,7 @@ class Recorder:
 
 
 def _batches(groups: Sequence[Group]) -> Iterator[Batch]:
-    """The rows of each group that are of no fleet, then the poses among them that are to be drawn, under the layouts they are written in."""
+    """The rows of each group that are of no fleet, then of all the poses that are to be drawn, under their layouts."""
     for _, times, slot, blocks in groups:
         alone = [(own.layouts, rows) for own, rows in blocks if own.fleet is None]
         if alone:

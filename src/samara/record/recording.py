@@ -271,6 +271,11 @@ class _Contents:
             logs=tuple(self.logs),
             complete=not self.problem,
             problem=f"{path}: {self.problem}" if self.problem else "",
+            in_fleet={
+                track.stream.topic: (fleet.topic, lane)
+                for fleet in reversed(self.fleets.values())
+                for lane, track in enumerate(fleet.tracks)
+            },
         )
 
     def forget(self) -> None:

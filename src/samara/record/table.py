@@ -1,7 +1,9 @@
 """What is read back of a recording: its streams as tables, its log, and the files inside it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +39,10 @@ class Table:
 
 
 class Recording(NamedTuple):
-    """What a file holds. `complete` is False, and `problem` one sentence, where it was not closed or is damaged."""
+    """What a file holds. `complete` is False, and `problem` one sentence, where it was not closed or is damaged.
+
+    Streams of many drones that are written as one are `in_fleet`: under what topic first, and the drone's number there.
+    """
 
     path: Path
     size: int
@@ -47,6 +52,7 @@ class Recording(NamedTuple):
     logs: tuple[LogLine, ...]
     complete: bool
     problem: str
+    in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})
 
     @property
     def duration(self) -> float:

@@ -58,7 +58,9 @@ class Program:
         """Some tiles from a position to before another: how far they came, not to the end where an operation stopped one"""
         first, until = ((own.row, self.begins[own.stage]) for own in (start, end))
         lanes = part.first, part.last
-        stopped = self._walks[part.width].run(span.address, first, until, lanes, self._n, briefly=briefly, shared=shared)
+        stopped = self._walks[part.width].run(
+            span.address, first, until, lanes, self._n, briefly=briefly, shared=shared
+        )
         if stopped == DONE:
             return end
         row, operation = divmod(stopped, self.begins[-1])

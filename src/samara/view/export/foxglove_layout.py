@@ -1,7 +1,10 @@
 """A layout for Foxglove: the drones in space beside plots of position, attitude and motors, by the topics of one recording."""
 
 import json
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,20 +24,24 @@ SPACE, LOG = "3D!samara", "RosOut!samara"
 
 def write_layout(recording: Recording, path: str | Path) -> Path:
     """The layout as a JSON file that Foxglove imports"""
-    write_text(path, json.dumps(layout(run_from(recording)), indent=1) + "\n")
+    write_text(path, json.dumps(layout(run_from(recording), recording.in_fleet), indent=1) + "\n")
     return Path(path)
 
 
-def layout(run: Run) -> dict[str, Any]:
-    """What Foxglove calls a layout: settings of each panel, and how they share the window"""
+def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})) -> dict[str, Any]:
+    """What Foxglove calls a layout: settings of each panel, and how they share the window
+
+    `in_fleet` has the streams that are written with those of other drones, see `samara.record.table.Recording`.
+    """
     shown = run.tracks[:DRONES]
+    plot = partial(_plot, tracks=shown, in_fleet=in_fleet)
     panels: dict[str, Any] = {
         SPACE: _space(run),
-        "Plot!position": _plot("Position [m]", shown, (("state", "p_W"), ("reference", "p_W"))),
-        "Plot!attitude": _plot("Attitude q_WB [1]", shown, (("state", "q_WB"),)),
-        "Plot!rates": _plot("Angular velocity [rad/s]", shown, (("state", "omega_B"),)),
-        "Plot!motors": _plot("Motors", shown, (("command", ""),)),
-        "Plot!supply": _plot("Voltage [V], current [A], airspeed [m/s]", shown, SUPPLY),
+        "Plot!position": plot("Position [m]", wanted=(("state", "p_W"), ("reference", "p_W"))),
+        "Plot!attitude": plot("Attitude q_WB [1]", wanted=(("state", "q_WB"),)),
+        "Plot!rates": plot("Angular velocity [rad/s]", wanted=(("state", "omega_B"),)),
+        "Plot!motors": plot("Motors", wanted=(("command", ""),)),
+        "Plot!supply": plot("Voltage [V], current [A], airspeed [m/s]", wanted=SUPPLY),
         LOG: {"topicToRender": LOG_TOPIC, "searchTerms": [], "minLogLevel": 1},
     }
     plots = _stacked([name for name in panels if name.startswith("Plot!")])
@@ -93,8 +100,13 @@ def _space(run: Run) -> dict[str, Any]:
     }
 
 
-def _plot(title: str, tracks: tuple[Track, ...], wanted: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """Curves by their message paths: '/drone/state.p_W_x'"""
+def _plot(
+    title: str,
+    tracks: tuple[Track, ...],
+    in_fleet: Mapping[str, tuple[str, int]],
+    wanted: tuple[tuple[str, str], ...],
+) -> dict[str, Any]:
+    """Curves by their message paths: '/drone/state.p_W_x', or of many drones '/fleet/state.p_W_x[2]'"""
     paths: list[dict[str, Any]] = []
     for track in tracks:
         for stream, field in wanted:
@@ -104,7 +116,9 @@ def _plot(title: str, tracks: tuple[Track, ...], wanted: tuple[tuple[str, str], 
             for name, plain in zip(table.fields, identifiers(table.fields), strict=True):
                 if not field or name == field or name.startswith((f"{field}.", f"{field}[")):
                     colour = COLOURS[len(paths) % len(COLOURS)]
-                    value = f"/{track.name}/{stream}.{plain}"
+                    topic = f"/{track.name}/{stream}"
+                    fleet, lane = in_fleet.get(topic, ("", 0))
+                    value = f"{fleet}.{plain}[{lane}]" if fleet else f"{topic}.{plain}"
                     paths.append({"value": value, "enabled": True, "timestampMethod": "receiveTime", "color": colour})
     return {
         "title": title,
