@@ -170,8 +170,8 @@ class Recorder:
             channels = tuple(dict.fromkeys((*channels, *now)))
         data = [*(own.data for own in told), *data]
         if self._append(data):
-            span = {"begin_ns": index.begin_ns, "end_ns": index.end_ns}  # of the file: what is declared has no time
-            self._chunks[before.chunks :] = [*(own.told._replace(**span) for own in told), index]
+            same = [index._replace(record=own.told.record) for own in told]  # as if of that time: it has none of its own
+            self._chunks[before.chunks :] = [*same, index]
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
             end = before.end + sum(map(len, data))
             self._written = Written(end, len(self._chunks), sent, channels, before.fleets + len(new))
