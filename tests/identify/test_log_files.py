@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.log_files import KINDS, at_most, slopes
+from support.log_files import KINDS, at_most
 
 import samara
 from samara.core.algebra import Vec3
@@ -49,8 +49,6 @@ def made(truth):
 def test_what_is_written_is_read_back(tmp_path, name, truth):
     """All signals that the format has, in our axes and units; motors as the format counts them; times to a microsecond"""
     kind, log = KINDS[name], made(truth)
-    if name == "nanobench":
-        log = replace(log, velocity=slopes(log.position))
     told = kind.told(log)
     path, columns = kind.write(told, tmp_path)
     (back,) = read_log(path, columns)

@@ -53,9 +53,12 @@ class Kind(NamedTuple):
     write: Callable[[FlightLog, Path], tuple[Path, Columns]]
     needs: tuple[str, ...] = (MOTION_CAPTURE, ESTIMATE)
     together: tuple[str, ...] = ()
+    fitted: bool = False  # velocity by slopes of the position
 
     def told(self, log: FlightLog) -> FlightLog:
         """What such a log holds of a flight"""
+        if self.fitted and log.position is not None:
+            log = replace(log, velocity=slopes(log.position))
         held: dict[str, Any] = dict.fromkeys(signal_names())
         for name, rate in self.rates.items():
             own = getattr(log, name)
@@ -528,6 +531,7 @@ KINDS = {
         write_nanobench,
         needs=(MOTION_CAPTURE,),
         together=("position", "velocity", "attitude", "rate", "specific_force", "command"),
+        fitted=True,
     ),
     "ros2_mcap": Kind("samara", {**EVERYTHING, "rate": 500.0, "specific_force": 500.0}, EXACT, write_bag),
     "ros2_sqlite3": Kind("samara", EVERYTHING, EXACT, write_database),

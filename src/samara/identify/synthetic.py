@@ -44,12 +44,13 @@ AT_ONCE = 20  # flights in memory
 
 
 class Case(NamedTuple):
-    """A vehicle by its number, what was believed of it before, and the log of its flight"""
+    """A vehicle by its number, what was believed of it before, the log of its flight, and what it was to fly"""
 
     number: int
     truth: Vehicle
     start: Vehicle
     log: FlightLog
+    task: Trajectory
 
 
 def random_vehicle(seed: int, number: int) -> Vehicle:
@@ -181,7 +182,7 @@ def cases(
             else:
                 tasks = _planned(truths, starts, rooms, duration)
             logs = _logs(truths, tasks, some, captured, seed, telemetry)
-            yield from (Case(*own) for own in zip(some, truths, starts, logs, strict=True))
+            yield from (Case(*own) for own in zip(some, truths, starts, logs, tasks, strict=True))
 
 
 def _planned(
