@@ -93,8 +93,7 @@ def trajectory(manoeuvres: Sequence[Manoeuvre], home_W: Vec3) -> Trajectory:
 
 
 def family(vehicle: Vehicle, room: Room) -> list[Manoeuvre]:
-    """Hover, yaw steps, doublets along each axis at three paces, also turning, sprints, circles, figures of eight, and all axes
-    at once"""
+    """Hover, yaw steps, doublets along each axis at three paces, also while turning, sprints, a climb, and all axes at once"""
     g = float(vehicle["gravity"].acceleration)
     aside = g * math.tan(OF_THE_TILT * room.tilt)
     spare = max(room.thrust * thrust_to_weight(vehicle) - 1.0, 0.1)
@@ -111,12 +110,10 @@ def family(vehicle: Vehicle, room: Room) -> list[Manoeuvre]:
             moving.append(_doublet("x", Vec3(1.0, 0.0, 0.0), travel, strength * aside, wide, room))
             moving.append(_doublet("y", Vec3(0.0, 1.0, 0.0), travel, strength * aside, wide, room))
             moving.append(_turning("x", Vec3(1.0, 0.0, 0.0), travel, strength * aside, wide, room))
-    for share in (0.5, 0.9):
-        fast = share * min(room.speed, math.sqrt(aside * wide))
-        for axis, along in (("x", Vec3(1.0, 0.0, 0.0)), ("y", Vec3(0.0, 1.0, 0.0))):
-            moving.append(_sprint(f"sprint along {axis} at {fast:.2g} m/s", along, fast, aside, wide, room))
-        moving.append(_climb(share, upward, tall, room))
-    moving += _rounds(0.8 * aside, wide, tall, room)
+    fast = OF_THE_SPEED * min(room.speed, math.sqrt(aside * wide))
+    for axis, along in (("x", Vec3(1.0, 0.0, 0.0)), ("y", Vec3(0.0, 1.0, 0.0))):
+        moving.append(_sprint(f"sprint along {axis} at {fast:.2g} m/s", along, fast, aside, wide, room))
+    moving += [_climb(upward, tall, room), _knot(0.8 * aside, wide, tall, room)]
     settle = _hover(max(SETTLING / float(loop.position), 1.0))
     return [*still, *(own._replace(tasks=(*own.tasks, settle)) for own in moving)]
 
@@ -186,44 +183,23 @@ def _sprint(name: str, along_W: Vec3, speed: float, acceleration: float, reach: 
     return Manoeuvre(name, tasks)
 
 
-def _climb(share: float, acceleration: float, reach: float, room: Room) -> Manoeuvre:
+def _climb(acceleration: float, reach: float, room: Room) -> Manoeuvre:
     """Up, down and home at constant speed: what thrust loses to climb, and drag along z"""
-    speed = share * min(room.speed, math.sqrt(acceleration * reach), 3.0)
+    speed = OF_THE_SPEED * min(room.speed, math.sqrt(acceleration * reach), 3.0)
     return _sprint(f"climb at {speed:.2g} m/s", Vec3(0.0, 0.0, 1.0), speed, acceleration, reach, room)
 
 
-def _rounds(pull: float, reach: float, tall: float, room: Room) -> list[Manoeuvre]:
-    """Circles along which the nose points, both ways round; a figure of eight; and a knot that uses all three axes"""
-    home, found = room.home_W, []
-    radius = 0.45 * reach
-    circling = min(math.sqrt(pull * radius), OF_THE_SPEED * room.speed)
-    for side, clockwise in ((1.0, False), (-1.0, True)):  # they begin at home, with the nose along x
-        task = {
-            "kind": "circle",
-            "centre": _at(home + Vec3(0.0, side * radius, 0.0)),
-            "radius": _rounded(radius),
-            "speed": _rounded(circling),
-            "start_deg": -90.0 * side,
-            "clockwise": clockwise,
-            "laps": 2.0,
-            "yaw": "along",
-        }
-        way = "right" if clockwise else "left"
-        found.append(Manoeuvre(f"circles to the {way} at {circling:.2g} m/s", (task,)))
-    around = min(math.sqrt(2.0 * pull * reach / math.sqrt(5.0)), OF_THE_SPEED * room.speed)  # |p''| ≤ √5 a, |p'| ≤ √2 a
-    eight = {"kind": "figure8", "centre": _at(home), "reach": _rounded(reach), "speed": _rounded(around), "laps": 1.0}
-    found.append(Manoeuvre(f"figure of eight at {around:.2g} m/s", (eight,)))
-    found.append(Manoeuvre(f"figure of eight at {around:.2g} m/s, nose along", ({**eight, "yaw": "along"},)))
+def _knot(pull: float, reach: float, tall: float, room: Room) -> Manoeuvre:
+    """All axes at once, the nose along the path"""
     small = 0.3 * reach
-    knotted = min(1.15 * math.sqrt(pull * small), OF_THE_SPEED * room.speed)  # |p''| ≤ √97 A, |p'| ≤ √13 A
-    knot = {
+    speed = min(1.15 * math.sqrt(pull * small), OF_THE_SPEED * room.speed)  # |p''| ≤ √97 A, |p'| ≤ √13 A
+    task = {
         "kind": "lissajous",
-        "centre": _at(home),
+        "centre": _at(room.home_W),
         "amplitude": [_rounded(small), _rounded(small), _rounded(0.4 * tall)],
         "frequency": [2.0, 3.0, 1.0],
-        "speed": _rounded(knotted),
+        "speed": _rounded(speed),
         "laps": 1.0,
+        "yaw": "along",
     }
-    found.append(Manoeuvre(f"knot at {knotted:.2g} m/s", (knot,)))
-    found.append(Manoeuvre(f"knot at {knotted:.2g} m/s, nose along", ({**knot, "yaw": "along"},)))
-    return found
+    return Manoeuvre(f"knot at {speed:.2g} m/s", (task,))
