@@ -23,7 +23,7 @@ from samara.identify.information import (
     whitened,
 )
 from samara.identify.manoeuvres import Manoeuvre, Room, trajectory
-from samara.identify.plan import Candidate, chosen, flown_in, plan_flight, write_plan
+from samara.identify.plan import Candidate, _as_long, chosen, flown_in, plan_flight, write_plan
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import command_from_speed
 from samara.physics.types import State, Vehicle
@@ -150,9 +150,12 @@ def test_whitening_makes_white_what_gusts_and_sensors_add():
     kicks = rng.standard_normal(n) * math.sqrt(1.0 - rho * rho)
     for k in range(1, n):
         gust[k] = rho * gust[k - 1] + kicks[k]
+    for white, strength in ((0.1, 2.0), (3.0, 0.1)):
+        own = Noise(np.array([white]), np.array([strength]))
+        rows = whitened(7.0 + (strength * gust + white * rng.standard_normal(n))[None], own, dt)[0]
+        assert rows.var() == pytest.approx(1.0, rel=0.05)
     own = Noise(np.array([0.1]), np.array([2.0]))
-    rows = whitened(7.0 + (2.0 * gust + 0.1 * rng.standard_normal(n))[None], own, dt)[0]
-    assert rows.var() == pytest.approx(1.0, rel=0.05)
+    rows = whitened((2.0 * gust + 0.1 * rng.standard_normal(n))[None], own, dt)[0]
     assert abs(np.mean(rows[1:] * rows[:-1])) < 0.15
     steady = whitened(np.full((1, 500), 7.0), own, dt)
     assert steady == pytest.approx(np.zeros((1, 500)), abs=1e-9)
@@ -164,8 +167,54 @@ def test_whitening_makes_white_what_gusts_and_sensors_add():
     )  # fmt: skip
 
 
+def stepped(vehicle, change, seconds):
+    """From hover, all motors told to turn faster or slower from the start on; a second after that as before"""
+    state, _ = samara.hover(vehicle)
+    time = np.arange(0.0, seconds, 4e-3)
+    rows = np.array(flatten(state))[:, None].repeat(len(time), axis=1)
+    factor = np.where(time < 1.0, 1.0 + change, 1.0 if change < 0.0 else 1.0 + change)
+    told = [
+        command_from_speed(own * factor, rotor.motor)
+        for own, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True)
+    ]
+    return time, rows, np.stack(told)
+
+
+def test_a_flight_that_only_speeds_up_tells_nothing_of_slowing_down(vehicle):
+    """Rise and fall are lags of their own: the one is told by steps up, the other by steps down"""
+    parameters = [own for own in parameters_of(vehicle) if own.name.startswith("motor.")]
+    time, rows, commands = stepped(vehicle, 0.1, 3.0)
+    rising, falling = information(
+        vehicle, Flown(time, rows[..., None], commands[..., None], np.array([9.0])), parameters
+    )[0][:2, :2]
+    assert rising[0] > 1.0 and falling[1] == pytest.approx(0.0, abs=1e-9) and rising[1] == pytest.approx(0.0, abs=1e-9)
+    time, rows, commands = stepped(vehicle, -0.1, 3.0)
+    both = information(vehicle, Flown(time, rows[..., None], commands[..., None], np.array([0.9])), parameters)[0]
+    assert both[1, 1] > 1.0 and both[0, 0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_flights_side_by_side_tell_what_each_tells_alone(vehicle):
+    """As long as each lasts: what is recorded after its end says nothing"""
+    parameters = parameters_of(vehicle)
+    time, first, told_first = stepped(vehicle, 0.1, 4.0)
+    _, second, told_second = stepped(vehicle, -0.2, 4.0)
+    rows, commands = np.stack([first, second], axis=-1), np.stack([told_first, told_second], axis=-1)
+    both = information(vehicle, Flown(time, rows, commands, np.array([4.0, 1.7])), parameters)
+    for lane, lasting in enumerate((4.0, 1.7)):
+        own = slice(0, round(lasting / 4e-3))
+        alone = Flown(time[own], rows[:, own, lane : lane + 1], commands[:, own, lane : lane + 1], np.array([lasting]))
+        assert both[lane] == pytest.approx(information(vehicle, alone, parameters)[0], rel=1e-9, abs=1e-9)
+
+
+def test_flights_of_about_one_length_are_flown_together():
+    assert _as_long([30.0, 2.0, 5.0, 6.1, 3.0, 18.2]) == [[1, 4, 2], [3, 5], [0]]
+
+
 def test_what_is_missing_counts_by_aims():
-    """Σ ln(1 + (σ/aim)²): as ln σ² far above its aim, nothing far below"""
+    """Σ ln(1 + (σ/aim)²): as ln σ² far above its aim, nothing far below; 2 % of thrust, 5 of inertia, 10 of lag"""
+    names = ("k_thrust", "inertia.xx", "motor.rise")
+    asked = [own for own in parameters_of(samara.vehicle("iris")) if own.name in names]
+    assert aims_of(asked).tolist() == [0.02, 0.05, 0.1]
     aims = np.array([0.02, 0.1])
 
     def missing(*sigma):
@@ -222,3 +271,6 @@ def test_manoeuvres_begin_and_end_at_home(vehicle):
         way = trajectory([own], ROOM.home_W)
         for moment in (0.0, way.duration):
             assert Vec3(*way.at(moment).p_W) == pytest.approx(ROOM.home_W, abs=1e-4), own.name
+        assert way.at(way.duration).yaw == pytest.approx(0.0, abs=1e-9) or "knot" in own.name, own.name
+        asked = way.at(np.arange(0.0, way.duration, 0.01))
+        assert np.sqrt(sum(np.square(v) for v in asked.v_W)).max() <= 0.901 * ROOM.speed, own.name
