@@ -24,6 +24,7 @@ from samara.identify.information import (
 )
 from samara.identify.manoeuvres import Manoeuvre, Room, trajectory
 from samara.identify.plan import Candidate, _as_long, chosen, flown_in, plan_flight, write_plan
+from samara.identify.synthetic import random_vehicle
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import command_from_speed
 from samara.physics.types import State, Vehicle
@@ -211,10 +212,10 @@ def test_flights_of_about_one_length_are_flown_together():
 
 
 def test_what_is_missing_counts_by_aims():
-    """Σ ln(1 + (σ/aim)²): as ln σ² far above its aim, nothing far below; 2 % of thrust, 5 of inertia, 10 of lag"""
-    names = ("k_thrust", "inertia.xx", "motor.rise")
-    asked = [own for own in parameters_of(samara.vehicle("iris")) if own.name in names]
-    assert aims_of(asked).tolist() == [0.02, 0.05, 0.1]
+    """Σ ln(1 + (σ/aim)²): as ln σ² far above its aim, nothing far below; 2 % of thrust, 5 of inertia, 10 of lag and drag"""
+    names = ("k_thrust", "inertia.xx", "motor.rise", "drag.linear.x")
+    asked = [own for own in parameters_of(random_vehicle(1, 1)) if own.name in names]
+    assert aims_of(asked).tolist() == [0.02, 0.05, 0.1, 0.1]
     aims = np.array([0.02, 0.1])
 
     def missing(*sigma):
