@@ -21,25 +21,27 @@ from samara.identify.regression import Regression, Residuals, Trim, regress
 from samara.identify.samples import Samples, duration_of, samples_of
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
+from samara.vehicles.ground import derived_surface
 
 Array = np.ndarray[Any, Any]
 
 PHYSICAL, PREDICTOR = "physical", "predictor"
 DAMPED = 3.0  # W l²/v_h: what a predictor may take for damping
 KNOWN = 0.95
-WIDER = 1.5
+WIDER = 1.4
 FLOOR = {
-    "k_thrust": 0.005,
-    "k_torque": 0.08,
-    "inertia.zz": 0.08,
-    "inertia": 0.02,
-    "motor": 0.04,
-    "drag": 0.03,
-    "rotor_drag": 0.04,
-    "airspeed_moment": 0.03,
-    "damping": 0.0,
+    "k_thrust": 0.0016,
+    "k_torque": 0.045,
+    "inertia": 0.005,
+    "inertia.zz": 0.045,
+    "motor": 0.012,
+    "drag": 0.015,
+    "drag.isotropic": 0.03,
+    "rotor_drag": 0.016,
+    "airspeed_moment": 0.015,
 }
-"""Of a number: what averaging, filters and delays leave however long the flight, found on synthetic vehicles (seed 2)"""
+"""Of a number: what averaging, filters and delays leave however long the flight. Both are from 24 synthetic vehicles (seed
+2), so that 95 % intervals hold what they say; vehicles of other seeds are what that is tested on."""
 CLEAR = 0.15, 0.3
 """A number is excited where its standard error is below this part of it, or of its scale where it may be 0"""
 
@@ -245,7 +247,7 @@ def dressed(bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Seq
         )
         for own, found, gain in zip(start.rotors, bare.rotors, gains, strict=True)
     )
-    vehicle = replace(start, rotors=rotors, inertia_B=_of_a_body(bare.inertia_B))
+    vehicle = _standing(replace(start, rotors=rotors, inertia_B=_of_a_body(bare.inertia_B)))
     if bare["drag"].linear != (0.0, 0.0, 0.0):
         vehicle = _with(vehicle, "drag", axes="body", **_positive(bare["drag"]))
     if bare["rotor_drag"].axial > 0.0:
@@ -263,11 +265,24 @@ def dressed(bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Seq
     return replace(vehicle, structure=structure)
 
 
+def _standing(vehicle: Vehicle) -> Vehicle:
+    """With feet as stiff as its own mass and inertia ask for"""
+    if not vehicle.has("contact"):
+        return vehicle
+    own = vehicle["contact"]
+    surface = derived_surface(vehicle.mass, vehicle.inertia_B, own.points_B, own.surface.friction)
+    return vehicle.with_effect(vehicle.structure.effects[vehicle.index("contact")], own._replace(surface=surface))
+
+
 def _of_a_body(inertia: Mat3) -> Mat3:
-    """With the nearest Jzz that a body can have beside Jxx and Jyy: |Jxx − Jyy| < Jzz < Jxx + Jyy"""
-    least, most = abs(inertia.xx - inertia.yy), inertia.xx + inertia.yy
-    margin = 0.01 * most
-    return inertia._replace(zz=float(min(max(inertia.zz, least + margin), most - margin)))
+    """With the nearest Jzz that a body can have: none of its principal moments is larger than the other two together"""
+    for _ in range(200):
+        first, second, third = np.linalg.eigvalsh(np.array(inertia.rows, dtype=float))
+        if third <= 0.995 * (first + second):
+            break
+        flat = inertia.zz >= max(inertia.xx, inertia.yy)  # then it is Jzz that is too large
+        inertia = inertia._replace(zz=float(inertia.zz * (0.98 if flat else 1.02)))
+    return inertia
 
 
 def _positive(drag: Any) -> dict[str, Any]:

@@ -24,7 +24,14 @@ from samara.physics.types import Vehicle
 
 VARIED = (
     *("inertia_B", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.rise", "rotors.motor.fall"),
-    *("drag.linear", "rotor_drag.axial", "airspeed_moment.roll", "airspeed_moment.pitch", "damping.linear"),
+    *(
+        "drag.linear",
+        "drag.isotropic",
+        "rotor_drag.axial",
+        "airspeed_moment.roll",
+        "airspeed_moment.pitch",
+        "damping.linear",
+    ),
 )
 """Paths of a vehicle that a compiled step takes as inputs, so that one code serves all candidates."""
 LEFT_OUT = ("contact", "battery", "body", "thrust_scale", "ground_effect", "downwash", "propwash", "imbalance")
@@ -129,6 +136,7 @@ def parameters_of(vehicle: Vehicle, damped: float = 0.3) -> tuple[Parameter, ...
         _inertia("zz", 0.3, TURNS),
         *(_lag(way) for way in ("rise", "fall")),
         *(_along("drag.linear", "N s/m", axis, 0.15 * weight / induced, SPRINTS) for axis in "xy"),
+        *((_single("drag.isotropic", "N s^2/m^2", 0.3, SPRINTS, True),) if vehicle["drag"].isotropic > 0.0 else ()),
         _single("rotor_drag.axial", "N s^2/(rad m)", 0.3 * weight / len(vehicle.rotors) / speed / induced, CLIMBS),
         *(_single(f"airspeed_moment.{axis}", "1", 0.3, SPRINTS) for axis in ("roll", "pitch")),
         _damping("damping.tilt", "xy", damped * weight * arm * arm / induced, SWINGS),
@@ -160,8 +168,13 @@ def _lag(way: str) -> Parameter:
 
 
 def _inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
+    """A moment of inertia; the products of inertia about its axis go with its root, so that the axes lean as they did"""
+
     def put(vehicle: Vehicle, value: float) -> Vehicle:
-        return replace(vehicle, inertia_B=vehicle.inertia_B._replace(**{axis: value}))
+        own = vehicle.inertia_B
+        root = math.sqrt(value / getattr(own, axis))
+        products = {name: root * getattr(own, name) for name in ("xy", "yx", "xz", "zx", "yz", "zy") if axis[0] in name}
+        return replace(vehicle, inertia_B=own._replace(**products, **{axis: value}))
 
     return Parameter(
         f"inertia.{axis}",
@@ -179,11 +192,11 @@ def _inside(vehicle: Vehicle, path: str) -> Any:
     return getattr(vehicle[effect], field)
 
 
-def _single(path: str, unit: str, scale: float, manoeuvre: str) -> Parameter:
+def _single(path: str, unit: str, scale: float, manoeuvre: str, positive: bool = False) -> Parameter:
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         return vehicle.replace({path: value})
 
-    return Parameter(path, unit, lambda vehicle: float(_inside(vehicle, path)), put, scale, False, manoeuvre)
+    return Parameter(path, unit, lambda vehicle: float(_inside(vehicle, path)), put, scale, positive, manoeuvre)
 
 
 def _along(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> Parameter:

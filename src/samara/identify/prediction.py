@@ -23,9 +23,9 @@ from samara.backends.simulator import compile as compile_vehicle
 from samara.core.algebra import Quat, Vec3, conjugate
 from samara.core.tree import flatten, unflatten
 from samara.identify.acting import told
-from samara.identify.motors import followed
+from samara.identify.motors import followed, late
 from samara.identify.parameters import VARIED, Parameter, with_gains
-from samara.identify.regression import DELAY, GAIN, PER_VOLT, Trim, late, mean_voltage
+from samara.identify.regression import DELAY, GAIN, PER_VOLT, Trim, mean_voltage
 from samara.identify.samples import Samples, runs
 from samara.identify.windows import Windows as Spans
 from samara.identify.windows import coasted

@@ -12,15 +12,15 @@ found along with the vehicle's numbers and are not part of it. Neighbouring resi
 row: the errors are those of sums over time (Newey and West, Econometrica 1987), not of independent rows.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate_inverse
 from samara.identify.acting import acting, needed_torque
-from samara.identify.motors import followed
+from samara.identify.motors import followed, lag_of_speeds, late
 from samara.identify.parameters import Parameter, parameters_of, size_of, with_gains
 from samara.identify.samples import Samples, runs
 from samara.physics.types import Vehicle
@@ -32,10 +32,23 @@ LEVEL, EVEN = 0.002, 0.003  # σ of the mean of forces beside the weight, and of
 DELAY, GAIN, WIND, PER_VOLT, TOGETHER = 0.02, 0.3, 4.0, 0.1, 0.03
 """σ of what is known before: [s], of a gain's logarithm, [m/s], of thrust for a volt, and of all gains of a flight together"""
 HUBER = 2.0
-MOST_STEPS, SETTLED, FARTHEST = 12, 0.01, 1.0
+MOST_STEPS, ADJUSTING, SETTLED, FARTHEST = 12, 3, 0.01, 1.0
 ALIKE_FOR = 3.0  # [s]: residuals farther apart are independent
-TURNING = 0.25  # of the rotors' torque, that turning the body must take before its inertia is asked for
+LAGS = (0.4, 1.0, 2.5)  # of the start's
+MOVING = 0.25  # of what the rotors do, that must be seen in the motion before inertia and lag are asked for
+BELIEVED = 2.5  # scales from the start
 SURE = 0.1  # of kM, which yaw tells only as a part of Jzz: less sure, it stays what it was
+INERTIAS = ("inertia.xx", "inertia.yy", "inertia.zz")
+OF_AIRSPEED = {
+    "drag.linear.x": 0,
+    "drag.linear.y": 1,
+    "drag.isotropic": 1,
+    "rotor_drag.axial": 2,
+    "airspeed_moment.roll": 1,
+    "airspeed_moment.pitch": 0,
+}
+"""Numbers that only an airspeed tells, and along which axis of the body"""
+FAST = 0.1  # [m/s], RMS: slower, a body goes where gusts push it, and its velocity is not its airspeed
 DIFFERENCE = 1e-3
 
 
@@ -79,6 +92,11 @@ class Regression:
     residuals: tuple[Residuals, ...]
     independent: float
 
+    def unbelievable(self) -> frozenset[str]:
+        """Numbers that ran as far from what was known before as they may: there is nothing in the flights to stop them"""
+        far = np.abs(self.offset) > BELIEVED - 0.01
+        return frozenset(own.name for own, gone in zip(self.parameters, far, strict=True) if gone)
+
     def sure_of(self, name: str, sigma: float) -> bool:
         """Whether the logarithm of a positive number is known so well"""
         at = [own.name for own in self.parameters].index(name)
@@ -87,18 +105,35 @@ class Regression:
 
 def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[float], None] | None = None) -> Regression:
     """The numbers that the flights tell about a vehicle that is `ready`, and those of the start where they tell nothing"""
+    measured = _measured_lag(flights, start)
+    for name, (value, _) in measured.items():
+        start = next(own for own in parameters_of(start) if own.name == name).put(start, value)
     parameters = parameters_of(start)
     volts = mean_voltage(flights)
-    problem = _Problem(tuple(_Prepared.of(own, volts) for own in flights), start, parameters)
-    found = problem.solved(frozenset(), progress)
-    held = problem.not_turning(found)
-    if held:
-        found = problem.solved(held, progress)
-    told = problem.told(found, held)
-    if "k_torque" not in held and not told.sure_of("k_torque", SURE):
-        held |= {"k_torque"}
-        told = problem.told(problem.solved(held, progress), held)
-    return told
+    problem = _Problem(tuple(_Prepared.of(own, volts, start) for own in flights), start, parameters)
+    held = problem.untold() | frozenset(measured)
+    while True:
+        told = problem.told(*problem.solved(held, progress), held, measured)
+        doubtful = told.unbelievable()
+        if "k_torque" not in held and not told.sure_of("k_torque", SURE):
+            doubtful |= {"k_torque"}
+        if not doubtful:
+            return told
+        held |= doubtful
+
+
+def _measured_lag(flights: Sequence[Samples], start: Vehicle) -> dict[str, tuple[float, float]]:
+    """The motors' lag and σ of its logarithm from the flight with measured rotor speeds that tells it best, if any has them"""
+    motor, found = start.rotors[0].motor, []
+    for own in flights:
+        if own.rotor_speed is not None:
+            stretch = runs(own.usable)[0]
+            rows = own.commanded[:, stretch], own.rotor_speed[:, stretch]
+            found.append(lag_of_speeds(*rows, own.period, motor.rise, motor.fall))
+    if not found:
+        return {}
+    best = min(found, key=lambda own: own.error_rise + own.error_fall)
+    return {"motor.rise": (best.rise, best.error_rise), "motor.fall": (best.fall, best.error_fall)}
 
 
 def mean_voltage(flights: Sequence[Samples]) -> float:
@@ -121,9 +156,10 @@ class _Prepared:
     stretches: tuple[slice, ...]
     turning: Array
     reference: float
+    moves: Array
 
     @staticmethod
-    def of(samples: Samples, volts: float) -> "_Prepared":
+    def of(samples: Samples, volts: float, vehicle: Vehicle) -> "_Prepared":
         length = max(round(SHORT / samples.period), 1)
         first: list[Array] = []
         stretches, at = [], 0
@@ -138,13 +174,36 @@ class _Prepared:
         begin = np.concatenate(first)
         omega = samples.body[10:13]
         turning = (omega[:, begin + length] - omega[:, begin]) / (length * samples.period)
-        return _Prepared(samples, begin, length, tuple(stretches), turning, volts)
+        whole = _Prepared(samples, begin, length, tuple(stretches), turning, volts, np.ones(4, dtype=bool))
+        return replace(whole, moves=whole.share_that_moves(vehicle) >= MOVING)
 
     def mean(self, rows: Array) -> Array:
         """The mean over each block, by the trapezoid rule"""
         total = np.cumsum(0.5 * (rows[:, 1:] + rows[:, :-1]), axis=1)
         total = np.concatenate([np.zeros((len(rows), 1)), total], axis=1)
         return np.asarray((total[:, self.first + self.length] - total[:, self.first]) / self.length)
+
+    def speed(self) -> Array:
+        """RMS of what its velocity along the body's axes changes by within LONG, (3,)  [m/s]"""
+        v_B = rotate_inverse(Quat(*self.samples.body[6:10]), Vec3(*self.samples.body[3:6]))
+        return np.sqrt((self.band(self.mean(np.stack(v_B))) ** 2).mean(axis=1))
+
+    def share_that_moves(self, vehicle: Vehicle) -> Array:
+        """The share of what the rotors do that is seen in the motion, corr² at the best of some lags: thrust, and three
+        torques"""
+        samples, motor = self.samples, vehicle.rotors[0].motor
+        still = samples.body.copy()
+        still[3:6] = 0.0
+        moved = self.band(np.concatenate([self.mean(samples.specific_force[2:]), self.turning]))
+        best = np.zeros(4)
+        for factor in LAGS if samples.rotor_speed is None else LAGS[:1]:
+            speeds = rotor_speeds(samples, factor * motor.rise, factor * motor.fall, 0.0)
+            acts = acting(vehicle, still, speeds, samples.commanded)
+            done = self.band(self.mean(np.concatenate([acts.f_B[2:], acts.tau_B])))
+            both = (done * moved).sum(axis=1) ** 2
+            size = (done**2).sum(axis=1) * (moved**2).sum(axis=1)
+            best = np.maximum(best, both / np.maximum(size, 1e-300))
+        return best
 
     def band(self, rows: Array) -> Array:
         """Less the mean over LONG, within each stretch"""
@@ -174,18 +233,29 @@ class _Problem:
     start: Vehicle
     parameters: tuple[Parameter, ...]
 
-    def solved(self, held: frozenset[str], progress: Callable[[float], None] | None) -> _Point:
+    def solved(self, held: frozenset[str], progress: Callable[[float], None] | None) -> tuple[_Point, list[Array]]:
         n = len(self.start.rotors)
         trims = tuple(Trim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in self.flights)
         point = _Point(self.start, trims, 0.0, np.zeros(len(self.parameters)))
+        spreads: list[Array] = []
         for k in range(MOST_STEPS):
-            step = self._step(point, held)
+            if k < ADJUSTING:  # for good: rows that count by their own spread would reward what makes them vanish
+                spreads = [self._spread(i, point) for i in range(len(self.flights))]
+            step = self._step(point, held, spreads)
             point = self._moved(point, step)
             if progress:
                 progress((k + 1) / MOST_STEPS)
             if np.abs(step).max() < SETTLED:
                 break
-        return point
+        return point, spreads
+
+    def untold(self) -> frozenset[str]:
+        """Numbers that no flight can tell: it neither turns about their axis nor moves along it, as far as it knows"""
+        fast = np.max([own.speed() for own in self.flights], axis=0)
+        held = {name for name, axis in OF_AIRSPEED.items() if not fast[axis] > FAST}
+        turns = np.any([own.moves for own in self.flights], axis=0)[1:]
+        held |= {name for name, tells in zip(INERTIAS, turns, strict=True) if not tells}
+        return frozenset(held | ({"k_torque"} if "inertia.zz" in held else set()))
 
     # The unknowns, in scales: parameters, thrust per volt, then for each flight contrasts of gains, their mean, delay, wind
 
@@ -209,6 +279,7 @@ class _Problem:
     def _moved(self, point: _Point, step: Array) -> _Point:
         k = len(self.parameters)
         step = np.clip(step, -FARTHEST, FARTHEST)
+        step[:k] = np.clip(point.offset + step[:k], -BELIEVED, BELIEVED) - point.offset
         offset = point.offset + step[:k]
         vehicle = point.vehicle
         for own, s in zip(self.parameters, step[:k], strict=True):
@@ -236,7 +307,8 @@ class _Problem:
         """What force and torque are needed, less what acts, in the vehicle's own units: (6, blocks)"""
         samples = flight.samples
         weight, arm, _, _ = size_of(self.start)
-        speeds = self._speeds(samples, vehicle, trim.delay)
+        motor = vehicle.rotors[0].motor
+        speeds = rotor_speeds(samples, motor.rise, motor.fall, trim.delay)
         if samples.voltage is not None and per_volt:
             speeds = speeds * np.sqrt(np.maximum(1.0 + per_volt * (samples.voltage - flight.reference), 0.1))
         own = with_gains(vehicle, trim.gains)
@@ -252,13 +324,6 @@ class _Problem:
         scale = np.array([thrust * arm, thrust * arm, drag]) * lift
         return np.concatenate([force, torque / scale[:, None]])
 
-    def _speeds(self, samples: Samples, vehicle: Vehicle, delay: float) -> Array:
-        if samples.rotor_speed is not None:
-            return samples.rotor_speed
-        motor = vehicle.rotors[0].motor
-        speeds = followed(samples.commanded, motor.rise, motor.fall, samples.period)
-        return late(speeds, delay / samples.period)
-
     def _columns(self, i: int, point: _Point, held: frozenset[str]) -> tuple[Array, Array, list[int]]:
         """A flight's errors and their derivatives to the unknowns that it knows: (6, blocks), (unknowns, 6, blocks), which"""
         flight, trim = self.flights[i], point.trims[i]
@@ -272,31 +337,49 @@ class _Problem:
             column = (moved - here) / DIFFERENCE
             if own.name == "k_thrust":
                 column[3:] = 0.0  # thrust is what force says; what torque says is J/kF
+            elif own.name in INERTIAS or own.name.startswith("motor."):
+                column[2:][~flight.moves] = 0.0
             columns.append(column)
             places.append(j)
         if flight.samples.voltage is not None and np.ptp(flight.samples.voltage[flight.samples.usable]) > 0.1:
             moved = self.errors(flight, point.vehicle, trim, point.per_volt + DIFFERENCE * PER_VOLT)
-            columns.append((moved - here) / DIFFERENCE)
+            column = (moved - here) / DIFFERENCE
+            column[3:] = 0.0
+            columns.append(column)
             places.append(k)
         scales, basis = self._scales(), self._contrasts()
         for j in range(self._own):
-            if scales[j] == 0.0 or (j == n and "motor.rise" in held):
+            silent = j > n and "velocity" not in flight.samples.knows  # no wind is heard of
+            if scales[j] == 0.0 or silent or (j == n and flight.samples.rotor_speed is not None):
                 continue
             beside = _beside(trim, DIFFERENCE * scales * (np.arange(self._own) == j), basis)
-            columns.append((self.errors(flight, point.vehicle, beside, point.per_volt) - here) / DIFFERENCE)
+            column = (self.errors(flight, point.vehicle, beside, point.per_volt) - here) / DIFFERENCE
+            if j == n - 1:
+                column[3:] = 0.0
+            elif j == n:
+                column[2:][~flight.moves] = 0.0
+            columns.append(column)
             places.append(k + 1 + i * self._own + j)
         return here, np.stack(columns), places
 
-    def _weighed(self, i: int, point: _Point, held: frozenset[str]) -> tuple[Array, Array, list[int], Array, Array]:
-        """Banded rows over their spread, (6, blocks); their columns; which unknowns; and the rows of means with theirs"""
+    def _spread(self, i: int, point: _Point) -> Array:
+        """How far each row of a flight is off, as a rule, (6,); ∞ for what the log cannot say"""
         flight = self.flights[i]
-        here, columns, places = self._columns(i, point, held)
-        rows, banded = _banded(flight, here), np.stack([_banded(flight, own) for own in columns])
+        rows = _banded(flight, self.errors(flight, point.vehicle, point.trims[i], point.per_volt))
         spread = np.array([max(1.4826 * float(np.median(np.abs(own - np.median(own)))), 1e-4) for own in rows])
         if "specific_force" not in flight.samples.knows:
             spread[:3] = np.inf
         if "velocity" not in flight.samples.knows:
             spread[:2] = np.inf  # what pushes sideways is then unknown
+        return spread
+
+    def _weighed(
+        self, i: int, point: _Point, held: frozenset[str], spread: Array
+    ) -> tuple[Array, Array, list[int], Array, Array]:
+        """Banded rows over their spread, (6, blocks); their columns; which unknowns; and the rows of means with theirs"""
+        flight = self.flights[i]
+        here, columns, places = self._columns(i, point, held)
+        rows, banded = _banded(flight, here), np.stack([_banded(flight, own) for own in columns])
         size = np.abs(rows) / spread[:, None]
         robust = np.sqrt(np.minimum(1.0, HUBER / np.maximum(size, 1e-9)))
         weight = robust / spread[:, None]
@@ -307,12 +390,12 @@ class _Problem:
         level_columns = columns[:, means].mean(axis=2) / sigma
         return rows * weight, banded * weight, places, level, level_columns
 
-    def _normal(self, point: _Point, held: frozenset[str]) -> tuple[Array, Array]:
+    def _normal(self, point: _Point, held: frozenset[str], spreads: Sequence[Array]) -> tuple[Array, Array]:
         """H and g of the quadratic that the cost is near here: H δ = −g"""
         size = len(self.parameters) + 1 + len(self.flights) * self._own
         matrix, gradient = np.eye(size), self._from_start(point)
         for i in range(len(self.flights)):
-            rows, columns, places, level, level_columns = self._weighed(i, point, held)
+            rows, columns, places, level, level_columns = self._weighed(i, point, held, spreads[i])
             flat = columns.reshape(len(columns), -1)
             matrix[np.ix_(places, places)] += flat @ flat.T + level_columns @ level_columns.T
             gradient[places] += flat @ rows.ravel() + level_columns @ level
@@ -323,8 +406,8 @@ class _Problem:
         free[: len(self.parameters)] = [own.name not in held for own in self.parameters]
         return free
 
-    def _step(self, point: _Point, held: frozenset[str]) -> Array:
-        matrix, gradient = self._normal(point, held)
+    def _step(self, point: _Point, held: frozenset[str], spreads: Sequence[Array]) -> Array:
+        matrix, gradient = self._normal(point, held, spreads)
         free = self._free(held)
         step = np.zeros(len(gradient))
         step[free] = -np.linalg.solve(matrix[np.ix_(free, free)], gradient[free])
@@ -332,39 +415,19 @@ class _Problem:
 
     # Answers
 
-    def not_turning(self, point: _Point) -> frozenset[str]:
-        """Numbers that a flight cannot tell because hardly any torque of its rotors went into turning it"""
-        held: set[str] = set()
-        shares = [self._turning_shares(i, point) for i in range(len(self.flights))]
-        best = np.max(shares, axis=0)
-        for share, name in zip(best, ("inertia.xx", "inertia.yy", "inertia.zz"), strict=True):
-            if share < TURNING:
-                held.add(name)
-        if {"inertia.xx", "inertia.yy"} <= held:
-            held |= {"motor.rise", "motor.fall"}
-        if "inertia.zz" in held:
-            held.add("k_torque")
-        return frozenset(held)
-
-    def _turning_shares(self, i: int, point: _Point) -> Array:
-        """1 − var(τ − J ω̇) / var(τ), τ what the rotors do, of roll, pitch and yaw"""
-        flight, trim = self.flights[i], point.trims[i]
-        samples = flight.samples
-        still = np.array(samples.body)
-        still[3:6] = 0.0
-        speeds = self._speeds(samples, point.vehicle, trim.delay)
-        acts = acting(with_gains(point.vehicle, trim.gains), still, speeds, samples.commanded)
-        torque = flight.band(flight.mean(acts.tau_B))
-        turned = flight.band(needed_torque(np.zeros((13, len(flight.first))), flight.turning, point.vehicle))
-        return 1.0 - np.var(torque - turned, axis=1) / np.maximum(np.var(torque, axis=1), 1e-30)
-
-    def told(self, point: _Point, held: frozenset[str]) -> Regression:
+    def told(
+        self,
+        point: _Point,
+        spreads: Sequence[Array],
+        held: frozenset[str],
+        measured: Mapping[str, tuple[float, float]],
+    ) -> Regression:
         """The point with the covariance of its numbers, H⁻¹ (Σ of scores that are alike for a while) H⁻¹"""
-        matrix, _ = self._normal(point, held)
+        matrix, _ = self._normal(point, held, spreads)
         meat = np.eye(len(matrix))
         residuals, length = [], 0.0
         for i, flight in enumerate(self.flights):
-            rows, columns, places, _, level_columns = self._weighed(i, point, held)
+            rows, columns, places, _, level_columns = self._weighed(i, point, held, spreads[i])
             scores = (columns * rows).sum(axis=1)
             lag = max(round(ALIKE_FOR / SHORT), 1)
             total = np.zeros((len(places), len(places)))
@@ -380,7 +443,9 @@ class _Problem:
         k = len(self.parameters)
         known = covariance[:k, :k].copy()
         for j, each in enumerate(self.parameters):
-            if each.name in held:
+            if each.name in measured:
+                known[j, j] = (measured[each.name][1] / each.scale) ** 2
+            elif each.name in held:
                 known[j, j] = 1.0
         at = {each.name: j for j, each in enumerate(self.parameters)}
         # torques tell J as a multiple of kF, and of kM where that was held: it is no better known than they are
@@ -396,7 +461,7 @@ class _Problem:
             self.parameters,
             point.offset,
             known,
-            tuple(sorted(held)),
+            tuple(sorted(held - measured.keys())),
             tuple(residuals),
             length / ALIKE_FOR,
         )
@@ -412,7 +477,8 @@ class _Problem:
         rows = rows * units[:, None]
         wind = np.array([*trim.wind_W, 0.0])[:, None]
         air = np.stack(rotate_inverse(Quat(*samples.body[6:10]), Vec3(*(samples.body[3:6] - wind))))
-        speeds = self._speeds(samples, point.vehicle, trim.delay).mean(axis=0, keepdims=True)
+        motor = point.vehicle.rotors[0].motor
+        speeds = rotor_speeds(samples, motor.rise, motor.fall, trim.delay).mean(axis=0, keepdims=True)
         volts = None if samples.voltage is None else flight.mean(samples.voltage[None])[0]
         return Residuals(
             samples.name,
@@ -451,10 +517,8 @@ def _newey_west(scores: Array, lag: int) -> Array:
     return np.asarray(total)
 
 
-def late(rows: Array, periods: float) -> Array:
-    """x(t − d): rows shifted by a number of periods, whole or not, straight lines between samples, the ends held"""
-    n = rows.shape[1]
-    at = np.clip(np.arange(n) - periods, 0.0, n - 1.0)
-    k = np.minimum(at.astype(int), n - 2)
-    part = at - k
-    return np.asarray(rows[:, k] * (1.0 - part) + rows[:, k + 1] * part)
+def rotor_speeds(samples: Samples, rise: float, fall: float, delay: float) -> Array:
+    """Those measured, or else motors of such a lag that hear their commands late, (rotors, n)  [rad/s]"""
+    if samples.rotor_speed is not None:
+        return samples.rotor_speed
+    return late(followed(samples.commanded, rise, fall, samples.period), delay / samples.period)
