@@ -122,3 +122,5 @@ def test_lanes_are_whole_tiles_half_a_tile_and_the_rest_one_by_one():
     assert parts_of(1) == [Part(0, 1, 1)] and parts_of(width) == [Part(0, width, width)]
     assert parts_of(2 * width + 3) == [Part(0, 2 * width, width), Part(2 * width, 2 * width + 3, 1)]
     assert [is_one_tile(n) for n in (1, 2, width, width + 1)] == [True, False, True, False]
+    shares = [Part(0, 5 * width, width).share(k, 2) for k in range(2)]
+    assert shares == [Part(0, 2 * width, width), Part(2 * width, 5 * width, width)]

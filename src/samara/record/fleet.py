@@ -31,6 +31,7 @@ from samara.record.layout import (
     columns_of,
     marker,
     message_record,
+    on_channel,
     sequence,
 )
 from samara.record.schema import message_type, stream_schema
@@ -56,6 +57,10 @@ class FleetLayout(NamedTuple):
     def size(self) -> int:
         return self.record.itemsize
 
+    def on(self, channel: int) -> "FleetLayout":
+        """The same record on another channel"""
+        return self._replace(channel=channel, record=on_channel(self.record, channel))
+
 
 class Fleet:
     """A stream of many drones that is written as one: its channel and schema, and the layouts that it has had so far."""
@@ -70,8 +75,8 @@ class Fleet:
         shared = same_in_all(rows)
         key = shared.tobytes()
         if key not in self._layouts:
-            counts = np.where(shared, 1, self._drones).tolist()
-            self._layouts[key] = [fleet_layout(self.channel.id, self._message, counts)]
+            counts = tuple(np.where(shared, 1, self._drones).tolist())
+            self._layouts[key] = [_layout_of_type(self._message, counts).on(self.channel.id)]
         return self._layouts[key]
 
 
@@ -135,18 +140,19 @@ def same_in_all(rows: Array) -> Array:
     return found
 
 
-def fleet_layout(channel: int, message: Any, counts: Sequence[int]) -> FleetLayout:
+@lru_cache(maxsize=64)  # flights of one fleet have the same
+def _layout_of_type(message: Any, counts: tuple[int, ...]) -> FleetLayout:
     """The layout of a message with so many numbers in each field"""
     time, *fields = message.DESCRIPTOR.fields
     marks = [struct.pack("<d", marker(number)) * count for number, count in enumerate(counts)]
     own = {field.name: [marker(number)] * counts[number] for number, field in enumerate(fields)}
     data = message(**{time.name: TIME_MARK}, **own).SerializeToString()
-    record = message_record(channel, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, data)
+    record = message_record(0, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, data)
     offsets = list(map(record.find, marks))
     if min(offsets, default=0) < 0:
         raise ValueError(f"a field is not in one piece in a message of {len(record)} bytes")
     told = np.frombuffer(record, f"V{len(record)}")
-    return FleetLayout(channel, told, columns_of(record), tuple(_runs(offsets, counts)))
+    return FleetLayout(0, told, columns_of(record), tuple(_runs(offsets, counts)))
 
 
 def _runs(offsets: Sequence[int], counts: Sequence[int]) -> Iterator[tuple[Run, int]]:

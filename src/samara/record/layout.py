@@ -50,9 +50,7 @@ class Layout(NamedTuple):
 
     def on(self, channel: int) -> "Layout":
         """The same record on another channel, with the same places."""
-        record = bytearray(self.record.tobytes())
-        CHANNEL.pack_into(record, HEAD - CHANNEL.size, channel)
-        return self._replace(channel=channel, record=np.frombuffer(bytes(record), self.record.dtype))
+        return self._replace(channel=channel, record=on_channel(self.record, channel))
 
     @property
     def size(self) -> int:
@@ -62,6 +60,13 @@ class Layout(NamedTuple):
     def width(self) -> int:
         """How many doubles it holds."""
         return sum(run.width for run in self.places.runs)
+
+
+def on_channel(record: Array, channel: int) -> Array:
+    """The bytes of a Message record on another channel"""
+    own = bytearray(record.tobytes())
+    CHANNEL.pack_into(own, HEAD - CHANNEL.size, channel)
+    return np.frombuffer(bytes(own), record.dtype)
 
 
 def marker(number: int) -> float:

@@ -170,7 +170,9 @@ class Recorder:
             channels = tuple(dict.fromkeys((*channels, *now)))
         data = [*(own.data for own in told), *data]
         if self._append(data):
-            same = [index._replace(record=own.told.record) for own in told]  # as if of that time: it has none of its own
+            same = [
+                index._replace(record=own.told.record) for own in told
+            ]  # as if of that time: it has none of its own
             self._chunks[before.chunks :] = [*same, index]
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
             end = before.end + sum(map(len, data))

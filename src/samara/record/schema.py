@@ -29,7 +29,8 @@ def identifiers(fields: Sequence[str]) -> list[str]:
     return names
 
 
-def stream_schema(fields: Sequence[str], name: str, *, repeated: bool = False) -> bytes:
+@lru_cache(maxsize=64)
+def stream_schema(fields: tuple[str, ...], name: str, *, repeated: bool = False) -> bytes:
     """A FileDescriptorSet with one message: time_us as sfixed64, then a double for each field, or one for each drone."""
     package, _, message = name.rpartition(".")
     file = FileDescriptorProto(name=f"{name.replace('.', '/')}.proto", package=package, syntax="proto3")

@@ -120,17 +120,20 @@ def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
 
 
 def event_blocks(facts: Sequence[Occurrence], drones: Sequence[Drone]) -> list[Block]:
-    """The rows of the streams `event` of those drones that something happened to"""
+    """The rows of the streams `event` of those drones that something happened to, together where it did at the same times"""
     of_drone: dict[int, list[Occurrence]] = {}
     for own in facts:
         of_drone.setdefault(own.drone, []).append(own)
+    at: dict[tuple[int, ...], list[int]] = {}
+    for index, found in of_drone.items():
+        at.setdefault(tuple(own.time_us for own in found), []).append(index)
     return [
         Block(
-            (f"/{drones[index].name}/event",),
-            np.array([own.time_us for own in found]),
-            np.array([own.row for own in found], dtype=float)[:, :, None],
+            tuple(f"/{drones[index].name}/event" for index in alike),
+            np.array(times_us),
+            np.array([[own.row for own in of_drone[index]] for index in alike], dtype=float).transpose(1, 2, 0),
         )
-        for index, found in of_drone.items()
+        for times_us, alike in at.items()
     ]
 
 

@@ -6,6 +6,7 @@ at which Python is needed to the next. Whoever steps from instant to instant wal
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -79,14 +80,15 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
         reached = [program.run(span, start, end, part, briefly=end.row - start.row < BRIEF) for program, part in parts]
     else:
         reached = []
-        counters = np.array([part.first for _, part in parts], dtype=np.int64)  # the next tile of each part
-        places = [counters.ctypes.data + k * counters.itemsize for k in range(len(parts))]
+        shares = [(program, part.share(k, CORES)) for k in range(CORES) for program, part in parts]
+        counters = np.array([part.first for _, part in shares], dtype=np.int64)  # the next tile of each share
+        turns = [(*own, counters.ctypes.data + 8 * k) for k, own in enumerate(shares)]
 
-        def through() -> None:
-            for (program, part), shared in zip(parts, places, strict=True):
+        def through(first: int) -> None:  # its own share, then what is left of the others
+            for program, part, shared in turns[first:] + turns[:first]:
                 reached.append(program.run(span, start, end, part, briefly=False, shared=shared))
 
-        side_by_side([through] * min(CORES, tiles))
+        side_by_side([partial(through, len(parts) * k) for k in range(CORES)])
     for program in programs:
         program.memory.give_back()
     return min(reached, default=end)

@@ -19,6 +19,11 @@ class Part(NamedTuple):
         """How many times `width` lanes it is"""
         return (self.last - self.first) // self.width
 
+    def share(self, number: int, shares: int) -> "Part":
+        """One of several parts of it, each of whole tiles: neighbours, whose numbers are in the same lines of the cache"""
+        first, last = (self.first + self.width * (self.tiles * k // shares) for k in (number, number + 1))
+        return Part(first, last, self.width)
+
 
 def parts_of(n: int, dtype: str = "float64") -> list[Part]:
     """The lanes of n drones: whole tiles, half a tile where that leaves none or where they are many, and the rest one by one
