@@ -45,34 +45,36 @@ def test_the_file_is_the_same(tmp_path):
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_one_chunk_is_written_while_the_next_is_flown_and_no_more():
+def test_one_chunk_is_written_and_one_waits_while_the_next_is_flown_and_no_more():
     slow, returned = Slow(), []
     behind = Background(slow)
 
     def fly():
-        for k in range(3):
+        for k in range(4):
             behind.write_blocks(*second(k))
             returned.append(k)
 
     flight = threading.Thread(target=fly)
     flight.start()
     slow.begun.acquire()
-    slow.go_on.release()  # the first is written, so the second was handed over
+    slow.go_on.release()  # the first is written, so the second is being written and the third may wait
     slow.begun.acquire()
-    assert slow.taken == ["second 0"] and returned[:1] == [0] and 2 not in returned
-    slow.go_on.release(2)
+    assert slow.taken == ["second 0"] and returned[:1] == [0] and 3 not in returned
+    slow.go_on.release(3)
     flight.join()
     behind.close()
-    assert slow.taken == ["second 0", "second 1", "second 2"] and returned == [0, 1, 2]
+    assert slow.taken == [f"second {k}" for k in range(4)] and returned == [0, 1, 2, 3]
     assert not behind._thread.is_alive()
 
 
-def test_what_cannot_be_recorded_is_raised_by_the_next_call(tmp_path):
-    """As a recorder raises it; what came before and after is in the file."""
+def test_what_cannot_be_recorded_is_raised_by_a_later_call(tmp_path):
+    """As a recorder raises it; what came before and after is in the file, but for what was handed over with that call."""
     with Recorder(tmp_path / "run.mcap", [STATE]) as own:
         behind = Background(own)
         behind.write_blocks(*second(1))
         behind.write_blocks(*second(0))
+        while behind._chunks:
+            time.sleep(1e-3)
         with pytest.raises(RecordingError, match=r"^/a/state: times run from 0 to 990000 µs after 1990000 µs; "):
             behind.write_blocks(*second(2))
         behind.write_blocks(*second(3))

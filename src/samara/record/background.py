@@ -1,5 +1,6 @@
 """Recording beside a flight: what was flown is packed and written by a thread of its own, while the next second is flown."""
 
+from collections import deque
 from collections.abc import Sequence
 from threading import Condition, Thread
 from types import TracebackType
@@ -8,18 +9,21 @@ from samara.record.block import Block
 from samara.record.format import LogLine
 from samara.record.recorder import Recorder
 
+AHEAD = 2  # chunks: one that is being written, and one that waits
+
 
 class Background:
-    """Hands blocks to a recorder in another thread, one chunk at a time.
+    """Hands blocks to a recorder in another thread, one chunk after the other.
 
-    `write_blocks` returns at once, or when the chunk before is in the file: a killed process loses the last one at most, and
-    what it had not handed over. What the recorder raised is raised by the next call. The thread ends with the process.
+    `write_blocks` returns at once, or when the chunk before the last is in the file: a killed process loses the last two at
+    most, and what it had not handed over. One alone would have a flight on all cores wait for the thread, which had none.
+    What the recorder raised is raised by a later call. The thread ends with the process.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._changed = Condition()
-        self._chunk: tuple[Sequence[Block], Sequence[LogLine]] | None = None  # the one that is being written
+        self._chunks: deque[tuple[Sequence[Block], Sequence[LogLine]]] = deque()  # the first is being written
         self._taken: Sequence[LogLine] | None = None  # the lines of the last one that was taken
         self._closing = False
         self._error: BaseException | None = None
@@ -34,10 +38,11 @@ class Background:
         with self._changed:
             if isinstance(logs, list) and logs is self._taken:
                 return
-            while self._chunk is not None:
+            while len(self._chunks) == AHEAD:
                 self._changed.wait()
             self._raise()
-            self._chunk, self._taken = (blocks, logs), logs
+            self._taken = logs
+            self._chunks.append((blocks, logs))
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -71,16 +76,16 @@ class Background:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while self._chunk is None and not self._closing:
+                while not self._chunks and not self._closing:
                     self._changed.wait()
-                if self._chunk is None:
+                if not self._chunks:
                     return
-                blocks, logs = self._chunk
+                blocks, logs = self._chunks[0]
             try:
                 self._recorder.write_blocks(blocks, logs)
             except BaseException as error:
                 self._error = error
             del blocks, logs  # their memory serves the next second
             with self._changed:
-                self._chunk = None
+                self._chunks.popleft()
                 self._changed.notify_all()
