@@ -245,8 +245,12 @@ class Fleet:
         self.revision += 1
         self._key_of = [self._key(index) for index in range(len(self.scenario.drones))]
         alike: dict[Hashable, list[int]] = {}
+        known: dict[Hashable, Hashable] = {}  # a thousand flights of one drone have one shape
         for index, key in enumerate(self._key_of):
-            alike.setdefault(self._alike(key), []).append(index)
+            same = *map(id, key._replace(healthy=())), key.healthy
+            if same not in known:
+                known[same] = self._alike(key)
+            alike.setdefault(known[same], []).append(index)
         self.groups, waiting = [], list(alike.values())
         while waiting:
             drones = waiting.pop(0)
@@ -262,8 +266,10 @@ class Fleet:
             group.plant.environment[:] = np.array(flatten(environment), dtype=float)[:, None]
             group.around.wind_W[:] = 0.0
             group.status[:] = self.landed[group.indices], self.crashed[group.indices]
+            begun = [states[index] for index in group.drones]
+            numbers = {key: flatten(own) for key, own in {id(own): own for own in begun}.items()}
+            group.plant.state[:] = np.array([numbers[id(own)] for own in begun], dtype=float).T
             for lane, index in enumerate(group.drones):
-                group.plant.state[:, lane] = flatten(states[index])
                 if index in air:
                     group.surround(lane, air[index])
             group.start_estimate()

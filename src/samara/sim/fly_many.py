@@ -31,7 +31,7 @@ from samara.sim.stages.measures import MeasuresStage
 BACKENDS = ("llvm", "jax", "pallas")
 DTYPES = ("float64", "float32")
 PLACES = ("start_W", "goal_shift")
-AT_ONCE = 272  # flights: 17 lines of the cache in single precision, so that rows do not share its sets
+ROW = 34 * 64  # bytes of a number of all flights at once: lines of the cache, so many that rows do not share its sets
 Array = np.ndarray[Any, Any]
 
 
@@ -86,7 +86,7 @@ def fly_many(
     if every_us % own.rates.periods()["log"]:
         raise ScenarioError(f"record is {record} s; expected a multiple of the log's {1.0 / own.rates.log:g} s")
     drones = [_varied(own.drones[0], varied, i) for i in range(len(numbers))] if varied else None
-    chunk, parts, width = _at_once(own), [], vector_width(precision.dtype)
+    chunk, parts, width = _at_once(own, precision), [], vector_width(precision.dtype)
     for first in range(0, len(numbers), chunk):
         last = min(first + chunk, len(numbers))
         fill = -(last - first) % width if chunk > 1 else 0  # whole tiles: the last flight once more, and not told
@@ -139,11 +139,11 @@ def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Any, ...]], re
     return flights
 
 
-def _at_once(scenario: Scenario) -> int:
-    """One by one where flights must not see each other: conditions that are theirs alone, and solids to hit"""
+def _at_once(scenario: Scenario, precision: Precision) -> int:
+    """How many flights: one where they must not see each other, for conditions that are theirs alone and solids to hit"""
     own = any(isinstance(event.trigger, When) for event in scenario.events)
     own = own or any(drone.battery_failsafe or drone.autopilot for drone in scenario.drones)
-    return 1 if own or scenario.world.solids or scenario.world.collisions else AT_ONCE
+    return 1 if own or scenario.world.solids or scenario.world.collisions else ROW // np.dtype(precision.dtype).itemsize
 
 
 def _seeds(scenario: Scenario, n: int | None, seeds: Any) -> Array:
