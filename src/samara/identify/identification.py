@@ -22,6 +22,7 @@ from samara.identify.samples import Samples, duration_of, samples_of
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
 from samara.vehicles.ground import derived_surface
+from samara.vehicles.writer import sources_still_true
 
 Array = np.ndarray[Any, Any]
 
@@ -228,7 +229,8 @@ def student(share: float, freedom: float) -> float:
 
 def _correlation(covariance: Array) -> Array:
     size = np.sqrt(np.diag(covariance))
-    return np.asarray(covariance / np.outer(size, size))
+    matrix = covariance / np.outer(size, size)
+    return np.asarray(0.5 * (matrix + matrix.T))
 
 
 def dressed(bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Sequence[Estimate], words: str) -> Vehicle:
@@ -260,8 +262,8 @@ def dressed(bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Seq
         start.has("damping") or told["damping.tilt"].excited or told["damping.yaw"].excited
     ):
         vehicle = _with(vehicle, "damping", linear=Vec3(*(max(own, 0.0) for own in bare["damping"].linear)))
-    sources = dict(vehicle.structure.sources) | _sources(told, words, len(rotors))
-    structure = replace(vehicle.structure, sources=tuple(sources.items()), replaced=start.structure.replaced)
+    sources = sources_still_true(start) | _sources(told, words, len(rotors))
+    structure = replace(vehicle.structure, sources=tuple(sources.items()), replaced=())
     return replace(vehicle, structure=structure)
 
 

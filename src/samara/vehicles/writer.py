@@ -68,7 +68,7 @@ def vehicle_toml(vehicle: Vehicle) -> str:
 
 
 def _toml(vehicle: Vehicle) -> str:
-    sources = _sources_still_true(vehicle)
+    sources = sources_still_true(vehicle)
 
     def line(path: str, value: Any, unit: str, *other_paths: str) -> str:
         key = path.rpartition(".")[2]
@@ -129,7 +129,7 @@ def _toml(vehicle: Vehicle) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sources_still_true(vehicle: Vehicle) -> dict[str, str]:
+def sources_still_true(vehicle: Vehicle) -> dict[str, str]:
     """The sources of all numbers but those replaced since: the document gave the old ones."""
     sources = dict(vehicle.structure.sources)
     for path in vehicle.structure.replaced:
