@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import samara
+from samara.identify.campaign import Identify, work
 from samara.identify.log import MOTION_CAPTURE, FlightLog
 from samara.identify.readers import read_log
 from samara.identify.synthetic import Case, cases, is_captured, scenario_of
@@ -24,23 +25,38 @@ def numbers_for(name: str, first: int, count: int) -> list[int]:
     return list(range(begin, begin + 2 * count, 2))
 
 
-def through(numbers: Sequence[int], name: str, seed: int = 1, duration: float = 120.0) -> Iterator[Case]:
-    """Each case with the log that its file gives back"""
-    telemetry = name != RECORDING and "rotor_speed" in KINDS[name].rates
-    for case in cases(numbers, seed, duration, telemetry=telemetry):
-        with tempfile.TemporaryDirectory() as folder:
-            log = _recorded(case, seed, Path(folder)) if name == RECORDING else _written(case.log, name, Path(folder))
-        yield case._replace(log=log)
+def through_each(
+    wanted: dict[str, Sequence[int]], numbers: Sequence[int], folder: Path, answered: Identify, seed: int = 1
+) -> None:
+    """These vehicles, flown once, through every format that wants them and has not had them: a folder of cases for each"""
+    left = {
+        name: [own for own in numbers if own in few and not (folder / name / f"case_{own:04d}.json").exists()]
+        for name, few in wanted.items()
+    }
+    for case in cases([own for own in numbers if any(own in few for few in left.values())], seed, telemetry=True):
+        for name, few in left.items():
+            if case.number in few:
+                (folder / name).mkdir(parents=True, exist_ok=True)
+                work([case.number], folder / name, lambda _, case=case, name=name: _through(case, name, seed), answered)
 
 
-def _written(log: FlightLog, name: str, folder: Path) -> FlightLog:
+def _through(case: Case, name: str, seed: int) -> Iterator[Case]:
+    with tempfile.TemporaryDirectory() as folder:
+        log = recorded(case, seed, Path(folder)) if name == RECORDING else written(case.log, name, Path(folder))
+    yield case._replace(log=log)
+
+
+def written(log: FlightLog, name: str, folder: Path) -> FlightLog:
+    """A log as a file of a format gives it back"""
     path, columns = KINDS[name].write(KINDS[name].told(log), folder)
     (back,) = read_log(path, columns)
     return replace(back, name=log.name)
 
 
-def _recorded(case: Case, seed: int, folder: Path) -> FlightLog:
-    scenario = scenario_of([case.truth], [case.task], [case.number], captured=is_captured(case.number), telemetry=False)
+def recorded(case: Case, seed: int, folder: Path) -> FlightLog:
+    """The same flight, recorded by ourselves"""
+    captured = is_captured(case.number)
+    scenario = scenario_of([case.truth], [case.task], [case.number], captured=captured, telemetry=False)
     samara.fly(replace(scenario, seed=seed * 1_000_000 + case.number), out=folder / "flight.mcap", whole=False)
     (back,) = read_log(folder / "flight.mcap")
     return back
