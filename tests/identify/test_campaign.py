@@ -71,8 +71,15 @@ def test_the_table_is_of_errors_coverage_and_flags():
     assert (thrust.median, thrust.worst, thrust.bar) == pytest.approx((0.02, 0.09, 0.02))
     assert (damping.flagged, damping.worst_case) == (1, 9) and np.isnan(damping.bar)
     assert damping.median == pytest.approx(0.04)  # of its size, where the truth is 0
-    off = [own._replace(answers=tuple(each._replace(low=2.01) for each in own.answers)) for own in results()]
-    assert lines_of(off)[0].covered == 0.0
+    for changed in ({"low": 2.01}, {"high": 1.99}):
+        off = [own._replace(answers=tuple(each._replace(**changed) for each in own.answers)) for own in results()]
+        assert lines_of(off)[0].covered == 0.0
+    shy = [
+        own._replace(answers=tuple(each._replace(excited=own.number < 3) for each in own.answers)) for own in results()
+    ]
+    assert (lines_of(shy)[0].worst, lines_of(shy)[0].worst_case) == pytest.approx(
+        (0.02, 2)
+    )  # of those that say they know
     lines = table(results(), still=True).splitlines()
     assert lines[1].split() == ["k_thrust", "5", "2.0", "%", "2", "%", "9.0", "%", "9", "100.0", "%", "0"]
     assert "hover: 1 of 5 numbers that it does not excite are flagged" in lines

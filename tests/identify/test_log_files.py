@@ -13,6 +13,7 @@ from samara.identify.readers import read_log
 from samara.identify.readers.signals import from_first_sample, signal_names
 from samara.identify.synthetic import logs_of, random_vehicle, scenario_of
 from samara.plan.trajectory import figure8, hover, sequence
+from samara.vehicles.numbering import NUMBERINGS
 
 HOME = Vec3(0.0, 0.0, 2.0)
 TASK = sequence(hover(HOME, duration=0.5), figure8(HOME, reach=0.4, speed=1.5))
@@ -64,6 +65,16 @@ def test_what_is_written_is_read_back(tmp_path, name, truth):
         turned = np.sign((own.values * read.values).sum(axis=0)) if signal == "attitude" else 1.0
         step = kind.resolution[signal]
         assert np.abs(read.values - turned * own.values).max() <= 1.001 * step, (signal, step)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_motors_are_counted_as_the_format_does(name):
+    """What is told of a place is what the motor at that place did: ours are front left, front right, back right, back left"""
+    kind, log = KINDS[name], made(KINDS[name].needs[0])
+    if kind.numbering != "samara":
+        first = kind.told(log).command.values[:, 0]
+        ours = dict(zip(("FL", "FR", "BR", "BL"), log.command.values[:, 0], strict=True))
+        assert first.tolist() == [ours[place.name] for place in NUMBERINGS["quad_x"][kind.numbering].places]
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ from samara.identify.information import (
     standard_errors,
     whitened,
 )
-from samara.identify.manoeuvres import Manoeuvre, Room, trajectory
+from samara.identify.manoeuvres import Manoeuvre, Room, family, trajectory
 from samara.identify.plan import Candidate, _as_long, chosen, flown_in, plan_flight, write_plan
 from samara.identify.synthetic import random_vehicle
 from samara.physics.multirotor import derivative
@@ -265,13 +265,12 @@ def test_a_body_without_rotors_is_refused():
         plan_flight(samara.vehicle("rigid_body_quadrotor"))
 
 
-def test_manoeuvres_begin_and_end_at_home(vehicle):
-    from samara.identify.manoeuvres import family
-
-    for own in family(vehicle, ROOM):
-        way = trajectory([own], ROOM.home_W)
+@pytest.mark.parametrize("room", [ROOM, ROOM._replace(speed=0.4)])
+def test_manoeuvres_begin_and_end_at_home_and_keep_the_speed(vehicle, room):
+    for own in family(vehicle, room):
+        way = trajectory([own], room.home_W)
         for moment in (0.0, way.duration):
-            assert Vec3(*way.at(moment).p_W) == pytest.approx(ROOM.home_W, abs=1e-4), own.name
+            assert Vec3(*way.at(moment).p_W) == pytest.approx(room.home_W, abs=1e-4), own.name
         assert way.at(way.duration).yaw == pytest.approx(0.0, abs=1e-9) or "knot" in own.name, own.name
         asked = way.at(np.arange(0.0, way.duration, 0.01))
-        assert np.sqrt(sum(np.square(v) for v in asked.v_W)).max() <= 0.901 * ROOM.speed, own.name
+        assert np.sqrt(sum(np.square(v) for v in asked.v_W)).max() <= 0.901 * room.speed, own.name
