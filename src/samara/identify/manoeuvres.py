@@ -26,6 +26,7 @@ YAW_STEPS = (30.0, 90.0)  # [deg]
 QUICKNESS = (3.0, 5.0, 8.0)  # ω T: how long a leg lasts beside the attitude loop's 1/ω
 STRENGTH = (0.5, 0.7, 1.0)  # of the acceleration: quick legs lean further than they are asked to
 OF_THE_SPEED = 0.9  # of the largest: what is asked
+STEADY = 0.75  # the same of sprints and rounds, which overshoot where they end
 PEAK_SPEED = 15.0 / 8.0 * math.sqrt(2.0)  # of the long legs of a doublet, 2 L in √2 T: 2.65 L/T
 
 
@@ -110,7 +111,7 @@ def family(vehicle: Vehicle, room: Room) -> list[Manoeuvre]:
             moving.append(_doublet("x", Vec3(1.0, 0.0, 0.0), travel, strength * aside, wide, room))
             moving.append(_doublet("y", Vec3(0.0, 1.0, 0.0), travel, strength * aside, wide, room))
             moving.append(_turning("x", Vec3(1.0, 0.0, 0.0), travel, strength * aside, wide, room))
-    fast = OF_THE_SPEED * min(room.speed, math.sqrt(aside * wide))
+    fast = STEADY * min(room.speed, math.sqrt(aside * wide))
     for axis, along in (("x", Vec3(1.0, 0.0, 0.0)), ("y", Vec3(0.0, 1.0, 0.0))):
         moving.append(_sprint(f"sprint along {axis} at {fast:.2g} m/s", along, fast, aside, wide, room))
     moving += [_climb(upward, tall, room), _knot(0.8 * aside, wide, tall, room)]
@@ -192,7 +193,7 @@ def _climb(acceleration: float, reach: float, room: Room) -> Manoeuvre:
 def _knot(pull: float, reach: float, tall: float, room: Room) -> Manoeuvre:
     """All axes at once, the nose along the path"""
     small = 0.3 * reach
-    speed = min(1.15 * math.sqrt(pull * small), OF_THE_SPEED * room.speed)  # |p''| ≤ √97 A, |p'| ≤ √13 A
+    speed = min(1.15 * math.sqrt(pull * small), STEADY * room.speed)  # |p''| ≤ √97 A, |p'| ≤ √13 A
     task = {
         "kind": "lissajous",
         "centre": _at(room.home_W),
