@@ -14,7 +14,8 @@ from samara.identify.synthetic import Case, cases, is_captured, scenario_of
 from .log_files import KINDS
 
 RECORDING = "samara"
-FORMATS = (*KINDS, RECORDING)
+FORMATS = (*(name for name in KINDS if name != "nanobench"), RECORDING)
+"""All but NanoBench's: its PWM and voltage mean the speeds of one brushed motor, which no synthetic vehicle has."""
 
 
 def numbers_for(name: str, first: int, count: int) -> list[int]:
