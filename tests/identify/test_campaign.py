@@ -121,5 +121,5 @@ def test_twenty_vehicles_come_out_as_they_are(tmp_path):
         for begin, bar in BARS:
             if line.name.startswith(begin):
                 assert line.median <= bar, line
-        if not line.name.startswith("damping"):
+        if not line.name.startswith(("damping", "drag.isotropic")):
             assert line.covered >= 0.8, line  # of 20: 16

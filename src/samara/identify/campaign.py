@@ -24,7 +24,7 @@ from samara.core.files import atomic_write
 from samara.identify.synthetic import Case, cases, is_captured
 
 TOGETHER = 10  # cases that a process makes at once
-BARS = (("k_thrust", 0.02), ("inertia.", 0.05), ("motor.", 0.10), ("drag.", 0.10), ("airspeed_moment.", 0.10))
+BARS = (("k_thrust", 0.02), ("inertia.", 0.05), ("motor.", 0.10), ("drag.linear.", 0.10), ("airspeed_moment.", 0.10))
 """The median error that is aimed at, by how a parameter's name begins."""
 TOLD_BY_HOVER = ("k_thrust",)
 LOG_SECONDS = 1.0  # between two looks at how far it is
