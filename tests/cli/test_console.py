@@ -12,7 +12,8 @@ from samara.cli.screen import console, verdict
 from samara.cli.validate import score_table
 from samara.compare.contest import HEADINGS
 from samara.core.printable import printable
-from samara.identify.validation import HORIZONS, Score
+from samara.identify.scores import Score
+from samara.identify.validation import HORIZONS
 from samara.identify.windows import QUANTITIES, UNITS
 from samara.scenario.scenario_file import ScenarioError, load_scenario
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.identify.readers.nanobench import read_flight
+from samara.identify.readers import read_log
 from samara.plan.waypoint_file import durations, read_waypoints
 from samara.rotor.blade import read_uiuc
 from samara.wind.table import Field, Replay
@@ -30,9 +30,9 @@ HEIGHTS = "0,0.1,0.2\n0,0.2,0.3\n0,0.1,0.1\n"
 def _flight() -> str:
     from samara.identify.readers import nanobench
 
-    names = nanobench._COLUMNS
+    names = (*nanobench._COLUMNS, *nanobench._IMU)
     rows = [
-        [0.01 * k, 0, 0, 0.01, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, *[min(100 * k, 60000)] * 4, 3.9]
+        [0.01 * k, 0, 0, 0.01, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, *[min(100 * k, 60000)] * 4, 3.9, 0, 0, 1, 0, 0, 0]
         for k in range(nanobench._REST_SAMPLES + 20)
     ]
     return "\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]) + "\n"
@@ -85,7 +85,7 @@ READ: dict[str, Callable[[Path], Any]] = {
     "replay": Replay.from_file,
     "field": Field.from_file,
     "heights": lambda path: HeightMap.from_file(path, None if path.suffix == ".npz" else 1.0),
-    "flight": read_flight,
+    "flight": read_log,
     "propellers": lambda path: read_uiuc(path.parent),
 }
 

@@ -7,7 +7,7 @@ from support.measured_flights import PERIOD, exact_samples, lively
 from samara.identify.parameters import parameters_of, ready, with_gains
 from samara.identify.prediction import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
 from samara.identify.regression import Trim
-from samara.identify.scores import cross_validated, ratios, said_by, score, scored_windows, together, trimmed
+from samara.identify.scores import Foretold, held_out, ratios, said_by, scored_windows, together, trimmed
 from samara.identify.synthetic import doubted, random_vehicle
 
 EVEN = Trim((1.0,) * 4, 0.0, (0.0, 0.0))
@@ -42,7 +42,7 @@ def test_a_vehicle_predicts_its_own_flight(flown, predictor):
     bare = ready(truth)
     windows = scored_windows(samples)
     said = said_by(samples, windows, bare, predictor, EVEN)
-    own = score(samples, windows, {"itself": said})
+    own = Foretold(samples, windows, {"itself": said}).score()
     for quantity, ratio in ratios(own, "itself").items():
         assert ratio < 2e-3, quantity
 
@@ -103,14 +103,9 @@ def test_a_trim_is_one_gain_for_each_rotor_from_the_first_seconds(flown, predict
 def test_halves_predict_each_other(flown):
     """Identified on one half, the other is predicted many times better than by constant velocity"""
     _, start, samples = flown
-    n = samples.body.shape[1]
-    halves = [
-        samples._replace(name=name, usable=own)
-        for name, own in (("first", np.arange(n) < n // 2), ("second", np.arange(n) >= n // 2))
-    ]
-    scores = cross_validated(halves, ready(start))
-    assert [own.flight for own in scores] == ["first", "second"]
-    for quantity, ratio in ratios(together(scores), "identified on the others").items():
+    found = held_out([samples], start)
+    assert [own.samples.name for own in found] == ["exact, first half", "exact, second half"]
+    for quantity, ratio in ratios(together([own.score() for own in found]), "predictor").items():
         assert ratio < 0.25, quantity
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from samara.cli import check, compare, demo, export, flight, look, plan, rotor, validate, vehicles, view
+from samara.cli import check, compare, demo, export, flight, identify, look, plan, rotor, validate, vehicles, view
 from samara.cli.interrupts import INTERRUPTED, interrupts
 from samara.cli.screen import hang_up, ready_streams
 from samara.core.extras import MissingExtraError
@@ -81,5 +81,6 @@ app.command("compare")(compare.compare)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("rotor")(rotor.rotor)
+app.add_typer(identify.app, name="identify")
 app.add_typer(export.app, name="export")
 app.add_typer(demo.app, name="demo")

@@ -1,5 +1,6 @@
 """Files appear whole or not at all: written beside their place, then renamed into it."""
 
+import errno
 import json
 import os
 import secrets
@@ -50,6 +51,17 @@ def _fresh(folder: Path, target: Path) -> Path:
         except FileExistsError:
             continue
         return path
+
+
+def require_writable(folder: str | Path) -> None:
+    """OSError that names the folder where no file can be put into it: to be known before long work, and not after it"""
+    own = Path(folder).absolute()
+    while not own.exists():
+        own = own.parent
+    if not own.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(own))
+    if not os.access(own, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -18,7 +18,7 @@ from samara.identify.log import FlightLog
 from samara.identify.parameters import Parameter, parameters_of, ready
 from samara.identify.prediction import HORIZON, Prediction, fit
 from samara.identify.regression import Regression, Residuals, Trim, regress
-from samara.identify.samples import Samples, duration_of, samples_of
+from samara.identify.samples import Samples, duration_of, period_of, samples_of
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
 from samara.vehicles.ground import derived_surface
@@ -97,6 +97,11 @@ class Identified:
     residuals: tuple[Residuals, ...]
 
     @property
+    def products(self) -> tuple[Product, ...]:
+        """The physical vehicle, and the predictor where there is one"""
+        return (self.physical,) if self.predictor is None else (self.physical, self.predictor)
+
+    @property
     def seconds(self) -> float:
         """In the air, all flights together"""
         return sum(duration_of(own) for own in self.flights)
@@ -117,12 +122,14 @@ def identify(
     if not logs:
         raise ValueError("no flight logs; expected at least one")
     tell = progress or (lambda stage, share: None)
-    flights, findings = [], {}
+    checked, findings = [], {}
     for k, log in enumerate(logs):
         tell("checking the logs", k / len(logs))
         whole, found = usable(log)
-        flights.append(samples_of(whole, start, outputs))
+        checked.append(whole)
         findings[log.name] = tuple(found)
+    period = max(period_of(own) for own in checked)
+    flights = [samples_of(own, start, outputs, period) for own in checked]
     return identified(flights, start, findings, predictor=predictor, progress=progress)
 
 

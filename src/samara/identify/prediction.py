@@ -27,8 +27,7 @@ from samara.identify.motors import followed, late
 from samara.identify.parameters import VARIED, Parameter, with_gains
 from samara.identify.regression import DELAY, GAIN, PER_VOLT, Trim, mean_voltage
 from samara.identify.samples import Samples, runs
-from samara.identify.windows import Windows as Spans
-from samara.identify.windows import coasted
+from samara.identify.windows import Windows, coasted, measured
 from samara.physics.multirotor import at_rest
 from samara.physics.types import BODY, CALM, State, Vehicle
 
@@ -38,17 +37,13 @@ HORIZON, RECORDED = 0.5, 0.05  # [s]
 FINEST = 0.005  # [s]: of a step
 MOST_WINDOWS = 200  # of a flight
 HUBER = 1.0  # of the median window: windows that err more than most count by their size, not its square
+NOTHING = (
+    1e-6  # of constant velocity's squared error: flights that are simulated without noise are told no better than this
+)
 MOST_STEPS, SETTLED, FARTHEST = 15, 0.02, 1.0
 DIFFERENCE = 1e-4
 FIELDS = (slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 12))
 """Of an error: position, velocity, attitude as a rotation vector, rate"""
-
-
-class Windows(NamedTuple):
-    """Where windows begin in a flight, (N,), and how many samples they last"""
-
-    starts: Array
-    samples: int
 
 
 class Prediction(NamedTuple):
@@ -78,7 +73,7 @@ def windows_of(
     starts = starts[samples.time[starts] >= after]
     if most is not None and len(starts) > most:
         starts = starts[np.linspace(0, len(starts) - 1, most).astype(int)]
-    return Windows(starts, length)
+    return Windows(starts, length, samples.period)
 
 
 @dataclass(frozen=True)
@@ -277,9 +272,7 @@ def coasting_error(flights: Sequence[Samples], windows: Sequence[Windows]) -> Ar
     parts = []
     for own, at in zip(flights, windows, strict=True):
         every = round(RECORDED / own.period)
-        said = coasted(own.body, Spans(at.starts, at.samples, own.period))[every::every]
-        came = np.stack([own.body[:, at.starts + k] for k in range(every, at.samples + 1, every)])
-        parts.append(apart(said, came))
+        parts.append(apart(coasted(own.body, at)[every::every], measured(own.body, at)[every::every]))
     every_one = np.concatenate(parts, axis=2)
     return np.stack([np.sqrt((every_one[:, part] ** 2).sum(axis=1).mean(axis=1)) for part in FIELDS], axis=1)
 
@@ -329,7 +322,7 @@ class _Search:
         square = ((errors * weights[:, :, None]) ** 2).sum(axis=(0, 1))
         middle = float(np.median(square))
         robust = np.minimum(1.0, HUBER * np.sqrt(middle / np.maximum(square, 1e-30)))
-        mean = float((robust * square).mean())
+        mean = float((robust * square).mean()) + NOTHING
         return self.independent * np.log(mean) + float(x @ x), robust, mean
 
     def normal(self, x: Array, weights: Array) -> tuple[Array, Array, float, Array]:

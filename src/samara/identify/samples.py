@@ -52,14 +52,22 @@ class Samples(NamedTuple):
     knows: frozenset[str]
 
 
-def samples_of(log: FlightLog, vehicle: Vehicle, outputs: str = "speed") -> Samples:
-    """The samples of a log that has been checked (`samara.identify.checking.usable`), in the vehicle's order of rotors"""
+def period_of(log: FlightLog) -> float:
+    """What its motion comes at, within limits  [s]"""
     motion = log.rate or log.attitude or log.specific_force
     if motion is None or len(motion.time) < 3:
         raise ValueError(
             f"{log.name}: holds neither rates nor attitudes; expected one of them to identify a vehicle from"
         )
-    period = round(float(np.clip(np.median(np.diff(motion.time)), SHORTEST, LONGEST)), 4)
+    return round(float(np.clip(np.median(np.diff(motion.time)), SHORTEST, LONGEST)), 4)
+
+
+def samples_of(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", period: float | None = None) -> Samples:
+    """The samples of a log that has been checked (`samara.identify.checking.usable`), in the vehicle's order of rotors
+
+    Flights that are to be put side by side have one `period`; without one it is the log's own.
+    """
+    period = period_of(log) if period is None else period
     here = [own for own in (log.command, log.rate, log.attitude, log.specific_force, log.position) if own is not None]
     begin, end = max(own.time[0] for own in here), min(own.time[-1] for own in here)
     if not end - begin > 2.0 * WIDE + 10.0 * period:

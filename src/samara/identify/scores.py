@@ -4,26 +4,17 @@ Every window begins at a measured state, and hears the recorded commands. The fi
 out of every score: a vehicle that is called trimmed has one gain for each rotor from them, and nothing else of that flight.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.identify.parameters import Parameter, parameters_of
-from samara.identify.prediction import (
-    FIELDS,
-    RECORDED,
-    Prediction,
-    Predictor,
-    Windows,
-    apart,
-    fit,
-    windows_of,
-)
+from samara.identify.identification import PHYSICAL, PREDICTOR, Product, identified
+from samara.identify.parameters import ready
+from samara.identify.prediction import RECORDED, Predictor, fit, windows_of
 from samara.identify.regression import GAIN, Trim
 from samara.identify.samples import Samples
-from samara.identify.windows import BASELINES, QUANTITIES
-from samara.identify.windows import Windows as Spans
+from samara.identify.windows import BASELINES, QUANTITIES, Windows, errors
 from samara.physics.types import Vehicle
 
 Array = np.ndarray[Any, Any]
@@ -31,6 +22,9 @@ Array = np.ndarray[Any, Any]
 TRIM = 5.0  # [s] in the air
 DENSE = 0.05  # [s] between the starts of scored windows
 FOLDS = 7
+COASTING = "constant velocity"
+MOVES = frozenset({"velocity", "attitude", "rate"})
+"""What a log must know for windows to begin in it"""
 
 
 class Score(NamedTuple):
@@ -51,15 +45,28 @@ def _aloft(samples: Samples) -> float:
     return float(samples.time[usable[0]]) if len(usable) else 0.0
 
 
-def trimmed(samples: Samples, vehicle: Vehicle, predictor: Predictor, before: Trim, spread: float = GAIN) -> Trim:
-    """One gain for each rotor from the first seconds in the air, the rest as it was before"""
+def trimmed(
+    samples: Samples,
+    vehicle: Vehicle,
+    predictor: Predictor,
+    before: Trim,
+    spread: float = GAIN,
+    per_volt: float = 0.0,
+) -> Trim:
+    """One gain for each rotor from the first seconds in the air, the rest as it was before
+
+    Gains are at the voltage that thrust per volt is from, and not at that of those seconds.
+    """
     early = windows_of(samples, most=None, stride=DENSE)
     ends = samples.time[early.starts + early.samples]
-    first = Windows(early.starts[ends <= _aloft(samples) + TRIM], early.samples)
+    first = early._replace(starts=early.starts[ends <= _aloft(samples) + TRIM])
     if not len(first.starts):
         return before
     found = fit([samples], vehicle, (), [before], predictor=predictor, windows=[first], spread=spread, with_delay=False)
-    return found.trims[0]
+    if samples.voltage is None or not per_volt:
+        return found.trims[0]
+    more = 1.0 + per_volt * (float(samples.voltage[first.starts].mean()) - predictor.volts)
+    return found.trims[0]._replace(gains=tuple(own / more for own in found.trims[0].gains))
 
 
 def said_by(
@@ -69,20 +76,35 @@ def said_by(
     return predictor.lanes([samples], [windows], vehicle, [trim], per_volt).predicted()
 
 
-def score(samples: Samples, windows: Windows, said: dict[str, Array]) -> Score:
-    """RMS errors of what models said of a flight, and of the baselines"""
-    every = round(RECORDED / samples.period)
-    came = np.stack([samples.body[:, windows.starts + k] for k in range(every, windows.samples + 1, every)])
-    spans = Spans(windows.starts, windows.samples, samples.period)
-    models = said | {name: own(samples.body, spans)[every::every] for name, own in BASELINES.items()}
-    rms = {}
-    for name, own in models.items():
-        errors = apart(own, came)
-        rms[name] = {
-            quantity: np.sqrt((errors[:, part] ** 2).sum(axis=1).mean(axis=1))
-            for quantity, part in zip(QUANTITIES, FIELDS, strict=True)
+class Foretold(NamedTuple):
+    """What models said of a flight: its samples, where the windows begin, and by model the bodies that were said, every 0.05 s
+    (records, 13, N)"""
+
+    samples: Samples
+    windows: Windows
+    said: dict[str, Array]
+
+    @property
+    def records(self) -> Windows:
+        """The windows with what is recorded as their samples"""
+        every = round(RECORDED / self.windows.period)
+        return Windows(self.windows.starts, self.windows.samples // every, every * self.windows.period)
+
+    @property
+    def came(self) -> Array:
+        every = round(RECORDED / self.windows.period)
+        at = range(every, self.windows.samples + 1, every)
+        return np.stack([self.samples.body[:, self.windows.starts + k] for k in at])
+
+    def score(self) -> Score:
+        """RMS errors of the baselines and of what models said"""
+        came = self.came
+        models = {name: own(self.samples.body, self.records)[1:] for name, own in BASELINES.items()} | self.said
+        rms = {
+            name: {quantity: np.sqrt((each**2).mean(axis=1)) for quantity, each in errors(own, came).items()}
+            for name, own in models.items()
         }
-    return Score(samples.name, len(windows.starts), rms)
+        return Score(self.samples.name, len(self.windows.starts), rms)
 
 
 def together(scores: Sequence[Score]) -> Score:
@@ -98,41 +120,99 @@ def together(scores: Sequence[Score]) -> Score:
     return Score("all flights", sum(counts), rms)
 
 
-def ratios(own: Score, model: str, beside: str = "constant velocity") -> dict[str, float]:
+def ratios(own: Score, model: str, beside: str = COASTING) -> dict[str, float]:
     """A model's error at the end of the windows over another's, by quantity"""
     return {quantity: float(own.rms[model][quantity][-1] / own.rms[beside][quantity][-1]) for quantity in QUANTITIES}
 
 
-def trim_before(found: Prediction) -> tuple[Trim, float]:
+class Model(NamedTuple):
+    """A vehicle that is `ready`, compiled, what is known of a flight's trim before it is seen, and whether it is trimmed"""
+
+    vehicle: Vehicle
+    predictor: Predictor
+    before: Trim
+    spread: float = GAIN
+    per_volt: float = 0.0
+    is_trimmed: bool = True
+
+    @staticmethod
+    def of(vehicle: Vehicle, is_trimmed: bool = True, predictor: Predictor | None = None) -> "Model":
+        """A vehicle as its file has it"""
+        bare = ready(vehicle)
+        even = Trim((1.0,) * len(bare.rotors), 0.0, (0.0, 0.0))
+        return Model(bare, predictor or Predictor.of(bare), even, is_trimmed=is_trimmed)
+
+    @staticmethod
+    def of_product(own: Product, predictor: Predictor) -> "Model":
+        before, spread = trim_before(list(own.trims.values()))
+        return Model(own.bare, Predictor(predictor.simulator, own.volts), before, spread, own.per_volt)
+
+    def says(self, samples: Samples, windows: Windows) -> Array:
+        """(records, 13, N)"""
+        trim = self.before
+        if self.is_trimmed:
+            trim = trimmed(samples, self.vehicle, self.predictor, trim, self.spread, self.per_volt)
+        return said_by(samples, windows, self.vehicle, self.predictor, trim, self.per_volt)
+
+
+def trim_before(trims: Sequence[Trim]) -> tuple[Trim, float]:
     """What is known of another flight's trim: the mean of those found, and their spread"""
-    gains = np.array([own.gains for own in found.trims])
+    gains = np.array([own.gains for own in trims])
     middle = np.exp(np.log(gains).mean(axis=0))
     spread = float(np.log(gains).std(axis=0).mean()) if len(gains) > 1 else GAIN
-    delay = float(np.mean([own.delay for own in found.trims]))
+    delay = float(np.mean([own.delay for own in trims]))
     return Trim(tuple(float(g) for g in middle), delay, (0.0, 0.0)), min(max(spread, 0.05), GAIN)
 
 
-def cross_validated(
+def can_be_scored(samples: Samples) -> bool:
+    """Whether it says how it moves, for long enough after the seconds of the trim"""
+    return samples.knows >= MOVES and len(scored_windows(samples).starts) > 0
+
+
+def foretold(samples: Samples, models: Mapping[str, Model]) -> Foretold:
+    """What models say of a flight"""
+    windows = scored_windows(samples)
+    return Foretold(samples, windows, {name: own.says(samples, windows) for name, own in models.items()})
+
+
+def halves(samples: Samples) -> list[Samples]:
+    """A flight as two: up to the middle of what can be used of it, and from there on"""
+    before = np.cumsum(samples.usable) <= 0.5 * samples.usable.sum()
+    return [
+        samples._replace(name=f"{samples.name}, {which} half", usable=samples.usable & own)
+        for which, own in (("first", before), ("second", ~before))
+    ]
+
+
+def held_out(
     flights: Sequence[Samples],
     start: Vehicle,
-    parameters: Sequence[Parameter] | None = None,
-    progress: Callable[[float], None] | None = None,
+    *,
+    predictor: bool = True,
     folds: int = FOLDS,
-) -> list[Score]:
-    """Each flight predicted by a vehicle identified on the others, trimmed; in at most `folds` groups"""
-    own = tuple(parameters if parameters is not None else parameters_of(start))
-    groups = [list(range(k, len(flights), folds)) for k in range(min(folds, len(flights)))]
-    scores: dict[int, Score] = {}
+    progress: Callable[[float], None] | None = None,
+) -> list[Foretold]:
+    """Each flight foretold by the products of the others, trimmed, and by the start vehicle, in at most `folds` groups
+
+    Of one flight alone, each half by the other. Flights that cannot be scored are identified on and not foretold.
+    """
+    parts = list(flights) if len(flights) > 1 else halves(flights[0])
+    scored = [i for i, own in enumerate(parts) if can_be_scored(own)]
+    if len(scored) < len(parts) and len(flights) == 1:
+        return []
+    groups = [scored[k::folds] for k in range(min(folds, len(scored)))]
+    begun = Model.of(start)
+    found: dict[int, Foretold] = {}
     for k, group in enumerate(groups):
-        others = [flight for i, flight in enumerate(flights) if i not in group]
-        found = fit(others, start, own)
-        predictor = Predictor.of(start, found.volts)
-        before, spread = trim_before(found)
+        others = [own for i, own in enumerate(parts) if i not in group]
+        if not others:
+            break
+        told = identified(others, start, predictor=predictor)
+        models = {f"{start.name}, trimmed": begun, PHYSICAL: Model.of_product(told.physical, begun.predictor)}
+        if told.predictor is not None:
+            models[PREDICTOR] = Model.of_product(told.predictor, begun.predictor)
         for i in group:
-            windows = scored_windows(flights[i])
-            trim = trimmed(flights[i], found.vehicle, predictor, before, spread)
-            said = said_by(flights[i], windows, found.vehicle, predictor, trim, found.per_volt)
-            scores[i] = score(flights[i], windows, {"identified on the others": said})
+            found[i] = foretold(parts[i], models)
         if progress:
             progress((k + 1) / len(groups))
-    return [scores[i] for i in range(len(flights))]
+    return [found[i] for i in sorted(found)]

@@ -1,20 +1,12 @@
-"""Open-loop windows: a model starts from measured states, hears the recorded commands, and says what comes next.
-
-All windows of a flight run at once, in the lanes of one batch.
-"""
+"""Windows of a flight: where they begin, what saying nothing new says of them, and how far what was said is from what came."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.simulator import Simulator
 from samara.core.algebra import Quat, Vec3, angle_between, quat_exp
-from samara.core.tree import flatten
-from samara.physics.multirotor import at_rest
-from samara.physics.types import BODY, Command, Vehicle
 
-STEP = 1e-3  # [s]
 QUANTITIES = ("position", "velocity", "attitude", "rate")
 UNITS = ("m", "m/s", "°", "rad/s")
 
@@ -27,58 +19,6 @@ class Windows(NamedTuple):
     starts: Array
     samples: int
     period: float
-
-
-def windows_in(time: Array, usable: Array, *, period: float, samples: int, stride: int) -> Windows:
-    """Every `stride` samples, where all of a window is usable and its samples follow each other within a tenth of a period"""
-    even = np.abs(np.diff(time) - period) < 0.1 * period
-    good = usable[:-1] & usable[1:] & even
-    run = np.concatenate([[0], np.cumsum(good)])
-    first = np.arange(0, len(time) - samples, stride)
-    return Windows(first[run[first + samples] - run[first] == samples], samples, period)
-
-
-def rotor_history(
-    body: Array, commands: Command, simulator: Simulator, period: float, vehicle: Vehicle | None = None
-) -> Array:
-    """Rotor speeds at every sample (rotors, n): the model's motors under the commands before, on the measured body"""
-    rotors = len(simulator.vehicle.rotors)
-    buffer = np.array(flatten(at_rest(simulator.vehicle)), dtype=float)
-    speeds = np.zeros((rotors, body.shape[1]))
-    for k in range(body.shape[1] - 1):
-        buffer[:BODY] = body[:, k]
-        told = tuple(float(command[k]) for command in commands)
-        simulator.step_into(buffer, told, STEP, round(period / STEP), vehicle=vehicle)
-        speeds[:, k + 1] = buffer[BODY : BODY + rotors]
-    return speeds
-
-
-def predicted(
-    body: Array,
-    speeds: Array,
-    commands: Command,
-    windows: Windows,
-    simulator: Simulator,
-    vehicle: Vehicle | None = None,
-    *,
-    attitude_given: bool = False,
-) -> Array:
-    """What the model says: (samples + 1, 13, N), beginning with what was measured
-
-    With the attitude given, it is given attitude and rate at every sample, and predicts position and velocity.
-    """
-    starts = windows.starts
-    buffer = np.repeat(np.array(flatten(at_rest(simulator.vehicle)), dtype=float)[:, None], len(starts), axis=1)
-    buffer[:BODY] = body[:, starts]
-    buffer[BODY : BODY + len(speeds)] = speeds[:, starts]
-    said = [buffer[:BODY].copy()]
-    for k in range(windows.samples):
-        told = tuple(np.ascontiguousarray(command[starts + k]) for command in commands)
-        simulator.step_into(buffer, told, STEP, round(windows.period / STEP), vehicle=vehicle)
-        if attitude_given:
-            buffer[6:BODY] = body[6:, starts + k + 1]
-        said.append(buffer[:BODY].copy())
-    return np.stack(said)
 
 
 def measured(body: Array, windows: Windows) -> Array:

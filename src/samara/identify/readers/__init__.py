@@ -5,5 +5,5 @@ from samara.core.lazy import lazily as _lazily
 __getattr__, __dir__ = _lazily(
     __name__,
     __path__,
-    dict.fromkeys(("FORMATS", "format_table", "read_log"), "samara.identify.readers.formats"),
+    dict.fromkeys(("FORMATS", "format_table", "read_log", "read_logs"), "samara.identify.readers.formats"),
 )

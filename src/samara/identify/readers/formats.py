@@ -10,7 +10,8 @@ the file, a log comes back in FLU and z up, in SI units, with seconds from its f
 import gzip
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -205,6 +206,38 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
         if not len(log.command.values) or not len(log.command.time):
             raise ValueError(f"{shown}: holds no motors; expected what a {kind.title} file has of them")
     return logs
+
+
+def read_logs(paths: Iterable[str | Path], columns: Columns = None) -> list[FlightLog]:
+    """The flights of several files, and of folders of them: every file there that is a log; no two of one name
+
+    A folder with a `metadata.yaml` is a ROS 2 bag, as is one that holds nothing but `.db3`.
+    """
+    logs = [log for path in paths for file in _logs_at(Path(path)) for log in read_log(file, columns)]
+    seen: dict[str, int] = {}
+    named = []
+    for log in logs:
+        seen[log.name] = seen.get(log.name, 0) + 1
+        named.append(log if seen[log.name] == 1 else replace(log, name=f"{log.name} ({seen[log.name]})"))
+    return named
+
+
+def _logs_at(path: Path) -> list[Path]:
+    if not path.is_dir() or (path / "metadata.yaml").exists():
+        return [path]
+    inside = sorted(own for own in path.iterdir() if not own.name.startswith("."))
+    if any(own.suffix == ".db3" for own in inside):
+        return [path]
+    found = [own for own in inside if own.is_file() and own.stat().st_size and _is_log(own)]
+    found += [own for own in inside if own.is_dir() and (own / "metadata.yaml").exists()]
+    if not found:
+        raise ValueError(f"{printable(str(path))}: holds no flight log; expected some of the kinds that can be read")
+    return sorted(found)
+
+
+def _is_log(path: Path) -> bool:
+    endings = {ending for own in FORMATS for ending in own.endings if ending.startswith(".")}
+    return path.name.endswith(tuple(endings)) or (not path.suffix and any(own.begins(_head(path)) for own in FORMATS))
 
 
 def _sentence(text: str) -> str:

@@ -1,0 +1,210 @@
+"""`samara identify`: from a log to a vehicle that flies, and one sentence about every log that is none."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+from support.command import call
+from support.measured_flights import HOME_W, lively
+
+import samara
+from samara.control.tuning import tuned
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+
+SECONDS = 24.0
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Half a minute of a Crazyflie, in our own format"""
+    vehicle = samara.vehicle("crazyflie")
+    path = tmp_path_factory.mktemp("flown") / "lively.mcap"
+    drone = Drone("drone", vehicle, lively(vehicle), HOME_W, airborne=True, controller=tuned("indi"))
+    samara.fly(Scenario("lively", (drone,), SECONDS, rates=Rates(log=100.0)), out=path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def guess(tmp_path_factory):
+    """What is believed of it: thrust and inertia off by a quarter"""
+    vehicle = samara.vehicle("crazyflie")
+    rotors = tuple(own._replace(k_thrust=1.25 * own.k_thrust) for own in vehicle.rotors)
+    inertia = vehicle.inertia_B._replace(xx=1.25 * vehicle.inertia_B.xx)
+    path = tmp_path_factory.mktemp("believed") / "guess.toml"
+    samara.save_vehicle(vehicle.replace(rotors=rotors, inertia_B=inertia), path)
+    return path
+
+
+def test_a_log_becomes_a_vehicle(log, guess, tmp_path, monkeypatch, capsys):
+    """From numbers that are a quarter off to the vehicle that flew, which is told in numbers, a file and a page"""
+    out, report = tmp_path / "mine.toml", tmp_path / "report"
+    words = ("identify", str(log), "--start", str(guess), "-o", str(out), "--report", str(report))
+    status, shown, err = call(monkeypatch, capsys, *words)
+    assert (status, err) == (0, "")
+    truth = samara.vehicle("crazyflie")
+    for path in (out, tmp_path / "mine_predictor.toml"):
+        found = samara.vehicle(str(path))
+        assert found.name == path.stem
+        assert np.mean([own.k_thrust for own in found.rotors]) == pytest.approx(truth.rotors[0].k_thrust, rel=0.02)
+        assert found.inertia_B.xx == pytest.approx(truth.inertia_B.xx, rel=0.05)
+        assert "identified" in path.read_text() or "fitted" in path.read_text()
+    assert "physical vehicle" in shown and "predictor vehicle" in shown
+    assert re.search(r"k_thrust .*±.*…", shown)
+    assert re.search(r"\* not excited: .*; fly ", shown) or " *" not in shown
+    rows = {
+        line.split()[0]: [float(own) for own in line.split()[1:]]
+        for line in shown.splitlines()
+        if re.match(r"  (physical|predictor) +\d", line)
+    }
+    assert max(rows["predictor"]) < 0.1 and max(rows["physical"]) < 0.5
+    page = (report / "identify.html").read_text(encoding="utf-8")
+    for word in ("Numbers", "not excited", "How well it foretells", "left over", "goes together", "samara identify"):
+        assert word in page or word == "not excited"
+    assert "http" not in re.sub(r'"data:[^"]*"', "", page).replace("http-equiv", "")
+    pictures = sorted(own.name for own in report.glob("*.png"))
+    assert "identify_numbers.png" in pictures and "identify_foretold.png" in pictures
+    assert [own.name for own in tmp_path.rglob(".*")] == []
+    status, shown, err = call(monkeypatch, capsys, "validate", str(out), str(log), "-o", str(tmp_path / "validated"))
+    assert (status, err) == (0, "")
+    assert "mine, trimmed" in shown and (tmp_path / "validated" / "validation.png").exists()
+
+
+def test_the_predictor_alone_without_scores(log, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "p.toml"
+    words = ("identify", "logs", str(log), "--kind", "predictor", "--no-scores", "--out", str(out))
+    status, shown, err = call(monkeypatch, capsys, *words)
+    assert (status, err) == (0, "")
+    assert "over the error of constant velocity" not in shown
+    assert [own.name for own in tmp_path.iterdir()] == ["p.toml"]
+    assert "effective value for prediction" in out.read_text()
+
+
+def test_the_physical_vehicle_alone(log, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "mine.toml"
+    status, shown, err = call(
+        monkeypatch, capsys, "identify", str(log), "--no-predictor", "--no-scores", "--out", str(out)
+    )
+    assert (status, err) == (0, "")
+    assert "physical vehicle" in shown and "predictor" not in shown
+    assert [own.name for own in tmp_path.iterdir()] == ["mine.toml"]
+    assert samara.vehicle(str(out)).name == "mine"
+
+
+def test_help_says_both_ways(monkeypatch, capsys):
+    assert "samara identify LOG" in " ".join(call(monkeypatch, capsys, "identify", "--help")[1].split())
+    assert "--start" in call(monkeypatch, capsys, "identify", "logs", "--help")[1]
+
+
+# Bad input -----------------------------------------------------------------------------------------------------------
+
+CSV = "t,u0,u1,u2,u3,wx,wy,wz,ax,ay,az\n"
+MAP = """
+time = "t"
+motors = ["u0", "u1", "u2", "u3"]
+rate = ["wx", "wy", "wz"]
+specific_force = ["ax", "ay", "az"]
+"""
+
+
+def rows(change=lambda k, row: row, n=2000):
+    return CSV + "".join(
+        ",".join(str(own) for own in change(k, [0.01 * k, *[0.6] * 4, 0.1, 0.0, 0.0, 0.0, 0.0, 9.8])) + "\n"
+        for k in range(n)
+    )
+
+
+def with_value(at, value, every=1, begin=500):
+    def change(k, row):
+        if k >= begin and k % every == 0:
+            row[at] = value
+        return row
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("empty.ulg", b"", "empty.ulg: is empty; expected a flight log"),
+        ("words.bin", b"these are words", "begins with b'these are words'"),
+        ("short.ulg", b"ULog\x01\x12\x35\x01" + bytes(8), "short.ulg: "),
+        ("cut.mcap", None, "cut.mcap"),
+        ("still.csv", rows(with_value(slice(1, 5), [0.0] * 4, begin=0)), "motors never turn"),
+        ("nan.csv", rows(with_value(1, "nan")), "are no numbers"),
+        ("back.csv", rows(with_value(0, 3.0, every=3)), "goes back"),
+        ("beyond.csv", rows(with_value(1, 7.5)), "outside 0 … 1"),
+    ],
+)
+def test_a_log_that_is_none_gets_one_sentence(name, content, sentence, log, tmp_path, monkeypatch, capsys):
+    path, columns = tmp_path / name, tmp_path / "map.toml"
+    columns.write_text(MAP)
+    if content is None:
+        content = log.read_bytes()[:3000]
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    more = ("--columns", str(columns)) if name.endswith(".csv") else ()
+    out = tmp_path / "out" / "mine.toml"
+    status, _, err = call(monkeypatch, capsys, "identify", str(path), "-o", str(out), *more)
+    assert (status, err.count("\n")) == (2, 1), err
+    assert err.startswith("samara: ") and sentence in err
+    assert not out.parent.exists()
+
+
+def test_ten_gigabytes_are_refused_at_once(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "long.ulg"
+    with path.open("wb") as file:
+        file.truncate(10 << 30)
+    status, _, err = call(monkeypatch, capsys, "identify", str(path), "-o", str(tmp_path / "mine.toml"))
+    assert status == 2 and "long.ulg: has 10.7 GB; expected a log of at most" in err
+
+
+def test_what_is_wrong_beside_the_log_is_said_before_any_work(log, tmp_path, monkeypatch, capsys):
+    """No such vehicle, one that cannot be identified, a folder that is a file, no such log, an unknown kind of output"""
+    (tmp_path / "file").write_text("")
+    out = ("-o", str(tmp_path / "mine.toml"))
+    for words, sentence in (
+        ((str(log), "--start", "crazyfly", *out), "crazyfly"),
+        ((str(log), "--start", "rigid_body_quadrotor", *out), "its motors are not of the model 'lag'"),
+        ((str(log), "-o", str(tmp_path / "file" / "mine.toml")), "Not a directory"),
+        ((str(log), *out, "--report", str(tmp_path / "file" / "report")), "Not a directory"),
+        ((str(tmp_path / "none.ulg"), *out), "none.ulg"),
+        ((str(log), *out, "--outputs", "torque"), "outputs is 'torque'; expected one of speed, thrust"),
+        ((str(log), *out, "--kind", "predictor", "--no-predictor"), "--kind predictor with --no-predictor"),
+    ):
+        status, _, err = call(monkeypatch, capsys, "identify", *words)
+        assert (status, err.count("\n")) == (2, 1), err
+        assert sentence in err
+    assert [own.name for own in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_to_is_named(log, tmp_path, monkeypatch, capsys):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    status, _, err = call(monkeypatch, capsys, "identify", str(log), "-o", str(closed / "mine.toml"))
+    assert status == 2 and "closed" in err
+
+
+# The plan ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_a_scenario_waypoints_and_a_picture(tmp_path, monkeypatch, capsys):
+    words = ("identify", "plan", "crazyflie", "--duration", "25", "--reach", "2", "-o", str(tmp_path))
+    status, shown, err = call(monkeypatch, capsys, *words)
+    assert (status, err) == (0, "")
+    assert "manoeuvre" in shown
+    names = {own.name for own in tmp_path.iterdir()}
+    assert names == {f"identify_crazyflie.{ending}" for ending in ("toml", "csv", "png")}
+    scenario = samara.load_scenario(tmp_path / "identify_crazyflie.toml")
+    assert scenario.drones[0].vehicle.name == "crazyflie"
+
+
+def test_a_room_that_cannot_be_is_one_sentence(tmp_path, monkeypatch, capsys):
+    for words, sentence in (
+        (("--high", "0.6"), "at least 0.5 m between"),
+        (("--duration", "3"), "expected 20 to 3600"),
+    ):
+        status, _, err = call(monkeypatch, capsys, "identify", "plan", "crazyflie", *words, "-o", str(tmp_path / "p"))
+        assert status == 2 and sentence in err
+    assert list(tmp_path.iterdir()) == []
