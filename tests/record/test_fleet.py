@@ -89,7 +89,8 @@ def test_the_library_decodes_the_fields_by_their_names(written):
         assert [list(getattr(own, f"grip_{i}")) for i in range(9)] == rows[k, SHARED, :1].tolist()
     assert type(messages[0][1]).__name__ == "StateOfFleet"
     assert len(decoded(path, "/fleet/command")) == 300 and not decoded(path, "/cf0/state")
-    assert len(decoded(path, "/cf0/pose")) == 91
+    frames = [own.child_frame_id for _, own in decoded(path, "/tf")]
+    assert frames.count("cf0") == 91 and len(frames) == 91 * MANY and not decoded(path, "/cf0/pose")
 
 
 def test_the_summary_knows_the_channels_and_counts_what_is_there(written):
@@ -309,7 +310,7 @@ def test_the_layout_for_foxglove_finds_the_curves_of_a_fleet(tmp_path):
     recording = read_recording(tmp_path / "run.mcap")
     panels = layout(run_from(recording), recording.in_fleet)["configById"]
     paths = [curve["value"] for name, panel in panels.items() if name.startswith("Plot!") for curve in panel["paths"]]
-    assert "/fleet/state.p_W_x[3]" in paths
+    assert "/fleet/state.p_W_x[3]" in paths and list(panels["3D!samara"]["topics"]) == ["/scene"]
     for path in paths:
         topic, _, field = path.partition(".")
         name, _, lane = field.rstrip("]").partition("[")

@@ -50,7 +50,8 @@ class Written(NamedTuple):
 class Together(NamedTuple):
     """Streams of one family in neighbouring lanes of a block, and the layouts of what is written of them.
 
-    Where they are of a `fleet`, their rows are written with those of all its drones, and only their poses are theirs.
+    Where they are of a `fleet`, their rows are written with those of all its drones, and only their transforms are theirs: a
+    pose would say the same again.
     """
 
     lanes: slice
@@ -200,7 +201,7 @@ class Recorder:
 
     def _grouped(self, blocks: Sequence[Block]) -> tuple[list[Group], list[tuple[Fleet, Times, Array]]]:
         """All blocks that have rows, checked: those of a hundred drones are a few groups; and those written as one."""
-        groups: dict[tuple[int, int, bytes], Group] = {}
+        groups: dict[tuple[int, int, bytes, bool], Group] = {}
         rising: dict[bytes, Times] = {}
         seen: set[str] = set()
         whole: list[tuple[Fleet, Times, Array]] = []
@@ -221,7 +222,7 @@ class Recorder:
                     self._require_times(own, times_us)
                     rising[stamp] = times_of(times_us)
                 slot = int(self._slot[own.channels[0]])
-                key = own.family, slot, stamp
+                key = own.family, slot, stamp, own.fleet is None
                 place = fleet, own.lanes.start
                 found = groups.setdefault(key, Group(place, rising[stamp], slot, []))
                 found.blocks.append((own, rows[:, :, own.lanes]))
@@ -251,7 +252,8 @@ class Recorder:
                 raise RecordingError(f"{topic}: in a block with {topics[0]}; expected streams with as many fields")
         begins = [k for k, track in enumerate(tracks) if k == 0 or track.family != tracks[k - 1].family]
         fleet = self._fleets.of([track.stream for track in tracks])
-        return [self._part(topics, slice(*ends))._replace(fleet=fleet) for ends in pairwise([*begins, len(topics)])]
+        parts = [self._part(topics, slice(*ends)) for ends in pairwise([*begins, len(topics)])]
+        return [own._replace(fleet=fleet, drawn=own.drawn[1:]) for own in parts] if fleet else parts
 
     def _part(self, topics: tuple[str, ...], lanes: slice) -> Together:
         tracks = [self._tracks[topic] for topic in topics[lanes]]

@@ -36,7 +36,7 @@ def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType(
     shown = run.tracks[:DRONES]
     plot = partial(_plot, tracks=shown, in_fleet=in_fleet)
     panels: dict[str, Any] = {
-        SPACE: _space(run),
+        SPACE: _space(run, in_fleet),
         "Plot!position": plot("Position [m]", wanted=(("state", "p_W"), ("reference", "p_W"))),
         "Plot!attitude": plot("Attitude q_WB [1]", wanted=(("state", "q_WB"),)),
         "Plot!rates": plot("Angular velocity [rad/s]", wanted=(("state", "omega_B"),)),
@@ -55,7 +55,7 @@ def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType(
     }
 
 
-def _space(run: Run) -> dict[str, Any]:
+def _space(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
     """The frame of the world, a grid on the ground, the drones, and a camera far enough to see where they fly."""
     points = np.concatenate([track.position for track in run.tracks])
     size = max(float(np.ptp(points, axis=0).max()), 1.0)
@@ -79,7 +79,11 @@ def _space(run: Run) -> dict[str, Any]:
         "scene": {},
         "transforms": {},
         "topics": {SCENE_TOPIC: {"visible": True}}
-        | {f"/{track.name}/pose": {"visible": True, "type": "axis", "axisScale": 0.3} for track in run.tracks},
+        | {
+            f"/{track.name}/pose": {"visible": True, "type": "axis", "axisScale": 0.3}
+            for track in run.tracks
+            if f"/{track.name}/state" not in in_fleet
+        },
         "layers": {
             "grid": {
                 "instanceId": "grid",
