@@ -313,7 +313,7 @@ def against(text: str, console: Console, python: Path, checkout: Path | None) ->
         "single": lambda: rollouts(BENCH, "bench"),
         "batch": lambda: batches(BENCH, "bench", (16384,)),
         "full": aero_rows,
-        "flight,": flights,
+        "flight,": lambda: flights([own.ours for own in chosen]),
     }
     kinds = {own.ours.partition(" ")[0] for own in chosen}
     rows = [own for kind, measure in measures.items() if kind in kinds for own in measure()]

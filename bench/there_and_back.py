@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 import samara
 from samara.core.algebra import Vec3
 from samara.estimate.ekf import ekf
@@ -28,3 +30,25 @@ def there_and_back(duration: float = 20.0, *, filtered: bool = False) -> Scenari
     drone = Drone("drone", samara.vehicle("crazyflie"), legs(Vec3(0.0, 0.0, 0.0), WAY), **known)
     rates = Rates(log=50.0, sensor=250.0)
     return Scenario("there and back", (drone,), duration, rates=rates, wind=Dryden(Vec3(1.5, 0.5, 0.0)))
+
+
+def ten_numbers(scenario: Scenario, n: int) -> dict[str, Any]:
+    """What may differ from flight to flight: ten things, each by up to five per cent, or ten centimetres"""
+    vehicle, draw = scenario.drones[0].vehicle, np.random.default_rng(1)
+    rotor = vehicle.rotors[0]
+
+    def about(value: Any) -> Any:
+        return np.multiply.outer(draw.uniform(0.95, 1.05, n), value)
+
+    return {
+        "mass": about(vehicle.mass),
+        "inertia_B.xx": about(vehicle.inertia_B.xx),
+        "rotors.k_thrust": about(rotor.k_thrust),
+        "rotors.k_torque": about(rotor.k_torque),
+        "rotors.motor.rise": about(rotor.motor.rise),
+        "drag.linear": about(np.array(vehicle["drag"].linear)),
+        "controller.position": about(3.0),
+        "wind.sigma_aloft": about(1.5),
+        "start_W": draw.uniform(-0.1, 0.1, (n, 3)) * [1.0, 1.0, 0.0],
+        "goal_shift": draw.uniform(-0.1, 0.1, (n, 3)),
+    }

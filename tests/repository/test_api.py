@@ -204,7 +204,7 @@ PURE = {
     "operator",
     "typing",
 }
-INWARD = {f"samara.core.{name}" for name in ("algebra", "ops", "quantity", "lazy", "presentation", "tree")}
+INWARD = {f"samara.core.{name}" for name in ("algebra", "number", "ops", "quantity", "lazy", "presentation", "tree")}
 EDGES = {"state_arrays.py", "step.py"}  # where arrays come in
 
 
@@ -220,7 +220,7 @@ def imports_when_loaded(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["core/algebra.py", "core/ops.py", "core/quantity.py", "physics"])
+@pytest.mark.parametrize("name", ["core/algebra.py", "core/number.py", "core/ops.py", "core/quantity.py", "physics"])
 def test_physics_imports_neither_backend_nor_file_format_nor_clock(name):
     """algebra, ops ← physics: arrows point one way, and nothing else comes in."""
     place = Path(samara.__file__).parent / name

@@ -1,16 +1,19 @@
 """Many flights at once: flight i is the flight that is flown alone with its seed and numbers, and knows of no other."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
 
 import samara
+from samara.control.tuning import tuned
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.plan import trajectory as plan
 from samara.scenario.events import Event, at, fail_motor, gust, when
 from samara.scenario.scenario import ScenarioError
+from samara.sim import plant
 from samara.wind.sources import Constant
 from samara.wind.turbulence import Dryden
 
@@ -86,6 +89,97 @@ def test_the_wind_of_each_flight_is_its_own():
     for i in range(3):
         own = replace(hopping(), wind=replace(STORM, sigma_aloft=float(sigma[i])))
         assert final(flights, i).tobytes() == alone(own, i + 1)["state"].rows[-1].tobytes()
+
+
+def ten_numbers(n):
+    """Of the vehicle, its controller, its wind, its start and its goal, all at once"""
+    vehicle, draw = hopping().drones[0].vehicle, np.random.default_rng(4)
+    near = lambda: draw.uniform(0.93, 1.07, n)  # noqa: E731
+    return {
+        "mass": vehicle.mass * near(),
+        "inertia_B.xx": vehicle.inertia_B.xx * near(),
+        "rotors.k_thrust": vehicle.rotors[0].k_thrust * near(),
+        "rotors.k_torque": vehicle.rotors[0].k_torque * near(),
+        "rotors.motor.rise": vehicle.rotors[0].motor.rise * near(),
+        "drag.linear": np.array(vehicle["drag"].linear) * near()[:, None],
+        "controller.position": 2.0 * near(),
+        "wind.sigma_aloft": 1.5 * near(),
+        "wind.mean.wind_W": np.array([2.0, 0.5, 0.0]) * near()[:, None],
+        "start_W": np.array([0.1, -0.2, 0.0]) * near()[:, None],
+        "goal_shift": np.array([0.1, -0.2, 0.1]) * near()[:, None],
+    }
+
+
+def with_the_numbers_of(scenario, vary, i):
+    """Written out, not by the code of fly_many"""
+    drone, wind = scenario.drones[0], scenario.wind
+    own = {name: values[i].tolist() for name, values in vary.items()}
+    changes = {
+        name: own[name] for name in ("mass", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.rise") if name in own
+    }
+    inertia = drone.vehicle.inertia_B
+    changes["inertia_B"] = inertia._replace(xx=own.get("inertia_B.xx", inertia.xx))
+    if "drag.linear" in own:
+        changes["drag.linear"] = Vec3(*own["drag.linear"])
+    controller = tuned("geometric", position=own["controller.position"]) if "controller.position" in own else None
+    drone = replace(
+        drone,
+        vehicle=drone.vehicle.replace(changes),
+        controller=controller or drone.controller,
+        start_W=Vec3(*own.get("start_W", drone.start_W)),
+        task=drone.task.moved(Vec3(*own.get("goal_shift", (0.0, 0.0, 0.0)))),
+    )
+    wind = replace(wind, sigma_aloft=own.get("wind.sigma_aloft", wind.sigma_aloft))
+    if "wind.mean.wind_W" in own:
+        wind = replace(wind, mean=Constant(Vec3(*own["wind.mean.wind_W"])))
+    return replace(scenario, drones=(drone,), wind=wind)
+
+
+def test_ten_numbers_vary_at_once_and_are_traced_once(monkeypatch):
+    """Every flight has the bits of a scenario with its numbers; nothing is traced for each, but to see that it is the same"""
+    vary, traced = ten_numbers(24), []
+    build = plant._fixed_code.__wrapped__
+    monkeypatch.setattr(plant, "_fixed_code", lru_cache(lambda *own: traced.append(own) or build(*own)))
+    flights = samara.fly_many(hopping(), 24, vary=vary)
+    assert len(traced) <= 6  # of two cases, where a torque comes out as exactly 0 and where it does not
+    for i in (0, 5, 23):
+        own = with_the_numbers_of(hopping(), vary, i)
+        assert final(flights, i).tobytes() == alone(own, flights.seeds[i])["state"].rows[-1].tobytes()
+    again = samara.fly_many(hopping(), 24, vary=vary)
+    assert all(final(again, i).tobytes() == final(flights, i).tobytes() for i in range(24))
+
+
+def test_flights_whose_numbers_are_nothing_or_alike_are_the_same_bits_too():
+    """No drag at all, and an inertia that is the other axis's: what is folded in such a flight alone"""
+    vehicle = hopping().drones[0].vehicle
+    drag, inertia = np.array(vehicle["drag"].linear), vehicle.inertia_B
+    vary = {
+        "drag.linear": np.array([drag, 0.0 * drag, 1.1 * drag, drag]),
+        "inertia_B.xx": np.array([1.1 * inertia.xx, inertia.xx, inertia.yy, inertia.zz]),
+    }
+    flights = samara.fly_many(hopping(), 4, vary=vary)
+    for i in range(4):
+        own = with_the_numbers_of(hopping(), vary, i)
+        assert final(flights, i).tobytes() == alone(own, flights.seeds[i])["state"].rows[-1].tobytes()
+
+
+def test_a_motor_fails_in_flights_whose_numbers_differ():
+    """The controller is designed anew, for every vehicle by itself"""
+    own = hopping(events=(Event(at(0.62), fail_motor(1)),))
+    vary = {"mass": 0.03 * np.array([1.0, 1.1]), "rotors.k_torque": 1.5e-10 * np.array([1.0, 1.3])}
+    flights = samara.fly_many(own, 2, vary=vary)
+    for i in range(2):
+        told = alone(with_the_numbers_of(own, vary, i), flights.seeds[i])["state"]
+        assert final(flights, i).tobytes() == told.rows[-1].tobytes()
+
+
+def test_a_number_of_one_flight_that_does_not_fit_is_one_sentence():
+    for name, words in (
+        ("controller.position", "position = -1.0: expected a positive"),
+        ("wind.sigma_aloft", "is -1.0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            samara.fly_many(hopping(), 3, vary={name: [1.0, 2.5, -1.0]})
 
 
 def test_events_by_the_clock_happen_in_every_flight():

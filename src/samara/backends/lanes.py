@@ -17,9 +17,10 @@ import numpy as np
 
 from samara.backends.llvm_kernel import Kernel
 from samara.backends.machine import CompiledStep, Precision
+from samara.backends.numbered import HELD, NumberedStep, has_numbers, parts, tagged_numbers
 from samara.backends.program import Guarded, Instruction, Program
+from samara.backends.symbol import TAGS
 
-HELD = 1  # the group of inputs that the differing numbers are added to
 CODES = 64  # of lanes that are kept
 
 
@@ -71,8 +72,23 @@ def _kernels(
 def in_lanes(build: Callable[..., Any], lanes: Sequence[tuple[Any, ...]]) -> Any:
     """build(*lane) where all are the same; else one code for all of them"""
     if all(own == lanes[0] for own in lanes[1:]):
-        return build(*lanes[0])
+        return with_numbers(build, lanes[0])
     return _laned(build, tuple(lanes))
+
+
+def with_numbers(build: Callable[..., Any], lane: tuple[Any, ...]) -> Any:
+    """build(*lane); where it has Numbers, the code of the lanes that are fed to their tape"""
+    code = build(*lane)
+    return _numbered(code, build, lane) if TAGS and isinstance(code, CompiledStep) else code
+
+
+@lru_cache(maxsize=CODES)
+def _numbered(code: CompiledStep, build: Callable[..., Any], lane: tuple[Any, ...]) -> CompiledStep:
+    if not (has_numbers(lane) and tagged_numbers(code._program)):
+        return code
+    own = NumberedStep(code, _kernels)
+    own.tape.codes.append((build, lane, own))
+    return own
 
 
 @lru_cache(maxsize=CODES)
@@ -86,10 +102,10 @@ def joined(programs: Iterable[Program | Guarded], held: int) -> tuple[Program | 
     first: tuple[Program, ...] = ()
     kinds, constants = [], []
     for program in programs:
-        parts = _parts(program)
-        first = first or parts
-        kinds.append(known.setdefault(_kind(parts), len(known)))
-        constants.append([np.array([each.constant for each in own.instructions]) for own in parts])
+        whole_of = parts(program)
+        first = first or whole_of
+        kinds.append(known.setdefault(_kind(whole_of), len(known)))
+        constants.append([np.array([each.constant for each in own.instructions]) for own in whole_of])
     if len(known) > 1:
         raise UnlikeError(kinds)
     rows: dict[bytes, int] = {}
@@ -108,14 +124,10 @@ def joined(programs: Iterable[Program | Guarded], held: int) -> tuple[Program | 
     return whole[0] if len(whole) == 1 else Guarded(*whole), np.array(numbers).reshape(len(numbers), len(kinds))
 
 
-def _parts(program: Program | Guarded) -> tuple[Program, ...]:
-    return tuple(program) if isinstance(program, Guarded) else (program,)
-
-
-def _kind(parts: tuple[Program, ...]) -> Hashable:
+def _kind(programs: tuple[Program, ...]) -> Hashable:
     """All of a program but its numbers; exponents are part of it, since each has code of its own"""
     found = []
-    for own in parts:
+    for own in programs:
         exponents = {each.arguments[1] for each in own.instructions if each.operation == "power"}
         shape = tuple(
             each if k in exponents or each.operation != "constant" else each.operation

@@ -11,6 +11,8 @@ def parameter(vehicle: Vehicle, path: str) -> Any:
     head, _, rest = path.partition(".")
     if head == "rotors" and rest:
         return tuple(_inside(rotor, rest, path, vehicle) for rotor in vehicle.rotors)
+    if head == "inertia_B" and rest:
+        return _inside(vehicle.inertia_B, rest, path, vehicle)
     if not rest and head in ("mass", "inertia_B"):
         return getattr(vehicle, head)
     if rest and vehicle.has(head):

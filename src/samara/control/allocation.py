@@ -11,6 +11,8 @@ import numpy as np
 
 from samara.core.algebra import ZERO, Vec3, dot
 from samara.core.matrices import product, pseudoinverse
+from samara.core.number import plain
+from samara.core.number_tape import numbers_array, rounded
 from samara.core.ops import clamp, maximum, minimum, safe_sqrt
 from samara.core.quantity import Scalar
 from samara.physics.rotors.rotor import density_ratio
@@ -19,6 +21,7 @@ from samara.vehicles.limits import Range, thrust_limits
 from samara.vehicles.trim import effectiveness
 
 Array = np.ndarray[Any, Any]
+Point = tuple[Any, Any]
 
 _NEGLIGIBLE = 1e-9  # of the largest of its kind: zero but for rounding
 _NO_ROOM = 1e-3  # of the weight: a rotor this near to its limit in the trim has nothing to steer with
@@ -148,7 +151,7 @@ def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> A
     working = _working(vehicle, healthy)
     own = _unlimited(vehicle, working)
     limits = thrust_limits(vehicle)
-    weight = float(vehicle.mass * vehicle["gravity"].acceleration)
+    weight = plain(vehicle.mass * vehicle["gravity"].acceleration)
     level = [weight * (row.x - own.turn.x * yaw) for row, yaw in zip(own.base, own.yaw, strict=True)]
     clear = _NO_ROOM * weight
     steady = all(
@@ -186,21 +189,23 @@ def _unlimited(vehicle: Vehicle, working: Array) -> Allocation:
     alone = effect[3] - product(
         base, effect[:3], effect[3]
     )  # the part of the yaw row that lift, roll and pitch do not feel
-    size = float(product(alone, alone))
+    size = plain(product(alone, alone)[()])
     yaw = (
-        alone * working / size if size > _NEGLIGIBLE * float(product(effect[3], effect[3])) else np.zeros(len(working))
+        alone * working / size
+        if size > _NEGLIGIBLE * plain(product(effect[3], effect[3])[()])
+        else np.zeros(len(working))
     )
     return Allocation(
-        base=tuple(Vec3(*(float(x) for x in row)) for row in base),
-        yaw=tuple(float(x) for x in yaw),
-        turn=Vec3(*(float(x) for x in product(effect[3], base))),
+        base=tuple(Vec3(*(plain(x) for x in row)) for row in base),
+        yaw=tuple(plain(x) for x in yaw),
+        turn=Vec3(*(plain(x) for x in product(effect[3], base))),
         limits=(Range(0.0, np.inf),) * len(working),
     )
 
 
 def _groups(own: Allocation, limits: tuple[Range, ...], working: Array) -> tuple[Alike, ...]:
     """The healthy rotors by their proportion of lift to turn, in rising order of it; one that does neither is left out"""
-    most_lift, most_turn = max(abs(row.x) for row in own.base), max(abs(yaw) for yaw in own.yaw)
+    most_lift, most_turn = _highest([abs(row.x) for row in own.base]), _highest([abs(yaw) for yaw in own.yaw])
     found: list[Alike] = []
     for row, yaw, (low, high), works in zip(own.base, own.yaw, limits, working, strict=True):
         turns, lifts = abs(yaw) > _NEGLIGIBLE * most_turn, abs(row.x) > _NEGLIGIBLE * most_lift
@@ -227,7 +232,7 @@ def _reach(groups: tuple[Alike, ...]) -> tuple[tuple[float, float], ...] | None:
     """
     if not groups:
         return None
-    rows = np.array(
+    rows = numbers_array(
         [
             [sign * number for number in (group.lift, group.turn, limit.x, limit.y, end)]
             for group in groups
@@ -247,21 +252,29 @@ def _reach(groups: tuple[Alike, ...]) -> tuple[tuple[float, float], ...] | None:
 
 def _hull(points: Array) -> tuple[tuple[float, float], ...]:
     """The corners of the convex hull (Andrew's monotone chain), those on its sides left out"""
-    size = float(np.abs(points).max()) or 1.0
-    ordered = np.unique(np.round(points / size, 12), axis=0)
+    size = _highest([abs(x) for x in points.ravel().tolist()]) or 1.0
+    ordered = _ordered([(rounded(x / size), rounded(y / size)) for x, y in points.tolist()])
 
-    def chain(points: Array) -> list[Array]:
-        corners: list[Array] = []
+    def chain(points: list[Point]) -> list[Point]:
+        corners: list[Point] = []
         for point in points:
             while len(corners) > 1 and _turn(corners[-2], corners[-1], point) <= _NEGLIGIBLE:
                 corners.pop()
             corners.append(point)
         return corners[:-1]
 
-    corners = chain(ordered) + chain(ordered[::-1])
-    return tuple((float(x), float(y)) for x, y in size * np.array(corners))
+    return tuple((size * x, size * y) for x, y in chain(ordered) + chain(ordered[::-1]))
 
 
-def _turn(a: Array, b: Array, c: Array) -> float:
+def _ordered(points: list[Point]) -> list[Point]:
+    """By x, then by y, each once"""
+    found = numbers_array(points)
+    if found.dtype != object:  # of 0 and −0 NumPy keeps another than `sorted`: flights of before have NumPy's
+        return [(x, y) for x, y in np.unique(found, axis=0).tolist()]
+    rising = sorted(points)
+    return [point for k, point in enumerate(rising) if k == 0 or point != rising[k - 1]]
+
+
+def _turn(a: Point, b: Point, c: Point) -> Scalar:
     """(b − a) × (c − a): positive where the way turns left at b"""
-    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])

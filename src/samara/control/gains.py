@@ -1,10 +1,13 @@
 """How fast the loops of a vehicle may be: from its mass, inertia, motor lag and thrust margin, and from nothing else."""
 
 import math
+from functools import reduce
 from typing import NamedTuple
 
 from samara.control.allocation import allocation_for
 from samara.core.algebra import Vec3
+from samara.core.number import plain
+from samara.core.ops import maximum, minimum, sqrt
 from samara.core.quantity import Scalar
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.propulsion import rotor_loads
@@ -25,13 +28,13 @@ class Gains(NamedTuple):
     attitude: Vec3
 
 
-def motor_time_constant(vehicle: Vehicle) -> float:
+def motor_time_constant(vehicle: Vehicle) -> Scalar:
     """τ = J / (K²/R + b + dQ/dΩ) of a DC motor at hover, or the lag itself; 0 for a body driven by a wrench  [s]"""
     if not vehicle.rotors:
         return 0.0
     motor = vehicle.rotors[0].motor
     if isinstance(motor, Lag):
-        return max(float(motor.rise), float(motor.fall))
+        return maximum(plain(motor.rise), plain(motor.fall))
     state, _ = hover(vehicle)
     load_slope = 2.0 * rotor_loads(state, vehicle, CALM)[0].torque / state.rotor_speed[0]
     stiffness = motor.constant**2 / motor.resistance + motor.damping + load_slope
@@ -46,23 +49,26 @@ def authority(vehicle: Vehicle) -> Vec3:
     if not vehicle.rotors:
         return Vec3(math.inf, math.inf, math.inf)
     allocation = allocation_for(vehicle)
-    weight = float(vehicle.mass * vehicle["gravity"].acceleration)
+    weight = plain(vehicle.mass * vehicle["gravity"].acceleration)
     shares = [
         (row.x - allocation.turn.x * yaw) * weight for row, yaw in zip(allocation.base, allocation.yaw, strict=True)
     ]
     least = LEAST_ROOM * weight / len(shares)
-    room = [max(min(own - low, high - own), least) for own, (low, high) in zip(shares, allocation.limits, strict=True)]
+    room = [
+        maximum(minimum(own - low, high - own), least)
+        for own, (low, high) in zip(shares, allocation.limits, strict=True)
+    ]
 
-    def largest(each: list[float]) -> float:
+    def largest(each: list[Scalar]) -> Scalar:
         """|τ| ≤ room / |thrust for one N·m| of every rotor"""
         bounds = [own / abs(part) for own, part in zip(room, each, strict=True) if abs(part) > 0.0]
-        return min(bounds, default=math.inf)
+        return reduce(minimum, bounds) if bounds else math.inf
 
     inertia = vehicle.inertia_B
     return Vec3(
-        largest([row.y for row in allocation.base]) / float(inertia.xx),
-        largest([row.z for row in allocation.base]) / float(inertia.yy),
-        largest(list(allocation.yaw)) / float(inertia.zz),
+        largest([row.y for row in allocation.base]) / plain(inertia.xx),
+        largest([row.z for row in allocation.base]) / plain(inertia.yy),
+        largest(list(allocation.yaw)) / plain(inertia.zz),
     )
 
 
@@ -73,6 +79,6 @@ def gains_for(vehicle: Vehicle) -> Gains:
     for ω² θ when it leans θ too far: the rotors give α of that, and no loop can be faster than they turn the body.
     """
     quick = OF_THE_LAG / (motor_time_constant(vehicle) + OTHER_LAGS)
-    strong = [math.sqrt(each / LINEAR_TILT) for each in authority(vehicle)]
-    tilt = min(quick, strong[0], strong[1])
-    return Gains(tilt / CASCADE, Vec3(tilt, tilt, min(tilt / 3.0, strong[2])))
+    strong = [sqrt(each / LINEAR_TILT) for each in authority(vehicle)]
+    tilt = minimum(minimum(quick, strong[0]), strong[1])
+    return Gains(tilt / CASCADE, Vec3(tilt, tilt, minimum(tilt / 3.0, strong[2])))

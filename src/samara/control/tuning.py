@@ -16,6 +16,7 @@ from samara.control.ilqr.reference import Shaping
 from samara.control.pid import PidGains
 from samara.core.algebra import Vec3
 from samara.core.integrate import RUNGE_KUTTA
+from samara.core.number import Number, plain
 from samara.core.printable import shown
 from samara.core.quantity import LARGEST
 
@@ -39,11 +40,14 @@ class Knob(NamedTuple):
 
 
 def _real(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
+    if not isinstance(value, (int, float, Number)) or isinstance(value, bool):
+        return False
+    size: Any = abs(value)
+    return bool(size <= LARGEST)
 
 
 def _number(expected: str, fits: Callable[[float], bool]) -> Knob:
-    return Knob(expected, lambda value: float(value) if _real(value) and fits(value) else None)
+    return Knob(expected, lambda value: plain(value) if _real(value) and fits(value) else None)
 
 
 def _choice(*words: str) -> Knob:
@@ -52,7 +56,7 @@ def _choice(*words: str) -> Knob:
 
 def _three(value: Any) -> Vec3 | None:
     fits = isinstance(value, (list, tuple)) and len(value) == 3 and all(_real(x) and x > 0.0 for x in value)
-    return Vec3(*(float(x) for x in value)) if fits else None
+    return Vec3(*(plain(x) for x in value)) if fits else None
 
 
 POSITIVE = _number("a positive number", lambda x: x > 0.0)

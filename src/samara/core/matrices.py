@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.number_tape import numbers_array
+
 Array = np.ndarray[Any, Any]
 
 _EPSILON = float(np.finfo(float).eps)
@@ -44,7 +46,7 @@ def powers(x: Array, count: int) -> Array:
 
 def solve(a: Array, b: Array) -> Array:
     """A⁻¹ b, of one right side or of columns of them: Gaussian elimination, the largest of each column as its pivot"""
-    right = np.asarray(b, dtype=float)
+    right = numbers_array(b)
     size = len(a)
     rows = np.concatenate([np.asarray(a, dtype=float), right.reshape(size, -1)], axis=1)
     for k in range(size):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
+from samara.core.number import Number
 from samara.core.quantity import Scalar
 
 _LIBRARIES = {
@@ -27,10 +28,11 @@ _LIBRARIES = {
     "samara.backends.folding": "samara.backends.folding",  # JAX's tracers, wrapped
     "samara.backends.symbol": "samara.backends.symbol",  # CasADi's, wrapped
     "samara.backends.tape": "samara.backends.tape",  # what NumPy would compute, written down
+    "samara.core.number": "samara.core.number_tape",  # what differs from lane to lane
     "samara.plan.series": "samara.plan.series",  # Taylor series in time
 }
 _OURS = ("samara.backends.symbol", "samara.backends.folding", "samara.backends.tape")
-_PRECEDENCE = ("samara.plan.series", "sympy", "casadi", *_OURS, "jax.numpy", "numpy", "math")
+_PRECEDENCE = ("samara.plan.series", "sympy", "casadi", *_OURS, "jax.numpy", "numpy", "samara.core.number_tape", "math")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
@@ -89,7 +91,7 @@ def _dispatch(operation: str, *values: Scalar) -> Scalar:
 
 
 def _is_literal(x: Scalar) -> bool:
-    return type(x) is float or type(x) is int
+    return type(x) is float or type(x) is int or type(x) is Number
 
 
 def sqrt(x: Scalar) -> Scalar:
@@ -186,18 +188,22 @@ def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     """min(a, b), NaN if either is NaN."""
+    if Number in (type(a), type(b)) and _is_literal(a) and _is_literal(b):
+        return _dispatch("minimum", a, b)  # no decision: lanes may differ in which it is
     if _is_literal(a) is _is_literal(b):
         return where(a < b, a, where(b <= a, b, a + b))
     literal, other = (a, b) if _is_literal(a) else (b, a)
-    return where(literal < other, literal, other) if not math.isnan(literal) else literal + other
+    return where(literal < other, literal, other) if literal == literal else literal + other
 
 
 def maximum(a: Scalar, b: Scalar) -> Scalar:
     """max(a, b), NaN if either is NaN."""
+    if Number in (type(a), type(b)) and _is_literal(a) and _is_literal(b):
+        return _dispatch("maximum", a, b)  # no decision: lanes may differ in which it is
     if _is_literal(a) is _is_literal(b):
         return where(a > b, a, where(b >= a, b, a + b))
     literal, other = (a, b) if _is_literal(a) else (b, a)
-    return where(literal > other, literal, other) if not math.isnan(literal) else literal + other
+    return where(literal > other, literal, other) if literal == literal else literal + other
 
 
 def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:

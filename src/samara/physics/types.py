@@ -179,6 +179,8 @@ def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
     head, _, rest = path.partition(".")
     if not rest and head in {field.name for field in fields(Vehicle)}:
         return replace(vehicle, **{head: value})
+    if head == "inertia_B" and rest:
+        return replace(vehicle, inertia_B=_replace_in(vehicle.inertia_B, rest, value, path, vehicle))
     if head == "rotors" and rest:
         rotors = tuple(_replace_in(rotor, rest, value, path, vehicle) for rotor in vehicle.rotors)
         return replace(vehicle, rotors=rotors)

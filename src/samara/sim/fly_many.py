@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +11,26 @@ import numpy as np
 
 from samara.backends.llvm_code import vector_width
 from samara.backends.machine import Precision
-from samara.backends.parameters import parameter
 from samara.backends.stepper import require_backend
-from samara.control.named import as_tuned
-from samara.control.tuning import Tuned, tuned
-from samara.core.algebra import Vec3
+from samara.core.number_tape import UnlikeLanesError
 from samara.core.tree import unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.types import State
 from samara.scenario.events import When
 from samara.scenario.expecting import Ended, outcomes
-from samara.scenario.scenario import Drone, Scenario, ScenarioError
+from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.scenario_file import load_scenario
 from samara.scenario.timeline import MICROSECONDS, microseconds
+from samara.sim.cases import Cases, cases_of
 from samara.sim.flights import Flights
 from samara.sim.measures import Measures
 from samara.sim.simulation import Simulation
 from samara.sim.stages.measures import MeasuresStage
+from samara.sim.vary import PLACES, has_winds, varied_drone, varied_wind
+from samara.sim.ways import Way
 
 BACKENDS = ("llvm", "jax", "pallas")
 DTYPES = ("float64", "float32")
-PLACES = ("start_W", "goal_shift")
 ROW = 34 * 64  # bytes of a number of all flights at once: lines of the cache, so many that rows do not share its sets
 Array = np.ndarray[Any, Any]
 
@@ -85,36 +85,81 @@ def fly_many(
     every_us = microseconds(record, "record") if record else 0
     if every_us % own.rates.periods()["log"]:
         raise ScenarioError(f"record is {record} s; expected a multiple of the log's {1.0 / own.rates.log:g} s")
-    drones = [_varied(own.drones[0], varied, i) for i in range(len(numbers))] if varied else None
-    chunk, parts, width = _at_once(own, precision), [], vector_width(precision.dtype)
-    for first in range(0, len(numbers), chunk):
-        last = min(first + chunk, len(numbers))
-        fill = -(last - first) % width if chunk > 1 else 0  # whole tiles: the last flight once more, and not told
-        lanes = [*range(first, last), *([last - 1] * fill)]
-        flown = tuple(drones[lane] for lane in lanes) if drones else own.drones * len(lanes)
-        winds = tuple(_wind(own.wind, varied, lane) for lane in lanes) if _has_winds(varied) else ()
-        told = _flown(replace(own, drones=flown), numbers[lanes].tolist(), precision, every_us, winds)
-        parts.append(tuple(own[..., : last - first] for own in told))
-        progress(last, len(numbers))
-    return _together(own, numbers, parts, (record or 0.0))
+    fly = _Flying(own, numbers, varied, precision, every_us)
+    return _together(own, numbers, fly.all(progress), (record or 0.0))
 
 
-def _flown(
-    scenario: Scenario, seeds: list[int], precision: Precision, every_us: int, winds: tuple[Any, ...] = ()
-) -> tuple[Any, ...]:
-    """Final states, landed and crashed, measures and kept states of some flights"""
-    measures, n = MeasuresStage(every_us), len(seeds)
-    simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True, precision=precision, winds=winds)
-    fleet = simulation.fleet
-    simulation.run()
-    size = max(len(group.plant.fields) for group in fleet.groups)
-    final = np.full((size, n), np.nan)
-    for group in fleet.groups:
-        final[: len(group.plant.fields), group.indices] = group.plant.state
-    states = np.full((scenario_ticks(scenario, every_us), size, n), np.nan)
-    for drones, times_us, rows in measures.states:
-        states[np.ix_(times_us // every_us, np.arange(rows.shape[1]), drones)] = rows
-    return final, fleet.landed.copy(), fleet.crashed.copy(), np.array(measures.measures()), states
+class _Flying:
+    """The flights of a scenario, as many at once as may be."""
+
+    def __init__(
+        self, scenario: Scenario, seeds: Array, varied: Mapping[str, Array], precision: Precision, every_us: int
+    ) -> None:
+        self.scenario, self.seeds, self.varied = scenario, seeds, varied
+        self.precision, self.every_us = precision, every_us
+        self.chunk, self.width = _at_once(scenario, precision), vector_width(precision.dtype)
+
+    def all(self, progress: Callable[[int, int], None]) -> list[tuple[Any, ...]]:
+        """Final states, landed and crashed, measures and kept states, in the order of the flights"""
+        n = len(self.seeds)
+        told, order = [], []
+        for lanes, fly in self._parts():
+            for first in range(0, len(lanes), self.chunk):
+                own = lanes[first : first + self.chunk]
+                fill = -len(own) % self.width if self.chunk > 1 else 0  # whole tiles: the last once more, and not told
+                whole = fly(np.concatenate([own, np.repeat(own[-1:], fill)]))
+                told.append(tuple(each[..., : len(own)] for each in whole))
+                order += own.tolist()
+                progress(len(order), n)
+        places = np.argsort(order)
+        together = (np.concatenate(own, axis=-1)[..., places] for own in zip(*told, strict=True))
+        return [tuple(together)]
+
+    def _parts(self) -> list[tuple[Array, Callable[[Array], tuple[Any, ...]]]]:
+        """Flights that fly together, and what flies them"""
+        everyone = np.arange(len(self.seeds))
+        if not self.varied or self.chunk == 1:
+            return [(everyone, self._each)]
+        cases = cases_of(self.scenario, self.varied)
+        with cases.lock:
+            found, left = cases.found(self.varied)
+        parts = [(lanes, partial(self._together, cases, way)) for way, lanes in found]
+        return [*parts, (left, self._each)] if len(left) else list(parts)
+
+    def _together(self, cases: Cases, way: Way, lanes: Array) -> tuple[Any, ...]:
+        """Flights that one trace is for"""
+        try:
+            with cases.lock:
+                scenario, states = cases.fed(way, self.varied, lanes)
+                told = self._flown(scenario, lanes, states=states)
+                way.tape.columns([])  # all took this way to the end
+                return told
+        except UnlikeLanesError:  # on the way, as where a motor fails
+            return self._each(lanes)
+
+    def _each(self, lanes: Array) -> tuple[Any, ...]:
+        """Flights that are each traced by themselves, where they differ"""
+        own, varied = self.scenario, self.varied
+        drones = (
+            tuple(varied_drone(own.drones[0], varied, lane) for lane in lanes) if varied else own.drones * len(lanes)
+        )
+        winds = tuple(varied_wind(own.wind, varied, lane) for lane in lanes) if has_winds(varied) else ()
+        return self._flown(replace(own, drones=drones), lanes, winds=winds)
+
+    def _flown(self, scenario: Scenario, lanes: Array, **more: Any) -> tuple[Any, ...]:
+        measures, n, every_us = MeasuresStage(self.every_us), len(lanes), self.every_us
+        seeds = self.seeds[lanes].tolist()
+        simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True, precision=self.precision, **more)
+        fleet = simulation.fleet
+        simulation.run()
+        size = max(len(group.plant.fields) for group in fleet.groups)
+        final = np.full((size, n), np.nan)
+        for group in fleet.groups:
+            final[: len(group.plant.fields), group.indices] = group.plant.state
+        states = np.full((scenario_ticks(scenario, every_us), size, n), np.nan)
+        for drones, times_us, rows in measures.states:
+            states[np.ix_(times_us // every_us, np.arange(rows.shape[1]), drones)] = rows
+        return final, fleet.landed.copy(), fleet.crashed.copy(), np.array(measures.measures()), states
 
 
 def scenario_ticks(scenario: Scenario, every_us: int) -> int:
@@ -168,51 +213,3 @@ def _values(name: str, value: Any, n: int) -> Array:
             f"vary: {name!r} has values of shape {own.shape}; expected three numbers for each of {n} flights"
         )
     return own
-
-
-def _has_winds(varied: Mapping[str, Array]) -> bool:
-    return any(name.startswith("wind.") for name in varied)
-
-
-def _wind(source: Any, varied: Mapping[str, Array], flight: int) -> Any:
-    """The wind of one flight"""
-    for name, values in varied.items():
-        if name.startswith("wind."):
-            source = _replaced(source, name.removeprefix("wind.").split("."), values[flight].tolist(), name)
-    return source
-
-
-def _replaced(source: Any, path: list[str], value: Any, name: str) -> Any:
-    known = [own.name for own in fields(source)]
-    if path[0] not in known:
-        raise ValueError(f"vary: {name!r} is not a parameter of this wind; expected one of {', '.join(known)}")
-    before = getattr(source, path[0])
-    if len(path) > 1:
-        return replace(source, **{path[0]: _replaced(before, path[1:], value, name)})
-    return replace(source, **{path[0]: Vec3(*value) if isinstance(before, Vec3) else value})
-
-
-def _varied(drone: Drone, varied: Mapping[str, Array], flight: int) -> Drone:
-    """The drone of one flight"""
-    for name, values in varied.items():
-        value: Any = values[flight].tolist()
-        if name == "start_W":
-            drone = replace(drone, start_W=Vec3(*value))
-        elif name == "goal_shift":
-            drone = replace(drone, task=drone.task.moved(Vec3(*value)))
-        elif name.startswith("wind."):
-            continue
-        elif name == "yaw":
-            drone = replace(drone, yaw=value)
-        elif name.startswith("controller."):
-            controller = as_tuned(drone.controller)
-            if not isinstance(controller, Tuned):
-                raise ValueError(f"vary: {name!r} of a controller in Python; expected one that has a name")
-            chosen = controller.chosen | {name.removeprefix("controller."): value}
-            drone = replace(drone, controller=tuned(controller.name, **chosen))
-        else:
-            path = name.removeprefix("vehicle.")
-            before = parameter(drone.vehicle, path)  # a sentence about a path that leads nowhere
-            number = Vec3(*value) if isinstance(before, Vec3) else tuple(value) if isinstance(value, list) else value
-            drone = replace(drone, vehicle=drone.vehicle.replace({path: number}))
-    return drone

@@ -64,10 +64,12 @@ class Simulation:
         lifts: bool = False,
         precision: Precision = STRICT,
         winds: tuple[WindSource, ...] = (),
+        states: Sequence[State] = (),
     ) -> None:
         """`sink` gets what is recorded; `tell` what autopilots have to say, at once: that one is waited for, or lost. `stages`
         makes of the stages there are those that are to be: see `samara.sim.stage`. With `seeds` every drone flies a flight of
-        its own; `log` is what is kept of them, in the place of recordings. `lifts` and `winds`: see `Fleet`."""
+        its own; `log` is what is kept of them, in the place of recordings. `lifts` and `winds`: see `Fleet`. They start in
+        their `states`, where these are known."""
         self.timeline = timeline_of(scenario)
         self.calendar = Calendar(self.timeline)
         self.fleet = fleet = Fleet(scenario, self.calendar, tell, seeds, lifts=lifts, winds=winds, precision=precision)
@@ -81,11 +83,13 @@ class Simulation:
         try:
             fleet.stages = _require_line(tuple(stages(self._standard(ground))))
             below = ground.below if ground.varies else None
-            states: dict[Any, State] = {}  # of drones that are alike, once
-            for own in scenario.drones:
-                if _start(own) not in states:
-                    states[_start(own)] = initial_state(own, scenario.environment, below)
-            fleet.form({index: states[_start(own)] for index, own in enumerate(scenario.drones)})
+            if not states:
+                known: dict[Any, State] = {}  # of drones that are alike, once
+                for own in scenario.drones:
+                    if _start(own) not in known:
+                        known[_start(own)] = initial_state(own, scenario.environment, below)
+                states = [known[_start(own)] for own in scenario.drones]
+            fleet.form(dict(enumerate(states)))
         except BaseException:
             self.close()
             raise

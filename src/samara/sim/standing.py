@@ -5,12 +5,16 @@ holds it. So the body rests displaced and turned by ξ with k K ξ = w: K as in 
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, dot, normalize, quat_exp, rotate
 from samara.core.matrices import rank, solve
+from samara.core.number import plain
+from samara.core.number_tape import numbers_array
+from samara.core.ops import maximum
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import wrench
 from samara.physics.surroundings import empty_command
@@ -47,7 +51,7 @@ def standing(state: State, start_W: Vec3, vehicle: Vehicle, environment: Environ
     for _ in range(ROUNDS):
         rest = _displaced(touching, moved, vehicle, below)
         left = _remaining(rest, vehicle, environment, below)
-        error = np.abs(left).max()
+        error = reduce(maximum, map(abs, left.tolist()))
         if error <= BALANCED * weight:
             break
         moved = moved + solve(stiffness, left)
@@ -70,7 +74,7 @@ def _touching(state: State, start_W: Vec3, vehicle: Vehicle, below: PlaneBelow) 
 
 def _displaced(touching: State, moved: Array, vehicle: Vehicle, below: PlaneBelow) -> State:
     """Moved and turned, with the grips that stretches: each by how far its foot went along the plane."""
-    by = [float(x) for x in moved]
+    by = [plain(x) for x in moved]
     p_W, q_WB = touching.p_W + Vec3(*by[:3]), normalize(quat_exp(Vec3(*by[3:])) * touching.q_WB)
     n = below(p_W, q_WB, vehicle).normal_W
     grips = []
@@ -86,4 +90,4 @@ def _remaining(state: State, vehicle: Vehicle, environment: Environment, below: 
     """Force and torque in the world that nothing balances."""
     around = environment._replace(ground=below(state.p_W, state.q_WB, vehicle))
     total = wrench(state, empty_command(vehicle), vehicle, around)
-    return np.array([*(rotate(state.q_WB, total.f_B) + total.f_W), *rotate(state.q_WB, total.tau_B)], dtype=float)
+    return numbers_array([*(rotate(state.q_WB, total.f_B) + total.f_W), *rotate(state.q_WB, total.tau_B)])

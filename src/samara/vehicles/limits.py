@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.number import plain
 from samara.core.quantity import Scalar
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.actuator import Lag, slowed
@@ -50,7 +51,7 @@ def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
     else:
         speeds = [(0.0, speed) for speed in _full_speed(vehicle)]
     return tuple(
-        Range(*(float(rotor_load(speed, rotor).thrust) for speed in ends))
+        Range(*(plain(rotor_load(speed, rotor).thrust) for speed in ends))
         for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 from samara.core.algebra import Vec3
 from samara.core.argument import is_number
 from samara.core.matrices import least_squares, product
+from samara.core.number_tape import numbers_array
 from samara.physics.effect import Role
 from samara.physics.multirotor import at_rest, wrench_breakdown
 from samara.physics.rotors.propulsion import lag_motors
@@ -30,7 +31,7 @@ def effectiveness(vehicle: Vehicle) -> Array:
     for rotor in vehicle.rotors:
         unit = rotor_wrench(RotorLoad(1.0, rotor.k_torque / rotor.k_thrust), rotor)
         columns.append([*unit.f_B, *unit.tau_B])
-    return np.array(columns, dtype=float).T
+    return numbers_array(columns).T
 
 
 def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment = CALM) -> tuple[State, Command]:

@@ -21,7 +21,7 @@ from samara.sim.group import Asked, Group
 from samara.sim.measures import START, Measures, measured, touched
 from samara.sim.per_drone import PerDrone
 from samara.sim.plant import CODES
-from samara.sim.references import cover, is_shared, taken
+from samara.sim.references import asked_of, cover, is_shared, taken
 from samara.sim.stages.log import LogStage
 
 STATES = "states"
@@ -49,16 +49,19 @@ class MeasuresStage(LogStage):
         return own
 
     def regrouped(self, fleet: Fleet) -> None:
-        """What is asked of all alike is asked once, for the whole flight"""
+        """What is asked of all alike, be it at other places, is asked once, for the whole flight"""
+        self._asked.clear()
         start = np.repeat(np.array(START)[:, None], len(fleet.scenario.drones), axis=1)
         self._measures.spread(fleet, start)
         self._keep_states(fleet)
         for group in fleet.groups:
             group.tables, asked = {}, fleet.settings_of(group)
-            whole = fleet.calendar.end_us if is_shared(asked) else fleet.block_us
-            columns = 1 if is_shared(asked) else len(asked)
-            group.asked = Asked(whole // fleet.periods["autopilot"] + 2, columns)
-            self._asked[group.drones[0]] = Asked(whole // fleet.periods["log"] + 3, columns)
+            if is_shared(asked):
+                group.asked = Asked(fleet.calendar.end_us // fleet.periods["autopilot"] + 2, 1)
+            elif asked_of(asked, 0).shift_W is not None:
+                group.asked = asked_of(asked, fleet.calendar.end_us // fleet.periods["autopilot"] + 2)
+            else:
+                group.asked = Asked(fleet.block_us // fleet.periods["autopilot"] + 2, len(asked))
             if self._every_us:
                 topics = tuple(str(index) for index in group.drones)
                 count = fleet.calendar.end_us // self._every_us + 1
@@ -68,17 +71,23 @@ class MeasuresStage(LogStage):
     def prepare(self, fleet: Fleet, until_us: int) -> None:
         """What is asked until then"""
         for group in fleet.groups:
-            asked = self._asked[group.drones[0]]
-            if asked.rows.shape[2] != group.asked.rows.shape[2]:
-                asked = self._asked[group.drones[0]] = Asked(len(group.asked.rows), group.asked.rows.shape[2])
+            asked = self._asked_at_log(fleet, group)
             if not group.asked.count:
                 asked.count = 0
             cover(fleet, group, asked, "log", until_us)
 
+    def _asked_at_log(self, fleet: Fleet, group: Group) -> Asked:
+        """A table for the ticks of the log beside the autopilot's, with the same columns"""
+        asked, own = self._asked.get(group.drones[0]), group.asked
+        if asked is None or asked.rows.shape[2] != own.rows.shape[2] or asked.shift_W is not own.shift_W:
+            ticks = len(own.rows) * fleet.periods["autopilot"] // fleet.periods["log"] + 3
+            asked = self._asked[group.drones[0]] = Asked(ticks, own.rows.shape[2], own.shift_W)
+        return asked
+
     def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
         """The measures after a tick of the log, and after a look at the ground"""
         log, scenario, plant = fleet.calendar.axis("log"), fleet.calendar.axis("scenario"), group.plant
-        own, asked = self._measures.of(group), self._asked[group.drones[0]]
+        own, asked = self._measures.of(group), self._asked_at_log(fleet, group)
         machine, touching = (
             code.machine(len(group.drones))
             for code in (in_lanes(_measures_code, [(own,) for own in group.vehicles]), _touched_code())
