@@ -1,0 +1,74 @@
+"""Identification on flights of real Crazyflies, against published values and against saying nothing new."""
+
+import numpy as np
+import pytest
+
+import samara
+from samara.identify.checking import usable
+from samara.identify.identification import DAMPED, identify
+from samara.identify.parameters import parameters_of, ready
+from samara.identify.readers.formats import read_log
+from samara.identify.samples import samples_of
+from samara.identify.scores import cross_validated, ratios, together
+from samara.physics.rotors.actuator import speed_from_command
+
+pytestmark = pytest.mark.long
+
+PUBLISHED_INERTIA = {"inertia.xx": 1.0286e-5, "inertia.yy": 1.1052e-5}  # [kg m²]
+PUBLISHED_LAG = 0.072  # [s]
+
+
+def published_thrust(u):
+    """Of one motor at the PWM ratio u  [N]: Eschmann, Albani, Loianno (arXiv 2404.07837)"""
+    return 0.02126557 - 0.01117503 * u + 0.12012994 * u * u
+
+
+@pytest.fixture(scope="module")
+def arpl(request):
+    folder = request.getfixturevalue("shared_folder") / "data" / "arpl_crazyflie"
+    if not folder.is_dir():
+        pytest.skip("no Crazyflie logs in the shared folder")
+    start = samara.vehicle("crazyflie")
+    return start, identify(
+        [log for name in ("log10", "log15") for log in read_log(folder / name)], start, predictor=False
+    )
+
+
+def test_inertia_and_lag_of_the_published_logs(arpl):
+    """From an IMU and motors alone: the published inertia is within the interval, and the lag between ours up and down"""
+    _, found = arpl
+    for name, published in PUBLISHED_INERTIA.items():
+        own = found.physical.estimate(name)
+        assert own.excited and own.value == pytest.approx(published, rel=0.15)
+        assert own.low < published < own.high
+    rise, fall = (found.physical.estimate(f"motor.{way}") for way in ("rise", "fall"))
+    assert rise.value < PUBLISHED_LAG < fall.value
+    assert np.sqrt(rise.value * fall.value) == pytest.approx(PUBLISHED_LAG, rel=0.25)
+
+
+def test_the_thrust_curve_of_the_published_logs(arpl):
+    """f(u) over the outputs of a flight: the published curve times one number, the ratio of the two masses"""
+    start, found = arpl
+    u = np.linspace(0.45, 0.75, 7)
+    rotor = start.rotors[0]
+    k_thrust = found.physical.estimate("k_thrust").value
+    ours = k_thrust * np.asarray(speed_from_command(u, rotor.motor)) ** 2
+    ratio = ours / published_thrust(u)
+    assert ratio.mean() == pytest.approx(1.0, abs=0.15)
+    assert ratio == pytest.approx(ratio.mean(), rel=0.06)
+
+
+def test_seven_flights_of_nanobench_each_predicted_by_the_others(shared_folder):
+    """Half a second ahead, one gain for each rotor from the first 5 s: well below what constant velocity errs by"""
+    folder = shared_folder / "data" / "nanobench"
+    if not folder.is_dir():
+        pytest.skip("no NanoBench flights in the shared folder")
+    vehicle = samara.vehicle("crazyflie")
+    start = ready(vehicle)
+    logs = [usable(read_log(path)[0])[0] for path in sorted(folder.glob("*.csv.gz"))]
+    flights = [samples_of(own, vehicle) for own in logs]
+    assert len(flights) == 7
+    scores = cross_validated(flights, start, parameters_of(start, DAMPED))
+    found = ratios(together(scores), "identified on the others")
+    bars = {"position": 0.50, "velocity": 0.60, "attitude": 0.48, "rate": 0.68}
+    assert {name: found[name] for name in bars if found[name] > bars[name]} == {}
