@@ -30,17 +30,18 @@ PHYSICAL, PREDICTOR = "physical", "predictor"
 DAMPED = 3.0  # W l²/v_h: what a predictor may take for damping
 KNOWN = 0.95
 WIDER = 1.4
-FLOOR = {
-    "k_thrust": 0.0016,
-    "k_torque": 0.045,
-    "inertia": 0.005,
-    "inertia.zz": 0.045,
-    "motor": 0.012,
-    "drag": 0.015,
-    "drag.isotropic": 0.03,
-    "rotor_drag": 0.016,
-    "airspeed_moment": 0.015,
-}
+FLOOR = (
+    ("k_thrust", 0.0016),
+    ("k_torque", 0.045),
+    ("inertia.zz", 0.045),
+    ("inertia", 0.005),
+    ("motor", 0.012),
+    ("drag.isotropic", 0.03),
+    ("drag", 0.015),
+    ("rotor_drag", 0.016),
+    ("airspeed_moment", 0.015),
+    ("", 0.0),
+)
 """Of a number: what averaging, filters and delays leave however long the flight. Both are from 24 synthetic vehicles (seed
 2), so that 95 % intervals hold what they say; vehicles of other seeds are what that is tested on."""
 CLEAR = 0.15, 0.3
@@ -194,7 +195,7 @@ def _estimates(
     found = []
     for own, variance in zip(parameters, np.diag(covariance), strict=True):
         value = own.get(vehicle)
-        floor = next((FLOOR[key] for key in (own.name, own.name.partition(".")[0]) if key in FLOOR), 0.0)
+        floor = next(least for begin, least in FLOOR if own.name.startswith(begin))
         sigma = float(np.sqrt(variance)) * own.scale
         if own.name in held:
             error = sigma * (value if own.positive else 1.0)
@@ -303,32 +304,32 @@ def _with(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
     return switch_on(vehicle.without_effect(effect) if vehicle.has(effect) else vehicle, effect, **numbers)
 
 
-PLACES = {
-    "k_thrust": ("rotors[{i}].k_thrust",),
-    "k_torque": ("rotors[{i}].k_torque",),
-    "inertia": ("body.inertia",),
-    "motor.rise": ("rotors[{i}].motor.rise",),
-    "motor.fall": ("rotors[{i}].motor.fall",),
-    "drag": ("drag.linear",),
-    "rotor_drag.axial": ("rotor_drag.axial",),
-    "airspeed_moment.roll": ("airspeed_moment.roll",),
-    "airspeed_moment.pitch": ("airspeed_moment.pitch",),
-    "damping": ("damping.linear",),
-}
+PLACES = (
+    ("k_thrust", "rotors[{i}].k_thrust"),
+    ("k_torque", "rotors[{i}].k_torque"),
+    ("inertia.", "body.inertia"),
+    ("motor.rise", "rotors[{i}].motor.rise"),
+    ("motor.fall", "rotors[{i}].motor.fall"),
+    ("drag.linear.", "drag.linear"),
+    ("drag.isotropic", "drag.isotropic"),
+    ("rotor_drag.axial", "rotor_drag.axial"),
+    ("airspeed_moment.roll", "airspeed_moment.roll"),
+    ("airspeed_moment.pitch", "airspeed_moment.pitch"),
+    ("damping.", "damping.linear"),
+)
 """Where the numbers of an estimate stand in a vehicle file, by the beginning of its name"""
 
 
 def _sources(told: Mapping[str, Estimate], words: str, rotors: int) -> dict[str, str]:
     """A sentence for every line of the file that estimates are in"""
     found = {}
-    for begin, places in PLACES.items():
-        parts = [own for name, own in told.items() if name == begin or name.startswith(f"{begin}.")]
+    for begin, place in PLACES:
+        parts = [own for name, own in told.items() if name.startswith(begin)]
         text = f"{words}: {'; '.join(_shown(own) for own in parts)}"
         if begin in ("k_thrust", "k_torque"):
             text += "; times this rotor's gain"
-        for place in places:
-            for i in range(rotors if "{i}" in place else 1):
-                found[place.format(i=i)] = text
+        for i in range(rotors if "{i}" in place and parts else bool(parts)):
+            found[place.format(i=i)] = text
     return found
 
 

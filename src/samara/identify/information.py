@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
+from samara.physics.air.drag import BODY_AXES, WORLD_AXES
 from samara.physics.effect import wrench_in_body_axes
 from samara.physics.motion.body import angular_acceleration
 from samara.physics.multirotor import wrench
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
+from samara.physics.rotors.rotor_effects import AIRSPEED_MOMENT, ROTOR_DRAG
 from samara.physics.types import CALM, State, Vehicle
 
 Array = np.ndarray[Any, Any]
@@ -67,13 +69,13 @@ def parameters_of(vehicle: Vehicle) -> tuple[Parameter, ...]:
         found += [Parameter(f"motor.{way}", _times(f"rotors.motor.{way}")) for way in ("rise", "fall")]
     for index, effect in enumerate(vehicle.structure.effects):
         numbers = vehicle.parameters[index]
-        if effect.name in AIR:
+        if effect in AIR:
             for field in getattr(numbers, "_fields", ()):
                 found += _of_field(effect.name, field, getattr(numbers, field))
     return tuple(found)
 
 
-AIR = ("drag", "rotor_drag", "airspeed_moment")
+AIR = (BODY_AXES, WORLD_AXES, ROTOR_DRAG, AIRSPEED_MOMENT)
 """Effects of moving air whose numbers are asked about."""
 
 

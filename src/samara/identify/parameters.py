@@ -14,12 +14,14 @@ import numpy as np
 from samara.core.algebra import ZERO, Vec3
 from samara.physics.air import drag as drag_effects
 from samara.physics.air.drag import Damping, Drag
+from samara.physics.effect import Role
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.airspeed_moment import AirspeedMoment
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.rotors.rotor_air import RotorDrag
 from samara.physics.rotors.rotor_effects import AIRSPEED_MOMENT, ROTOR_DRAG
+from samara.physics.rotors.thrust_curve import THRUST_CURVE
 from samara.physics.types import Vehicle
 
 VARIED = (
@@ -34,8 +36,10 @@ VARIED = (
     ),
 )
 """Paths of a vehicle that a compiled step takes as inputs, so that one code serves all candidates."""
-LEFT_OUT = ("contact", "battery", "body", "thrust_scale", "ground_effect", "downwash", "propwash", "imbalance")
-"""Effects that say nothing in free flight, or that a log cannot start: where they were on, the answer has them again."""
+FLOWN = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG)
+AIRY = (ROTOR_DRAG, AIRSPEED_MOMENT, THRUST_CURVE)
+"""What candidates fly with: effects of these parts, and these. Others say nothing in free flight, or begin in a state that no
+log tells; where they were on, the answer has them again."""
 
 SWINGS = "roll and pitch swings at 2 to 6 Hz"
 TURNS = "yaw turns of alternating direction"
@@ -91,7 +95,8 @@ def ready(vehicle: Vehicle) -> Vehicle:
     Its motors may stand still and turn faster than they can, so that no guess of a number runs into a limit.
     """
     require_identifiable(vehicle)
-    vehicle = vehicle.without_effect(*(name for name in LEFT_OUT if vehicle.has(name)))
+    others = (own for own in vehicle.structure.effects if own.role not in FLOWN and own not in AIRY)
+    vehicle = vehicle.without_effect(*(own.name for own in others))
     own = vehicle["drag"] if vehicle.has("drag") else Drag()
     vehicle = vehicle.with_effect(drag_effects.BODY_AXES, own)
     if not vehicle.has("damping"):
