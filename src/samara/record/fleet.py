@@ -134,9 +134,13 @@ def may_be_fleets(streams: Iterable[Stream]) -> bool:
 def same_in_all(rows: Array) -> Array:
     """Which fields of rows (m, fields, drones) are the same in all drones at all times, by their bits"""
     bits = rows.view(np.int64)
-    found = (bits[0] == bits[0, :, :1]).all(axis=1)
-    for field in np.flatnonzero(found).tolist():
-        found[field] = (bits[:, field] == bits[:, field, :1]).all()
+    found = (bits[[0, -1]] == bits[[0, -1], :, :1]).all(axis=(0, 2))
+    ends = np.flatnonzero(np.diff(found, prepend=False, append=False)).tolist()
+    for first, last in zip(ends[::2], ends[1::2], strict=True):  # neighbours at once: a call for each takes longer
+        some = bits[:, first:last]
+        differs = some != some[:, :, :1]
+        if differs.any():
+            found[first:last] = ~differs.any(axis=(0, 2))
     return found
 
 
