@@ -97,7 +97,7 @@ class Lqr:
         fed, x = flat_error(near, state, flown, vehicle, pull_W, R_WD, self.allocation.keeps_yaw, turned)
         f, *tau = (-sum(k * own for k, own in zip(row, x, strict=True)) for row in self.gain)
         lift, tau_B = maximum(fed.f_B.z + f, 0.0), fed.tau_B + Vec3(*tau)
-        given_B = opposed(lift, tau_B, state, vehicle, turned, resisted=True)
+        given_B = opposed(lift, tau_B, state, vehicle, turned)
         return command_for_wrench(lift, given_B, state, vehicle, self.allocation), joined(own, turned)
 
 
@@ -141,8 +141,6 @@ def flat_error(
     """
     turning = turning_along(pull_W, reference, R_WD, keeps_yaw)
     tau_B = required_torque(turning.omega, turning.alpha, inertia_B=vehicle.inertia_B)
-    if is_turned(vehicle):
-        tau_B = tau_B - damping(state._replace(omega_B=turning.omega), vehicle)
     fed = Wrench(f_B=Vec3(0.0, 0.0, vehicle.mass * norm(pull_W)), tau_B=tau_B)
     q_DB = conjugate(quat_from_matrix(R_WD)) * state.q_WB
     theta = quat_log(q_DB)
@@ -155,7 +153,9 @@ def flat_error(
     x = [component for part in parts for component in part]
     if vehicle.rotors:
         now = ROTORS.wrench((), state, (), vehicle, CALM)
-        given_B = now.tau_B + air_torque(state, vehicle) if is_turned(vehicle) else now.tau_B
+        given_B = now.tau_B
+        if is_turned(vehicle):
+            given_B = given_B + air_torque(state, vehicle) + damping(state, vehicle)
         if turned is not None:
             given_B = given_B + turned.rest_B
         x += [now.f_B.z - fed.f_B.z, *(given_B - fed.tau_B)]
@@ -203,13 +203,15 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     """A, B of one period about hover, x' = A x + B w: the exact Jacobian of an RK4 step, the rotors by what they give
 
     The speeds of n rotors act on the body through f and τ alone: x has those four in place of n. What the battery loses in a
-    period is left out.
+    period is left out, and so is the damping of a vehicle that the air turns: it is opposed, and not in the error.
     """
     import casadi
 
     from samara.backends.simulator import compile
 
     left_out = [own.name for own in vehicle.structure.effects if not own.planned or own.role is Role.ACTUATOR]
+    if is_turned(vehicle) and vehicle.has("damping"):
+        left_out.append("damping")
     free = vehicle.without_effect(*left_out)
     trim, command = hover(free)
     a, b = compile(free, backend="llvm").linearize(trim, command, period, tangent=True)

@@ -14,7 +14,7 @@ moment that is half as strong or twice as strong as the model's.
 from typing import Any, NamedTuple
 
 from samara.control.gains import OTHER_LAGS
-from samara.core.algebra import ZERO, Vec3, rotate
+from samara.core.algebra import ZERO, Vec3, quat_exp, rotate
 from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
@@ -117,6 +117,25 @@ def aloft(state: State, vehicle: Vehicle, given: Wrench, before: Scalar) -> Scal
     return where(carried > where(before > 0.5, STANDS, CARRIES), 1.0, 0.0)
 
 
+def led(state: State, vehicle: Vehicle, turned: Turned) -> State:
+    """q ⊗ exp(T ω), ω + T ω̇: what a body behind motors of lag T shows, as one without the lag would
+
+    Linear equations say the same of x + T ẋ, driven by a command, as of x, driven by what the motors make of it. So a
+    controller that does not know of the lag may be shown this instead. ω̇ is that of all torques known and seen.
+    """
+    lag = motor_lag(vehicle)
+    rotors_B = ROTORS.wrench((), state, (), vehicle, CALM).tau_B
+    tau_B = rotors_B + air_torque(state, vehicle) + damping(state, vehicle) + turned.rest_B
+    alpha_B = angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
+    return state._replace(q_WB=state.q_WB * quat_exp(state.omega_B * lag), omega_B=state.omega_B + alpha_B * lag)
+
+
+def motor_lag(vehicle: Vehicle) -> Scalar:
+    """T of motors that follow with a lag, else 0  [s]"""
+    motor = vehicle.rotors[0].motor
+    return motor.rise if isinstance(motor, Lag) else 0.0
+
+
 def opposed(
     lift: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle, turned: Turned | None, *, resisted: bool = False
 ) -> Vec3:
@@ -126,8 +145,7 @@ def opposed(
     """
     if not is_turned(vehicle):
         return tau_B
-    motor = vehicle.rotors[0].motor
-    lag = motor.rise if isinstance(motor, Lag) else 0.0
+    lag = motor_lag(vehicle)
     gain_W = rotate(state.q_WB, Vec3(0.0, 0.0, lift / vehicle.mass)) - Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
     against_B = tau_B - air_torque(state._replace(v_W=state.v_W + gain_W * lag), vehicle)
     if turned is not None:

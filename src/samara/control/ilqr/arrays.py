@@ -16,7 +16,7 @@ from samara.backends.llvm_loop import Call, Chain, Loop, Loops, Pass, compile_lo
 from samara.backends.packing import unpacker
 from samara.backends.program import program_of
 from samara.control.allocation import Allocation
-from samara.control.ilqr.disturbance import NOTHING, given_command, observed
+from samara.control.ilqr.disturbance import NOTHING, body_of, given_command, led_body, observed
 from samara.control.ilqr.goals import Goals
 from samara.control.ilqr.memory import Rows, shared
 from samara.control.ilqr.plans import Plans
@@ -76,6 +76,9 @@ def arrays_code(vehicle: Vehicle, allocation: Allocation, watches: bool, period:
     unseen = nothing_seen(vehicle)
     turned = [] if unseen is None else [unseen]
     rows = [shared("turned", len(flatten(own))) for own in turned]
+    if turned:
+        leading = program_of(lambda own, x, before: (led_body(own, x, before, vehicle),), body_of(state), state, unseen)
+        passes = (*passes, Pass(leading, (shared("given", BODY), numbers, *rows), (shared("given", BODY),), 1))
 
     def given(wrench: Any, x: Any, *before: Any) -> tuple[Any, ...]:
         asked, now = given_command(wrench, x, before[0] if before else (), vehicle, allocation, period)

@@ -23,7 +23,7 @@ from samara.control.allocation import allocation_for
 from samara.control.geometric import gains_for
 from samara.control.ilqr.arrays import Code, OnArrays, Parts, arrays_code
 from samara.control.ilqr.cost import TRACKING, Cost, Parameters, Sphere, Weights, kind_of, vehicle_problem
-from samara.control.ilqr.disturbance import NOTHING, Observed, given_command, observer_code, share_of
+from samara.control.ilqr.disturbance import NOTHING, Observed, body_of, given_command, led_body, observer_code, share_of
 from samara.control.ilqr.goals import Goals, PointGoals
 from samara.control.ilqr.memory import LANES, aligned
 from samara.control.ilqr.model import Model, model_of
@@ -31,7 +31,7 @@ from samara.control.ilqr.plans import shift_of
 from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
-from samara.control.opposing import Turned, nothing_seen
+from samara.control.opposing import Turned, is_turned, nothing_seen
 from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import is_number
 from samara.core.layouts import quaternion_order
@@ -43,6 +43,7 @@ from samara.vehicles.trim import hover
 
 Array = np.ndarray[Any, Any]
 
+_LED = 2.0  # how much faster a tilt is undone where the motors' lag is made up for
 MOST = 10_000  # steps or iterations: what is more does not fit into memory or a day
 
 
@@ -210,6 +211,7 @@ class ILQR:
         before: Sequence[float] | None = None,
         iterations: int | None = None,
         push_W: Sequence[float] = ZERO,
+        turned: Turned | None = None,
     ) -> Result:
         """The best inputs from a state to a target: a point (x, y, z), a `Trajectory` from `time` on, or a `Reference`
 
@@ -217,8 +219,8 @@ class ILQR:
         of `Quat`; `result.states` are in it too ("wxyz" by default). A `Reference` of arrays has what is asked at the N + 1
         instants `look_ahead` from now. A warm start is an earlier result, or inputs (N, m), `shift` seconds old. `before` is
         the input just given, hover by default. `iterations=1` is a real-time iteration. `push_W` is a steady acceleration from
-        outside [m/s²], as a wind gives. A state or target that is not finite, or has no finite cost, is answered with hover
-        and a warning.
+        outside [m/s²], as a wind gives. With `turned`, what is seen to turn the body, the motors' lag is made up for. A state
+        or target that is not finite, or has no finite cost, is answered with hover and a warning.
         """
         began = perf_counter()
         for name, value in (("time", time), ("yaw", yaw), ("shift", shift)):
@@ -232,6 +234,8 @@ class ILQR:
         x = _numbers(state, layout)
         if x is None or not math.isfinite(sum(push_W)):
             return self._safe("the state is not finite", began, layout)
+        if isinstance(state, State) and turned is not None:
+            x = self._led(x, state, turned)
         self._push[:] = push_W
         why = self._goals.write(target, x, time, yaw)
         if why is not None:
@@ -402,6 +406,7 @@ class ILQR:
             before=before,
             iterations=self.control_iterations,
             push_W=push_W,
+            turned=turned,
         )
         return result, *self._given(result.controls[0].tolist(), state, turned)
 
@@ -464,6 +469,15 @@ class ILQR:
         given = machine.carry[:, 0].tolist()
         return tuple(given[:size]), None if unseen is None else unflatten(unseen, iter(given[size:]))
 
+    def _led(self, x: list[float], state: State, turned: Turned) -> list[float]:
+        """The numbers of a body as it would be without its motors' lag"""
+        machine, pack = self._leader
+        machine.carry[:, 0] = x
+        machine.held[:, 0] = (*pack(state), *flatten(turned))
+        machine.run(1)
+        led: list[float] = machine.carry[:, 0].tolist()
+        return led
+
     def _lift_and_torque(self, controls: Sequence[float]) -> tuple[float, ...]:
         """(T, τ) of a thrust for each rotor"""
         push = self.model.wrench(tuple(controls))
@@ -484,6 +498,15 @@ class ILQR:
             return given_command(held[0], held[1], own[1], vehicle, allocation, period)
 
         return CompiledStep(allocate, (command, unseen), ((0.0,) * 4, state)).machine(), packer(state)
+
+    @cached_property
+    def _leader(self) -> tuple[Machine, Any]:
+        """The machine that makes up for the motors' lag; and what makes a list of a state"""
+        state, vehicle = hover(self.vehicle)[0], self.vehicle
+        code = CompiledStep(
+            lambda own, held: led_body(own, held[0], held[1], vehicle), body_of(state), (state, nothing_seen(vehicle))
+        )
+        return code.machine(), packer(state)
 
     @cached_property
     def _observer(self) -> tuple[Machine, Any]:
@@ -543,9 +566,11 @@ def default_torque_weight(vehicle: Vehicle) -> float:
     """wTilt / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, the geometric controller's
 
     min ∫ wTilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −wTilt / (w J²). Document 001's 5e-4 is 1e9 times less for its
-    Crazyflie: torque costs nothing, and what is planned for motors without lag tumbles one with 72 ms of it.
+    Crazyflie: torque costs nothing, and what is planned for motors without lag tumbles one with 72 ms of it. Where the lag is
+    made up for, as for a vehicle that the air turns, the rate is twice that.
     """
-    return Weights().wTilt / (vehicle.inertia_B.xx * gains_for(vehicle).attitude.x ** 2) ** 2
+    rate = gains_for(vehicle).attitude.x * (_LED if is_turned(vehicle) else 1.0)
+    return Weights().wTilt / (vehicle.inertia_B.xx * rate**2) ** 2
 
 
 def _tuned(tuning: dict[str, float], vehicle: Vehicle, obstacles: bool, tilt: bool) -> tuple[Weights, Shaping]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from samara.backends.machine import CompiledStep
 from samara.control.allocation import Allocation, command_for_wrench
-from samara.control.opposing import opposed, seen
+from samara.control.opposing import Turned, led, opposed, seen
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import clamp
 from samara.core.quantity import Scalar
@@ -44,6 +44,16 @@ def observed(before: Observed, state: State, command: Command, vehicle: Vehicle,
 def share_of(period: float, smoothing: float) -> float:
     """1 − e^{−dt/τ}"""
     return -math.expm1(-period / smoothing)
+
+
+def body_of(state: State) -> State:
+    """p, v, q and ω alone"""
+    return State(state.p_W, state.v_W, state.q_WB, state.omega_B, (), ())
+
+
+def led_body(body: State, state: State, turned: Turned, vehicle: Vehicle) -> State:
+    """A body as it would be without its motors' lag; the state has the speeds of its rotors"""
+    return body_of(led(body._replace(rotor_speed=state.rotor_speed, effects=state.effects), vehicle, turned))
 
 
 def given_command(
