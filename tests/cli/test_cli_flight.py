@@ -253,11 +253,11 @@ def test_realtime_takes_as_long_as_it_flies(monkeypatch, capsys, tmp_path):
 
 
 def test_a_disk_that_is_full_ends_the_recording_and_not_the_flight(tmp_path):
-    """No file may grow beyond 200 kB: the flight goes on to its end, one sentence says so, what was written can be read."""
+    """No file may grow beyond 1.1 MB: the flight goes on to its end, one sentence says so, what was written can be read."""
     program = (
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_100_000, 1_100_000))\n"
         "import samara\n"
         f"run = samara.fly('hover', out={str(tmp_path / 'run.mcap')!r})\n"
         "print(run.problem)\n"

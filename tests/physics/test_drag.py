@@ -106,7 +106,7 @@ def test_only_the_motion_through_the_air_matters(velocity, wind, turn):
 
 def test_a_flight_in_steady_wind_is_the_calm_flight_carried_along():
     """Galileo once more, over two seconds of a tumbling crazyflie: p' = p + wt, v' = v + w, the rest the same."""
-    vehicle = samara.vehicle("crazyflie").without_effect("contact")
+    vehicle = samara.vehicle("crazyflie").without_effect("contact", "damping")
     state, command = samara.hover(vehicle)
     command = tuple(u + 0.002 * i for i, u in enumerate(command))
     wind = np.array([3.0, -2.0, 0.5])

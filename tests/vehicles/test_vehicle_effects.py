@@ -197,6 +197,9 @@ def test_the_rotors_air_takes_the_place_of_an_inflow_model():
     assert IRIS.structure.inflow is not None
     assert samara.switch_on(IRIS, "rotor_air").structure.inflow is None
     assert samara.switch_on(IRIS, "ground_effect").structure.inflow is IRIS.structure.inflow
+    brushless = samara.vehicle("crazyflie_brushless")
+    assert brushless.has("thrust_curve")
+    assert not samara.switch_on(brushless, "rotor_air").has("thrust_curve")
 
 
 def test_the_order_of_calls_makes_no_other_vehicle():
@@ -515,13 +518,14 @@ def test_what_can_be_switched_on_can_be_flown(name):
     assert ("actuator" in flown) == ("arms" in flown) == bool(vehicle.rotors)
 
 
-def test_every_effect_can_be_switched_on_on_a_crazyflie():
-    """Each beside what it needs; its rotors have no inertia in the file, and flapping takes half of a published propeller's"""
-    beside = {"flapping": {"rotor_air": True}, "thrust_scale": {"battery": True}}
+@pytest.mark.parametrize(("name", "inertia"), [("crazyflie", 34.52e-9), ("crazyflie_brushless", 38.93e-9)])
+def test_every_effect_can_be_switched_on_on_a_crazyflie(name, inertia):
+    """Each beside what it needs; flapping takes half of the inertia that its propeller has in the file"""
+    vehicle, beside = samara.vehicle(name), {"flapping": {"rotor_air": True}, "thrust_scale": {"battery": True}}
     for effect in switch_names():
-        own = with_effects(samara.vehicle("crazyflie"), {**beside.get(effect, {}), effect: NUMBERS.get(effect, True)})
+        own = with_effects(vehicle, {**beside.get(effect, {}), effect: NUMBERS.get(effect, True)})
         assert own.has(effect)
-    flapping = with_effects(samara.vehicle("crazyflie"), {"rotor_air": True, "flapping": True})["flapping"]
-    assert flapping.blade_inertia == pytest.approx(0.5 * 34.52e-9, rel=1e-12)
+    flapping = with_effects(vehicle, {"rotor_air": True, "flapping": True})["flapping"]
+    assert flapping.blade_inertia == pytest.approx(0.5 * inertia, rel=1e-12)
     with pytest.raises(samara.VehicleError, match=r"flapping\.blade_inertia is missing: expected a number"):
         with_effects(HEXA.replace({"rotors.inertia": 0.0}), {"rotor_air": True, "flapping": True})

@@ -20,8 +20,9 @@ from samara.physics.air.drag import Damping, Drag
 from samara.physics.rotors.actuator import Lag, SecondOrder
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
-from samara.physics.rotors.propulsion import IDEAL_BATTERY
+from samara.physics.rotors.propulsion import IDEAL_BATTERY, rotor_loads
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import CALM
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
 
@@ -776,3 +777,16 @@ def test_a_name_is_a_text_and_is_quoted_in_one_line():
     with pytest.raises(samara.VehicleError) as refused:
         parse_vehicle(text_of("crazyflie").replace('unit = "kg"', f'unit = "{"k" * 5000}"', 1), "mine.toml")
     assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize("speed", [767.0, 1200.0, 1664.4, 2268.0])
+def test_the_brushless_crazyflie_lifts_as_its_published_curve_says(speed):
+    """T(n) of drone-models' cf21B_500, with n in rpm, at idle, at full speed and between; Q(n) where it hovers"""
+    vehicle = samara.vehicle("crazyflie_brushless")
+    state, n = samara.hover(vehicle)[0], speed * 30.0 / np.pi
+    turning = state._replace(rotor_speed=(speed,) * 4)
+    lift, *_ = rotor_loads(turning, vehicle, CALM)
+    assert lift.thrust == pytest.approx(4.407354891648379e-10 * n**2 - 3.133427287299859e-7 * n, rel=1e-3)
+    if speed == 1664.4:
+        assert lift.torque == pytest.approx(2.4693477924534137e-12 * n**2 + 1.65886356219615e-9 * n, rel=1e-3)
+        assert state.rotor_speed == pytest.approx((speed,) * 4, rel=1e-4)

@@ -156,7 +156,8 @@ def switch_on(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
     """The vehicle with a battery or an effect of `OPTIONS`: `switch_on(iris, "ground_effect", body_lift=2.0)`
 
     What is not given follows from the vehicle or is the usual; of several models it is the first unless one is named:
-    `switch_on(iris, "rotor_air", model="momentum")`. What has its own inflow takes the place of an inflow model.
+    `switch_on(iris, "rotor_air", model="momentum")`. What has its own inflow takes the place of an inflow model and
+    of a thrust curve.
     """
     return with_effects(vehicle, {effect: numbers})
 
@@ -194,6 +195,8 @@ def with_effects(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -
         given[name] = own
         if not option.inflow:
             vehicle = replace(vehicle, structure=replace(vehicle.structure, inflow=None))
+            if vehicle.has("thrust_curve"):
+                vehicle = vehicle.without_effect("thrust_curve")
     return check_vehicle(_with_options(vehicle, given))
 
 

@@ -52,7 +52,6 @@ OTHER_TABLES = (  # of a vehicle file, besides those of effects that may be swit
     *("schema", "name", "actuation", "description"),
     *("gravity", "contact", "inflow", "battery", "rotor", "rotors", "motor", "payload"),
 )
-NANO_RADIUS, NANO_INERTIA = 0.0231, 34.52e-9  # [m], [kg m^2]: Crazyflie 2, legacy propeller; drone-models, cf2x_L250
 SCALE_PER_VOLT = 0.09  # of thrust: Crazyflies, whose rotor speeds are inferred from commands
 SHAKING_SHARE = 0.01  # of the thrust at any speed: a propeller that was balanced by hand
 
@@ -193,16 +192,10 @@ def _check_rotor_drag(vehicle: Vehicle) -> str | None:
     return needs_discs("rotor_drag")(vehicle)
 
 
-def _nano_inertia(radius: float) -> float:
-    """J (R/R₀)⁵ for propellers within 20 % of a Crazyflie's size, which are moulded alike; 0 for others  [kg m²]"""
-    size = radius / NANO_RADIUS
-    return float(NANO_INERTIA * size**5) if abs(size - 1.0) < 0.2 else 0.0
-
-
 def _flap_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Two blades, and for each its part of the rotor's inertia where that is known, or of a nano propeller's of this size"""
+    """Two blades, and for each its part of the rotor's inertia where that is known"""
     blades = given.get("blades", 2.0)
-    inertia = min((rotor.inertia or _nano_inertia(rotor.radius) for rotor in vehicle.rotors), default=0.0)
+    inertia = min((rotor.inertia for rotor in vehicle.rotors), default=0.0)
     known = {"blade_inertia": inertia / blades} if inertia > 0.0 and blades else {}
     return {"blades": blades, **known, **given}
 
