@@ -71,11 +71,18 @@ def _fitted(drone: Drone, instance: int, where: Place) -> Drone:
         return drone
     has = {kind_of(sensor) for sensor in drone.sensors}
     more = tuple(default_sensor(kind, own.sensor_rate, where) for kind in NEEDED[own.kind] if kind not in has)
-    numbers = dict(own.parameters)
+    sensors = (*drone.sensors, *more)
+    numbers = {**_delays(own.kind, sensors), **dict(own.parameters)}
     if drone.battery_failsafe is not None:
         numbers = {**failsafe_parameters(own.kind, drone.vehicle, drone.battery_failsafe), **numbers}
     autopilot = replace(own, instance=instance, parameters=tuple(numbers.items()))
-    return replace(drone, autopilot=autopilot, sensors=(*drone.sensors, *more), estimator=TRUTH)
+    return replace(drone, autopilot=autopilot, sensors=sensors, estimator=TRUTH)
+
+
+def _delays(kind: str, sensors: Sequence[Sensor]) -> dict[str, float]:
+    """How late the receiver is, for PX4's filter, which believes its fixes to be 10 ms old in a simulation  [ms]"""
+    receivers = [own for own in sensors if kind_of(own) == "gps"] if kind == "px4" else []
+    return {"EKF2_GPS_DELAY": 1e3 * receivers[0].delay} if receivers else {}
 
 
 def _instances(autopilots: Sequence[Autopilot | None]) -> list[int]:
