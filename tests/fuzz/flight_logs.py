@@ -51,7 +51,11 @@ PX4 = {
         "<QQ6f",
     ),
     "vehicle_angular_velocity": ("uint64_t timestamp;uint64_t timestamp_sample;float[3] xyz", "<QQ3f"),
-    "sensor_combined": ("uint64_t timestamp;float[3] gyro_rad;float[3] accelerometer_m_s2", "<Q6f"),
+    "sensor_combined": (
+        "uint64_t timestamp;float[3] gyro_rad;uint32_t gyro_integral_dt;int32_t accelerometer_timestamp_relative;"
+        "float[3] accelerometer_m_s2;uint32_t accelerometer_integral_dt",
+        "<Q3fIi3fI",
+    ),
     "battery_status": ("uint64_t timestamp;bool connected;float voltage_v", "<Q?f"),
     "esc_report": ("int32_t esc_rpm;uint8_t actuator_function", ""),
     "esc_status": ("uint64_t timestamp;esc_report[4] esc", "<Q" + "iB" * 4),
@@ -66,8 +70,8 @@ PX4_ROWS = {
     "actuator_motors": (0, 0.25, 0.5, 1.0, NAN, *[NAN] * 8),
     "vehicle_attitude": (*PITCHED, 0, 0, 0, 0),
     "vehicle_local_position": (1.0, 2.0, -3.0, 0.1, 0.2, -0.3),
-    "vehicle_angular_velocity": (0.1, 0.2, 0.3),
-    "sensor_combined": (9, 9, 9, 0.5, 0.6, -9.8),
+    "vehicle_angular_velocity": (0.1, 0.2, 0.4),
+    "sensor_combined": (0.1, 0.2, 0.3, 4000, 0, 0.5, 0.6, -9.8, 4000),
     "battery_status": (True, 15.5),
     "esc_status": (1000, 102, 2000, 101, 3000, 103, 4000, 104),
     "actuator_outputs": (5, 1000, 1250, 1500, 2000, 900, *[0] * 11),
@@ -78,10 +82,10 @@ def message(kind, data):
     return struct.pack("<HB", len(data), ord(kind)) + data
 
 
-def ulog(rows, parameters=(), changing=()):
+def ulog(rows, parameters=(), changing=(), topics=PX4):
     """A ULog file: N messages of each topic, 4 ms apart from 2 s on, sampled 1 ms before they are said."""
     file = b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 2_000_000) + message("B", bytes(40))
-    for name, (fields, _) in PX4.items():
+    for name, (fields, _) in topics.items():
         file += message("F", f"{name}:{fields};".encode())
     for name, value in parameters:
         key = f"float {name}".encode()
@@ -91,9 +95,9 @@ def ulog(rows, parameters=(), changing=()):
     for k in range(N):
         for number, (name, values) in enumerate(rows.items()):
             said = 2_000_000 + 4000 * k
-            times = (said, said - 1000) if "timestamp_sample" in PX4[name][0] else (said,)
+            times = (said, said - 1000) if "timestamp_sample" in topics[name][0] else (said,)
             values = [v + 100 * (k % 2) if (name, i) in changing else v for i, v in enumerate(values)]
-            file += message("D", struct.pack("<H", number) + struct.pack(PX4[name][1], *times, *values))
+            file += message("D", struct.pack("<H", number) + struct.pack(topics[name][1], *times, *values))
     return file
 
 
@@ -108,6 +112,9 @@ DATAFLASH = {
     "XKQ": ("QBffff", "TimeUS,C,Q1,Q2,Q3,Q4"),
     "ATT": ("Qccc", "TimeUS,Roll,Pitch,Yaw"),
     "IMU": ("QBffffff", "TimeUS,I,GyrX,GyrY,GyrZ,AccX,AccY,AccZ"),
+    "GYR": ("QBQfff", "TimeUS,I,SampleUS,GyrX,GyrY,GyrZ"),
+    "ACC": ("QBQfff", "TimeUS,I,SampleUS,AccX,AccY,AccZ"),
+    "RATE": ("Qffff", "TimeUS,ROut,POut,YOut,AOut"),
     "GPS": ("QBBLLefff", "TimeUS,I,Status,Lat,Lng,Alt,Spd,GCrs,VZ"),
     "BAT": ("QBf", "TimeUS,Inst,Volt"),
 }

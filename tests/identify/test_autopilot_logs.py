@@ -1,11 +1,12 @@
 """Logs of PX4 and ArduPilot, written byte for byte as their formats are published, and what must come out."""
 
+import gzip
 import math
 import sys
 
 import numpy as np
 import pytest
-from fuzz.flight_logs import PITCHED, PX4_ROWS, N, as_text, dataflash, flight_messages, ulog
+from fuzz.flight_logs import PITCHED, PX4, PX4_ROWS, N, as_text, dataflash, flight_messages, ulog
 from pymavlink.DFReader import DFReader_binary
 
 from samara.core.algebra import Quat, Vec3, rotate
@@ -26,10 +27,11 @@ def test_a_log_of_px4(tmp_path):
     path.write_bytes(ulog({name: own for name, own in PX4_ROWS.items() if name != "actuator_outputs"}))
     (log,) = read_log(path)
     assert (log.name, log.format, log.numbering, log.truth, log.notes) == ("flight", "px4", "px4", ESTIMATE, ())
-    assert log.start == pytest.approx(1.999)
-    assert log.command.time == pytest.approx(0.001 + 0.004 * np.arange(N), abs=1e-9)
+    assert log.start == pytest.approx(1.998)
+    assert log.command.time == pytest.approx(0.002 + 0.004 * np.arange(N), abs=1e-9)
     assert log.command.values[:, 3] == pytest.approx([0.25, 0.5, 1.0])
-    assert log.attitude.time == pytest.approx(0.004 * np.arange(N), abs=1e-9)
+    assert log.attitude.time == pytest.approx(0.001 + 0.004 * np.arange(N), abs=1e-9)
+    assert log.rate.time == pytest.approx(0.004 * np.arange(N), abs=1e-9)  # means over 4 ms belong to their middle
     nose = rotate(Quat(*log.attitude.values[:, 0]), FORWARD)
     assert nose == pytest.approx((math.cos(0.2), 0.0, math.sin(0.2)), abs=1e-7)
     assert log.position.values[:, 0] == pytest.approx([2.0, 1.0, 3.0])
@@ -38,6 +40,36 @@ def test_a_log_of_px4(tmp_path):
     assert log.specific_force.values[:, 0] == pytest.approx([0.5, -0.6, 9.8])
     assert log.voltage.values[0] == pytest.approx(np.full(N, 15.5))
     assert log.rotor_speed.values[:, 0] == pytest.approx(np.array([2000, 1000, 3000]) * math.pi / 30.0)
+
+
+def test_rates_that_px4_has_filtered_are_as_much_earlier(tmp_path):
+    """A low pass of second order at f says what is slow √2/(2π f) late: 5.6 ms at 40 Hz, as its parameter says else."""
+    rows = {name: PX4_ROWS[name] for name in ("actuator_motors", "vehicle_angular_velocity")}
+    path = tmp_path / "flight.ulg.gz"
+    for parameters, late in (
+        ((), 5.627e-3),
+        ([("IMU_GYRO_CUTOFF", 80.0)], 2.813e-3),
+        ([("IMU_GYRO_CUTOFF", 0.0)], 0.0),
+    ):
+        path.write_bytes(gzip.compress(ulog(rows, parameters)))
+        (log,) = read_log(path)
+        assert log.name == "flight" and log.rate.values[:, 0] == pytest.approx([0.1, -0.2, -0.4])
+        assert log.command.time[0] - log.rate.time[0] == pytest.approx(1e-3 + late, abs=1e-6)
+        assert log.specific_force is None
+
+
+def test_rotor_speeds_that_px4s_simulator_invents_are_none(tmp_path):
+    """It says 6000 rpm times the output, and a temperature that goes with it."""
+    path = tmp_path / "flight.ulg"
+    report = ("int32_t esc_rpm;float esc_temperature", "")
+    topics = PX4 | {"esc_report": report, "esc_status": ("uint64_t timestamp;esc_report[4] esc", "<Q" + "if" * 4)}
+    motors = {"actuator_motors": PX4_ROWS["actuator_motors"]}
+    for warm, held in ((lambda rpm: 20.0 + rpm / 150.0, False), (lambda rpm: 35.0, True)):
+        said = [number for rpm in (1500, 3000, 6000, 0) for number in (rpm, warm(rpm))]
+        path.write_bytes(ulog(motors | {"esc_status": said}, topics=topics))
+        (log,) = read_log(path)
+        assert (log.rotor_speed is not None) is held
+        assert any("invents" in note for note in log.notes) is not held
 
 
 def test_px4s_thrust_model_is_undone(tmp_path):
@@ -104,8 +136,9 @@ def test_a_log_of_ardupilot(tmp_path, written):
     path.write_bytes(written(flight_messages()))
     (log,) = read_log(path)
     assert (log.name, log.format, log.numbering, log.truth) == ("00000001", "ardupilot", "ardupilot", ESTIMATE)
-    assert log.start == pytest.approx(5.0)
-    assert log.command.time == pytest.approx(0.0025 * np.arange(N), abs=1e-9)
+    late = math.sqrt(2.0) / (2.0 * math.pi * 20.0)  # Butterworth's low pass of second order, at ArduPilot's 20 Hz
+    assert log.start == pytest.approx(5.0 - late)
+    assert log.command.time == pytest.approx(late + 0.0025 * np.arange(N), abs=1e-9)
     assert log.command.values[:, 0] == pytest.approx([0.0, 0.25, 0.5, 1.0])
     assert log.rotor_speed.values[:, 5] == pytest.approx(np.array([1000, 2000, 5000, 6000]) * math.pi / 30.0)
     assert log.position.values[:, 0] == pytest.approx([2.0, 1.0, 3.0])
@@ -135,6 +168,67 @@ def test_pymavlink_reads_the_same(tmp_path):
             assert [v.decode() for v in values] == told if name == "Name" else values == pytest.approx(told, rel=1e-12)
     index.close()
     assert skipped == 0
+
+
+def test_raw_rates_of_ardupilot_go_before_filtered_ones(tmp_path):
+    messages = flight_messages(("IMU",))
+    for k in range(N):
+        t = 5_000_000 + 2500 * k
+        messages += [("GYR", (t + 300, 0, t, 1.0, 2.0, 3.0)), ("ACC", (t + 300, 0, t, 4.0, 5.0, 6.0))]
+    path = tmp_path / "log.bin.gz"
+    path.write_bytes(gzip.compress(dataflash(messages)))
+    (log,) = read_log(path)
+    assert log.name == "log" and log.start == pytest.approx(5.0)
+    assert log.rate.time == pytest.approx(0.0025 * np.arange(N), abs=1e-9)
+    assert log.rate.values[:, 0] == pytest.approx([1.0, -2.0, -3.0])
+    assert log.specific_force.values[:, 0] == pytest.approx([4.0, -5.0, -6.0])
+
+
+def mixing(differing=0.0):
+    """Two seconds of RATE at 400 Hz, RCOU of the same at 10 Hz, and the motors that they stand for, FR, RL, FL, RR
+
+    A roll to the right wants more of the left, a nose that goes up more of the front, a turn to the right more of those that
+    turn to the left; a thrust T wants 0.15 + 0.8 u with 0.35 u + 0.65 u² = T, and 5 % more in thin air.
+    """
+    time = 0.0025 * np.arange(800)
+    roll, pitch, yaw = 0.1 * np.sin(9.0 * time), 0.08 * np.cos(7.0 * time), 0.05 * np.sin(4.0 * time)
+    up = 0.3 + 0.05 * np.sin(2.0 * time)
+    signs = np.array([[-1, 1, 1], [1, -1, 1], [1, 1, -1], [-1, -1, -1]])
+    thrust = 1.05 * (up + 0.5 * signs @ np.stack([roll, pitch, yaw]))
+    u = np.stack([[max(np.roots([0.65, 0.35, -own])) for own in row] for row in thrust])
+    outputs = 0.15 + 0.8 * u
+    numbers = {"FRAME_CLASS": 1, "FRAME_TYPE": 1, "MOT_THST_EXPO": 0.65, "MOT_SPIN_MIN": 0.15, "MOT_SPIN_MAX": 0.95}
+    messages = [("PARM", (1000, name, value, value)) for name, value in numbers.items()]
+    for k, t in enumerate(time):
+        stamp = 5_000_000 + round(1e6 * t)
+        messages.append(("RATE", (stamp, roll[k], pitch[k], yaw[k], up[k])))
+        if k % 40 == 39:
+            pulses = [round(1000 + 1000 * (own[k] + differing * (-1) ** i)) for i, own in enumerate(outputs)]
+            messages.append(("RCOU", (stamp + 200, *pulses, 0, 0)))
+    return messages, outputs
+
+
+def test_motors_that_ardupilot_logs_rarely_are_mixed_of_what_it_logs_often(tmp_path):
+    path = tmp_path / "log.bin"
+    messages, outputs = mixing()
+    path.write_bytes(dataflash(messages))
+    (log,) = read_log(path)
+    assert log.command.time == pytest.approx(0.0025 * np.arange(800), abs=1e-6)
+    assert np.abs(log.command.values - outputs).max() < 2e-3
+    assert "what the mixer makes of RATE" in log.notes[0]
+
+
+@pytest.mark.parametrize("why", ["the motors say otherwise", "another frame", "no RATE"])
+def test_motors_that_cannot_be_mixed_stay_rare(tmp_path, why):
+    messages, _ = mixing(differing=0.1 if why == "the motors say otherwise" else 0.0)
+    if why == "another frame":
+        messages.append(("PARM", (2000, "FRAME_TYPE", 0, 1)))
+    if why == "no RATE":
+        messages = [own for own in messages if own[0] != "RATE"]
+    path = tmp_path / "log.bin"
+    path.write_bytes(dataflash(messages))
+    (log,) = read_log(path)
+    assert len(log.command.time) == 20 and "LOG_BITMASK with fast attitude" in log.notes[0]
 
 
 def test_gps_and_angles_where_there_is_no_estimate(tmp_path):

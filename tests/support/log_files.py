@@ -7,9 +7,8 @@
 
 PX4's SDLOG_PROFILE is default + high rate (+ computer vision with motion capture): motors, gyroscope, accelerometer and
 attitude as they come, position ten times a second, motion capture every 30 ms. ArduPilot's LOG_BITMASK has IMU_FAST and
-ATTITUDE_FAST: the IMU as it comes, the estimate 25 times a second. Its stock firmware writes RCOU ten times a second, which
-tells nothing of a motor's lag: that is `ardupilot_stock`. `ardupilot` has RCOU as often as the IMU, which takes a change of a
-line in its firmware.
+ATTITUDE_FAST: the IMU and RATE, of which its mixer makes what motors are told, as they come, the estimate 25 times a second.
+RCOU, which it writes ten times a second, tells nothing of a motor's lag: a log without RATE is `ardupilot_slow`.
 """
 
 import math
@@ -136,8 +135,8 @@ def write_ulog(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
         "actuator_motors": (log.command.time, [0, *(THRUST_MODEL * u * u + (1.0 - THRUST_MODEL) * u), *none])
     }
     if log.rate is not None and log.specific_force is not None:
-        topics["vehicle_angular_velocity"] = (log.rate.time, [*frd(log.rate.values)])
-        topics["sensor_combined"] = (log.specific_force.time, [0, 0, 0, *frd(log.specific_force.values)])
+        felt = [*frd(log.rate.values), 0, 0, *frd(log.specific_force.values), 0]
+        topics["sensor_combined"] = (log.rate.time, felt)
     if log.position is not None and log.attitude is not None:
         q, p = ned_attitude(log.attitude.values), ned(log.position.values)
         if log.truth == MOTION_CAPTURE:
@@ -167,19 +166,28 @@ def write_ulog(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
 # ArduPilot -------------------------------------------------------------------------------------------------------------
 
 
+MIXER = np.array([[-0.5, 0.5, 0.5, 1.0], [0.5, -0.5, 0.5, 1.0], [0.5, 0.5, -0.5, 1.0], [-0.5, -0.5, -0.5, 1.0]])
+"""Front right, back left, front left, back right, of roll to the right, nose up, turn to the right, and all of them."""
+LINEAR = {"FRAME_CLASS": 1, "FRAME_TYPE": 1, "MOT_THST_EXPO": 0, "MOT_SPIN_MIN": 0, "MOT_SPIN_MAX": 1}
+LINEAR |= {"INS_GYRO_FILTER": 0, "INS_ACCEL_FILTER": 0}
+
+
 def write_dataflash(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
-    """Motors on outputs 1, 2, 5 and 6, in whole µs from MOT_PWM_MIN to MOT_PWM_MAX"""
+    """Motors on outputs 1, 2, 5 and 6, in whole µs from MOT_PWM_MIN to MOT_PWM_MAX, ten times a second; all of them in RATE"""
     assert log.position is not None and log.velocity is not None and log.attitude is not None
     assert log.rate is not None and log.specific_force is not None
     low, high = PARAMETERS["MOT_PWM_MIN"], PARAMETERS["MOT_PWM_MAX"]
-    pulses = np.rint(low + (high - low) * log.command.values)
+    every = max(1, round(0.1 / float(np.median(np.diff(log.command.time)))))
+    pulses = np.rint(low + (high - low) * log.command.values[:, ::every])
     p, v, q = ned(log.position.values), ned(log.velocity.values), ned_attitude(log.attitude.values)
     kinds = {
-        "RCOU": (log.command.time, [pulses[0], pulses[1], 0, 0, pulses[2], pulses[3]]),
+        "RCOU": (log.command.time[::every], [pulses[0], pulses[1], 0, 0, pulses[2], pulses[3]]),
         "IMU": (log.rate.time, [0, *frd(log.rate.values), *frd(log.specific_force.values)]),
         "XKF1": (log.position.time, [0, 0, 0, 0, *v, 0, *p]),
         "XKQ": (log.attitude.time, [0, *q]),
     }
+    if every > 1:
+        kinds = {"RATE": (log.command.time, [*np.linalg.solve(MIXER, log.command.values)])} | kinds
     if log.rotor_speed is not None:
         for output, speed in zip((0, 1, 4, 5), log.rotor_speed.values, strict=True):
             kinds[f"ESC {output}"] = (log.rotor_speed.time, [output, speed / RPM])
@@ -194,7 +202,7 @@ def write_dataflash(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
         times.append(time)
     parameters = [
         packed("PARM", numbers["PARM"], DATAFLASH["PARM"][0], (1000, name, value, value))
-        for name, value in PARAMETERS.items()
+        for name, value in (PARAMETERS | LINEAR).items()
     ]
     path = folder / "flight.bin"
     path.write_bytes(dataflash([]) + b"".join(parameters) + in_order(times, tables))
@@ -472,7 +480,7 @@ KINDS = {
         write_dataflash,
         needs=(ESTIMATE,),
     ),
-    "ardupilot_stock": Kind(
+    "ardupilot_slow": Kind(
         "ardupilot",
         {"command": 10.0, "position": 25.0, "velocity": 25.0, "attitude": 25.0, **IMU},
         {**FLOAT, "command": 0.5 / 800.0},

@@ -15,16 +15,24 @@ from samara.core.tree import numbers_in
 MOST = 1 << 30  # bytes
 
 
-def text_inside(path: Path, most: int = MOST) -> str:
-    """The text of a file, gzipped or not; ValueError naming it where it cannot be unpacked, or holds more bytes than `most`"""
+def bytes_inside(path: Path, most: int = MOST) -> bytes:
+    """The bytes of a file, gzipped or not; ValueError naming it where it cannot be unpacked, or holds more than `most`"""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             data = file.read(most + 1)
-        if len(data) <= most:
-            return data.decode("utf-8-sig")
-    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: cannot be unpacked ({error}); expected a file, gzipped or not") from None
+    if len(data) > most:
+        raise ValueError(f"{path}: holds more than {most >> 20} MB; expected less")
+    return data
+
+
+def text_inside(path: Path, most: int = MOST) -> str:
+    """The text of a file, gzipped or not; ValueError naming it where it cannot be unpacked, or holds more bytes than `most`"""
+    try:
+        return bytes_inside(path, most).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path}: cannot be unpacked ({error}); expected a text file, gzipped or not") from None
-    raise ValueError(f"{path}: holds more than {most >> 20} MB; expected less")
 
 
 def array_inside(data: bytes, name: str) -> np.ndarray[Any, Any]:

@@ -3,8 +3,10 @@
 A binary message is the bytes A3 95, the number of its kind, and packed numbers. Kind 128, FMT, tells of every kind its number,
 its length, its name, one letter for the type of each field, and the names of the fields; a text log has the same, a line each.
 
-Motors are the pulses of `RCOU` on the outputs whose `SERVOn_FUNCTION` is a motor's. What the aircraft did is the EKF's estimate
-(`XKF1`, `XKQ`), or GPS and `ATT` where the log has no more.
+Motors are the pulses of `RCOU` on the outputs whose `SERVOn_FUNCTION` is a motor's; ArduCopter logs them ten times a second,
+and where `RATE` comes faster they are what its mixer makes of that (`samara.identify.readers.dataflash_mixer`). What the
+aircraft did is the EKF's estimate (`XKF1`, `XKQ`), or GPS and `ATT` where the log has no more. Rates and specific force are the
+raw ones of `GYR` and `ACC`, else those of `IMU`, as much earlier as the low pass of its driver makes them late.
 """
 
 from collections.abc import Sequence
@@ -14,8 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import quat_from_euler
+from samara.core.packed import bytes_inside
 from samara.identify.log import ESTIMATE, FlightLog, Signal
-from samara.identify.readers.signals import DEGREE, RPM, enu, enu_attitude, flu, records, signal
+from samara.identify.readers.dataflash_mixer import OUTPUTS, mixed
+from samara.identify.readers.signals import (
+    DEGREE,
+    RPM,
+    enu,
+    enu_attitude,
+    flu,
+    low_pass_delay,
+    records,
+    signal,
+    stem_of,
+)
 from samara.physics.frames import Geodetic, enu_from_geodetic
 
 PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
@@ -29,7 +43,25 @@ LETTERS = {  # NumPy's type of a field, and the factor that its letter stands fo
 }
 _FMT_FIELDS = np.dtype([("kind", "u1"), ("length", "u1"), ("name", "S4"), ("format", "S16"), ("columns", "S64")])
 _MOTOR_FUNCTIONS = (*range(33, 41), *range(82, 86))  # SERVOn_FUNCTION of motors 1 … 12
-_MESSAGES = ("PARM", "RCOU", "ESC", "XKF1", "NKF1", "XKQ", "NKQ1", "ATT", "IMU", "GPS", "BAT", "CURR")
+_MESSAGES = (
+    "PARM",
+    "RCOU",
+    "ESC",
+    "XKF1",
+    "NKF1",
+    "XKQ",
+    "NKQ1",
+    "ATT",
+    "IMU",
+    "GYR",
+    "ACC",
+    "RATE",
+    "GPS",
+    "BAT",
+    "CURR",
+)
+RARE = 0.05  # [s] between motor commands
+LOW_PASS = 20.0  # [Hz] of gyroscopes and accelerometers, where the log's parameters say nothing else
 _INSTANCE = ("C", "I", "Inst", "Instance")  # what messages call the number of the core or the sensor they are of
 
 Array = np.ndarray[Any, Any]
@@ -65,22 +97,23 @@ Log = dict[str, Messages]
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
     """The one flight of a log"""
-    data = path.read_bytes()
+    data = bytes_inside(path) if path.suffix == ".gz" else path.read_bytes()
     log, skipped = _binary(data) if data.startswith(HEAD) else _text(data)
     parameters = _parameters(log)
     channels = _motor_channels(parameters)
     held = {
         "rotor_speed": _rotor_speed(log, channels),
-        "rate": _vector(log, "IMU", ("GyrX", "GyrY", "GyrZ")),
-        "specific_force": _vector(log, "IMU", ("AccX", "AccY", "AccZ")),
+        "rate": _felt(log, "GYR", ("GyrX", "GyrY", "GyrZ"), parameters.get("INS_GYRO_FILTER", LOW_PASS)),
+        "specific_force": _felt(log, "ACC", ("AccX", "AccY", "AccZ"), parameters.get("INS_ACCEL_FILTER", LOW_PASS)),
         "voltage": _voltage(log),
         "attitude": _attitude(log),
         **_place(log),
     }
     truth = ESTIMATE if any(held.get(name) for name in ("position", "attitude")) else ""
-    command = _command(path, log, channels, parameters)
-    notes = (f"{skipped} bytes make no sense: they are left out",) if skipped else ()
-    return [FlightLog(path.stem, "ardupilot", "ardupilot", command, truth=truth, notes=notes, **held)]
+    command, notes = _command(path, log, channels, parameters)
+    if skipped:
+        notes.append(f"{skipped} bytes make no sense: they are left out")
+    return [FlightLog(stem_of(path), "ardupilot", "ardupilot", command, truth=truth, notes=tuple(notes), **held)]
 
 
 # Messages ----------------------------------------------------------------------------------------------------------
@@ -189,10 +222,10 @@ def _motor_channels(parameters: dict[str, float]) -> list[int]:
     return found or [1, 2, 3, 4]
 
 
-def _command(path: Path, log: Log, channels: list[int], parameters: dict[str, float]) -> Signal:
+def _command(path: Path, log: Log, channels: list[int], parameters: dict[str, float]) -> tuple[Signal, list[str]]:
     """(pulse − MOT_PWM_MIN) / (MOT_PWM_MAX − MOT_PWM_MIN); no pulse at all is no thrust"""
     names = [f"C{n}" for n in channels]
-    own = log.get("RCOU")
+    own, rate = log.get("RCOU"), log.get("RATE")
     if own is None or not own.has(names):
         raise ValueError(f"{path}: holds no motors; expected messages RCOU with {', '.join(names)}")
     ends = zip(("MOT_PWM_MIN", "MOT_PWM_MAX"), PULSES, strict=True)
@@ -200,7 +233,15 @@ def _command(path: Path, log: Log, channels: list[int], parameters: dict[str, fl
     if not low < high:
         raise ValueError(f"{path}: MOT_PWM_MIN is {low:g} and MOT_PWM_MAX {high:g}; expected the first to be less")
     pulses = np.stack(own.rows(names))
-    return Signal(own.time, np.where(pulses > 0.0, (pulses - low) / (high - low), 0.0))
+    rarely = Signal(own.time, np.where(pulses > 0.0, (pulses - low) / (high - low), 0.0))
+    if len(own.time) < 2 or np.median(np.diff(own.time)) <= RARE:
+        return rarely, []
+    often = None
+    if rate is not None and rate.has(OUTPUTS) and len(rate.time) > 2 * len(own.time):
+        often = mixed(signal(rate.time, rate.rows(OUTPUTS)), rarely, parameters)
+    if often is not None:
+        return often, ["its motors are what the mixer makes of RATE: RCOU, which says the same, is logged rarely"]
+    return rarely, ["ArduPilot logs its motors rarely; LOG_BITMASK with fast attitude has them in RATE"]
 
 
 def _rotor_speed(log: Log, channels: list[int]) -> Signal | None:
@@ -215,12 +256,15 @@ def _rotor_speed(log: Log, channels: list[int]) -> Signal | None:
     return signal(time, [RPM * np.interp(time, messages.time, messages.columns["RPM"]) for messages in each])
 
 
-def _vector(log: Log, kind: str, names: Sequence[str]) -> Signal | None:
-    """A vector in body axes of the first sensor"""
-    if kind not in log or not log[kind].has(names):
+def _felt(log: Log, raw: str, names: Sequence[str], cutoff: float) -> Signal | None:
+    """What the first sensor felt in body axes, when it did: as it came, or filtered"""
+    if raw in log and log[raw].has((*names, "SampleUS")):
+        own = log[raw].of(0)
+        return signal(1e-6 * own.columns["SampleUS"], flu(own.rows(names)))
+    if "IMU" not in log or not log["IMU"].has(names):
         return None
-    own = log[kind].of(0)
-    return signal(own.time, flu(own.rows(names)))
+    own = log["IMU"].of(0)
+    return signal(own.time - low_pass_delay(cutoff), flu(own.rows(names)))
 
 
 def _attitude(log: Log) -> Signal | None:

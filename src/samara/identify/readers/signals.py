@@ -1,7 +1,9 @@
 """From the arrays of a file to the signals of a log: axes turned, records gathered, time counted from the first sample."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,16 @@ G = CONVERSIONS["g", "m/s^2"](1.0)
 def signal(time: Any, rows: Sequence[Any] | Array) -> Signal:
     """Times and one row for each component, as doubles"""
     return Signal(np.asarray(time, dtype=float), np.stack([np.asarray(row, dtype=float) for row in rows]))
+
+
+def stem_of(path: Path) -> str:
+    """The name of a file without its ending, packed or not"""
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+def low_pass_delay(cutoff: float) -> float:
+    """√2 / (2π f): how late Butterworth's low pass of second order says what is slow beside it; 0 where there is none  [s]"""
+    return math.sqrt(2.0) / (2.0 * math.pi * cutoff) if 0.0 < cutoff < math.inf else 0.0
 
 
 def flu(rows: Sequence[Any] | Array) -> Array:

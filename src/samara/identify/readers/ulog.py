@@ -1,7 +1,9 @@
 """PX4's ULog, by pyulog: FRD and NED, µs since boot.
 
 Motors are `actuator_motors` (PX4 1.13 and newer), else the pulses of `actuator_outputs`. What the aircraft did is its own
-estimate, or the motion capture that was sent to it. Gyroscope and attitude have the time at which they were sampled.
+estimate, or the motion capture that was sent to it. Attitude has the time at which it was sampled. Rates and specific force are
+those of `sensor_combined`, means over a few milliseconds that belong to their middle; where these are logged more rarely than
+the filtered ones, those, as much earlier as PX4's low pass makes them late.
 """
 
 import contextlib
@@ -13,11 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.extras import MissingExtraError
+from samara.core.packed import bytes_inside
 from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.signals import RPM, enu, enu_attitude, flu, signal
+from samara.identify.readers.signals import RPM, enu, enu_attitude, flu, low_pass_delay, signal, stem_of
 
 MOTOR1 = 101  # what PX4 numbers the output function of the first motor
 RARE = 0.05  # [s] between motor commands
+OFTEN = 0.9  # of the filtered samples: so many raw ones are as good as all
 PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
 _MOTORS = {2: 4, 13: 6, 14: 8, 15: 3}  # by MAV_TYPE: quadrotor, hexarotor, octorotor, tricopter
 NED = 1  # of `pose_frame` and `velocity_frame`; 2 is FRD, the same but for its heading
@@ -54,7 +58,11 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
         from pyulog import ULog  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
         raise MissingExtraError("PX4's logs are read by pyulog: pip install 'samara[logs]'") from None
-    with path.open("rb") as opened, contextlib.redirect_stdout(io.StringIO()):
+    packed = path.suffix == ".gz"
+    with (
+        io.BytesIO(bytes_inside(path)) if packed else path.open("rb") as opened,
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
         try:
             file = ULog(opened, list(_TOPICS))
         except Exception as error:  # pyulog's own, and Python's where the bytes mean nothing
@@ -66,14 +74,18 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
     if file.file_corruption:
         notes.append("some of its bytes are damaged: what they held is left out")
     poses, truth = _poses(topics)
+    speed = _rotor_speed(topics, len(command.values))
+    if speed is not None and _invented(topics["esc_status"]):
+        speed = None
+        notes.append("its rotor speeds are those that PX4's simulator invents: they are left out")
     held = {
-        "rotor_speed": _rotor_speed(topics, len(command.values)),
-        "rate": _rate(topics),
-        "specific_force": _specific_force(topics),
+        "rotor_speed": speed,
+        "rate": _felt(topics, _GYROSCOPE, file.initial_parameters),
+        "specific_force": _felt(topics, _ACCELEROMETER, file.initial_parameters),
         "voltage": _voltage(topics),
         **poses,
     }
-    return [FlightLog(path.stem, "px4", "px4", command, truth=truth, notes=tuple(notes), **held)]
+    return [FlightLog(stem_of(path), "px4", "px4", command, truth=truth, notes=tuple(notes), **held)]
 
 
 def _command(path: Path, topics: dict[str, Topic], parameters: dict[str, Any]) -> tuple[Signal, list[str]]:
@@ -126,6 +138,13 @@ def _rotor_speed(topics: dict[str, Topic], motors: int) -> Signal | None:
     return Signal(speed.time, RPM * speed.values) if speed.values.any() else None
 
 
+def _invented(own: Topic) -> bool:
+    """PX4's simulator says 6000 rpm times the output of every motor, at 20 °C and 1 °C more for 150 rpm"""
+    pairs = [(f"esc[{i}].esc_rpm", f"esc[{i}].esc_temperature") for i in range(12)]
+    said = [(own.columns[rpm], own.columns[warm]) for rpm, warm in pairs if own.has([rpm, warm])]
+    return bool(said) and all(np.allclose(warm, 20.0 + rpm / 150.0, atol=1.0) for rpm, warm in said)
+
+
 def _poses(topics: dict[str, Topic]) -> tuple[dict[str, Any], str]:
     """Position, velocity and attitude: motion capture where it was sent, else the estimate"""
     for name in _EXTERNAL:
@@ -155,18 +174,36 @@ def _poses(topics: dict[str, Topic]) -> tuple[dict[str, Any], str]:
     return doubles, ESTIMATE if doubles else ""
 
 
-def _rate(topics: dict[str, Topic]) -> Signal | None:
-    for name, field in (("vehicle_angular_velocity", "xyz"), ("sensor_combined", "gyro_rad")):
-        if name in topics and topics[name].has([f"{field}[0]"]):
-            return signal(topics[name].time(), flu(topics[name].rows(field, 3)))
-    return None
+class Felt(NamedTuple):
+    """Where a sensor is: the field of `sensor_combined`, the time it is a mean over [µs], when that ends beside the gyroscope's
+    [µs]; the topic that is filtered; and the parameter that has its low pass [Hz], with what it is unless it is said"""
+
+    combined: str
+    over: str
+    later: str
+    filtered: str
+    cutoff: tuple[str, float]
 
 
-def _specific_force(topics: dict[str, Topic]) -> Signal | None:
-    for name, field in (("sensor_combined", "accelerometer_m_s2"), ("vehicle_acceleration", "xyz")):
-        if name in topics and topics[name].has([f"{field}[0]"]):
-            return signal(topics[name].time(), flu(topics[name].rows(field, 3)))
-    return None
+_GYROSCOPE = Felt("gyro_rad", "gyro_integral_dt", "", "vehicle_angular_velocity", ("IMU_GYRO_CUTOFF", 40.0))
+_ACCELEROMETER = Felt(
+    *("accelerometer_m_s2", "accelerometer_integral_dt", "accelerometer_timestamp_relative"),
+    *("vehicle_acceleration", ("IMU_ACCEL_CUTOFF", 30.0)),
+)
+
+
+def _felt(topics: dict[str, Topic], sensor: Felt, parameters: dict[str, Any]) -> Signal | None:
+    """What a sensor felt, in body axes, when it did: the raw means unless the filtered values are logged more often"""
+    raw, filtered = topics.get("sensor_combined"), topics.get(sensor.filtered)
+    raw = raw if raw is not None and raw.has([f"{sensor.combined}[0]"]) else None
+    filtered = filtered if filtered is not None and filtered.has(["xyz[0]"]) else None
+    if raw is not None and (filtered is None or len(raw.time()) >= OFTEN * len(filtered.time())):
+        later, over = (raw.columns.get(name, np.zeros(1)).astype(float) for name in (sensor.later, sensor.over))
+        return signal(raw.time() + 1e-6 * (later - 0.5 * over), flu(raw.rows(sensor.combined, 3)))
+    if filtered is None:
+        return None
+    late = low_pass_delay(float(parameters.get(sensor.cutoff[0], sensor.cutoff[1])))
+    return signal(filtered.time() - late, flu(filtered.rows("xyz", 3)))
 
 
 def _voltage(topics: dict[str, Topic]) -> Signal | None:
