@@ -6,9 +6,9 @@ from support.measured_flights import PERIOD, exact_samples, lively
 
 from samara.identify.parameters import parameters_of, ready, with_gains
 from samara.identify.prediction import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
-from samara.identify.regression import Trim
 from samara.identify.scores import Foretold, held_out, ratios, said_by, scored_windows, together, trimmed
 from samara.identify.synthetic import doubted, random_vehicle
+from samara.identify.trims import Trim
 
 EVEN = Trim((1.0,) * 4, 0.0, (0.0, 0.0))
 

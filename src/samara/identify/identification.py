@@ -17,8 +17,9 @@ from samara.identify.checking import Finding, usable
 from samara.identify.log import FlightLog
 from samara.identify.parameters import Parameter, parameters_of, ready
 from samara.identify.prediction import HORIZON, Prediction, fit
-from samara.identify.regression import Regression, Residuals, Trim, regress
+from samara.identify.regression import Regression, Residuals, regress
 from samara.identify.samples import Samples, duration_of, period_of, samples_of
+from samara.identify.trims import Trim
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
 from samara.vehicles.ground import derived_surface

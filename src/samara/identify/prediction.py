@@ -25,8 +25,8 @@ from samara.core.tree import flatten, unflatten
 from samara.identify.acting import told
 from samara.identify.motors import followed, late
 from samara.identify.parameters import VARIED, Parameter, with_gains
-from samara.identify.regression import DELAY, GAIN, PER_VOLT, Trim, mean_voltage
 from samara.identify.samples import Samples, runs
+from samara.identify.trims import DELAY, GAIN, PER_VOLT, Trim, mean_voltage
 from samara.identify.windows import Windows, coasted, measured
 from samara.physics.multirotor import at_rest
 from samara.physics.types import BODY, CALM, State, Vehicle

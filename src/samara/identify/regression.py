@@ -13,29 +13,36 @@ row: the errors are those of sums over time (Newey and West, Econometrica 1987),
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate_inverse
 from samara.identify.acting import acting, needed_torque
-from samara.identify.motors import followed, lag_of_speeds, late
+from samara.identify.blocks import SHORT, Blocks
+from samara.identify.motors import lag_of_speeds
 from samara.identify.parameters import Parameter, parameters_of, size_of, with_gains
 from samara.identify.samples import Samples, runs
+from samara.identify.trims import (
+    DELAY,
+    GAIN,
+    PER_VOLT,
+    TOGETHER,
+    WIND,
+    Trim,
+    beside,
+    mean_voltage,
+    rotor_speeds,
+)
 from samara.physics.types import Vehicle
 
 Array = np.ndarray[Any, Any]
 
-SHORT, LONG = 0.05, 3.0  # [s]
 LEVEL, EVEN = 0.002, 0.003  # σ of the mean of forces beside the weight, and of torques beside theirs
-DELAY, GAIN, WIND, PER_VOLT, TOGETHER = 0.02, 0.3, 4.0, 0.1, 0.03
-"""σ of what is known before: [s], of a gain's logarithm, [m/s], of thrust for a volt, and of all gains of a flight together"""
 HUBER = 2.0
 MOST_STEPS, ADJUSTING, SETTLED, FARTHEST = 12, 3, 0.01, 1.0
 ALIKE_FOR = 3.0  # [s]: residuals farther apart are independent
-LAGS = (0.4, 1.0, 2.5)  # of the start's
-MOVING = 0.25  # of what the rotors do, that must be seen in the motion before inertia and lag are asked for
 BELIEVED = 2.5  # scales from the start
 SURE = 0.1  # of kM, which yaw tells only as a part of Jzz: less sure, it stays what it was
 INERTIAS = ("inertia.xx", "inertia.yy", "inertia.zz")
@@ -50,14 +57,6 @@ OF_AIRSPEED = {
 """Numbers that only an airspeed tells, and along which axis of the body"""
 FAST = 0.1  # [m/s], RMS: slower, a body goes where gusts push it, and its velocity is not its airspeed
 DIFFERENCE = 1e-3
-
-
-class Trim(NamedTuple):
-    """What is one flight's own: a gain for each rotor, how late its motors are heard [s], and the steady wind [m/s]"""
-
-    gains: tuple[float, ...]
-    delay: float
-    wind_W: tuple[float, float]
 
 
 class Residuals(NamedTuple):
@@ -110,7 +109,7 @@ def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[floa
         start = next(own for own in parameters_of(start) if own.name == name).put(start, value)
     parameters = parameters_of(start)
     volts = mean_voltage(flights)
-    problem = _Problem(tuple(_Prepared.of(own, volts, start) for own in flights), start, parameters)
+    problem = _Problem(tuple(Blocks.of(own, volts, start) for own in flights), start, parameters)
     held = problem.untold() | frozenset(measured)
     while True:
         told = problem.told(*problem.solved(held, progress), held, measured)
@@ -136,88 +135,6 @@ def _measured_lag(flights: Sequence[Samples], start: Vehicle) -> dict[str, tuple
     return {"motor.rise": (best.rise, best.error_rise), "motor.fall": (best.fall, best.error_fall)}
 
 
-def mean_voltage(flights: Sequence[Samples]) -> float:
-    """Over all flights that know theirs; 0 without any  [V]"""
-    known = [own.voltage[own.usable] for own in flights if own.voltage is not None]
-    return float(np.mean(np.concatenate(known))) if known else 0.0
-
-
-# One flight, in rows -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A flight's blocks of SHORT seconds: the samples they begin at, how many samples each has, and the stretches they are
-    in"""
-
-    samples: Samples
-    first: Array
-    length: int
-    stretches: tuple[slice, ...]
-    turning: Array
-    reference: float
-    moves: Array
-
-    @staticmethod
-    def of(samples: Samples, volts: float, vehicle: Vehicle) -> "_Prepared":
-        length = max(round(SHORT / samples.period), 1)
-        first: list[Array] = []
-        stretches, at = [], 0
-        for own in sorted(runs(samples.usable), key=lambda own: own.start):
-            begins = np.arange(own.start, own.stop - length, length)
-            if len(begins) * SHORT >= 0.5 * LONG:
-                first.append(begins)
-                stretches.append(slice(at, at + len(begins)))
-                at += len(begins)
-        if not first:
-            raise ValueError(f"{samples.name}: is nowhere usable for {0.5 * LONG:g} s at a time; expected a flight")
-        begin = np.concatenate(first)
-        omega = samples.body[10:13]
-        turning = (omega[:, begin + length] - omega[:, begin]) / (length * samples.period)
-        whole = _Prepared(samples, begin, length, tuple(stretches), turning, volts, np.ones(4, dtype=bool))
-        return replace(whole, moves=whole.share_that_moves(vehicle) >= MOVING)
-
-    def mean(self, rows: Array) -> Array:
-        """The mean over each block, by the trapezoid rule"""
-        total = np.cumsum(0.5 * (rows[:, 1:] + rows[:, :-1]), axis=1)
-        total = np.concatenate([np.zeros((len(rows), 1)), total], axis=1)
-        return np.asarray((total[:, self.first + self.length] - total[:, self.first]) / self.length)
-
-    def speed(self) -> Array:
-        """RMS of what its velocity along the body's axes changes by within LONG, (3,)  [m/s]"""
-        v_B = rotate_inverse(Quat(*self.samples.body[6:10]), Vec3(*self.samples.body[3:6]))
-        return np.sqrt((self.band(self.mean(np.stack(v_B))) ** 2).mean(axis=1))
-
-    def share_that_moves(self, vehicle: Vehicle) -> Array:
-        """The share of what the rotors do that is seen in the motion, corr² at the best of some lags: thrust, and three
-        torques"""
-        samples, motor = self.samples, vehicle.rotors[0].motor
-        still = samples.body.copy()
-        still[3:6] = 0.0
-        moved = self.band(np.concatenate([self.mean(samples.specific_force[2:]), self.turning]))
-        best = np.zeros(4)
-        for factor in LAGS if samples.rotor_speed is None else LAGS[:1]:
-            speeds = rotor_speeds(samples, factor * motor.rise, factor * motor.fall, 0.0)
-            acts = acting(vehicle, still, speeds, samples.commanded)
-            done = self.band(self.mean(np.concatenate([acts.f_B[2:], acts.tau_B])))
-            both = (done * moved).sum(axis=1) ** 2
-            size = (done**2).sum(axis=1) * (moved**2).sum(axis=1)
-            best = np.maximum(best, both / np.maximum(size, 1e-300))
-        return best
-
-    def band(self, rows: Array) -> Array:
-        """Less the mean over LONG, within each stretch"""
-        half = max(round(0.5 * LONG / (self.length * self.samples.period)), 1)
-        out = np.empty_like(rows)
-        for own in self.stretches:
-            x = rows[:, own]
-            n = x.shape[1]
-            total = np.concatenate([np.zeros((len(x), 1)), np.cumsum(x, axis=1)], axis=1)
-            low, high = np.maximum(np.arange(n) - half, 0), np.minimum(np.arange(n) + half + 1, n)
-            out[:, own] = x - (total[:, high] - total[:, low]) / (high - low)
-        return out
-
-
 class _Point(NamedTuple):
     """Where the search is: a vehicle without gains, and every flight's own"""
 
@@ -229,7 +146,7 @@ class _Point(NamedTuple):
 
 @dataclass(frozen=True)
 class _Problem:
-    flights: tuple[_Prepared, ...]
+    flights: tuple[Blocks, ...]
     start: Vehicle
     parameters: tuple[Parameter, ...]
 
@@ -288,7 +205,7 @@ class _Problem:
         trims = []
         for i, trim in enumerate(point.trims):
             mine = step[k + 1 + i * self._own :][: self._own] * scales
-            trims.append(_beside(trim, mine, basis))
+            trims.append(beside(trim, mine, basis))
         return _Point(vehicle, tuple(trims), point.per_volt + float(step[k]) * PER_VOLT, offset)
 
     def _from_start(self, point: _Point) -> Array:
@@ -303,7 +220,7 @@ class _Problem:
 
     # Rows
 
-    def errors(self, flight: _Prepared, vehicle: Vehicle, trim: Trim, per_volt: float) -> Array:
+    def errors(self, flight: Blocks, vehicle: Vehicle, trim: Trim, per_volt: float) -> Array:
         """What force and torque are needed, less what acts, in the vehicle's own units: (6, blocks)"""
         samples = flight.samples
         weight, arm, _, _ = size_of(self.start)
@@ -352,8 +269,8 @@ class _Problem:
             silent = j > n and "velocity" not in flight.samples.knows  # no wind is heard of
             if scales[j] == 0.0 or silent or (j == n and flight.samples.rotor_speed is not None):
                 continue
-            beside = _beside(trim, DIFFERENCE * scales * (np.arange(self._own) == j), basis)
-            column = (self.errors(flight, point.vehicle, beside, point.per_volt) - here) / DIFFERENCE
+            near = beside(trim, DIFFERENCE * scales * (np.arange(self._own) == j), basis)
+            column = (self.errors(flight, point.vehicle, near, point.per_volt) - here) / DIFFERENCE
             if j == n - 1:
                 column[3:] = 0.0
             elif j == n:
@@ -365,7 +282,7 @@ class _Problem:
     def _spread(self, i: int, point: _Point) -> Array:
         """How far each row of a flight is off, as a rule, (6,); ∞ for what the log cannot say"""
         flight = self.flights[i]
-        rows = _banded(flight, self.errors(flight, point.vehicle, point.trims[i], point.per_volt))
+        rows = flight.banded(self.errors(flight, point.vehicle, point.trims[i], point.per_volt))
         spread = np.array([max(1.4826 * float(np.median(np.abs(own - np.median(own)))), 1e-4) for own in rows])
         if "specific_force" not in flight.samples.knows:
             spread[:3] = np.inf
@@ -379,7 +296,7 @@ class _Problem:
         """Banded rows over their spread, (6, blocks); their columns; which unknowns; and the rows of means with theirs"""
         flight = self.flights[i]
         here, columns, places = self._columns(i, point, held)
-        rows, banded = _banded(flight, here), np.stack([_banded(flight, own) for own in columns])
+        rows, banded = flight.banded(here), np.stack([flight.banded(own) for own in columns])
         size = np.abs(rows) / spread[:, None]
         robust = np.sqrt(np.minimum(1.0, HUBER / np.maximum(size, 1e-9)))
         weight = robust / spread[:, None]
@@ -492,21 +409,6 @@ class _Problem:
         )
 
 
-def _beside(trim: Trim, step: Array, basis: Array) -> Trim:
-    """A trim with other gains, by their patterns and logarithms, another delay [s] and another wind [m/s]"""
-    n = len(trim.gains)
-    gains = np.array(trim.gains) * np.exp(basis @ step[:n])
-    wind = (float(trim.wind_W[0] + step[n + 1]), float(trim.wind_W[1] + step[n + 2]))
-    return Trim(tuple(float(g) for g in gains), float(trim.delay + step[n]), wind)
-
-
-def _banded(flight: _Prepared, rows: Array) -> Array:
-    """All but the thrust less their means over LONG"""
-    banded = flight.band(rows)
-    banded[2] = rows[2]
-    return banded
-
-
 def _newey_west(scores: Array, lag: int) -> Array:
     """Σ over |h| ≤ lag of (1 − |h|/(lag + 1)) Σ s(t) s(t + h)ᵀ"""
     n = scores.shape[1]
@@ -515,10 +417,3 @@ def _newey_west(scores: Array, lag: int) -> Array:
         cross = scores[:, h:] @ scores[:, :-h].T
         total += (1.0 - h / (lag + 1.0)) * (cross + cross.T)
     return np.asarray(total)
-
-
-def rotor_speeds(samples: Samples, rise: float, fall: float, delay: float) -> Array:
-    """Those measured, or else motors of such a lag that hear their commands late, (rotors, n)  [rad/s]"""
-    if samples.rotor_speed is not None:
-        return samples.rotor_speed
-    return late(followed(samples.commanded, rise, fall, samples.period), delay / samples.period)

@@ -12,8 +12,8 @@ import numpy as np
 from samara.identify.identification import PHYSICAL, PREDICTOR, Product, identified
 from samara.identify.parameters import ready
 from samara.identify.prediction import RECORDED, Predictor, fit, windows_of
-from samara.identify.regression import GAIN, Trim
 from samara.identify.samples import Samples
+from samara.identify.trims import GAIN, Trim
 from samara.identify.windows import BASELINES, QUANTITIES, Windows, errors
 from samara.physics.types import Vehicle
 
