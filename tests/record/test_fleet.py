@@ -131,6 +131,15 @@ def test_every_double_comes_back_bit_for_bit(tmp_path):
     assert lengths == [(1, MANY, 1)] * 20
 
 
+def test_rows_may_lie_in_memory_as_they_like(tmp_path):
+    """Drone after drone, say: their numbers are not side by side."""
+    streams, (times_us, rows) = streams_of(MANY), second_of(MANY, 0)
+    with Recorder(tmp_path / "run.mcap", streams) as own:
+        own.write_blocks([block_of(streams, times_us, np.asfortranarray(rows))])
+    for k, table in enumerate(read_recording(tmp_path / "run.mcap").streams.values()):
+        assert same_bits(table.rows, rows[:, :, k])
+
+
 def test_what_all_drones_share_changes_from_chunk_to_chunk(tmp_path):
     """Grips that begin to differ, and no longer do: the messages of each chunk are laid out as they need."""
     streams, shares = streams_of(MANY), [slice(7, 16), slice(0, 0), slice(0, 17), slice(7, 16)]
