@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.children import end_with_parent
 from samara.core.files import atomic_write
 from samara.identify.synthetic import Case, cases, is_captured
 
@@ -96,7 +97,8 @@ def run(
             work(own, folder, made, answered)
             progress(_done(folder, numbers), len(numbers))
     elif some:
-        with ProcessPoolExecutor(min(processes, len(some)), get_context("spawn")) as pool:
+        count, context = min(processes, len(some)), get_context("spawn")
+        with ProcessPoolExecutor(count, context, initializer=end_with_parent, initargs=(os.getpid(),)) as pool:
             waiting = {pool.submit(work, own, folder, made, answered) for own in some}
             while waiting:
                 finished, waiting = wait(waiting, LOG_SECONDS, FIRST_COMPLETED)
