@@ -1,9 +1,10 @@
-"""Logs that PX4 and ArduPilot wrote themselves while they flew our quadrotor: what they say is what was simulated.
+"""Logs that autopilots wrote themselves while they flew our quadrotors: what they say is what was simulated.
 
 `recordings/autopilots` has the quadrotor, the flight, the logs, and beside each log the true states ten times a second. The
 logs are thinned, and hold only what is read here; every value in them is their autopilot's. Its clock is not the simulation's.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from samara.identify.parameters import parameters_of, ready
 from samara.identify.readers import read_log
 from samara.identify.synthetic import doubted
 from samara.link.wiring import rotor_of_output
+from samara.physics.rotors.actuator import Lag
+from samara.vehicles.build import build_vehicle
 
 FOLDER = RECORDINGS / "autopilots"
 
@@ -140,3 +143,38 @@ def test_the_quadrotor_is_found_again(flown, number):
     for own in asked:
         assert own.value == pytest.approx(true[own.name], rel=BARS[own.name.partition(".")[0]]), own.name
         assert own.excited
+
+
+# Betaflight, which knows no place --------------------------------------------------------------------------------------
+
+
+def lagging(thrust=1.0, inertia=1.0, lag=1.0):
+    """`hakoniwa`, which Betaflight flew, with motors that lag as its DC motors do near hover, K²/(RJ) + 2 kM Ω/J = 1/τ; an
+    output of 1 is twice the thrust of hover"""
+    own = samara.vehicle("hakoniwa")
+    rotor = own.rotors[0]
+    hovering = math.sqrt(own.mass * own["gravity"].acceleration / (4.0 * rotor.k_thrust))
+    constant, resistance = rotor.motor.constant, rotor.motor.resistance
+    tau = rotor.inertia / (constant**2 / resistance + 2.0 * rotor.k_torque * hovering)
+    motor = Lag(0.0, math.sqrt(2.0) * hovering, lag * tau, lag * tau)
+    rotors = [each._replace(k_thrust=thrust * each.k_thrust, motor=motor) for each in own.rotors]
+    moments = [inertia * getattr(own.inertia_B, axis) for axis in ("xx", "yy", "zz")]
+    return build_vehicle("lagging", mass=own.mass, inertia=moments, rotors=rotors)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("off", [(1.2, 0.8, 1.2), (0.85, 1.25, 0.8)])
+def test_thrust_inertia_and_lag_are_found_again_in_betaflights_log(off):
+    """It holds no velocities: what air does to the vehicle cannot be told, and is said not to be"""
+    true = lagging()
+    found = identify(read_log(RECORDINGS / "betaflight.bbl"), lagging(*off), outputs="thrust", predictor=False).physical
+    assert found.estimate("k_thrust").value == pytest.approx(true.rotors[0].k_thrust, rel=BARS["k_thrust"])
+    for axis in ("xx", "yy", "zz"):
+        moment = getattr(true.inertia_B, axis)
+        assert found.estimate(f"inertia.{axis}").value == pytest.approx(moment, rel=BARS["inertia"])
+    lag = 0.5 * (
+        found.estimate("motor.rise").value + found.estimate("motor.fall").value
+    )  # a DC motor has one for each speed
+    assert lag == pytest.approx(true.rotors[0].motor.rise, rel=BARS["motor"])
+    untold = {own.name.partition(".")[0] for own in found.estimates if not own.excited}
+    assert {"drag", "rotor_drag", "airspeed_moment"} <= untold and not untold & {"k_thrust", "inertia", "motor"}
