@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from samara.core.quantity import Quantity
 from samara.physics.air import drag as drag_effects
 from samara.physics.air.downwash import DOWNWASH, Downwash
@@ -209,8 +211,12 @@ def _check_flapping(vehicle: Vehicle) -> str | None:
 
 
 def _hover_speed(vehicle: Vehicle) -> float:
-    """The mean of the rotors  [rad/s]"""
-    speeds = hover(vehicle)[0].rotor_speed
+    """The mean of the rotors; a ValueError for a vehicle, not checked yet, that has no hover  [rad/s]"""
+    try:
+        with np.errstate(all="ignore"):
+            speeds = hover(vehicle)[0].rotor_speed
+    except (ArithmeticError, ValueError, RuntimeError) as error:
+        raise ValueError(f"its speed is that of hover, and there is none: {error}") from None
     return sum(speeds) / len(speeds)
 
 
