@@ -76,12 +76,18 @@ def controllers(folder: Path) -> None:
 
 
 def validation(folder: Path) -> None:
-    """validation.png: models against real flights"""
-    from samara.identify.validation import validate
-    from samara.view.plot.validation import draw_validation
+    """validation.png and the tables of docs/validation.md: vehicles against real flights"""
+    from figures.validation import write_validation
 
-    if flights := _outside(FLIGHTS, "validation.png stays"):
-        draw_validation(validate(Path(flights)), folder / "validation.png")
+    if flights := _outside(FLIGHTS, "validation.png and its page stay"):
+        write_validation(flights, folder.parent)
+
+
+def identify(folder: Path) -> None:
+    """identify_plan.png, identify_numbers.png, identify_foretold.png, identify_residuals.png"""
+    from figures.identify import draw_identify
+
+    draw_identify(folder)
 
 
 def flight(folder: Path) -> None:
@@ -256,6 +262,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
         plan,
         controllers,
         validation,
+        identify,
         flight,
         film,
         plots,

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from figures.validation import before_these_flights
 
 import samara
 from samara.identify.checking import usable
-from samara.identify.identification import DAMPED, identify
-from samara.identify.parameters import parameters_of, ready
-from samara.identify.readers.formats import read_log
+from samara.identify.identification import identify
+from samara.identify.readers.formats import read_log, read_logs
 from samara.identify.samples import samples_of
-from samara.identify.scores import cross_validated, ratios, together
+from samara.identify.scores import held_out, ratios, together
 from samara.physics.rotors.actuator import speed_from_command
 
 pytestmark = pytest.mark.long
@@ -63,12 +63,9 @@ def test_seven_flights_of_nanobench_each_predicted_by_the_others(shared_folder):
     folder = shared_folder / "data" / "nanobench"
     if not folder.is_dir():
         pytest.skip("no NanoBench flights in the shared folder")
-    vehicle = samara.vehicle("crazyflie")
-    start = ready(vehicle)
-    logs = [usable(read_log(path)[0])[0] for path in sorted(folder.glob("*.csv.gz"))]
-    flights = [samples_of(own, vehicle) for own in logs]
+    start = before_these_flights()
+    flights = [samples_of(usable(own)[0], start) for own in read_logs([folder])]
     assert len(flights) == 7
-    scores = cross_validated(flights, start, parameters_of(start, DAMPED))
-    found = ratios(together(scores), "identified on the others")
+    found = ratios(together([own.score() for own in held_out(flights, start)]), "predictor")
     bars = {"position": 0.50, "velocity": 0.60, "attitude": 0.48, "rate": 0.68}
     assert {name: found[name] for name in bars if found[name] > bars[name]} == {}

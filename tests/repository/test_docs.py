@@ -70,6 +70,7 @@ def test_pages_have_python_to_run():
         "docs/controllers.md",
         "docs/ilqr.md",
         "docs/planning.md",
+        "docs/identify.md",
         "docs/validation.md",
         "docs/sensors.md",
         "docs/autopilots.md",

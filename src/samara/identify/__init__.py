@@ -1,5 +1,50 @@
-"""Models and measured flights: reading logs, and how well a model says what comes next."""
+"""From flight logs to a vehicle: readers, a check, the estimator, scores on flights held out, and the flight to fly for it.
+
+from samara.identify import identify, read_logs
+
+found = identify(read_logs(["flight.ulg"]), samara.vehicle("iris"))
+samara.save_vehicle(found.physical.vehicle, "mine.toml")
+"""
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from samara.core.lazy import lazily as _lazily
 
-__getattr__, __dir__ = _lazily(__name__, __path__)
+if _TYPE_CHECKING:
+    from samara.identify.checking import check as check
+    from samara.identify.identification import Estimate as Estimate
+    from samara.identify.identification import Identified as Identified
+    from samara.identify.identification import Product as Product
+    from samara.identify.identification import identify as identify
+    from samara.identify.log import FlightLog as FlightLog
+    from samara.identify.log import Signal as Signal
+    from samara.identify.manoeuvres import Room as Room
+    from samara.identify.plan import plan_flight as plan_flight
+    from samara.identify.plan import write_plan as write_plan
+    from samara.identify.readers.formats import read_log as read_log
+    from samara.identify.readers.formats import read_logs as read_logs
+    from samara.identify.scores import held_out as held_out
+    from samara.identify.scores import ratios as ratios
+    from samara.identify.scores import together as together
+    from samara.identify.validation import validate as validate
+
+_LATER = {
+    "check": "samara.identify.checking",
+    "Estimate": "samara.identify.identification",
+    "Identified": "samara.identify.identification",
+    "Product": "samara.identify.identification",
+    "identify": "samara.identify.identification",
+    "FlightLog": "samara.identify.log",
+    "Signal": "samara.identify.log",
+    "Room": "samara.identify.manoeuvres",
+    "plan_flight": "samara.identify.plan",
+    "write_plan": "samara.identify.plan",
+    "read_log": "samara.identify.readers.formats",
+    "read_logs": "samara.identify.readers.formats",
+    "held_out": "samara.identify.scores",
+    "ratios": "samara.identify.scores",
+    "together": "samara.identify.scores",
+    "validate": "samara.identify.validation",
+}
+
+__getattr__, __dir__ = _lazily(__name__, __path__, _LATER)

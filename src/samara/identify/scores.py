@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.identify.identification import PHYSICAL, PREDICTOR, Product, identified
+from samara.identify.identification import Product, identified
 from samara.identify.parameters import ready
 from samara.identify.prediction import RECORDED, Predictor, fit, windows_of
 from samara.identify.samples import Samples
@@ -21,6 +21,7 @@ Array = np.ndarray[Any, Any]
 
 TRIM = 5.0  # [s] in the air
 DENSE = 0.05  # [s] between the starts of scored windows
+MOST_SCORED = 2000  # windows of a flight
 FOLDS = 7
 COASTING = "constant velocity"
 MOVES = frozenset({"velocity", "attitude", "rate"})
@@ -36,8 +37,8 @@ class Score(NamedTuple):
 
 
 def scored_windows(samples: Samples) -> Windows:
-    """All after the seconds that trims are made from"""
-    return windows_of(samples, most=None, stride=DENSE, after=_aloft(samples) + TRIM)
+    """All after the seconds that trims are made from; of a long flight so many of them, evenly"""
+    return windows_of(samples, most=MOST_SCORED, stride=DENSE, after=_aloft(samples) + TRIM)
 
 
 def _aloft(samples: Samples) -> float:
@@ -143,8 +144,9 @@ class Model(NamedTuple):
         return Model(bare, predictor or Predictor.of(bare), even, is_trimmed=is_trimmed)
 
     @staticmethod
-    def of_product(own: Product, predictor: Predictor) -> "Model":
+    def of_product(own: Product, predictor: Predictor, wind_W: tuple[float, float] = (0.0, 0.0)) -> "Model":
         before, spread = trim_before(list(own.trims.values()))
+        before = before._replace(wind_W=wind_W)
         return Model(own.bare, Predictor(predictor.simulator, own.volts), before, spread, own.per_volt)
 
     def says(self, samples: Samples, windows: Windows) -> Array:
@@ -194,7 +196,8 @@ def held_out(
 ) -> list[Foretold]:
     """Each flight foretold by the products of the others, trimmed, and by the start vehicle, in at most `folds` groups
 
-    Of one flight alone, each half by the other. Flights that cannot be scored are identified on and not foretold.
+    Of one flight alone, each half by the other, in the steady wind that was found there: it is the same air. Flights that
+    cannot be scored are identified on and not foretold.
     """
     parts = list(flights) if len(flights) > 1 else halves(flights[0])
     scored = [i for i, own in enumerate(parts) if can_be_scored(own)]
@@ -208,9 +211,10 @@ def held_out(
         if not others:
             break
         told = identified(others, start, predictor=predictor)
-        models = {f"{start.name}, trimmed": begun, PHYSICAL: Model.of_product(told.physical, begun.predictor)}
-        if told.predictor is not None:
-            models[PREDICTOR] = Model.of_product(told.predictor, begun.predictor)
+        (wind_W, *_) = (own.wind_W for own in told.physical.trims.values())
+        wind_W = wind_W if len(flights) == 1 else (0.0, 0.0)
+        models = {f"{start.name}, trimmed": begun}
+        models |= {own.kind: Model.of_product(own, begun.predictor, wind_W) for own in told.products}
         for i in group:
             found[i] = foretold(parts[i], models)
         if progress:

@@ -59,27 +59,17 @@ def numbers(products: Sequence[Product]) -> Picture:
         figure, (left, right) = plt.subplots(1, 2, figsize=(11.0, height), layout="constrained")
         _relative(left, products, positive)
         _from_zero(right, products, others)
-        handles = [_dot(plt, k) for k in range(len(products))]
-        labels = [own.kind for own in products]
-        figure.legend(
-            [*handles, _grey(plt)],
-            [*labels, "not excited: stays about where it was"],
-            loc="outside lower center",
-            ncols=3,
-        )
+        handles = {own.kind: _mark(COLOURS[k], "os"[k], COLOURS[k]) for k, own in enumerate(products)}
+        if not all(each.excited for own in products for each in own.estimates):
+            handles["not excited: stays about where it was"] = _mark(FAINT, "o", "white")
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
     return figure
 
 
-def _dot(plt: Any, k: int) -> Any:
+def _mark(colour: str, marker: str, fill: str) -> Any:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color=COLOURS[k], marker="o" if k == 0 else "s", markersize=5, linewidth=1.6)
-
-
-def _grey(plt: Any) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=FAINT, marker="o", markersize=5, linewidth=1.6, markerfacecolor="white")
+    return Line2D([], [], color=colour, marker=marker, markersize=5, linewidth=1.6, markerfacecolor=fill)
 
 
 def _whisker(axes: Any, own: Estimate, y: float, unit: float, k: int) -> None:
@@ -88,7 +78,7 @@ def _whisker(axes: Any, own: Estimate, y: float, unit: float, k: int) -> None:
     for end in (own.low, own.high):
         axes.plot([end / unit] * 2, [y - 0.09, y + 0.09], color=colour, linewidth=1.2)
     fill = colour if own.excited else "white"
-    axes.plot(own.value / unit, y, "o" if k == 0 else "s", color=colour, markersize=5, markerfacecolor=fill)
+    axes.plot(own.value / unit, y, "os"[k], color=colour, markersize=5, markerfacecolor=fill)
 
 
 def _rows(axes: Any, names: Sequence[str]) -> None:
@@ -268,7 +258,7 @@ def flown_and_foretold(own: Foretold, model: str) -> Picture:
         for panel in panels[1]:
             panel.set_xlabel(f"time [s] after {begin:.1f} s")
         figure.suptitle(
-            plain(f"{samples.name}: flown (broad) and foretold by the {model}, from the dots on, half a second ahead"),
+            plain(f"{samples.name}: flown (broad), and foretold half a second ahead from the dots on ({model})"),
             fontsize=11,
         )
     return figure

@@ -139,9 +139,8 @@ def _warnings(found: Identified) -> Html | None:
 
 
 def _numbers(own: Product) -> Html:
-    rows = [_row(each) for each in own.estimates]
-    heads = (own.kind, "", "value ± error", "95 % interval", "start", "unit", "told by the flights")
-    return element("div", table(heads, rows), style="margin-top: 14px")
+    heads = (own.kind, "value ± error", "95 % interval", "start", "unit", "told by the flights")
+    return element("div", table(heads, [_row(each) for each in own.estimates]), style="margin-top: 14px")
 
 
 def _row(own: Estimate) -> list[Any]:
@@ -149,13 +148,14 @@ def _row(own: Estimate) -> list[Any]:
     if not own.excited:
         told = element("span", f"not excited: fly {own.manoeuvre}", class_="faint")
     cells = (
-        element("code", own.name),
         f"{own.value:.4g} ± {own.error:.2g}",
         f"{own.low:.3g} … {own.high:.3g}",
         f"{own.start:.4g}",
-        own.unit,
+        "" if own.unit == "1" else own.unit,
     )
-    return [draw.called(own.name), *(element("span", cell, style="white-space: nowrap") for cell in cells), told]
+    name = element("span", f"{draw.called(own.name)} ", element("code", own.name))
+    faint = None if own.excited else "faint"
+    return [name, *(element("span", cell, style="white-space: nowrap", class_=faint) for cell in cells), told]
 
 
 def _scored(scores: Sequence[Score], flights: int) -> Html | list[Html]:

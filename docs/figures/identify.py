@@ -1,0 +1,61 @@
+"""Pictures of an identification, all of one flight that docs/identify.md plans, flies and identifies:
+`PYTHONPATH=docs python -m figures.identify docs/images`."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import samara
+from samara.core.files import atomic_write
+from samara.identify import held_out, identify, plan_flight, read_log, write_plan
+from samara.identify.parameters import size_of
+from samara.physics.types import Vehicle
+from samara.view.plot import identify as draw
+from samara.view.plot.identify_plan import draw_flight_plan
+from samara.view.plot.style import samara_style
+
+SECONDS, WIND = 60.0, 1.0
+SMALL = 95  # [dots per inch]
+
+
+def guess(truth: Vehicle) -> Vehicle:
+    """As somebody believes it who has weighed and measured it, and read its motors' data sheet wrongly"""
+    rotors = tuple(
+        own._replace(
+            k_thrust=1.2 * own.k_thrust,
+            k_torque=0.8 * own.k_torque,
+            motor=own.motor._replace(rise=1.5 * own.motor.rise, fall=1.5 * own.motor.fall),
+        )
+        for own in truth.rotors
+    )
+    return truth.replace(rotors=rotors, inertia_B=1.3 * truth.inertia_B)
+
+
+def draw_identify(folder: str | Path) -> None:
+    """identify_plan.png, identify_numbers.png, identify_foretold.png, identify_residuals.png"""
+    truth = samara.vehicle("crazyflie").without_effect("damping")
+    plan = plan_flight(truth, SECONDS)
+    draw_flight_plan(plan, Path(folder) / "identify_plan.png")
+    with tempfile.TemporaryDirectory() as own:
+        samara.save_vehicle(truth, Path(own) / "real.toml")
+        scenario, _ = write_plan(plan, own, "real.toml")
+        recording = Path(own) / "flight.mcap"
+        samara.fly(scenario, out=recording, settings={"wind.speed": WIND})
+        logs = read_log(recording)
+    start = guess(truth)
+    found = identify(logs, start)
+    (first, *_) = held_out(found.flights, start, predictor=False)
+    weight, arm, _, _ = size_of(start)
+    _save(draw.numbers(found.products), Path(folder) / "identify_numbers.png")
+    _save(draw.flown_and_foretold(first, "physical"), Path(folder) / "identify_foretold.png")
+    _save(draw.residuals(found.residuals, weight, arm), Path(folder) / "identify_residuals.png")
+
+
+def _save(figure: Any, path: Path) -> None:
+    with atomic_write(path) as temporary, samara_style():
+        figure.savefig(temporary, format="png", dpi=SMALL)
+
+
+if __name__ == "__main__":
+    draw_identify(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
