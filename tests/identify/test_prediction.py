@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.measured_flights import PERIOD, exact_samples, lively
 
+from samara.identify.identification import identified
 from samara.identify.parameters import parameters_of, ready, with_gains
 from samara.identify.prediction import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
 from samara.identify.scores import Foretold, held_out, ratios, said_by, scored_windows, together, trimmed
@@ -107,6 +108,19 @@ def test_halves_predict_each_other(flown):
     assert [own.samples.name for own in found] == ["exact, first half", "exact, second half"]
     for quantity, ratio in ratios(together([own.score() for own in found]), "predictor").items():
         assert ratio < 0.25, quantity
+
+
+@pytest.mark.long
+def test_a_predictor_knows_the_wind_that_forces_told_of(flown):
+    """The same flight from air that moves with 1 m/s: without the wind it would be taken for inertia and damping"""
+    truth, start, samples = flown
+    body = samples.body.copy()
+    body[3] += 1.0
+    found = identified([samples._replace(body=body)], start)
+    assert found.predictor.trims["exact"].wind_W == pytest.approx((1.0, 0.0), abs=0.1)
+    for name in ("inertia.xx", "inertia.yy"):
+        value = getattr(truth.inertia_B, name[-2:])
+        assert found.predictor.estimate(name).value == pytest.approx(value, rel=0.05), name
 
 
 def test_errors_of_attitude_are_rotation_vectors():

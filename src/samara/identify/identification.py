@@ -152,7 +152,8 @@ def identified(
     best = None
     if predictor and all({"velocity", "attitude", "rate"} <= each.knows for each in flights):
         parameters = parameters_of(bare, DAMPED)
-        found = fit(flights, bare, parameters, progress=lambda share: tell("prediction error", share))
+        in_wind = [Trim((1.0,) * len(bare.rotors), 0.0, each.wind_W) for each in told.trims]
+        found = fit(flights, bare, parameters, in_wind, progress=lambda share: tell("prediction error", share))
         best = _predictor(found, start, bare, flights, own)
     return Identified(start, physical, best, tuple(flights), dict(findings or {}), told.residuals)
 
