@@ -102,7 +102,7 @@ def filled(page: str, parts: dict[str, str]) -> str:
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if page.count(begin) != 1 or page.count(end) != 1:
             raise ValueError(f"the page has not one place {begin} … {end}; expected one")
-        page = f"{page.partition(begin)[0]}{begin}\n{text}{end}{page.partition(end)[2]}"
+        page = f"{page.partition(begin)[0]}{begin}\n\n{text}\n{end}{page.partition(end)[2]}"
     return page
 
 
