@@ -70,7 +70,12 @@ def rows_flown() -> list[Flight]:
     )
     gusty = {"wind": [{"kind": "turbulence", "speed": 4.0, "sigma": 0.6, "tau": 2.0}]}
     sensing = samara.load_scenario("sensors", {"duration": 35.0, **gusty})
-    many = {"duration": SWARM_SECONDS, "drones.count": 100, "drones.columns": 10}
+    many = {
+        "duration": SWARM_SECONDS,
+        "drones.count": 100,
+        "drones.columns": 10,
+        "drones.vehicle": "crazyflie_documented",
+    }
     more = many | {"drones.count": 1000, "drones.columns": 32, "downwash": True}
     return [
         Flight("one Crazyflie", single, 1200, 2500),

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from there_and_back import there_and_back
+from there_and_back import plain_crazyflie, there_and_back
 
 import samara
 from samara.backends.flight_jax import work
@@ -30,6 +30,7 @@ from samara.backends.stepper import Stepper
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.surroundings import environment_of
+from samara.physics.types import Vehicle
 from samara.sim.batch_jax import compiled, fly_batch_jax, given_to
 from samara.vehicles.trim import hover
 
@@ -38,10 +39,17 @@ REPEATS = 2
 
 
 def flights(
-    n: int, duration: float, *, filtered: bool, backend: str = "pallas", vary: Any = None, **how: Any
+    n: int,
+    duration: float,
+    *,
+    filtered: bool,
+    backend: str = "pallas",
+    vary: Any = None,
+    vehicle: Vehicle | None = None,
+    **how: Any,
 ) -> dict[str, Any]:
     """The whole call, and the part of it on the device"""
-    scenario, seeds = there_and_back(duration, filtered=filtered), np.arange(n)
+    scenario, seeds = there_and_back(duration, filtered=filtered, vehicle=vehicle), np.arange(n)
     asked: dict[str, Any] = {"backend": backend, "dtype": "float32", "fast": True, **how}
     times, told = [], None
     for _ in range(1 + REPEATS):
@@ -80,7 +88,7 @@ def flights(
 
 def bare_physics(n: int, steps: int, *, contact: bool, left_out: bool = False) -> dict[str, Any]:
     """RK4 steps of the same vehicle alone, hovering under a command held, in one kernel"""
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = plain_crazyflie()
     vehicle = vehicle if contact else vehicle.without_effect("contact")
     body, templates, quiet = Stepper(vehicle, "rk4", "pallas").step(environment_of(vehicle))
     run = compile_scan_pallas(body, templates, quiet if left_out else None, dtype="float32", fast=True)
@@ -109,7 +117,7 @@ def rows(n: int, duration: float, steps: int) -> list[Row]:
         return name, lambda: flights(count, duration, filtered=filtered, **how)
 
     spread = np.random.default_rng(1).uniform(0.9, 1.1, (2, n))
-    vehicle = samara.vehicle("crazyflie")
+    vehicle = plain_crazyflie()
     own = {
         "mass": vehicle.mass * spread[0],
         "rotors.k_thrust": np.outer([rotor.k_thrust for rotor in vehicle.rotors], spread[1]),
@@ -119,6 +127,7 @@ def rows(n: int, duration: float, steps: int) -> list[Row]:
         ("bare physics, contact left out in the air", lambda: bare_physics(n, steps, contact=True, left_out=True)),
         ("bare physics, contact at every step", lambda: bare_physics(n, steps, contact=True)),
         flown("geometric", False),
+        flown("geometric, the Crazyflie as identified", False, vehicle=samara.vehicle("crazyflie")),
         flown("geometric, own mass and thrust", False, vary=own),
         flown("Kalman filter", True, n // 4),
         flown("Kalman filter, all of them", True),
