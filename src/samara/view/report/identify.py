@@ -139,14 +139,15 @@ def _warnings(found: Identified) -> Html | None:
 
 
 def _numbers(own: Product) -> Html:
-    heads = (own.kind, "value ± error", "95 % interval", "start", "unit", "told by the flights")
+    heads = (own.kind, "value ± error", "95 % interval", "start", "unit", "told")
     return element("div", table(heads, [_row(each) for each in own.estimates]), style="margin-top: 14px")
 
 
 def _row(own: Estimate) -> list[Any]:
     told = element("span", "✓", class_="good")
     if not own.excited:
-        told = element("span", f"not excited: fly {own.manoeuvre}", class_="faint")
+        words = f"not excited: fly {own.manoeuvre}"
+        told = element("span", words, class_="faint", style="display: inline-block; min-width: 190px")
     cells = (
         f"{own.value:.4g} ± {own.error:.2g}",
         f"{own.low:.3g} … {own.high:.3g}",
