@@ -7,31 +7,29 @@ import sys
 import time
 
 import pytest
-from support.children import SOURCES
+from support.children import child
 
 PARENT = """
-import os, subprocess, sys
-child = "import os, sys, time; from samara.core.children import end_with_parent; end_with_parent(int(sys.argv[1])); "
-child += "print('here', flush=True); time.sleep(600)"
-running = subprocess.Popen([sys.executable, "-c", child, str(os.getpid())], stdout=subprocess.PIPE, text=True)
-running.stdout.readline()
-print(running.pid, flush=True)
-running.wait()
+import os, time
+from samara.core.children import end_with_parent
+parent, child = os.getpid(), os.fork()
+if child:
+    print(child, flush=True)
+else:
+    end_with_parent(parent)
+time.sleep(600)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a signal for it")
 def test_a_child_ends_when_its_parent_is_killed():
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env={**os.environ, **SOURCES}
-    )
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.wait()
-    parent.stdout.close()
-    while _runs(child):
-        time.sleep(0.02)
+    with child([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        grandchild = int(parent.stdout.readline())
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.wait()
+        while _runs(grandchild):
+            time.sleep(0.02)
 
 
 def _runs(number: int) -> bool:

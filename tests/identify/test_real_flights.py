@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from figures.validation import before_these_flights
 
-import samara
 from samara.identify.checking import usable
 from samara.identify.identification import identify
 from samara.identify.readers.formats import read_log, read_logs
@@ -14,7 +13,8 @@ from samara.physics.rotors.actuator import speed_from_command
 
 pytestmark = pytest.mark.long
 
-PUBLISHED_INERTIA = {"inertia.xx": 1.0286e-5, "inertia.yy": 1.1052e-5}  # [kg m²]
+PUBLISHED_INERTIA = {"inertia.xx": (1.0286e-5, 1.66e-5), "inertia.yy": (1.1052e-5, 1.66e-5)}
+"""[kg m²]: Eschmann, Albani, Loianno (2024) from these logs, and Foerster (2015) on a bifilar pendulum"""
 PUBLISHED_LAG = 0.072  # [s]
 
 
@@ -28,19 +28,18 @@ def arpl(request):
     folder = request.getfixturevalue("shared_folder") / "data" / "arpl_crazyflie"
     if not folder.is_dir():
         pytest.skip("no Crazyflie logs in the shared folder")
-    start = samara.vehicle("crazyflie")
+    start = before_these_flights()
     return start, identify(
         [log for name in ("log10", "log15") for log in read_log(folder / name)], start, predictor=False
     )
 
 
 def test_inertia_and_lag_of_the_published_logs(arpl):
-    """From an IMU and motors alone: the published inertia is within the interval, and the lag between ours up and down"""
+    """From an IMU and motors alone: inertia between the published values, and the published lag between ours up and down"""
     _, found = arpl
-    for name, published in PUBLISHED_INERTIA.items():
+    for name, (least, most) in PUBLISHED_INERTIA.items():
         own = found.physical.estimate(name)
-        assert own.excited and own.value == pytest.approx(published, rel=0.15)
-        assert own.low < published < own.high
+        assert own.excited and least < own.value < most
     rise, fall = (found.physical.estimate(f"motor.{way}") for way in ("rise", "fall"))
     assert rise.value < PUBLISHED_LAG < fall.value
     assert np.sqrt(rise.value * fall.value) == pytest.approx(PUBLISHED_LAG, rel=0.25)

@@ -66,7 +66,7 @@ class Blocks:
         torques"""
         samples, motor = self.samples, vehicle.rotors[0].motor
         still = samples.body.copy()
-        still[3:6] = 0.0
+        still[3:6] = still[10:] = 0.0
         moved = self.band(np.concatenate([self.mean(samples.specific_force[2:]), self.turning]))
         best = np.zeros(4)
         for factor in LAGS if samples.rotor_speed is None else LAGS[:1]:

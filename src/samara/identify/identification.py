@@ -45,8 +45,8 @@ FLOOR = (
 )
 """Of a number: what averaging, filters and delays leave however long the flight. Both are from 24 synthetic vehicles (seed
 2), so that 95 % intervals hold what they say; vehicles of other seeds are what that is tested on."""
-CLEAR = 0.15, 0.3
-"""A number is excited where its standard error is below this part of it, or of its scale where it may be 0"""
+EXCITED = 0.2
+"""A number is called excited where its standard error is below this part of it, or of twice its scale where it may be 0"""
 
 Progress = Callable[[str, float], None]
 
@@ -206,7 +206,6 @@ def _estimates(
             sigma = float(np.hypot(WIDER * sigma, relative))
             error = sigma * (value if own.positive else 1.0)
         low, high = (value * np.exp(s * far * sigma) if own.positive else value + s * far * sigma for s in (-1.0, 1.0))
-        clear = sigma < (CLEAR[0] if own.positive else CLEAR[1] * own.scale)
         found.append(
             Estimate(
                 own.name,
@@ -216,7 +215,7 @@ def _estimates(
                 error,
                 float(low),
                 float(high),
-                bool(clear and own.name not in held),
+                own.name not in held and bool(sigma < EXCITED * (1.0 if own.positive else 2.0 * own.scale)),
                 own.manoeuvre,
             )
         )

@@ -44,6 +44,8 @@ HUBER = 2.0
 MOST_STEPS, ADJUSTING, SETTLED, FARTHEST = 12, 3, 0.01, 1.0
 ALIKE_FOR = 3.0  # [s]: residuals farther apart are independent
 BELIEVED = 2.5  # scales from the start
+CLEAR = 0.1, 0.2
+"""A number is told where its standard error is below this part of it, or of its scale where it may be 0"""
 SURE = 0.1  # of kM, which yaw tells only as a part of Jzz: less sure, it stays what it was
 INERTIAS = ("inertia.xx", "inertia.yy", "inertia.zz")
 OF_AIRSPEED = {
@@ -96,10 +98,15 @@ class Regression:
         far = np.abs(self.offset) > BELIEVED - 0.01
         return frozenset(own.name for own, gone in zip(self.parameters, far, strict=True) if gone)
 
-    def sure_of(self, name: str, sigma: float) -> bool:
-        """Whether the logarithm of a positive number is known so well"""
-        at = [own.name for own in self.parameters].index(name)
-        return bool(np.sqrt(self.covariance[at, at]) * self.parameters[at].scale < sigma)
+    def unclear(self) -> frozenset[str]:
+        """Numbers that the flights tell so little about that they had better stay what they were"""
+        sigma = np.sqrt(np.diag(self.covariance))
+        found = set()
+        for own, size in zip(self.parameters, sigma, strict=True):
+            least = SURE if own.name == "k_torque" else CLEAR[0] if own.positive else CLEAR[1] * own.scale
+            if own.name not in self.held and not size * own.scale < least:
+                found.add(own.name)
+        return frozenset(found - {"inertia.zz"} if "k_torque" in self.held else found)
 
 
 def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[float], None] | None = None) -> Regression:
@@ -113,10 +120,8 @@ def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[floa
     held = problem.untold() | frozenset(measured)
     while True:
         told = problem.told(*problem.solved(held, progress), held, measured)
-        doubtful = told.unbelievable()
-        if "k_torque" not in held and not told.sure_of("k_torque", SURE):
-            doubtful |= {"k_torque"}
-        if not doubtful:
+        doubtful = told.unbelievable() | told.unclear()
+        if not doubtful - held:
             return told
         held |= doubtful
 
@@ -247,6 +252,7 @@ class _Problem:
         k, n = len(self.parameters), len(self.start.rotors)
         here = self.errors(flight, point.vehicle, trim, point.per_volt)
         columns, places = [], []
+        moves = flight.moves & np.array([True, *(name not in held for name in INERTIAS)])
         for j, own in enumerate(self.parameters):
             if own.name in held:
                 continue
@@ -255,7 +261,7 @@ class _Problem:
             if own.name == "k_thrust":
                 column[3:] = 0.0  # thrust is what force says; what torque says is J/kF
             elif own.name in INERTIAS or own.name.startswith("motor."):
-                column[2:][~flight.moves] = 0.0
+                column[2:][~moves] = 0.0
             columns.append(column)
             places.append(j)
         if flight.samples.voltage is not None and np.ptp(flight.samples.voltage[flight.samples.usable]) > 0.1:
@@ -274,7 +280,7 @@ class _Problem:
             if j == n - 1:
                 column[3:] = 0.0
             elif j == n:
-                column[2:][~flight.moves] = 0.0
+                column[2:][~moves] = 0.0
             columns.append(column)
             places.append(k + 1 + i * self._own + j)
         return here, np.stack(columns), places
