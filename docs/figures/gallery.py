@@ -84,7 +84,7 @@ def validation(folder: Path) -> None:
 
 
 def identify(folder: Path) -> None:
-    """identify_plan.png, identify_numbers.png, identify_foretold.png, identify_residuals.png"""
+    """identify_plan.png, identify_numbers.png, identify_predicted.png, identify_residuals.png"""
     from figures.identify import draw_identify
 
     draw_identify(folder)

@@ -33,7 +33,7 @@ def guess(truth: Vehicle) -> Vehicle:
 
 
 def draw_identify(folder: str | Path) -> None:
-    """identify_plan.png, identify_numbers.png, identify_foretold.png, identify_residuals.png"""
+    """identify_plan.png, identify_numbers.png, identify_predicted.png, identify_residuals.png"""
     truth = samara.vehicle("crazyflie").without_effect("damping")
     plan = plan_flight(truth, SECONDS)
     draw_flight_plan(plan, Path(folder) / "identify_plan.png")
@@ -48,7 +48,7 @@ def draw_identify(folder: str | Path) -> None:
     (first, *_) = held_out(found.flights, start, predictor=False)
     weight, arm, _, _ = size_of(start)
     _save(draw.numbers(found.products), Path(folder) / "identify_numbers.png")
-    _save(draw.flown_and_foretold(first, "physical"), Path(folder) / "identify_foretold.png")
+    _save(draw.flown_and_predicted(first, "physical"), Path(folder) / "identify_predicted.png")
     _save(draw.residuals(found.residuals, weight, arm), Path(folder) / "identify_residuals.png")
 
 

@@ -92,7 +92,7 @@ MODELS = (
         "body does not bend.",
         "Newton's and Euler's laws; document 004 for the forms in body velocities and Euler angles.",
         "Jacobi's elliptic functions for 10 s to 1e-8 (`test_tumbling_follows_jacobi_s_elliptic_functions`). Real "
-        "flights, foretold by a vehicle identified on others: 6 cm RMS after half a second, where constant velocity is 14 cm "
+        "flights, predicted by a vehicle identified on others: 6 cm RMS after half a second, where constant velocity is 14 cm "
         "off ([validation](validation.md), "
         "`test_half_a_second_of_a_real_flight`).",
         said=(multirotor.derivative,),

@@ -24,21 +24,21 @@ DAMPING = (0.0, 2e-4, 4e-4, 6e-4, 1e-3)  # [N m s/rad]
 def before_these_flights() -> Vehicle:
     """The Crazyflie as it was known without them: drag after Foerster (2015), no moment of airspeed, no damping
 
-    What is shipped has numbers from these very flights: who begins with it has seen what is to be foretold.
+    What is shipped has numbers from these very flights: who begins with it has seen what is to be predicted.
     """
     own = load("crazyflie").without_effect("airspeed_moment", "damping")
     return own.replace({"drag.linear": Vec3(0.0069, 0.0069, 0.0078)})
 
 
 def write_validation(flights: str | Path, docs: str | Path) -> None:
-    """All numbers anew: vehicles as they are shipped, and each flight foretold by vehicles identified on the others"""
+    """All numbers anew: vehicles as they are shipped, and each flight predicted by vehicles identified on the others"""
     logs, start = read_logs([flights]), before_these_flights()
     found = identify(logs, start)
-    foretold = [own.score() for own in held_out(found.flights, start)]
+    predicted = [own.score() for own in held_out(found.flights, start)]
     shipped = {own.flight: own for own in validate(logs, SHIPPED)}
     scores = [
         own._replace(rms=shipped[own.flight].rms | {kind: own.rms[kind] for kind in ("physical", "predictor")})
-        for own in foretold
+        for own in predicted
     ]
     parts = {
         "ratios": ratio_table(together(scores)),

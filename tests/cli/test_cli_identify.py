@@ -64,11 +64,11 @@ def test_a_log_becomes_a_vehicle(log, guess, tmp_path, monkeypatch, capsys):
     }
     assert max(rows["predictor"]) < 0.1 and max(rows["physical"]) < 0.5
     page = (report / "identify.html").read_text(encoding="utf-8")
-    for word in ("Numbers", "not excited", "How well it foretells", "left over", "goes together", "samara identify"):
+    for word in ("Numbers", "not excited", "How well it predicts", "left over", "goes together", "samara identify"):
         assert word in page or word == "not excited"
     assert "http" not in re.sub(r'"data:[^"]*"', "", page).replace("http-equiv", "")
     pictures = sorted(own.name for own in report.glob("*.png"))
-    assert "identify_numbers.png" in pictures and "identify_foretold.png" in pictures
+    assert "identify_numbers.png" in pictures and "identify_predicted.png" in pictures
     assert [own.name for own in tmp_path.rglob(".*")] == []
     status, shown, err = call(monkeypatch, capsys, "validate", str(out), str(log), "-o", str(tmp_path / "validated"))
     assert (status, err) == (0, "")

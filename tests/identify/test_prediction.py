@@ -7,7 +7,7 @@ from support.measured_flights import PERIOD, exact_samples, lively
 from samara.identify.identification import identified
 from samara.identify.parameters import parameters_of, ready, with_gains
 from samara.identify.prediction import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
-from samara.identify.scores import Foretold, held_out, ratios, said_by, scored_windows, together, trimmed
+from samara.identify.scores import Predicted, held_out, ratios, said_by, scored_windows, together, trimmed
 from samara.identify.synthetic import doubted, random_vehicle
 from samara.identify.trims import Trim
 
@@ -43,7 +43,7 @@ def test_a_vehicle_predicts_its_own_flight(flown, predictor):
     bare = ready(truth)
     windows = scored_windows(samples)
     said = said_by(samples, windows, bare, predictor, EVEN)
-    own = Foretold(samples, windows, {"itself": said}).score()
+    own = Predicted(samples, windows, {"itself": said}).score()
     for quantity, ratio in ratios(own, "itself").items():
         assert ratio < 2e-3, quantity
 

@@ -1,4 +1,4 @@
-"""Vehicles against real flights: a flight of the vehicle itself is foretold, so what is reported of others is the vehicle's."""
+"""Vehicles against real flights: a vehicle predicts its own flight, so what is reported of others is theirs."""
 
 import gzip
 import math
@@ -11,7 +11,7 @@ import samara
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.identify.readers import read_log, read_logs
 from samara.identify.readers.nanobench import FULL, MOTOR_VOLTS, SPEEDS, rotor_speed_from_pwm
-from samara.identify.scores import Model, Score, foretold, halves, held_out, ratios, scored_windows, together, trimmed
+from samara.identify.scores import Model, Score, halves, held_out, predicted, ratios, scored_windows, together, trimmed
 from samara.identify.validation import HORIZONS, at, table, validate
 from samara.identify.windows import QUANTITIES, Windows, coasted, errors, held
 
@@ -24,10 +24,10 @@ def own_flight():
     return vehicle, exact_samples(vehicle, lively(vehicle), 20.0)
 
 
-def test_a_vehicle_foretells_its_own_flight(own_flight):
+def test_a_vehicle_predicts_its_own_flight(own_flight):
     """To a thousandth of what constant velocity errs by: what the integrator's longer steps leave"""
     vehicle, samples = own_flight
-    found = foretold(samples, {"own": Model.of(vehicle, is_trimmed=False)}).score()
+    found = predicted(samples, {"own": Model.of(vehicle, is_trimmed=False)}).score()
     assert found.windows > 100
     assert max(ratios(found, "own").values()) < 1e-2
     assert ratios(found, "constant velocity") == dict.fromkeys(QUANTITIES, 1.0)
@@ -37,7 +37,7 @@ def test_a_wrong_mass_falls_as_a_wrong_mass_does(own_flight):
     """Δp = ½ (T/m' − T/m) t² to a few percent: one percent of mass is 12 mm after half a second"""
     vehicle, samples = own_flight
     heavier = Model.of(vehicle.replace(mass=1.01 * vehicle.mass), is_trimmed=False)
-    off = foretold(samples, {"heavier": heavier}).score()
+    off = predicted(samples, {"heavier": heavier}).score()
     expected = 0.5 * 9.80665 * (1.0 - 1.0 / 1.01) * 0.25
     assert at(off, "heavier", "position", 0.5) == pytest.approx(expected, rel=0.15)
 
@@ -68,7 +68,7 @@ def test_halves_share_no_sample(own_flight):
     assert (first.name, second.name) == (f"{samples.name}, first half", f"{samples.name}, second half")
 
 
-def test_flights_held_out_are_foretold_by_the_others(own_flight, monkeypatch):
+def test_flights_held_out_are_predicted_by_the_others(own_flight, monkeypatch):
     """Each flight by what was identified on all but it; of one flight, each half by the other"""
     import samara.identify.scores as own
 

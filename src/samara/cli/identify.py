@@ -66,7 +66,7 @@ def identify(
         bool, typer.Option("--predictor/--no-predictor", help="Whether to fit the predictor as well.")
     ] = True,
     scores: Annotated[
-        bool, typer.Option("--scores/--no-scores", help="Whether to foretell flights held out, which takes longest.")
+        bool, typer.Option("--scores/--no-scores", help="Whether to predict flights held out, which takes longest.")
     ] = True,
     report: Annotated[Path | None, typer.Option("--report", help="The folder for the report, a page and PNGs.")] = None,
     columns: Columns = None,
@@ -95,7 +95,7 @@ def identify(
         flights = read_logs(logs, columns)
     with _progress(screen, scores) as tell:
         found = fit(flights, craft, outputs=outputs, predictor=predictor, progress=tell)
-        foretold = (
+        predicted = (
             held_out(
                 found.flights,
                 craft,
@@ -108,10 +108,10 @@ def identify(
     _show_findings(screen, flights, found.findings)
     for own in found.products:
         screen.print(number_table(own))
-    if foretold:
-        screen.print(ratio_table(together([own.score() for own in foretold])))
+    if predicted:
+        screen.print(ratio_table(together([own.score() for own in predicted])))
     elif scores:
-        screen.print("nothing was foretold: no flight says how it moves for long enough")
+        screen.print("nothing was predicted: no flight says how it moves for long enough")
     vehicles = {Kind.PHYSICAL: found.physical.vehicle}
     if found.predictor is not None:
         vehicles[Kind.PREDICTOR] = found.predictor.vehicle
@@ -128,7 +128,7 @@ def identify(
         from samara.view.report.identify import write_identification
 
         command = shlex.join(["samara", *sys.argv[1:]])
-        page, *_ = write_identification(found, foretold, report, command=command, files=[str(own) for own in written])
+        page, *_ = write_identification(found, predicted, report, command=command, files=[str(own) for own in written])
         say(f"report    {page}")
 
 

@@ -77,7 +77,7 @@ def said_by(
     return predictor.lanes([samples], [windows], vehicle, [trim], per_volt).predicted()
 
 
-class Foretold(NamedTuple):
+class Predicted(NamedTuple):
     """What models said of a flight: its samples, where the windows begin, and by model the bodies that were said, every 0.05 s
     (records, 13, N)"""
 
@@ -171,10 +171,10 @@ def can_be_scored(samples: Samples) -> bool:
     return samples.knows >= MOVES and len(scored_windows(samples).starts) > 0
 
 
-def foretold(samples: Samples, models: Mapping[str, Model]) -> Foretold:
+def predicted(samples: Samples, models: Mapping[str, Model]) -> Predicted:
     """What models say of a flight"""
     windows = scored_windows(samples)
-    return Foretold(samples, windows, {name: own.says(samples, windows) for name, own in models.items()})
+    return Predicted(samples, windows, {name: own.says(samples, windows) for name, own in models.items()})
 
 
 def halves(samples: Samples) -> list[Samples]:
@@ -193,11 +193,11 @@ def held_out(
     predictor: bool = True,
     folds: int = FOLDS,
     progress: Callable[[float], None] | None = None,
-) -> list[Foretold]:
-    """Each flight foretold by the products of the others, trimmed, and by the start vehicle, in at most `folds` groups
+) -> list[Predicted]:
+    """Each flight predicted by the products of the others, trimmed, and by the start vehicle, in at most `folds` groups
 
     Of one flight alone, each half by the other, in the steady wind that was found there: it is the same air. Flights that
-    cannot be scored are identified on and not foretold.
+    cannot be scored are identified on and not predicted.
     """
     parts = list(flights) if len(flights) > 1 else halves(flights[0])
     scored = [i for i, own in enumerate(parts) if can_be_scored(own)]
@@ -205,7 +205,7 @@ def held_out(
         return []
     groups = [scored[k::folds] for k in range(min(folds, len(scored)))]
     begun = Model.of(start)
-    found: dict[int, Foretold] = {}
+    found: dict[int, Predicted] = {}
     for k, group in enumerate(groups):
         others = [own for i, own in enumerate(parts) if i not in group]
         if not others:
@@ -216,7 +216,7 @@ def held_out(
         models = {f"{start.name}, trimmed": begun}
         models |= {own.kind: Model.of_product(own, begun.predictor, wind_W) for own in told.products}
         for i in group:
-            found[i] = foretold(parts[i], models)
+            found[i] = predicted(parts[i], models)
         if progress:
             progress((k + 1) / len(groups))
     return [found[i] for i in sorted(found)]

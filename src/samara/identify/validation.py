@@ -12,7 +12,7 @@ from samara.identify.log import FlightLog
 from samara.identify.prediction import RECORDED
 from samara.identify.readers.formats import read_logs
 from samara.identify.samples import samples_of
-from samara.identify.scores import MOVES, Model, Score, foretold, scored_windows, together
+from samara.identify.scores import MOVES, Model, Score, predicted, scored_windows, together
 from samara.identify.windows import QUANTITIES, UNITS
 from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
@@ -48,7 +48,7 @@ def validate(
                 raise ValueError(f"{log.name}: holds no {lacking}; expected a log that says how the vehicle moved")
             if not len(scored_windows(samples).starts):
                 raise ValueError(f"{log.name}: no half second in the air after the first 5 s; expected a longer flight")
-            parts.append(foretold(samples, {vehicle.name: plain, TRIMMED.format(vehicle.name): trimmed}))
+            parts.append(predicted(samples, {vehicle.name: plain, TRIMMED.format(vehicle.name): trimmed}))
         scores.append(parts[0]._replace(said={name: own for each in parts for name, own in each.said.items()}).score())
     return scores
 

@@ -1,4 +1,4 @@
-"""Pictures of an identification: its numbers with intervals, what goes together, what is left over, what it foretells."""
+"""Pictures of an identification: its numbers with intervals, what goes together, what is left over, what it predicts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from samara.core.colours import COLOURS, GRID, INK
 from samara.identify.identification import Estimate, Product
 from samara.identify.parameters import parameters_of
 from samara.identify.regression import Residuals
-from samara.identify.scores import Foretold
+from samara.identify.scores import Predicted
 from samara.view.plot.style import DASHES, Picture, plain, samara_style
 
 Array = np.ndarray[Any, Any]
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 FAINT = "#9aa5af"
 BINS = 12
 FEWEST = 8  # rows of a bin that is shown
-SHOWN = 6.0  # [s] of a flight that was foretold
+SHOWN = 6.0  # [s] of a flight that was predicted
 NAMES = {
     "k_thrust": "kF, thrust",
     "k_torque": "kM, torque",
@@ -216,10 +216,10 @@ def _binned(axes: Any, x: Array, rows: Array) -> None:
     axes.set_xlim(low, high)
 
 
-# What it foretells -----------------------------------------------------------------------------------------------------
+# What it predicts -----------------------------------------------------------------------------------------------------
 
 
-def flown_and_foretold(own: Foretold, model: str) -> Picture:
+def flown_and_predicted(own: Predicted, model: str) -> Picture:
     """A few seconds of a flight, and what a model said from a measured state every half second, given the motors alone"""
     samples, length = own.samples, own.windows.samples * own.windows.period
     first = _liveliest(own)
@@ -258,13 +258,13 @@ def flown_and_foretold(own: Foretold, model: str) -> Picture:
         for panel in panels[1]:
             panel.set_xlabel(f"time [s] after {begin:.1f} s")
         figure.suptitle(
-            plain(f"{samples.name}: flown (broad), and foretold half a second ahead from the dots on ({model})"),
+            plain(f"{samples.name}: flown (broad), and predicted half a second ahead from the dots on ({model})"),
             fontsize=11,
         )
     return figure
 
 
-def _liveliest(own: Foretold) -> int:
+def _liveliest(own: Predicted) -> int:
     """The window at which the few seconds with the most tilt begin"""
     starts = own.windows.starts
     q = Quat(*own.samples.body[6:10, starts])

@@ -1,6 +1,6 @@
 """The report of an identification: one HTML file that needs nothing else, and its pictures beside it.
 
-write_identification(found, foretold, "out")  # out/identify.html, out/identify_numbers.png, …
+write_identification(found, predicted, "out")  # out/identify.html, out/identify_numbers.png, …
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from samara.core.files import atomic_write, write_text
 from samara.identify.identification import Estimate, Identified, Product
 from samara.identify.parameters import size_of
 from samara.identify.samples import duration_of
-from samara.identify.scores import TRIM, Foretold, Score, ratios, together
+from samara.identify.scores import TRIM, Predicted, Score, ratios, together
 from samara.identify.windows import BASELINES, QUANTITIES
 from samara.view.plot import identify as draw
 from samara.view.plot.style import Picture, samara_style
@@ -27,15 +27,15 @@ PRODUCTS = {
 
 def write_identification(
     found: Identified,
-    foretold: Sequence[Foretold],
+    predicted: Sequence[Predicted],
     folder: str | Path,
     *,
     command: str = "",
     files: Sequence[str] = (),
 ) -> list[Path]:
     """The page, and its pictures as PNG files; `files` are the vehicles that were written, `command` is what was typed"""
-    scores = [own.score() for own in foretold]
-    pictures = _pictures(found, foretold, scores)
+    scores = [own.score() for own in predicted]
+    pictures = _pictures(found, predicted, scores)
     written = []
     inside = {}
     for name, (figure, words) in pictures.items():
@@ -50,7 +50,7 @@ def write_identification(
 
 
 def _pictures(
-    found: Identified, foretold: Sequence[Foretold], scores: Sequence[Score]
+    found: Identified, predicted: Sequence[Predicted], scores: Sequence[Score]
 ) -> dict[str, tuple[Picture, str]]:
     weight, arm, _, _ = size_of(found.start)
     pictures = {
@@ -61,13 +61,13 @@ def _pictures(
         if sum(each.excited for each in own.estimates) > 1:
             pictures[f"correlation_{own.kind}"] = (draw.correlation(own), f"correlation of the errors, {own.kind}")
     if scores:
-        best = list(foretold[0].said)[-1]
-        longest = max(foretold, key=lambda own: len(own.windows.starts))
+        best = list(predicted[0].said)[-1]
+        longest = max(predicted, key=lambda own: len(own.windows.starts))
         whole = together(scores)
         how = "each flight by the others" if len(found.flights) > 1 else "each half of the flight by the other"
         title = f"RMS error of open-loop prediction, {how}, {whole.windows} windows"
         pictures["errors"] = (errors_over_time(scores, title), "prediction error over half a second")
-        pictures["foretold"] = (draw.flown_and_foretold(longest, best), f"flown, and foretold by the {best}")
+        pictures["predicted"] = (draw.flown_and_predicted(longest, best), f"flown, and predicted by the {best}")
     return pictures
 
 
@@ -86,10 +86,10 @@ def _page(
         element("ul", [element("li", element("b", kind), ": ", PRODUCTS[kind]) for kind in kinds]),
         pictures["numbers"],
         [_numbers(own) for own in found.products],
-        element("h2", "How well it foretells flights it has not seen"),
+        element("h2", "How well it predicts flights it has not seen"),
         _scored(scores, len(found.flights)),
         pictures.get("errors"),
-        pictures.get("foretold"),
+        pictures.get("predicted"),
         element("h2", "What force and torque are left over"),
         element(
             "p",
@@ -161,13 +161,13 @@ def _row(own: Estimate) -> list[Any]:
 
 def _scored(scores: Sequence[Score], flights: int) -> Html | list[Html]:
     if not scores:
-        words = "No flight could be foretold: none says how it moves for long enough."
+        words = "No flight could be predicted: none says how it moves for long enough."
         return element("p", words, class_="faint")
     whole = together(scores)
     how = (
-        "Each flight was foretold by vehicles identified on the others."
+        "Each flight was predicted by vehicles identified on the others."
         if flights > 1
-        else "There is one flight: each half of it was foretold by vehicles identified on the other half."
+        else "There is one flight: each half of it was predicted by vehicles identified on the other half."
     )
     more = (
         f" A window begins at a measured state every 0.05 s and hears the motors alone. Every vehicle has one gain for each "
