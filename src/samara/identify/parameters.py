@@ -25,7 +25,7 @@ from samara.physics.rotors.thrust_curve import THRUST_CURVE
 from samara.physics.types import Vehicle
 
 VARIED = (
-    *("inertia_B", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.rise", "rotors.motor.fall"),
+    *("inertia_B", "rotors.r_B", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.rise", "rotors.motor.fall"),
     *(
         "drag.linear",
         "drag.isotropic",
@@ -139,6 +139,7 @@ def parameters_of(vehicle: Vehicle, damped: float = 0.3) -> tuple[Parameter, ...
         _per_rotor("k_torque", "N m s^2/rad^2", 0.3, TURNS),
         *(_inertia(axis, scale, SWINGS) for axis, scale in (("xx", 0.5), ("yy", 0.5))),
         _inertia("zz", 0.3, TURNS),
+        *(_centre_of_mass(axis, 0.05 * arm) for axis in "xy"),
         *(_lag(way) for way in ("rise", "fall")),
         *(_along("drag.linear", "N s/m", axis, 0.15 * weight / induced, SPRINTS) for axis in "xy"),
         *((_single("drag.isotropic", "N s^2/m^2", 0.3, SPRINTS, True),) if vehicle["drag"].isotropic > 0.0 else ()),
@@ -190,6 +191,22 @@ def _inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
         True,
         manoeuvre,
     )
+
+
+def _centre_of_mass(axis: str, scale: float) -> Parameter:
+    """Where the centre of mass is beside the middle of the hubs"""
+
+    def get(vehicle: Vehicle) -> float:
+        return -float(np.mean([getattr(rotor.r_B, axis) for rotor in vehicle.rotors]))
+
+    def put(vehicle: Vehicle, value: float) -> Vehicle:
+        shift = get(vehicle) - value
+        rotors = (
+            own._replace(r_B=own.r_B._replace(**{axis: getattr(own.r_B, axis) + shift})) for own in vehicle.rotors
+        )
+        return replace(vehicle, rotors=tuple(rotors))
+
+    return Parameter(f"centre_of_mass.{axis}", "m", get, put, scale, False, SWINGS)
 
 
 def _inside(vehicle: Vehicle, path: str) -> Any:

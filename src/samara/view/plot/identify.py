@@ -30,6 +30,7 @@ NAMES = {
     "drag.linear.x": "drag along x",
     "drag.linear.y": "drag along y",
     "drag.linear.z": "drag along z",
+    "drag.isotropic": "drag, quadratic",
     "centre_of_mass.x": "centre of mass, x",
     "centre_of_mass.y": "centre of mass, y",
     "rotor_drag.axial": "thrust lost to climb",
