@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 SHORT, LONG = 0.05, 3.0  # [s]
 LAGS = (0.4, 1.0, 2.5)  # of the start's
-MOVING = 0.25  # of what the rotors do, that must be seen in the motion before inertia and lag are asked for
+MOVING = 0.1  # of what the rotors do, that must be seen in the motion before inertia and lag are asked for
 
 
 @dataclass(frozen=True)

@@ -117,13 +117,26 @@ def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[floa
     parameters = parameters_of(start)
     volts = mean_voltage(flights)
     problem = _Problem(tuple(Blocks.of(own, volts, start) for own in flights), start, parameters)
-    held = problem.untold() | frozenset(measured)
+    held = _and_what_goes_with(problem.untold() | frozenset(measured))
     while True:
         told = problem.told(*problem.solved(held, progress), held, measured)
         doubtful = told.unbelievable() | told.unclear()
         if not doubtful - held:
             return told
-        held |= doubtful
+        held = _and_what_goes_with(held | doubtful)
+
+
+def _and_what_goes_with(held: frozenset[str]) -> frozenset[str]:
+    """Where a moment of inertia is not told, neither is what would turn the body about its axis: a centre of mass off the
+    middle looks like uneven rotors then, and damping like noise"""
+    more = {
+        other
+        for name, other in (("inertia.xx", "centre_of_mass.y"), ("inertia.yy", "centre_of_mass.x"))
+        if name in held
+    }
+    more |= {"damping.yaw"} if "inertia.zz" in held else set()
+    more |= {"damping.tilt"} if {"inertia.xx", "inertia.yy"} & held else set()
+    return held | more
 
 
 def _measured_lag(flights: Sequence[Samples], start: Vehicle) -> dict[str, tuple[float, float]]:
