@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.identify.checking import repaired
 from samara.identify.readers import read_log
 from samara.plan.waypoint_file import durations, read_waypoints
 from samara.rotor.blade import read_uiuc
@@ -85,7 +86,7 @@ READ: dict[str, Callable[[Path], Any]] = {
     "replay": Replay.from_file,
     "field": Field.from_file,
     "heights": lambda path: HeightMap.from_file(path, None if path.suffix == ".npz" else 1.0),
-    "flight": read_log,
+    "flight": lambda path: [repaired(log) for log in read_log(path)],
     "propellers": lambda path: read_uiuc(path.parent),
 }
 

@@ -34,7 +34,8 @@ def from_the_ground(duration: float, *, filtered: bool = False) -> Scenario:
     """Up and down again in turbulence, on the truth or on what an IMU and cameras say"""
     sensors = (part("bmi088").sensor(), part("vicon").sensor()) if filtered else ()
     known = {"estimator": ekf(sensors, 4e-3), "sensors": sensors} if filtered else {}
-    drone = Drone("drone", samara.vehicle("crazyflie"), UP, **known)
+    plain = samara.vehicle("crazyflie").without_effect("airspeed_moment", "damping", "rotor_momentum")
+    drone = Drone("drone", plain, UP, **known)
     rates = Rates(log=50.0, sensor=250.0)
     return Scenario("up and down", (drone,), duration, wind=Dryden(Vec3(1.5, 0.5, 0.0)), rates=rates)
 
