@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from support.measured_flights import PERIOD, exact_samples, lively
 
+from samara.core.algebra import Vec3
 from samara.identify.motors import followed, late
-from samara.identify.parameters import ready
+from samara.identify.parameters import parameters_of, ready
 from samara.identify.regression import regress
 from samara.identify.synthetic import doubted, random_vehicle
 
@@ -147,3 +148,14 @@ def test_a_start_that_is_far_off_is_found_all_the_same(flown):
     rotors = tuple(own._replace(k_thrust=1.6 * own.k_thrust) for own in start.rotors)
     found = regress([samples], ready(replace(start, rotors=rotors)))
     assert abs(_apart(found, truth)["k_thrust"]) < 2e-3
+
+
+def test_a_damping_that_is_not_there_is_given_up(flown):
+    """A start with ten times the damping that rotors have, as a predictor's file may: the flight says that there is none"""
+    truth, start, samples = flown
+    bare = ready(start)
+    size = {own.name: own for own in parameters_of(bare)}["damping.tilt"].scale
+    damped = bare.replace({"damping.linear": Vec3(10.0 * size, 10.0 * size, 10.0 * size)})
+    found = regress([samples], damped)
+    assert abs(found.vehicle["damping"].linear.x) < 0.3 * size
+    assert abs(_apart(found, truth)["inertia.xx"]) < 0.01

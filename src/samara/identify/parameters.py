@@ -41,6 +41,7 @@ AIRY = (ROTOR_DRAG, AIRSPEED_MOMENT, THRUST_CURVE)
 """What candidates fly with: effects of these parts, and these. Others say nothing in free flight, or begin in a state that no
 log tells; where they were on, the answer has them again."""
 
+NOWHERE = 1e-12  # [m]: what rounding leaves of a middle
 SWINGS = "roll and pitch swings at 2 to 6 Hz"
 TURNS = "yaw turns of alternating direction"
 SPRINTS = "sprints to and fro along x and y"
@@ -131,9 +132,10 @@ def parameters_of(vehicle: Vehicle, damped: float = 0.3) -> tuple[Parameter, ...
     """Every number that is asked about, for a vehicle that is `ready`
 
     `damped` is how much damping is thought possible, W l²/v_h of it: rotors that turn about the body's axes damp with about
-    as much.
+    as much. What the start has of it may as well not be there.
     """
     weight, arm, induced, speed = size_of(vehicle)
+    natural = damped * weight * arm * arm / induced
     return (
         _per_rotor("k_thrust", "N s^2/rad^2", 0.5, PUMPING),
         _per_rotor("k_torque", "N m s^2/rad^2", 0.3, TURNS),
@@ -145,8 +147,8 @@ def parameters_of(vehicle: Vehicle, damped: float = 0.3) -> tuple[Parameter, ...
         *((_single("drag.isotropic", "N s^2/m^2", 0.3, SPRINTS, True),) if vehicle["drag"].isotropic > 0.0 else ()),
         _single("rotor_drag.axial", "N s^2/(rad m)", 0.3 * weight / len(vehicle.rotors) / speed / induced, CLIMBS),
         *(_single(f"airspeed_moment.{axis}", "1", 0.3, SPRINTS) for axis in ("roll", "pitch")),
-        _damping("damping.tilt", "xy", damped * weight * arm * arm / induced, SWINGS),
-        _damping("damping.yaw", "z", damped * weight * arm * arm / induced, TURNS),
+        _damping("damping.tilt", "xy", max(natural, abs(vehicle["damping"].linear.x)), SWINGS),
+        _damping("damping.yaw", "z", max(natural, abs(vehicle["damping"].linear.z)), TURNS),
     )
 
 
@@ -197,7 +199,8 @@ def _centre_of_mass(axis: str, scale: float) -> Parameter:
     """Where the centre of mass is beside the middle of the hubs"""
 
     def get(vehicle: Vehicle) -> float:
-        return -float(np.mean([getattr(rotor.r_B, axis) for rotor in vehicle.rotors]))
+        own = -float(np.mean([getattr(rotor.r_B, axis) for rotor in vehicle.rotors]))
+        return own if abs(own) > NOWHERE else 0.0
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         shift = get(vehicle) - value
