@@ -159,3 +159,34 @@ def test_a_damping_that_is_not_there_is_given_up(flown):
     found = regress([samples], damped)
     assert abs(found.vehicle["damping"].linear.x) < 0.3 * size
     assert abs(_apart(found, truth)["inertia.xx"]) < 0.01
+
+
+def test_thrust_that_falls_with_the_battery_is_told_by_its_voltage(flown):
+    """T ∝ 1 + 0.09 (V − V̄) under the same commands: 9 % for a volt, and the vehicle is the same"""
+    truth, start, samples = flown
+    volts = np.linspace(4.1, 3.5, samples.body.shape[1])
+    weaker = samples.commanded / np.sqrt(1.0 + 0.09 * (volts - volts.mean()))
+    found = regress(
+        [samples._replace(commanded=weaker, voltage=volts, knows=samples.knows | {"voltage"})], ready(start)
+    )
+    assert found.volts == pytest.approx(volts.mean())
+    assert found.per_volt == pytest.approx(0.09, abs=0.01)
+    assert abs(_apart(found, truth)["k_thrust"]) < 5e-3
+
+
+def test_residuals_are_in_newtons_and_newton_metres(flown):
+    """A shake of 0.3 m/s² is m a, one of ω is J ω̇, mean by mean; and independent are stretches of three seconds"""
+    truth, start, samples = flown
+    time = samples.time
+    shaken, force = samples.body.copy(), samples.specific_force.copy()
+    shaken[10] += 0.05 * np.sin(50.0 * time)
+    force[0] += 0.3 * np.sin(9.0 * time)
+    found = regress([samples._replace(body=shaken, specific_force=force)], ready(start))
+    (own,) = found.residuals
+    first = np.round((own.time - 0.025) / PERIOD).astype(int)
+    turning = 0.05 * (np.sin(50.0 * time[first + 12]) - np.sin(50.0 * time[first])) / (12 * PERIOD)
+    needed = truth.inertia_B.xx * turning
+    assert (own.torque[0] @ needed) / (needed @ needed) == pytest.approx(1.0, abs=0.1)
+    pushed = truth.mass * 0.3 * np.sin(9.0 * own.time)
+    assert (own.force[0] @ pushed) / (pushed @ pushed) == pytest.approx(1.0, abs=0.1)
+    assert found.independent == pytest.approx(25.0 / 3.0, rel=0.03)

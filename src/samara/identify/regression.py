@@ -371,7 +371,7 @@ class _Problem:
                 total += _newey_west(scores[:, own], lag)
             meat[np.ix_(places, places)] += total + level_columns @ level_columns.T
             residuals.append(self._residuals(i, point))
-            length += len(flight.first) * SHORT
+            length += len(flight.first) * flight.length * flight.samples.period
         free = self._free(held)
         inverse = np.zeros_like(matrix)
         inverse[np.ix_(free, free)] = np.linalg.inv(matrix[np.ix_(free, free)])
