@@ -18,6 +18,8 @@ LAYERS = (
     "physics",
     "rotor world",
     "vehicles",
+    "parts",
+    "exchange",
     "backends",
     "plan control sensors estimate wind",
     "scenario record",

@@ -593,6 +593,19 @@ def test_any_text_survives_its_file(text):
     assert parse_vehicle(vehicle_toml(vehicle), "x.toml").structure.description == text
 
 
+def test_a_spread_stands_beside_its_value_until_that_is_replaced():
+    """One standard deviation over the value: read, written, and dropped with the number that it belonged to."""
+    text = edited(
+        CRAZYFLIE, 'mass    = { value = 0.028, unit = "kg",', 'mass    = { value = 0.028, spread = 0.02, unit = "kg",'
+    )
+    vehicle = parse_vehicle(text, "x.toml")
+    assert vehicle.structure.spreads == (("body.mass", 0.02),)
+    assert parse_vehicle(vehicle_toml(vehicle), "x.toml").structure.spreads == (("body.mass", 0.02),)
+    assert "spread" not in vehicle_toml(vehicle.replace({"mass": 0.03}))
+    with pytest.raises(samara.VehicleError, match=r"body.mass.spread = -1: expected a number above 0"):
+        parse_vehicle(text.replace("0.02,", "-1,"), "x.toml")
+
+
 def test_numbers_become_plain_floats():
     """NumPy scalars would drag a batch of float32 up to float64."""
     vehicle = tricopter(drag=Drag(Vec3(*np.array([0.1, 0.2, 0.3]))))

@@ -1,4 +1,6 @@
-"""Tables whose values stand as `{ value, unit, source }`; the source may be left out.
+"""Tables whose values stand as `{ value, unit, source, spread }`; source and spread may be left out.
+
+The spread is one standard deviation as a fraction of the value, or of the largest of its numbers: 0.08 is ± 8 %.
 
 What a table may hold, in which unit and of which sign, is read from the record it becomes: a named tuple of `Annotated` fields.
 """
@@ -14,7 +16,7 @@ from samara.core.printable import shown
 from samara.core.toml import Table
 from samara.core.units import SPELLINGS, converted, units_for
 
-QUANTITY = "{ value, unit, source }"
+QUANTITY = "{ value, unit, source }"  # what most files have; a spread may stand beside them
 
 
 class DataSheet(Table):
@@ -35,6 +37,8 @@ class DataSheet(Table):
             raise self.error(key, whole, QUANTITY)
         entry = Table(whole, self.file, self.name(key))
         value, given, source = entry.take("value", "a number or numbers"), entry.text("unit"), entry.text("source", "")
+        if "spread" in entry:
+            self.file.spreads.append((self.name(key), entry.number("spread", above=0.0)))
         entry.finish()
         given = SPELLINGS.get(given, given)
         if source:

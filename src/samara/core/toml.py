@@ -22,12 +22,14 @@ MANY = 16  # keys that one sentence lists; of more, those most like the one that
 
 @dataclass(frozen=True)
 class File:
-    """What errors call a file, and their class; all that is wrong, where that is gathered; (key, source) of its values."""
+    """What errors call a file, and their class; all that is wrong, where that is gathered; (key, source) and (key, spread) of
+    its values."""
 
     origin: str
     error: type[ValueError]
     problems: list[str] | None = None
     sources: list[tuple[str, str]] = field(default_factory=list)
+    spreads: list[tuple[str, float]] = field(default_factory=list)
 
     def note(self, problem: ValueError) -> None:
         """Gathered, or raised at once"""

@@ -89,8 +89,9 @@ CALM = Environment()
 class Structure:
     """What a vehicle is, without its numbers: names, switches, effects. Hashable; resolved when a trace is made.
 
-    Where its numbers come from, which were replaced since, and which effects from outside the package a file of it may name
-    (`samara.EffectOption`), is carried along and makes no difference to what it is.
+    Where its numbers come from, how far they may be off (one standard deviation over the value), which were replaced since, and
+    which effects from outside the package a file of it may name (`samara.EffectOption`), is carried along and makes no
+    difference to what it is.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Structure:
     inflow: Callable[[Scalar, Scalar, Scalar], Scalar] | None = None
     description: str = field(default="", compare=False)
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    spreads: tuple[tuple[str, float], ...] = field(default=(), compare=False)
     replaced: tuple[str, ...] = field(default=(), compare=False)
     options: tuple[Any, ...] = field(default=(), compare=False)
 

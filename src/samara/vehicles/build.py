@@ -72,6 +72,7 @@ def build_vehicle(
     contact_damping: float | None = None,
     description: str = "",
     sources: Sequence[tuple[str, str]] = (),
+    spreads: Sequence[tuple[str, float]] = (),
     effects: Sequence[EffectOption] = (),
     **options: Any,
 ) -> Vehicle:
@@ -124,6 +125,7 @@ def build_vehicle(
         inflow=INFLOWS[inflow] if inflow else None,
         description=description,
         sources=tuple(sources),
+        spreads=tuple(spreads),
         options=_outside(name, effects),
     )
     numbers = (mass, inertia_B, tuple(rotors), tuple(own for _, own in first))

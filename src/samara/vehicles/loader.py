@@ -1,7 +1,8 @@
 """From a TOML file to a vehicle: strict, and one sentence about each thing that is wrong.
 
-Every value stands as `{ value, unit, source }`; the source may be left out. What a table may hold, in which unit and of which
-sign, is read from the record it becomes: `[drag]` from `Drag`, `[motor]` from `Lag` or `DcMotor`, and so on.
+Every value stands as `{ value, unit, source, spread }`; source and spread may be left out. What a table may hold, in which
+unit and of which sign, is read from the record it becomes: `[drag]` from `Drag`, `[motor]` from `Lag` or `DcMotor`, and so
+on.
 """
 
 import math
@@ -107,6 +108,7 @@ def parse_vehicle(
         actuation=actuation,
         description=description,
         sources=tuple(file.file.sources),
+        spreads=tuple(file.file.spreads),
         effects=effects,
         **options,
     )

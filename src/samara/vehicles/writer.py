@@ -1,9 +1,9 @@
 """From a vehicle to a TOML file that `samara.vehicle` reads back to the same numbers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from samara.core.fields import fields_of
 from samara.core.files import write_text
@@ -24,6 +24,7 @@ from samara.vehicles.check import VehicleError, check_vehicle
 from samara.vehicles.effects import option_of, options_of
 from samara.vehicles.loader import MOTORS, SCHEMA, parse_vehicle
 
+Noted = TypeVar("Noted")
 _WRITTEN = (
     *GRAVITIES.values(),
     COMPLIANT,
@@ -68,13 +69,15 @@ def vehicle_toml(vehicle: Vehicle) -> str:
 
 
 def _toml(vehicle: Vehicle) -> str:
-    sources = sources_still_true(vehicle)
+    sources, spreads = sources_still_true(vehicle), spreads_still_true(vehicle)
 
     def line(path: str, value: Any, unit: str, *other_paths: str) -> str:
         key = path.rpartition(".")[2]
         found = [sources[each] for each in (path, *other_paths) if each in sources]
         source = "; ".join(dict.fromkeys(found)) or "set in Python, or a default"
-        return f"{key} = {{ value = {_value(value)}, unit = {_text(unit)}, source = {_text(source)} }}"
+        spread = max((spreads[each] for each in (path, *other_paths) if each in spreads), default=0.0)
+        known = f", spread = {spread!r}" if spread else ""
+        return f"{key} = {{ value = {_value(value)}, unit = {_text(unit)}, source = {_text(source)}{known} }}"
 
     def record(path: str, numbers: Any, shared: str = "") -> list[str]:
         return [
@@ -131,15 +134,24 @@ def _toml(vehicle: Vehicle) -> str:
 
 def sources_still_true(vehicle: Vehicle) -> dict[str, str]:
     """The sources of all numbers but those replaced since: the document gave the old ones."""
-    sources = dict(vehicle.structure.sources)
+    return _still_true(vehicle, vehicle.structure.sources)
+
+
+def spreads_still_true(vehicle: Vehicle) -> dict[str, float]:
+    """One standard deviation over the value, of all numbers where it is known and that were not replaced since."""
+    return _still_true(vehicle, vehicle.structure.spreads)
+
+
+def _still_true(vehicle: Vehicle, noted: Sequence[tuple[str, Noted]]) -> dict[str, Noted]:
+    still = dict(noted)
     for path in vehicle.structure.replaced:
         head, *fields = path.split(".")
         tables = ("rotor.", "rotors[", "motor.") if head == "rotors" else (head,) if vehicle.has(head) else ("body",)
         keys = [key for field in fields or [head] for key in _KEYS_OF_FIELDS.get(field, (field,))]
-        for name in list(sources):
+        for name in list(still):
             if name.startswith(tables) and (path == "rotors" or name.rpartition(".")[2] in keys):
-                del sources[name]
-    return sources
+                del still[name]
+    return still
 
 
 def _rotor(path: str, rotor: Rotor, line: Any) -> list[str]:

@@ -1,0 +1,1 @@
+"""Vehicle files of other programs, read and written: what they say, what they cannot say, and what it became here."""
