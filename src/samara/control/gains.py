@@ -18,6 +18,7 @@ OF_THE_LAG = 0.35  # ω τ: a third of the way to where damping is lost
 OTHER_LAGS = 0.010  # [s]: sampling, filters and all else that delays beside the motor
 LINEAR_TILT = 0.15  # [rad]: an error of this size is still answered in proportion
 LEAST_ROOM = 0.05  # of its thrust in hover: what a rotor at its limit is still taken to have
+KICK_CROSSING = 100.0  # [rad/s]: how fast a yaw loop may be that turns the body by spinning rotors up
 CASCADE = 4.0  # how much slower each outer loop is than the one inside
 
 
@@ -39,6 +40,19 @@ def motor_time_constant(vehicle: Vehicle) -> Scalar:
     load_slope = 2.0 * rotor_loads(state, vehicle, CALM)[0].torque / state.rotor_speed[0]
     stiffness = motor.constant**2 / motor.resistance + motor.damping + load_slope
     return float(vehicle.rotors[0].inertia / stiffness)
+
+
+def kick(vehicle: Vehicle) -> Scalar:
+    """κ = J / (τ dQ/dΩ): the torque that spins the rotors up over the one that keeps them there, when a yaw is first asked for
+
+    The reaction to Ω̇ comes at once and fades with the motors' lag: torque over demand is (1 + κτs)/(1 + τs). 0 without inertia.
+    """
+    inertia = [rotor.inertia for rotor in vehicle.rotors if rotor.inertia > 0.0 and rotor.k_torque > 0.0]
+    if not inertia:
+        return 0.0
+    rotor = vehicle.rotors[0]
+    speed = sqrt(plain(vehicle.mass * vehicle["gravity"].acceleration) / (len(vehicle.rotors) * plain(rotor.k_thrust)))
+    return plain(rotor.inertia) / (2.0 * plain(rotor.k_torque) * speed * motor_time_constant(vehicle))
 
 
 def authority(vehicle: Vehicle) -> Vec3:
@@ -76,9 +90,13 @@ def gains_for(vehicle: Vehicle) -> Gains:
     """ω_attitude = min(0.35 / (τ + 10 ms), √(α / 0.15 rad)), a third of that about z, ω_position = ω_attitude / 4
 
     A critically damped double integrator behind a lag τ is stable for ω < 2/τ; 0.35/τ keeps its damping near one. And it asks
-    for ω² θ when it leans θ too far: the rotors give α of that, and no loop can be faster than they turn the body.
+    for ω² θ when it leans θ too far: the rotors give α of that, and no loop can be faster than they turn the body. Where the
+    rotors' own inertia kicks κ times as hard as their drag, the yaw loop crosses at 2 ω κ, which is kept below 100 rad/s.
     """
     quick = OF_THE_LAG / (motor_time_constant(vehicle) + OTHER_LAGS)
     strong = [sqrt(each / LINEAR_TILT) for each in authority(vehicle)]
     tilt = minimum(minimum(quick, strong[0]), strong[1])
-    return Gains(tilt / CASCADE, Vec3(tilt, tilt, minimum(tilt / 3.0, strong[2])))
+    yaw, kicks = minimum(tilt / 3.0, strong[2]), kick(vehicle)
+    if 2.0 * yaw * kicks > KICK_CROSSING:
+        yaw = KICK_CROSSING / (2.0 * kicks)
+    return Gains(tilt / CASCADE, Vec3(tilt, tilt, yaw))

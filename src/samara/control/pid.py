@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench
-from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for
+from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for, kick
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     STRAIN,
@@ -31,6 +31,7 @@ from samara.physics.types import Command, State, Vehicle
 
 _PATIENCE = 0.3  # k_i = 0.3 ω²: with ω/2 and 2ω around it the zero at −0.15 ω meets a pole at −0.146 ω
 _AGAINST_LAG = 0.5  # of ω̇: below 1 the derivative's own loop, through any lag and filter, has gain below 1
+_HARD_KICK = 5.0  # κ of rotors whose spinning up turns the body so much harder than their drag that ω̇ answers itself
 _LARGEST_TRIM = 0.5  # of the authority: what the rates' integral may ask for
 
 
@@ -109,10 +110,14 @@ def pid(
 def pid_gains(vehicle: Vehicle, loops: Gains | None = None) -> PidGains:
     """k_p = ω/2, k_v = 2ω, k_i = 0.3 ω²: s³ + 2ω s² + 1.3 ω² s + 0.15 ω³, its poles −0.146 ω and (−0.93 ± 0.41i) ω
 
-    The same for attitude and rate, all of it 1 + k_d times as strong, as −k_d ω̇ makes the body so much more inert.
+    The same for attitude and rate, all of it 1 + k_d times as strong, as −k_d ω̇ makes the body so much more inert. Beyond a
+    kick κ of 5 k_d falls with κ²: its own loop would cross at k_d κ / 10 ms, later than one that is sampled can follow.
     """
     w, attitude = loops or gains_for(vehicle)
-    stronger = 1.0 + _AGAINST_LAG
+    against, kicks = _AGAINST_LAG, kick(vehicle)
+    if kicks > _HARD_KICK:
+        against = _AGAINST_LAG * (_HARD_KICK / kicks) ** 2
+    stronger = 1.0 + against
     strength = authority(vehicle)
     return PidGains(
         position=0.5 * w,
@@ -121,7 +126,7 @@ def pid_gains(vehicle: Vehicle, loops: Gains | None = None) -> PidGains:
         attitude=attitude * 0.5,
         rate=attitude * (2.0 * stronger),
         rate_integral=scale(attitude, attitude) * (_PATIENCE * stronger),
-        rate_derivative=_AGAINST_LAG,
+        rate_derivative=against,
         trim=Vec3(*(min(_LARGEST_TRIM * each, 1e3) for each in strength)),
     )
 
