@@ -80,13 +80,14 @@ def identify(
     from samara.identify.parameters import require_identifiable
     from samara.identify.readers.formats import read_logs
     from samara.identify.scores import held_out, together
+    from samara.vehicles.lagging import with_lag_motors
 
     beside = predictor_out or out.with_name(f"{out.stem}_predictor{out.suffix or '.toml'}")
     if kind is Kind.PREDICTOR and not predictor:
         raise ValueError(
             "--kind predictor with --no-predictor; expected a predictor to be fitted where it is to be written"
         )
-    craft = load(start)
+    craft = with_lag_motors(load(start))
     require_identifiable(craft)
     for place in (out.parent, *([beside.parent] if predictor else []), *([report] if report else [])):
         require_writable(place)

@@ -14,15 +14,17 @@ import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
 from samara.identify.checking import Finding, usable
+from samara.identify.fitted import Fitted
 from samara.identify.log import FlightLog
-from samara.identify.parameters import Parameter, parameters_of, ready
-from samara.identify.prediction import HORIZON, Prediction, fit
-from samara.identify.regression import Regression, Residuals, regress
+from samara.identify.parameters import parameters_of, ready
+from samara.identify.prediction import HORIZON, fit
+from samara.identify.regression import Residuals, regress
 from samara.identify.samples import Samples, duration_of, period_of, samples_of
 from samara.identify.trims import Trim
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
 from samara.vehicles.ground import derived_surface
+from samara.vehicles.lagging import with_lag_motors
 from samara.vehicles.writer import sources_still_true
 
 Array = np.ndarray[Any, Any]
@@ -133,6 +135,7 @@ def identify(
         checked.append(whole)
         findings[log.name] = tuple(found)
     period = max(period_of(own) for own in checked)
+    start = with_lag_motors(start)
     flights = [samples_of(own, start, outputs, period) for own in checked]
     return identified(flights, start, findings, predictor=predictor, progress=progress)
 
@@ -150,33 +153,24 @@ def identified(
     bare = ready(start)
     told = regress(flights, bare, lambda share: tell("forces and torques", share))
     own = _about(flights)
-    physical = _physical(told, start, bare, flights, own)
+    words = f"identified by regression from {own}"
+    physical = _product(PHYSICAL, told.fitted, start, bare, flights, words)
     best = None
     if predictor and all({"velocity", "attitude", "rate"} <= each.knows for each in flights):
         parameters = parameters_of(bare, DAMPED)
-        in_wind = [Trim((1.0,) * len(bare.rotors), 0.0, each.wind_W) for each in told.trims]
+        in_wind = [Trim((1.0,) * len(bare.rotors), 0.0, each.wind_W) for each in told.fitted.trims]
         found = fit(flights, bare, parameters, in_wind, progress=lambda share: tell("prediction error", share))
-        best = _predictor(found, start, bare, flights, own)
+        words = f"effective value for prediction over {HORIZON:g} s, fitted to {own}"
+        best = _product(PREDICTOR, found, start, bare, flights, words)
     return Identified(start, physical, best, tuple(flights), dict(findings or {}), told.residuals)
 
 
-def _physical(told: Regression, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], about: str) -> Product:
-    estimates = _estimates(told.parameters, told.vehicle, bare, told.covariance, told.held, told.independent)
-    vehicle = dressed(told.vehicle, start, told.trims, estimates, f"identified by regression from {about}")
+def _product(kind: str, told: Fitted, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], words: str) -> Product:
+    estimates = _estimates(told, bare)
+    vehicle = dressed(told.vehicle, start, told.trims, estimates, words)
     trims = {own.name: trim for own, trim in zip(flights, told.trims, strict=True)}
     return Product(
-        PHYSICAL, vehicle, told.vehicle, estimates, _correlation(told.covariance), trims, told.per_volt, told.volts
-    )
-
-
-def _predictor(found: Prediction, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], about: str) -> Product:
-    seconds = sum(duration_of(own) for own in flights)
-    estimates = _estimates(found.parameters, found.vehicle, bare, found.covariance, (), seconds / (10.0 * HORIZON))
-    words = f"effective value for prediction over {HORIZON:g} s, fitted to {about}"
-    vehicle = dressed(found.vehicle, start, found.trims, estimates, words)
-    trims = {own.name: trim for own, trim in zip(flights, found.trims, strict=True)}
-    return Product(
-        PREDICTOR, vehicle, found.vehicle, estimates, _correlation(found.covariance), trims, found.per_volt, found.volts
+        kind, vehicle, told.vehicle, estimates, _correlation(told.covariance), trims, told.per_volt, told.volts
     )
 
 
@@ -186,22 +180,15 @@ def _about(flights: Sequence[Samples]) -> str:
     return f"{seconds:.0f} s of flight ({named})"
 
 
-def _estimates(
-    parameters: Sequence[Parameter],
-    vehicle: Vehicle,
-    start: Vehicle,
-    covariance: Array,
-    held: Sequence[str],
-    independent: float,
-) -> tuple[Estimate, ...]:
+def _estimates(told: Fitted, start: Vehicle) -> tuple[Estimate, ...]:
     """Values with intervals: of the logarithm of what is positive, widened by what no length of flight takes away"""
-    far = student(0.5 + 0.5 * KNOWN, max(independent - 1.0, 3.0))
+    far = student(0.5 + 0.5 * KNOWN, max(told.independent - 1.0, 3.0))
     found = []
-    for own, variance in zip(parameters, np.diag(covariance), strict=True):
-        value = own.get(vehicle)
+    for own, variance in zip(told.parameters, np.diag(told.covariance), strict=True):
+        value = own.get(told.vehicle)
         floor, least = (next(x for begin, x in each if own.name.startswith(begin)) for each in (FLOOR, LEAST))
         sigma = float(np.sqrt(variance)) * own.scale
-        if own.name in held:
+        if own.name in told.held:
             error = sigma * (value if own.positive else 1.0)
         else:
             relative = floor if own.positive else max(floor * abs(value), least * own.scale)
@@ -217,7 +204,7 @@ def _estimates(
                 error,
                 float(low),
                 float(high),
-                own.name not in held and bool(sigma < EXCITED * (1.0 if own.positive else 2.0 * own.scale)),
+                own.name not in told.held and bool(sigma < EXCITED * (1.0 if own.positive else 2.0 * own.scale)),
                 own.manoeuvre,
             )
         )

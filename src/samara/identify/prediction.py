@@ -13,7 +13,7 @@ noise come out as inertia and damping. It is called a predictor, and is not the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from samara.backends.simulator import compile as compile_vehicle
 from samara.core.algebra import Quat, Vec3, conjugate
 from samara.core.tree import flatten, unflatten
 from samara.identify.acting import told
+from samara.identify.fitted import Fitted
 from samara.identify.motors import followed, late
 from samara.identify.parameters import VARIED, Parameter, with_gains
-from samara.identify.samples import Samples, runs
+from samara.identify.samples import Samples, duration_of, runs
 from samara.identify.trims import DELAY, GAIN, PER_VOLT, Trim, mean_voltage
 from samara.identify.windows import Windows, coasted, measured
 from samara.physics.multirotor import at_rest
@@ -44,19 +45,6 @@ MOST_STEPS, SETTLED, FARTHEST = 15, 0.02, 1.0
 DIFFERENCE = 1e-4
 FIELDS = (slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 12))
 """Of an error: position, velocity, attitude as a rotation vector, rate"""
-
-
-class Prediction(NamedTuple):
-    """What came of it: the vehicle without gains, the trim of each flight, the thrust that goes with a volt and the voltage
-    that is for, and for the parameters how far they are from the start and the covariance of that, both in scales"""
-
-    vehicle: Vehicle
-    trims: tuple[Trim, ...]
-    per_volt: float
-    volts: float
-    parameters: tuple[Parameter, ...]
-    offset: Array
-    covariance: Array
 
 
 def windows_of(
@@ -419,7 +407,7 @@ def fit(
     spread: float = GAIN,
     with_delay: bool = True,
     progress: Callable[[float], None] | None = None,
-) -> Prediction:
+) -> Fitted:
     """The numbers of a `ready` vehicle that predict the flights best; without parameters, the trims alone"""
     n = len(start.rotors)
     known = any(own.voltage is not None for own in flights)
@@ -441,4 +429,6 @@ def fit(
     x, covariance = search.solved(progress)
     k = len(search.parameters)
     lanes = search.lanes(x)
-    return Prediction(lanes.vehicle, lanes.trims, lanes.per_volt, volts, search.parameters, x[:k], covariance[:k, :k])
+    independent = sum(duration_of(own) for own in flights) / (10.0 * HORIZON)
+    found = (search.parameters, x[:k], covariance[:k, :k], independent)
+    return Fitted(lanes.vehicle, lanes.trims, lanes.per_volt, volts, *found)

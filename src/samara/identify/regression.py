@@ -21,6 +21,7 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, rotate_inverse
 from samara.identify.acting import acting, needed_torque
 from samara.identify.blocks import SHORT, Blocks
+from samara.identify.fitted import Fitted
 from samara.identify.motors import lag_of_speeds
 from samara.identify.parameters import Parameter, parameters_of, size_of, with_gains
 from samara.identify.samples import Samples, runs
@@ -76,37 +77,28 @@ class Residuals(NamedTuple):
     height: Array
 
 
-@dataclass(frozen=True)
-class Regression:
-    """What came of it: the vehicle, the trim of each flight, the thrust that goes with a volt and the voltage that is from,
-    and for the parameters, in their order, how far they are from the start and the covariance of that, both in scales; which
-    were held, the residuals, and how many stretches of time are independent of each other"""
+class Regression(NamedTuple):
+    """What came of it, and what it leaves unexplained"""
 
-    vehicle: Vehicle
-    trims: tuple[Trim, ...]
-    per_volt: float
-    volts: float
-    parameters: tuple[Parameter, ...]
-    offset: Array
-    covariance: Array
-    held: tuple[str, ...]
+    fitted: Fitted
     residuals: tuple[Residuals, ...]
-    independent: float
 
-    def unbelievable(self) -> frozenset[str]:
-        """Numbers that ran as far from what was known before as they may: there is nothing in the flights to stop them"""
-        far = np.abs(self.offset) > BELIEVED - 0.01
-        return frozenset(own.name for own, gone in zip(self.parameters, far, strict=True) if gone)
 
-    def unclear(self) -> frozenset[str]:
-        """Numbers that the flights tell so little about that they had better stay what they were"""
-        sigma = np.sqrt(np.diag(self.covariance))
-        found = set()
-        for own, size in zip(self.parameters, sigma, strict=True):
-            least = SURE if own.name == "k_torque" else CLEAR[0] if own.positive else CLEAR[1] * own.scale
-            if own.name not in self.held and not size * own.scale < least:
-                found.add(own.name)
-        return frozenset(found - {"inertia.zz"} if "k_torque" in self.held else found)
+def unbelievable(told: Fitted) -> frozenset[str]:
+    """Numbers that ran as far from what was known before as they may: there is nothing in the flights to stop them"""
+    far = np.abs(told.offset) > BELIEVED - 0.01
+    return frozenset(own.name for own, gone in zip(told.parameters, far, strict=True) if gone)
+
+
+def unclear(told: Fitted) -> frozenset[str]:
+    """Numbers that the flights tell so little about that they had better stay what they were"""
+    sigma = np.sqrt(np.diag(told.covariance))
+    found = set()
+    for own, size in zip(told.parameters, sigma, strict=True):
+        least = SURE if own.name == "k_torque" else CLEAR[0] if own.positive else CLEAR[1] * own.scale
+        if own.name not in told.held and not size * own.scale < least:
+            found.add(own.name)
+    return frozenset(found - {"inertia.zz"} if "k_torque" in told.held else found)
 
 
 def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[float], None] | None = None) -> Regression:
@@ -120,7 +112,7 @@ def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[floa
     held = _and_what_goes_with(problem.untold() | frozenset(measured))
     while True:
         told = problem.told(*problem.solved(held, progress), held, measured)
-        doubtful = told.unbelievable() | told.unclear()
+        doubtful = unbelievable(told.fitted) | unclear(told.fitted)
         if not doubtful - held:
             return told
         held = _and_what_goes_with(held | doubtful)
@@ -389,7 +381,7 @@ class _Problem:
             if name not in held and (by == "k_thrust" or by in held):
                 j, other = at[name], at[by]
                 known[j, j] += known[other, other] * (self.parameters[other].scale / self.parameters[j].scale) ** 2
-        return Regression(
+        fitted = Fitted(
             point.vehicle,
             point.trims,
             point.per_volt,
@@ -397,10 +389,10 @@ class _Problem:
             self.parameters,
             point.offset,
             known,
-            tuple(sorted(held - measured.keys())),
-            tuple(residuals),
             length / ALIKE_FOR,
+            tuple(sorted(held - measured.keys())),
         )
+        return Regression(fitted, tuple(residuals))
 
     def _residuals(self, i: int, point: _Point) -> Residuals:
         flight, trim = self.flights[i], point.trims[i]
