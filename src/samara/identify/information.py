@@ -9,13 +9,13 @@ gusts are noise, as strong as the air that moves them makes of it: through drag 
 the torque. They last about a second, g' = −g/τ + white noise, so rows are whitened as an autoregression of first order.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
+from samara.identify.parameters import Parameter, along, arm_of, centre_of_mass, inertia, lag, per_rotor, single
 from samara.physics.air.drag import BODY_AXES, WORLD_AXES
 from samara.physics.effect import wrench_in_body_axes
 from samara.physics.motion.body import angular_acceleration
@@ -40,13 +40,6 @@ AIM = 0.10  # of all others: lags, drag, what moving air does to rotors
 """Standard errors that a flight is to come down to, on each parameter's scale, by how its name begins."""
 
 
-class Parameter(NamedTuple):
-    """A number of a vehicle: `moved(vehicle, s)` has s times its scale more of it, 1 + s times a positive one"""
-
-    name: str
-    moved: Callable[[Vehicle, float], Vehicle]
-
-
 class Flown(NamedTuple):
     """Flights side by side: times (m,) [s], states (fields, m, n), commands (rotors, m, n) held from each time on, and how long
     each of them lasts (n,) [s]"""
@@ -58,15 +51,17 @@ class Flown(NamedTuple):
 
 
 def parameters_of(vehicle: Vehicle) -> tuple[Parameter, ...]:
-    """What identification asks about: thrust, torque, lag, inertia, centre of mass, drag and what moving air does to rotors"""
+    """What identification asks about: thrust, torque, lag, inertia, centre of mass, drag and what moving air does to rotors
+
+    On the scale of each number itself, and of the arm where it is the centre of mass.
+    """
     found = [
-        Parameter("k_thrust", _times("rotors.k_thrust")),
-        Parameter("k_torque", _times("rotors.k_torque")),
-        *(Parameter(f"inertia.{axis}", _inertia(axis)) for axis in ("xx", "yy", "zz")),
-        *(Parameter(f"centre_of_mass.{axis}", _centre(axis)) for axis in ("x", "y")),
+        *(per_rotor(name, "", 1.0, "") for name in ("k_thrust", "k_torque")),
+        *(inertia(axis, 1.0, "") for axis in ("xx", "yy", "zz")),
+        *(centre_of_mass(axis, arm_of(vehicle)) for axis in ("x", "y")),
     ]
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
-        found += [Parameter(f"motor.{way}", _times(f"rotors.motor.{way}")) for way in ("rise", "fall")]
+        found += [lag(way, 1.0) for way in ("rise", "fall")]
     for index, effect in enumerate(vehicle.structure.effects):
         numbers = vehicle.parameters[index]
         if effect in AIR:
@@ -83,53 +78,8 @@ def _of_field(effect: str, field: str, value: Any) -> list[Parameter]:
     """A parameter for each number of a field that is not zero"""
     path = f"{effect}.{field}"
     if isinstance(value, Vec3):
-        return [Parameter(f"{path}.{axis}", _times(f"{path}.{axis}")) for axis in "xyz" if getattr(value, axis) != 0.0]
-    return [Parameter(path, _times(path))] if isinstance(value, float) and value != 0.0 else []
-
-
-def _times(path: str) -> Callable[[Vehicle, float], Vehicle]:
-    """All numbers at a path, 1 + s times what they are"""
-    head, _, rest = path.partition(".")
-
-    def moved(vehicle: Vehicle, s: float) -> Vehicle:
-        if head == "rotors":
-            return replace(vehicle, rotors=tuple(_scaled(own, rest.split("."), s) for own in vehicle.rotors))
-        at = vehicle.index(head)
-        numbers = _scaled(vehicle.parameters[at], rest.split("."), s)
-        return replace(vehicle, parameters=(*vehicle.parameters[:at], numbers, *vehicle.parameters[at + 1 :]))
-
-    return moved
-
-
-def _scaled(record: Any, path: list[str], s: float) -> Any:
-    own = getattr(record, path[0])
-    return record._replace(**{path[0]: _scaled(own, path[1:], s) if path[1:] else own * (1.0 + s)})
-
-
-def _inertia(axis: str) -> Callable[[Vehicle, float], Vehicle]:
-    def moved(vehicle: Vehicle, s: float) -> Vehicle:
-        own = vehicle.inertia_B
-        return replace(vehicle, inertia_B=own._replace(**{axis: getattr(own, axis) * (1.0 + s)}))
-
-    return moved
-
-
-def _centre(axis: str) -> Callable[[Vehicle, float], Vehicle]:
-    """The centre of mass s arms along an axis: all hubs as far the other way"""
-
-    def moved(vehicle: Vehicle, s: float) -> Vehicle:
-        shift = s * arm_of(vehicle)
-        rotors = tuple(
-            own._replace(r_B=own.r_B._replace(**{axis: getattr(own.r_B, axis) - shift})) for own in vehicle.rotors
-        )
-        return replace(vehicle, rotors=rotors)
-
-    return moved
-
-
-def arm_of(vehicle: Vehicle) -> float:
-    """The mean distance of the hubs from the centre of mass, in the plane  [m]"""
-    return float(np.mean([np.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]))
+        return [along(path, "", axis, own, "") for axis, own in zip("xyz", value, strict=True) if own != 0.0]
+    return [single(path, "", value, "")] if isinstance(value, float) and value != 0.0 else []
 
 
 def information(vehicle: Vehicle, flown: Flown, parameters: Sequence[Parameter]) -> Array:
@@ -167,8 +117,8 @@ def noise(vehicle: Vehicle, to_wind: Array) -> Noise:
     """σ of specific force [m/s²] and angular acceleration [rad/s²]; of gusts by the sensitivities (3, 6, m) to wind"""
     g = float(vehicle["gravity"].acceleration)
     arm, lever = arm_of(vehicle), float(np.mean([rotor.k_torque / rotor.k_thrust for rotor in vehicle.rotors]))
-    inertia, weight = vehicle.inertia_B, vehicle.mass * g
-    torques = weight * np.array([arm / inertia.xx, arm / inertia.yy, lever / inertia.zz])
+    own, weight = vehicle.inertia_B, vehicle.mass * g
+    torques = weight * np.array([arm / own.xx, arm / own.yy, lever / own.zz])
     white = np.concatenate([[NOISE * g] * 3, np.hypot(NOISE * torques, TURNING)])
     return Noise(white, np.sqrt(np.einsum("a,aim->i", np.square(GUSTS), np.square(to_wind)) / to_wind.shape[-1]))
 

@@ -82,12 +82,16 @@ class Size(NamedTuple):
     speed: float
 
 
+def arm_of(vehicle: Vehicle) -> float:
+    """The mean distance of the hubs from the centre of mass, in the plane  [m]"""
+    return float(np.mean([math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]))
+
+
 def size_of(vehicle: Vehicle) -> Size:
     weight = float(vehicle.mass * vehicle["gravity"].acceleration)
-    arm = float(np.mean([math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]))
     each, rotor = weight / len(vehicle.rotors), vehicle.rotors[0]
     induced = float(hover_induced(each, SEA_LEVEL_DENSITY, rotor.radius))
-    return Size(weight, arm, induced, math.sqrt(each / float(rotor.k_thrust)))
+    return Size(weight, arm_of(vehicle), induced, math.sqrt(each / float(rotor.k_thrust)))
 
 
 def ready(vehicle: Vehicle) -> Vehicle:
@@ -137,22 +141,22 @@ def parameters_of(vehicle: Vehicle, damped: float = 0.3) -> tuple[Parameter, ...
     weight, arm, induced, speed = size_of(vehicle)
     natural = damped * weight * arm * arm / induced
     return (
-        _per_rotor("k_thrust", "N s^2/rad^2", 0.5, PUMPING),
-        _per_rotor("k_torque", "N m s^2/rad^2", 0.3, TURNS),
-        *(_inertia(axis, scale, SWINGS) for axis, scale in (("xx", 0.5), ("yy", 0.5))),
-        _inertia("zz", 0.3, TURNS),
-        *(_centre_of_mass(axis, 0.05 * arm) for axis in "xy"),
-        *(_lag(way) for way in ("rise", "fall")),
-        *(_along("drag.linear", "N s/m", axis, 0.15 * weight / induced, SPRINTS) for axis in "xy"),
-        *((_single("drag.isotropic", "N s^2/m^2", 0.3, SPRINTS, True),) if vehicle["drag"].isotropic > 0.0 else ()),
-        _single("rotor_drag.axial", "N s^2/(rad m)", 0.3 * weight / len(vehicle.rotors) / speed / induced, CLIMBS),
-        *(_single(f"airspeed_moment.{axis}", "1", 0.3, SPRINTS) for axis in ("roll", "pitch")),
+        per_rotor("k_thrust", "N s^2/rad^2", 0.5, PUMPING),
+        per_rotor("k_torque", "N m s^2/rad^2", 0.3, TURNS),
+        *(inertia(axis, scale, SWINGS) for axis, scale in (("xx", 0.5), ("yy", 0.5))),
+        inertia("zz", 0.3, TURNS),
+        *(centre_of_mass(axis, 0.05 * arm) for axis in "xy"),
+        *(lag(way, 0.7) for way in ("rise", "fall")),
+        *(along("drag.linear", "N s/m", axis, 0.15 * weight / induced, SPRINTS) for axis in "xy"),
+        *((single("drag.isotropic", "N s^2/m^2", 0.3, SPRINTS, True),) if vehicle["drag"].isotropic > 0.0 else ()),
+        single("rotor_drag.axial", "N s^2/(rad m)", 0.3 * weight / len(vehicle.rotors) / speed / induced, CLIMBS),
+        *(single(f"airspeed_moment.{axis}", "1", 0.3, SPRINTS) for axis in ("roll", "pitch")),
         _damping("damping.tilt", "xy", max(natural, abs(vehicle["damping"].linear.x)), SWINGS),
         _damping("damping.yaw", "z", max(natural, abs(vehicle["damping"].linear.z)), TURNS),
     )
 
 
-def _per_rotor(field: str, unit: str, scale: float, manoeuvre: str) -> Parameter:
+def per_rotor(field: str, unit: str, scale: float, manoeuvre: str) -> Parameter:
     def get(vehicle: Vehicle) -> float:
         return float(np.mean([getattr(rotor, field) for rotor in vehicle.rotors]))
 
@@ -164,7 +168,7 @@ def _per_rotor(field: str, unit: str, scale: float, manoeuvre: str) -> Parameter
     return Parameter(field, unit, get, put, scale, True, manoeuvre)
 
 
-def _lag(way: str) -> Parameter:
+def lag(way: str, scale: float) -> Parameter:
     def get(vehicle: Vehicle) -> float:
         return float(np.mean([getattr(rotor.motor, way) for rotor in vehicle.rotors]))
 
@@ -172,10 +176,10 @@ def _lag(way: str) -> Parameter:
         rotors = (own._replace(motor=own.motor._replace(**{way: value})) for own in vehicle.rotors)
         return replace(vehicle, rotors=tuple(rotors))
 
-    return Parameter(f"motor.{way}", "s", get, put, 0.7, True, SWINGS)
+    return Parameter(f"motor.{way}", "s", get, put, scale, True, SWINGS)
 
 
-def _inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
+def inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
     """A moment of inertia; the products of inertia about its axis go with its root, so that the axes lean as they did"""
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
@@ -195,7 +199,7 @@ def _inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
     )
 
 
-def _centre_of_mass(axis: str, scale: float) -> Parameter:
+def centre_of_mass(axis: str, scale: float) -> Parameter:
     """Where the centre of mass is beside the middle of the hubs"""
 
     def get(vehicle: Vehicle) -> float:
@@ -217,14 +221,14 @@ def _inside(vehicle: Vehicle, path: str) -> Any:
     return getattr(vehicle[effect], field)
 
 
-def _single(path: str, unit: str, scale: float, manoeuvre: str, positive: bool = False) -> Parameter:
+def single(path: str, unit: str, scale: float, manoeuvre: str, positive: bool = False) -> Parameter:
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         return vehicle.replace({path: value})
 
     return Parameter(path, unit, lambda vehicle: float(_inside(vehicle, path)), put, scale, positive, manoeuvre)
 
 
-def _along(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> Parameter:
+def along(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> Parameter:
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         return vehicle.replace({path: _inside(vehicle, path)._replace(**{axis: value})})
 
