@@ -138,6 +138,15 @@ def test_sensors_that_are_saturated_or_shaken():
     assert f"shakes by {20.0 * np.sqrt(3 / 2):.3g} m/s²" in found.sentence
 
 
+def test_coarse_steps_are_not_saturation():
+    """Steps of 2 m/s², each held for three samples: the largest comes often and in a row, the next smaller one more often"""
+    shape = FLOWN.specific_force.values.shape
+    draws = np.repeat(np.random.default_rng(5).standard_normal((3, shape[1] // 3 + 1)), 3, axis=1)[:, : shape[1]]
+    coarse = 2.0 * np.round(1.2 * draws)
+    assert all((np.abs(row) == np.abs(row).max()).sum() >= 5 for row in coarse)
+    assert not any(own[0] == "saturated" for own in codes(changed("specific_force", coarse)))
+
+
 def test_truth_that_jumps_or_is_no_attitude():
     far, turned, long = FLOWN.position.values.copy(), FLOWN.attitude.values.copy(), FLOWN.attitude.values.copy()
     far[0, 2000:] += 0.5

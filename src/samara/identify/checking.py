@@ -34,7 +34,7 @@ EARLY, LATE = (
 )  # [s]: motion may seem to come so much too soon or late, for a lag of the motors looks like a clock's
 EXPLAINED = 0.2  # the share of the motion that a difference of clocks must explain to be believed
 SHAKING, SHAKING_OVER = 8.0, 0.04  # [m/s²] about its mean over these seconds
-FLAT_SAMPLES, FLAT_SIGMA = 5, 3.0
+FLAT_SAMPLES, FLAT_SIGMA, PILED = 5, 3.0, 2
 OFF_UNIT = 0.01
 JUMP, FASTEST = 0.1, 30.0  # [m], [m/s]
 TURN, FASTEST_TURN = 0.2, 60.0  # [rad], [rad/s]
@@ -186,7 +186,7 @@ def _quaternion(log: FlightLog) -> Iterator[Finding]:
 
 
 def _saturated(log: FlightLog) -> Iterator[Finding]:
-    """A sensor that can say no more says its largest number again and again"""
+    """A sensor that can say no more says its largest number again and again, one with coarse steps the next smaller one too"""
     for name in ("rate", "specific_force"):
         own = getattr(log, name)
         if own is None or own.values.shape[1] < FLAT_SAMPLES:
@@ -195,8 +195,9 @@ def _saturated(log: FlightLog) -> Iterator[Finding]:
             top = np.abs(row).max()
             flat = np.abs(row) == top
             in_a_row = int((flat[1:] & flat[:-1]).sum())
+            next_step = np.abs(row) == np.abs(row[~flat]).max(initial=0.0)
             far = top > np.abs(row.mean()) + FLAT_SIGMA * row.std()
-            if far and flat.sum() >= FLAT_SAMPLES and in_a_row >= 2:
+            if far and flat.sum() >= max(FLAT_SAMPLES, PILED * int(next_step.sum())) and in_a_row >= 2:
                 held = f"end at ±{top:.4g} for {int(flat.sum())} samples"
                 yield Finding(
                     "saturated", WARNING, name, f"{_called(name)} along {axis} {held}: the sensor was saturated"
