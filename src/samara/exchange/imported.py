@@ -5,14 +5,17 @@ ours, forward-left-up, and positions are from the centre of mass. `lacking` list
 vehicle that was estimated from parts, and says so in the source of each number.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import mul
 from typing import Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import Vec3
 from samara.core.fields import fields_of
-from samara.parts.estimate import Estimate
+from samara.exchange.throttle import idle_share
+from samara.parts.estimate import Estimate, derived
 from samara.physics.effect import Role
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, Thevenin
@@ -51,6 +54,7 @@ class ImportedRotor:
     inertia: Estimate | None = None
     radius: Estimate | None = None
     motor: Record = field(default_factory=dict)
+    torque_ratio: Estimate | None = None  # kM/kF [m], for a format that knows no forces
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,9 @@ class Imported:
     `arm_lengths` says that positions count in arms, for a format that knows a layout and no size: `sized` makes metres of
     them. Without an `actuation` it is that of the estimated vehicle where the file says nothing of motors, else "normalized".
     `effects` are optional tables of a vehicle file by name, each by the fields of its record; `battery` has the fields of
-    `Thevenin`, or the voltage of an ideal one. `notes` are sentences for the user: what was left out, and what is read
-    otherwise than the other program has it.
+    `Thevenin`, or the voltage of an ideal one. `hover` is the thrust of hover over that of full throttle, and `expo` the e of
+    the throttle curve (1 − e) u + e u²: they and `torque_ratio` become numbers once a mass and kF are known. `notes` are
+    sentences for the user: what was left out, and what is read otherwise than the other program has it.
     """
 
     name: str
@@ -76,6 +81,8 @@ class Imported:
     battery: Record | None = None
     feet: tuple[Several, ...] = ()
     gravity: Estimate | None = None
+    hover: Estimate | None = None
+    expo: Estimate | None = None
     description: str = ""
     notes: tuple[str, ...] = ()
 
@@ -86,9 +93,10 @@ class Imported:
         found += ["arm"] if self.arm_lengths else []
         found += [] if self.rotors else ["rotors"]
         for rotor in self.rotors:
-            asked = ("position", "spin", "k_thrust", "k_torque")
+            asked = ["position", "spin", "k_thrust", *(["k_torque"] if rotor.torque_ratio is None else [])]
             found += [f"rotors.{key}" for key in asked if getattr(rotor, key) is None]
-            found += [f"rotors.motor.{key}" for key in _asked(_motor(self.actuation)) if key not in rotor.motor]
+            known = {*rotor.motor, *(("speed_min", "speed_max") if self.hover else ())}
+            found += [f"rotors.motor.{key}" for key in _asked(_motor(self.actuation)) if key not in known]
         if self.battery is not None and "voltage" not in self.battery:
             found += [f"battery.{key}" for key in _asked(Thevenin) if key not in self.battery]
         if self.battery is None and self.actuation == "duty":
@@ -113,6 +121,63 @@ def sized(imported: Imported, arm: Estimate) -> Imported:
     return replace(imported, rotors=rotors, arm_lengths=False)
 
 
+def related(imported: Imported, estimated: Vehicle | None = None) -> Imported:
+    """kM = (Q/T) kF,   Ω_max = √(W / (n h kF)),   Ω_min = a Ω_max: shares become numbers where mass and kF are known
+
+    W is the weight, h the thrust of hover over full thrust, and a that of the throttle curve, else as `estimated` has it. Its
+    DC motors become lags, with the time constant that they have at hover.
+    """
+    others = estimated.rotors if estimated else ()
+    mass = _known(imported.mass, estimated, "body.mass", estimated.mass if estimated else 0.0)
+    rotors = []
+    for i, own in enumerate(imported.rotors):
+        k_thrust = _known(own.k_thrust, estimated, f"rotors[{i}].k_thrust", others[i].k_thrust if others else 0.0)
+        if k_thrust and own.torque_ratio and own.k_torque is None:
+            own = replace(
+                own, k_torque=derived(f"{own.torque_ratio.how}; with k_thrust", mul, own.torque_ratio, k_thrust)
+            )
+        if k_thrust and mass and imported.hover and "speed_max" not in own.motor:
+            own = replace(own, motor={**_speeds(imported, mass, k_thrust, i, estimated), **own.motor})
+        rotors.append(own)
+    scaled = any("speed_max" in own.motor for own in rotors) and imported.hover is not None
+    return replace(imported, rotors=tuple(rotors), actuation=imported.actuation or ("normalized" if scaled else None))
+
+
+def _known(own: Estimate | None, estimated: Vehicle | None, path: str, other: float) -> Estimate | None:
+    """The file's number, or that of the estimated vehicle with its spread"""
+    if own is not None or estimated is None:
+        return own
+    return Estimate(other, max(_noted(estimated.structure.spreads, path), default=0.0), "estimated")
+
+
+def _speeds(
+    imported: Imported, mass: Estimate, k_thrust: Estimate, i: int, estimated: Vehicle | None
+) -> dict[str, Estimate]:
+    share, count = imported.hover, len(imported.rotors)
+    assert share is not None
+
+    def fastest(m: float, k: float, h: float) -> float:
+        return math.sqrt(m * STANDARD_GRAVITY / (count * k * h))
+
+    speed_max = derived(f"{share.how}; with mass and k_thrust", fastest, mass, k_thrust, share)
+    motor = estimated.rotors[i].motor if estimated else None
+    found = {"speed_max": speed_max}
+    if imported.expo:
+        least = idle_share(share.value, imported.expo.value) * speed_max.value
+        found["speed_min"] = Estimate(least, speed_max.spread, f"{imported.expo.how}; the throttle curve at hover")
+    elif isinstance(motor, Lag):
+        least = motor.speed_min / motor.speed_max * speed_max.value
+        found["speed_min"] = Estimate(least, speed_max.spread, "not in the file; its share of the highest as estimated")
+    else:
+        found["speed_min"] = Estimate(0.0, 0.0, "not in the file; 0 by default")
+    if estimated and isinstance(motor, DcMotor):
+        rotor, at_hover = estimated.rotors[i], speed_max.value * math.sqrt(share.value)
+        stiffness = motor.constant**2 / motor.resistance + motor.damping + 2.0 * rotor.k_torque * at_hover
+        lag = Estimate(rotor.inertia / stiffness, 0.3, "not in the file; J/(K²/R + b + 2 kM Ω) of the estimated motor")
+        found |= {"rise": lag, "fall": lag}
+    return found
+
+
 def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
     """The vehicle of a file; what the file lacks is as `estimated` has it, each number with that one's source and spread
 
@@ -130,6 +195,7 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
             f"{imported.origin}: has {len(imported.rotors)} rotors, and {estimated.name}, from which the rest is taken, "
             f"{len(estimated.rotors)}: expected as many"
         )
+    imported = related(imported, estimated)
     taken = _Taken(imported, estimated)
     rotors = tuple(taken.rotor(i) for i in range(len(imported.rotors) or len(taken.others)))
     options = taken.effects()

@@ -1,0 +1,57 @@
+"""Files of other programs that are lists of parameters: text of a sensible size, and numbers that are numbers."""
+
+import math
+from pathlib import Path
+
+from samara.core.printable import shown
+from samara.core.quantity import LARGEST
+from samara.vehicles.check import VehicleError
+
+MOST = 4_000_000  # bytes; a whole `dump all` of Betaflight has a hundred thousand
+
+
+def text_of(path: str | Path) -> str:
+    """The text of a file, or a VehicleError with one sentence: it is not there, too large, or no text"""
+    own = Path(path)
+    try:
+        if not own.is_file():
+            raise VehicleError(f"{path}: is not a file; expected one of another program")
+        size = own.stat().st_size
+        if size > MOST:
+            raise VehicleError(f"{path}: has {size} bytes; expected a list of parameters, at most {MOST}")
+        with own.open("rb") as file:
+            data = file.read(MOST + 1)
+    except OSError as error:
+        raise VehicleError(f"{path}: {error.strerror}; expected a file that can be read") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise VehicleError(f"{path}: is no UTF-8 text (byte {error.start}); expected a list of parameters") from None
+    if "\0" in text:
+        raise VehicleError(f"{path}: holds a zero byte; expected a text")
+    return text
+
+
+def finite(value: object, where: str) -> float:
+    """A number as such, or a VehicleError: NaN, infinity, a text and true are none"""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST:
+        return float(value)
+    raise VehicleError(f"{where} = {shown(value)}: expected a finite number, at most {LARGEST:g} in size")
+
+
+def number(text: str, where: str) -> float:
+    """A number from its digits"""
+    try:
+        value = float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        value = math.nan
+    if not abs(value) <= LARGEST:
+        raise VehicleError(f"{where} = {shown(text)}: expected a finite number, at most {LARGEST:g} in size")
+    return value
+
+
+def positive(value: float, where: str, unit: str = "") -> float:
+    """A positive number, or a VehicleError"""
+    if not value > 0.0:
+        raise VehicleError(f"{where} = {value:g}{unit and f' {unit}'}: expected a positive number")
+    return value
