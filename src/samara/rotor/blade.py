@@ -153,18 +153,37 @@ def read_uiuc(folder: str | Path) -> dict[str, tuple[Blade, Measurement]]:
     for row in _rows(Path(folder), _GEOMETRY, ("BladeName", "r/R", "c/R", "beta")):
         numbers = (_cell(row, "r/R"), _cell(row, "c/R"), math.radians(_cell(row, "beta")))
         shapes.setdefault(row["BladeName"], []).append(numbers)
-    runs: dict[str, list[tuple[float, ...]]] = {}
-    about: dict[str, tuple[str, str, int, float]] = {}
-    for row in _rows(Path(folder), _PERFORMANCE, ("PropName", "BladeName", "Family", "B", "D", "J", "N", "CT", "CP")):
-        if row["BladeName"] in shapes:
-            about[row["PropName"]] = (row["BladeName"], row["Family"], int(_cell(row, "B")), _cell(row, "D"))
-            runs.setdefault(row["PropName"], []).append(tuple(_cell(row, key) for key in ("J", "N", "CT", "CP")))
     found = {}
-    for name, (shape, family, blades, diameter) in about.items():
-        stations, chord, twist = zip(*sorted(shapes[shape]), strict=True)
-        own = Blade(shape, family, blades, 0.5 * INCH * diameter, stations, chord, twist, "UIUC Propeller Data Site")
-        found[shape if shape not in found else name] = (own, Measurement(*np.array(runs[name]).T))
+    for name, run in uiuc_runs(folder).items():
+        if run.blade in shapes:
+            stations, chord, twist = zip(*sorted(shapes[run.blade]), strict=True)
+            radius = 0.5 * INCH * run.diameter
+            own = Blade(run.blade, run.family, run.blades, radius, stations, chord, twist, "UIUC Propeller Data Site")
+            found[run.blade if run.blade not in found else name] = (own, run.measured)
     return found
+
+
+class Run(NamedTuple):
+    """A propeller in the tunnel: name and family of its blade, blades, diameter and pitch [in], and what was measured."""
+
+    blade: str
+    family: str
+    blades: int
+    diameter: float
+    pitch: float
+    measured: Measurement
+
+
+def uiuc_runs(folder: str | Path) -> dict[str, Run]:
+    """Every propeller of a folder with measurements, by name: volume1_exp.csv or .csv.gz."""
+    columns = ("PropName", "BladeName", "Family", "B", "D", "P", "J", "N", "CT", "CP")
+    rows: dict[str, list[tuple[float, ...]]] = {}
+    about: dict[str, tuple[str, str, int, float, float]] = {}
+    for row in _rows(Path(folder), _PERFORMANCE, columns):
+        size = int(_cell(row, "B")), _cell(row, "D"), _cell(row, "P")
+        about[row["PropName"]] = (row["BladeName"], row["Family"], *size)
+        rows.setdefault(row["PropName"], []).append(tuple(_cell(row, key) for key in ("J", "N", "CT", "CP")))
+    return {name: Run(*own, Measurement(*np.array(rows[name]).T)) for name, own in about.items()}
 
 
 def _rows(folder: Path, name: str, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:

@@ -1,0 +1,116 @@
+"""Motors by size and Kv: the fits made anew from their data, and text that is no motor."""
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from samara.parts.estimate import COVERED_95
+from samara.parts.motor import CURRENT, KV_SPREAD, MASS, NO_LOAD, RESISTANCE, motor
+
+
+def data():
+    """Columns of motor_data.csv as arrays, NaN where a sheet does not say; and the source"""
+    lines = Path(__file__).with_name("motor_data.csv").read_text(encoding="utf-8").splitlines()
+    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    keys = ("diameter", "height", "kv", "resistance", "no_load_current", "mass", "current_max")
+    columns = {key: np.array([float(row[key] or "nan") for row in rows]) for key in keys}
+    return columns, np.array([row["source"] for row in rows])
+
+
+def fitted(values, *logarithms):
+    """ln y = ln a + Σ b ln x by least squares: a, the b and the scatter"""
+    known = np.isfinite(values)
+    for each in logarithms:
+        known &= np.isfinite(each)
+    columns = np.stack([np.ones(known.sum()), *(each[known] for each in logarithms)], axis=1)
+    found, *_ = np.linalg.lstsq(columns, np.log(values[known]), rcond=None)
+    error = np.log(values[known]) - columns @ found
+    return (math.exp(found[0]), *found[1:], math.sqrt(error @ error / (known.sum() - len(found))))
+
+
+def test_the_fits_are_those_of_the_data():
+    """Resistance and mass over the motors for multirotors, no-load current over all that were measured at it"""
+    own, source = data()
+    x, y, k = np.log(own["diameter"] / 22.0), np.log(own["height"] / 10.0), np.log(own["kv"] / 1000.0)
+    new = np.where(source == "new", 1.0, np.nan)
+    assert fitted(own["resistance"] * own["kv"] ** 2 * new, x, y) == pytest.approx(RESISTANCE, rel=0.02)
+    assert fitted(1e-3 * own["mass"] * new, x, y) == pytest.approx(MASS, rel=0.02)
+    slip = (own["no_load_current"] == 0.4) & (source == "drivecalc")  # one 2217 of 3765 rpm/V
+    assert fitted(np.where(slip, np.nan, own["no_load_current"]), x, y, k) == pytest.approx(NO_LOAD, rel=0.03)
+    m = np.log(own["mass"] / 50.0)
+    known = np.isfinite(own["current_max"]) & np.isfinite(m)
+    columns = np.stack([np.ones(known.sum()), m[known], k[known], source[known] == "new"], axis=1)
+    found, *_ = np.linalg.lstsq(columns, np.log(own["current_max"][known]), rcond=None)
+    assert (math.exp(found[0] + found[3]), found[1], found[2]) == pytest.approx(CURRENT[:3], rel=0.02)
+
+
+def test_95_percent_of_the_newer_motors_lie_in_the_stated_intervals():
+    """Each motor for multirotors, of which there are 15 resistances and 36 masses"""
+    own, source = data()
+    held = []
+    for i in np.flatnonzero(source == "new"):
+        made = motor(f"{own['diameter'][i]:02.0f}{own['height'][i]:02.0f} {own['kv'][i]}KV")
+        for key in ("resistance", "mass"):
+            value = own[key][i] * (1e-3 if key == "mass" else 1.0)
+            if math.isfinite(value):
+                held.append(abs(math.log(value / getattr(made, key).value)) < COVERED_95 * getattr(made, key).spread)
+    assert 0.9 <= np.mean(held) <= 1.0
+
+
+def test_torque_constant_is_kv_in_other_units():
+    """K = 60/(2π Kv), as uncertain as Kv; a winding of twice the turns has half of it and four times the resistance"""
+    slow, fast = motor("2207 1000KV"), motor("2207 2000KV")
+    assert fast.constant.value == pytest.approx(60.0 / (2.0 * math.pi * 2000.0))
+    assert fast.constant.spread == pytest.approx(KV_SPREAD)
+    assert slow.resistance.value == pytest.approx(4.0 * fast.resistance.value)
+    assert slow.inductance.value == pytest.approx(4.0 * fast.inductance.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("2207 1950KV", (22, 7)),
+        ("2207-1950kv", (22, 7)),
+        ("2806.5 1300KV", (28, 6.5)),
+        ("MN4014 330KV", (40, 14)),
+        ("08028 10000KV", (8, 2.8)),
+        ("0802.8 10000KV", (8, 2.8)),
+        ("10015 90KV", (100, 15)),
+        ("8520 17000KV brushed", (8.5, 20)),
+        ("0716 14000KV brushed", (7, 16)),
+        ("720 15000KV brushed", (7, 20)),
+    ],
+)
+def test_sizes_as_makers_write_them(text, size):
+    """Diameter and height of the stator; of the can, where it is brushed"""
+    made = motor(text)
+    assert (made.diameter, made.height) == pytest.approx(size)
+    assert made.brushed == text.endswith("brushed")
+    assert all(each.value > 0.0 for each in made[3:6])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "fast",
+        "2207",
+        "1950KV",
+        "2207 KV",
+        "2207 0KV",
+        "2207 1e9KV",
+        "0022 1000KV",
+        "2299 1000KV",
+        "2207 -5KV",
+        None,
+        2207,
+    ],
+)
+def test_what_is_no_motor_is_said_in_one_sentence(text):
+    """The field, the value and what was expected"""
+    with pytest.raises(ValueError, match=r"^motors = .*expected") as caught:
+        motor(text)
+    assert "\n" not in str(caught.value)
