@@ -20,7 +20,17 @@ from samara.core.files import write_text
 from samara.equations import Equation, equation
 from samara.equations.letters import LETTERS, letter
 from samara.physics import effect, multirotor
-from samara.physics.air import atmosphere, boundary_layer, downwash, drag, ground_effect, propwash, pushed, turbulence
+from samara.physics.air import (
+    atmosphere,
+    boundary_layer,
+    coaxial,
+    downwash,
+    drag,
+    ground_effect,
+    propwash,
+    pushed,
+    turbulence,
+)
 from samara.physics.effect import Effect
 from samara.physics.ground import boundary, collision, contact, impact, solids
 from samara.physics.motion import body, gravity
@@ -457,6 +467,22 @@ MODELS = (
         "The thrust's 95 % from peak to peak that Stack and others measured sets the strength "
         "(`test_the_usual_strength_is_the_peak_to_peak_thrust_that_was_measured`).",
         effects=((propwash.PROPWASH, propwash.Propwash(0.01, 0.05)),),
+    ),
+    Model(
+        "Coaxial rotors",
+        (coaxial,),
+        (
+            coaxial.axial_flow,
+            coaxial.wake_radius,
+        ),
+        "Hover, climb and slow flight; discs farther apart than about half a radius. That the lower rotor draws air through "
+        "the upper one is left out. An iris has no pair to pay for; four pairs take 1900 instructions.",
+        "Momentum theory; J. G. Leishman, S. Ananthan, *Aerodynamic Optimization of a Coaxial Proprotor* (2006): "
+        "1.28 of the induced power of two rotors apart, here 1.31.",
+        "Published ranges only: an X8 takes 29 % more power than eight rotors apart, measured pairs 20 to 28 %; its lower "
+        "rotors give 32 % less thrust, measured ones 25 to 35 % (`test_an_x8_loses_what_was_measured`).",
+        said=(coaxial.covered, coaxial.wake_on, coaxial.wake_loss),
+        effects=((coaxial.COAXIAL, coaxial.Coaxial(0.1)),),
     ),
     Model(
         "Arms that bend",

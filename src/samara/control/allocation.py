@@ -17,6 +17,7 @@ from samara.core.ops import clamp, maximum, minimum, safe_sqrt
 from samara.core.quantity import Scalar
 from samara.physics.rotors.rotor import density_ratio
 from samara.physics.types import CALM, Command, State, Vehicle
+from samara.vehicles.effective import effective, loads_left
 from samara.vehicles.limits import Range, thrust_limits
 from samara.vehicles.trim import effectiveness
 
@@ -58,6 +59,7 @@ class Allocation(NamedTuple):
     `base` is the least Σ T² that gives lift, roll and pitch, and turns the body by `turn` · (f, τx, τy) about z; `yaw` is the
     least that adds 1 N·m about z and nothing else. `reach` are the sides x τx + y τy ≤ 1 of all torques about x and y that
     can be had at some lift; `lift` is the range of the lift without them. `keeps_yaw`: hover, without turning about z.
+    `left` is the part of kF Ω² that each rotor gives where it stands in the wake of another; () is all of it.
     """
 
     base: tuple[Vec3, ...] = ()
@@ -68,6 +70,7 @@ class Allocation(NamedTuple):
     reach: tuple[tuple[float, float], ...] = ()
     lift: Range = Range(0.0, np.inf)
     keeps_yaw: bool = True
+    left: tuple[float, ...] = ()
 
 
 # Within the limits of the rotors -----------------------------------------------------------------------------------
@@ -78,9 +81,11 @@ def command_for_wrench(lift: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle
     if not vehicle.rotors:
         return (lift, tau_B.x, tau_B.y, tau_B.z)
     ratio = density_ratio(CALM.air_density)
+    gains = [rotor.k_thrust * ratio for rotor in vehicle.rotors]
+    if allocation.left:
+        gains = [gain * part for gain, part in zip(gains, allocation.left, strict=True)]
     speeds = tuple(
-        safe_sqrt(thrust / (rotor.k_thrust * ratio))
-        for thrust, rotor in zip(rotor_thrusts(lift, tau_B, allocation), vehicle.rotors, strict=True)
+        safe_sqrt(thrust / gain) for thrust, gain in zip(rotor_thrusts(lift, tau_B, allocation), gains, strict=True)
     )
     return vehicle.structure.actuation.steady_command(state._replace(rotor_speed=speeds), vehicle, CALM)
 
@@ -149,6 +154,7 @@ def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> A
     if not vehicle.rotors:
         return Allocation()
     working = _working(vehicle, healthy)
+    vehicle, left = effective(vehicle), _left(vehicle)
     own = _unlimited(vehicle, working)
     limits = thrust_limits(vehicle)
     weight = plain(vehicle.mass * vehicle["gravity"].acceleration)
@@ -159,7 +165,7 @@ def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> A
         for thrust, (low, high), works in zip(level, limits, working, strict=True)
         if works
     )
-    allocation = own._replace(limits=limits, keeps_yaw=any(own.yaw) and steady)
+    allocation = own._replace(limits=limits, keeps_yaw=any(own.yaw) and steady, left=left)
     groups = _groups(own, limits, working)
     reach = _reach(groups)
     if reach is None:
@@ -170,7 +176,15 @@ def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> A
 
 def least_squares_allocation(vehicle: Vehicle) -> Allocation:
     """The same without limits, but that no rotor pulls"""
-    return _unlimited(vehicle, _working(vehicle, None)) if vehicle.rotors else Allocation()
+    if not vehicle.rotors:
+        return Allocation()
+    return _unlimited(effective(vehicle), _working(vehicle, None))._replace(left=_left(vehicle))
+
+
+def _left(vehicle: Vehicle) -> tuple[float, ...]:
+    if not any(effect.counted for effect in vehicle.structure.effects):
+        return ()
+    return tuple(plain(part.thrust) for part in loads_left(vehicle))
 
 
 def _working(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Array:

@@ -45,6 +45,7 @@ from samara.physics.reference import Reference
 from samara.physics.rotors.propulsion import ROTORS
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.plan.flatness import attitude_along
+from samara.vehicles.effective import effective
 from samara.vehicles.trim import effectiveness, hover
 
 Array = np.ndarray[Any, Any]
@@ -209,6 +210,7 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
 
     from samara.backends.simulator import compile
 
+    vehicle = effective(vehicle)
     left_out = [own.name for own in vehicle.structure.effects if not own.planned or own.role is Role.ACTUATOR]
     if is_turned(vehicle) and vehicle.has("damping"):
         left_out.append("damping")

@@ -354,6 +354,8 @@ LETTERS = {
     "ripple": r"\epsilon",
     "unbalance_force->": "f_B",
     "ripple_force->": "f_B",
+    "axial_flow->": "W",
+    "wake_radius->": "r",
     # slung load and propwash
     "cable_W": "s_W",
     "rate_W": r"\dot{s}_W",

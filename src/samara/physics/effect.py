@@ -89,8 +89,9 @@ class Effect:
 
     The rest says how others treat it. `role` is its part in the flight. `reads` names what it needs of the environment besides
     wind, air and ground: "hub_wind_W", "pushes". What is not `planned` is left out by planners, predictions and gain designs,
-    what is not `trimmed` by the balance of hover. `turns` is whether its force depends on the attitude. `state_unit` is the
-    unit of a state that is no named tuple, `state_about` a few words on it for exported code.
+    what is not `trimmed` by the balance of hover. `counted` is one that leaves the rotors a fixed part of their loads in hover,
+    which all of these count on (`samara.vehicles.effective`). `turns` is whether its force depends on the attitude.
+    `state_unit` is the unit of a state that is no named tuple, `state_about` a few words on it for exported code.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Effect:
     state_about: str = ""
     idle: Callable[[Any, Any, Any, Any], Any] | None = None
     more_loads: Callable[[Any, Any, Any, Any], tuple[Any, ...]] | None = None
+    counted: bool = False
 
     def __post_init__(self) -> None:
         for field in self.reads:

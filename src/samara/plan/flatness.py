@@ -25,6 +25,7 @@ from samara.physics.rotors.rotor import air_velocity, axial_speed, density_ratio
 from samara.physics.types import CALM, Command, Environment, State, Vehicle, initial_effects
 from samara.plan.series import Series, from_derivatives, of_time
 from samara.plan.trajectory import Trajectory
+from samara.vehicles.effective import effective
 from samara.vehicles.trim import effectiveness
 
 LAG_ORDER = 5
@@ -185,7 +186,8 @@ def _spun(
     Spinning up and turning the rotors pushes too, −ω × h − ḣ, by speeds that are not known before; every sweep spends one
     derivative of the series on it.
     """
-    allocation = pseudoinverse(effectiveness(vehicle))[:, 2:].tolist()
+    known = effective(vehicle)
+    allocation = pseudoinverse(effectiveness(known))[:, 2:].tolist()
     has_momentum = vehicle.has("rotor_momentum")
     pushed = tau_B
     speeds: tuple[Series, ...] = ()
@@ -194,7 +196,7 @@ def _spun(
         thrusts: tuple[Series, ...] = tuple(
             _sum(w * share for w, share in zip(wanted, row, strict=True)) for row in allocation
         )
-        speeds = _speeds(thrusts, speeds, state, vehicle, environment)
+        speeds = _speeds(thrusts, speeds, state, known, environment)
         if not has_momentum or len(speeds[0]) <= 2:
             return speeds, thrusts, pushed
         reaction = ZERO

@@ -13,6 +13,7 @@ import numpy as np
 
 from samara.core.quantity import Quantity
 from samara.physics.air import drag as drag_effects
+from samara.physics.air.coaxial import COAXIAL, Coaxial
 from samara.physics.air.downwash import DOWNWASH, Downwash
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.air.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceiling, GroundEffect, opposite_rotors
@@ -165,21 +166,36 @@ def _air_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any
     return {"solidity": typical_solidity(vehicle, **rest), **rest}
 
 
+def _coaxial_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The blades of `rotor_air` where that is on, else typical ones"""
+    if vehicle.has("rotor_air"):
+        return {**vehicle["rotor_air"]._asdict(), **given}
+    return {**({} if "solidity" in given else {"solidity": typical_solidity(vehicle, **given)}), **given}
+
+
 def _check_air(vehicle: Vehicle) -> str | None:
-    if wrong := needs_discs("rotor_air")(vehicle):
+    return _check_blades("rotor_air", vehicle)
+
+
+def _check_coaxial(vehicle: Vehicle) -> str | None:
+    return _check_blades("coaxial", vehicle)
+
+
+def _check_blades(effect: str, vehicle: Vehicle) -> str | None:
+    if wrong := needs_discs(effect)(vehicle):
         return wrong
-    air: RotorAir = vehicle["rotor_air"]
+    air = RotorAir(*vehicle[effect])
     for i, rotor in enumerate(vehicle.rotors):
         numbers = blade_numbers(rotor, air)
         if numbers.profile < 0.0:
             least = rotor.k_thrust * rotor.radius * _hover_inflow(rotor)
             return (
                 f"rotors[{i}].k_torque = {rotor.k_torque:.6g} N m s^2/rad^2: expected at least {least:.6g}, what lifting "
-                f"with its k_thrust costs a disc of radius {rotor.radius:g} m; rotor_air needs it"
+                f"with its k_thrust costs a disc of radius {rotor.radius:g} m; {effect} needs it"
             )
         if not numbers.pitch <= HIGHEST_PITCH:
             return (
-                f"rotor_air.solidity = {air.solidity:.6g}: expected blades that lift with a pitch of at most "
+                f"{effect}.solidity = {air.solidity:.6g}: expected blades that lift with a pitch of at most "
                 f"{HIGHEST_PITCH:g} rad; k_thrust and radius of rotors[{i}] ask these for {numbers.pitch:.3g} rad"
             )
     return None
@@ -386,6 +402,7 @@ OPTIONS: dict[str, EffectOption] = {
     "airspeed_moment": EffectOption(AirspeedMoment, {"": AIRSPEED_MOMENT}, check=needs_discs("airspeed_moment")),
     "thrust_curve": EffectOption(ThrustCurve, {"": THRUST_CURVE}, complete=_curve_numbers, check=_check_curve),
     "thrust_scale": EffectOption(ThrustScale, {"": THRUST_SCALE}, complete=_scale_numbers, check=_check_scale),
+    "coaxial": EffectOption(Coaxial, {"": COAXIAL}, complete=_coaxial_numbers, check=_check_coaxial),
 }
 """By the name of the table, which is the name of the effect, in the order in which a vehicle has them."""
 

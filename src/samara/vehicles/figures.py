@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
-from samara.physics.types import Vehicle
+from samara.physics.types import CALM, Vehicle
 from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.trim import effectiveness, hover, thrust_to_weight
 
@@ -104,12 +105,13 @@ def controllable(vehicle: Vehicle) -> tuple[int, tuple[str, ...]]:
 
 
 def hover_power(vehicle: Vehicle) -> Power:
-    """Σ kM Ω³ beside Σ T √(T / 2ρA)  [W]"""
+    """Σ Q Ω beside Σ T √(T / 2ρA)  [W]"""
     shaft = ideal = 0.0
-    for rotor, speed in zip(vehicle.rotors, hover(vehicle)[0].rotor_speed, strict=True):
-        thrust = rotor.k_thrust * speed * speed
-        shaft += rotor.k_torque * speed**3
-        ideal += thrust * _inflow(rotor, thrust) if rotor.radius else 0.0
+    state = hover(vehicle)[0]
+    loads = rotor_loads(state, vehicle, CALM)
+    for rotor, speed, load in zip(vehicle.rotors, state.rotor_speed, loads, strict=True):
+        shaft += float(load.torque * speed)
+        ideal += float(load.thrust) * _inflow(rotor, float(load.thrust)) if rotor.radius else 0.0
     return Power(shaft, ideal)
 
 

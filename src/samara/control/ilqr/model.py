@@ -22,6 +22,7 @@ from samara.physics.multirotor import at_rest, derivative
 from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
 from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
+from samara.vehicles.effective import effective
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effectiveness, hover
 
@@ -116,6 +117,7 @@ def model_of(
         raise ValueError(f"inputs = {inputs!r}: expected one of {', '.join(INPUTS)}")
     if inputs == "rotors" and not vehicle.rotors:
         raise ValueError(f"inputs = 'rotors': vehicle {vehicle.name!r} has none; expected 'wrench'")
+    vehicle = effective(vehicle)
     push = (ROTOR_THRUSTS, vehicle.rotors) if inputs == "rotors" else (COMMANDED_WRENCH, ())
     predicted = [
         (effect, numbers)
