@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from samara.parts.drive import at_full_throttle, drive, working
 from samara.parts.estimate import COVERED_95
-from samara.parts.motor import CURRENT, KV_SPREAD, MASS, NO_LOAD, RESISTANCE, motor
+from samara.parts.motor import CURRENT, INDUCTANCE, KV_SPREAD, MASS, NO_LOAD, RESISTANCE, RPM_PER_RAD_S, motor
 
 
 def data():
@@ -47,8 +48,46 @@ def test_the_fits_are_those_of_the_data():
     assert (math.exp(found[0] + found[3]), found[1], found[2]) == pytest.approx(CURRENT[:3], rel=0.02)
 
 
+def bench():
+    """full_throttle_data.csv: a motor's name, its numbers, and its propeller"""
+    lines = Path(__file__).with_name("full_throttle_data.csv").read_text(encoding="utf-8").splitlines()
+    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+        numbers = {key: float(value) for key, value in row.items() if key not in ("name", "propeller")}
+        yield row["name"], numbers, row["propeller"]
+
+
+def test_the_inductance_is_that_of_motors_under_load():
+    """L = √(V² − (KΩ + RI)²)/(ΩI) at full throttle, with R of the fit: the mean of six motors' logarithms, and their scatter"""
+    found = {}
+    for name, at, _ in bench():
+        a, b, c, _ = RESISTANCE
+        resistance = a * (at["diameter"] / 22.0) ** b * (at["height"] / 10.0) ** c / at["kv"] ** 2
+        along = at["rpm"] / at["kv"] + resistance * at["current"]
+        across = math.sqrt(at["voltage"] ** 2 - along**2) / (at["rpm"] * at["current"])
+        found.setdefault(name, []).append(math.log(across * at["kv"] ** 2 * at["diameter"] ** 2 * at["height"]))
+    each = [np.mean(values) for values in found.values()]
+    assert math.exp(np.mean(each)) == pytest.approx(INDUCTANCE[0], rel=0.01)
+    assert np.std(each, ddof=1) == pytest.approx(INDUCTANCE[1], abs=0.02)
+
+
+def test_makers_stands_are_met_from_size_and_propeller_alone():
+    """Speed within 6 % in the median, thrust within 12 %: ten rows of six motors, which are among the fits, with generic blades"""
+    ratios = []
+    for _, at, prop in bench():
+        height = f"{at['height']:04.1f}" if at["height"] % 1.0 else f"{at['height']:02.0f}"
+        text = f"{at['diameter']:02.0f}{height} {at['kv']}KV"
+        made = motor(text)
+        own = working(1.0, at["voltage"], drive(made, at_full_throttle(made, prop, at["voltage"])))
+        ratios.append((own.speed * RPM_PER_RAD_S / at["rpm"], own.thrust / (9.80665e-3 * at["thrust"])))
+    speed, thrust = np.abs(np.log(np.array(ratios))).T
+    assert np.median(speed) < 0.06
+    assert speed.max() < 0.2
+    assert np.median(thrust) < 0.12
+    assert thrust.max() < 0.25
+
+
 def test_95_percent_of_the_newer_motors_lie_in_the_stated_intervals():
-    """Each motor for multirotors, of which there are 15 resistances and 36 masses"""
+    """Each motor for multirotors, of which there are 19 resistances and 36 masses"""
     own, source = data()
     held = []
     for i in np.flatnonzero(source == "new"):

@@ -1,15 +1,16 @@
 """A motor, its speed controller and its propeller at work: how fast they turn, what they pull and what they draw.
 
-    K (I − I₀) = kM Ω²,    (d V)² = (K Ω + R I)² + (L Ω I)²
+    K (I − I₀) = kM Ω²,    (d V)² = (K Ω + R I)² + (L Ω I)²,    I_supply = d I
 
-d is the duty, that is the throttle: the fraction of the supply's voltage V that the controller passes on.
+d is the duty, that is the throttle: the fraction of the supply's voltage V that the controller passes on. What the supply
+gives beyond air, R I² and friction heats iron and controller (T-Motor's table of the U8II KV100: tests/parts/test_drive.py).
 """
 
 import math
 from typing import NamedTuple
 
-from samara.parts.motor import Motor
-from samara.parts.propeller import Propeller
+from samara.parts.motor import RPM_PER_RAD_S, Motor
+from samara.parts.propeller import Propeller, propeller
 
 
 class Drive(NamedTuple):
@@ -31,6 +32,14 @@ class Working(NamedTuple):
     torque: float
     current: float
     drawn: float
+
+
+def at_full_throttle(motor: Motor, size: str, voltage: float) -> Propeller:
+    """The propeller at the speed that full throttle gives it: its Reynolds and Mach numbers are not those of hover"""
+    own = propeller(size)
+    for _ in range(2):
+        own = propeller(size, rpm=working(1.0, voltage, drive(motor, own)).speed * RPM_PER_RAD_S)
+    return own
 
 
 def drive(motor: Motor, propeller: Propeller) -> Drive:
@@ -69,8 +78,7 @@ def working(duty: float, voltage: float, own: Drive) -> Working:
         low, high = (middle, high) if voltage_at(middle, own) < duty * voltage else (low, middle)
     speed = 0.5 * (low + high)
     current = current_at(speed, own)
-    power = (own.constant * speed + own.resistance * current) * current
-    return Working(speed, own.k_thrust * speed**2, own.k_torque * speed**2, current, power / voltage)
+    return Working(speed, own.k_thrust * speed**2, own.k_torque * speed**2, current, duty * current)
 
 
 def full_throttle(open_voltage: float, source_resistance: float, rotors: int, own: Drive) -> Working:

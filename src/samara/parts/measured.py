@@ -18,6 +18,7 @@ import numpy as np
 
 from samara.core.files import write_text
 from samara.parts.generic_blade import Size, generic_blade
+from samara.rotor.airfoil import SMALL_PROPELLER, Airfoil
 from samara.rotor.bem import rotor_coefficients
 from samara.rotor.blade import INCH, Blade, Measurement, uiuc_runs
 from samara.rotor.comparison import zero_thrust_advance
@@ -29,6 +30,7 @@ SOURCE = (
     "Urbana-Champaign): CT = T/(rho n^2 D^4), CP = P/(rho n^3 D^5) standing and at parts of the advance ratio J0 of no thrust, "
     "fitted over the faster runs; _bem by samara.parts.measured"
 )
+SPEED_OF_SOUND = 340.3  # [m/s] at 15 °C
 _STANDING_FROM = 0.6  # of the fastest standing run: below, the balance's error shows
 _MOVING_FROM = 0.55  # of the fastest run in the tunnel
 _DEGREE = 4
@@ -59,17 +61,24 @@ class Theory(NamedTuple):
     power: Any
 
 
+def in_fast_air(blade: Blade, rpm: float, airfoil: Airfoil = SMALL_PROPELLER) -> Airfoil:
+    """a = a₀/√(1 − M²) at 75 % of the radius (Prandtl and Glauert); from M = 0.7 on, where shocks begin, as there"""
+    mach = min(0.75 * rpm * (2.0 * math.pi / 60.0) * blade.radius / SPEED_OF_SOUND, 0.7)
+    return airfoil._replace(lift_slope=airfoil.lift_slope / math.sqrt(1.0 - mach * mach))
+
+
 def theory(blade: Blade, rpm: float) -> Theory:
     """J₀ where CT ends, by straight lines over 40 advance ratios; then CT and CP at parts of it"""
+    airfoil = in_fast_air(blade, rpm)
     reach = min(_MOST_J, max(0.5, 2.2 * math.pi * 0.7 * math.tan(float(blade.at(0.7)[1]))))
     J = np.linspace(0.02, reach, 40)
-    thrust = rotor_coefficients(blade, J, rpm).thrust
+    thrust = rotor_coefficients(blade, J, rpm, airfoil=airfoil).thrust
     ended = np.flatnonzero(thrust <= 0.0)
     if not ended.size or ended[0] == 0:
         raise ValueError(f"{blade.name}: no thrust, or thrust beyond J = {reach:.2f}; expected a propeller that pulls")
     k = int(ended[0])
     advance = float(np.interp(0.0, [thrust[k], thrust[k - 1]], [J[k], J[k - 1]]))
-    own = rotor_coefficients(blade, advance * np.array(PARTS_OF_J0), rpm)
+    own = rotor_coefficients(blade, advance * np.array(PARTS_OF_J0), rpm, airfoil=airfoil)
     return Theory(advance, own.thrust, own.power)
 
 

@@ -1,15 +1,15 @@
 """A motor by its size and Kv: fits over data sheets and measurements, each with its scatter.
 
-    R Kv² = 1.35·10⁵ (d/22)^−3.75 (h/10)^−2.02     [Ω (rpm/V)²]  15 motors for multirotors, scatter 26 %
-    I₀    = 0.57 (d/22)^2.56 (h/10)^0.5 (Kv/1000)^1.02  [A]      149 motors, 31 %
+    R Kv² = 1.48·10⁵ (d/22)^−3.82 (h/10)^−1.8      [Ω (rpm/V)²]  19 motors for multirotors, scatter 24 %
+    I₀    = 0.56 (d/22)^2.63 (h/10)^0.5 (Kv/1000)^1.04  [A]      153 motors, 31 %
     m     = 44.6 (d/22)^1.56 (h/10)^1.02           [g]           36 motors for multirotors, 13 %
-    I_max = 36.5 (m/50)^1.11 (Kv/1000)^0.93        [A]           46 motors, 18 %
+    I_max = 36.5 (m/50)^1.11 (Kv/1000)^0.93        [A]           46 motors, 24 %
 
 with the stator's diameter d and height h in mm. tests/parts/motor_data.csv has the motors and makes the fits anew.
 
 A brushless motor loses more under load than R·I: the current has to reverse with every pole against the winding's
-inductance, V² = (KΩ + RI)² + (LΩI)². L is 1.0·10⁻⁵ Ω per rpm for a 2207 of 1950 rpm/V, the mean of five full-throttle rows
-of three 5-inch motors' data sheets (T-Motor F60 Pro V, F40 Pro V, MEPS Neon 2207; scatter 14 %); it goes as 1/(Kv² d² h).
+inductance, V² = (KΩ + RI)² + (LΩI)². A stator of one shape has L ∝ N² h and K ∝ N h d with N turns, so L Kv² d² h is one number:
+the mean of six motors at full throttle on their makers' stands, from 2205 to U8, scatter 44 % (full_throttle_data.csv).
 """
 
 import math
@@ -21,19 +21,15 @@ from samara.parts.estimate import Estimate, derived, given
 
 RPM_PER_RAD_S = 30.0 / math.pi
 
-RESISTANCE = (1.35e5, -3.75, -2.02, 0.26)  # Ω (rpm/V)² at 22 x 10 mm, powers of d and h, scatter
-NO_LOAD = (0.57, 2.56, 0.50, 1.02, 0.31)  # A at 22 x 10 mm and 1000 rpm/V, powers of d, h and Kv, scatter
+RESISTANCE = (1.476e5, -3.815, -1.80, 0.235)  # Ω (rpm/V)² at 22 x 10 mm, powers of d and h, scatter
+NO_LOAD = (0.56, 2.63, 0.495, 1.04, 0.31)  # A at 22 x 10 mm and 1000 rpm/V, powers of d, h and Kv, scatter
 MASS = (44.6e-3, 1.56, 1.02, 0.13)  # kg at 22 x 10 mm, powers of d and h, scatter
 CURRENT = (36.5, 1.107, 0.932, 0.24)  # A at 50 g and 1000 rpm/V, powers of m and Kv, scatter of the newer ones
-INDUCTANCE = (
-    1.0e-5 * RPM_PER_RAD_S * 1950.0**2 * 22.0**2 * 7.0,
-    0.35,
-)  # Ω s/rad (rpm/V)² mm³; scatter over sizes unknown
+INDUCTANCE = (1.635e5, 0.445)  # Ω/rpm (rpm/V)² mm³: L Kv² d² h, and its scatter
 KV_SPREAD = 0.04  # makers give Kv to 5 % or so
 _ROTOR_PART = 0.45  # of the mass turns: bell, magnets and shaft
 _BELL = 2.0e-3  # [m] from the stator's edge to the middle of magnets and bell
 _ROTOR_SPREAD = 0.3
-_SMALLEST, _LARGEST = 8.0, 100.0  # [mm] stators of the fits; beyond them errors grow
 _BEYOND = 0.5  # more scatter per ln of the diameter outside 14 to 81 mm
 
 # Brushed coreless motors, diameter d and length l [mm] of the can: catalogue values of 615, 720 and 8520 at 3.7 V
@@ -118,7 +114,9 @@ def _brushless(d: float, h: float, kv: Estimate) -> Motor:
         f"fit over motors for {size}", lambda m, k: i * (m / 0.05) ** q * (k / 1000.0) ** r, mass, kv, model=s
     )
     z, s = INDUCTANCE
-    inductance = derived(f"{size}, from 5-inch motors under load", lambda k: z / (k**2 * d * d * h), kv, model=s)
+    inductance = derived(
+        f"six motors under load, for {size}", lambda k: z * RPM_PER_RAD_S / (k**2 * d * d * h), kv, model=s
+    )
     radius = 0.5e-3 * d + _BELL
     inertia = derived(
         "45 % of the motor's mass on the magnets' circle",
