@@ -24,7 +24,7 @@ LAYERS = (
     "plan control sensors estimate wind",
     "scenario record",
     "sim link",
-    "compare identify learn",
+    "compare identify learn campaigns",
     "view",
     "documents",
     "cli",
