@@ -64,11 +64,49 @@ def _tell(name: str, vehicle: "Vehicle") -> None:
             lines.append(("hover", "none"))
         for title, text in lines:
             say(f"  {title:14s} {text}")
+        _tell_controls(vehicle, free)
     found = figures(vehicle)
     if found:
         screen.print(_table(found))
     for warning in warnings(vehicle):
         screen.print(verdict(False, warning))
+
+
+def _tell_controls(vehicle: "Vehicle", free: tuple[str, ...]) -> None:
+    """Which axes can be commanded and how far, with all rotors and with one of them failed"""
+    from rich import box
+    from rich.table import Table
+
+    from samara.vehicles.controllability import TORQUES, controllability, failures, in_words
+
+    own = controllability(vehicle)
+    say(f"  {'controls':14s} {_commanded(vehicle, free)}; {in_words(own)}")
+    if not own.torques:
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("in hover, most", *(f"{axis} N m (rad/s²)" for axis in TORQUES), "climb m/s²", ""):
+        table.add_column(heading)
+    left = [("all rotors", own), *((f"rotor {which} failed", one) for which, one in failures(vehicle))]
+    for title, each in left:
+        torques = {torque.axis: f"{torque.shown} ({torque.acceleration:.3g})" for torque in each.torques}
+        climb = f"{each.climb:.3g}" if each.torques else "-"
+        table.add_row(title, *(torques.get(axis, "-") for axis in TORQUES), climb, in_words(each))
+    console().print(table)
+
+
+def _commanded(vehicle: "Vehicle", free: tuple[str, ...]) -> str:
+    from samara.vehicles.figures import NEEDED, reached
+
+    bound = [name for name in NEEDED if name not in free]
+    if not bound:
+        return "thrust, roll, pitch and yaw, each alone"
+    none = [name for name in bound if not reached(vehicle, name)]
+    mixed = [name for name in bound if name not in none]
+    count = {1: "one rotor commands", 2: "two rotors command"}.get(len(vehicle.rotors), "the rotors command")
+    parts = [f"{', '.join(free)} alone" if free else "no axis alone"]
+    parts += [f"{', '.join(mixed)} only together with others"] if mixed else []
+    parts += [f"{', '.join(none)} not at all"] if none else []
+    return f"{count} {', '.join(parts)}"
 
 
 def _hovering(vehicle: "Vehicle", power: Any) -> list[tuple[str, str]]:

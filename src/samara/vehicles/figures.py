@@ -104,6 +104,12 @@ def controllable(vehicle: Vehicle) -> tuple[int, tuple[str, ...]]:
     )
 
 
+def reached(vehicle: Vehicle, axis: str) -> bool:
+    """Whether the rotors push or turn the body along one of `AXES` at all"""
+    size = np.linalg.norm(effectiveness(vehicle), axis=1)
+    return bool(size[AXES.index(axis)] > INDEPENDENT * size.max())
+
+
 def hover_power(vehicle: Vehicle) -> Power:
     """Σ Q Ω beside Σ T √(T / 2ρA)  [W]"""
     shaft = ideal = 0.0
