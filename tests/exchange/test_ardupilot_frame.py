@@ -188,9 +188,9 @@ def test_places_axes_and_turns_by_frame_and_by_the_files_own():
     assert tuple(second.axis_B) == pytest.approx((0.0, -0.6, 0.8), abs=1e-15)
     assert second.k_torque == pytest.approx(0.8 * made.rotors[1].k_torque, rel=1e-12)
     eight = HEAVY.replace('"num_motors" : 6', '"num_motors" : 8')
-    pairs = built(ardupilot_frame(eight, "x8.json", "octa-quad-x")).rotors
+    pairs = built(ardupilot_frame(eight, "x8.json", "x8")).rotors
     assert pairs[5].r_B.x == pairs[0].r_B.x and pairs[5].r_B.z < pairs[0].r_B.z and pairs[5].spin == -pairs[0].spin
-    assert "octa-quad-x" in ardupilot_frame(eight, "x8.json").notes[0]
+    assert "x8" in ardupilot_frame(eight, "x8.json").notes[0]
 
 
 def test_a_file_of_three_lines_is_a_vehicle_with_the_simulators_defaults_and_reads_back():
@@ -229,7 +229,7 @@ def test_what_is_wrong_is_one_sentence(text, sentence):
 
 
 def test_a_frame_that_nobody_knows_or_that_does_not_fit_is_refused():
-    with pytest.raises(VehicleError, match="frame 'boat': expected one of quad-x"):
+    with pytest.raises(VehicleError, match="layout 'boat': expected one of quad_x"):
         ardupilot_frame(HEAVY, "own.json", "boat")
-    with pytest.raises(VehicleError, match="num_motors = 6, and quad-x has 4"):
+    with pytest.raises(VehicleError, match="num_motors = 6, and quad_x has 4"):
         ardupilot_frame(HEAVY, "own.json", "quad-x")

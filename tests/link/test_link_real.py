@@ -75,6 +75,12 @@ def test_px4_flies_the_mission_and_answers_every_packet(rate, links):
 
 
 @pytest.mark.long
+def test_px4_flies_the_mission_with_the_parameters_we_export_and_no_thrust_curve_between():
+    """Its outputs are the motors' commands, and it knows their curve and hover from `samara vehicle export --px4`"""
+    require_flown(mission("px4", "SAMARA_PX4", outputs="command"))
+
+
+@pytest.mark.long
 def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
     binary("SAMARA_PX4")  # or skipped, before anything is started
 

@@ -1,15 +1,22 @@
 """An autopilot's output is a thrust: linear, the same for every rotor, and one half at hover."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import samara
 from samara.cli import app
-from samara.link.thrust import command_for_outputs, full_thrust, hover_output, outputs_code
+from samara.exchange.full_thrust import full_thrust, hover_output
+from samara.exchange.px4_out import airframe_parameters
+from samara.link.px4_parameters import px4_parameters
+from samara.link.thrust import command_for_outputs, command_of_outputs, commands_code, outputs_code
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import CALM
+from samara.scenario.autopilot import Autopilot
+from samara.vehicles.build import ACTUATIONS
 from samara.vehicles.trim import hover, thrust_to_weight
 
 VEHICLES = [
@@ -83,3 +90,19 @@ def test_the_command_line_wants_an_autopilot_it_knows(tmp_path, monkeypatch):
             CliRunner().invoke(app, ["fly", "hover", *words], catch_exceptions=False)
         assert sentence in str(error.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_outputs_that_are_commands_are_handed_on_and_px4_is_told_the_motors_curve():
+    """As on the aircraft: nothing between an output and its motor"""
+    own, fast = samara.vehicle("iris"), samara.vehicle("crazyflie")
+    fast = replace(fast, structure=replace(fast.structure, actuation=ACTUATIONS["speed"]))
+    assert command_of_outputs((0.2, -1.0, 2.0, 0.5), own) == (0.2, 0.0, 1.0, 0.5)
+    assert command_of_outputs((0.5,) * 4, fast)[0] == 0.5 * fast.rotors[0].motor.speed_max
+    machine = commands_code(own).machine()
+    machine.held[:, 0] = (0.2, -1.0, 2.0, 0.5)
+    machine.run()
+    assert machine.carry[:, 0].tolist() == [0.2, 0.0, 1.0, 0.5]
+    told = px4_parameters(own, outputs="command")
+    assert airframe_parameters(own).items() <= told.items() and "THR_MDL_FAC" not in px4_parameters(own)
+    with pytest.raises(ValueError, match=r"autopilot.outputs is 'command'; expected"):
+        Autopilot("ardupilot", outputs="command")

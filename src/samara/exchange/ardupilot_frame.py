@@ -21,6 +21,7 @@ from samara.exchange.plain_text import finite, positive, text_of
 from samara.exchange.throttle import idle_share, throttle_for
 from samara.exchange.typical_propeller import STATIC_CT, typical_k_thrust
 from samara.parts.estimate import Estimate
+from samara.parts.layouts import SINGLE, Hub, hubs_of
 from samara.physics.air.atmosphere import air_density
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.vehicles.build import STANDARD_GRAVITY
@@ -65,6 +66,7 @@ CELL_ROWS = (
     *((0.4231, 3.679), (0.6154, 3.833), (0.8462, 4.039), (0.9231, 4.085), (1.0, CELL)),
 )
 UNLIMITED = 1000.0  # [Ah]
+GAP = 0.5  # of the radius, between the discs of a coaxial pair
 
 
 class Model(NamedTuple):
@@ -115,12 +117,12 @@ def frame_model(numbers: dict[str, float], inertia: tuple[float, float, float] |
     )
 
 
-def read_ardupilot_frame(path: str | Path, frame: str | None = None) -> Imported:
-    """The aircraft of a frame file; `frame` is one of `FRAMES`, by default X with as many motors as the file says"""
-    return ardupilot_frame(text_of(path), str(path), frame)
+def read_ardupilot_frame(path: str | Path, layout: str | None = None) -> Imported:
+    """The aircraft of a frame file; `layout` is one of `FRAMES`, by default X with as many motors as the file says"""
+    return ardupilot_frame(text_of(path), str(path), layout)
 
 
-def ardupilot_frame(text: str, origin: str, frame: str | None = None) -> Imported:
+def ardupilot_frame(text: str, origin: str, layout: str | None = None) -> Imported:
     """The same, of the text of a file"""
     said = _object(text, origin)
     vectors = {key: _three(value, f"{origin}: {key}") for key, value in said.items() if _is_vector(key)}
@@ -131,8 +133,8 @@ def ardupilot_frame(text: str, origin: str, frame: str | None = None) -> Importe
     moments = vectors.get("moment_inertia", (0.0, 0.0, 0.0))
     model = frame_model(numbers, moments if all(moments) else None)
     count = int(numbers["num_motors"])
-    name, places = _places(count, frame, origin)
-    rotors, note = _rotors(numbers, model, name, places, vectors, yaws, origin)
+    name, hubs = _hubs(numbers, layout, origin)
+    rotors, note = _rotors(numbers, model, name, hubs, vectors, yaws, origin)
     unknown = [key for key in said if key not in numbers and key not in vectors and key not in yaws]
     taken = [key for key in DEFAULTS if key not in own and key not in ("refTempC", "bbdrag_coef")]
     notes = [note] if note else []
@@ -228,31 +230,38 @@ def _check(numbers: dict[str, float], own: dict[str, float], origin: str) -> Non
         raise VehicleError(f"{origin}: num_motors = {count:g}: expected a whole number from 1 to {MOST_MOTORS}")
 
 
-def _places(count: int, frame: str | None, origin: str) -> tuple[str, tuple[tuple[float, int], ...]]:
-    """The frame's name and its motors; "" where only the file can say"""
-    name = frame or USUAL.get(count, "")
-    if frame is not None and frame not in FRAMES:
-        raise VehicleError(f"{origin}: frame {shown(frame)}: expected one of {', '.join(FRAMES)}")
-    if name and len(FRAMES[name].places) != count:
-        raise VehicleError(
-            f"{origin}: num_motors = {count}, and {name} has {len(FRAMES[name].places)}: expected as many"
-        )
-    return name, FRAMES[name].places if name else ()
+def _hubs(numbers: dict[str, float], layout: str | None, origin: str) -> tuple[str, tuple[Hub, ...]]:
+    """The layout's name and its motors, on the file's diagonal; "" where only the file can say"""
+    count = int(numbers["num_motors"])
+    name = (layout or USUAL.get(count, "")).strip().lower().replace("-", "_").replace(" ", "_")
+    if not name:
+        return "", ()
+    if name not in FRAMES:
+        raise VehicleError(f"{origin}: layout {shown(layout)}: expected one of {', '.join(FRAMES)}")
+    own = FRAMES[name].layout
+    if len(own.mounts) != count:
+        raise VehicleError(f"{origin}: num_motors = {count}, and {name} has {len(own.mounts)}: expected as many")
+    _, radius = _discs(numbers, hubs_of(own, numbers["diagonal_size"], 0.0))
+    return name, hubs_of(own, numbers["diagonal_size"], GAP * radius)
+
+
+def _discs(numbers: dict[str, float], hubs: tuple[Hub, ...]) -> tuple[int, float]:
+    """How many discs make up disc_area, a coaxial pair being one, and their radius"""
+    discs = sum(1.0 if hub.level == SINGLE else 0.5 for hub in hubs) or numbers["num_motors"]
+    return int(discs), math.sqrt(numbers["disc_area"] / (math.pi * discs))
 
 
 def _rotors(
     numbers: dict[str, float],
     model: Model,
     name: str,
-    places: tuple[tuple[float, int], ...],
+    hubs: tuple[Hub, ...],
     vectors: dict[str, tuple[float, float, float]],
     yaws: dict[str, float],
     origin: str,
 ) -> tuple[tuple[ImportedRotor, ...], str]:
     file, count = Path(origin).name, int(numbers["num_motors"])
-    arm = 0.5 * numbers["diagonal_size"]
-    discs = len({place[0] for place in places}) or count
-    radius = math.sqrt(numbers["disc_area"] / (math.pi * discs))
+    discs, radius = _discs(numbers, hubs)
     weight = numbers["mass"] * STANDARD_GRAVITY
     k_thrust = typical_k_thrust(radius)
     hover_speed = math.sqrt(weight / (count * k_thrust))
@@ -281,11 +290,10 @@ def _rotors(
     }
     rotors = []
     assumed = False
-    seen: set[float] = set()
     for i in range(count):
         position = vectors.get(f"motor{i + 1}_position", (0.0, 0.0, 0.0))
         yaw = yaws.get(f"motor{i + 1}_yaw", 0.0)
-        if not (places or (any(position) and yaw)):
+        if not (hubs or (any(position) and yaw)):
             raise VehicleError(
                 f"{origin}: motor{i + 1}_position or motor{i + 1}_yaw is missing; ArduPilot has no usual frame with {count} "
                 "motors that is known here"
@@ -293,10 +301,9 @@ def _rotors(
         if any(position):
             place = Several((position[0], -position[1], -position[2]), f"{file}: motor{i + 1}_position")
         else:
-            at, below = math.radians(places[i][0]), -0.5 * radius if places[i][0] in seen else 0.0
-            how = f"{file}: diagonal_size; {name}" + (", half a radius below the other" if below else "")
-            place, assumed = Several((arm * math.cos(at), -arm * math.sin(at), below), how), True
-            seen.add(places[i][0])
+            pair = "" if hubs[i].level == SINGLE else f", {GAP:g} of a radius apart"
+            place = Several(tuple(hubs[i].place), f"{file}: diagonal_size; {name}{pair}")
+            assumed = True
         vector = vectors.get(f"motor{i + 1}_vector", (0.0, 0.0, 0.0))
         length = math.hypot(*vector)
         axis = (
@@ -308,7 +315,7 @@ def _rotors(
         rotors.append(
             ImportedRotor(
                 position=place,
-                spin=(1 if yaw > 0.0 else -1) if yaw else places[i][1],
+                spin=(1 if yaw > 0.0 else -1) if yaw else hubs[i].spin,
                 axis=axis,
                 k_thrust=Estimate(k_thrust, STATIC_CT.spread, f"{file}: disc_area; {made}"),
                 k_torque=Estimate(
@@ -323,8 +330,8 @@ def _rotors(
         if assumed
         else ""
     )
-    if assumed and count == 8 and name == "octa-x":
-        note += "; an octa-quad, with two motors on an arm, is the frame octa-quad-x"
+    if assumed and count == 8 and name == "octo_x":
+        note += "; an octa-quad, with two motors on an arm, is the layout x8"
     return tuple(rotors), note
 
 

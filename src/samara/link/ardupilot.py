@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from samara.exchange.full_thrust import hover_output
 from samara.link.autopilot import Repeated, Say, Watch, counted
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
 from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
 from samara.link.readings import Readings, Supply, outside
 from samara.link.start import Start
-from samara.link.thrust import hover_output
 from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle

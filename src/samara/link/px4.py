@@ -52,7 +52,7 @@ class Px4:
         self._autopilot, self._rotors, self._say = autopilot, len(vehicle.rotors), say
         self._period_us = round(1e6 / autopilot.sensor_rate)
         self.parameters = {
-            **px4_parameters(vehicle, autopilot.sensor_rate, autopilot.hover),
+            **px4_parameters(vehicle, autopilot.sensor_rate, autopilot.hover, autopilot.outputs),
             **dict(autopilot.parameters),
         }
         environment = px4_environment(self.parameters)

@@ -11,8 +11,8 @@ import math
 
 from samara.core.algebra import ZERO, Vec3, norm, rotate_inverse, scale
 from samara.core.ops import wrap_angle
+from samara.exchange.full_thrust import hover_output
 from samara.link.readings import Readings
-from samara.link.thrust import hover_output
 from samara.physics.frames import yaw_from_quat
 from samara.physics.types import Vehicle
 

@@ -11,29 +11,10 @@ from typing import Any
 from samara.backends.machine import CompiledStep
 from samara.core.ops import clamp, safe_sqrt
 from samara.core.quantity import Scalar
+from samara.exchange.full_thrust import HOVER_OUTPUT, full_thrust
 from samara.physics.multirotor import at_rest
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.limits import command_limits
-from samara.vehicles.trim import hover, thrust_to_weight
-
-HOVER_OUTPUT = 0.5
-
-
-@lru_cache(maxsize=64)
-def full_thrust(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> float:
-    """T_full = T_hover / u_hover, T_hover the mean over the rotors; less where the motors give less  [N]"""
-    if not vehicle.rotors:
-        raise ValueError(f"vehicle {vehicle.name!r} has no rotors for an autopilot to drive; expected some")
-    if not 0.0 < hover_output < 1.0:
-        raise ValueError(f"the output at hover is {hover_output!r}; expected a number between 0 and 1")
-    speeds = hover(vehicle)[0].rotor_speed
-    thrusts = [r.k_thrust * speed * speed for r, speed in zip(vehicle.rotors, speeds, strict=True)]
-    return float(sum(thrusts) / len(thrusts)) * min(1.0 / hover_output, thrust_to_weight(vehicle))
-
-
-def hover_output(vehicle: Vehicle, wanted: float = HOVER_OUTPUT) -> float:
-    """u = T_hover / T_full: what was wanted, or more where the motors cannot lift twice the weight"""
-    return max(wanted, 1.0 / thrust_to_weight(vehicle))
 
 
 def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Scalar) -> Command:
@@ -47,6 +28,14 @@ def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Sca
     return tuple(clamp(u, *limits) for u in command) if limits else command
 
 
+def command_of_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle) -> Command:
+    """u itself, as on the aircraft; of a commanded speed the share u of the highest"""
+    held = tuple(clamp(u, 0.0, 1.0) for u in outputs)
+    if vehicle.structure.actuation.name != "speed":
+        return held
+    return tuple(u * rotor.motor.speed_max for u, rotor in zip(held, vehicle.rotors, strict=True))
+
+
 @lru_cache(maxsize=64)
 def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> CompiledStep:
     """The same as machine code: command from (outputs)"""
@@ -55,5 +44,16 @@ def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> Compil
 
     def body(own: Any, held: Any) -> Any:
         return command_for_outputs(held, vehicle, full)
+
+    return CompiledStep(body, nothing, nothing)
+
+
+@lru_cache(maxsize=64)
+def commands_code(vehicle: Vehicle) -> CompiledStep:
+    """`command_of_outputs` as machine code"""
+    nothing = tuple(0.0 for _ in vehicle.rotors)
+
+    def body(own: Any, held: Any) -> Any:
+        return command_of_outputs(held, vehicle)
 
     return CompiledStep(body, nothing, nothing)

@@ -14,7 +14,8 @@ class Autopilot:
 
     `rate` [Hz] is how often it gets sensors (0: its usual one). `on_loss` says what happens when it dies or hangs: "end" ends
     the flight, "wait" holds it until the autopilot is back. `patience` [s, by the clock] is how long it may be silent, `wait`
-    how long its first word is waited for. `hover` is its output at hover. `convention` is Betaflight's: "4.6", "2026.12", or
+    how long its first word is waited for. `hover` is its output at hover. With `outputs` "thrust" an output is a thrust, with
+    "command" it is the motor's own command, as on the aircraft (PX4 alone). `convention` is Betaflight's: "4.6", "2026.12", or
     empty for what its version says. `parameters` are its own, (name, value), set when it is started here.
     """
 
@@ -29,10 +30,12 @@ class Autopilot:
     wait: float = 120.0
     convention: str = ""
     parameters: tuple[tuple[str, float], ...] = ()
+    outputs: str = "thrust"
 
     def __post_init__(self) -> None:
         _one_of("kind", self.kind, tuple(DEFAULT_RATE))
         _one_of("on_loss", self.on_loss, ("end", "wait"))
+        _one_of("outputs", self.outputs, ("thrust", "command") if self.kind == "px4" else ("thrust",))
         if self.convention:
             _one_of("convention", self.convention, CONVENTIONS)
         for name in ("patience", "wait"):

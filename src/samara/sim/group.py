@@ -77,10 +77,11 @@ class HubWind:
 
 @dataclass(frozen=True, eq=False)
 class Linked:
-    """In place of a controller: the autopilot that flies this one drone, and its output at hover."""
+    """In place of a controller: the autopilot that flies this one drone, its output at hover, and what its outputs are."""
 
     link: Any
     hover_output: float
+    outputs: str = "thrust"
 
 
 class Key(NamedTuple):
@@ -144,7 +145,7 @@ class Group:
         ]
         self.pilot: CompiledPilot | PythonPilot | ArrayPilot | LinkedPilot
         if isinstance(key.controller, Linked):
-            self.pilot = LinkedPilot(key.controller.link, self.plant, self.measuring, key.controller.hover_output)
+            self.pilot = LinkedPilot(key.controller, self.plant, self.measuring)
         else:
             self.pilot = _pilot(self.keys, n, autopilot_us / MICROSECONDS, names)
         self.estimate = self.plant.state

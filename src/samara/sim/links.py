@@ -26,7 +26,7 @@ class Links:
             for index, drone in enumerate(scenario.drones):
                 if drone.autopilot is not None:
                     link = open_link(drone.autopilot, drone.vehicle, partial(self._heard, self._who(index)))
-                    self.by_drone[index] = Linked(link, drone.autopilot.hover)
+                    self.by_drone[index] = Linked(link, drone.autopilot.hover, drone.autopilot.outputs)
                     self.obey(index, task_orders(drone.task))
         except BaseException:
             self.close()

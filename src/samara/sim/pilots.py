@@ -28,7 +28,7 @@ from samara.sim.plant import Plant
 from samara.vehicles.limits import LARGEST_COMMAND, command_limits, command_range
 
 if TYPE_CHECKING:
-    from samara.link.autopilot import Link
+    from samara.sim.group import Linked
 
 REFERENCE = Reference(ZERO)
 
@@ -202,13 +202,15 @@ class LinkedPilot:
     prediction = NO_PLAN
     excess = NOTHING_CUT
 
-    def __init__(self, link: "Link", plant: Plant, measuring: Sequence[Any], hover_output: float) -> None:
+    def __init__(self, linked: "Linked", plant: Plant, measuring: Sequence[Any]) -> None:
         from samara.link.readings import Senses
-        from samara.link.thrust import outputs_code
+        from samara.link.thrust import commands_code, outputs_code
         from samara.sim.power import PowerModule
 
-        self._link, self._plant, self._senses, self._power = link, plant, Senses(measuring), PowerModule(plant)
-        self._machine = outputs_code(plant.vehicle, hover_output).machine()
+        self._link, self._plant, self._senses, self._power = linked.link, plant, Senses(measuring), PowerModule(plant)
+        thrusts = linked.outputs == "thrust"
+        code = outputs_code(plant.vehicle, linked.hover_output) if thrusts else commands_code(plant.vehicle)
+        self._machine = code.machine()
         self.command = self._machine.carry
         self.invalid_count = np.zeros(1)
 
