@@ -52,6 +52,16 @@ def test_series_and_parallel():
     assert battery("6S22Ah").capacity.value == pytest.approx(22.0 * 3600.0)
 
 
+def test_round_cells_are_lighter_and_have_more_resistance():
+    """A 6S pack of two P42A side by side (8.4 Ah): 12 cells of 16 mΩ and 70 g"""
+    own, polymer = battery("6S2P8400 LiIon"), battery("6S8400 30C LiPo")
+    assert own.mass.value == pytest.approx(12 * 0.070, rel=0.1)
+    assert own.resistance.value == pytest.approx(6 * 0.016 / 2, rel=0.1)
+    assert own.mass.value < polymer.mass.value
+    assert own.resistance.value > polymer.resistance.value
+    assert own.nominal < polymer.nominal
+
+
 @pytest.mark.parametrize(
     "text", ["", "big", "6S", "1300", "0S1300", "99S1300", "6S0", "6S9999999", "6S1300 9999C", "6S1300C", None, 6]
 )

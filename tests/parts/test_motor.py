@@ -57,7 +57,7 @@ def bench():
 
 
 def test_the_inductance_is_that_of_motors_under_load():
-    """L = √(V² − (KΩ + RI)²)/(ΩI) at full throttle, with R of the fit: the mean of six motors' logarithms, and their scatter"""
+    """L = √(V² − (KΩ + RI)²)/(ΩI) at full throttle, with R of the fit: mean and scatter of six motors' logarithms"""
     found = {}
     for name, at, _ in bench():
         a, b, c, _ = RESISTANCE
@@ -71,7 +71,7 @@ def test_the_inductance_is_that_of_motors_under_load():
 
 
 def test_makers_stands_are_met_from_size_and_propeller_alone():
-    """Speed within 6 % in the median, thrust within 12 %: ten rows of six motors, which are among the fits, with generic blades"""
+    """Speed within 6 % in the median, thrust within 12 %: ten rows of six motors of the fits, with generic blades"""
     ratios = []
     for _, at, prop in bench():
         height = f"{at['height']:04.1f}" if at["height"] % 1.0 else f"{at['height']:02.0f}"

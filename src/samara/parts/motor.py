@@ -8,8 +8,8 @@
 with the stator's diameter d and height h in mm. tests/parts/motor_data.csv has the motors and makes the fits anew.
 
 A brushless motor loses more under load than R·I: the current has to reverse with every pole against the winding's
-inductance, V² = (KΩ + RI)² + (LΩI)². A stator of one shape has L ∝ N² h and K ∝ N h d with N turns, so L Kv² d² h is one number:
-the mean of six motors at full throttle on their makers' stands, from 2205 to U8, scatter 44 % (full_throttle_data.csv).
+inductance, V² = (KΩ + RI)² + (LΩI)². Stators of one shape have L ∝ N² h and K ∝ N h d with N turns, so L Kv² d² h is one
+number: the mean of six motors at full throttle on their makers' stands, from 2205 to U8, scatter 44 % (full_throttle_data.csv).
 """
 
 import math

@@ -9,7 +9,7 @@ propeller from the other makers' families. It grows beyond the table: UIUC's vol
 import math
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,6 +165,7 @@ def expected_error(at: Any, place: Any, error: Any) -> Any:
     return _FEW * np.sqrt(corrected(at, place, error * error))
 
 
+@lru_cache(maxsize=256)
 def _predicted(size: Size, rpm: float) -> tuple[Curve, Curve]:
     table = neighbours()
     at = np.array((math.log(size.diameter), size.pitch / size.diameter))
