@@ -40,6 +40,7 @@ from samara.physics.rotors import (
     airspeed_moment,
     battery,
     flapping,
+    gazebo_rotor,
     imbalance,
     inflow,
     motor,
@@ -388,6 +389,21 @@ MODELS = (
         "(`test_with_equal_coefficients_it_turns_with_the_axes`, `test_it_falls_with_climb`).",
         effects=((rotor_effects.AIRSPEED_MOMENT, airspeed_moment.AirspeedMoment(0.13, 0.13)),),
         picture="airspeed_moment.png",
+    ),
+    Model(
+        "Rotors of Gazebo",
+        (gazebo_rotor, rotor_effects),
+        (gazebo_rotor.rolling_moment, gazebo_rotor.faded_thrust),
+        "As Gazebo's motor models have it, for aircraft that come from there; no law of nature. gz-sim has the moment "
+        "with one sign for all rotors, Gazebo Classic with that of the rotor's turning.",
+        "P. Martin, E. Salaün, *The True Role of Accelerometer Feedback in Quadrotor Control*, ICRA 2010; gz-sim's "
+        "`MulticopterMotorModel`, PX4's `gazebo_motor_model` for Classic.",
+        "Gazebo's published equations in decimal arithmetic (`test_ten_operating_points_are_those_of_gazebo`).",
+        effects=(
+            (rotor_effects.ROLLING_MOMENT, gazebo_rotor.RollingMoment(1e-6)),
+            (rotor_effects.ROLLING_BY_SPIN, gazebo_rotor.RollingMoment(1e-6)),
+            (rotor_effects.THRUST_FADE, gazebo_rotor.ThrustFade(25.0)),
+        ),
     ),
     Model(
         "Thrust curve",

@@ -52,6 +52,7 @@ def test_pages_have_python_to_run():
         "docs/architecture.md",
         "docs/index.md",
         "docs/vehicles.md",
+        "docs/exchange.md",
         "docs/frames.md",
         "docs/physics.md",
         "docs/compile.md",

@@ -257,6 +257,8 @@ NUMBERS = {
     "actuator": {"natural_frequency": 100.0, "damping_ratio": 0.7, "rate_limit": 10.0},
     "rotor_drag": {"coefficient": 1e-5},
     "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
+    "rolling_moment": {"coefficient": 1e-6},
+    "thrust_fade": {"airspeed": 25.0},
     "thrust_curve": {"linear": 0.2},
     "rotor_fit": {"blade": "apc_10x4.7"},
     "ceiling_effect": {"point_W": (0.0, 0.0, 3.0)},

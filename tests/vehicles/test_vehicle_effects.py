@@ -18,6 +18,7 @@ from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.airspeed_moment import AirspeedMoment
 from samara.physics.rotors.flapping import Flapping
+from samara.physics.rotors.gazebo_rotor import RollingMoment, ThrustFade
 from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
 from samara.physics.rotors.thrust_curve import ThrustCurve
 from samara.physics.surroundings import empty_command
@@ -77,6 +78,18 @@ SAID = {
         f"[airspeed_moment]\nroll = {quantity(0.1, '1')}\npitch = {quantity(0.2, '1')}\n",
         {"roll": 0.1, "pitch": 0.2},
         AirspeedMoment(0.1, 0.2, 0.0),
+    ),
+    "rolling_moment": (
+        HEXA,
+        f'[rolling_moment]\nmodel = "by_spin"\ncoefficient = {quantity(1e-6, "N s^2/rad")}\n',
+        {"model": "by_spin", "coefficient": 1e-6},
+        RollingMoment(1e-6),
+    ),
+    "thrust_fade": (
+        HEXA,
+        f"[thrust_fade]\nairspeed = {quantity(25.0, 'm/s')}\n",
+        {"airspeed": 25.0},
+        ThrustFade(25.0),
     ),
     "thrust_curve": (
         HEXA,
@@ -493,6 +506,8 @@ NUMBERS = {
     "actuator": {"natural_frequency": 30.0, "damping_ratio": 0.7, "rate_limit": 10.0},
     "rotor_drag": {"coefficient": 1e-7},
     "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
+    "rolling_moment": {"coefficient": 1e-6},
+    "thrust_fade": {"airspeed": 25.0},
     "thrust_curve": {"linear": 0.2},
     "rotor_fit": {"blade": "gws_10x4.7"},
     "ceiling_effect": {"point_W": [0.0, 0.0, 3.0]},

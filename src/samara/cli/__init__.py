@@ -5,7 +5,21 @@ from typing import Annotated, Any
 
 import typer
 
-from samara.cli import check, compare, demo, export, flight, identify, look, plan, rotor, validate, vehicles, view
+from samara.cli import (
+    check,
+    compare,
+    demo,
+    export,
+    flight,
+    identify,
+    look,
+    plan,
+    rotor,
+    validate,
+    vehicle,
+    vehicles,
+    view,
+)
 from samara.cli.interrupts import INTERRUPTED, interrupts
 from samara.cli.screen import hang_up, ready_streams
 from samara.core.extras import MissingExtraError
@@ -73,6 +87,7 @@ def options(
 
 
 app.command("vehicles")(vehicles.list_vehicles)
+app.add_typer(vehicle.app, name="vehicle")
 app.command("check")(check.check)
 flight.add_to(app)
 look.add_to(app)

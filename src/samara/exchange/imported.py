@@ -63,7 +63,8 @@ class Imported:
 
     `arm_lengths` says that positions count in arms, for a format that knows a layout and no size: `sized` makes metres of
     them. Without an `actuation` it is that of the estimated vehicle where the file says nothing of motors, else "normalized".
-    `effects` are optional tables of a vehicle file by name, each by the fields of its record; `battery` has the fields of
+    `effects` are optional tables of a vehicle file by name, each by the fields of its record, and `models` says by the same
+    name which of several models is meant, where it is not the first ("body" axes for drag); `battery` has the fields of
     `Thevenin`, or the voltage of an ideal one. `hover` is the thrust of hover over that of full throttle, and `expo` the e of
     the throttle curve (1 − e) u + e u²: they and `torque_ratio` become numbers once a mass and kF are known. `notes` are
     sentences for the user: what was left out, and what is read otherwise than the other program has it.
@@ -78,6 +79,7 @@ class Imported:
     arm_lengths: bool = False
     actuation: str | None = None
     effects: Mapping[str, Record] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
     battery: Record | None = None
     feet: tuple[Several, ...] = ()
     gravity: Estimate | None = None
@@ -292,9 +294,10 @@ class _Taken:
     def effects(self) -> dict[str, Any]:
         """What the file has by name, and of the estimated vehicle those that it does not speak of"""
         options: dict[str, Any] = {name: self.record(name, own) for name, own in self.imported.effects.items()}
+        options |= {f"{name}_{OPTIONS[name].key}": model for name, model in self.imported.models.items()}
         if self.estimated is None:
             return options
-        said = {own.role for name in options for own in OPTIONS[name].models.values()} & {Role.ROTOR_AIR}
+        said = {own.role for name in self.imported.effects for own in OPTIONS[name].models.values()} & {Role.ROTOR_AIR}
         for effect, numbers in zip(self.estimated.structure.effects, self.estimated.parameters, strict=True):
             option = option_of(effect, self.estimated)
             if option is None or option.name in options or effect.role in said:

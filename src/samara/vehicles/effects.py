@@ -22,6 +22,7 @@ from samara.physics.effect import Effect, Role
 from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.airspeed_moment import AirspeedMoment
 from samara.physics.rotors.flapping import Flapping
+from samara.physics.rotors.gazebo_rotor import RollingMoment, ThrustFade
 from samara.physics.rotors.imbalance import IMBALANCE, Imbalance
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR, full_voltage
@@ -33,7 +34,10 @@ from samara.physics.rotors.rotor_effects import (
     DYNAMIC_AIR_3,
     FLAPPING,
     MOMENTUM_AIR,
+    ROLLING_BY_SPIN,
+    ROLLING_MOMENT,
     ROTOR_DRAG,
+    THRUST_FADE,
 )
 from samara.physics.rotors.thrust_curve import THRUST_CURVE, THRUST_SCALE, ThrustCurve, ThrustScale
 from samara.physics.structure.arms import ARMS, Arms
@@ -207,7 +211,7 @@ def _check_rotor_drag(vehicle: Vehicle) -> str | None:
             f"rotor_drag.axial = {vehicle['rotor_drag'].axial:.6g} N s^2/(rad m) beside inflow: expected one of them, both "
             "say what climb takes off the thrust"
         )
-    return needs_discs("rotor_drag")(vehicle)
+    return needs_rotors("rotor_drag")(vehicle)
 
 
 def _flap_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -296,6 +300,14 @@ def _check_scale(vehicle: Vehicle) -> str | None:
     if not vehicle.has("battery"):
         return "thrust_scale is on and there is no battery: expected one, whose voltage the thrust moves with"
     return needs_rotors("thrust_scale")(vehicle)
+
+
+def _check_fade(vehicle: Vehicle) -> str | None:
+    known = [own.name for own in vehicle.structure.effects if own.loads is not None]
+    known += ["inflow"] if vehicle.structure.inflow is not None else []
+    if known:
+        return f"thrust_fade is on beside {known[0]}: expected one of them, both say what climb takes off the thrust"
+    return needs_rotors("thrust_fade")(vehicle)
 
 
 # Surfaces near by --------------------------------------------------------------------------------------------------
@@ -403,6 +415,12 @@ OPTIONS: dict[str, EffectOption] = {
     "thrust_curve": EffectOption(ThrustCurve, {"": THRUST_CURVE}, complete=_curve_numbers, check=_check_curve),
     "thrust_scale": EffectOption(ThrustScale, {"": THRUST_SCALE}, complete=_scale_numbers, check=_check_scale),
     "coaxial": EffectOption(Coaxial, {"": COAXIAL}, complete=_coaxial_numbers, check=_check_coaxial),
+    "rolling_moment": EffectOption(
+        RollingMoment,
+        {"alike": ROLLING_MOMENT, "by_spin": ROLLING_BY_SPIN},
+        check=needs_rotors("rolling_moment"),
+    ),
+    "thrust_fade": EffectOption(ThrustFade, {"": THRUST_FADE}, check=_check_fade),
 }
 """By the name of the table, which is the name of the effect, in the order in which a vehicle has them."""
 

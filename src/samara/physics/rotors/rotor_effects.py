@@ -1,5 +1,5 @@
-"""What moving air does to the rotors of a vehicle, as effects: rotor_air, rotor_drag, flapping, airspeed_moment. All are off
-unless named."""
+"""What moving air does to the rotors of a vehicle, as effects: rotor_air, rotor_drag, flapping, airspeed_moment,
+rolling_moment, thrust_fade. All are off unless named."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,9 +9,10 @@ from samara.core.quantity import Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment
 from samara.physics.rotors.flapping import Flapping, disc_tilt, flapping_force, hub_moment
+from samara.physics.rotors.gazebo_rotor import faded_thrust, rolling_moment
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, RotorLoad
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, RotorLoad, density_ratio, rotor_load
 from samara.physics.rotors.rotor_air import (
     HarmonicInflow,
     HubFlow,
@@ -187,6 +188,29 @@ def _airspeed_moment(own: Any, state: "State", command: Any, vehicle: "Vehicle",
     return Wrench(tau_B=tau_B)
 
 
+def _rolling_moment(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    tau_B = ZERO
+    for speed, flow in zip(state.rotor_speed, _flows(state, vehicle, environment), strict=True):
+        tau_B = tau_B + rolling_moment(speed, flow, vehicle["rolling_moment"])
+    return Wrench(tau_B=tau_B)
+
+
+def _rolling_by_spin(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    tau_B = ZERO
+    for speed, flow, rotor in zip(state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True):
+        tau_B = tau_B + rolling_moment(speed, flow, vehicle["rolling_moment"]) * rotor.spin
+    return Wrench(tau_B=tau_B)
+
+
+def _fading(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+    """What fades is the thrust of a rotor at rest; the torque that turns it stays as it is."""
+    ratio, flows = density_ratio(environment.air_density), _flows(state, vehicle, environment)
+    return tuple(
+        RotorLoad(faded_thrust(rotor_load(speed, rotor, ratio).thrust, flow, vehicle["thrust_fade"]), 0.0)
+        for speed, flow, rotor in zip(state.rotor_speed, flows, vehicle.rotors, strict=True)
+    )
+
+
 def _rotor_flows(state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[_RotorFlow, ...]:
     """Every rotor's flow, from the states of rotor_air where it has some, else from the balance."""
     own = state.effects[vehicle.index("rotor_air")]
@@ -247,3 +271,6 @@ ROTOR_DRAG = Effect(
 )
 FLAPPING = Effect("flapping", wrench=_flapping, reads=_AT_HUBS, planned=False)
 AIRSPEED_MOMENT = Effect("airspeed_moment", wrench=_airspeed_moment, reads=_AT_HUBS, planned=False)
+ROLLING_MOMENT = Effect("rolling_moment", wrench=_rolling_moment, reads=_AT_HUBS, planned=False)
+ROLLING_BY_SPIN = Effect("rolling_moment", wrench=_rolling_by_spin, reads=_AT_HUBS, planned=False)
+THRUST_FADE = Effect("thrust_fade", more_loads=_fading, reads=_AT_HUBS, planned=False)

@@ -1,0 +1,10 @@
+"""`samara vehicle`: an aircraft of one's own."""
+
+import typer
+
+from samara.cli import vehicle_files
+
+app = typer.Typer(
+    help="An aircraft of your own: from the files of other programs, and out to them.", no_args_is_help=True
+)
+vehicle_files.add_to(app)

@@ -1,0 +1,98 @@
+"""`samara vehicle import` and `samara vehicle export`: vehicle files of other programs, in and out."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from samara.cli.screen import say
+
+if TYPE_CHECKING:
+    from samara.exchange.imported import Imported
+    from samara.physics.types import Vehicle
+
+
+def add_to(app: typer.Typer) -> None:
+    """Both commands"""
+    app.command("import")(import_vehicle)
+    app.command("export")(export_vehicle)
+
+
+def import_vehicle(
+    file: Annotated[Path, typer.Argument(help="The file of another program, such as a Gazebo model.sdf.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The vehicle file to write; NAME.toml here by default.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What to call it; by default as the file does.")] = None,
+    like: Annotated[
+        str | None,
+        typer.Option("--like", help="A vehicle, by name or .toml, that has what the file cannot say."),
+    ] = None,
+    diagonal: Annotated[
+        float | None,
+        typer.Option("--diagonal", help="From motor to motor across the middle [m], for a file without sizes."),
+    ] = None,
+    mass: Annotated[float | None, typer.Option("--mass", help="Mass [kg], for a file that has none.")] = None,
+    leave_out_missing: Annotated[
+        bool, typer.Option("--leave-out-missing", help="Go on without included models that are not there.")
+    ] = False,
+) -> None:
+    """Read an aircraft from a file of another program and write it as a vehicle file: every number with the field it came
+    from, what the file cannot say from --like."""
+    from dataclasses import replace
+
+    from samara import vehicle as load
+    from samara.exchange.formats import read_aircraft
+    from samara.exchange.imported import built, sized
+    from samara.parts.estimate import given
+    from samara.vehicles.writer import save_vehicle
+
+    read = read_aircraft(file, leave_out_missing)
+    if name:
+        read = replace(read, name=name)
+    if mass is not None and read.mass is None:
+        read = replace(read, mass=given(mass, "given with --mass"))
+    if diagonal is not None:
+        read = sized(read, given(0.5 * diagonal, "half of --diagonal"))
+    made = built(read, load(like) if like else None)
+    target = out or Path(f"{_file_name(made.name)}.toml")
+    save_vehicle(made, target)
+    _tell(read, made)
+    say(f"vehicle {target}")
+
+
+def _tell(read: "Imported", made: "Vehicle") -> None:
+    say(f"{read.origin}: {read.format}, {made.name}: {made.mass:.4g} kg, {len(made.rotors)} rotors")
+    for note in read.notes:
+        say(f"  note: {note}")
+    for lacking in read.lacking:
+        say(f"  not in the file: {lacking}")
+
+
+def export_vehicle(
+    vehicle: Annotated[str, typer.Argument(help="A shipped vehicle or a .toml file.")],
+    sdf: Annotated[
+        bool, typer.Option("--sdf", help="A model of Gazebo: a folder, or a file if --out ends in .sdf.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="What to write; named after the vehicle by default.")
+    ] = None,
+) -> None:
+    """Write what another program needs to fly the same aircraft, and say what its format has no word for."""
+    from samara import vehicle as load
+    from samara.exchange.sdf_out import left_out, write_sdf
+
+    if not sdf:
+        raise ValueError("samara vehicle export: no format is named; expected --sdf")
+    own = load(vehicle)
+    target = out or Path(_file_name(own.name))
+    for path in write_sdf(own, target):
+        say(str(path))
+    for each in left_out(own):
+        say(f"  left out: {each}")
+
+
+def _file_name(name: str) -> str:
+    """The name of a vehicle as that of a file: letters, digits, - and _"""
+    return re.sub(r"[^\w-]+", "_", name, flags=re.ASCII).strip("_") or "vehicle"

@@ -1,0 +1,58 @@
+"""Which format a file is in, by its ending and by what it holds, and the reader of each."""
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from samara.core.printable import shown
+from samara.exchange.imported import Imported
+from samara.exchange.xml_file import read_limited
+from samara.vehicles.check import VehicleError
+
+_HEAD = 1 << 16  # [bytes] that tell what a file is
+
+
+class Format(NamedTuple):
+    """One format: `holds` says of a file's first 64 kB whether they are of it; where endings are shared it decides"""
+
+    name: str
+    endings: tuple[str, ...]
+    holds: Callable[[str], bool]
+    module: str
+    function: str
+    choices: tuple[str, ...] = ()  # keywords of the reader besides the path
+
+
+def _root(*tags: str) -> Callable[[str], bool]:
+    """Whether the first element of an XML text is one of these"""
+    wanted = re.compile(
+        rf"\A\ufeff?\s*(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE.*?>|\s)*<(?:{'|'.join(tags)})[\s/>]", re.DOTALL
+    )
+    return lambda head: wanted.match(head) is not None
+
+
+FORMATS = (Format("Gazebo SDF", (".sdf", ".world"), _root("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),)
+"""Every format that is read, in the order in which a file is tried"""
+
+
+def read_aircraft(path: str | Path, leave_out: bool = False) -> Imported:
+    """What a file of another program says of an aircraft; with `leave_out` without the parts of it that are not there"""
+    own = Path(path)
+    found = format_of(own, read_limited(own)[:_HEAD].decode("utf-8", "replace"))
+    reader = getattr(import_module(f"samara.exchange.{found.module}"), found.function)
+    choices = {"leave_out": leave_out}
+    imported: Imported = reader(own, **{key: choices[key] for key in found.choices})
+    return imported
+
+
+def format_of(path: Path, head: str) -> Format:
+    """The format whose content the file has; where none has, the one of its ending, whose reader says what is wrong"""
+    by_content = [own for own in FORMATS if own.holds(head)]
+    by_ending = [own for own in FORMATS if path.name.lower().endswith(own.endings)]
+    both = [own for own in by_content if own in by_ending]
+    if found := (both or by_content or by_ending):
+        return found[0]
+    listed = "; ".join(f"{own.name} ({', '.join(own.endings)})" for own in FORMATS)
+    raise VehicleError(f"{path}: begins with {shown(head[:40])}: expected one of {listed}")
