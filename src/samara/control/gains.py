@@ -39,7 +39,7 @@ def motor_time_constant(vehicle: Vehicle) -> Scalar:
     state, _ = hover(vehicle)
     load_slope = 2.0 * rotor_loads(state, vehicle, CALM)[0].torque / state.rotor_speed[0]
     stiffness = motor.constant**2 / motor.resistance + motor.damping + load_slope
-    return float(vehicle.rotors[0].inertia / stiffness)
+    return plain(vehicle.rotors[0].inertia / stiffness)
 
 
 def kick(vehicle: Vehicle) -> Scalar:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.number import DISTINCT, Number, is_distinct, value_of
+from samara.core.tree import flatten, unflatten
 
 Array = np.ndarray[Any, Any]
 Ref = int | float  # an earlier result by its place, or a literal
@@ -42,7 +43,7 @@ def _each(function: Callable[..., float]) -> Callable[..., Any]:
     return of_arrays
 
 
-def _or_nan(function: Callable[..., float], *operands: float) -> float:
+def _or_nan(function: Callable[..., float], *operands: Any) -> float:
     try:
         return function(*operands)
     except (ValueError, OverflowError, ZeroDivisionError):  # the lane is told by its not being finite
@@ -68,6 +69,7 @@ def _rounded(x: Any) -> Any:
 
 
 ROUNDED = 12  # digits after the point
+REMEMBERED = 1 << 13  # lanes
 ELEMENTARY = ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log")
 STEPS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -94,6 +96,35 @@ DECISIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+class _InEachLane:
+    """A function of floats, called once for each lane that comes, however many of its results are asked for."""
+
+    def __init__(self, function: Callable[[list[float]], Sequence[float]]) -> None:
+        self._function = function
+        self._known: dict[tuple[float, ...], Sequence[float]] = {}
+
+    def results(self, operands: Sequence[float]) -> Sequence[float]:
+        key = tuple(operands)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            found = self._known[key] = self._function(list(key))
+        return found
+
+    def part(self, k: int) -> Callable[..., Array]:
+        """The k-th result in lanes of operands"""
+
+        def in_lanes(*operands: Any) -> Array:
+            columns = [own.tolist() for own in np.broadcast_arrays(*operands)]
+            return np.array([_or_nan(self._result, k, own) for own in zip(*columns, strict=True)])
+
+        return in_lanes
+
+    def _result(self, k: int, operands: tuple[float, ...]) -> float:
+        return float(self.results(operands)[k])
+
+
 class Tape:
     """The steps from some inputs, in order, and what was decided by them."""
 
@@ -101,7 +132,7 @@ class Tape:
         self.count = 0  # of inputs: the first results
         self.numbers: list[Number] = []
         self.tags: dict[int, float] = {}  # the literals that stand for them in traces, by their place
-        self._steps: list[tuple[str, tuple[Ref, ...]]] = []
+        self._steps: list[tuple[str | Callable[..., Any], tuple[Ref, ...]]] = []
         self._known: dict[tuple[Any, ...], Number] = {}
         self._decisions: dict[tuple[Any, ...], Any] = {}
         self.codes: list[Any] = []  # what was traced with its numbers
@@ -127,6 +158,23 @@ class Tape:
             self.numbers.append(found)
             self._steps.append((operation, refs))
         return found
+
+    def called(
+        self, name: Any, function: Callable[[list[float]], Sequence[float]], operands: Sequence[Any]
+    ) -> tuple[Number, ...]:
+        """A function of floats that is called in each lane, known by its name; everywhere it gives as many results"""
+        refs = tuple(self._ref(each) for each in operands)
+        key = ("called", name, *((type(ref), ref.hex()) if type(ref) is float else ref for ref in refs))
+        own = _InEachLane(function)
+        values = own.results([value_of(each) for each in operands])
+        found = []
+        for k, value in enumerate(values):
+            if (*key, k) not in self._known:
+                self._known[*key, k] = Number(float(value), len(self.numbers), self)
+                self.numbers.append(self._known[*key, k])
+                self._steps.append((own.part(k), refs))
+            found.append(self._known[*key, k])
+        return tuple(found)
 
     def decide(self, decision: str, *operands: Any) -> bool:
         """What is true of the probe, and must be of all lanes"""
@@ -157,7 +205,8 @@ class Tape:
     def _play_on(self, results: list[Array]) -> None:
         with np.errstate(all="ignore"):
             for operation, refs in self._steps[len(results) - self.count :]:
-                results.append(STEPS[operation](*(results[ref] if type(ref) is int else ref for ref in refs)))
+                step = operation if callable(operation) else STEPS[operation]
+                results.append(step(*(results[ref] if type(ref) is int else ref for ref in refs)))
 
     def agreeing(self, results: list[Array]) -> Array:
         """Which lanes take the way of the probe, from what `play` gave"""
@@ -202,6 +251,24 @@ def numbers_array(rows: Any) -> Array:
     """An array of floats; of objects where Numbers are among them"""
     found = np.array(rows)
     return found if found.dtype == object else found.astype(float)
+
+
+def in_each_lane(name: Any, function: Callable[[Any], Any], tree: Any) -> Any:
+    """function(tree); where Numbers are among its leaves it is called with the floats of each lane
+
+    For what finds its way by iterations and needs floats. Its result is a tree of numbers, of the same shape in every lane;
+    where it raises, a lane has no way. Functions of one `name` are one function: it is called once for the same leaves.
+    """
+    leaves = flatten(tree)
+    tape = next((own.tape for own in leaves if type(own) is Number), None)
+    if tape is None:
+        return function(tree)
+    result = function(unflatten(tree, iter([value_of(own) for own in leaves])))
+
+    def of_floats(values: list[float]) -> Sequence[float]:
+        return flatten(function(unflatten(tree, iter(values))))
+
+    return unflatten(result, iter(tape.called(name, of_floats, leaves)))
 
 
 def rounded(x: Any) -> Any:

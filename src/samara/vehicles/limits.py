@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.number import plain
+from samara.core.number_tape import in_each_lane
 from samara.core.quantity import Scalar
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.actuator import Lag, slowed
@@ -49,7 +50,10 @@ def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
         speeds = [(rotor.motor.speed_min, most) for rotor, most in zip(vehicle.rotors, _fastest(vehicle), strict=True)]
     else:
-        speeds = [(0.0, speed) for speed in _full_speed(vehicle)]
+        numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters)
+        name = ("full_speed", vehicle.structure)
+        most = in_each_lane(name, lambda own: tuple(_full_speed(Vehicle(vehicle.structure, *own))), numbers)
+        speeds = [(0.0, speed) for speed in most]
     return tuple(
         Range(*(plain(rotor_load(speed, rotor).thrust) for speed in ends))
         for rotor, ends in zip(vehicle.rotors, speeds, strict=True)

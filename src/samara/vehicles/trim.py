@@ -1,5 +1,6 @@
 """Balance: the rotor speeds and the command that hold a vehicle still in the air."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from samara.core.algebra import Vec3
 from samara.core.argument import is_number
 from samara.core.matrices import least_squares, product
-from samara.core.number_tape import numbers_array
+from samara.core.number_tape import in_each_lane, numbers_array
 from samara.physics.effect import Role
 from samara.physics.multirotor import at_rest, wrench_breakdown
 from samara.physics.rotors.propulsion import lag_motors
@@ -48,7 +49,13 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
         place = []
     if len(place) != 3 or not all(is_number(x) for x in place):
         raise ValueError(f"p_W is {p_W!r:.60}; expected three finite numbers")
-    state = _balanced(vehicle, place, environment)
+    numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters)
+    name = ("hover", vehicle.structure, tuple(place), environment)
+    return in_each_lane(name, lambda own: _hover(Vehicle(vehicle.structure, *own), place, environment), numbers)
+
+
+def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> tuple[State, Command]:
+    state = _balanced(vehicle, p_W, environment)
     actuation = vehicle.structure.actuation
     command = actuation.steady_command(state, vehicle, environment)
     state = _settled(state, command, vehicle, environment)

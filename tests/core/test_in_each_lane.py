@@ -1,0 +1,55 @@
+"""What needs floats is called in each lane: the same numbers as by itself, and lanes in which it fails have no way."""
+
+import math
+
+import numpy as np
+import pytest
+
+import samara
+from samara.core.number import Number
+from samara.core.number_tape import Tape, in_each_lane
+from samara.vehicles.limits import thrust_limits
+from samara.vehicles.trim import hover
+
+
+def root(tree):
+    """x and how often Newton was at it: math and a loop whose length depends on the number"""
+    (x,), rounds = tree, 0.0
+    y = x
+    while abs(y * y - x) > 1e-12 * x:
+        y, rounds = 0.5 * (y + x / y), rounds + 1.0
+    if x > 50.0:
+        raise ValueError("too large")
+    return math.nextafter(y, 0.0), rounds
+
+
+def test_lanes_are_what_floats_give_and_calls_are_not_repeated():
+    tape = Tape()
+    (x,) = tape.inputs([2.0])
+    found, rounds = in_each_lane("root", root, (x,))
+    again, _ = in_each_lane("root", root, (x,))
+    assert again is found and type(rounds) is Number
+    lanes = np.array([[2.0, 9.0, 49.0, 64.0]])
+    played = tape.play(lanes)
+    for k, value in enumerate(lanes[0, :3]):
+        expected, count = root((value,))
+        assert (played[found.at][k], played[rounds.at][k]) == (expected, count)
+    assert tape.agreeing(played).tolist() == [True, True, True, False]
+
+
+def test_floats_alone_are_not_written_down():
+    assert in_each_lane("root", root, (9.0,))[0] == root((9.0,))[0]
+
+
+@pytest.mark.parametrize("name", ["iris", "crazyflie"])
+def test_the_hover_and_the_limits_of_lanes_are_those_of_each_vehicle(name):
+    own, tape = samara.vehicle(name), Tape()
+    (mass,) = tape.inputs([own.mass])
+    varied = own.replace({"mass": mass})
+    speed, most = hover(varied)[0].rotor_speed[0], thrust_limits(varied)[0].high
+    masses = own.mass * np.array([0.9, 1.0, 1.1])
+    played = tape.play(masses[None])
+    for k, value in enumerate(masses.tolist()):
+        alone = own.replace({"mass": value})
+        assert played[speed.at][k] == hover(alone)[0].rotor_speed[0]
+        assert (played[most.at][k] if type(most) is Number else most) == thrust_limits(alone)[0].high
