@@ -114,9 +114,12 @@ def inertia_rows():
     for own in aircraft():
         for told in own["published"]:
             if told["kind"] == "inertia":
-                parts = own["parts"] | {"mass": told["mass"]}
-                made = assemble(parts_list(name="published", layout=own["layout"], **parts))
-                spread = made.structure.spreads["body.inertia"]
+                parts = own["parts"] | {"mass": told["mass"], "layout": own["layout"]}
+                if "rotors" in own:
+                    parts = {key: value for key, value in parts.items() if key not in ("diagonal", "layout")}
+                    parts["rotors"] = own["rotors"]
+                made = assemble(parts_list(name="published", **parts))
+                spread = dict(made.structure.spreads)["body.inertia"]
                 tensor = made.inertia_B
                 for axis, published, value in zip(
                     "xyz", told["values"], (tensor.xx, tensor.yy, tensor.zz), strict=True

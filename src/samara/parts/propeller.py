@@ -31,11 +31,10 @@ _MEASURED = (7.0 * INCH, 19.0 * INCH)
 _BLADES = 0.25  # per ln(B/2): theory errs by 10 % for three blades; no more than two were measured
 _BEYOND = 0.12  # per ln of the diameter beyond the table: Reynolds numbers that nobody measured there
 _APC = 0.08  # APC computes its files; they lie within as much of UIUC's measurements of the same propellers
-_DENSITY = 1350.0  # [kg/m³] of glass-filled nylon; carbon 1550, wood 700
-_THICKNESS = 0.12  # of the chord
-_SECTION = 0.68  # area of the section over chord times thickness
-_HUB = 2.0  # [kg/m³] of R³: a hub of 0.09 R in radius and height, half of it bore
-_MASS_SPREAD = 0.5  # racing propellers of three blades weigh nearly twice as much (Gemfan 51466: 4.2 g)
+# one blade with its part of the hub: Gemfan 51466 (4.2 g), T-Motor T5143S (4.1 g), Gemfan 1045 (14 g), T-Motor 29-inch (63 g):
+# a line through their logarithms; large ones are of thin carbon, so it is no cube
+_BLADE_MASS, _MASS_POWER, _MASS_SPREAD = 3.34e-3, 1.81, 0.35  # [kg] at 0.2 m, power of the diameter, scatter
+_IN_THE_BLADE = 0.75  # the rest is hub
 _LEAST, _MOST = 0.02, 3.0  # [m]
 
 _SIZE = re.compile(
@@ -208,10 +207,10 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 
 def _mass(size: Size) -> tuple[Estimate, Estimate]:
-    """m = B ρ σ τ R³ ∫γ² dx + h R³,  I = B ρ σ τ R⁵ ∫γ² x² dx,  γ = c/R, τ = thickness/c, σ = area/(c · thickness)"""
-    radius, chord, x = 0.5 * size.diameter, np.array(CHORD), np.array(STATIONS)
-    per_length = size.blades * _DENSITY * _SECTION * _THICKNESS
-    mass = per_length * radius**3 * float(np.trapezoid(chord**2, x)) + _HUB * radius**3
-    inertia = per_length * radius**5 * float(np.trapezoid((chord * x) ** 2, x))
-    how = "a generic blade of glass-filled nylon, 12 % thick, with a hub"
-    return Estimate(mass, _MASS_SPREAD, how), Estimate(inertia, _MASS_SPREAD, how)
+    """m = B · 3.3 g (D/0.2 m)^1.8,  I = ¾ m R² ∫γ²x² dx/∫γ² dx: a blade of one thickness over chord, γ = c/R"""
+    mass = size.blades * _BLADE_MASS * (size.diameter / 0.2) ** _MASS_POWER
+    weight, x = np.array(CHORD) ** 2, np.array(STATIONS)
+    square = float(np.trapezoid(weight * x * x, x) / np.trapezoid(weight, x))
+    inertia = _IN_THE_BLADE * mass * (0.5 * size.diameter) ** 2 * square
+    how = "a line through propellers of 5, 10 and 29 inches"
+    return Estimate(mass, _MASS_SPREAD, how), Estimate(inertia, math.hypot(_MASS_SPREAD, 0.2), how)
