@@ -189,3 +189,14 @@ def test_residuals_are_in_newtons_and_newton_metres(flown):
     pushed = truth.mass * 0.3 * np.sin(9.0 * own.time)
     assert (own.force[0] @ pushed) / (pushed @ pushed) == pytest.approx(1.0, abs=0.1)
     assert found.independent == pytest.approx(25.0 / 3.0, rel=0.03)
+
+
+def test_commands_that_are_logged_too_seldom_tell_nothing_quick(flown):
+    """Ten commands a second, as ArduPilot logs them: lag and inertia stay what they were; thrust and drag are told"""
+    _, start, samples = flown
+    fast, _ = regress([samples._replace(command_period=0.02)], ready(start))
+    slow, _ = regress([samples._replace(command_period=0.1)], ready(start))
+    assert "motor.rise" not in fast.held
+    assert {"motor.rise", "motor.fall", "inertia.xx", "inertia.yy", "inertia.zz", "k_torque"} <= set(slow.held)
+    assert slow.vehicle.inertia_B.xx == ready(start).inertia_B.xx
+    assert not {"k_thrust", "drag.linear.x"} & set(slow.held)

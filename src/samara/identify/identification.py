@@ -5,6 +5,7 @@ conditions than those flown. The `predictor` is from prediction error (`samara.i
 within half a second in flights like these.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -58,6 +59,17 @@ WIDENED = (
     ("damping", Widening(1.7, 0.0, 0.014)),
 )
 """By how a parameter's name begins; from 80 synthetic vehicles (seed 2), so that 95 % of the 95 % intervals hold the truth."""
+WITHOUT_VELOCITY = (
+    ("k_thrust", Widening(0.0, 0.015)),
+    ("k_torque", Widening(0.0, 0.09)),
+    ("inertia.zz", Widening(0.0, 0.10)),
+    ("inertia", Widening(0.0, 0.06)),
+    ("centre_of_mass", Widening(0.0, 0.0, 1.0)),
+    ("motor", Widening(0.0, 0.10)),
+    ("damping", Widening(0.0, 0.0, 0.5)),
+    ("", Widening(0.0, 0.0, 0.0)),
+)
+"""What is left besides where an IMU flew alone, of which what moving air does is noise; from ten synthetic vehicles more"""
 EXCITED = 0.2
 """A number is called excited where its standard error is below this part of it, or of twice its scale where it may be 0"""
 
@@ -175,7 +187,7 @@ def identified(
 
 
 def _product(kind: str, told: Fitted, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], words: str) -> Product:
-    estimates = _estimates(told, bare)
+    estimates = _estimates(told, bare, flights)
     vehicle = dressed(told.vehicle, start, told.trims, estimates, words)
     trims = {own.name: trim for own, trim in zip(flights, told.trims, strict=True)}
     return Product(
@@ -189,19 +201,24 @@ def _about(flights: Sequence[Samples]) -> str:
     return f"{seconds:.0f} s of flight ({named})"
 
 
-def _estimates(told: Fitted, start: Vehicle) -> tuple[Estimate, ...]:
+def _estimates(told: Fitted, start: Vehicle, flights: Sequence[Samples]) -> tuple[Estimate, ...]:
     """Values with intervals: of the logarithm of what is positive, widened by what no length of flight takes away"""
     far = student(0.5 + 0.5 * KNOWN, max(told.independent - 1.0, 3.0))
+    alone = not any("velocity" in own.knows for own in flights)
+    measured = any(own.rotor_speed is not None for own in flights)
     found = []
     for own, variance in zip(told.parameters, np.diag(told.covariance), strict=True):
         value = own.get(told.vehicle)
-        wider = next(each for begin, each in WIDENED if own.name.startswith(begin))
+        times, of_number, of_scale = next(each for begin, each in WIDENED if own.name.startswith(begin))
+        if alone and not (own.name.startswith("motor") and measured):
+            more = next(each for begin, each in WITHOUT_VELOCITY if own.name.startswith(begin))
+            of_number, of_scale = math.hypot(of_number, more.of_number), math.hypot(of_scale, more.of_scale)
         sigma = float(np.sqrt(variance)) * own.scale
         if own.name in told.held:
             error = sigma * (value if own.positive else 1.0)
         else:
-            least = wider.of_number if own.positive else max(wider.of_number * abs(value), wider.of_scale * own.scale)
-            sigma = float(np.hypot(wider.times * sigma, least))
+            least = of_number if own.positive else max(of_number * abs(value), of_scale * own.scale)
+            sigma = float(np.hypot(times * sigma, least))
             error = sigma * (value if own.positive else 1.0)
         low, high = (value * np.exp(s * far * sigma) if own.positive else value + s * far * sigma for s in (-1.0, 1.0))
         found.append(

@@ -58,6 +58,7 @@ OF_AIRSPEED = {
     "airspeed_moment.pitch": 0,
 }
 """Numbers that only an airspeed tells, and along which axis of the body"""
+SLOW_COMMANDS = 0.05  # [s]: commands that come less often tell neither the motors' lag nor what turns the body
 FAST = 0.1  # [m/s], RMS: slower, a body goes where gusts push it, and its velocity is not its airspeed
 DIFFERENCE = 1e-3
 
@@ -109,7 +110,7 @@ def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[floa
     parameters = parameters_of(start)
     volts = mean_voltage(flights)
     problem = _Problem(tuple(Blocks.of(own, volts, start) for own in flights), start, parameters)
-    held = _and_what_goes_with(problem.untold() | frozenset(measured))
+    held = _and_what_goes_with(problem.untold() | _too_slow(flights) | frozenset(measured))
     while True:
         told = problem.told(*problem.solved(held, progress), held, measured)
         doubtful = unbelievable(told.fitted) | unclear(told.fitted)
@@ -129,6 +130,13 @@ def _and_what_goes_with(held: frozenset[str]) -> frozenset[str]:
     more |= {"damping.yaw"} if "inertia.zz" in held else set()
     more |= {"damping.tilt"} if {"inertia.xx", "inertia.yy"} & held else set()
     return held | more
+
+
+def _too_slow(flights: Sequence[Samples]) -> frozenset[str]:
+    """What commands tell only where they are logged about as often as motors follow them"""
+    if any(own.command_period <= SLOW_COMMANDS or own.rotor_speed is not None for own in flights):
+        return frozenset()
+    return frozenset({"motor.rise", "motor.fall", "k_torque", *INERTIAS})
 
 
 def _measured_lag(flights: Sequence[Samples], start: Vehicle) -> dict[str, tuple[float, float]]:

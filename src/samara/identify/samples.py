@@ -37,7 +37,8 @@ class Samples(NamedTuple):
     `body` (13, n) is p_W, v_W, q_WB, ω_B in the order of `State`. `commanded` (rotors, n) are the speeds that the motors are
     told, the mean from each sample to the next [rad/s]; `rotor_speed` those that were measured, or None. `specific_force` (3,
     n) [m/s²] is that of the accelerometer, less its bias where motion shows it. `knows` are the names of what the log can
-    tell: "position", "velocity", "attitude", "rate", "specific_force", "rotor_speed", "voltage".
+    tell: "position", "velocity", "attitude", "rate", "specific_force", "rotor_speed", "voltage". Commands were logged every
+    `command_period` [s].
     """
 
     name: str
@@ -50,6 +51,7 @@ class Samples(NamedTuple):
     voltage: Array | None
     usable: Array
     knows: frozenset[str]
+    command_period: float = 0.0
 
 
 def period_of(log: FlightLog) -> float:
@@ -96,7 +98,8 @@ def samples_of(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", period:
     speed = None if log.rotor_speed is None else _by_rotor(_on(log.rotor_speed, time, period, 4), log, vehicle)
     usable = _usable(log, time, p)
     force = _specific_force(log, body, time, period, knows, usable)
-    return Samples(log.name, period, time, body, commanded, force, speed, voltage, usable, frozenset(knows))
+    every = float(np.median(np.diff(log.command.time)))
+    return Samples(log.name, period, time, body, commanded, force, speed, voltage, usable, frozenset(knows), every)
 
 
 def _on(signal: Signal | None, time: Array, period: float, rows: int) -> Array:
