@@ -53,6 +53,7 @@ def test_pages_have_python_to_run():
         "docs/index.md",
         "docs/vehicles.md",
         "docs/exchange.md",
+        "docs/own-drone.md",
         "docs/frames.md",
         "docs/physics.md",
         "docs/compile.md",

@@ -121,9 +121,9 @@ def parts_entries(path: str | Path) -> dict[str, Any]:
 
 def missing(entries: Mapping[str, Any]) -> tuple[str, ...]:
     """What a parts list cannot do without and these keys lack"""
-    lacking = [key for key in ("mass", *_TEXTS) if entries.get(key) is None]
     sized = any(entries.get(key) is not None for key in ("diagonal", "arm", "rotors"))
-    return tuple(lacking if sized else [lacking[0], "diagonal", *lacking[1:]] if lacking else ["diagonal"])
+    asked = ["mass", *([] if sized else ["diagonal"]), *_TEXTS]
+    return tuple(key for key in asked if entries.get(key) is None)
 
 
 def _parsed(table: Table) -> PartsList:

@@ -25,7 +25,7 @@ from samara.vehicles.writer import spreads_still_true
 
 Array = np.ndarray[Any, Any]
 
-DRAWS = 300
+DRAWS = 200
 SEED = 19
 RESERVE = 0.2  # of the charge: what a pilot lands with
 _HIGH = 1e3  # [m]: out of reach of the ground
@@ -81,7 +81,7 @@ def _all_figures(vehicle: Vehicle, draws: int) -> list[tuple[str, Any, str]]:
     if free.has("battery"):
         found.append(("hover current", _current(hovering, free), "A"))
         if isinstance(free["battery"], tuple):
-            found.append(("hover time", _hover_time(free, shares) / 60.0, "min"))
+            found.append(("hover time", _hover_time(hovering, free) / 60.0, "min"))
         found.append(("full throttle", _current(full, free, full=True), "A"))
     found.append(("top speed", 3.6 * _top_speed(full, free, weight), "km/h"))
     found.append(("climb", _climb(full, free), "m/s"))
@@ -177,16 +177,16 @@ def _lift(state: State, vehicle: Vehicle) -> Any:
     return _upwards(state, vehicle) + vehicle.mass * vehicle["gravity"].acceleration
 
 
-def _hovering(vehicle: Vehicle, shares: Array, charge: float = 1.0) -> State:
+def _hovering(vehicle: Vehicle, shares: Array) -> State:
     """Rotor speeds in the ratio of the vehicle's own hover, as much faster or slower as carries the weight: Newton"""
     scale: Any = np.ones(_lanes(vehicle))
-    for _ in range(12):
+    for _ in range(6):
         here, ahead = (
             _upwards(_still(vehicle, [own * factor for own in shares]), vehicle)
             for factor in (scale, scale * (1.0 + _SHIFT))
         )
         scale = scale - here * scale * _SHIFT / (ahead - here)
-    return _charged(_still(vehicle, [own * scale for own in shares]), vehicle, charge)
+    return _still(vehicle, [own * scale for own in shares])
 
 
 def _lanes(vehicle: Vehicle) -> int:
@@ -209,21 +209,20 @@ def _current(state: State, vehicle: Vehicle, full: bool = False) -> Any:
     return bus_current(state, command, vehicle, CALM)
 
 
-def _hover_time(vehicle: Vehicle, shares: Array) -> Any:
+def _hover_time(hovering: State, vehicle: Vehicle) -> Any:
     """t = C ∫ dSOC / I(SOC), from full to a fifth: the current grows as the voltage falls  [s]"""
-    charges = np.linspace(1.0, RESERVE, 9)
-    inverse = [1.0 / _settled_current(vehicle, shares, float(charge)) for charge in charges]
+    charges = np.linspace(1.0, RESERVE, 5)
+    inverse = [1.0 / _settled_current(hovering, vehicle, float(charge)) for charge in charges]
     mean = sum(0.5 * (a + b) for a, b in pairwise(inverse)) / (len(charges) - 1)
     capacity: Any = sum(own.capacity for own in vehicle["battery"] if isinstance(own, Thevenin))
     return capacity * (1.0 - RESERVE) * mean
 
 
-def _settled_current(vehicle: Vehicle, shares: Array, charge: float) -> Any:
+def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Any:
     """I in hover with the polarisation settled, V₁ = R₁ I  [A]"""
-    state = _hovering(vehicle, shares, charge)
-    at = vehicle.index("battery")
+    state, at = _charged(hovering, vehicle, charge), vehicle.index("battery")
     current = _current(state, vehicle)
-    for _ in range(8):
+    for _ in range(6):
         own = tuple(
             BatteryState(charge, battery.polarisation_resistance * current / len(vehicle["battery"]))
             for battery in vehicle["battery"]

@@ -1,0 +1,134 @@
+"""A vehicle to scale: from above and from behind, with its rotors, feet, centre of mass, and a ruler."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from samara.core.colours import GRID, INK, PAPER
+from samara.core.files import atomic_write
+from samara.physics.types import Vehicle
+from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, NOSE, PALE, extent_of, propeller_radius
+from samara.view.plot.style import Picture, plain, samara_style
+
+_MARGIN = 1.15
+
+
+def draw_vehicle(vehicle: Vehicle, path: str | Path) -> None:
+    """The picture as a PNG file"""
+    figure = vehicle_picture(vehicle)
+    with atomic_write(path) as temporary, samara_style():
+        figure.savefig(temporary, format="png")
+
+
+def vehicle_picture(vehicle: Vehicle) -> Picture:
+    """From above, nose up, and from behind, both at one scale"""
+    with samara_style() as plt:
+        figure, (above, front) = plt.subplots(1, 2, figsize=(10.4, 5.4), layout="constrained")
+        reach = _MARGIN * _half_width(vehicle)
+        _from_above(above, vehicle, reach)
+        _from_behind(front, vehicle, reach)
+        for axes, title in ((above, "from above"), (front, "from behind")):
+            axes.set(title=title, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+            axes.grid(visible=False)
+            for spine in axes.spines.values():
+                spine.set_visible(False)
+        _ruler(above, reach)
+        mass = f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
+        figure.suptitle(plain(f"{vehicle.name}: {mass}, {len(vehicle.rotors)} rotors"), x=0.01, ha="left", fontsize=12)
+        return figure
+
+
+def _half_width(vehicle: Vehicle) -> float:
+    """Of the square that holds all of it, seen from above  [m]"""
+    ends = [
+        max(abs(rotor.r_B.x), abs(rotor.r_B.y)) + propeller_radius(vehicle, i) for i, rotor in enumerate(vehicle.rotors)
+    ]
+    return max(ends, default=extent_of(vehicle))
+
+
+def _place(x: float, y: float) -> tuple[float, float]:
+    """Body axes as they are seen from above with the nose up: left is left"""
+    return -y, x
+
+
+def _from_above(axes: Any, vehicle: Vehicle, reach: float) -> None:
+    from matplotlib.patches import Circle, FancyArrowPatch
+
+    for i, rotor in enumerate(vehicle.rotors):
+        radius, here = propeller_radius(vehicle, i), _place(rotor.r_B.x, rotor.r_B.y)
+        colour = COUNTER_CLOCKWISE if rotor.spin > 0 else CLOCKWISE
+        axes.plot([0.0, here[0]], [0.0, here[1]], color=PALE, linewidth=5.0, solid_capstyle="round", zorder=1)
+        below = any(_above(other, rotor) for other in vehicle.rotors)
+        shown = 0.93 * radius if below else radius
+        axes.add_patch(Circle(here, shown, facecolor=colour, alpha=0.25, edgecolor="none", zorder=2))
+        axes.add_patch(Circle(here, shown, fill=False, edgecolor=colour, linestyle=":" if below else "-", zorder=3))
+        start, end = (math.radians(own) for own in ((200.0, 340.0) if rotor.spin > 0 else (340.0, 200.0)))
+        if not below:
+            ends = [
+                (here[0] + 0.72 * radius * math.cos(a), here[1] + 0.72 * radius * math.sin(a)) for a in (start, end)
+            ]
+            bend = f"arc3,rad={0.45 if rotor.spin > 0 else -0.45}"
+            axes.add_patch(
+                FancyArrowPatch(*ends, connectionstyle=bend, arrowstyle="-|>", mutation_scale=9, color=colour, zorder=4)
+            )
+        axes.annotate(
+            str(i),
+            here,
+            ha="center",
+            va="center",
+            fontsize=9,
+            zorder=6,
+            xytext=(9 if below else 0, 0),
+            textcoords="offset points",
+            bbox={"boxstyle": "circle,pad=0.2", "facecolor": PAPER, "edgecolor": colour},
+        )
+    for foot in _feet(vehicle):
+        axes.plot(*_place(foot.x, foot.y), "s", color=INK, markersize=4, zorder=5)
+    axes.annotate("", (0.0, 0.36 * reach), (0.0, 0.0), arrowprops={"arrowstyle": "-|>", "color": NOSE, "lw": 2.5})
+    axes.text(0.0, 0.39 * reach, "nose", ha="center", va="bottom", fontsize=8, color=NOSE)
+    axes.plot(0.0, 0.0, "+", color=INK, markersize=11, zorder=7)
+
+
+def _above(other: Any, rotor: Any) -> bool:
+    near = math.hypot(other.r_B.x - rotor.r_B.x, other.r_B.y - rotor.r_B.y) < 0.1 * max(rotor.radius, 1e-3)
+    return other is not rotor and near and other.r_B.z > rotor.r_B.z
+
+
+def _from_behind(axes: Any, vehicle: Vehicle, reach: float) -> None:
+    for i, rotor in enumerate(vehicle.rotors):
+        radius, y, z = propeller_radius(vehicle, i), -rotor.r_B.y, rotor.r_B.z
+        colour = COUNTER_CLOCKWISE if rotor.spin > 0 else CLOCKWISE
+        axes.plot([0.0, y], [0.0, z], color=PALE, linewidth=4.0, solid_capstyle="round", zorder=1)
+        axes.plot([y - radius, y + radius], [z, z], color=colour, linewidth=3.0, solid_capstyle="round", zorder=3)
+    feet = _feet(vehicle)
+    for foot in feet:
+        axes.plot([-0.5 * foot.y, -foot.y], [0.0, foot.z], color=PALE, linewidth=2.0, zorder=1)
+        axes.plot(-foot.y, foot.z, "s", color=INK, markersize=4, zorder=5)
+    if feet:
+        ground = min(foot.z for foot in feet)
+        axes.plot([-reach, reach], [ground, ground], color=GRID, linewidth=1.5, zorder=0)
+        axes.text(reach, ground, "ground ", ha="right", va="top", fontsize=8)
+    axes.plot(0.0, 0.0, "+", color=INK, markersize=11, zorder=7)
+    highest = max((rotor.r_B.z for rotor in vehicle.rotors), default=0.0)
+    axes.annotate(
+        "centre of mass",
+        (0.0, 0.0),
+        (0.0, highest + 0.22 * reach),
+        ha="center",
+        fontsize=8,
+        arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.7},
+    )
+
+
+def _feet(vehicle: Vehicle) -> Any:
+    return vehicle["contact"].points_B if vehicle.has("contact") else ()
+
+
+def _ruler(axes: Any, reach: float) -> None:
+    """A bar of 1, 2 or 5 times a power of ten, a third of the picture or less"""
+    decade = 10.0 ** math.floor(math.log10(0.66 * reach))
+    length = max(own * decade for own in (1.0, 2.0, 5.0) if own * decade <= 0.66 * reach)
+    x, y = -0.96 * reach, -0.97 * reach
+    axes.plot([x, x + length], [y, y], color=INK, linewidth=2.0, solid_capstyle="butt")
+    label = f"{100.0 * length:g} cm" if length < 1.0 else f"{length:g} m"
+    axes.text(x + 0.5 * length, y + 0.02 * reach, label, ha="center", va="bottom", fontsize=9)
