@@ -119,11 +119,11 @@ def test_a_file_that_is_huge_binary_a_folder_or_not_there_is_one_sentence(tmp_pa
     binary.write_bytes(b"\xff\xfe\x00CA_ROTOR")
     zeros.write_bytes(b"1\t1\tCA_ROTOR_COUNT\t4\t6\n\0")
     for path, sentence in (
-        (huge, "has 10000000000 bytes"),
+        (huge, "it is larger than 16 MB"),
         (binary, "is no UTF-8 text"),
         (zeros, "holds a zero byte"),
-        (tmp_path, "is not a file"),
-        (tmp_path / "none.params", "is not a file"),
+        (tmp_path, "cannot be read"),
+        (tmp_path / "none.params", "cannot be read"),
     ):
         with pytest.raises(VehicleError, match=sentence):
             read_px4_parameters(path)

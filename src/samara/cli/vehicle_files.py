@@ -34,6 +34,13 @@ def import_vehicle(
         typer.Option("--diagonal", help="From motor to motor across the middle [m], for a file without sizes."),
     ] = None,
     mass: Annotated[float | None, typer.Option("--mass", help="Mass [kg], for a file that has none.")] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option("--layout", help="quad_x, hexa_x, x8, …, for an ArduPilot frame file that places no motors."),
+    ] = None,
+    drone: Annotated[
+        str | None, typer.Option("--drone", help="Which one, of a parameter file of drone-models that has several.")
+    ] = None,
     leave_out_missing: Annotated[
         bool, typer.Option("--leave-out-missing", help="Go on without included models that are not there.")
     ] = False,
@@ -48,7 +55,7 @@ def import_vehicle(
     from samara.parts.estimate import given
     from samara.vehicles.writer import save_vehicle
 
-    read = read_aircraft(file, leave_out_missing)
+    read = read_aircraft(file, leave_out_missing, layout, drone)
     if name:
         read = replace(read, name=name)
     if mass is not None and read.mass is None:
@@ -75,22 +82,36 @@ def export_vehicle(
     sdf: Annotated[
         bool, typer.Option("--sdf", help="A model of Gazebo: a folder, or a file if --out ends in .sdf.")
     ] = False,
+    px4: Annotated[bool, typer.Option("--px4", help="PX4's parameters, NAME.params.")] = False,
+    ardupilot: Annotated[
+        bool, typer.Option("--ardupilot", help="A frame of ArduPilot's simulator and parameters: NAME.json, NAME.parm.")
+    ] = False,
+    betaflight: Annotated[bool, typer.Option("--betaflight", help="Lines for Betaflight's CLI, NAME.txt.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="What to write; named after the vehicle by default.")
     ] = None,
 ) -> None:
     """Write what another program needs to fly the same aircraft, and say what its format has no word for."""
     from samara import vehicle as load
-    from samara.exchange.sdf_out import left_out, write_sdf
+    from samara.exchange import ardupilot_out, betaflight_out, px4_out, sdf_out
 
-    if not sdf:
-        raise ValueError("samara vehicle export: no format is named; expected --sdf")
+    writers = {
+        "sdf": (sdf, sdf_out.write_sdf, sdf_out.left_out),
+        "px4": (px4, px4_out.write_px4, px4_out.px4_left_out),
+        "ardupilot": (ardupilot, ardupilot_out.write_ardupilot, ardupilot_out.ardupilot_left_out),
+        "betaflight": (betaflight, betaflight_out.write_betaflight, betaflight_out.betaflight_left_out),
+    }
+    chosen = [name for name, (wanted, _, _) in writers.items() if wanted]
+    if not chosen:
+        raise ValueError(f"samara vehicle export: no format is named; expected --{', --'.join(writers)}")
     own = load(vehicle)
     target = out or Path(_file_name(own.name))
-    for path in write_sdf(own, target):
-        say(str(path))
-    for each in left_out(own):
-        say(f"  left out: {each}")
+    for name in chosen:
+        _, write, left_out = writers[name]
+        for path in write(own, target):
+            say(str(path))
+        for each in left_out(own):
+            say(f"  left out: {each}")
 
 
 def _file_name(name: str) -> str:

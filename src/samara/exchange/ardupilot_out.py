@@ -103,9 +103,9 @@ def ardupilot_parameters(vehicle: Vehicle) -> dict[str, float]:
 
 def ardupilot_json(vehicle: Vehicle) -> str:
     """The text of a frame file"""
-    frame = MODELS[len(vehicle.rotors)]
     body = json.dumps(ardupilot_frame_numbers(vehicle), indent=4)
-    return f"# {vehicle.name}, written by Samara\n# sim_vehicle.py -v ArduCopter --model {frame}:THIS_FILE\n{body}\n"
+    model = MODELS[len(vehicle.rotors)]
+    return f"# {vehicle.name}, written by Samara\n# arducopter --model {model}:THIS_FILE\n{body}\n"
 
 
 def ardupilot_text(vehicle: Vehicle) -> str:

@@ -33,16 +33,51 @@ def _root(*tags: str) -> Callable[[str], bool]:
     return lambda head: wanted.match(head) is not None
 
 
-FORMATS = (Format("Gazebo SDF", (".sdf", ".world"), _root("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),)
+def _has(pattern: str) -> Callable[[str], bool]:
+    """Whether a pattern is somewhere in a text, ^ and $ being those of lines"""
+    wanted = re.compile(pattern, re.MULTILINE)
+    return lambda head: wanted.search(head) is not None
+
+
+_BETAFLIGHT = (
+    r"^# (?:Betaflight /|diff all|dump all)|^(?:mixer|mmix|resource MOTOR) |^set (?:motor_poles|yaw_motors_reversed) "
+)
+FORMATS = (
+    Format("Gazebo SDF", (".sdf", ".world"), _root("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),
+    Format(
+        "drone-models' parameters",
+        (".toml",),
+        _has(r"rpm2thrust"),
+        "drone_models_file",
+        "read_drone_models_file",
+        ("drone",),
+    ),
+    Format(
+        "an ArduPilot frame file",
+        (".json",),
+        _has(r'"(?:hoverThrOut|propExpo|refSpd|num_motors)"\s*:'),
+        "ardupilot_frame",
+        "read_ardupilot_frame",
+        ("layout",),
+    ),
+    Format("RotorPy's parameters", (".py",), _has(r"rotor_pos"), "rotorpy_file", "read_rotorpy_file"),
+    Format("PX4's parameters", (".params",), _has(r"\bCA_ROTOR_COUNT\b"), "px4_file", "read_px4_parameters"),
+    Format("a diff of Betaflight", (".cli",), _has(_BETAFLIGHT), "betaflight_diff", "read_betaflight_diff"),
+)
 """Every format that is read, in the order in which a file is tried"""
 
 
-def read_aircraft(path: str | Path, leave_out: bool = False) -> Imported:
-    """What a file of another program says of an aircraft; with `leave_out` without the parts of it that are not there"""
+def read_aircraft(
+    path: str | Path, leave_out: bool = False, layout: str | None = None, drone: str | None = None
+) -> Imported:
+    """What a file of another program says of an aircraft; with `leave_out` without the parts of it that are not there
+
+    `layout` is for one that counts motors and does not place them, `drone` the name of one where a file has several.
+    """
     own = Path(path)
     found = format_of(own, read_limited(own)[:_HEAD].decode("utf-8", "replace"))
     reader = getattr(import_module(f"samara.exchange.{found.module}"), found.function)
-    choices = {"leave_out": leave_out}
+    choices = {"leave_out": leave_out, "layout": layout, "drone": drone}
     imported: Imported = reader(own, **{key: choices[key] for key in found.choices})
     return imported
 

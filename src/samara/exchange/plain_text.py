@@ -5,26 +5,14 @@ from pathlib import Path
 
 from samara.core.printable import shown
 from samara.core.quantity import LARGEST
+from samara.exchange.xml_file import read_limited
 from samara.vehicles.check import VehicleError
-
-MOST = 4_000_000  # bytes; a whole `dump all` of Betaflight has a hundred thousand
 
 
 def text_of(path: str | Path) -> str:
-    """The text of a file, or a VehicleError with one sentence: it is not there, too large, or no text"""
-    own = Path(path)
+    """The text of a file, or a VehicleError with one sentence: it cannot be read, is too large, or no text"""
     try:
-        if not own.is_file():
-            raise VehicleError(f"{path}: is not a file; expected one of another program")
-        size = own.stat().st_size
-        if size > MOST:
-            raise VehicleError(f"{path}: has {size} bytes; expected a list of parameters, at most {MOST}")
-        with own.open("rb") as file:
-            data = file.read(MOST + 1)
-    except OSError as error:
-        raise VehicleError(f"{path}: {error.strerror}; expected a file that can be read") from None
-    try:
-        text = data.decode("utf-8-sig")
+        text = read_limited(Path(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise VehicleError(f"{path}: is no UTF-8 text (byte {error.start}); expected a list of parameters") from None
     if "\0" in text:
