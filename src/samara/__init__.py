@@ -22,6 +22,7 @@ from samara.vehicles.writer import save_vehicle
 
 if _TYPE_CHECKING:
     from samara.backends.linear import linearize
+    from samara.campaigns.sweep import sweep
     from samara.record.load import load_run
     from samara.record.run import Run
     from samara.scenario.scenario import Scenario
@@ -41,6 +42,7 @@ _LATER = {  # what needs a backend or a file format is imported when it is asked
     "load_scenario": "samara.scenario.scenario_file",
     "replay": "samara.sim.replay",
     "scenario_names": "samara.scenario.scenario_file",
+    "sweep": "samara.campaigns.sweep",
 }
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "scan",
     "scenario_names",
     "step",
+    "sweep",
     "switch_on",
     "thrust_to_weight",
     "vehicle",

@@ -21,7 +21,9 @@ def test_a_model_of_gazebo_becomes_a_vehicle_and_a_model_again(monkeypatch, caps
     assert vehicle == built(read_sdf(HERON))
     status, out, err = call(monkeypatch, capsys, "vehicle", "export", "heron.toml", "--sdf")
     assert (status, out.splitlines()) == (0, ["heron/model.sdf", "heron/model.config"])
-    status, _, _ = call(monkeypatch, capsys, "vehicle", "import", "heron/model.sdf", "-o", "again.toml", "--name", "again")
+    status, _, _ = call(
+        monkeypatch, capsys, "vehicle", "import", "heron/model.sdf", "-o", "again.toml", "--name", "again"
+    )
     again = samara.vehicle(tmp_path / "again.toml")
     assert status == 0 and again.name == "again"
     assert list(again.inertia_B) == pytest.approx(list(vehicle.inertia_B), rel=1e-12, abs=1e-16)

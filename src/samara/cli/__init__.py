@@ -15,6 +15,7 @@ from samara.cli import (
     look,
     plan,
     rotor,
+    sweep,
     validate,
     vehicle,
     vehicles,
@@ -97,5 +98,6 @@ app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("rotor")(rotor.rotor)
 app.add_typer(identify.app, name="identify")
+app.add_typer(sweep.app, name="sweep")
 app.add_typer(export.app, name="export")
 app.add_typer(demo.app, name="demo")

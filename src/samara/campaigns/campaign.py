@@ -1,0 +1,294 @@
+"""A campaign: a scenario, what differs from flight to flight, how many there are, what is judged and what is kept.
+
+    schema = 1
+    name = "gusty"
+    scenario = "figure8"                      # a shipped one, or a file beside this one
+    flights = 10000
+    seed = 7
+    sampler = "sobol"                         # independent, latin, sobol, halton, grid
+
+    [vary]
+    mass = { normal = [1.0, 0.05], relative = true }
+    "wind.speed" = { uniform = [0, 8] }
+    "start_W.x" = { choice = [-1, 0, 1] }
+
+Names are those of `samara.fly_many`, and `scenario.…` for any number of the scenario's file, as `--set` has it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from samara.campaigns.distributions import KINDS, Choice, Correlated, Distribution, Grid, distribution
+from samara.campaigns.samplers import GRID, SAMPLERS
+from samara.core.named_files import path_beside
+from samara.core.toml import File, Table, document
+from samara.sim.measures import Measures
+
+SCHEMA = 1
+MOST_FLIGHTS = 10**9
+ENDINGS = (".csv", ".parquet")
+MEASURES = (
+    "worst_error",
+    "rms_error",
+    *(name for name in Measures._fields if name not in ("followed", "squared_error", "worst_error")),
+)
+"""Written of every flight: distances [m], the largest tilt [°], speeds [m/s], heights [m], the least charge and voltage [V]."""
+
+
+class CampaignError(ValueError):
+    """One sentence about what is wrong with a campaign."""
+
+
+class Factor(NamedTuple):
+    """A number that differs: its name, how, and whether as a multiple of what the vehicle has"""
+
+    name: str
+    how: Distribution
+    relative: bool = False
+
+
+class Kept(NamedTuple):
+    """Which flights are flown again and recorded whole: so many of the worst, of those that failed, and every n-th"""
+
+    worst: int = 10
+    failures: int = 10
+    every: int = 0
+
+
+KEPT = Kept()
+
+
+class Stop(NamedTuple):
+    """End early when the success rate is known to ± so much"""
+
+    half_width: float
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """All that decides what its rows are and how they are judged; `origin` is what errors call it, `folder` where its files
+    are."""
+
+    name: str
+    scenario: str
+    flights: int
+    seed: int = 1
+    sampler: str = "independent"
+    settings: tuple[tuple[str, Any], ...] = ()
+    factors: tuple[Factor, ...] = ()
+    correlated: tuple[Correlated, ...] = ()
+    table: str = ""
+    degraded: tuple[tuple[str, float], ...] = ()
+    kept: Kept = KEPT
+    stop: Stop | None = None
+    worst_by: str = "worst_error"
+    origin: str = "campaign"
+    folder: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The factors in the order of their columns; those of a table come after them"""
+        return (*(own.name for own in self.factors), *(name for own in self.correlated for name in own.names))
+
+    @property
+    def file(self) -> str | Path:
+        """The scenario: its name, or the file beside the campaign's"""
+        return path_beside(Path(self.folder), self.scenario) if self.scenario.endswith(".toml") else self.scenario
+
+    def fingerprint(self) -> str:
+        """A hash of all that decides the rows: of the campaign, the scenario's text, and the vehicles and tables it names"""
+        said = [
+            *(self.scenario, self.seed, self.sampler, self.settings, self.factors, self.correlated),
+            *(self.degraded, self.worst_by, self.flights if self.sampler in ("latin", GRID) else 0),
+        ]
+        text = json.dumps([[type(own).__name__, own] for own in said], default=str)
+        digest = hashlib.sha256(text.encode())
+        for path in self._files():
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def _files(self) -> list[Path]:
+        found = [Path(self.file)] if isinstance(self.file, Path) else []
+        return found + ([path_beside(Path(self.folder), self.table)] if self.table else [])
+
+
+def load_campaign(path: str | Path) -> Campaign:
+    """A campaign from its file, or a `CampaignError`"""
+    own = Path(path)
+    try:
+        text = own.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CampaignError(f"{path}: cannot be read ({error}); expected a campaign's TOML file") from None
+    return parse_campaign(text, str(path), own.resolve().parent)
+
+
+def parse_campaign(text: str, origin: str, folder: Path) -> Campaign:
+    """A campaign from the text of its file; the files it names are in `folder`"""
+    file = Table(document(text, origin, CampaignError), File(origin, CampaignError))
+    file.schema(SCHEMA)
+    vary = file.optional_table("vary")
+    factors = tuple(_factor(vary, name) for name in list(vary.entries)) if vary else ()
+    together = tuple(_correlated(own) for own in file.tables("correlated"))
+    settings = file.optional_table("settings")
+    listed = file.optional_table("table")
+    judged = file.optional_table("degraded")
+    keep, stop = file.optional_table("keep"), file.optional_table("stop")
+    sampler = file.text("sampler", "independent", SAMPLERS)
+    own = Campaign(
+        name=file.text("name", Path(origin).stem),
+        scenario=file.text("scenario"),
+        flights=_flights(file, sampler, factors),
+        seed=file.whole("seed", 1, low=0, high=2**63 - 1),
+        sampler=sampler,
+        settings=tuple(sorted(_flat(settings.entries))) if settings else (),
+        factors=factors,
+        correlated=together,
+        table=_table(listed) if listed else "",
+        degraded=_degraded(judged) if judged else (),
+        kept=_kept(keep) if keep else KEPT,
+        stop=_stop(stop) if stop else None,
+        worst_by=file.text("worst_by", "worst_error", MEASURES),
+        origin=origin,
+        folder=str(folder),
+    )
+    file.finish()
+    return checked(own)
+
+
+def checked(own: Campaign) -> Campaign:
+    """The campaign; CampaignError where names come twice or a grid has what is none"""
+    names = own.names
+    for name in names:
+        if names.count(name) > 1:
+            raise CampaignError(f"{own.origin}: {name} is varied {names.count(name)} times; expected once")
+    if own.sampler == GRID:
+        other = [factor.name for factor in own.factors if not isinstance(factor.how, Grid)]
+        other += [name for each in own.correlated for name in each.names]
+        if other or not own.factors:
+            raise CampaignError(
+                f"{own.origin}: sampler 'grid' with {', '.join(other) or 'nothing'}; expected grids alone"
+            )
+    return own
+
+
+def _flights(file: Table, sampler: str, factors: tuple[Factor, ...]) -> int:
+    if sampler != GRID:
+        return file.whole("flights", 0, low=1, high=MOST_FLIGHTS) if "flights" in file else _missing(file)
+    every = 1
+    for own in factors:
+        every *= len(own.how.values) if isinstance(own.how, Grid) else 1
+    if "flights" in file and file.whole("flights", 0, low=1, high=MOST_FLIGHTS) != every:
+        raise CampaignError(
+            f"{file.file.origin}: flights is not {every}, the number of points of its grid; leave it out"
+        )
+    return every
+
+
+def _missing(file: Table) -> int:
+    raise file.missing("flights", "how many flights there are")
+
+
+def _factor(vary: Table, name: str) -> Factor:
+    table = vary.table(name)
+    relative = table.flag("relative", False)
+    kinds = [kind for kind in KINDS if kind in table]
+    if len(kinds) != 1:
+        raise table.wrong(f" has {len(kinds)} distributions: expected one of {', '.join(KINDS)}", "")
+    (kind,) = kinds
+    numbers = table.numbers(kind)
+    table.finish()
+    try:
+        return Factor(name, distribution(kind, numbers), relative)
+    except ValueError as error:
+        raise CampaignError(f"{vary.file.origin}: vary.{name}: {error}") from None
+
+
+def _correlated(table: Table) -> Correlated:
+    names = table.take("names", "a list of names")
+    if not isinstance(names, list) or not names or not all(isinstance(own, str) for own in names):
+        raise table.error("names", names, "a list of names")
+    mean = table.numbers("mean")
+    rows = table.take("covariance", "a list of rows")
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise table.error("covariance", rows, "a list of rows")
+    table.finish()
+    with table.at("covariance"):
+        return Correlated.of(tuple(names), mean, tuple(tuple(float(x) for x in row) for row in rows))
+
+
+def _table(table: Table) -> str:
+    name = table.text("file")
+    table.finish()
+    if not name.endswith(ENDINGS):
+        raise table.error("file", name, f"a file that ends in {' or '.join(ENDINGS)}")
+    return name
+
+
+def _degraded(table: Table) -> tuple[tuple[str, float], ...]:
+    found = tuple((name, table.number(name)) for name in list(table.entries))
+    for name, value in found:
+        if name not in MEASURES:
+            raise table.error(name, value, f"one of {', '.join(MEASURES)}")
+    return found
+
+
+def _kept(table: Table) -> Kept:
+    own = Kept(*(table.whole(name, Kept._field_defaults[name], low=0, high=10_000) for name in Kept._fields))
+    table.finish()
+    return own
+
+
+def _stop(table: Table) -> Stop:
+    own = Stop(
+        table.number("half_width", above=0.0, upto=0.5), table.number("confidence", 0.95, above=0.5, upto=0.999999)
+    )
+    table.finish()
+    return own
+
+
+def _flat(entries: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
+    """Dotted names of what is in tables of tables, as `--set` has them"""
+    found: list[tuple[str, Any]] = []
+    for key, value in entries.items():
+        found += _flat(value, f"{path}{key}.") if isinstance(value, dict) else [(f"{path}{key}", value)]
+    return found
+
+
+def campaign_toml(own: Campaign) -> str:
+    """The text of a campaign's file: `parse_campaign` reads the same campaign back"""
+    lines = [
+        f"schema = {SCHEMA}",
+        f"name = {json.dumps(own.name)}",
+        f"scenario = {json.dumps(own.scenario)}",
+        *([] if own.sampler == GRID else [f"flights = {own.flights}"]),
+        f"seed = {own.seed}",
+        f"sampler = {json.dumps(own.sampler)}",
+        f"worst_by = {json.dumps(own.worst_by)}",
+    ]
+    kinds = {made: kind for kind, made in KINDS.items()}
+    if own.settings:
+        lines += ["", "[settings]", *(f"{name} = {json.dumps(value)}" for name, value in own.settings)]
+    if own.factors:
+        lines += ["", "[vary]"]
+    for factor in own.factors:
+        numbers = factor.how.values if isinstance(factor.how, (Choice, Grid)) else factor.how
+        relative = ", relative = true" if factor.relative else ""
+        lines.append(
+            f"{json.dumps(factor.name)} = {{ {kinds[type(factor.how)]} = {json.dumps(list(numbers))}{relative} }}"
+        )
+    for together in own.correlated:
+        lines += ["", "[[correlated]]", f"names = {json.dumps(list(together.names))}"]
+        lines += [f"mean = {json.dumps(list(together.mean))}", f"covariance = {json.dumps(together.covariance)}"]
+    if own.table:
+        lines += ["", "[table]", f"file = {json.dumps(own.table)}"]
+    if own.degraded:
+        lines += ["", "[degraded]", *(f"{name} = {value!r}" for name, value in own.degraded)]
+    lines += ["", "[keep]", *(f"{name} = {value}" for name, value in own.kept._asdict().items())]
+    if own.stop:
+        lines += ["", "[stop]", *(f"{name} = {value!r}" for name, value in own.stop._asdict().items())]
+    return "\n".join(lines) + "\n"

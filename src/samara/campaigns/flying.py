@@ -1,0 +1,142 @@
+"""A batch of a campaign's rows: flown, judged, and told as columns."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from samara.campaigns.campaign import MEASURES, Campaign, CampaignError
+from samara.campaigns.judged import ERROR, INVALID, judged, margins, measures_of
+from samara.campaigns.rows import Block, Rows, as_varied, nominal_values, rows_of, settings_of
+from samara.scenario.scenario import Scenario, ScenarioError
+from samara.scenario.scenario_file import load_scenario
+from samara.sim.flights import Flights
+from samara.sim.fly_many import fly_many
+from samara.sim.vary import has_winds, varied_drone, varied_wind
+from samara.vehicles.check import check_vehicle
+
+Array = np.ndarray[Any, Any]
+Columns = dict[str, Any]
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Flying:
+    """A campaign with its scenario read, ready to fly any of its rows."""
+
+    campaign: Campaign
+    scenario: Scenario
+    nominal: dict[str, float]
+
+    @staticmethod
+    def of(campaign: Campaign) -> "Flying":
+        """CampaignError or ScenarioError about what is wrong with it, before anything is flown"""
+        try:
+            scenario = load_scenario(campaign.file, dict(campaign.settings))
+        except ScenarioError as error:
+            raise CampaignError(f"{campaign.origin}: scenario {error}") from None
+        if len(scenario.drones) != 1:
+            raise CampaignError(
+                f"{campaign.origin}: scenario {campaign.scenario} has {len(scenario.drones)} drones; expected one"
+            )
+        middle = {own.name: own.how.quantile(np.array([0.5])) for own in campaign.factors}
+        _require_settings(campaign, settings_of(Rows(np.array([0]), np.array([0]), middle)))
+        return Flying(campaign, scenario, nominal_values(campaign, scenario))
+
+    def rows(self, numbers: Array, block: Block) -> Rows:
+        """What flies in these rows"""
+        return rows_of(self.campaign, numbers, block, self.nominal)
+
+    def columns(self, numbers: Array, block: Block, **how: Any) -> Columns:
+        """The columns of a batch; a row that cannot be flown is a row with its error"""
+        rows = self.rows(numbers, block)
+        return {"seed": rows.seeds, **rows.values, **self._judged(rows, how)}
+
+    def _judged(self, rows: Rows, how: dict[str, Any]) -> Columns:
+        alone = len(rows.numbers) == 1
+        try:
+            if alone:
+                self._require_vehicle(rows)
+            if alone or not (settings_of(rows) or self._is_odd(rows)):
+                return self._told(self.fly(rows, **how))
+        except (ValueError, FloatingPointError) as error:
+            if alone:
+                return _broken(str(error))
+        each = [self._judged(_some(rows, slice(i, i + 1)), how) for i in range(len(rows.numbers))]
+        return {key: np.concatenate([own[key] for own in each]) for key in each[0]}
+
+    def _is_odd(self, rows: Rows) -> bool:
+        """Whether a number of the vehicle has not the sign that it had: such a row may be none that flies"""
+        return any((rows.values[name] * own <= 0.0).any() for name, own in self.nominal.items() if own != 0.0)
+
+    def _require_vehicle(self, rows: Rows) -> None:
+        """VehicleError about a vehicle that no file could have"""
+        varied = {name: own for name, own in as_varied(rows, self.scenario).items() if name in self.nominal}
+        check_vehicle(varied_drone(self.scenario.drones[0], varied, 0).vehicle)
+
+    def fly(self, rows: Rows, **how: Any) -> Flights:
+        """The flights themselves; those that differ in numbers of the file have to come one by one"""
+        settings = settings_of(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # about flights that are lost: their rows say so
+            scenario = self.scenario if not settings else _scenario(self.campaign, settings)
+            return fly_many(scenario, seeds=rows.seeds, vary=as_varied(rows, scenario), **how)
+
+    def _told(self, flights: Flights) -> Columns:
+        outcome, reason = judged(flights, self.campaign.degraded)
+        return {
+            "outcome": outcome,
+            "reason": reason,
+            "error": np.full(len(flights), "", dtype=object),
+            "margin": margins(flights, self.scenario.expect),
+            **measures_of(flights),
+            **{
+                f"final_{axis}": np.asarray(own, dtype=float)
+                for axis, own in zip("xyz", flights.final.p_W, strict=True)
+            },
+        }
+
+
+def _scenario(campaign: Campaign, settings: dict[str, Array]) -> Scenario:
+    """The scenario of one row whose numbers of the file are its own"""
+    mine = dict(campaign.settings) | {name: own[0].item() for name, own in settings.items()}
+    return load_scenario(campaign.file, mine)
+
+
+def _require_settings(campaign: Campaign, settings: dict[str, Array]) -> None:
+    """CampaignError about numbers that the scenario's file cannot have"""
+    if settings:
+        try:
+            _scenario(campaign, settings)
+        except ScenarioError as error:
+            raise CampaignError(f"{campaign.origin}: vary: {error}") from None
+
+
+def _broken(sentence: str) -> Columns:
+    """A row that could not be flown"""
+    words = {"outcome": INVALID, "reason": ERROR, "error": sentence}
+    names = ("margin", *MEASURES, "final_x", "final_y", "final_z")
+    return {
+        **{name: np.full(1, own, dtype=object) for name, own in words.items()},
+        **{name: np.full(1, np.nan) for name in names},
+    }
+
+
+def _some(rows: Rows, which: slice) -> Rows:
+    return Rows(rows.numbers[which], rows.seeds[which], {name: own[which] for name, own in rows.values.items()})
+
+
+def at_row(flying: Flying, number: int, block: Block) -> tuple[Scenario, dict[str, Any]]:
+    """The scenario of one row as `samara.fly` flies it, and its factors by name"""
+    rows = flying.rows(np.array([number]), block)
+    scenario = flying.scenario
+    settings = settings_of(rows)
+    if settings:
+        scenario = _scenario(flying.campaign, settings)
+    varied = as_varied(rows, scenario)
+    wind = varied_wind(scenario.wind, varied, 0) if has_winds(varied) else scenario.wind
+    drone = varied_drone(scenario.drones[0], varied, 0) if varied else scenario.drones[0]
+    own = replace(scenario, drones=(drone,), wind=wind, seed=int(rows.seeds[0]))
+    return own, {name: values[0].item() for name, values in rows.values.items()}

@@ -1,0 +1,101 @@
+"""`sweep`: a campaign flown, here or on a cluster, into its folder; begun again it goes on where it stopped."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.campaigns.campaign import Campaign, CampaignError, Stop, campaign_toml, load_campaign
+from samara.campaigns.confidence_sequence import confidence_sequence
+from samara.campaigns.flying import Columns, Flying
+from samara.campaigns.judged import DEGRADED, OUTCOMES, PASS
+from samara.campaigns.rows import Block
+from samara.campaigns.samplers import GRID
+from samara.campaigns.store import Store, alone, store_for
+
+Array = np.ndarray[Any, Any]
+
+BATCH = 4096  # rows: some seconds of flying, and a file of a few hundred kilobytes
+BATCH_ON_GPU = 1 << 18
+
+
+class Progress(NamedTuple):
+    """How far it is: rows done and asked for, and how many have each outcome"""
+
+    done: int
+    total: int
+    counts: dict[str, int]
+
+
+Tell = Callable[[Progress], None]
+Done = tuple[Block, Array, Columns]
+
+
+def sweep(
+    campaign: str | Path | Campaign,
+    out: str | Path,
+    *,
+    add: int = 0,
+    batch: int | None = None,
+    backend: str = "llvm",
+    ray: str | None = None,
+    progress: Tell = lambda own: None,
+    **how: Any,
+) -> Store:
+    """Fly a campaign into a folder: rows that are there already are left, all others flown and written batch by batch
+
+    `add` asks for so many rows more than the folder was asked for before. `backend` is that of `samara.fly_many`; with `ray`,
+    "auto" or an address, batches are tasks of a Ray cluster. The rows are the same, bit for bit, on "llvm", whatever the
+    batch, the threads, the cluster, and however often it was stopped in between.
+    """
+    own = campaign if isinstance(campaign, Campaign) else load_campaign(campaign)
+    text = campaign_toml(own) if isinstance(campaign, Campaign) else Path(campaign).read_text(encoding="utf-8")
+    size = batch or (BATCH if backend == "llvm" else BATCH_ON_GPU)
+    if size < 1:
+        raise CampaignError(f"batch is {batch}; expected a number of rows of at least 1")
+    if add < 0 or (add and own.sampler == GRID):
+        raise CampaignError(f"add is {add} with the sampler {own.sampler!r}; expected rows to add, and no grid")
+    flying = Flying.of(own)
+    store = store_for(own, text, out)
+    with alone(store.folder):
+        if add:
+            store.add(add)
+        counts = counted(store)
+        total, done = store.total, sum(counts.values())
+        progress(Progress(done, total, counts))
+        for _, numbers, columns in _flown(flying, store, size, ray, {"backend": backend, **how}):
+            store.write(numbers, columns)
+            names, found = np.unique(columns["outcome"].astype(str), return_counts=True)
+            for name, n in zip(names.tolist(), found.tolist(), strict=True):
+                counts[name] += n
+            done += len(numbers)
+            progress(Progress(done, total, counts))
+            if own.stop is not None and _known(counts, own.stop):
+                break
+    return store
+
+
+def counted(store: Store) -> dict[str, int]:
+    """How many rows have each outcome so far"""
+    counts = dict.fromkeys(OUTCOMES, 0)
+    if store.done():
+        found = store.table(["outcome"])["outcome"].value_counts().to_pylist()
+        counts |= {own["values"]: own["counts"] for own in found}
+    return counts
+
+
+def _flown(flying: Flying, store: Store, size: int, ray: str | None, how: dict[str, Any]) -> Iterator[Done]:
+    if ray is not None:
+        from samara.campaigns.cluster import flown_on
+
+        yield from flown_on(ray, flying.campaign, list(store.missing(size)), how)
+        return
+    for block, numbers in store.missing(size):
+        yield block, numbers, flying.columns(numbers, block, **how)
+
+
+def _known(counts: dict[str, int], stop: Stop) -> bool:
+    """Whether the rate of success is known as well as was asked; looking after every batch costs no coverage"""
+    own = confidence_sequence(counts[PASS] + counts[DEGRADED], sum(counts.values()), stop.confidence)
+    return 0.5 * (own.high - own.low) <= stop.half_width

@@ -1,0 +1,160 @@
+"""`samara sweep`: campaigns of many flights; their rows asked, flown again, and told about on a page."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from samara.cli.screen import console, say
+from samara.core.printable import printable
+
+if TYPE_CHECKING:
+    from samara.campaigns.requirement import Requirement
+    from samara.campaigns.store import Store
+    from samara.campaigns.sweep import Progress
+
+RUN = "run"
+NOT_SHOWN = 1  # exit status where a requirement is not held
+
+
+class CampaignFirst(TyperGroup):
+    """`samara sweep FILE` is `samara sweep run FILE`: what names no command is a campaign, or an option of that one"""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=CampaignFirst,
+    help="Fly a campaign of many flights: samara sweep campaign.toml (short for: samara sweep run campaign.toml).",
+    no_args_is_help=True,
+    subcommand_metavar="CAMPAIGN | COMMAND [ARGS]...",
+)
+Folder = Annotated[Path, typer.Argument(help="The folder of a campaign.")]
+
+
+@app.command(RUN)
+def run(
+    campaign: Annotated[Path, typer.Argument(help="The campaign's TOML file.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Its folder; out/NAME by default.")] = None,
+    add: Annotated[int, typer.Option("--add", help="So many flights more than were asked for before.")] = 0,
+    batch: Annotated[int | None, typer.Option("--batch", help="Flights in a batch, each a file.")] = None,
+    backend: Annotated[str, typer.Option("--backend", help="llvm, jax or pallas.")] = "llvm",
+    ray: Annotated[str | None, typer.Option("--ray", help="A Ray cluster: auto, or its address.")] = None,
+    require: Annotated[
+        str | None, typer.Option("--require", help="Such as 'success > 0.99 @ 95%': exit status 1 unless shown.")
+    ] = None,
+) -> None:
+    """Fly a campaign. The same command goes on where it was stopped; nothing is flown twice."""
+    from samara.campaigns.campaign import load_campaign
+    from samara.campaigns.requirement import parse_requirement
+    from samara.campaigns.sweep import counted, sweep
+
+    wanted = parse_requirement(require) if require else None
+    own = load_campaign(campaign)
+    folder = out or Path("out") / campaign.stem
+    with _progress() as tell:
+        store = sweep(campaign, folder, add=add, batch=batch, backend=backend, ray=ray, progress=tell)
+    counts = counted(store)
+    _show(store, counts)
+    say(f'rows   {folder}\nquery  samara sweep query {folder} "select outcome, count(*) from rows group by 1"')
+    if wanted is not None:
+        raise typer.Exit(_judged(wanted, counts, looked=own.stop is not None))
+
+
+@app.command("query")
+def query(
+    folder: Folder,
+    sql: Annotated[str, typer.Argument(help="DuckDB's SQL; the rows are the table `rows`.")],
+) -> None:
+    """Ask the rows of a campaign: samara sweep query out/ "select outcome, count(*) from rows group by 1"."""
+    from rich.table import Table
+
+    from samara.campaigns.query import asked
+
+    names, rows = asked(folder, sql)
+    table = Table(*names)
+    for row in rows:
+        table.add_row(*(printable(f"{own:.6g}" if isinstance(own, float) else str(own)) for own in row))
+    console().print(table)
+
+
+@app.command("replay")
+def replay(
+    folder: Folder,
+    row: Annotated[int, typer.Option("--row", help="Which row.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The recording to write, an .mcap file.")] = None,
+    view: Annotated[bool, typer.Option("--view", help="Show it in the browser afterwards.")] = False,
+) -> None:
+    """Fly one row again, bit for bit, with a recording; and say whether it ended where its row says."""
+    from samara.campaigns.replay import flown_again
+
+    found = flown_again(folder, row, out)
+    for name, value in found.values.items():
+        say(f"{name} = {value:.6g}")
+    say(f"{found.outcome} {found.reason}".strip())
+    say(f"same   {'bit for bit' if found.same else 'NO: it ended elsewhere than its row says'}\nrun    {found.path}")
+    if view:
+        from samara.cli.view import view as show
+
+        show([str(found.path)])
+    if not found.same:
+        raise typer.Exit(1)
+
+
+def _judged(wanted: "Requirement", counts: dict[str, int], *, looked: bool) -> int:
+    from samara.campaigns.judged import DEGRADED, FAIL, INVALID, PASS
+    from samara.campaigns.requirement import Verdict, judge
+
+    subjects = {"success": (PASS, DEGRADED), "failure": (FAIL, INVALID)} | {name: (name,) for name in counts}
+    if wanted.subject not in subjects:
+        raise ValueError(f"--require {wanted}: expected one of {', '.join(subjects)}")
+    verdict = judge(wanted, sum(counts[name] for name in subjects[wanted.subject]), sum(counts.values()), looked=looked)
+    say(f"{wanted}: {verdict.value}")
+    return 0 if verdict is Verdict.HELD else NOT_SHOWN
+
+
+def _show(store: "Store", counts: dict[str, int]) -> None:
+    from rich.table import Table
+
+    from samara.campaigns.intervals import clopper_pearson
+
+    total = sum(counts.values())
+    table = Table("outcome", "flights", "share", "95 % interval")
+    for name, count in counts.items():
+        own = clopper_pearson(count, total)
+        table.add_row(name, str(count), f"{count / total:.4%}", f"{own.low:.4%} to {own.high:.4%}")
+    console().print(table)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A line with flights a second, the rate of success and its interval, and the time left"""
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    from samara.campaigns.confidence_sequence import confidence_sequence
+    from samara.campaigns.judged import DEGRADED, PASS
+
+    with Bars(BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), console=console()) as bars:
+        task, began, first = bars.add_task("", total=None), time.monotonic(), -1
+
+        def tell(own: "Progress") -> None:
+            nonlocal first
+            first = own.done if first < 0 else first
+            words = f"{own.done} of {own.total}"
+            if own.done > first:
+                words += f", {(own.done - first) / (time.monotonic() - began):.0f} flights/s"
+            if own.done:
+                good = own.counts[PASS] + own.counts[DEGRADED]
+                sure = confidence_sequence(good, own.done)
+                words += f", {good / own.done:.2%} succeed ({sure.low:.2%} to {sure.high:.2%})"
+            bars.update(task, completed=own.done, total=own.total, description=words)
+
+        yield tell

@@ -1,0 +1,191 @@
+"""Campaigns from file to dataset: the same bits in any batch, stopped and gone on with, and every bad input in a sentence."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import samara
+from samara.campaigns.campaign import CampaignError, campaign_toml, load_campaign, parse_campaign
+from samara.campaigns.flying import Flying, at_row
+from samara.campaigns.store import alone, open_store
+from samara.campaigns.sweep import sweep
+
+pytest.importorskip("pyarrow")
+
+TEXT = """
+schema = 1
+name = "gusty"
+scenario = "hover"
+flights = 24
+seed = 7
+sampler = "latin"
+
+[settings]
+duration = 0.5
+"expect.landed" = false
+"drones.vehicle" = "crazyflie_documented"
+
+[vary]
+mass = { normal = [1.0, 0.05], relative = true }
+"drag.linear.x" = { uniform = [0.001, 0.02] }
+"start_W.x" = { uniform = [-0.1, 0.1] }
+
+[degraded]
+worst_error = 0.05
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    own = tmp_path / "gusty.toml"
+    own.write_text(TEXT)
+    return own
+
+
+def columns(store):
+    return {name: store.table()[name].to_pylist() for name in store.table().column_names}
+
+
+def test_a_row_is_the_flight_that_samara_flies(file, tmp_path):
+    """Row 5 alone, by `samara.fly`'s own way: the same final place to the last bit"""
+    store = sweep(file, tmp_path / "out")
+    flying = Flying.of(load_campaign(file))
+    scenario, values = at_row(flying, 5, store.blocks[0])
+    alone_flown = samara.fly(scenario)
+    told = store.table().slice(5, 1).to_pylist()[0]
+    assert alone_flown.tracks[0].tables["state"].rows[-1][0] == told["final_x"]
+    assert told["mass"] == values["mass"] == scenario.drones[0].vehicle.mass
+    assert told["error"] == ""
+    every = columns(store)
+    for outcome, reason, worst in zip(every["outcome"], every["reason"], every["worst_error"], strict=True):
+        assert (outcome, reason) == (("degraded", "degraded.worst_error") if worst > 0.05 else ("pass", ""))
+
+
+def test_batches_stops_and_goings_on_change_no_bit(file, tmp_path):
+    whole = columns(sweep(file, tmp_path / "whole"))
+    assert columns(sweep(file, tmp_path / "sevens", batch=7)) == whole
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(progress):
+        if progress.done >= 5:
+            raise StoppedError
+
+    for _ in range(4):  # each time one batch further, then killed
+        with pytest.raises(StoppedError):
+            sweep(file, tmp_path / "again", batch=5, progress=stop)
+    store = sweep(file, tmp_path / "again", batch=4)
+    assert columns(store) == whole
+    assert sorted(store.done())[-1][1] == 23 and not list(store.missing(7))
+
+
+def test_what_is_added_is_a_block_of_its_own(file, tmp_path):
+    first = columns(sweep(file, tmp_path / "out"))
+    store = sweep(file, tmp_path / "out", add=8)
+    both = columns(store)
+    assert [own[:24] for own in both.values()] == list(first.values()) and len(both["row"]) == 32
+    cells = np.sort(np.floor(8 * (np.array(both["start_W.x"][24:]) + 0.1) / 0.2))
+    assert cells.tolist() == list(range(8))  # a hypercube of eight
+
+
+def test_a_row_that_cannot_be_flown_is_a_row_with_its_error(file, tmp_path):
+    file.write_text(TEXT.replace("[1.0, 0.05], relative = true", "[0.028, 0.05]"))  # some masses are negative
+    told = columns(sweep(file, tmp_path / "out"))
+    broken = [k for k, own in enumerate(told["mass"]) if own <= 0.0]
+    assert broken and all(told["outcome"][k] == "invalid" and told["reason"][k] == "error" for k in broken)
+    assert "mass" in told["error"][broken[0]] and {"pass", "degraded"} & set(told["outcome"])
+
+
+def test_numbers_of_the_scenarios_file_may_vary(file, tmp_path):
+    file.write_text(
+        TEXT.replace('"start_W.x"', '"scenario.drones.start.2"')
+        .replace("[-0.1, 0.1]", "[1.0, 2.0]")
+        .replace("flights = 24", "flights = 2")
+    )
+    with pytest.raises(CampaignError, match=r"vary: .*start"):
+        sweep(file, tmp_path / "bad")
+    file.write_text(
+        TEXT.replace('"start_W.x"', '"scenario.duration"')
+        .replace("[-0.1, 0.1]", "[0.1, 0.2]")
+        .replace("flights = 24", "flights = 2")
+        .replace("uniform = [0.1, 0.2]", "choice = [0.1, 0.2]")
+    )
+    told = columns(sweep(file, tmp_path / "out"))
+    assert set(told["outcome"]) <= {"pass", "degraded"} and len(told["row"]) == 2
+
+
+def test_a_campaign_is_written_and_read_back(file):
+    own = load_campaign(file)
+    again = parse_campaign(campaign_toml(own), own.origin, file.parent)
+    assert again == own and again.fingerprint() == own.fingerprint()
+
+
+def test_a_table_of_cases_is_flown_row_by_row(file, tmp_path):
+    (tmp_path / "cases.csv").write_text("mass,yaw\n0.028,0.1\n0.03,0.2\n")
+    file.write_text(
+        'schema = 1\nscenario = "hover"\nflights = 2\n[settings]\nduration = 0.2\n[table]\nfile = "cases.csv"\n'
+    )
+    told = columns(sweep(file, tmp_path / "out"))
+    assert (told["mass"], told["yaw"]) == ([0.028, 0.03], [0.1, 0.2])
+    file.write_text(file.read_text().replace("flights = 2", "flights = 3"))
+    with pytest.raises(CampaignError, match=r"cases.csv has 2 rows; expected at least 3"):
+        sweep(file, tmp_path / "more")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("mass = {", "masss = {", "vary.masss"),
+        ("normal = [1.0, 0.05]", "normal = [1.0, -0.05]", "normal has the width -0.05; expected a positive number"),
+        ("flights = 24", "flights = 0", "flights = 0: expected a whole number from 1"),
+        ("flights = 24", "", "flights is missing: expected how many flights there are"),
+        ('scenario = "hover"', 'scenario = "hoover"', "hoover"),
+        ('scenario = "hover"', 'scenario = "../hover.toml"', "not in the folder"),
+        ('sampler = "latin"', 'sampler = "dice"', "expected one of independent, latin, sobol, halton, grid"),
+        ("worst_error = 0.05", "beauty = 1", "expected one of worst_error"),
+        ('"start_W.x"', '"start_W"', "expected start_W.x, start_W.y or start_W.z"),
+        (
+            '"start_W.x" = { uniform = [-0.1, 0.1] }',
+            '"start_W.x" = { uniform = [-0.1, 0.1], relative = true }',
+            "is relative; expected so of a number of the vehicle",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_campaign_is_one_sentence(file, tmp_path, old, new, sentence):
+    assert old in TEXT
+    file.write_text(TEXT.replace(old, new))
+    with pytest.raises(ValueError, match=sentence) as error:
+        sweep(file, tmp_path / "out")
+    assert "\n" not in str(error.value) and not (tmp_path / "out").exists()
+
+
+def test_folders_that_are_taken_are_left_alone(file, tmp_path):
+    out = tmp_path / "out"
+    store = sweep(file, out)
+    before = columns(store)
+    file.write_text(TEXT.replace("0.05], relative", "0.06], relative"))
+    with pytest.raises(CampaignError, match="holds another campaign, 'gusty', or this one before it was changed"):
+        sweep(file, out)
+    file.write_text(TEXT)
+    with alone(out), pytest.raises(CampaignError, match="another samara sweep is writing into it"):
+        sweep(file, out, add=1)
+    assert columns(open_store(out)) == before
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    with pytest.raises(CampaignError, match="is not empty and holds no campaign"):
+        sweep(file, tmp_path / "full")
+    (out / "campaign.json").write_text(json.dumps({"schema": 99}))
+    with pytest.raises(CampaignError, match="schema = 99: expected 1"):
+        open_store(out)
+
+
+def test_it_stops_when_the_rate_is_known(file, tmp_path):
+    file.write_text(TEXT + "\n[stop]\nhalf_width = 0.4\n")
+    store = sweep(file, tmp_path / "out", batch=4)
+    done = sum(last - first + 1 for first, last in store.done())
+    assert 4 <= done < 24
+    own = replace(load_campaign(file), stop=None)
+    assert own.fingerprint() == load_campaign(file).fingerprint()  # when it stops is no part of what its rows are
