@@ -1,0 +1,182 @@
+"""The search for a flight that fails, in few flights: the worst margin over the unit cube of a campaign's factors.
+
+Three methods: `evolution` needs nothing, `cma` is CMA-ES (the package cma), `tpe` is Optuna's tree of Parzen estimators.
+They find what the margin leads to: a weakness at the ends of its factors' ranges soon, a small one in the middle later, and one
+that does not show in the margin around it no sooner than chance. None proves that nothing fails; for a rate there is
+`samara.campaigns.rare`.
+"""
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.campaigns.margin import Margin, margins
+from samara.core.extras import MissingExtraError
+from samara.core.random import key_of, normals
+
+Array = np.ndarray[Any, Any]
+
+SPREAD = 0.3  # of the first rows about the middle of the cube, a standard deviation
+PATIENCE = 8  # batches without anything worse, by a hundredth of what was seen, after which evolution begins elsewhere
+
+
+class Falsified(NamedTuple):
+    """The worst flight that was found, and all that were flown for it"""
+
+    found: bool
+    """whether it fails"""
+    row: Array
+    """(k,) in the unit cube"""
+    margin: float
+    flights: int
+    rows: Array
+    """(flights, k)"""
+    margins: Array
+    """(flights,)"""
+
+
+class Asking(NamedTuple):
+    """A method of search: the next rows, in the unit cube, and what came of them"""
+
+    ask: Callable[[], Array]
+    tell: Callable[[Array, Array], None]
+
+
+def falsify(
+    margin: Margin,
+    factors: int,
+    *,
+    budget: int = 100,
+    seed: int = 0,
+    method: str = "evolution",
+    stop_below: float = 0.0,
+) -> Falsified:
+    """argmin of margin(x) over x in [0, 1]ᵏ by at most `budget` flights; ends at the first margin below `stop_below`
+
+    −∞ never stops, and looks for the worst. The same seed asks for the same rows.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method {method!r}; expected one of {', '.join(METHODS)}")
+    if factors < 1 or budget < 1:
+        raise ValueError(f"{factors} factors, {budget} flights; expected at least one of each")
+    search = METHODS[method](factors, seed)
+    flown, found = [np.empty((0, factors))], [np.empty(0)]
+    left = budget
+    while left:
+        rows = np.asarray(search.ask(), dtype=float)
+        some = rows[:left]
+        judged = margins(margin, some)
+        flown.append(some)
+        found.append(judged)
+        left -= len(some)
+        if len(some) < len(rows) or (judged < stop_below).any():
+            break
+        search.tell(rows, judged)
+    x, g = np.concatenate(flown), np.concatenate(found)
+    worst = int(np.argmin(g))
+    return Falsified(bool(g[worst] < 0.0), x[worst], float(g[worst]), len(g), x, g)
+
+
+def evolution(factors: int, seed: int) -> Asking:
+    """m' = m + s Σ uᵢ zᵢ,  s' = s e^(0.4 Σ uᵢ (zᵢ² − 1)): a natural evolution strategy (T. Schaul, 2011)
+
+    Every factor has a spread of its own. Rows beyond the cube are put onto its faces, where weaknesses tend to be. Weights u go
+    by rank alone, so the scale of the margin does not matter. Begins elsewhere when `PATIENCE` batches found nothing worse.
+    """
+    batch = 8
+    rank = np.maximum(0.0, math.log(0.5 * batch + 1.0) - np.array([math.log(i + 1.0) for i in range(batch)]))
+    weight = (rank / rank.sum() - 1.0 / batch)[:, None]
+    middle, spread, worst, best, waited, tick = (
+        np.full(factors, 0.5),
+        np.full(factors, SPREAD),
+        math.inf,
+        -math.inf,
+        0,
+        0,
+    )
+
+    def ask() -> Array:
+        z = normals(seed, "falsify by evolution", np.arange(batch), tick, factors)
+        return np.clip(middle + spread * z, 0.0, 1.0)
+
+    def tell(rows: Array, judged: Array) -> None:
+        nonlocal middle, spread, worst, best, waited, tick
+        tick += 1
+        z = ((rows - middle) / spread)[np.argsort(judged, kind="stable")]
+        middle = np.clip(middle + spread * (weight * z).sum(axis=0), 0.0, 1.0)
+        growth = (weight * (z * z - 1.0)).sum(axis=0)
+        spread = np.minimum(spread * np.array([math.exp(0.4 * own) for own in growth]), 2.0 * SPREAD)
+        best = max(best, float(judged.max()))
+        waited = 0 if math.isinf(worst) or judged.min() < worst - 0.01 * (best - worst) else waited + 1
+        worst = min(worst, float(judged.min()))
+        if waited == PATIENCE:
+            fresh = normals(seed, "falsify from elsewhere", 0, tick, factors)
+            middle, spread = np.clip(0.5 + SPREAD * fresh, 0.0, 1.0), np.full(factors, SPREAD)
+            worst, best, waited = math.inf, -math.inf, 0
+
+    return Asking(ask, tell)
+
+
+def cma(factors: int, seed: int) -> Asking:
+    """CMA-ES in batches of six, rows beyond the cube put onto its faces (N. Hansen and A. Ostermeier, 2001)"""
+    try:
+        package = import_module("cma")
+    except ImportError as error:
+        raise MissingExtraError("falsification by CMA-ES needs cma: pip install 'samara[search]'") from error
+    tick = 0
+
+    def randn(*shape: int) -> Array:
+        nonlocal tick
+        tick += 1
+        return normals(seed, "falsify by cma", 0, tick, math.prod(shape)).reshape(shape)
+
+    options = {
+        "popsize": 6,
+        "randn": randn,
+        "seed": math.nan,
+        "verbose": -9,
+        "verb_log": 0,
+    }  # nan: NumPy's own dice stay
+    strategy = package.CMAEvolutionStrategy([0.5] * factors, SPREAD, options)
+    asked: list[Any] = []
+
+    def ask() -> Array:
+        asked[:] = strategy.ask()
+        return np.clip(np.array(asked), 0.0, 1.0)
+
+    def tell(rows: Array, judged: Array) -> None:
+        beyond = ((np.array(asked) - rows) ** 2).sum(axis=1)  # of rows on the same face the nearer is the better
+        strategy.tell(list(asked), list(judged + 1e-9 * beyond))
+
+    return Asking(ask, tell)
+
+
+def tpe(factors: int, seed: int) -> Asking:
+    """Optuna's tree of Parzen estimators, a flight at a time (J. Bergstra et al., 2011)"""
+    try:
+        package = import_module("optuna")
+    except ImportError as error:
+        raise MissingExtraError("falsification by TPE needs Optuna: pip install 'samara[search]'") from error
+    said = package.logging.get_verbosity()
+    package.logging.set_verbosity(package.logging.WARNING)
+    try:
+        sampler = package.samplers.TPESampler(seed=key_of(seed, "falsify by tpe")[0])
+        study = package.create_study(sampler=sampler)
+    finally:
+        package.logging.set_verbosity(said)
+    asked: list[Any] = []
+
+    def ask() -> Array:
+        asked[:] = [study.ask()]
+        return np.array([[asked[0].suggest_float(str(i), 0.0, 1.0) for i in range(factors)]])
+
+    def tell(rows: Array, judged: Array) -> None:
+        study.tell(asked[0], float(judged[0]))
+
+    return Asking(ask, tell)
+
+
+METHODS: dict[str, Callable[[int, int], Asking]] = {"evolution": evolution, "cma": cma, "tpe": tpe}
