@@ -85,8 +85,19 @@ def test_meshes_are_never_opened(tmp_path):
 
 
 def test_what_is_no_vehicle_is_told_what_is_read(tmp_path):
-    path = tmp_path / "letter.txt"
+    path = tmp_path / "letter.tex"
     path.write_text("Dear all")
     with pytest.raises(VehicleError, match="begins with 'Dear all': expected one of") as said:
         read_aircraft(path)
     assert all(own.name in str(said.value) for own in FORMATS)
+
+
+@pytest.mark.parametrize(
+    "head", ["<!---->" * 9000, "<?a?>" * 9000, " " * 60000 + "<", "<!DOCTYPE x [" * 5000, "<!--" * 9000]
+)
+def test_what_a_file_is_is_told_in_one_pass(tmp_path, head):
+    """Comments without end do not keep the reader"""
+    path = tmp_path / "own.tex"
+    path.write_text(head)
+    with pytest.raises(VehicleError, match="begins with"):
+        read_aircraft(path)

@@ -11,6 +11,7 @@ from samara.exchange.imported import Imported
 from samara.exchange.xml_file import read_limited
 from samara.vehicles.check import VehicleError
 
+_MARKUP = re.compile(r"[\ufeff\s]*<(\?|!--|!DOCTYPE\s+\w+|\w+)")
 _HEAD = 1 << 16  # [bytes] that tell what a file is
 
 
@@ -27,10 +28,21 @@ class Format(NamedTuple):
 
 def _root(*tags: str) -> Callable[[str], bool]:
     """Whether the first element of an XML text is one of these"""
-    wanted = re.compile(
-        rf"\A\ufeff?\s*(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE.*?>|\s)*<(?:{'|'.join(tags)})[\s/>]", re.DOTALL
-    )
-    return lambda head: wanted.match(head) is not None
+    return lambda head: _first_tag(head) in tags
+
+
+def _first_tag(head: str) -> str:
+    """The name of the first element, or that of the document type: after declaration and comments, in one pass"""
+    at = 0
+    while found := _MARKUP.match(head, at):
+        if found[1] not in ("?", "!--"):
+            return found[1].removeprefix("!DOCTYPE").strip()
+        end = head.find("?>" if found[1] == "?" else "-->", found.end())
+        if end < 0:
+            return ""
+        at = end + 2
+        at += head[at : at + 1] == ">"
+    return ""
 
 
 def _has(pattern: str) -> Callable[[str], bool]:
@@ -44,6 +56,8 @@ _BETAFLIGHT = (
 )
 FORMATS = (
     Format("Gazebo SDF", (".sdf", ".world"), _root("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),
+    Format("URDF", (".urdf", ".xacro"), _root("robot"), "urdf", "read_urdf"),
+    Format("MJCF", (".xml", ".mjcf"), _root("mujoco"), "mjcf", "read_mjcf"),
     Format(
         "drone-models' parameters",
         (".toml",),

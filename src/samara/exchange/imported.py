@@ -7,7 +7,7 @@ vehicle that was estimated from parts, and says so in the source of each number.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import mul
 from typing import Any, NamedTuple, TypeAlias
@@ -183,8 +183,9 @@ def _speeds(
 def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
     """The vehicle of a file; what the file lacks is as `estimated` has it, each number with that one's source and spread
 
-    Rotors are matched by their order. Of the effects that are off unless named, those of `estimated` are on too where the
-    file says nothing of them. A VehicleError names all that is lacking where there is nothing to take it from.
+    Rotors are matched by their places, or by their order where the file has none. Of the effects that are off unless named,
+    those of `estimated` are on too where the file says nothing of them. A VehicleError names all that is lacking where there is
+    nothing to take it from.
     """
     lacking = [each for each in imported.lacking if each == "arm" or estimated is None]
     if lacking:
@@ -197,6 +198,7 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
             f"{imported.origin}: has {len(imported.rotors)} rotors, and {estimated.name}, from which the rest is taken, "
             f"{len(estimated.rotors)}: expected as many"
         )
+    estimated = _aligned(estimated, imported) if estimated else None
     imported = related(imported, estimated)
     taken = _Taken(imported, estimated)
     rotors = tuple(taken.rotor(i) for i in range(len(imported.rotors) or len(taken.others)))
@@ -218,6 +220,35 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
         spreads=tuple(taken.spreads.items()),
         **options,
     )
+
+
+def _aligned(estimated: Vehicle, imported: Imported) -> Vehicle:
+    """The estimated vehicle with its rotors in the file's order: each the one that is nearest in direction of those left"""
+    places = [own.position.values for own in imported.rotors if own.position is not None]
+    if not places or len(places) != len(estimated.rotors):
+        return estimated
+    order: list[int] = []
+    for place in places:
+        left = [i for i in range(len(places)) if i not in order]
+        order.append(max(left, key=lambda i, place=place: _alike(place, estimated.rotors[i].r_B)))  # type: ignore[misc]
+    numbers = {f"rotors[{old}]": f"rotors[{new}]" for new, old in enumerate(order)}
+
+    def renamed(noted: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+        return tuple((re.sub(r"^rotors\[\d+\]", lambda own: numbers[own[0]], path), value) for path, value in noted)
+
+    structure = replace(
+        estimated.structure,
+        sources=renamed(estimated.structure.sources),
+        spreads=renamed(estimated.structure.spreads),
+    )
+    return replace(estimated, structure=structure, rotors=tuple(estimated.rotors[i] for i in order))
+
+
+def _alike(a: Sequence[float], b: Sequence[float]) -> float:
+    """a·b / (|a| |b|), of upper and lower rotors with a little for the height"""
+    lengths = math.hypot(*a[:2]) * math.hypot(*b[:2])
+    flat = (a[0] * b[0] + a[1] * b[1]) / lengths if lengths > 0.0 else 0.0
+    return flat + 0.01 * math.copysign(1.0, a[2]) * math.copysign(1.0, b[2])
 
 
 class _Taken:
