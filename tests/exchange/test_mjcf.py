@@ -96,7 +96,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change, sentence", WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_one_sentence(tmp_path, change, sentence):
+def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, change, sentence):
+    monkeypatch.chdir(tmp_path)
     text = MARTIN.read_text()
     assert change[0] in text
     path = tmp_path / "own.xml"
@@ -104,6 +105,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path, change, sentence):
     with pytest.raises(VehicleError, match=sentence) as said:
         read_mjcf(path)
     assert str(said.value).startswith("own.xml: ") and len(str(said.value).splitlines()) == 1
+    assert [own.name for own in tmp_path.iterdir()] == ["own.xml"]
 
 
 def test_without_mujoco_one_sentence_says_what_to_install(monkeypatch):

@@ -52,6 +52,8 @@ def read_mjcf(path: Path) -> Imported:
         raise root.error("is the root: expected <mujoco>")
     mujoco = _mujoco()
     text = tostring(_harmless(root, path.parent), encoding="unicode")
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda words: None)  # or MuJoCo writes MUJOCO_LOG.TXT where the user stands
     try:
         spec = mujoco.MjSpec.from_string(text)
         _check_meshes(root, mujoco, spec)
@@ -63,6 +65,8 @@ def read_mjcf(path: Path) -> Imported:
             raise
         words = " ".join(str(error).split())[:200]
         raise VehicleError(f"{root.origin}: MuJoCo says {words!r}: expected a model that it compiles") from None
+    finally:
+        mujoco.set_mju_user_warning(before)
     return _aircraft(root, mujoco, model, data)
 
 
