@@ -57,7 +57,7 @@ def bench():
 
 
 def test_the_inductance_is_that_of_motors_under_load():
-    """L = √(V² − (KΩ + RI)²)/(ΩI) at full throttle, with R of the fit: mean and scatter of six motors' logarithms"""
+    """L = √(V² − (KΩ + RI)²)/(ΩI) at full throttle, with R of the fit: mean and scatter of eight motors' logarithms"""
     found = {}
     for name, at, _ in bench():
         a, b, c, _ = RESISTANCE
@@ -71,7 +71,7 @@ def test_the_inductance_is_that_of_motors_under_load():
 
 
 def test_makers_stands_are_met_from_size_and_propeller_alone():
-    """Speed within 6 % in the median, thrust within 12 %: ten rows of six motors of the fits, with generic blades"""
+    """Speed within 6 % in the median, thrust within 12 %: 13 rows of eight motors of the fits, with generic blades"""
     ratios = []
     for _, at, prop in bench():
         height = f"{at['height']:04.1f}" if at["height"] % 1.0 else f"{at['height']:02.0f}"
@@ -87,7 +87,7 @@ def test_makers_stands_are_met_from_size_and_propeller_alone():
 
 
 def test_95_percent_of_the_newer_motors_lie_in_the_stated_intervals():
-    """Each motor for multirotors, of which there are 19 resistances and 36 masses"""
+    """Each motor for multirotors, of which there are 43 resistances and 60 masses"""
     own, source = data()
     held = []
     for i in np.flatnonzero(source == "new"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.published_aircraft import aircraft, bench_rows, median_and_worst, propulsion_rows, table
+from support.published_aircraft import aircraft, bench_rows, inertia_rows, median_and_worst, propulsion_rows, table
 from support.repository import REPOSITORY
 
 from samara.parts.drive import at_full_throttle, drive, working
@@ -34,20 +34,32 @@ def test_what_is_printed_in_the_page_is_what_is_computed(rows):
 
 
 def test_hover_throttle_and_thrust_of_ten_aircraft(rows):
-    """The aim is 10 % in the median and 20 % at worst. Hover throttle meets the median, thrust does not (15 %), and two
-    aircraft with the same 2216 motor are at the worst end of both: bounds hold what was measured, so that it gets no worse."""
+    """The aim is 10 % in the median and 20 % at worst, every number inside its interval. Hover throttle meets the median (7 %),
+    thrust does not (16 %), neither the worst case (28 and 41 %, one aircraft): bounds hold what was measured."""
     median, worst, held = median_and_worst(rows, "hover throttle")
     assert median < 0.10
-    assert worst < 0.35
-    assert held == 5
+    assert worst < 0.29
+    assert held == 5  # of six
     median, worst, held = median_and_worst(rows, "max thrust")
-    assert median < 0.155
-    assert worst < 0.70
-    assert held == 6
+    assert median < 0.17
+    assert worst < 0.42
+    assert held == 7  # of seven
     median, worst, held = median_and_worst(rows, "hover time")
-    assert median < 0.10
-    assert worst < 0.15
-    assert held == 3
+    assert worst < 0.10
+    assert held == 3  # of three
+
+
+def test_inertia_of_the_aircraft_that_were_measured():
+    """The aim is 25 %: eight of nine moments of both Crazyflies and Agilicious, the ninth at 25.1 %; the page has all"""
+    rows = list(inertia_rows())
+    expected = table(rows).splitlines()
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    assert all(line in page for line in expected)
+    swung = {own["name"] for own in aircraft() for told in own["published"] if told.get("measured")}
+    errors = [abs(own.error) for own in rows if own.aircraft in swung]
+    assert len(errors) == 9
+    assert sum(error < 0.25 for error in errors) == 8
+    assert max(errors) < 0.26
 
 
 # T-Motor's and other makers' stands at full throttle that are in no fit of speed or inductance:
@@ -63,17 +75,17 @@ STANDS = [
 
 
 def test_stands_beside_the_ten():
-    """Six stands of five motors: thrust within 10 % in the median and 30 % at worst, current within 20 and 35 %"""
+    """Six stands of five motors: thrust within 5 % in the median and 23 % at worst, current within 15 and 30 %"""
     errors = []
     for text, size, volts, grams, amperes in STANDS:
         made = motor(text)
         at = working(1.0, volts, drive(made, at_full_throttle(made, size, volts)))
         errors.append((at.thrust / (9.80665e-3 * grams), at.drawn / amperes))
     thrust, current = np.abs(np.log(np.array(errors))).T
-    assert np.median(thrust) < 0.10
-    assert thrust.max() < 0.30
-    assert np.median(current) < 0.20
-    assert current.max() < 0.35
+    assert np.median(thrust) < 0.05
+    assert thrust.max() < 0.23
+    assert np.median(current) < 0.16
+    assert current.max() < 0.30
 
 
 def test_a_table_is_read_where_it_reaches_the_weight():

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from samara.parts.assemble import assemble
 from samara.parts.battery import battery
 from samara.parts.drive import Drive, at_full_throttle, hover_duty, working
 from samara.parts.estimate import Estimate, derived
 from samara.parts.motor import motor
+from samara.parts.parts_list import parts_list
 from samara.parts.propeller import propeller
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 
@@ -107,10 +109,6 @@ def bench_rows(name, told, made, size, weight):
 
 def inertia_rows():
     """Moments of inertia of the assembled aircraft, at the mass for which they were published"""
-    from samara.parts.assemble import assemble
-
-    from samara.parts.parts_list import parts_list
-
     for own in aircraft():
         for told in own["published"]:
             if told["kind"] == "inertia":

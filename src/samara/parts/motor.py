@@ -1,15 +1,16 @@
 """A motor by its size and Kv: fits over data sheets and measurements, each with its scatter.
 
-    R Kv² = 1.48·10⁵ (d/22)^−3.82 (h/10)^−1.8      [Ω (rpm/V)²]  19 motors for multirotors, scatter 24 %
-    I₀    = 0.56 (d/22)^2.63 (h/10)^0.5 (Kv/1000)^1.04  [A]      153 motors, 31 %
-    m     = 44.6 (d/22)^1.56 (h/10)^1.02           [g]           36 motors for multirotors, 13 %
+    R Kv² = 2.19·10⁵ (d/22)^−4.02 (h/10)^−1.01     [Ω (rpm/V)²]  43 motors for multirotors, scatter 34 %
+    I₀    = 0.52 (d/22)^2.35 (h/10)^0.59 (Kv/1000)^1.16  [A]     177 motors, 33 %
+    m     = 50.1 (d/22)^1.51 (h/10)^1.11           [g]           60 motors for multirotors, 16 %
     I_max = 36.5 (m/50)^1.11 (Kv/1000)^0.93        [A]           46 motors, 24 %
 
 with the stator's diameter d and height h in mm. tests/parts/motor_data.csv has the motors and makes the fits anew.
 
 A brushless motor loses more under load than R·I: the current has to reverse with every pole against the winding's
 inductance, V² = (KΩ + RI)² + (LΩI)². Stators of one shape have L ∝ N² h and K ∝ N h d with N turns, so L Kv² d² h is one
-number: the mean of six motors at full throttle on their makers' stands, from 2205 to U8, scatter 44 % (full_throttle_data.csv).
+number: the mean of eight motors at full throttle on their makers' stands, from 2205 to U8, with a scatter of 39 %
+(tests/parts/full_throttle_data.csv).
 """
 
 import math
@@ -21,11 +22,11 @@ from samara.parts.estimate import Estimate, derived, given
 
 RPM_PER_RAD_S = 30.0 / math.pi
 
-RESISTANCE = (1.476e5, -3.815, -1.80, 0.235)  # Ω (rpm/V)² at 22 x 10 mm, powers of d and h, scatter
-NO_LOAD = (0.56, 2.63, 0.495, 1.04, 0.31)  # A at 22 x 10 mm and 1000 rpm/V, powers of d, h and Kv, scatter
-MASS = (44.6e-3, 1.56, 1.02, 0.13)  # kg at 22 x 10 mm, powers of d and h, scatter
+RESISTANCE = (2.19e5, -4.02, -1.01, 0.34)  # Ω (rpm/V)² at 22 x 10 mm, powers of d and h, scatter
+NO_LOAD = (0.523, 2.345, 0.589, 1.159, 0.33)  # A at 22 x 10 mm and 1000 rpm/V, powers of d, h and Kv, scatter
+MASS = (50.1e-3, 1.505, 1.107, 0.16)  # kg at 22 x 10 mm, powers of d and h, scatter
 CURRENT = (36.5, 1.107, 0.932, 0.24)  # A at 50 g and 1000 rpm/V, powers of m and Kv, scatter of the newer ones
-INDUCTANCE = (1.635e5, 0.445)  # Ω/rpm (rpm/V)² mm³: L Kv² d² h, and its scatter
+INDUCTANCE = (1.70e5, 0.39)  # Ω/rpm (rpm/V)² mm³: L Kv² d² h, and its scatter
 KV_SPREAD = 0.04  # makers give Kv to 5 % or so
 _ROTOR_PART = 0.45  # of the mass turns: bell, magnets and shaft
 _BELL = 2.0e-3  # [m] from the stator's edge to the middle of magnets and bell
@@ -115,7 +116,7 @@ def _brushless(d: float, h: float, kv: Estimate) -> Motor:
     )
     z, s = INDUCTANCE
     inductance = derived(
-        f"six motors under load, for {size}", lambda k: z * RPM_PER_RAD_S / (k**2 * d * d * h), kv, model=s
+        f"eight motors under load, for {size}", lambda k: z * RPM_PER_RAD_S / (k**2 * d * d * h), kv, model=s
     )
     radius = 0.5e-3 * d + _BELL
     inertia = derived(
