@@ -125,4 +125,6 @@ def test_bad_input_is_named():
 def test_the_unit_cube_is_the_normal_distribution():
     u = np.linspace(-8.0, 8.0, 4001)
     assert unit_cube(u) == pytest.approx(stats.norm.cdf(u), rel=1e-10)
+    low, high = unit_cube(np.array([-30.0, 30.0]))
+    assert low > 0.0 and high < 1.0
     assert (np.diff(unit_cube(u)) >= 0.0).all() and unit_cube(np.zeros((2, 3))).tolist() == [[0.5] * 3] * 2

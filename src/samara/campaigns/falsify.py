@@ -19,6 +19,7 @@ from samara.core.random import key_of, normals
 
 Array = np.ndarray[Any, Any]
 
+EDGE = 1e-3  # how near to a face of the cube: a normal factor is there 3.1 standard deviations out, and further nowhere
 SPREAD = 0.3  # of the first rows about the middle of the cube, a standard deviation
 PATIENCE = 8  # batches without anything worse, by a hundredth of what was seen, after which evolution begins elsewhere
 
@@ -56,7 +57,7 @@ def falsify(
 ) -> Falsified:
     """argmin of margin(x) over x in [0, 1]ᵏ by at most `budget` flights; ends at the first margin below `stop_below`
 
-    −∞ never stops, and looks for the worst. The same seed asks for the same rows.
+    Rows keep `EDGE` from the faces. −∞ never stops, and looks for the worst. The same seed asks for the same rows.
     """
     if method not in METHODS:
         raise ValueError(f"method {method!r}; expected one of {', '.join(METHODS)}")
@@ -100,7 +101,7 @@ def evolution(factors: int, seed: int) -> Asking:
 
     def ask() -> Array:
         z = normals(seed, "falsify by evolution", np.arange(batch), tick, factors)
-        return np.clip(middle + spread * z, 0.0, 1.0)
+        return np.clip(middle + spread * z, EDGE, 1.0 - EDGE)
 
     def tell(rows: Array, judged: Array) -> None:
         nonlocal middle, spread, worst, best, waited, tick
@@ -145,7 +146,7 @@ def cma(factors: int, seed: int) -> Asking:
 
     def ask() -> Array:
         asked[:] = strategy.ask()
-        return np.clip(np.array(asked), 0.0, 1.0)
+        return np.clip(np.array(asked), EDGE, 1.0 - EDGE)
 
     def tell(rows: Array, judged: Array) -> None:
         beyond = ((np.array(asked) - rows) ** 2).sum(axis=1)  # of rows on the same face the nearer is the better
@@ -171,7 +172,7 @@ def tpe(factors: int, seed: int) -> Asking:
 
     def ask() -> Array:
         asked[:] = [study.ask()]
-        return np.array([[asked[0].suggest_float(str(i), 0.0, 1.0) for i in range(factors)]])
+        return np.array([[asked[0].suggest_float(str(i), EDGE, 1.0 - EDGE) for i in range(factors)]])
 
     def tell(rows: Array, judged: Array) -> None:
         study.tell(asked[0], float(judged[0]))

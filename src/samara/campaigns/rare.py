@@ -136,5 +136,5 @@ def unit_cube(u: Array) -> Array:
     for k in range(30, 0, -1):
         fraction = far + k / fraction
     tail = np.where(size < 4.0, 0.5 - density * near, density / fraction)
-    found: Array = np.where(u < 0.0, tail, 1.0 - tail)
+    found: Array = np.where(u < 0.0, tail, np.minimum(1.0 - tail, 1.0 - 2.0**-53))  # quantiles of 1 may be infinite
     return found
