@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from samara.cli.default_command import default_command
 from samara.cli.interrupts import interrupts
 from samara.cli.screen import console, say
 from samara.cli.validate import Columns, Outputs, ratio_table
@@ -27,15 +27,6 @@ STAGES = {"checking the logs": 0.02, "forces and torques": 0.3, "prediction erro
 """What identifying goes through, and the part of the time that each takes"""
 
 
-class LogsFirst(TyperGroup):
-    """`samara identify LOG…` is `samara identify logs LOG…`: what names no command is a log, or an option of that one"""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = [LOGS, *args]
-        return super().parse_args(ctx, args)
-
-
 class Kind(StrEnum):
     """What is written"""
 
@@ -44,7 +35,7 @@ class Kind(StrEnum):
 
 
 app = typer.Typer(
-    cls=LogsFirst,
+    cls=default_command(LOGS),
     help="Find a vehicle from its flight logs: samara identify LOG... (short for: samara identify logs LOG...).",
     no_args_is_help=True,
     subcommand_metavar="LOG... | COMMAND [ARGS]...",

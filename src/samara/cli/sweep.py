@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from samara.cli.default_command import default_command
 from samara.cli.screen import console, say
 from samara.core.printable import printable
 
@@ -21,17 +21,8 @@ RUN = "run"
 NOT_SHOWN = 1  # exit status where a requirement is not held
 
 
-class CampaignFirst(TyperGroup):
-    """`samara sweep FILE` is `samara sweep run FILE`: what names no command is a campaign, or an option of that one"""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = [RUN, *args]
-        return super().parse_args(ctx, args)
-
-
 app = typer.Typer(
-    cls=CampaignFirst,
+    cls=default_command(RUN),
     help="Fly a campaign of many flights: samara sweep campaign.toml (short for: samara sweep run campaign.toml).",
     no_args_is_help=True,
     subcommand_metavar="CAMPAIGN | COMMAND [ARGS]...",
