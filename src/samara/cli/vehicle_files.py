@@ -34,6 +34,14 @@ def import_vehicle(
         typer.Option("--diagonal", help="From motor to motor across the middle [m], for a file without sizes."),
     ] = None,
     mass: Annotated[float | None, typer.Option("--mass", help="Mass [kg], for a file that has none.")] = None,
+    motors: Annotated[
+        str | None,
+        typer.Option(
+            "--motors", help="Size and Kv, such as '2207 1950KV': estimate from parts what the file cannot say."
+        ),
+    ] = None,
+    props: Annotated[str | None, typer.Option("--props", help="Its propellers, such as 5.1x4.3x3 inches.")] = None,
+    battery: Annotated[str | None, typer.Option("--battery", help="Its battery, such as 6S1300.")] = None,
     layout: Annotated[
         str | None,
         typer.Option("--layout", help="quad_x, hexa_x, x8, …, for an ArduPilot frame file that places no motors."),
@@ -46,11 +54,12 @@ def import_vehicle(
     ] = False,
 ) -> None:
     """Read an aircraft from a file of another program and write it as a vehicle file: every number with the field it came
-    from, what the file cannot say from --like."""
+    from, what the file cannot say from --like, or from the parts that are named."""
     from dataclasses import replace
 
     from samara import vehicle as load
     from samara.exchange.formats import read_aircraft
+    from samara.exchange.from_parts import estimated_from_parts
     from samara.exchange.imported import built, sized
     from samara.parts.estimate import given
     from samara.vehicles.writer import save_vehicle
@@ -62,7 +71,12 @@ def import_vehicle(
         read = replace(read, mass=given(mass, "given with --mass"))
     if diagonal is not None:
         read = sized(read, given(0.5 * diagonal, "half of --diagonal"))
-    made = built(read, load(like) if like else None)
+    estimated = load(like) if like else None
+    if motors or props or battery:
+        if like:
+            raise ValueError("--like and parts are both given; expected one of them to say what the file cannot")
+        estimated = estimated_from_parts(read, motors, props, battery)
+    made = built(read, estimated)
     target = out or Path(f"{_file_name(made.name)}.toml")
     save_vehicle(made, target)
     _tell(read, made)
