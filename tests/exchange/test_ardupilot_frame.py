@@ -216,6 +216,7 @@ def test_a_file_of_three_lines_is_a_vehicle_with_the_simulators_defaults_and_rea
         ('{ "mass" : -1, "hoverThrOut" : 0.3 }', "mass = -1: expected a positive number"),
         ('{ "mass" : 1, "hoverThrOut" : 1.3 }', "hoverThrOut = 1.3: expected a number from 0 to 1"),
         ('{ "mass" : 1, "hoverThrOut" : 0.3, "refAngle" : 90 }', "refAngle = 90: expected"),
+        ('{ "mass" : 1, "hoverThrOut" : 0.3, "refSpd" : 1e-300 }', "multiply to nothing or without end"),
         ('{ "mass" : 1, "hoverThrOut" : 0.3, "num_motors" : 5 }', "motor1_position or motor1_yaw is missing"),
         ('{ "mass" : 1, "hoverThrOut" : 0.3, "num_motors" : 1e9 }', "num_motors = 1e.09: expected a whole number"),
         ('{ "mass" : 1, "hoverThrOut" : 0.3, "moment_inertia" : [1, 2] }', "expected three numbers"),

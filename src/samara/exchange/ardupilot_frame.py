@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from samara.core.printable import shown
 from samara.exchange.ardupilot_frames import FRAMES, USUAL
 from samara.exchange.imported import UPRIGHT, Imported, ImportedRotor, Several
-from samara.exchange.plain_text import finite, positive, text_of
+from samara.exchange.plain_text import computable, finite, positive, text_of
 from samara.exchange.throttle import idle_share, throttle_for
 from samara.exchange.typical_propeller import STATIC_CT, typical_k_thrust
 from samara.parts.estimate import Estimate
@@ -124,6 +124,11 @@ def read_ardupilot_frame(path: str | Path, layout: str | None = None) -> Importe
 
 def ardupilot_frame(text: str, origin: str, layout: str | None = None) -> Imported:
     """The same, of the text of a file"""
+    with computable(origin):
+        return _aircraft(text, origin, layout)
+
+
+def _aircraft(text: str, origin: str, layout: str | None) -> Imported:
     said = _object(text, origin)
     vectors = {key: _three(value, f"{origin}: {key}") for key, value in said.items() if _is_vector(key)}
     own = {key: finite(value, f"{origin}: {key}") for key, value in said.items() if key in DEFAULTS}

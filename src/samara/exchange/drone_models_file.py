@@ -16,7 +16,7 @@ from typing import Any
 from samara.core.printable import shown
 from samara.core.toml import document
 from samara.exchange.imported import Imported, ImportedRotor, Record, Several
-from samara.exchange.plain_text import finite, positive, text_of
+from samara.exchange.plain_text import computable, finite, positive, text_of
 from samara.parts.estimate import Estimate
 from samara.vehicles.check import VehicleError
 
@@ -32,6 +32,11 @@ def read_drone_models_file(path: str | Path, drone: str | None = None) -> Import
 
 def drone_models_file(text: str, origin: str, drone: str | None = None) -> Imported:
     """The same, of its text"""
+    with computable(origin):
+        return _aircraft(text, origin, drone)
+
+
+def _aircraft(text: str, origin: str, drone: str | None) -> Imported:
     name, own = _table(text, origin, drone)
     file, read = Path(origin).name, _Reader(own, f"{origin}: {name}" if name else origin)
 

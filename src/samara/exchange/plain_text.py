@@ -1,6 +1,8 @@
 """Files of other programs that are lists of parameters: text of a sensible size, and numbers that are numbers."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from samara.core.printable import shown
@@ -36,6 +38,17 @@ def number(text: str, where: str) -> float:
     if not abs(value) <= LARGEST:
         raise VehicleError(f"{where} = {shown(text)}: expected a finite number, at most {LARGEST:g} in size")
     return value
+
+
+@contextmanager
+def computable(origin: str) -> Iterator[None]:
+    """Arithmetic on a file's numbers: what is too large or too small for it is one sentence"""
+    try:
+        yield
+    except ArithmeticError:
+        raise VehicleError(
+            f"{origin}: has numbers that multiply to nothing or without end; expected an aircraft's"
+        ) from None
 
 
 def positive(value: float, where: str, unit: str = "") -> float:

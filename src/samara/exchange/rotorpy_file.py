@@ -114,6 +114,7 @@ def _rotors(own: Mapping[str, Any], origin: str) -> tuple[list[tuple[str, tuple[
         raise VehicleError(
             f"{origin}: rotor_directions = {shown(turns)}: expected 1 or -1 for each of {len(places)} rotors"
         )
-    if (said := own.get("num_rotors", float(len(places)))) != len(places):
+    said = _plain(own.get("num_rotors", float(len(places))))
+    if not isinstance(said, float) or said != len(places):
         raise VehicleError(f"{origin}: num_rotors = {shown(said)}: expected {len(places)}, as many as rotor_pos has")
     return places, [int(own) for own in listed]
