@@ -11,6 +11,9 @@ from samara.campaigns.campaign import CampaignError, campaign_toml, load_campaig
 from samara.campaigns.flying import Flying, at_row
 from samara.campaigns.store import alone, open_store
 from samara.campaigns.sweep import sweep
+from samara.core.algebra import Vec3
+from samara.sim.vary import varied_wind
+from samara.wind.sources import Constant, OrnsteinUhlenbeck, Sum
 
 pytest.importorskip("pyarrow")
 
@@ -123,6 +126,19 @@ def test_a_campaign_is_written_and_read_back(file):
     assert again == own and again.fingerprint() == own.fingerprint()
 
 
+def test_components_of_a_wind_may_vary():
+    """A mean wind by its components, a deviation in all three by one number, a gust that is one of several winds"""
+    wind = Sum((OrnsteinUhlenbeck(Vec3(4.0, 0.0, 0.0), sigma=0.6, tau=2.0), Constant(Vec3(0.0, 1.0, 0.0))))
+    varied = {"wind.sources.0.mean_W.x": np.array([5.0]), "wind.sources.1.wind_W.y": np.array([2.0])}
+    own = varied_wind(wind, varied, 0)
+    assert own.sources[0].mean_W == Vec3(5.0, 0.0, 0.0) and own.sources[1].wind_W == Vec3(0.0, 2.0, 0.0)
+    assert varied_wind(wind.sources[0], {"wind.sigma": np.array([0.9])}, 0).sigma == Vec3(0.9, 0.9, 0.9)
+    with pytest.raises(ValueError, match=r"^vary: 'wind.mean_W' is 3 numbers, x, y, z, which differ; expected the"):
+        varied_wind(wind.sources[0], {"wind.mean_W": np.array([0.9])}, 0)
+    with pytest.raises(ValueError, match=r"expected one of 0, 1$"):
+        varied_wind(wind, {"wind.sources.2.wind_W.y": np.array([2.0])}, 0)
+
+
 def test_a_table_of_cases_is_flown_row_by_row(file, tmp_path):
     (tmp_path / "cases.csv").write_text("mass,yaw\n0.028,0.1\n0.03,0.2\n")
     file.write_text(
@@ -139,6 +155,8 @@ def test_a_table_of_cases_is_flown_row_by_row(file, tmp_path):
     ("old", "new", "sentence"),
     [
         ("mass = {", "masss = {", "vary.masss"),
+        ('"start_W.x"', '"wind.speed"', "vary: 'wind.speed' is not a parameter of this wind; NoWind has no numbers"),
+        ('"start_W.x"', '"controller.quickness"', "quickness"),
         ("normal = [1.0, 0.05]", "normal = [1.0, -0.05]", "normal has the width -0.05; expected a positive number"),
         ("flights = 24", "flights = 0", "flights = 0: expected a whole number from 1"),
         ("flights = 24", "", "flights is missing: expected how many flights there are"),

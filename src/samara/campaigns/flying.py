@@ -43,7 +43,9 @@ class Flying:
             )
         middle = {own.name: own.how.quantile(np.array([0.5])) for own in campaign.factors}
         _require_settings(campaign, settings_of(Rows(np.array([0]), np.array([0]), middle)))
-        return Flying(campaign, scenario, nominal_values(campaign, scenario))
+        own = Flying(campaign, scenario, nominal_values(campaign, scenario))
+        _require_places(own)
+        return own
 
     def rows(self, numbers: Array, block: Block) -> Rows:
         """What flies in these rows"""
@@ -112,6 +114,22 @@ def _require_settings(campaign: Campaign, settings: dict[str, Array]) -> None:
             _scenario(campaign, settings)
         except ScenarioError as error:
             raise CampaignError(f"{campaign.origin}: vary: {error}") from None
+
+
+def _require_places(flying: Flying) -> None:
+    """CampaignError about a name of the wind, the controller or the vehicle that leads nowhere"""
+    campaign = flying.campaign
+    middle = {own.name: own.how.quantile(np.array([0.5])) for own in campaign.factors}
+    middle |= {name: np.array([own.mean[j]]) for own in campaign.correlated for j, name in enumerate(own.names)}
+    for name, value in middle.items():
+        relative = any(own.name == name and own.relative for own in campaign.factors)
+        alone = {name: value * flying.nominal[name] if relative else value}
+        varied = as_varied(Rows(np.array([0]), np.array([0]), alone), flying.scenario)
+        try:
+            varied_wind(flying.scenario.wind, varied, 0)
+            varied_drone(flying.scenario.drones[0], varied, 0)
+        except ValueError as error:
+            raise CampaignError(f"{campaign.origin}: {error}") from None
 
 
 def _broken(sentence: str) -> Columns:

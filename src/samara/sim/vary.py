@@ -1,7 +1,7 @@
 """What differs from flight to flight, by name: a drone and a wind with the numbers of one of them."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,13 +41,36 @@ def wind_with(source: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _replaced(source: Any, path: list[str], value: Any, name: str) -> Any:
-    known = [own.name for own in fields(source)]
-    if path[0] not in known:
-        raise ValueError(f"vary: {name!r} is not a parameter of this wind; expected one of {', '.join(known)}")
-    before = getattr(source, path[0])
+    """A record or a tuple with another number at the end of a path into it"""
+    parts, own = _parts(source), path[0]
+    if own not in parts:
+        expected = f"expected one of {', '.join(parts)}" if parts else f"{type(source).__name__} has no numbers"
+        raise ValueError(f"vary: {name!r} is not a parameter of this wind; {expected}")
     if len(path) > 1:
-        return replace(source, **{path[0]: _replaced(before, path[1:], value, name)})
-    return replace(source, **{path[0]: Vec3(*value) if isinstance(before, Vec3) else value})
+        value = _replaced(parts[own], path[1:], value, name)
+    elif isinstance(parts[own], Vec3):
+        value = _all_of(parts[own], value, f"vary: {name!r}")
+    if is_dataclass(source) and not isinstance(source, type):
+        return replace(source, **{own: value})
+    every = (parts | {own: value}).values()
+    return tuple(every) if type(source) is tuple else type(source)(*every)
+
+
+def _parts(source: Any) -> dict[str, Any]:
+    """What is in a record by name, in a tuple by number"""
+    if isinstance(source, tuple):
+        return dict(zip(getattr(source, "_fields", map(str, range(len(source)))), source, strict=True))
+    return {own.name: getattr(source, own.name) for own in fields(source)} if is_dataclass(source) else {}
+
+
+def _all_of(before: Any, value: Any, name: str) -> Any:
+    """A named tuple of its numbers, or of one number where they are all alike"""
+    if isinstance(value, (list, tuple)):
+        return type(before)(*value)
+    if len(set(before)) != 1:
+        names = ", ".join(before._fields)
+        raise ValueError(f"{name} is {len(before)} numbers, {names}, which differ; expected the path of one")
+    return type(before)(*[value] * len(before))
 
 
 def with_values(drone: Drone, values: Mapping[str, Any]) -> Drone:
@@ -71,7 +94,7 @@ def with_values(drone: Drone, values: Mapping[str, Any]) -> Drone:
             path = name.removeprefix("vehicle.")
             before = parameter(drone.vehicle, path)  # a sentence about a path that leads nowhere
             number = (
-                type(before)(*value)
+                _all_of(before, value, f"vary: {name!r}")
                 if hasattr(before, "_fields")
                 else tuple(value)
                 if isinstance(value, list)
