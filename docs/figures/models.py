@@ -49,6 +49,7 @@ from samara.physics.rotors import (
     rotor_air,
     rotor_effects,
     thrust_curve,
+    tilt,
 )
 from samara.physics.structure import arms, slung_load
 from samara.physics.types import Command, State, initial_effects
@@ -373,6 +374,16 @@ MODELS = (
         "moment that flights of a Crazyflie "
         "show, 0.4 mN·m for each m/s, it explains a third ([validation](validation.md#what-the-rotation-lacks)).",
         effects=((rotor_effects.FLAPPING, flapping.Flapping(2.0, 2e-5, 0.0, 1.0)),),
+    ),
+    Model(
+        "Rotors that tilt",
+        (tilt,),
+        (tilt.tilted_axis, tilt.servo_target, tilt.servo_command, tilt.servo_rate, tilt.tilting_torque),
+        "Hinges across the rotor's axis, through its hub; a servo that is stronger than what it turns. The inertia of what "
+        "tilts, motor and mount, is left out.",
+        "Conservation of angular momentum; a servo as a lag with a limit on its rate.",
+        "None. A tricopter's trim, tan δ = κ/L, and angular momentum in a vacuum (`test_tilt.py`).",
+        effects=((tilt.TILT, ()),),
     ),
     Model(
         "Moment of airspeed",

@@ -19,6 +19,7 @@ from support.c_compiler import COMPILERS_OWN, ELEMENTARY, STRICT, compiler, run
 from support.command import call
 from support.repository import do_without
 from support.sampling import case_of
+from support.tricopter import tricopter
 from support.worlds import fly, make_rotor
 
 import samara
@@ -32,6 +33,7 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.rotors.actuator import ActuatorState, SecondOrder
+from samara.physics.tilting import with_angles
 from samara.physics.types import CALM, State, Vehicle
 
 DT = 1e-3
@@ -152,6 +154,18 @@ def test_a_step_is_that_of_python(shipped):
     for state, command, environment in places(shipped.vehicle):
         expected = np.array(flatten(samara.step(state, command, shipped.vehicle, DT, environment=environment)))
         assert excess(shipped.step(*arrays(state, command, environment), DT), expected) <= 1e-14
+
+
+def test_a_servo_tilts_its_rotor_in_c_too(tmp_path):
+    """Rates and a step of a tricopter, its tail on the way from one angle to another."""
+    own = exported(tricopter(), tmp_path)
+    state, command = samara.hover(own.vehicle)
+    state = with_angles(state, (0.2,), own.vehicle)._replace(omega_B=samara.Vec3(0.5, -0.3, 0.2))
+    told = (*command[:3], -0.7)
+    rates = np.array(flatten(samara.derivative(state, told, own.vehicle)))
+    assert excess(own.derivative(*arrays(state, told, CALM)), rates) <= 1e-13
+    after = np.array(flatten(samara.step(state, told, own.vehicle, DT)))
+    assert excess(own.step(*arrays(state, told, CALM), DT), after) <= 1e-14
 
 
 def test_the_linearization_is_casadis_jacobian_of_the_whole_step(shipped):

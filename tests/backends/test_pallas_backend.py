@@ -22,6 +22,7 @@ from support.scans import (
     python_with,
     spring,
 )
+from support.tricopter import tricopter
 
 import samara
 from samara.backends.jax_scan import flat_body
@@ -76,6 +77,10 @@ def test_a_flight_is_that_of_the_python_loop(dtype, bound):
 def test_the_controller_flies_inside_the_kernel():
     """Lee's controller at every step, its commands recorded: those of the Python loop."""
     check_flight(in_interpreter, closed_loop(plain_crazyflie(), 3, 4), 2, "float64", 1e-14)
+
+
+def test_a_servo_tilts_its_rotor_in_the_kernel_too():
+    check_flight(in_interpreter, open_loop(tricopter(), 3, 4), 2, "float64", 1e-13)
 
 
 # A long step is a loop over its stages -----------------------------------------------------------------------------

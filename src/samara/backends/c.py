@@ -111,6 +111,8 @@ def _layout(vehicle: Vehicle) -> _Layout:
         name = _identifier(effect.name)
         effects[f"{name}_" if name in effects else name] = _with_names(each)
     command: tuple[tuple[str, Any], ...] = (("rotor", tuple(0.0 for _ in vehicle.rotors)),)
+    if vehicle.servos:
+        command += (("servo", tuple(0.0 for _ in vehicle.servos)),)
     if not vehicle.rotors:
         command = (("thrust", 0.0), ("tau_B", Vec3(0.0, 0.0, 0.0)))
     return _Layout(
@@ -281,7 +283,9 @@ def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
     kind = vehicle.structure.actuation.name
     order = "State: its numbers in this order are the rows of A and B and the columns of A."
     structs.define("state", layout.state, State, order)
-    structs.define("command", layout.command, None, f"Command: {COMMANDS.get(kind, kind)}.")
+    angles = "the angle [rad]" if kind == "speed" else "one number from -1 to 1, of the limits,"
+    servos = f"; and {angles} of each servo" if vehicle.servos else ""
+    structs.define("command", layout.command, None, f"Command: {COMMANDS.get(kind, kind)}{servos}.")
     structs.define("environment", layout.environment, Environment, "Environment: what one step holds constant.")
     held = f"    const {p}_command *command,\n    const {p}_environment *environment,\n"
     parts = [

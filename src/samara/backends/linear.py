@@ -80,6 +80,7 @@ def linearize(
     if states == "rigid":
         return Linear(a[:RIGID, :RIGID], b[:RIGID], names[:RIGID], PUSH, about, given)
     inputs = tuple(f"motor[{i}]" for i in range(len(own.rotors))) or ("thrust", *PUSH[1:])
+    inputs += tuple(f"servo[{k}]" for k in range(len(own.servos)))
     return Linear(a, b, names, inputs, about, given)
 
 

@@ -1,5 +1,6 @@
 """`samara check`: what is wrong with files, and what a vehicle's numbers say together."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,12 +112,16 @@ def _commanded(vehicle: "Vehicle", free: tuple[str, ...]) -> str:
 
 def _hovering(vehicle: "Vehicle", power: Any) -> list[tuple[str, str]]:
     from samara import hover
+    from samara.physics.tilting import tilt_angles
 
     state, command = hover(vehicle)
+    command, servos = command[: len(vehicle.rotors)], tilt_angles(state, vehicle)
     low, high = min(command), max(command)
     each = f"{high:.3g}" if high - low < 1e-3 * high else f"{low:.3g} to {high:.3g}"
     unit = {"speed": " rad/s", "wrench": " N"}.get(vehicle.structure.actuation.name, " of 1")
     lines = [("hover", f"command {each}{unit}, rotors at {max(state.rotor_speed):.0f} rad/s")]
+    for i, angle in zip(vehicle.servos, servos, strict=True):
+        lines.append(("servo", f"rotor {i} tilted by {math.degrees(angle):.3g} deg in hover"))
     against = f"; momentum theory: at least {power.ideal:.3g} W" if power.ideal else "; no radius, no momentum theory"
     return [*lines, ("hover power", f"{power.shaft:.3g} W at the rotors{against}")]
 

@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import ZERO, Vec3, dot
+from samara.core.algebra import ZERO, Vec3, dot, rotate
 from samara.core.matrices import product, pseudoinverse
 from samara.core.number import plain
 from samara.core.number_tape import numbers_array, rounded
 from samara.core.ops import clamp, maximum, minimum, safe_sqrt
 from samara.core.quantity import Scalar
 from samara.physics.rotors.rotor import density_ratio
+from samara.physics.tilting import steady_command, with_angles
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.effective import effective, loads_left
 from samara.vehicles.limits import Range, thrust_limits
-from samara.vehicles.trim import effectiveness
+from samara.vehicles.trim import effectiveness, polar
 
 Array = np.ndarray[Any, Any]
 Point = tuple[Any, Any]
@@ -59,7 +60,9 @@ class Allocation(NamedTuple):
     `base` is the least Σ T² that gives lift, roll and pitch, and turns the body by `turn` · (f, τx, τy) about z; `yaw` is the
     least that adds 1 N·m about z and nothing else. `reach` are the sides x τx + y τy ≤ 1 of all torques about x and y that
     can be had at some lift; `lift` is the range of the lift without them. `keeps_yaw`: hover, without turning about z.
-    `left` is the part of kF Ω² that each rotor gives where it stands in the wake of another; () is all of it.
+    `left` is the part of kF Ω² that each rotor gives where it stands in the wake of another; () is all of it. Rotors that tilt
+    have a second row each, after those of all: what they push across their axes. `side_B` is what they push sideways with in
+    hover [N], which the body leans against.
     """
 
     base: tuple[Vec3, ...] = ()
@@ -71,6 +74,7 @@ class Allocation(NamedTuple):
     lift: Range = Range(0.0, np.inf)
     keeps_yaw: bool = True
     left: tuple[float, ...] = ()
+    side_B: Vec3 | None = None
 
 
 # Within the limits of the rotors -----------------------------------------------------------------------------------
@@ -84,10 +88,16 @@ def command_for_wrench(lift: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle
     gains = [rotor.k_thrust * ratio for rotor in vehicle.rotors]
     if allocation.left:
         gains = [gain * part for gain, part in zip(gains, allocation.left, strict=True)]
-    speeds = tuple(
-        safe_sqrt(thrust / gain) for thrust, gain in zip(rotor_thrusts(lift, tau_B, allocation), gains, strict=True)
-    )
-    return vehicle.structure.actuation.steady_command(state._replace(rotor_speed=speeds), vehicle, CALM)
+    thrusts, angles = polar(rotor_thrusts(lift, tau_B, allocation), vehicle)
+    speeds = tuple(safe_sqrt(thrust / gain) for thrust, gain in zip(thrusts, gains, strict=True))
+    return steady_command(with_angles(state._replace(rotor_speed=speeds), angles, vehicle), vehicle)
+
+
+def side_pull(state: State, vehicle: Vehicle, allocation: Allocation) -> Vec3:
+    """R f/m: what rotors that tilt push sideways with in hover, on every kilogram; nothing without any  [m/s²]"""
+    if allocation.side_B is None:
+        return ZERO
+    return rotate(state.q_WB, allocation.side_B) / vehicle.mass
 
 
 def rotor_thrusts(lift: Scalar, tau_B: Vec3, allocation: Allocation) -> tuple[Scalar, ...]:
@@ -156,6 +166,7 @@ def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> A
     working = _working(vehicle, healthy)
     vehicle, left = effective(vehicle), _left(vehicle)
     own = _unlimited(vehicle, working)
+    working = _of_columns(working, vehicle)
     limits = thrust_limits(vehicle)
     weight = plain(vehicle.mass * vehicle["gravity"].acceleration)
     level = [weight * (row.x - own.turn.x * yaw) for row, yaw in zip(own.base, own.yaw, strict=True)]
@@ -166,6 +177,9 @@ def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> A
         if works
     )
     allocation = own._replace(limits=limits, keeps_yaw=any(own.yaw) and steady, left=left)
+    if vehicle.servos:
+        side = product(effectiveness(vehicle)[:2] * working, numbers_array(level))
+        allocation = allocation._replace(side_B=Vec3(plain(side[0]), plain(side[1]), 0.0))
     groups = _groups(own, limits, working)
     reach = _reach(groups)
     if reach is None:
@@ -197,7 +211,13 @@ def _working(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Array:
     return working
 
 
+def _of_columns(working: Array, vehicle: Vehicle) -> Array:
+    """Which columns of `effectiveness` still push: those of a failed rotor do not"""
+    return np.concatenate([working, working[list(vehicle.servos)]]) if vehicle.servos else working
+
+
 def _unlimited(vehicle: Vehicle, working: Array) -> Allocation:
+    working = _of_columns(working, vehicle)
     effect = effectiveness(vehicle)[2:] * working
     base = pseudoinverse(effect[:3]) * working[:, None]
     alone = effect[3] - product(
@@ -213,7 +233,7 @@ def _unlimited(vehicle: Vehicle, working: Array) -> Allocation:
         base=tuple(Vec3(*(plain(x) for x in row)) for row in base),
         yaw=tuple(plain(x) for x in yaw),
         turn=Vec3(*(plain(x) for x in product(effect[3], base))),
-        limits=(Range(0.0, np.inf),) * len(working),
+        limits=(Range(0.0, np.inf),) * len(vehicle.rotors) + (Range(-np.inf, np.inf),) * len(vehicle.servos),
     )
 
 

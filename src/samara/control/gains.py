@@ -48,7 +48,7 @@ def kick(vehicle: Vehicle) -> Scalar:
     The reaction to Ω̇ comes at once and fades with the motors' lag: torque over demand is (1 + κτs)/(1 + τs). 0 without inertia.
     """
     inertia = [rotor.inertia for rotor in vehicle.rotors if rotor.inertia > 0.0 and rotor.k_torque > 0.0]
-    if not inertia:
+    if not inertia or vehicle.servos:  # a servo turns the body about z, not the rotors' speeds
         return 0.0
     rotor = vehicle.rotors[0]
     speed = sqrt(plain(vehicle.mass * vehicle["gravity"].acceleration) / (len(vehicle.rotors) * plain(rotor.k_thrust)))
@@ -99,4 +99,6 @@ def gains_for(vehicle: Vehicle) -> Gains:
     yaw, kicks = minimum(tilt / 3.0, strong[2]), kick(vehicle)
     if 2.0 * yaw * kicks > KICK_CROSSING:
         yaw = KICK_CROSSING / (2.0 * kicks)
+    for i in vehicle.servos:
+        yaw = minimum(yaw, OF_THE_LAG / (plain(vehicle.rotors[i].servo.lag) + OTHER_LAGS))
     return Gains(tilt / CASCADE, Vec3(tilt, tilt, yaw))

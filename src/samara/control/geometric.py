@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samara.control.allocation import Allocation, allocation_for, command_for_wrench
+from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.gains import Gains
 from samara.control.gains import gains_for as gains_for
 from samara.control.gains import motor_time_constant as motor_time_constant
@@ -131,6 +131,8 @@ def steered_pull(
     near = limited_error(e_p, vehicle, allocation, gains, limits)
     balance_W = ZERO if integral_period is None else memory
     wanted_W = wanted_pull(near, state, reference, vehicle, gains) + balance_W
+    if allocation.side_B is not None:
+        wanted_W = wanted_W - side_pull(state, vehicle, allocation)
     pull_W = limited_pull(wanted_W, vehicle, allocation, limits)
     if integral_period is None:
         return pull_W, memory

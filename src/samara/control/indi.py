@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from samara.control.allocation import Allocation, allocation_for, command_for_wrench
+from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.gains import OTHER_LAGS, Gains, gains_for
 from samara.control.geometric import (
     DEFAULT_LIMITS,
@@ -36,8 +36,8 @@ from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
 from samara.physics.reference import Reference
-from samara.physics.rotors.propulsion import ROTORS
-from samara.physics.types import CALM, Command, State, Vehicle
+from samara.physics.tilting import wrench_of_rotors
+from samara.physics.types import Command, State, Vehicle
 
 
 class IndiMemory(NamedTuple):
@@ -67,10 +67,11 @@ class Indi:
     limits: FlightLimits
     allocation: Allocation
     period: float
+    rotors: int
 
     @property
     def initial_memory(self) -> IndiMemory:
-        return IndiMemory(ZERO, ZERO, tuple(0.0 for _ in self.allocation.base), ZERO, ZERO)
+        return IndiMemory(ZERO, ZERO, tuple(0.0 for _ in range(self.rotors)), ZERO, ZERO)
 
     def __call__(
         self, state: State, reference: Reference, vehicle: Vehicle, memory: IndiMemory
@@ -80,6 +81,8 @@ class Indi:
         seen = measured(state, vehicle, memory, self.period, self.gains)
         near = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.gains, self.limits)
         wanted_W = wanted_pull(near, state, reference, vehicle, self.gains) - seen.push_W
+        if self.allocation.side_B is not None:
+            wanted_W = wanted_W - side_pull(state, vehicle, self.allocation)
         pull_W = limited_pull(wanted_W, vehicle, self.allocation, self.limits)
         own = deviation(pull_W, state, reference, self.allocation.keeps_yaw)
         change = wanted_turn(own, self.gains) - seen.filtered_alpha_B
@@ -101,7 +104,7 @@ def indi(
 ) -> Indi:
     """The controller for a vehicle, called every `period` [s]; `healthy` says which rotors still work"""
     require_plausible(period, limits)
-    return Indi(gains or gains_for(vehicle), limits, allocation_for(vehicle, healthy), period)
+    return Indi(gains or gains_for(vehicle), limits, allocation_for(vehicle, healthy), period, len(vehicle.rotors))
 
 
 def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float, gains: Gains) -> IndiMemory:
@@ -112,9 +115,14 @@ def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float, 
     """
     k = period / (OTHER_LAGS + period)
     told = Wrench(f_B=Vec3(0.0, 0.0, memory.lift), tau_B=memory.tau_B)
-    given = ROTORS.wrench((), state, (), vehicle, CALM) if vehicle.rotors else told
+    given = wrench_of_rotors(state, vehicle) if vehicle.rotors else told
     alpha_B = (state.omega_B - memory.omega_B) / period
-    between_B = with_spin_up((given.tau_B + memory.tau_B) * 0.5, state, memory.rotor_speed, vehicle, period)
+    earlier = memory.rotor_speed
+    if vehicle.servos:  # an odd rotor's spinning up, which nothing cancels, is not known before there is a memory
+        earlier = tuple(
+            where(memory.aloft > 0.5, own, now) for own, now in zip(earlier, state.rotor_speed, strict=True)
+        )
+    between_B = with_spin_up((given.tau_B + memory.tau_B) * 0.5, state, earlier, vehicle, period)
     f_W = known_force(state, vehicle, given)
     return IndiMemory(
         state.omega_B,

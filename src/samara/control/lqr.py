@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.allocation import Allocation, allocation_for, command_for_wrench
+from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.gains import Gains, gains_for
 from samara.control.geometric import (
     DEFAULT_LIMITS,
@@ -39,11 +39,12 @@ from samara.core.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_mat
 from samara.core.matrices import product, pseudoinverse, riccati, solve
 from samara.core.ops import maximum
 from samara.core.quantity import Scalar
+from samara.core.tree import flatten
 from samara.physics.effect import Role, Wrench
 from samara.physics.motion.body import required_torque
 from samara.physics.reference import Reference
-from samara.physics.rotors.propulsion import ROTORS
-from samara.physics.types import CALM, Command, State, Vehicle
+from samara.physics.tilting import tilt_angles, with_angles, wrench_of_rotors
+from samara.physics.types import Command, State, Vehicle, initial_effects
 from samara.plan.flatness import attitude_along
 from samara.vehicles.effective import effective
 from samara.vehicles.trim import effectiveness, hover
@@ -90,6 +91,8 @@ class Lqr:
         pull_W = Vec3(0.0, 0.0, weight)
         if self.along:
             pull_W = pull_W + reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
+        if self.allocation.side_B is not None:
+            pull_W = pull_W - side_pull(state, vehicle, self.allocation)
         flown = reference if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
         R_WD = attitude_along(pull_W, reference.yaw)
         near = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.pace, self.limits)
@@ -153,7 +156,7 @@ def flat_error(
     ]
     x = [component for part in parts for component in part]
     if vehicle.rotors:
-        now = ROTORS.wrench((), state, (), vehicle, CALM)
+        now = wrench_of_rotors(state, vehicle)
         given_B = now.tau_B
         if is_turned(vehicle):
             given_B = given_B + air_torque(state, vehicle) + damping(state, vehicle)
@@ -217,8 +220,9 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     free = vehicle.without_effect(*left_out)
     trim, command = hover(free)
     a, b = compile(free, backend="llvm").linearize(trim, command, period, tangent=True)
-    size = _RIGID + len(free.rotors)
-    a, b = a[:size, :size], b[:size]
+    size = _RIGID + len(free.rotors) + len(free.servos)
+    kept = list(range(_RIGID + len(free.rotors))) + _angle_places(free)
+    a, b = a[np.ix_(kept, kept)], b[kept]
     if not free.rotors:
         return a, b
     allocation = allocation_for(free)
@@ -227,13 +231,36 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     slope: Any = casadi.Function("told", [w], [casadi.jacobian(casadi.vertcat(*told), w)])
     weight = free.mass * free["gravity"].acceleration
     b = product(b, np.array(slope([weight, 0.0, 0.0, 0.0])))
-    k_thrust = np.array([rotor.k_thrust for rotor in free.rotors])
-    given = effectiveness(free)[2:] * (2.0 * k_thrust * np.array(trim.rotor_speed))
+    given = _given(free, trim)
     into = np.eye(_RIGID + 4, size)
     into[_RIGID:, _RIGID:] = given
     out_of = np.eye(size, _RIGID + 4)
     out_of[_RIGID:, _RIGID:] = pseudoinverse(given)
     return product(into, a, out_of), product(into, b)
+
+
+def _angle_places(vehicle: Vehicle) -> list[int]:
+    """Where the angles of servos are among the numbers of a small change of the state"""
+    if not vehicle.servos:
+        return []
+    before = initial_effects(vehicle)[: vehicle.index("tilt")]
+    first = _RIGID + len(vehicle.rotors) + len(flatten(before))
+    return list(range(first, first + len(vehicle.servos)))
+
+
+def _given(vehicle: Vehicle, trim: State) -> Array:
+    """d(f_z, τ)/d(Ω, δ) of the rotors: by their speeds, and by the angles of those that tilt"""
+    speeds = np.array(trim.rotor_speed)
+    if not vehicle.servos:
+        return effectiveness(vehicle)[2:] * (2.0 * np.array([rotor.k_thrust for rotor in vehicle.rotors]) * speeds)
+    import casadi
+
+    x: Any = casadi.SX.sym("x", len(speeds) + len(vehicle.servos))
+    own = [x[i] for i in range(x.numel())]
+    turned = with_angles(trim._replace(rotor_speed=tuple(own[: len(speeds)])), own[len(speeds) :], vehicle)
+    push = wrench_of_rotors(turned, vehicle)
+    slopes: Any = casadi.jacobian(casadi.vertcat(push.f_B.z, *push.tau_B), x)
+    return np.array(casadi.Function("given", [x], [slopes])([*speeds, *tilt_angles(trim, vehicle)]))
 
 
 def _pace(design: Design, vehicle: Vehicle) -> Gains:

@@ -20,8 +20,8 @@ from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
 from samara.physics.motion.body import angular_acceleration, required_torque
 from samara.physics.rotors.actuator import Lag
-from samara.physics.rotors.propulsion import ROTORS
 from samara.physics.rotors.rotor import rotor_momentum_torque
+from samara.physics.tilting import tilted, wrench_of_rotors
 from samara.physics.types import CALM, State, Vehicle
 
 CARRIES = 0.99  # of the weight: rotors that lift more hold the body in the air
@@ -87,7 +87,7 @@ def seen(state: State, vehicle: Vehicle, before: Turned | None, period: float) -
     """τ_d, and what the next call needs of this one; nothing where nobody looks"""
     if before is None:
         return None
-    given = ROTORS.wrench((), state, (), vehicle, CALM)
+    given = wrench_of_rotors(state, vehicle)
     tau_B = given.tau_B + air_torque(state, vehicle) + damping(state, vehicle)
     between_B = with_spin_up((tau_B + before.tau_B) * 0.5, state, before.rotor_speed, vehicle, period)
     alpha_B = (state.omega_B - before.omega_B) / period
@@ -106,7 +106,7 @@ def seen(state: State, vehicle: Vehicle, before: Turned | None, period: float) -
 def with_spin_up(tau_B: Vec3, state: State, before: tuple[Scalar, ...], vehicle: Vehicle, period: float) -> Vec3:
     """τ − Σ (ω × h + ḣ): a torque, and what turning the rotors and changing their speeds in a period costs the body  [N·m]"""
     if vehicle.has("rotor_momentum"):
-        for speed, earlier, rotor in zip(state.rotor_speed, before, vehicle.rotors, strict=True):
+        for speed, earlier, rotor in zip(state.rotor_speed, before, tilted(state, vehicle).rotors, strict=True):
             tau_B = tau_B + rotor_momentum_torque(state.omega_B, speed, (speed - earlier) / period, rotor)
     return tau_B
 
@@ -124,7 +124,7 @@ def led(state: State, vehicle: Vehicle, turned: Turned) -> State:
     controller that does not know of the lag may be shown this instead. ω̇ is that of all torques known and seen.
     """
     lag = motor_lag(vehicle)
-    rotors_B = ROTORS.wrench((), state, (), vehicle, CALM).tau_B
+    rotors_B = wrench_of_rotors(state, vehicle).tau_B
     tau_B = rotors_B + air_torque(state, vehicle) + damping(state, vehicle) + turned.rest_B
     alpha_B = angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
     return state._replace(q_WB=state.q_WB * quat_exp(state.omega_B * lag), omega_B=state.omega_B + alpha_B * lag)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samara.control.allocation import Allocation, allocation_for, command_for_wrench
+from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for, kick
 from samara.control.geometric import (
     DEFAULT_LIMITS,
@@ -150,6 +150,8 @@ def velocity_loop(
     e_v = reference.v_W - near * gains.position - state.v_W
     carried_W = reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
     wanted_W = carried_W + e_v * gains.velocity + balance_W + Vec3(0.0, 0.0, g)
+    if allocation.side_B is not None:
+        wanted_W = wanted_W - side_pull(state, vehicle, allocation)
     pull_W = limited_pull(wanted_W, vehicle, allocation, limits)
     cut = norm(wanted_W - pull_W) > STRAIN * g
     step = e_v * (gains.velocity_integral * period)

@@ -7,6 +7,11 @@ from samara.scenario.autopilot import Autopilot
 
 def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say) -> Link:
     """The link to an autopilot, which may not be there yet: it is waited for at the first exchange"""
+    if vehicle.servos:
+        raise ValueError(
+            f"vehicle {vehicle.name!r} has {len(vehicle.servos)} servos that tilt rotors; a link to {autopilot.kind} drives "
+            "motors only: expected a vehicle without servos"
+        )
     if autopilot.kind == "px4":
         from samara.link.px4 import Px4
 

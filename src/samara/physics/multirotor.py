@@ -6,6 +6,7 @@ What is not in the list costs nothing.
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Quat, Vec3
 from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.motion.body import angular_acceleration, attitude_rate, translational_acceleration
+from samara.physics.tilting import tilted
 from samara.physics.types import CALM, Command, Environment, Position, State, Vehicle, initial_effects
 
 
@@ -13,6 +14,10 @@ def wrench_breakdown(
     state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM
 ) -> dict[str, Wrench]:
     """Each effect's wrench by its name  [N, N·m]"""
+    return _breakdown(state, command, tilted(state, vehicle), environment)
+
+
+def _breakdown(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> dict[str, Wrench]:
     return {
         effect.name: effect.wrench(own, state, command, vehicle, environment)
         for effect, own in zip(vehicle.structure.effects, state.effects, strict=True)
@@ -21,15 +26,23 @@ def wrench_breakdown(
 
 def wrench(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> Wrench:
     """Σ over the effects: all that acts on the body at its centre of mass  [N, N·m]"""
+    return _wrench(state, command, tilted(state, vehicle), environment)
+
+
+def _wrench(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
     total = Wrench()
-    for part in wrench_breakdown(state, command, vehicle, environment).values():
+    for part in _breakdown(state, command, vehicle, environment).values():
         total = add_wrenches(total, part)
     return total
 
 
 def derivative(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> State:
-    """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ by the actuation, and every effect's own rate"""
-    total = wrench(state, command, vehicle, environment)
+    """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ by the actuation, and every effect's own rate
+
+    All of it for the rotors as their servos have tilted them.
+    """
+    vehicle = tilted(state, vehicle)
+    total = _wrench(state, command, vehicle, environment)
     return State(
         p_W=state.v_W,
         v_W=translational_acceleration(state.q_WB, total.f_B, total.f_W, mass=vehicle.mass),

@@ -15,7 +15,8 @@ from samara.physics.ground.contact import Ground
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 
 Command: TypeAlias = tuple[Scalar, ...]
-"""One number per rotor, of the kind the vehicle's actuation names; or (T, τx, τy, τz) for a body driven by a wrench."""
+"""One number per rotor, of the kind the vehicle's actuation names, and one per servo, from −1 to 1 of its limits or, of
+vehicles that take speeds, in radians; or (T, τx, τy, τz) for a body driven by a wrench."""
 
 
 Position: TypeAlias = Annotated[Vec3, Quantity("m", -100.0, 100.0)]
@@ -121,8 +122,16 @@ class Vehicle:
 
     @property
     def command_size(self) -> int:
-        """How many numbers a command has: one for each rotor; four, (T, τx, τy, τz), for a body that a wrench drives."""
-        return len(self.rotors) or 4
+        """How many numbers a command has: one for each rotor and then one for each servo; four, (T, τx, τy, τz), for a body
+        that a wrench drives."""
+        return len(self.rotors) + len(self.servos) or 4
+
+    @property
+    def servos(self) -> tuple[int, ...]:
+        """The rotors that a servo tilts."""
+        if not self.has("tilt"):
+            return ()
+        return tuple(i for i, rotor in enumerate(self.rotors) if rotor.servo != ())
 
     def has(self, effect: str) -> bool:
         """Whether an effect of that name is on."""

@@ -270,6 +270,7 @@ class Figures:
         limits, command = command_range(self._track.vehicle), self._track.command[self._new("command")]
         if limits is None:
             return Total()
+        command = command[:, : len(self._track.vehicle.rotors)]  # a servo at its limit is no motor that saturates
         near = AT_LIMIT * (limits[1] - limits[0])
         return total(command <= limits[0] + near if low else command >= limits[1] - near)
 

@@ -145,6 +145,7 @@ def is_reading(table: Table) -> bool:
 def streams_of(drone: Drone) -> dict[str, Stream]:
     """The streams a drone's flight is recorded in, by their short names"""
     commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
+    commands += [f"servo[{k}]" for k in range(len(drone.vehicle.servos))]
     fields = {
         "state": state_names(drone.vehicle),
         "command": tuple(commands),

@@ -10,6 +10,7 @@ from samara.core.random import gauss_markov
 from samara.core.remade import remade
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.tilting import tilted
 from samara.physics.types import Environment, State, Vehicle
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import quantised
@@ -48,7 +49,7 @@ def rotor_dynamic_pressure(state: State, vehicle: Vehicle, environment: Environm
     """½ ρ v_i² = T / 4A: the wind a rotor makes, by momentum theory, over all discs whose radius is known  [Pa]"""
     thrust: Scalar = 0.0
     area: Scalar = 0.0
-    for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
+    for load, rotor in zip(rotor_loads(state, tilted(state, vehicle), environment), vehicle.rotors, strict=True):
         if rotor.radius > 0.0:
             thrust, area = thrust + load.thrust, area + math.pi * rotor.radius * rotor.radius
     return thrust / (4.0 * area) if area else 0.0

@@ -17,7 +17,7 @@ from samara.backends.rolled import rk4_in_kernel, rk4_rolled
 from samara.control.named import as_tuned, controller_named
 from samara.control.tuning import Tuned
 from samara.core.algebra import UP, ZERO, Vec3, norm
-from samara.core.ops import clamp, logical_and, maximum, where
+from samara.core.ops import logical_and, maximum, where
 from samara.core.quantity import Scalar
 from samara.estimate.fusion import Estimate, Fusion, Sample
 from samara.estimate.simple import TRUTH
@@ -33,7 +33,7 @@ from samara.sensors.sensor import Sensor
 from samara.sim.measures import START, Measures, measured, touched
 from samara.sim.touching import Touching, seen
 from samara.vehicles.ground import contact_depths
-from samara.vehicles.limits import LARGEST_COMMAND, command_limits
+from samara.vehicles.limits import LARGEST_COMMAND, within_limits
 from samara.wind.sources import is_traced, wind_at
 
 HARDEST_PULL = 100.0  # [m/s²]: what may pull a drone to the ground before the next look
@@ -190,14 +190,13 @@ class _Units:
         """The command of a controller by name, brought into its range as in a flight"""
         tuned = as_tuned(controller)
         named = controller_named(tuned.name, self.vehicle, (), period=period, **tuned.chosen)
-        limits = command_limits(self.vehicle)
         slots["controller"] = named.memory
 
         def update(state: State, reference: Reference, goal: Vec3, varied: Any, memory: Any) -> Any:
             wanted = reference._replace(p_W=reference.p_W + goal)
             command, memory = named.call(state, wanted, self.with_numbers(varied), memory)
             finite = [where(logical_and(u > -LARGEST_COMMAND, u < LARGEST_COMMAND), u, 0.0) for u in command]
-            return tuple(clamp(u, *limits) if limits else u for u in finite), memory
+            return within_limits(finite, self.vehicle), memory
 
         return Unit(
             "autopilot",

@@ -16,7 +16,7 @@ from samara.backends.machine import CompiledStep
 from samara.backends.packing import unpacker
 from samara.control.named import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
-from samara.core.ops import clamp, logical_and, where
+from samara.core.ops import logical_and, where
 from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
@@ -25,7 +25,7 @@ from samara.physics.types import BODY, State, Vehicle
 from samara.scenario.bus import require_command, sanitized
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.plant import Plant
-from samara.vehicles.limits import LARGEST_COMMAND, command_limits, command_range
+from samara.vehicles.limits import LARGEST_COMMAND, command_bounds, command_range, within_limits
 
 if TYPE_CHECKING:
     from samara.sim.group import Linked
@@ -38,7 +38,7 @@ def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory:
 
     What is not a number becomes 0 and is counted; a command out of range goes to its end.
     """
-    limits, command = command_limits(vehicle), empty_command(vehicle)
+    command = empty_command(vehicle)
 
     def checked(own: Any, held: Any) -> Any:
         wanted, kept = controller(held[0], held[1], vehicle, own[1])
@@ -47,8 +47,8 @@ def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory:
             finite = logical_and(u > -LARGEST_COMMAND, u < LARGEST_COMMAND)
             value = where(finite, u, 0.0)
             count = count + where(finite, 0.0, 1.0)
-            sane.append(clamp(value, *limits) if limits else value)
-        return tuple(sane), kept, count
+            sane.append(value)
+        return within_limits(sane, vehicle), kept, count
 
     return CompiledStep(checked, (command, memory, 0.0), (at_rest(vehicle), REFERENCE))
 
@@ -106,6 +106,8 @@ class CheckedCommand:
         self._range = command_range(vehicle)
         self._low, self._high = self._range or (-math.inf, math.inf)
         self._rounding = ROUNDING * (self._high - self._low) if self._range else 0.0
+        bounds = command_bounds(vehicle) if vehicle.servos else None  # of one range for all, two comparisons do
+        self._bounds = None if bounds is None else np.array(bounds, dtype=float).T
         self._names = tuple(names) or tuple(f"drone {k}" for k in range(n))
         self.command = np.zeros((vehicle.command_size, n))
         self.excess = np.zeros_like(self.command)
@@ -116,15 +118,17 @@ class CheckedCommand:
         if self._any_excess:
             self.excess[:, drone] = 0.0
             self._any_excess = bool(self.excess.any())
-        if math.isfinite(sum(command)) and self._low <= min(command) and max(command) <= self._high:
+        if self._bounds is None and (
+            math.isfinite(sum(command)) and self._low <= min(command) and max(command) <= self._high
+        ):
             self.command[:, drone] = command
             return
         require_command(command, None, f"the controller of {self._names[drone]}", time_us)
-        held, _ = sanitized(command, self._range)
+        held = sanitized(command, self._range)[0] if self._bounds is None else np.clip(command, *self._bounds)
         cut = np.subtract(command, held)
         self.command[:, drone] = held
         self.excess[:, drone] = np.where(np.abs(cut) > self._rounding, cut, 0.0)
-        self._any_excess = True
+        self._any_excess = bool(self._bounds is None or self.excess.any())
 
 
 class PythonPilot:

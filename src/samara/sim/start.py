@@ -32,7 +32,10 @@ def initial_state(drone: Drone, environment: Environment = CALM, below: PlaneBel
     """
     attitude = quat_from_euler(0.0, 0.0, drone.yaw)
     if drone.airborne:
-        return _with_load_at_rest(hover(drone.vehicle, drone.start_W)[0]._replace(q_WB=attitude), drone, environment)
+        trim = hover(drone.vehicle, drone.start_W)[0]
+        if drone.vehicle.servos:  # which leans against what its tilted rotors push sideways
+            attitude = attitude * trim.q_WB
+        return _with_load_at_rest(trim._replace(q_WB=attitude), drone, environment)
     state = at_rest(drone.vehicle, drone.start_W + Vec3(0.0, 0.0, clearance(drone.vehicle)), attitude)
     state = _with_load_at_rest(state, drone, environment)
     find = below or (lambda p_W, q_WB, vehicle: environment.ground)

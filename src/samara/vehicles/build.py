@@ -20,6 +20,7 @@ from samara.physics.rotors import propulsion
 from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.rotor import Rotor, inflow_factor, inflow_factor_signed
+from samara.physics.rotors.tilt import TILT
 from samara.physics.types import Structure, Vehicle
 from samara.vehicles.battery import battery_effect
 from samara.vehicles.check import (
@@ -103,6 +104,8 @@ def build_vehicle(
     first.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
     if any(rotor.inertia > 0.0 for rotor in rotors):
         first.append((propulsion.ROTOR_MOMENTUM, ()))
+    if any(rotor.servo != () for rotor in rotors):
+        first.append((TILT, ()))
     if contact_points:
         points = tuple(Vec3(*point) for point in contact_points)
         check_points(name, points)

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
-from samara.core.algebra import Mat3, Vec3
+from samara.core.algebra import Mat3, Vec3, dot
 from samara.core.fields import fields_of
 from samara.core.printable import shown as written
 from samara.core.quantity import LARGEST, Quantity, expected
@@ -19,12 +19,14 @@ from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
 from samara.vehicles.effects import check_rotor_air, option_of
 from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
 
 SMALLEST_MASS = 1e-6  # [kg]: a mosquito; below it a file has its unit wrong
 LARGEST_MASS = 1e5  # [kg]: above every rotorcraft that was ever built
+STEEPEST_TILT = 1.4  # [rad]: a rotor that lies on its side has no part in hover
 SMALLEST_MOMENT = 1e-18  # [kg m^2]
 
 
@@ -158,9 +160,25 @@ def _check_rotor(name: str, i: int, rotors: Sequence[Rotor], actuation: str, inf
         raise VehicleError(f"{where}.radius = {rotor.radius} m: expected a positive number, the inflow model needs it")
     if actuation == "duty" and rotor.inertia <= 0.0:
         raise VehicleError(f"{where}.inertia = {rotor.inertia} kg m^2: expected a positive number, the motor turns it")
+    if rotor.servo != ():
+        check_servo(f"{where}.servo", rotor)
     for j, other in enumerate(rotors[:i]):
         if tuple(rotor.r_B) == tuple(other.r_B):
             raise VehicleError(f"{where}.r_B = {tuple(rotor.r_B)} m: expected a place of its own, rotors[{j}] is there")
+
+
+def check_servo(where: str, rotor: Rotor) -> None:
+    servo = rotor.servo
+    if not isinstance(servo, Servo):
+        raise VehicleError(f"{where} is a {type(servo).__name__}: expected a Servo")
+    check_record(where, servo)
+    if abs(dot(servo.hinge_B, rotor.axis_B)) > 1e-9:
+        raise VehicleError(f"{where}.hinge_B = {tuple(servo.hinge_B)}: expected a hinge across the rotor's axis")
+    if not -STEEPEST_TILT <= servo.low < servo.high <= STEEPEST_TILT:
+        limits = f"[{servo.low:.6g}, {servo.high:.6g}]"
+        raise VehicleError(f"{where} limits {limits} rad: expected low < high, within ±{STEEPEST_TILT:g} rad")
+    if not (servo.rate > 0.0 and servo.lag > 0.0):
+        raise VehicleError(f"{where} has rate {servo.rate} rad/s and lag {servo.lag} s: expected positive numbers")
 
 
 def check_record(where: str, record: Any) -> None:

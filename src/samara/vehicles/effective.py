@@ -52,7 +52,8 @@ def loads_left(vehicle: Vehicle) -> tuple[RotorLoad, ...]:
         shares = product(pseudoinverse(effectiveness(_with(bare, left))[2:]), np.array([weight, 0.0, 0.0, 0.0]))
         least = 1e-3 * float(np.abs(shares).max())
         gains = [rotor.k_thrust * part.thrust for rotor, part in zip(vehicle.rotors, left, strict=True)]
-        speeds = tuple(float(np.sqrt(max(own, least) / gain)) for own, gain in zip(shares, gains, strict=True))
+        thrusts = shares[: len(gains)]
+        speeds = tuple(float(np.sqrt(max(own, least) / gain)) for own, gain in zip(thrusts, gains, strict=True))
         loads = rotor_loads(state._replace(rotor_speed=speeds), bare, CALM)
         before, left = left, [_part(*each) for each in zip(loads, speeds, vehicle.rotors, strict=True)]
         if max(abs(a.thrust - b.thrust) for a, b in zip(left, before, strict=True)) < _SETTLED:

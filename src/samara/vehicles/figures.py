@@ -90,12 +90,14 @@ class Power(NamedTuple):
 def controllable(vehicle: Vehicle) -> tuple[int, tuple[str, ...]]:
     """The rank of the rotors' effectiveness over force and torque, and the axes they command independently of all others
 
-    An axis is free where its unit vector is in the range of the matrix, with rows made equally large.
+    An axis is free where its unit vector is in the range of the matrix, with rows made equally large. A vehicle with rotors
+    that tilt leans against what they push sideways: that does not count as another axis.
     """
-    matrix = effectiveness(vehicle)
+    first = AXES.index("thrust") if vehicle.servos else 0
+    matrix, axes = effectiveness(vehicle)[first:], AXES[first:]
     size = np.linalg.norm(matrix, axis=1)
     matrix = matrix[size > INDEPENDENT * size.max()] / size[size > INDEPENDENT * size.max(), None]
-    names = [name for name, own in zip(AXES, size, strict=True) if own > INDEPENDENT * size.max()]
+    names = [name for name, own in zip(axes, size, strict=True) if own > INDEPENDENT * size.max()]
     left, values, _ = np.linalg.svd(matrix)
     rank = int((values > INDEPENDENT * values[0]).sum())
     reach = left[:, :rank]

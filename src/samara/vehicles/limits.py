@@ -1,17 +1,22 @@
 """The least and the most a vehicle's motors can do: commands, speeds and thrusts."""
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.matrices import product, pseudoinverse
 from samara.core.number import plain
 from samara.core.number_tape import in_each_lane
+from samara.core.ops import clamp
 from samara.core.quantity import Scalar
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.actuator import Lag, slowed
 from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
 from samara.physics.rotors.rotor import rotor_load
 from samara.physics.types import CALM, Vehicle
+from samara.vehicles.trim import effectiveness
 
 Array = np.ndarray[Any, Any]
 
@@ -46,7 +51,10 @@ class Range(NamedTuple):
 
 
 def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
-    """T = kF Ω² at the slowest and at the fastest speed each motor holds, in air of sea-level density  [N]"""
+    """T = kF Ω² at the slowest and at the fastest speed each motor holds, in air of sea-level density  [N]
+
+    After those of the rotors, what the ones that tilt can push across their axes in hover: the columns of `effectiveness`.
+    """
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
         speeds = [(rotor.motor.speed_min, most) for rotor, most in zip(vehicle.rotors, _fastest(vehicle), strict=True)]
     else:
@@ -54,10 +62,40 @@ def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
         name = ("full_speed", vehicle.structure)
         most = in_each_lane(name, lambda own: tuple(_full_speed(Vehicle(vehicle.structure, *own))), numbers)
         speeds = [(0.0, speed) for speed in most]
-    return tuple(
+    along = tuple(
         Range(*(plain(rotor_load(speed, rotor).thrust) for speed in ends))
         for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
     )
+    return along if not vehicle.servos else (*along, *_across_limits(vehicle))
+
+
+def _across_limits(vehicle: Vehicle) -> tuple[Range, ...]:
+    """T_a tan δ at both limits of every servo, T_a the rotor's part of the weight: what it can push across its axis  [N]"""
+    weight = vehicle.mass * vehicle["gravity"].acceleration if vehicle.has("gravity") else 1.0
+    shares = product(pseudoinverse(effectiveness(vehicle)[2:]), np.array([weight, 0.0, 0.0, 0.0]))
+    servos = ((abs(float(shares[i])), vehicle.rotors[i].servo) for i in vehicle.servos)
+    return tuple(Range(share * math.tan(servo.low), share * math.tan(servo.high)) for share, servo in servos)
+
+
+def servo_range(vehicle: Vehicle) -> tuple[Range, ...]:
+    """The least and the most of each servo's number in a command: −1 and 1, or radians where rotors are commanded by speed"""
+    if vehicle.structure.actuation.name != "speed":
+        return (Range(-1.0, 1.0),) * len(vehicle.servos)
+    return tuple(Range(vehicle.rotors[i].servo.low, vehicle.rotors[i].servo.high) for i in vehicle.servos)
+
+
+def command_bounds(vehicle: Vehicle) -> tuple[Range, ...] | None:
+    """The range of every number of a command; None where it has no limit, as a wrench"""
+    own = command_range(vehicle)
+    return None if own is None else ((Range(*own),) * len(vehicle.rotors)) + servo_range(vehicle)
+
+
+def within_limits(command: Sequence[Scalar], vehicle: Vehicle) -> tuple[Scalar, ...]:
+    """Normalized commands and duties brought into [0, 1], those of servos into their range; speeds have their motors' limits"""
+    limits, count = command_limits(vehicle), len(vehicle.rotors)
+    held = [clamp(u, *limits) if limits else u for u in command[:count]] if count else list(command)
+    servos = zip(command[count:], servo_range(vehicle), strict=True) if count else ()
+    return (*held, *(clamp(u, *own) for u, own in servos))
 
 
 def _fastest(vehicle: Vehicle) -> list[float]:
@@ -81,13 +119,13 @@ def _fastest(vehicle: Vehicle) -> list[float]:
 def _full_speed(vehicle: Vehicle) -> list[float]:
     """Ω̇ = 0 at full duty on a full battery, by Newton from above: there Ω̇ is concave, and he does not overshoot  [rad/s]"""
     direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
-    state, full = at_rest(direct), (1.0,) * len(direct.rotors)
+    state, full = at_rest(direct), (1.0,) * direct.command_size
 
     def rate(speeds: Array) -> Array:
         turning = state._replace(rotor_speed=tuple(float(x) for x in speeds))
         return np.array(direct.structure.actuation.rotor_acceleration(turning, full, direct, CALM))
 
-    speeds = np.full(len(full), _TOO_FAST)
+    speeds = np.full(len(direct.rotors), _TOO_FAST)
     for _ in range(100):
         here = rate(speeds)
         step = here * (1e-6 * speeds) / (here - rate(speeds * (1.0 + 1e-6)))

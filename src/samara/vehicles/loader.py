@@ -25,6 +25,7 @@ from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
@@ -257,9 +258,10 @@ def _rotor(table: DataSheet, shared_values: dict[str, float], shared_motor: Any)
     motor = _motor(table) or shared_motor
     if motor is None:
         raise table.missing("motor", "a table here or as [motor]")
+    servo = table.noted(lambda: _servo(table), ())
     if len(table.file.problems or ()) == before:
         table.finish()
-    return Rotor(r_B, axis_B, spin, motor=motor, **values)
+    return Rotor(r_B, axis_B, spin, motor=motor, servo=servo, **values)
 
 
 def _rotor_values(table: DataSheet) -> dict[str, float]:
@@ -273,6 +275,12 @@ def _motor(table: DataSheet) -> Any:
     if not motor:
         return None
     return motor.record(MOTORS[motor.text("model", choices=MOTORS)])
+
+
+def _servo(table: DataSheet) -> Any:
+    """What tilts a rotor: a table `servo` of it"""
+    servo = table.optional_table("servo")
+    return servo.record(Servo) if servo else ()
 
 
 def _placement(table: DataSheet) -> tuple[Vec3, Vec3]:

@@ -5,14 +5,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from samara.core.algebra import Vec3
+from samara.core.algebra import Vec3, cross, quat_from_euler
 from samara.core.argument import is_number
-from samara.core.matrices import least_squares, product
+from samara.core.matrices import least_squares, product, pseudoinverse
 from samara.core.number_tape import in_each_lane, numbers_array
-from samara.physics.effect import Role
+from samara.core.ops import atan2, safe_norm
+from samara.core.quantity import Scalar
+from samara.physics.effect import Role, wrench_in_body_axes
 from samara.physics.multirotor import at_rest, wrench_breakdown
 from samara.physics.rotors.propulsion import lag_motors
-from samara.physics.rotors.rotor import RotorLoad, density_ratio, rotor_wrench
+from samara.physics.rotors.rotor import Rotor, RotorLoad, density_ratio, rotor_wrench
+from samara.physics.tilting import steady_command, tilt_angles, with_angles
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -27,16 +30,38 @@ _RANK = 1e-6  # of the largest slope: what is smaller is rounding in a direction
 
 
 def effectiveness(vehicle: Vehicle) -> Array:
-    """B (6 × n): force and torque on the body of one newton of thrust from each rotor, (f_B, τ_B) = B T"""
+    """B (6 × n): force and torque on the body of one newton of thrust from each rotor, (f_B, τ_B) = B T
+
+    A rotor that tilts has a second column, after those of all rotors. With T cos δ along its axis and T sin δ across it, along
+    h × a, force and torque are linear in both: `polar` makes thrusts and angles of them.
+    """
     columns = []
-    for rotor in vehicle.rotors:
+    rotors = [*vehicle.rotors, *(_across(vehicle.rotors[i]) for i in vehicle.servos)]
+    for rotor in rotors:
         unit = rotor_wrench(RotorLoad(1.0, rotor.k_torque / rotor.k_thrust), rotor)
         columns.append([*unit.f_B, *unit.tau_B])
     return numbers_array(columns).T
 
 
+def _across(rotor: Rotor) -> Rotor:
+    return rotor._replace(axis_B=cross(rotor.servo.hinge_B, rotor.axis_B))
+
+
+def polar(parts: Sequence[Scalar], vehicle: Vehicle) -> tuple[list[Scalar], list[Scalar]]:
+    """T = √(T_a² + T_s²) of every rotor, and δ = atan2(T_s, T_a) of those that tilt, from the numbers of `effectiveness`"""
+    count = len(vehicle.rotors)
+    thrusts, angles = list(parts[:count]), []
+    for i, across in zip(vehicle.servos, parts[count:], strict=True):
+        along = thrusts[i]
+        thrusts[i] = safe_norm(along, across)
+        angles.append(atan2(across, along))
+    return thrusts, angles
+
+
 def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment = CALM) -> tuple[State, Command]:
     """Σ (forces, torques) = 0, level, at rest, all effects settled: the exact trim, with the smallest Σ Ω⁴ of all
+
+    A vehicle with rotors that tilt leans against what they push sideways; all others are level.
 
     Where thrust is kF Ω² that is the smallest Σ T². The command is the one that keeps the rotor speeds. In wind it is the trim
     of a vehicle that can push sideways; one that cannot, or whose motors cannot keep those speeds, is refused.
@@ -57,7 +82,8 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
 def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> tuple[State, Command]:
     state = _balanced(vehicle, p_W, environment)
     actuation = vehicle.structure.actuation
-    command = actuation.steady_command(state, vehicle, environment)
+    command = steady_command(state, vehicle, environment)
+    _require_angles(state, vehicle)
     state = _settled(state, command, vehicle, environment)
     accelerations = actuation.rotor_acceleration(state, command, vehicle, environment)
     for i, (acceleration, speed) in enumerate(zip(accelerations, state.rotor_speed, strict=True)):
@@ -78,6 +104,8 @@ def _balanced(vehicle: Vehicle, p_W: Any, environment: Environment) -> State:
     state = at_rest(vehicle, Vec3(*(float(x) for x in p_W)))
     if not vehicle.rotors:
         return state
+    if vehicle.servos:
+        return _leaning(vehicle, state, environment)
     thrust: Array = np.zeros(len(vehicle.rotors))
     left = _left(thrust, state, vehicle, environment)
     weight, error = float(np.abs(left).max()), np.inf
@@ -112,14 +140,13 @@ def _turning(thrust: Array, state: State, vehicle: Vehicle, environment: Environ
         float(np.sqrt(newton / (rotor.k_thrust * ratio))) for newton, rotor in zip(thrust, vehicle.rotors, strict=True)
     )
     state = state._replace(rotor_speed=speeds)
-    command = vehicle.structure.actuation.steady_command(state, vehicle, environment)
-    return _settled(state, command, vehicle, environment)
+    return _settled(state, steady_command(state, vehicle, environment), vehicle, environment)
 
 
 def _left(thrust: Array, state: State, vehicle: Vehicle, environment: Environment) -> Array:
     """(f, τ): what remains of all forces and torques, at rotor speeds that do not change"""
     state = _turning(thrust, state, vehicle, environment)
-    command = vehicle.structure.actuation.steady_command(state, vehicle, environment)
+    command = steady_command(state, vehicle, environment)
     parts = zip(vehicle.structure.effects, wrench_breakdown(state, command, vehicle, environment).values(), strict=True)
     rest = [part for effect, part in parts if effect.role is not Role.MOMENTUM]
     return np.array([[*(part.f_B + part.f_W), *part.tau_B] for part in rest], dtype=float).sum(axis=0)
@@ -130,6 +157,58 @@ def _slopes(thrust: Array, left: Array, state: State, vehicle: Vehicle, environm
     step = _STEP * float(thrust.mean())
     ahead = [_left(thrust + step * unit, state, vehicle, environment) for unit in np.eye(len(thrust))]
     return np.array([(other - left) / step for other in ahead]).T
+
+
+def _leaning(vehicle: Vehicle, state: State, environment: Environment) -> State:
+    """Newton on the parts of the thrusts, and on roll and pitch, with which the body leans against what is left sideways
+
+    Roll and pitch count as the newtons of the weight that they tip over.
+    """
+    weight = float(vehicle.mass * vehicle["gravity"].acceleration) if vehicle.has("gravity") else 1.0
+    parts = product(pseudoinverse(effectiveness(vehicle)[2:]), np.array([weight, 0.0, 0.0, 0.0]))
+    x: Array = np.concatenate([parts, np.zeros(2)])
+
+    def at(x: Array) -> State:
+        thrusts, angles = polar([float(own) for own in x[:-2]], vehicle)
+        q_WB = quat_from_euler(float(x[-2]) / weight, float(x[-1]) / weight, 0.0)
+        turned = with_angles(state._replace(q_WB=q_WB), angles, vehicle)
+        return with_angles(_turning(np.array(thrusts), turned, vehicle, environment), angles, vehicle)
+
+    def left(x: Array) -> Array:
+        here = at(x)
+        command = steady_command(here, vehicle, environment)
+        found = zip(
+            vehicle.structure.effects, wrench_breakdown(here, command, vehicle, environment).values(), strict=True
+        )
+        rest = [wrench_in_body_axes(part, here.q_WB) for effect, part in found if effect.role is not Role.MOMENTUM]
+        return np.array([[*part.f_B, *part.tau_B] for part in rest], dtype=float).sum(axis=0)
+
+    step, error = _STEP * weight / len(vehicle.rotors), np.inf
+    best = x
+    for _ in range(_ROUNDS):
+        here = left(x)
+        size = float(np.abs(here).max())
+        if not size < error:
+            break
+        best, error = x, size
+        if error <= _BALANCED * weight:
+            break
+        slopes = np.array([(left(x + step * unit) - left(x - step * unit)) / (2.0 * step) for unit in np.eye(len(x))]).T
+        x = x + least_squares(slopes, -here, negligible=_RANK)
+        if float(x[: len(vehicle.rotors)].min()) < 0.0:
+            raise ValueError(f"vehicle {vehicle.name!r} cannot hover: rotor {int(x.argmin())} would have to pull")
+    _require_level(error, weight, vehicle)
+    return at(best)
+
+
+def _require_angles(state: State, vehicle: Vehicle) -> None:
+    for i, angle in zip(vehicle.servos, tilt_angles(state, vehicle), strict=True):
+        servo = vehicle.rotors[i].servo
+        if not servo.low <= angle <= servo.high:
+            raise ValueError(
+                f"vehicle {vehicle.name!r} cannot hover: rotor {i} would have to tilt to {angle:.4g} rad, which its servo, "
+                f"[{servo.low:.4g}, {servo.high:.4g}] rad, does not reach"
+            )
 
 
 def _settled(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> State:
@@ -160,8 +239,8 @@ def thrust_to_weight(vehicle: Vehicle) -> float:
 def _within_limits(state: State, factor: float, vehicle: Vehicle) -> bool:
     faster = state._replace(rotor_speed=tuple(factor * speed for speed in state.rotor_speed))
     actuation = vehicle.structure.actuation
-    faster = _settled(faster, actuation.steady_command(faster, vehicle, CALM), vehicle, CALM)
-    command = actuation.steady_command(faster, vehicle, CALM)
+    faster = _settled(faster, steady_command(faster, vehicle, CALM), vehicle, CALM)
+    command = steady_command(faster, vehicle, CALM)[: len(vehicle.rotors)]
     if actuation.name == "speed":
         motors = lag_motors(faster, vehicle, CALM)
         return all(u <= motor.speed_max for u, motor in zip(command, motors, strict=True))

@@ -17,6 +17,7 @@ from samara.physics.rotors.propulsion import (
     THEVENIN_BATTERY,
 )
 from samara.physics.rotors.rotor import Rotor
+from samara.physics.rotors.tilt import TILT
 from samara.physics.types import Vehicle
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import GRAVITIES, INFLOWS
@@ -33,6 +34,7 @@ _WRITTEN = (
     COMMANDED_WRENCH,
     IDEAL_BATTERY,
     THEVENIN_BATTERY,
+    TILT,
 )
 _KEYS_OF_FIELDS = {
     "inertia_B": ("inertia",),
@@ -129,6 +131,8 @@ def _toml(vehicle: Vehicle) -> str:
         lines += ["", "[[rotors]]", *_rotor(f"rotors[{i}]", rotor, line)]
         lines += ["[rotors.motor]", f"model = {_text(_key(MOTORS, type(rotor.motor)))}"]
         lines += record(f"rotors[{i}].motor", rotor.motor, "motor")
+        if rotor.servo != ():
+            lines += ["[rotors.servo]", *record(f"rotors[{i}].servo", rotor.servo)]
     return "\n".join(lines) + "\n"
 
 

@@ -61,6 +61,15 @@ def _thrusts(own: Any, state: State, command: Command, vehicle: Vehicle, environ
 ROTOR_THRUSTS = Effect("rotor_thrusts", wrench=_thrusts, role=Role.THRUST)
 
 
+def _leaning(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+    """(T, τ), and with the lift what rotors that tilt push sideways"""
+    thrust, *tau_B = command
+    return Wrench(f_B=(vehicle["leaning_wrench"] * thrust)._replace(z=thrust), tau_B=Vec3(*tau_B))
+
+
+LEANING_WRENCH = Effect("leaning_wrench", wrench=_leaning, role=Role.THRUST)
+
+
 @dataclass(frozen=True)
 class Model:
     """x' = step(x, u): the predicted body over one `dt`, its inputs and their limits."""
@@ -94,7 +103,7 @@ class Model:
     @property
     def takes_wrench(self) -> bool:
         """Whether the inputs are (T, τ), not a thrust for each rotor"""
-        return self.body.structure.effects[-1] is COMMANDED_WRENCH
+        return self.body.structure.effects[-1] in (COMMANDED_WRENCH, LEANING_WRENCH)
 
     @property
     def template(self) -> State:
@@ -118,7 +127,12 @@ def model_of(
     if inputs == "rotors" and not vehicle.rotors:
         raise ValueError(f"inputs = 'rotors': vehicle {vehicle.name!r} has none; expected 'wrench'")
     vehicle = effective(vehicle)
-    push = (ROTOR_THRUSTS, vehicle.rotors) if inputs == "rotors" else (COMMANDED_WRENCH, ())
+    if inputs == "rotors" and vehicle.servos:
+        raise ValueError(f"inputs = 'rotors': vehicle {vehicle.name!r} has rotors that tilt; expected 'wrench'")
+    push: tuple[Effect, Any] = (ROTOR_THRUSTS, vehicle.rotors) if inputs == "rotors" else (COMMANDED_WRENCH, ())
+    if vehicle.servos:
+        side_B = allocation_for(vehicle, healthy).side_B or ZERO
+        push = (LEANING_WRENCH, side_B / float(vehicle.mass * vehicle["gravity"].acceleration))
     predicted = [
         (effect, numbers)
         for effect, numbers in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
@@ -155,7 +169,10 @@ def _rotor_limits(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Limits:
 def _ends(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Any:
     """The least and the most thrust of each rotor, (n, 2); none of one that failed"""
     ends = np.array(thrust_limits(vehicle), dtype=float)
-    return ends if healthy is None else ends * np.array(healthy, dtype=float)[:, None]
+    if healthy is None:
+        return ends
+    turning = np.array([*healthy, *(healthy[i] for i in vehicle.servos)], dtype=float)
+    return ends * turning[:, None]
 
 
 def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Limits:

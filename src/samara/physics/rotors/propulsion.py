@@ -129,7 +129,7 @@ def _bends(motor: DcMotor) -> tuple[Scalar, ...]:
 def actuated(state: State, command: Command, vehicle: Vehicle) -> Command:
     """The command as the motors receive it: the positions of the actuators where the vehicle has them"""
     if not vehicle.has("actuator"):
-        return command
+        return command[: len(vehicle.rotors)]
     return tuple(own.position for own in state.effects[vehicle.index("actuator")])
 
 
@@ -443,13 +443,14 @@ def _actuator_rates(
     own: tuple[ActuatorState, ...], state: State, command: Command, vehicle: Vehicle, environment: Environment
 ) -> tuple[ActuatorState, ...]:
     actuator: SecondOrder = vehicle["actuator"]
-    return tuple(second_order_rate(each, target, actuator) for each, target in zip(own, command, strict=True))
+    told = command[: len(own)]
+    return tuple(second_order_rate(each, target, actuator) for each, target in zip(own, told, strict=True))
 
 
 def _actuators_there(
     own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment
 ) -> tuple[ActuatorState, ...]:
-    return tuple(ActuatorState(target, 0.0) for target in command)
+    return tuple(ActuatorState(target, 0.0) for target in command[: len(own)])
 
 
 ROTORS = Effect("rotors", wrench=_rotor_wrenches, role=Role.THRUST)

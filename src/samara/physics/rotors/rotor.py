@@ -22,7 +22,7 @@ Factor: TypeAlias = Annotated[Scalar, Quantity("1", 0.2, 2.0)]
 
 
 class Rotor(NamedTuple):
-    """Where a rotor sits, which way it pushes and turns, and how strongly."""
+    """Where a rotor sits, which way it pushes and turns, and how strongly; and what tilts it, if a servo does."""
 
     r_B: Annotated[Vec3, Quantity("m", -1.0, 1.0)]
     axis_B: Annotated[Vec3, Unit()]
@@ -32,6 +32,7 @@ class Rotor(NamedTuple):
     inertia: Annotated[Scalar, Quantity("kg m^2", 0.0, 1e-4)] = 0.0
     radius: Annotated[Scalar, Quantity("m", 0.0, 0.5)] = 0.0
     motor: Any = ()
+    servo: Any = ()
 
 
 class RotorLoad(NamedTuple):

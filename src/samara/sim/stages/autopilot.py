@@ -14,7 +14,7 @@ from samara.sim.group import Group
 from samara.sim.pilots import CompiledPilot
 from samara.sim.references import asked_ahead, asked_now, cover, taken
 from samara.sim.stage import Stage
-from samara.vehicles.limits import command_range
+from samara.vehicles.limits import command_bounds
 
 INVALID = "invalid"  # how many commands were not numbers, by tick: not recorded, but looked at
 
@@ -69,12 +69,15 @@ class AutopilotStage(Stage):
 
     def _out_of_range(self, fleet: Fleet, group: Group) -> None:
         """A function of one's own asked for more than its range: an error when strict, else a warning, once for each drone."""
-        low, high = command_range(group.key.vehicle) or (-math.inf, math.inf)
+        vehicle = group.key.vehicle
+        motors, bounds = len(vehicle.rotors), command_bounds(vehicle)
         for lane in np.flatnonzero(group.pilot.excess.any(axis=0)):
             index, channel = group.drones[lane], int(np.flatnonzero(group.pilot.excess[:, lane])[0])
             asked = group.pilot.command[channel, lane] + group.pilot.excess[channel, lane]
+            low, high = (-math.inf, math.inf) if bounds is None else bounds[channel]
+            what = f"motor {channel}" if not motors or channel < motors else f"servo {channel - motors}"
             sentence = (
-                f"{fleet.name_of(index)}: the controller's command of motor {channel} is {asked:.6g} "
+                f"{fleet.name_of(index)}: the controller's command of {what} is {asked:.6g} "
                 f"at {fleet.time:.6f} s; expected a number within [{low:g}, {high:g}]"
             )
             if index not in self._warned:

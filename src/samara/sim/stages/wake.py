@@ -20,6 +20,7 @@ from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor_air import hub_flow
 from samara.physics.surroundings import environment_of
+from samara.physics.tilting import tilted
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fleet import Fleet
@@ -82,6 +83,7 @@ def wake_gusts(
     wash: Propwash = vehicle["propwash"]
     density = environment.air_density
     kept, gusts_W = [], []
+    vehicle = tilted(state, vehicle)
     loads = rotor_loads(
         state, vehicle, environment._replace(hub_wind_W=())
     )  # in the wind alone: no gust makes the next

@@ -7,6 +7,7 @@ from html import escape
 from samara.core.algebra import euler_from_quat, norm
 from samara.core.colours import COLOURS, GRID, INK
 from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.tilting import tilted
 from samara.record.recorder import LogLine
 from samara.vehicles.limits import command_limits
 from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED
@@ -123,12 +124,12 @@ def _motors(close: Close) -> str:
     if not vehicle.rotors:
         return _table([("thrust", f"{close.command[0]:.2f} N")])
     state, around = close.full_state(), close.surroundings()
-    loads = rotor_loads(state, vehicle, around)
+    loads = rotor_loads(state, tilted(state, vehicle), around)
     bounded = command_limits(vehicle) is not None
     head = f"<div>motors: {WORDS.get(kind, kind)}{', frame = 100 %' if bounded else ''}</div>"
     rows = []
     for k, (rotor, told, speed, load) in enumerate(
-        zip(vehicle.rotors, close.command, state.rotor_speed, loads, strict=True)
+        zip(vehicle.rotors, close.command[: len(vehicle.rotors)], state.rotor_speed, loads, strict=True)
     ):
         ccw = rotor.spin > 0
         power = float(around.motor_power[k]) if around.motor_power else 1.0

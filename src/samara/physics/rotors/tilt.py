@@ -1,0 +1,115 @@
+"""Rotors that a servo tilts: the axis of each turns about a hinge in the body, as the tail of a tricopter does.
+
+The angles are the state of one effect. The equation of motion turns the axes before anything else is computed (`tilted`), so
+loads, drag and moments of a tilted rotor are those of one that was built so. The hub stays where it is: it sits on the hinge.
+
+A command has a number for each rotor, and after them one for each servo: from −1 at its lower limit to 1 at its upper one, or
+radians where rotors are commanded by speed.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+from samara.core.algebra import ZERO, Vec3, cross
+from samara.core.ops import clamp, cos, sin
+from samara.core.quantity import Quantity, Scalar, TimeConstant, Unit
+from samara.physics.effect import Effect, Role, Wrench
+
+if TYPE_CHECKING:
+    from samara.physics.types import Command, Environment, State, Vehicle
+
+Angle: TypeAlias = Annotated[Scalar, Quantity("rad", -1.0, 1.0)]
+AngularRate: TypeAlias = Annotated[Scalar, Quantity("rad/s", -20.0, 20.0)]
+Momentum: TypeAlias = Annotated[Scalar, Quantity("N m s", -0.1, 0.1)]
+Share: TypeAlias = Annotated[Scalar, Quantity("1", -1.0, 1.0)]
+Axis: TypeAlias = Annotated[Vec3, Unit()]
+
+
+class Servo(NamedTuple):
+    """What tilts a rotor: right-handed about the hinge, which is across the rotor's axis, between two angles.
+
+    It follows its command with a lag, and no faster than its rate.
+    """
+
+    hinge_B: Annotated[Vec3, Unit()]
+    low: Annotated[Scalar, Quantity("rad", -1.0, -0.1)]
+    high: Annotated[Scalar, Quantity("rad", 0.1, 1.0)]
+    rate: Annotated[Scalar, Quantity("rad/s", 1.0, 20.0)]
+    lag: TimeConstant
+
+
+def tilted_axis(axis_B: Axis, hinge_B: Axis, angle: Angle) -> Vec3:
+    """a cos δ + (h × a) sin δ: an axis turned about a hinge across it"""
+    return axis_B * cos(angle) + cross(hinge_B, axis_B) * sin(angle)
+
+
+def servo_target(command: Share, servo: Servo) -> Scalar:
+    """δ = ½ (δ_max + δ_min) + ½ u (δ_max − δ_min), u held within [−1, 1]  [rad]"""
+    return 0.5 * (servo.high + servo.low) + 0.5 * clamp(command, -1.0, 1.0) * (servo.high - servo.low)
+
+
+def servo_command(angle: Angle, servo: Servo) -> Scalar:
+    """u = (2δ − δ_max − δ_min)/(δ_max − δ_min): the inverse of `servo_target` within the limits"""
+    return (2.0 * angle - servo.high - servo.low) / (servo.high - servo.low)
+
+
+def servo_rate(angle: Angle, target: Angle, servo: Servo) -> Scalar:
+    """δ̇ = (δ_cmd − δ)/τ, no faster than the servo's rate  [rad/s]"""
+    return clamp((target - angle) / servo.lag, -servo.rate, servo.rate)
+
+
+def tilting_torque(momentum: Momentum, rate: AngularRate, axis_B: Axis, hinge_B: Axis) -> Vec3:
+    """τ = −ḣ = −s J Ω δ̇ (h × a): what tilting the angular momentum of a rotor costs the body  [N·m]"""
+    return cross(hinge_B, axis_B) * (-momentum * rate)
+
+
+# In a vehicle ------------------------------------------------------------------------------------------------------
+
+
+def _targets(command: "Command", vehicle: "Vehicle") -> list[Scalar]:
+    """Where the servos are told to be: of a command, the numbers after those of the rotors"""
+    servos = [vehicle.rotors[i].servo for i in vehicle.servos]
+    told = command[len(vehicle.rotors) :]
+    if vehicle.structure.actuation.name == "speed":
+        return [clamp(angle, servo.low, servo.high) for angle, servo in zip(told, servos, strict=True)]
+    return [servo_target(u, servo) for u, servo in zip(told, servos, strict=True)]
+
+
+def _straight(vehicle: "Vehicle") -> tuple[Scalar, ...]:
+    return tuple(clamp(0.0, vehicle.rotors[i].servo.low, vehicle.rotors[i].servo.high) for i in vehicle.servos)
+
+
+def _rates(
+    own: Any, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> tuple[Scalar, ...]:
+    return tuple(
+        servo_rate(angle, target, vehicle.rotors[i].servo)
+        for i, angle, target in zip(vehicle.servos, own, _targets(command, vehicle), strict=True)
+    )
+
+
+def _there(
+    own: Any, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> tuple[Scalar, ...]:
+    return tuple(_targets(command, vehicle))
+
+
+def _reaction(own: Any, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    """Of the rotors as they are tilted: their axes are turned already"""
+    tau_B = ZERO
+    for i, rate in zip(vehicle.servos, _rates(own, state, command, vehicle, environment), strict=True):
+        rotor = vehicle.rotors[i]
+        momentum = rotor.spin * rotor.inertia * state.rotor_speed[i]
+        tau_B = tau_B + tilting_torque(momentum, rate, rotor.axis_B, rotor.servo.hinge_B)
+    return Wrench(tau_B=tau_B)
+
+
+TILT = Effect(
+    "tilt",
+    initial=_straight,
+    derivative=_rates,
+    wrench=_reaction,
+    settled=_there,
+    role=Role.MOMENTUM,
+    state_unit="rad",
+    state_about="the angles of the servos",
+)
