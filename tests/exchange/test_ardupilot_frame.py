@@ -149,7 +149,8 @@ def test_drag_of_body_and_rotors_is_the_simulators(v):
 
 
 def test_yaw_torque_and_power_are_the_simulators_at_hover_and_its_damping_everywhere():
-    made = vehicle()
+    yaws = "".join(f'"motor{i + 1}_yaw" : {(1, -1)[i % 2]}, ' for i in range(6))
+    made = built(ardupilot_frame(HEAVY.replace('"moment_inertia"', yaws + '"moment_inertia"'), "heavy.json"))
     command = OWN.hover_command(density("0"))
     ratio = Decimal("0.05") * OWN.diagonal * command
     assert made.rotors[0].k_torque / made.rotors[0].k_thrust == pytest.approx(float(ratio), rel=1e-7)
@@ -186,7 +187,10 @@ def test_places_axes_and_turns_by_frame_and_by_the_files_own():
     second = built(ardupilot_frame(own, "own.json")).rotors[1]
     assert tuple(second.r_B) == (0.1, 0.5, 0.04) and second.spin == -1
     assert tuple(second.axis_B) == pytest.approx((0.0, -0.6, 0.8), abs=1e-15)
-    assert second.k_torque == pytest.approx(0.8 * made.rotors[1].k_torque, rel=1e-12)
+    ratio = 0.8 * 0.05 * 0.96 * float(OWN.hover_command())
+    assert second.k_torque / second.k_thrust == pytest.approx(ratio, rel=1e-7)
+    typical = 0.475 * made.rotors[1].radius / math.pi  # (C_P/C_T) D/2π
+    assert made.rotors[1].k_torque / made.rotors[1].k_thrust == pytest.approx(typical, rel=1e-12)
     eight = HEAVY.replace('"num_motors" : 6', '"num_motors" : 8')
     pairs = built(ardupilot_frame(eight, "x8.json", "x8")).rotors
     assert pairs[5].r_B.x == pairs[0].r_B.x and pairs[5].r_B.z < pairs[0].r_B.z and pairs[5].spin == -pairs[0].spin

@@ -5,7 +5,9 @@
     Q = 0.05 D u T,   P = T · refVoltage · refCurrent / W,   τ = −J ω · 400° / refRotRate
 
 W is the weight, c = mdrag_coef, A the disc of one motor, D the diagonal, V the voltage that is left of V_max. A file says
-nothing of rotor speeds: a propeller with the static C_T of the UIUC set stands for them. Q and P are met at hover.
+nothing of rotor speeds: a propeller with the static C_T of the UIUC set stands for them. P is met at hover; Q is too where the
+file gives motorN_yaw. Elsewhere it is that propeller's, for the simulator's own is none that could be: Callisto's would have a
+figure of merit of 1.2.
 """
 
 import json
@@ -19,7 +21,7 @@ from samara.exchange.ardupilot_frames import FRAMES, USUAL
 from samara.exchange.imported import UPRIGHT, Imported, ImportedRotor, Several
 from samara.exchange.plain_text import computable, finite, positive, text_of
 from samara.exchange.throttle import idle_share, throttle_for
-from samara.exchange.typical_propeller import STATIC_CT, typical_k_thrust
+from samara.exchange.typical_propeller import STATIC_CP_CT, STATIC_CT, typical_k_thrust, typical_torque_ratio
 from samara.parts.estimate import Estimate
 from samara.parts.layouts import SINGLE, Hub, hubs_of
 from samara.physics.air.atmosphere import air_density
@@ -271,7 +273,10 @@ def _rotors(
     k_thrust = typical_k_thrust(radius)
     hover_speed = math.sqrt(weight / (count * k_thrust))
     made = f"a propeller of its radius; {STATIC_CT.how}"
-    at_full_efficiency = model.hover_power / (model.torque_ratio * weight)
+    said = [abs(yaws.get(f"motor{i + 1}_yaw", 0.0)) * model.torque_ratio for i in range(count)]
+    ratios = [own or typical_torque_ratio(radius) for own in said]
+    ratio = sum(ratios) / count
+    at_full_efficiency = model.hover_power / (ratio * weight)
     if hover_speed > at_full_efficiency:  # such a propeller would take more power than the file says
         hover_speed, made = at_full_efficiency, "refVoltage × refCurrent at hover, at an efficiency of 1"
         k_thrust = weight / (count * hover_speed**2)
@@ -287,8 +292,8 @@ def _rotors(
         "rise": lag,
         "fall": lag,
         "efficiency": Estimate(
-            model.torque_ratio * weight * hover_speed / model.hover_power,
-            0.5 * STATIC_CT.spread,
+            ratio * weight * hover_speed / model.hover_power,
+            math.hypot(0.5 * STATIC_CT.spread, 0.0 if all(said) else STATIC_CP_CT.spread),
             f"{file}: refVoltage, refCurrent; the power of hover",
         ),
         "full_voltage": Estimate(numbers["maxVoltage"], 0.0, f"{file}: maxVoltage"),
@@ -316,7 +321,6 @@ def _rotors(
             if length
             else UPRIGHT
         )
-        ratio = model.torque_ratio * (abs(yaw) or 1.0)
         rotors.append(
             ImportedRotor(
                 position=place,
@@ -324,7 +328,11 @@ def _rotors(
                 axis=axis,
                 k_thrust=Estimate(k_thrust, STATIC_CT.spread, f"{file}: disc_area; {made}"),
                 k_torque=Estimate(
-                    ratio * k_thrust, STATIC_CT.spread, f"{file}: diagonal_size; 0.05 D u at hover, with k_thrust"
+                    ratios[i] * k_thrust,
+                    math.hypot(STATIC_CT.spread, 0.0 if said[i] else STATIC_CP_CT.spread),
+                    f"{file}: motor{i + 1}_yaw, diagonal_size; 0.05 D u at hover, with k_thrust"
+                    if said[i]
+                    else f"{file}: disc_area; with k_thrust, and {STATIC_CP_CT.how}",
                 ),
                 radius=Estimate(radius, 0.0, f"{file}: disc_area, on {discs} discs"),
                 motor=motor,
