@@ -1,29 +1,21 @@
-"""Multirotors nobody has tuned a controller for, and a flight of many different ones in the lanes of one batch."""
+"""Multirotors nobody has tuned a controller for, and the flight that all of them are sent on."""
 
 import math
-from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import samara
-from samara.backends.machine import CompiledStep
-from samara.control.named import controller_named
-from samara.core.algebra import ZERO, Vec3, matrix_from_quat
-from samara.core.integrate import rk4
-from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest, derivative
-from samara.physics.reference import Reference
+from samara.compare.alike import LANES, PERIOD, Flight
+from samara.compare.alike import fly_alike as fly_alike
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
-from samara.physics.surroundings import empty_command
-from samara.physics.types import CALM, State, Vehicle
+from samara.physics.types import Vehicle
 from samara.plan.trajectory import land, take_off
-from samara.sim.standing import standing
 from samara.vehicles.ground import clearance
 
-PERIOD, PHYSICS = 4e-3, 1e-3  # [s]
-LANES = 8  # drones to an instruction, at the most
 G = 9.80665
 
 # The sampler -------------------------------------------------------------------------------------------------------
@@ -57,95 +49,6 @@ def random_vehicles(count: int, seed: int) -> list[Vehicle]:
     """So many of them; the same for the same seed"""
     rng = np.random.default_rng(seed)
     return [random_vehicle(rng, i) for i in range(count)]
-
-
-# Many different ones at once ---------------------------------------------------------------------------------------
-
-
-class Stack(NamedTuple):
-    """Trees of numbers of one shape: one of them, where they differ, and the differing numbers, (numbers, trees)"""
-
-    template: Any
-    differing: tuple[int, ...]
-    rows: np.ndarray
-
-    def filled(self, numbers: Any) -> Any:
-        """The tree with these in the differing places"""
-        leaves = flatten(self.template)
-        for at, number in zip(self.differing, numbers, strict=True):
-            leaves[at] = number
-        return unflatten(self.template, iter(leaves))
-
-
-def stack(trees: list[Any]) -> Stack:
-    """What all have in common stays a number of the trace; a tree of another shape is an error"""
-    leaves = [flatten(tree) for tree in trees]
-    assert {len(own) for own in leaves} == {len(leaves[0])}, "these are not built alike"
-    differing = tuple(at for at, own in enumerate(leaves[0]) if any(other[at] != own for other in leaves))
-    rows = np.array([[own[at] for own in leaves] for at in differing], dtype=float)
-    return Stack(trees[0], differing, rows.reshape(len(differing), len(trees)))
-
-
-def numbers_of(vehicle: Vehicle) -> tuple[Any, ...]:
-    return vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters
-
-
-def parked(vehicle: Vehicle) -> State:
-    """Standing in the origin, as in a scenario"""
-    touching = at_rest(vehicle, Vec3(0.0, 0.0, clearance(vehicle)))
-    return standing(touching, ZERO, vehicle, CALM, lambda p_W, q_WB, own: CALM.ground)
-
-
-class Flight(NamedTuple):
-    """At every control tick: places, tilt cosines, and speeds, (ticks, 3, n), (ticks, n); and the last state of each"""
-
-    p_W: np.ndarray
-    up: np.ndarray
-    speed: np.ndarray
-    turning: np.ndarray
-    final: np.ndarray
-
-
-def fly_alike(vehicles: list[Vehicle], name: str, references: np.ndarray) -> Flight:
-    """Vehicles of one structure under the controller of a name, each with its own gains; references (ticks, components, n)"""
-    structure, count = vehicles[0].structure, len(vehicles)
-    bodies = stack([numbers_of(vehicle) for vehicle in vehicles])
-    named = [controller_named(name, vehicle, period=PERIOD) for vehicle in vehicles]
-    kind, memory = type(named[0].call), named[0].memory
-    own = stack([tuple(getattr(each.call, field.name) for field in fields(kind)) for each in named])
-    still, command, asked = at_rest(vehicles[0]), empty_command(vehicles[0]), Reference(Vec3(0.0, 0.0, 0.0))
-
-    def pilot(carry: Any, held: Any) -> Any:
-        state, reference, body, gains = held
-        return kind(*own.filled(gains))(state, reference, Vehicle(structure, *bodies.filled(body)), carry[1])
-
-    def plant(state: Any, held: Any) -> Any:
-        vehicle = Vehicle(structure, *bodies.filled(held[1]))
-        return rk4(lambda x: derivative(x, held[0], vehicle, CALM), state, PHYSICS)
-
-    body, gains = (tuple(one.rows[:, 0].tolist()) for one in (bodies, own))
-    pilots = CompiledStep(pilot, (command, memory), (still, asked, body, gains)).machine(count)
-    plants = CompiledStep(plant, still, (command, body)).machine(count)
-    size, motors = len(flatten(still)), len(command)
-    pilots.held[size + len(flatten(asked)) :] = np.concatenate([bodies.rows, own.rows])
-    plants.held[motors:] = bodies.rows
-    plants.carry[:] = np.array([flatten(parked(v)) for v in vehicles]).T
-    rows = np.empty((len(references), 13, count))
-    for row, reference in zip(rows, references, strict=True):
-        pilots.held[:size] = plants.carry
-        pilots.held[size : size + len(reference)] = reference
-        pilots.run()
-        plants.held[:motors] = pilots.carry[:motors]
-        plants.run(round(PERIOD / PHYSICS))
-        row[:] = plants.carry[:13]
-    up = matrix_from_quat(samara.Quat(*(rows[:, i] for i in range(6, 10)))).zz
-    return Flight(
-        rows[:, :3],
-        up,
-        np.linalg.norm(rows[:, 3:6], axis=1),
-        np.linalg.norm(rows[:, 10:], axis=1),
-        plants.carry.copy(),
-    )
 
 
 # The flight that all of them are sent on ----------------------------------------------------------------------------

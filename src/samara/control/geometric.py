@@ -16,6 +16,7 @@ from samara.control.gains import Gains
 from samara.control.gains import gains_for as gains_for
 from samara.control.gains import motor_time_constant as motor_time_constant
 from samara.control.opposing import Turned, joined, nothing_seen, opposed, parted, seen
+from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
 from samara.core.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
 from samara.core.quantity import Scalar
@@ -168,17 +169,20 @@ def wanted_pull(e_p: Vec3, state: State, reference: Reference, vehicle: Vehicle,
 
 
 def drag_ahead(state: State, reference: Reference, vehicle: Vehicle) -> Vec3:
-    """d(v_d): the airframe's drag at the velocity asked for, in still air and in the attitude there is  [N]"""
+    """d(v_d): the drag at the velocity asked for, in still air and in the attitude there is  [N]"""
     return drag_at(reference.v_W, state, vehicle)
 
 
 def drag_at(v_W: Vec3, state: State, vehicle: Vehicle) -> Vec3:
-    """d(v): the airframe's drag at a velocity, in still air and in the attitude there is  [N]"""
-    if not vehicle.has("drag"):
-        return ZERO
-    there = state._replace(v_W=v_W)
-    force = vehicle.structure.effects[vehicle.index("drag")].wrench((), there, (), vehicle, CALM)
-    return rotate(state.q_WB, force.f_B) + force.f_W
+    """d(v): the drag of airframe and rotors at a velocity, in still air, in the attitude and at the speeds there are  [N]"""
+    whole = ZERO
+    if vehicle.has("drag"):
+        there = state._replace(v_W=v_W)
+        force = vehicle.structure.effects[vehicle.index("drag")].wrench((), there, (), vehicle, CALM)
+        whole = rotate(state.q_WB, force.f_B) + force.f_W
+    if vehicle.has("rotor_drag"):
+        whole = whole + rotate(state.q_WB, rotor_drag_wrench(v_W, state, vehicle).f_B)
+    return whole
 
 
 def limited_pull(pull_W: Vec3, vehicle: Vehicle, allocation: Allocation, limits: FlightLimits) -> Vec3:

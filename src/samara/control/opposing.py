@@ -14,6 +14,7 @@ moment that is half as strong or twice as strong as the model's.
 from typing import Any, NamedTuple
 
 from samara.control.gains import OTHER_LAGS
+from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Vec3, quat_exp, rotate
 from samara.core.ops import where
 from samara.core.quantity import Scalar
@@ -141,10 +142,12 @@ def opposed(
 ) -> Vec3:
     """τ − τ_air(v + T v̇) + c ∘ (ω + T ω̇) − τ_d,  v̇ = R e₃ f/m − g e₃,  ω̇ = J⁻¹ (τ − ω × Jω)  [N·m]
 
-    T is the motors' lag. A torque that has its part against the damping in it already is `resisted`.
+    T is the motors' lag. A torque that has its part against the damping in it already is `resisted`. Without a moment of
+    airspeed it is that of the rotors' drag, which acts above or below the centre of mass: τ − Σ r × f(v).
     """
     if not is_turned(vehicle):
-        return tau_B
+        known_B = rotor_drag_wrench(state.v_W, state, vehicle).tau_B
+        return tau_B - known_B if vehicle.has("rotor_drag") else tau_B
     lag = motor_lag(vehicle)
     gain_W = rotate(state.q_WB, Vec3(0.0, 0.0, lift / vehicle.mass)) - Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
     against_B = tau_B - air_torque(state._replace(v_W=state.v_W + gain_W * lag), vehicle)
