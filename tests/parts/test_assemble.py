@@ -82,13 +82,13 @@ def test_inertia_grows_with_the_size_and_lies_where_real_aircraft_lie():
         assert own.inertia_B.xx + own.inertia_B.yy > own.inertia_B.zz > max(own.inertia_B.xx, own.inertia_B.yy)
 
 
-@pytest.mark.parametrize("layout", [own for own in LAYOUTS if own != "tricopter"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_makes_an_aircraft_that_hovers(layout):
     own = assemble(parts_list(name=layout, layout=layout, **{**HEAVY, "mass": 6.0 if layout == "x8" else 4.5}))
     assert set(NEEDED) <= set(controllable(own)[1])
     state, command = samara.hover(own)
     assert 0.1 < max(command) < 0.9
-    assert own.has("coaxial") == (layout in ("x8", "y6"))
+    assert own.has("coaxial") == (layout in ("x8", "y6")) and own.has("tilt") == (layout == "tricopter")
     if own.has("coaxial"):  # the lower rotors turn faster for their share
         assert max(state.rotor_speed) > 1.01 * min(state.rotor_speed)
 

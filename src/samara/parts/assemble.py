@@ -32,6 +32,7 @@ from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.motor import DcMotor, steady_current
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.rotors.rotor_air import HubFlow, RotorAir, RotorDrag, in_plane_force
+from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
 from samara.vehicles.build import build_vehicle
 from samara.vehicles.check import VehicleError
@@ -49,6 +50,11 @@ MOST_RATING = 150.0  # [1/h]: full throttle in units of the capacity, C; the bes
 SLOW_SHARE, SLOW_LAG = 0.4, 20.0  # of a battery's resistance, and [s]: what shows only after a while
 LEGS, LOW = 0.30, 0.12  # of the diagonal, from the propellers down to the feet, with legs and without
 FOOT_GAP = 0.02  # of the diagonal: feet reach that much lower than anything else
+
+
+SERVO_REACH = Estimate(0.6, 0.2, "assumed: a tail mount that turns by 34 deg to either side")
+SERVO_RATE = Estimate(8.0, 0.25, "assumed: 60 deg in 0.13 s, as small digital servos do")
+SERVO_LAG = Estimate(0.04, 0.5, "assumed: two frames at 50 to 100 Hz and the start of its motor")
 
 
 class Made(NamedTuple):
@@ -117,10 +123,6 @@ def assembled(parts: PartsList, power: Power) -> Vehicle:
     )
     own_hubs = hubs(parts, gap.value)
     _require_apart(parts, own_hubs, radius)
-    if any(hub.tilting for hub in own_hubs):
-        raise PartsError(
-            f"layout = {parts.layout!r}: a rotor on a servo is not made from parts yet; expected another layout"
-        )
     size = parts.diagonal or 2.0 * max(math.hypot(hub.place.x, hub.place.y) for hub in own_hubs)
     made = Made({})
     limit = _current_limit(parts, power)
@@ -239,6 +241,21 @@ def _rotor(made: Made, i: int, hub: Hub, centre: Vec3, power: Power, own_motor: 
         inertia=made("rotor.inertia", turns),
         radius=made("rotor.radius", power.propeller.radius),
         motor=own_motor,
+        servo=_servo(made, f"rotors[{i}].servo", hub) if hub.tilting else (),
+    )
+
+
+def _servo(made: Made, path: str, hub: Hub) -> Servo:
+    """A small digital servo on the boom, which is the hinge"""
+    far = math.hypot(hub.place.x, hub.place.y)
+    made.note(f"{path}.hinge_B", "along the boom, towards the centre")
+    made.note(f"{path}.low", SERVO_REACH.how, SERVO_REACH.spread)
+    return Servo(
+        hinge_B=Vec3(0.0 - hub.place.x / far, 0.0 - hub.place.y / far, 0.0),
+        low=-SERVO_REACH.value,
+        high=made(f"{path}.high", SERVO_REACH),
+        rate=made(f"{path}.rate", SERVO_RATE),
+        lag=made(f"{path}.lag", SERVO_LAG),
     )
 
 
