@@ -9,6 +9,7 @@ import samara
 from samara.exchange.imported import built
 from samara.exchange.sdf import read_sdf
 
+MARTIN = str(Path(__file__).parents[1] / "exchange" / "martin.xml")
 HERON = Path(__file__).parents[1] / "exchange" / "models" / "heron" / "model.sdf"
 
 
@@ -34,9 +35,27 @@ def test_what_is_left_out_is_said(monkeypatch, capsys, tmp_path):
     assert status == 0 and "left out: drag: SDF has no word for it" in out
 
 
+def test_what_a_file_lacks_is_estimated_from_parts(monkeypatch, capsys, tmp_path):
+    """A model of MuJoCo knows thrust and no speed; propellers, motors and a battery tell the rest, with their spreads"""
+    pytest.importorskip("mujoco")
+    martin, out = HERON.parents[2] / "martin.xml", tmp_path / "martin.toml"
+    words = ("--motors", "2806 1300KV", "--props", "8x4.5", "--battery", "4S3000", "-o", str(out))
+    status, said, err = call(monkeypatch, capsys, "vehicle", "import", str(martin), *words)
+    assert (status, err) == (0, "") and "not in the file: rotors.k_thrust" in said
+    vehicle = samara.vehicle(out)
+    assert vehicle.mass == pytest.approx(1.0) and vehicle.has("battery") and vehicle.has("drag")
+    sources, spreads = dict(vehicle.structure.sources), dict(vehicle.structure.spreads)
+    assert sources["body.mass"].startswith("martin.xml: body martin") and "body.mass" not in spreads
+    assert sources["rotors[0].k_thrust"].startswith("not in the file; ") and spreads["rotors[0].k_thrust"] > 0.05
+
+
 @pytest.mark.parametrize(
     "words, sentence",
     [
+        (("import", MARTIN), "expected --like another vehicle, or --motors, --props and --battery"),
+        (("import", MARTIN, "--like", "iris", "--props", "8x4.5"), "--like and parts are both given"),
+        (("import", MARTIN, "--props", "8x4.5"), "an estimate from parts lacks --motors, --battery"),
+        (("import", MARTIN, "--like", "hexarotor_x"), "has 4 rotors, and hexarotor_x"),
         (("import", "{}/bad.sdf"), "bad.sdf: is no XML"),
         (("import", "{}/none.sdf"), "No such file"),
         (("export", "iris"), "no format is named; expected --sdf"),

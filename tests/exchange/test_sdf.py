@@ -230,7 +230,7 @@ REFUSED = {
     ),
     "a joint that is not there": (
         ("<jointName>rotor_3_joint<", "<jointName>x<"),
-        "jointName = 'x' of rotor_3: expected",
+        "jointName = 'x' of 'rotor_3': expected",
     ),
     "a number twice": (
         ("<actuator_number>3<", "<actuator_number>2<"),

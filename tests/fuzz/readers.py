@@ -1,6 +1,7 @@
 """Everything that reads."""
 
 from .calls import CALLS
+from .foreign import FOREIGN
 from .links import LINKS
 from .logs import LOGS
 from .recordings import RECORDINGS
@@ -8,4 +9,4 @@ from .scenarios import SCENARIOS
 from .tables import TABLES
 from .vehicles import BLADES, PARTS, VEHICLES
 
-READERS = (VEHICLES, SCENARIOS, RECORDINGS, TABLES, LINKS, CALLS, PARTS, BLADES, LOGS)
+READERS = (VEHICLES, SCENARIOS, RECORDINGS, TABLES, LINKS, CALLS, PARTS, BLADES, LOGS, FOREIGN)

@@ -189,9 +189,9 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
     """
     lacking = [each for each in imported.lacking if each == "arm" or estimated is None]
     if lacking:
+        besides = "--diagonal" if lacking == ["arm"] else "--like another vehicle, or --motors, --props and --battery"
         raise VehicleError(
-            f"{imported.origin}: {imported.format} does not say {', '.join(lacking)}: expected these besides, or the parts "
-            "that the aircraft is made of"
+            f"{imported.origin}: {imported.format} does not say {', '.join(lacking)}: expected {besides}"
         )
     if estimated is not None and imported.rotors and len(estimated.rotors) != len(imported.rotors):
         raise VehicleError(

@@ -217,7 +217,7 @@ def _aircraft(root: Node, mujoco: Any, model: Any, data: Any) -> Imported:
 
 
 def _name(model: Any, i: int) -> str:
-    return f"{model.actuator(i).name or i!s:.60}"
+    return shown(model.actuator(i).name or i)
 
 
 def _most(root: Node, model: Any, i: int) -> float:
@@ -233,7 +233,7 @@ def _rotor(
 ) -> ImportedRotor:
     site, gear = int(model.actuator_trnid[i][0]), np.array(model.actuator_gear[i], dtype=float)
     where = f"{root.origin}: actuator {_name(model, i)}"
-    force = float(np.linalg.norm(gear[:3]))
+    force = math.hypot(*gear[:3])
     if not force > 0.0:
         raise root.error(f"has the actuator {_name(model, i)} with a torque and no force: expected rotors, which push")
     if (
@@ -245,10 +245,10 @@ def _rotor(
         )
     along = gear[:3] / force
     twist = float(gear[3:] @ along)
-    if float(np.linalg.norm(gear[3:] - twist * along)) > 1e-6 * (abs(twist) + 1e-9):
+    if math.hypot(*(gear[3:] - twist * along)) > 1e-6 * (abs(twist) + 1e-9):
         raise root.error(f"has the actuator {_name(model, i)} whose torque is not along its force: expected a rotor")
     axis = turn.T @ data.site_xmat[site].reshape(3, 3) @ along
-    axis = axis / np.linalg.norm(axis)
+    axis = axis / math.hypot(*axis)
     ratio = Estimate(abs(twist) / force, 0.0, f"{where}: gear") if twist else None
     return ImportedRotor(
         position=Several(

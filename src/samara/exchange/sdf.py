@@ -187,7 +187,9 @@ def read_sdf(path: Path, leave_out: bool = False) -> Imported:
 
 def _listed(names: dict[str, Link]) -> str:
     few = list(names)[:12]
-    return ", ".join(few) + (", ..." if len(names) > len(few) else "")
+    return ", ".join(own if own.isidentifier() else shown(own) for own in few) + (
+        ", ..." if len(names) > len(few) else ""
+    )
 
 
 def _only_model(root: Node) -> Node:
@@ -284,7 +286,7 @@ def _check_joint(model: _Model, motor: Motor, link: Link) -> None:
     joint = next((own for own in model.joints if own.name == motor.joint), None)
     if joint is None:
         raise VehicleError(
-            f"{model.origin}: jointName = {shown(motor.joint)} of {motor.link}: expected a joint that is there"
+            f"{model.origin}: jointName = {shown(motor.joint)} of {shown(motor.link)}: expected a joint that is there"
         )
     axis = joint.node.child("axis")
     if axis is None:

@@ -122,7 +122,7 @@ class _Expansion:
         except ValueError as error:
             if isinstance(error, VehicleError):
                 raise
-            raise self.error(f"${{{text[:80]}}} {error}") from None
+            raise self.error(f"{shown(text[:80])} {error}") from None
 
     # Elements --------------------------------------------------------------------------------------------------------
 
