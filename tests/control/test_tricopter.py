@@ -12,11 +12,13 @@ from samara.control.ilqr.model import model_of
 from samara.control.lqr import hover_jacobian
 from samara.control.named import CONTROLLERS
 from samara.core.algebra import Vec3
+from samara.core.tree import flatten
 from samara.physics.tilting import tilt_angles, wrench_of_rotors
 from samara.plan import trajectory
 from samara.record.load import load_run
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fingerprint, fly
+from samara.sim.fly_many import fly_many
 from samara.sim.replay import replay
 from samara.vehicles.controllability import Hover, controllability
 from samara.vehicles.trim import hover
@@ -120,6 +122,20 @@ def test_a_flight_is_recorded_and_flown_again_bit_for_bit(tmp_path):
     again = load_run(run.save(tmp_path / "tri.mcap"))
     assert again["d"].vehicle == TRI
     assert fingerprint(replay(again)) == fingerprint(run)
+
+
+def test_flights_of_many_masses_are_the_same_bits_as_each_alone():
+    """The trim, the allocation and its lean are those of each mass."""
+    masses = np.array([1.1, 1.3])
+
+    def turning(vehicle):
+        task = trajectory.hover(ABOVE, yaw=0.4)
+        return Scenario("m", (Drone("d", vehicle, task, ABOVE, airborne=True, controller="geometric"),), 0.5)
+
+    ends = np.array(flatten(fly_many(turning(TRI), 2, vary={"mass": masses}).final)).reshape(-1, 2)
+    for k, mass in enumerate(masses):
+        alone = fly(turning(TRI.replace(mass=float(mass))))["d"].tables["state"].rows[-1]
+        assert (ends[:, k] == alone).all()
 
 
 def test_a_function_of_ones_own_is_cut_to_the_servos_range():
