@@ -132,7 +132,7 @@ def _number(vehicle: Vehicle, path: str) -> Any:
     if path in ("mass",):
         return vehicle.mass
     head, *fields = path.split(".")
-    if head not in ("rotors", "drag", "rotor_drag", "battery", "damping", "rotor_air") or "position" in fields:
+    if "position" in fields or (head != "rotors" and not _moves_in_air(vehicle, head)):
         return None
     record: Any = vehicle.rotors[0] if head == "rotors" else vehicle[head]
     record = record[0] if type(record) is tuple else record
@@ -141,6 +141,13 @@ def _number(vehicle: Vehicle, path: str) -> Any:
             return None
         record = getattr(record, field)
     return record if isinstance(record, (float, int, Vec3)) or field == "table_voltage" else None
+
+
+def _moves_in_air(vehicle: Vehicle, effect: str) -> bool:
+    return vehicle.has(effect) and vehicle.structure.effects[vehicle.index(effect)].role not in (
+        Role.CONTACT,
+        Role.WEIGHT,
+    )
 
 
 def _times(own: Any, factor: Array) -> Any:
