@@ -20,6 +20,9 @@ from samara.vehicles.trim import thrust_to_weight
 LEAST_LIFT = 1.5  # thrust over weight
 _ATTEMPTS = 40
 _FOURS = ("quad_x", "quad_plus", "quad_h", "deadcat")
+_ALL = tuple(own for own in LAYOUTS if own != "tricopter")
+_FOUR_ROTORS = 0.1  # [kg]: lighter ones have four
+_THREE_ROTORS = 12  # of so many the last is a tricopter
 _CELLS = ((0.06, (1,)), (0.2, (2, 3)), (0.5, (3, 4)), (2.0, (4, 6)), (6.0, (4, 6)), (math.inf, (6, 12)))
 _PACK = 150.0  # [Wh/kg]
 _CELL = 3.7  # [V]
@@ -58,7 +61,9 @@ def random_parts_list(index: int, attempt: int = 0) -> PartsList:
     dice = np.random.default_rng([19, index])
     mass = _rounded(LIGHTEST * (HEAVIEST / LIGHTEST) ** float(dice.uniform()), 3)
     dice = np.random.default_rng([19, index, attempt])
-    layout = str(dice.choice(_FOURS if mass < 0.1 else [own for own in LAYOUTS if own != "tricopter"]))
+    layout = str(dice.choice(_FOURS if mass < _FOUR_ROTORS else _ALL))
+    if index % _THREE_ROTORS == _THREE_ROTORS - 1 and mass >= _FOUR_ROTORS:
+        layout = "tricopter"
     count = len(LAYOUTS[layout].mounts)
     coaxial = any(own.level for own in LAYOUTS[layout].mounts)
 
@@ -98,7 +103,7 @@ def _stator(mass: float, slender: float) -> tuple[int, int]:
     wide, high, known = _2207
     volume = wide * wide * high * (mass / known) ** 1.2
     diameter = (volume * slender) ** (1.0 / 3.0)
-    return max(6, min(99, round(diameter))), max(2, min(40, round(diameter / slender)))
+    return max(5, min(99, round(diameter))), max(2, min(40, round(diameter / slender)))
 
 
 def _rounded(value: Any, digits: int) -> float:
