@@ -170,8 +170,8 @@ def show(vehicle: "Vehicle", figures: "list[PilotFigure]") -> None:
 
     screen = console()
     mass = f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
-    title = f"{vehicle.name}: {mass}, {vehicle.structure.description}"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    say(f"{vehicle.name}: {mass}, {vehicle.structure.description}")
+    table = Table(box=box.SIMPLE_HEAD)
     for heading, side in (("what a pilot knows", "left"), ("", "right"), ("95 of 100 lie within", "left")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]
     for own in figures:
