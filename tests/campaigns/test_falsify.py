@@ -125,5 +125,5 @@ def test_bad_input_is_named():
         falsify(thrust, 10, method="guess")
     with pytest.raises(ValueError, match=r"^10 factors, 0 flights; expected at least one of each$"):
         falsify(thrust, 10, budget=0)
-    with pytest.raises(ValueError, match=r"^the margin of 8 flights has nan;"):
+    with pytest.raises(ValueError, match=r"^the margin of 24 flights has nan;"):
         falsify(lambda x: np.full(len(x), np.nan), 10)

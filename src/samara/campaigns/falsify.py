@@ -20,8 +20,10 @@ from samara.core.random import key_of, normals
 Array = np.ndarray[Any, Any]
 
 EDGE = 1e-3  # how near to a face of the cube: a normal factor is there 3.1 standard deviations out, and further nowhere
-SPREAD = 0.3  # of the first rows about the middle of the cube, a standard deviation
-PATIENCE = 8  # batches without anything worse, by a hundredth of what was seen, after which evolution begins elsewhere
+LOOK = 24  # rows of the first look
+WIDE = 1.0  # their deviation about the middle of the cube: six tenths of their numbers are on a face of it
+SPREAD = 0.2  # the deviation with which the search begins at the worst of them
+PATIENCE = 5  # batches without anything worse, by a hundredth of what was seen, after which evolution looks again
 
 
 class Falsified(NamedTuple):
@@ -82,47 +84,49 @@ def falsify(
 
 
 def evolution(factors: int, seed: int) -> Asking:
-    """m' = m + s Σ uᵢ zᵢ,  s' = s e^(0.4 Σ uᵢ (zᵢ² − 1)): a natural evolution strategy (T. Schaul, 2011)
+    """m' = m + s Σ uᵢ zᵢ,  s' = s e^(0.4 Σ uᵢ (zᵢ² − 1)): a natural evolution strategy (T. Schaul, 2011), after a wide look
 
     Every factor has a spread of its own. Rows beyond the cube are put onto its faces, where weaknesses tend to be. Weights u go
-    by rank alone, so the scale of the margin does not matter. Begins elsewhere when `PATIENCE` batches found nothing worse.
+    by rank alone, so the scale of the margin does not matter. Looks around again when `PATIENCE` batches found nothing worse.
     """
     batch = 8
     rank = np.maximum(0.0, math.log(0.5 * batch + 1.0) - np.array([math.log(i + 1.0) for i in range(batch)]))
     weight = (rank / rank.sum() - 1.0 / batch)[:, None]
-    middle, spread, worst, best, waited, tick = (
-        np.full(factors, 0.5),
-        np.full(factors, SPREAD),
-        math.inf,
-        -math.inf,
-        0,
-        0,
-    )
+    middle, spread, worst, best, waited, tick = np.full(factors, 0.5), np.full(factors, SPREAD), 0.0, 0.0, PATIENCE, 0
 
     def ask() -> Array:
+        if waited == PATIENCE:
+            return _look(factors, seed, tick)
         z = normals(seed, "falsify by evolution", np.arange(batch), tick, factors)
         return np.clip(middle + spread * z, EDGE, 1.0 - EDGE)
 
     def tell(rows: Array, judged: Array) -> None:
         nonlocal middle, spread, worst, best, waited, tick
         tick += 1
+        least, most = float(judged.min()), float(judged.max())
+        if waited == PATIENCE:
+            middle, spread = rows[np.argmin(judged)], np.full(factors, SPREAD)
+            worst, best, waited = least, most, 0
+            return
         z = ((rows - middle) / spread)[np.argsort(judged, kind="stable")]
         middle = np.clip(middle + spread * (weight * z).sum(axis=0), 0.0, 1.0)
         growth = (weight * (z * z - 1.0)).sum(axis=0)
-        spread = np.minimum(spread * np.array([math.exp(0.4 * own) for own in growth]), 2.0 * SPREAD)
-        best = max(best, float(judged.max()))
-        waited = 0 if math.isinf(worst) or judged.min() < worst - 0.01 * (best - worst) else waited + 1
-        worst = min(worst, float(judged.min()))
-        if waited == PATIENCE:
-            fresh = normals(seed, "falsify from elsewhere", 0, tick, factors)
-            middle, spread = np.clip(0.5 + SPREAD * fresh, 0.0, 1.0), np.full(factors, SPREAD)
-            worst, best, waited = math.inf, -math.inf, 0
+        spread = np.minimum(spread * np.array([math.exp(0.4 * own) for own in growth]), 0.6)
+        best = max(best, most)
+        waited = 0 if least < worst - 0.01 * (best - worst) else waited + 1
+        worst = min(worst, least)
 
     return Asking(ask, tell)
 
 
+def _look(factors: int, seed: int, tick: int) -> Array:
+    """(LOOK, k) rows all over the cube: what is wrong at its ends shows in some of them"""
+    z = normals(seed, "falsify from everywhere", np.arange(LOOK), tick, factors)
+    return np.clip(0.5 + WIDE * z, EDGE, 1.0 - EDGE)
+
+
 def cma(factors: int, seed: int) -> Asking:
-    """CMA-ES in batches of six, rows beyond the cube put onto its faces (N. Hansen and A. Ostermeier, 2001)"""
+    """CMA-ES in batches of six, after the same wide look (N. Hansen and A. Ostermeier, 2001)"""
     try:
         package = import_module("cma")
     except ImportError as error:
@@ -141,14 +145,20 @@ def cma(factors: int, seed: int) -> Asking:
         "verbose": -9,
         "verb_log": 0,
     }  # nan: NumPy's own dice stay
-    strategy = package.CMAEvolutionStrategy([0.5] * factors, SPREAD, options)
+    strategy: Any = None
     asked: list[Any] = []
 
     def ask() -> Array:
+        if strategy is None:
+            return _look(factors, seed, 0)
         asked[:] = strategy.ask()
         return np.clip(np.array(asked), EDGE, 1.0 - EDGE)
 
     def tell(rows: Array, judged: Array) -> None:
+        nonlocal strategy
+        if strategy is None:
+            strategy = package.CMAEvolutionStrategy(rows[np.argmin(judged)], SPREAD, options)
+            return
         beyond = ((np.array(asked) - rows) ** 2).sum(axis=1)  # of rows on the same face the nearer is the better
         strategy.tell(list(asked), list(judged + 1e-9 * beyond))
 

@@ -53,7 +53,10 @@ class Flying:
 
     def columns(self, numbers: Array, block: Block, **how: Any) -> Columns:
         """The columns of a batch; a row that cannot be flown is a row with its error"""
-        rows = self.rows(numbers, block)
+        return self.told(self.rows(numbers, block), **how)
+
+    def told(self, rows: Rows, **how: Any) -> Columns:
+        """The columns of any rows"""
         return {"seed": rows.seeds, **rows.values, **self._judged(rows, how)}
 
     def _judged(self, rows: Rows, how: dict[str, Any]) -> Columns:

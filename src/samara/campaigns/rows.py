@@ -55,19 +55,32 @@ def rows_of(campaign: Campaign, numbers: Array, block: Block, nominal: dict[str,
             first=block.first,
             total=block.length,
         )
-        found = {own.name: own.how.quantile(u[:, j]) for j, own in enumerate(campaign.factors)}
-        at_column = len(campaign.factors)
-        for together in campaign.correlated:
-            k = len(together.names)
-            values = together.quantiles(u[:, at_column : at_column + k])
-            found |= {name: values[:, j] for j, name in enumerate(together.names)}
-            at_column += k
-    for own in campaign.factors:
-        if own.relative:
-            found[own.name] = found[own.name] * nominal[own.name]
+        found = _at_points(campaign, u)
+    found = _times_nominal(campaign, found, nominal)
     if campaign.table:
         found |= _from_table(campaign, numbers, found)
     return Rows(numbers, seeds_of(campaign.seed, numbers), found)
+
+
+def values_at(campaign: Campaign, u: Array, nominal: dict[str, float]) -> dict[str, Array]:
+    """The factors at points (n, k) of the unit cube, by name"""
+    return _times_nominal(campaign, _at_points(campaign, u), nominal)
+
+
+def _at_points(campaign: Campaign, u: Array) -> dict[str, Array]:
+    found = {own.name: own.how.quantile(u[:, j]) for j, own in enumerate(campaign.factors)}
+    at_column = len(campaign.factors)
+    for together in campaign.correlated:
+        k = len(together.names)
+        values = together.quantiles(u[:, at_column : at_column + k])
+        found |= {name: values[:, j] for j, name in enumerate(together.names)}
+        at_column += k
+    return found
+
+
+def _times_nominal(campaign: Campaign, found: dict[str, Array], nominal: dict[str, float]) -> dict[str, Array]:
+    relative = {own.name for own in campaign.factors if own.relative}
+    return {name: own * nominal[name] if name in relative else own for name, own in found.items()}
 
 
 def nominal_values(campaign: Campaign, scenario: Scenario) -> dict[str, float]:
