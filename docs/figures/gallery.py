@@ -83,6 +83,13 @@ def validation(folder: Path) -> None:
         write_validation(flights, folder.parent)
 
 
+def campaign(folder: Path) -> None:
+    """campaign_rates.png, campaign_map.png: the campaign of docs/campaigns.md"""
+    from figures.campaign import draw_campaign
+
+    draw_campaign(folder)
+
+
 def identify(folder: Path) -> None:
     """identify_plan.png, identify_numbers.png, identify_predicted.png, identify_residuals.png"""
     from figures.identify import draw_identify
@@ -263,6 +270,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
         controllers,
         validation,
         identify,
+        campaign,
         flight,
         film,
         plots,

@@ -65,6 +65,7 @@ def test_pages_have_python_to_run():
         "docs/coming-from.md",
         "docs/trajectories.md",
         "docs/scenarios.md",
+        "docs/campaigns.md",
         "docs/recording.md",
         "docs/plots.md",
         "docs/viewer.md",

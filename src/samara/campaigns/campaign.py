@@ -54,8 +54,8 @@ class Factor(NamedTuple):
 class Kept(NamedTuple):
     """Which flights are flown again and recorded whole: so many of the worst, of those that failed, and every n-th"""
 
-    worst: int = 10
-    failures: int = 10
+    worst: int = 3
+    failures: int = 3
     every: int = 0
 
 

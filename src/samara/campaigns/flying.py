@@ -69,7 +69,7 @@ class Flying:
         except (ValueError, FloatingPointError) as error:
             if alone:
                 return _broken(str(error))
-        each = [self._judged(_some(rows, slice(i, i + 1)), how) for i in range(len(rows.numbers))]
+        each = [self._judged(some_rows(rows, slice(i, i + 1)), how) for i in range(len(rows.numbers))]
         return {key: np.concatenate([own[key] for own in each]) for key in each[0]}
 
     def _is_odd(self, rows: Rows) -> bool:
@@ -145,7 +145,7 @@ def _broken(sentence: str) -> Columns:
     }
 
 
-def _some(rows: Rows, which: slice) -> Rows:
+def some_rows(rows: Rows, which: slice) -> Rows:
     return Rows(rows.numbers[which], rows.seeds[which], {name: own[which] for name, own in rows.values.items()})
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.campaigns.campaign import CampaignError, parse_campaign
+from samara.campaigns.campaign import Campaign, CampaignError, parse_campaign
 from samara.campaigns.flying import Flying, at_row
-from samara.campaigns.store import open_store
+from samara.campaigns.store import Store, open_store
 from samara.sim.fly import fly
 
 
@@ -19,10 +19,20 @@ class FlownAgain(NamedTuple):
     same: bool
 
 
+def campaign_of(store: Store) -> Campaign:
+    """The campaign of a folder, as it was given"""
+    return parse_campaign(store.text, str(store.folder / "campaign.toml"), Path(store.about["folder"]))
+
+
+def recording_of(folder: str | Path, row: int) -> Path:
+    """Where the recording of a row is, beside the rows"""
+    return Path(folder) / "flown" / f"row_{row}.mcap"
+
+
 def flown_again(folder: str | Path, row: int, out: str | Path | None = None) -> FlownAgain:
     """A row by its number, recorded to the MCAP file `out`, by default beside the rows"""
     store = open_store(folder)
-    campaign = parse_campaign(store.text, str(Path(folder) / "campaign.toml"), Path(store.about["folder"]))
+    campaign = campaign_of(store)
     if campaign.fingerprint() != store.about["fingerprint"]:
         raise CampaignError(f"{folder}: its scenario or table was changed since it flew; expected them as they were")
     block = next((own for own in store.blocks if own.first <= row < own.first + own.length), None)
@@ -30,7 +40,7 @@ def flown_again(folder: str | Path, row: int, out: str | Path | None = None) -> 
         raise CampaignError(f"row {row}: {folder} has the rows 0 to {store.total - 1}")
     scenario, values = at_row(Flying.of(campaign), row, block)
     told = store.row(row)
-    target = Path(out) if out else Path(folder) / "flown" / f"row_{row}.mcap"
+    target = Path(out) if out else recording_of(folder, row)
     run = fly(scenario, out=target, overwrite=True)
     end = run.tracks[0].tables["state"].rows[-1]
     same = told is not None and all(float(end[k]) == told[f"final_{axis}"] for k, axis in enumerate("xyz"))

@@ -72,6 +72,9 @@ class Store:
                 found.append((int(first), int(last)))
         return found
 
+    def _path(self, first: int, last: int) -> Path:
+        return self.folder / ROWS / f"{first:012d}-{last:012d}.parquet"
+
     def missing(self, size: int) -> Iterator[tuple[Block, Array]]:
         """Batches of at most so many rows that no file has, each within a block"""
         have = self.done()
@@ -91,8 +94,7 @@ class Store:
         table = table.replace_schema_metadata(
             {"samara": json.dumps({k: self.about[k] for k in ("schema", "fingerprint")})}
         )
-        path = self.folder / ROWS / f"{int(numbers[0]):012d}-{int(numbers[-1]):012d}.parquet"
-        with atomic_write(path) as temporary:
+        with atomic_write(self._path(int(numbers[0]), int(numbers[-1]))) as temporary:
             parquet.write_table(table, temporary, compression="zstd", compression_level=1)
 
     def row(self, number: int) -> dict[str, Any] | None:
@@ -100,14 +102,14 @@ class Store:
         for first, last in self.done():
             if first <= number <= last:
                 parquet = arrow()[2]
-                own = parquet.read_table(self.folder / ROWS / f"{first:012d}-{last:012d}.parquet")
+                own = parquet.read_table(self._path(first, last))
                 return dict(own.slice(number - first, 1).to_pylist()[0])
         return None
 
     def table(self, columns: Sequence[str] | None = None) -> Any:
         """All rows that are there, as an Arrow table in their order"""
         pa, _, parquet = arrow()
-        files = sorted((self.folder / ROWS).glob("*.parquet"))
+        files = [self._path(first, last) for first, last in self.done()]  # and not what a killed writer has left
         if not files:
             raise CampaignError(f"{self.folder}: has no rows yet; expected a campaign that has flown")
         return pa.concat_tables([parquet.read_table(own, columns=columns) for own in files])

@@ -51,7 +51,7 @@ def sweep(
     """
     own = campaign if isinstance(campaign, Campaign) else load_campaign(campaign)
     text = campaign_toml(own) if isinstance(campaign, Campaign) else Path(campaign).read_text(encoding="utf-8")
-    size = batch or (BATCH if backend == "llvm" else BATCH_ON_GPU)
+    size = batch if batch is not None else BATCH if backend == "llvm" else BATCH_ON_GPU
     if size < 1:
         raise CampaignError(f"batch is {batch}; expected a number of rows of at least 1")
     if add < 0 or (add and own.sampler == GRID):

@@ -13,6 +13,7 @@ from samara.cli.screen import console, say
 from samara.core.printable import printable
 
 if TYPE_CHECKING:
+    from samara.campaigns.campaign import Campaign
     from samara.campaigns.requirement import Requirement
     from samara.campaigns.store import Store
     from samara.campaigns.sweep import Progress
@@ -38,6 +39,9 @@ def run(
     batch: Annotated[int | None, typer.Option("--batch", help="Flights in a batch, each a file.")] = None,
     backend: Annotated[str, typer.Option("--backend", help="llvm, jax or pallas.")] = "llvm",
     ray: Annotated[str | None, typer.Option("--ray", help="A Ray cluster: auto, or its address.")] = None,
+    keep: Annotated[
+        bool, typer.Option(help="Record the worst flights and the first failures whole, as the file says.")
+    ] = True,
     require: Annotated[
         str | None, typer.Option("--require", help="Such as 'success > 0.99 @ 95%': exit status 1 unless shown.")
     ] = None,
@@ -54,7 +58,10 @@ def run(
         store = sweep(campaign, folder, add=add, batch=batch, backend=backend, ray=ray, progress=tell)
     counts = counted(store)
     _show(store, counts)
-    say(f'rows   {folder}\nquery  samara sweep query {folder} "select outcome, count(*) from rows group by 1"')
+    if keep:
+        _keep(store, own)
+    say(f"rows   {folder}\npage   samara sweep report {folder}")
+    say(f'query  samara sweep query {folder} "select outcome, count(*) from rows group by 1"')
     if wanted is not None:
         raise typer.Exit(_judged(wanted, counts, looked=own.stop is not None))
 
@@ -74,6 +81,22 @@ def query(
     for row in rows:
         table.add_row(*(printable(f"{own:.6g}" if isinstance(own, float) else str(own)) for own in row))
     console().print(table)
+
+
+@app.command("report")
+def report(
+    folder: Folder,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The page; report.html in the folder by default.")
+    ] = None,
+    fly: Annotated[bool, typer.Option(help="Fly some rows again to show their trajectories.")] = True,
+) -> None:
+    """One page about a campaign: rates and how sure they are, where it fails, trajectories, and the worst flights."""
+    from samara.view.report.campaign import write_campaign_page
+
+    path = out or folder / "report.html"
+    write_campaign_page(folder, path, fly=fly)
+    say(f"page   {path}")
 
 
 @app.command("replay")
@@ -111,6 +134,19 @@ def _judged(wanted: "Requirement", counts: dict[str, int], *, looked: bool) -> i
     return 0 if verdict is Verdict.HELD else NOT_SHOWN
 
 
+def _keep(store: "Store", campaign: "Campaign") -> None:
+    from samara.campaigns.kept import keep_flights
+
+    with console().status("") as status:
+        kept = keep_flights(store, campaign, lambda done, of: status.update(f"recording flight {done + 1} of {of}"))
+    if kept.paths:
+        say(f"kept   {len(kept.paths)} flights in {kept.paths[0].parent}")
+    if kept.different:
+        say(f"kept   NOT THE SAME: rows {', '.join(map(str, kept.different))} ended elsewhere when flown again")
+    for row, sentence in kept.broken.items():
+        say(f"row {row} was not kept: {sentence}")
+
+
 def _show(store: "Store", counts: dict[str, int]) -> None:
     from rich.table import Table
 
@@ -133,12 +169,15 @@ def _progress() -> Iterator[Any]:
     from samara.campaigns.confidence_sequence import confidence_sequence
     from samara.campaigns.judged import DEGRADED, PASS
 
-    with Bars(BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), console=console()) as bars:
-        task, began, first = bars.add_task("", total=None), time.monotonic(), -1
+    bars = Bars(BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), console=console())
+    task, began, first = bars.add_task("", total=None), time.monotonic(), -1
+    try:
 
         def tell(own: "Progress") -> None:
-            nonlocal first
-            first = own.done if first < 0 else first
+            nonlocal first, began
+            if first < 0:  # what is wrong with the campaign is told before there is a bar
+                first, began = own.done, time.monotonic()
+                bars.start()
             words = f"{own.done} of {own.total}"
             if own.done > first:
                 words += f", {(own.done - first) / (time.monotonic() - began):.0f} flights/s"
@@ -149,3 +188,6 @@ def _progress() -> Iterator[Any]:
             bars.update(task, completed=own.done, total=own.total, description=words)
 
         yield tell
+    finally:
+        if first >= 0:
+            bars.stop()

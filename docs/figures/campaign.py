@@ -1,0 +1,45 @@
+"""Pictures of the campaign of docs/campaigns.md: `PYTHONPATH=docs python -m figures.campaign docs/images`."""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from samara.campaigns.judged import FAIL, INVALID
+from samara.campaigns.logistic import failure_curve
+from samara.campaigns.sweep import sweep
+from samara.core.files import atomic_write
+from samara.view.plot import campaign as draw
+from samara.view.plot.style import samara_style
+
+PAGE = Path(__file__).parents[1] / "campaigns.md"
+SHOWN = ("wind.mean_W.x", "wind.sigma", "mass")
+SMALL = 95  # [dots per inch]
+
+
+def draw_campaign(folder: str | Path) -> None:
+    """campaign_rates.png, campaign_map.png: the files of the page, flown"""
+    scenario, campaign = re.findall(
+        r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )[:2]
+    with tempfile.TemporaryDirectory() as own:
+        (Path(own) / "delivery.toml").write_text(scenario, encoding="utf-8")
+        (Path(own) / "gusty.toml").write_text(campaign, encoding="utf-8")
+        rows = sweep(Path(own) / "gusty.toml", Path(own) / "out").table()
+    outcome = rows["outcome"].to_numpy(zero_copy_only=False).astype(str)
+    failed = np.isin(outcome, (FAIL, INVALID))
+    factors = {name: rows[name].to_numpy() for name in SHOWN}
+    curves = {name: failure_curve(x, failed) for name, x in factors.items()}
+    pictures = {
+        "campaign_rates": draw.failure_rates(factors, failed, curves),
+        "campaign_map": draw.failure_map(factors, outcome),
+    }
+    for name, picture in pictures.items():
+        with atomic_write(Path(folder) / f"{name}.png") as temporary, samara_style():
+            picture.savefig(temporary, format="png", dpi=SMALL)
+
+
+if __name__ == "__main__":
+    draw_campaign(sys.argv[1])

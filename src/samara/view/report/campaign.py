@@ -1,0 +1,406 @@
+"""The page of a campaign: what was varied, how often it fails and how sure that is, where, and the flights to look at.
+
+write_campaign_page("out/gusty", "out/gusty/report.html")
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.campaigns.campaign import MEASURES, Campaign, Factor
+from samara.campaigns.confidence_sequence import confidence_sequence
+from samara.campaigns.distributions import Choice, Grid, LogUniform, Normal, Uniform
+from samara.campaigns.fan import trajectories
+from samara.campaigns.first_order import first_order
+from samara.campaigns.flying import Flying
+from samara.campaigns.intervals import Interval, clopper_pearson, quantile_interval
+from samara.campaigns.judged import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
+from samara.campaigns.logistic import FailureCurve, failure_curve
+from samara.campaigns.replay import campaign_of
+from samara.campaigns.samplers import INDEPENDENT
+from samara.campaigns.store import Store, open_store
+from samara.campaigns.worst import worst_rows
+from samara.core.files import write_text
+from samara.view.plot import campaign as draw
+from samara.view.report.page import Html, element, page, picture, table
+
+Array = np.ndarray[Any, Any]
+
+UNITS = {
+    "worst_error": "m",
+    "rms_error": "m",
+    "tilt_deg": "°",
+    "speed": "m/s",
+    "highest": "m",
+    "lowest": "m",
+    "voltage": "V",
+    "touchdown_speed": "m/s",
+}
+WORST = 10
+MOST_FLOWN = 60  # trajectories in the fan
+MOST_FACTORS = 4  # in the map of pairs: those that failures depend on most
+SEEN = 0.01  # an effect is one where chance alone would make it more seldom than this
+REPLAY = "samara sweep replay {folder} --row {row} --view"
+
+
+class Seen(NamedTuple):
+    """The rows of a campaign as arrays: numbers, outcomes, reasons, factors and the measures that differ at all"""
+
+    row: Array
+    outcome: Array
+    reason: Array
+    factors: dict[str, Array]
+    measures: dict[str, Array]
+
+    @property
+    def flown(self) -> Array:
+        """Rows that are flights: a row that could not be flown says nothing about the vehicle"""
+        return np.asarray(self.reason != ERROR)
+
+    @property
+    def failed(self) -> Array:
+        return np.asarray(np.isin(self.outcome, (FAIL, INVALID)))
+
+
+def write_campaign_page(folder: str | Path, path: str | Path, *, fly: bool = True) -> None:
+    """One HTML file that needs nothing else; with `fly` some rows are flown again for their trajectories"""
+    write_text(path, campaign_page(folder, fly=fly))
+
+
+def campaign_page(folder: str | Path, *, fly: bool = True) -> str:
+    """The text of the page"""
+    store = open_store(folder)
+    campaign = campaign_of(store)
+    seen = _seen(store)
+    curves = _curves(seen)
+    looked = campaign.stop is not None
+    return page(
+        f"{campaign.name} – Samara",
+        element("h1", campaign.name),
+        element("p", _subtitle(campaign, store, seen), class_="faint"),
+        _badges(seen, looked),
+        element("h2", "How often"),
+        _bar(seen),
+        _rates(seen, looked),
+        _sureness(campaign, looked),
+        element("h2", "What was varied"),
+        _varied(campaign, seen, curves),
+        _where(seen, curves),
+        element("h2", "How well it flies"),
+        _measured(campaign, seen),
+        _fan(campaign, store, seen) if fly else None,
+        element("h2", f"The worst {WORST}"),
+        _worst(campaign, store, seen),
+        _broken(store, seen),
+        element("h2", "Where this comes from"),
+        _origin(store),
+        element("details", element("summary", "the campaign's file"), element("pre", store.text)),
+        element("h2", "Go on"),
+        element("pre", _again(store)),
+    )
+
+
+def _seen(store: Store) -> Seen:
+    whole = store.table()
+    names = whole.column_names
+    factors = names[names.index("seed") + 1 : names.index("outcome")]
+    columns = {name: whole[name].to_numpy(zero_copy_only=False) for name in ("row", "outcome", "reason", *factors)}
+    flown = columns["reason"] != ERROR
+    measures = {}
+    for name in MEASURES:
+        own = whole[name].to_numpy(zero_copy_only=False)
+        finite = own[flown & np.isfinite(own)]
+        if len(finite) and np.ptp(finite) > 0.0:
+            measures[name] = own
+    return Seen(
+        columns["row"],
+        columns["outcome"].astype(str),
+        columns["reason"].astype(str),
+        {name: columns[name].astype(float) for name in factors},
+        measures,
+    )
+
+
+def _curves(seen: Seen) -> dict[str, FailureCurve]:
+    """Of each factor that differs, where some flights failed and some did not; the most telling first"""
+    failed, flown = seen.failed, seen.flown
+    if not 0 < failed[flown].sum() < flown.sum():
+        return {}
+    found = {name: failure_curve(x[flown], failed[flown]) for name, x in seen.factors.items() if np.ptp(x[flown]) > 0.0}
+    return dict(sorted(found.items(), key=lambda own: own[1].chance))
+
+
+# How often --------------------------------------------------------------------------------------------------------------
+
+
+def _subtitle(campaign: Campaign, store: Store, seen: Seen) -> str:
+    flights = f"{len(seen.row):,}" if len(seen.row) == store.total else f"{len(seen.row):,} of {store.total:,}"
+    return (
+        f"{flights} flights of {campaign.scenario}, {len(seen.factors)} numbers varied, "
+        f"sampler {campaign.sampler}, seed {campaign.seed}"
+    )
+
+
+def _interval(count: int, n: int, looked: bool) -> Interval:
+    return confidence_sequence(count, n) if looked else clopper_pearson(count, n)
+
+
+def _badges(seen: Seen, looked: bool) -> Html:
+    n = len(seen.row)
+    good = int(np.isin(seen.outcome, (PASS, DEGRADED)).sum())
+    low, high = _interval(good, n, looked)
+    words = f"{percent(good / n)} succeed ({percent(low)} to {percent(high)})"
+    badges = [element("span", words, class_=f"badge {'good' if good == n else 'bad'}")]
+    if (broken := n - int(seen.flown.sum())) > 0:
+        badges.append(element("span", f"{broken} could not be flown", class_="badge bad"))
+    return element("p", badges)
+
+
+def _bar(seen: Seen) -> Html:
+    """A stripe as long as all flights, in the colours of the maps below"""
+    parts = []
+    for name in draw.DRAWN:
+        count = int((seen.outcome == name).sum())
+        if count:
+            style = f"flex: {count} 0 3px; background: {draw.COLOUR[name]}; height: 18px"
+            parts.append(element("span", style=style, title=f"{name}: {count}"))
+    style = "display: flex; gap: 2px; border-radius: 6px; overflow: hidden; margin: 4px 0 12px"
+    return element("div", parts, style=style)
+
+
+def _rates(seen: Seen, looked: bool) -> Html:
+    n = len(seen.row)
+    rows = []
+    for name in OUTCOMES:
+        own = seen.outcome == name
+        rows.append([_dot(name), *_share(int(own.sum()), n, looked)])
+        reasons, counts = np.unique(seen.reason[own], return_counts=True)
+        for reason, count in sorted(zip(reasons, counts, strict=True), key=lambda each: -each[1]):
+            if reason:
+                rows.append([element("code", reason, style="padding-left: 17px"), *_share(int(count), n, looked)])
+    return table(["", "flights", "share", "95 % interval"], rows)
+
+
+def _dot(name: str) -> Html:
+    style = f"display: inline-block; width: 10px; height: 10px; border-radius: 3px; background: {draw.COLOUR[name]}"
+    return element("span", element("span", style=style), f" {name}", style="white-space: nowrap")
+
+
+def _share(count: int, n: int, looked: bool) -> list[str]:
+    low, high = _interval(count, n, looked)
+    return [f"{count:,}", percent(count / n), f"{percent(low)} to {percent(high)}"]
+
+
+def _sureness(campaign: Campaign, looked: bool) -> Html:
+    kind = "a confidence sequence, which holds whenever the campaign is stopped" if looked else "Clopper and Pearson's"
+    words = f"Intervals are {kind}."
+    if campaign.sampler != INDEPENDENT:
+        words += (
+            f" They hold for rows drawn independently; rows of {campaign.sampler} lie more evenly, and as a rule the interval "
+            "is then too wide."
+        )
+    return element("p", words, class_="faint")
+
+
+def percent(share: float) -> str:
+    """As many digits as tell it from 0 and from 1"""
+    if share in (0.0, 1.0):
+        return f"{100.0 * share:.0f} %"
+    digits = max(1, 1 - math.floor(math.log10(100.0 * min(share, 1.0 - share))))
+    return f"{100.0 * share:.{min(digits, 9)}f} %"
+
+
+# What, and where -----------------------------------------------------------------------------------------------------------
+
+
+def _varied(campaign: Campaign, seen: Seen, curves: Mapping[str, FailureCurve]) -> Html:
+    how = {own.name: _in_words(own) for own in campaign.factors}
+    how |= {name: "normal, correlated" for own in campaign.correlated for name in own.names}
+    flown = seen.flown
+    measure = seen.measures.get(campaign.worst_by)
+    rows = []
+    for name, x in seen.factors.items():
+        explained = first_order(x[flown], measure[flown]) if measure is not None else math.nan
+        rows.append(
+            [
+                element("code", name),
+                how.get(name, f"from {campaign.table}"),
+                f"{x.min():.4g} to {x.max():.4g}",
+                "" if math.isnan(explained) else f"{100.0 * max(explained, 0.0):.0f} %",
+                _slope(curves[name]) if name in curves else "",
+            ]
+        )
+    head = ["", "how", "flown", f"of the variance of {campaign.worst_by}", "failures"]
+    return table(head, rows)
+
+
+def _in_words(own: Factor) -> str:
+    times = " × nominal" if own.relative else ""
+    match own.how:
+        case Uniform(low, high):
+            return f"uniform, {low:g} to {high:g}{times}"
+        case LogUniform(low, high):
+            return f"log-uniform, {low:g} to {high:g}{times}"
+        case Normal(mean, sigma):
+            return f"normal, {mean:g} ± {sigma:g}{times}"
+        case Choice(values) | Grid(values):
+            return f"one of {', '.join(f'{x:g}' for x in values)}{times}"
+    raise TypeError(type(own.how).__name__)
+
+
+def _slope(curve: FailureCurve) -> str:
+    """What one standard deviation more does to the odds of failure, from the middle on; or that nothing can be told"""
+    if curve.chance > SEEN or len(curve.beta) < 2:
+        return "no effect seen"
+    odds = math.exp(float(curve.beta[1]))
+    words = f"odds × {odds:.2g} for one deviation more"
+    return words if len(curve.beta) < 3 or abs(curve.beta[2]) < abs(curve.beta[1]) else f"{words}, and not straight"
+
+
+def _where(seen: Seen, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
+    flown = seen.flown
+    factors = {name: x[flown] for name, x in seen.factors.items() if np.ptp(x[flown]) > 0.0} if flown.any() else {}
+    if not curves:
+        words = "No flight failed." if not seen.failed[flown].any() else "Every flight failed."
+        return [element("h2", "Where it fails"), element("p", words)]
+    ranked = {name: factors[name] for name in curves}
+    parts: list[Html | None] = [
+        element("h2", "Where it fails"),
+        element(
+            "p",
+            "Flights that fail over each factor, the most telling factor first: in bins of as many flights, with 95 % "
+            "intervals, and as a logistic curve with its band.",
+        ),
+        element("figure", picture(draw.failure_rates(ranked, seen.failed[flown], curves), "failures over each factor")),
+    ]
+    telling = [name for name, own in curves.items() if own.chance <= SEEN]
+    few = {name: ranked[name] for name in (telling if len(telling) > 1 else list(curves))[:MOST_FACTORS]}
+    if len(few) > 1:
+        parts += [
+            element("p", "Pairs of factors, a point for each flight."),
+            element("figure", picture(draw.failure_map(few, seen.outcome[flown]), "outcomes over pairs of factors")),
+        ]
+    return parts
+
+
+# How well -------------------------------------------------------------------------------------------------------------------
+
+
+def _measured(campaign: Campaign, seen: Seen) -> list[Html]:
+    told = {name: own[np.isfinite(own) & seen.flown] for name, own in seen.measures.items()}
+    if not told:
+        return [element("p", "All flights have the same measures.")]
+    rows = []
+    for name, own in told.items():
+        unit = f" {UNITS[name]}" if name in UNITS else ""
+        bad = draw.bad_quantile(name)
+        low, high = quantile_interval(own, bad)
+        rows.append(
+            [
+                name,
+                f"{np.quantile(own, 0.5):.4g}{unit}",
+                f"{np.quantile(own, bad):.4g}{unit}",
+                f"{_end(low)} to {_end(high)}",
+                f"{own.min() if bad < 0.5 else own.max():.4g}{unit}",
+            ]
+        )
+    limits = dict(campaign.degraded)
+    words = "Solid: the median; dotted: 99 of 100 flights are better." + (
+        " Dashed: beyond it a flight is degraded." if limits else ""
+    )
+    return [
+        element("figure", picture(draw.distributions(told, UNITS, limits), "distributions of the measures")),
+        element("p", words, class_="faint"),
+        table(["", "median", "99 of 100 are better", "its 95 % interval", "worst"], rows),
+    ]
+
+
+def _end(x: float) -> str:
+    return f"{x:.4g}" if math.isfinite(x) else "not known"
+
+
+def _fan(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
+    """Flown again: the worst third, and others evenly spread over the rows"""
+    if campaign.fingerprint() != store.about["fingerprint"]:
+        return [element("p", "The scenario was changed since it flew: no trajectories.", class_="faint")]
+    worst = worst_rows(store, campaign, MOST_FLOWN // 3).tolist()
+    others = seen.row[seen.flown & np.isin(seen.row, worst, invert=True)]
+    others = others[:: max(1, math.ceil(len(others) / (MOST_FLOWN - len(worst))))]
+    came = dict(zip(seen.row.tolist(), seen.outcome.tolist(), strict=True))
+    try:
+        flown = trajectories(Flying.of(campaign), store, sorted([*worst, *others.tolist()]))
+    except (ValueError, FloatingPointError) as error:
+        return [element("p", f"No trajectories: {error}", class_="faint")]
+    if not flown:
+        return []
+    return [
+        element("h2", "Flights"),
+        element("p", f"The {len(worst)} worst and {len(flown) - len(worst)} others, evenly spread over the campaign."),
+        element(
+            "figure", picture(draw.fan([(came[own.row], own.time, own.p_W) for own in flown]), "a fan of trajectories")
+        ),
+    ]
+
+
+# Which ----------------------------------------------------------------------------------------------------------------------
+
+
+def _worst(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
+    worst = worst_rows(store, campaign, WORST).tolist()
+    rows = []
+    for row in worst:
+        k = int(np.searchsorted(seen.row, row))
+        value = seen.measures[campaign.worst_by][k] if campaign.worst_by in seen.measures else math.nan
+        rows.append(
+            [
+                str(row),
+                _dot(seen.outcome[k]),
+                element("code", seen.reason[k]),
+                f"{value:.4g}",
+                *(f"{x[k]:.4g}" for x in seen.factors.values()),
+            ]
+        )
+    unit = f" [{UNITS[campaign.worst_by]}]" if campaign.worst_by in UNITS else ""
+    return [
+        table(["row", "", "", f"{campaign.worst_by}{unit}", *seen.factors], rows),
+        element("p", "Each of them, flown again bit for bit and shown:"),
+        element("pre", "\n".join(REPLAY.format(folder=store.folder, row=row) for row in worst)),
+    ]
+
+
+def _broken(store: Store, seen: Seen) -> list[Html] | None:
+    """Rows that could not be flown, by what was said of them"""
+    if seen.flown.all():
+        return None
+    sentences = store.table(["error"])["error"].to_numpy(zero_copy_only=False)[~seen.flown].astype(str)
+    numbers = seen.row[~seen.flown]
+    items = [
+        element("li", f"row {row}: {said}") for row, said in list(zip(numbers.tolist(), sentences, strict=True))[:WORST]
+    ]
+    more = element("li", f"and {len(numbers) - WORST:,} more") if len(numbers) > WORST else None
+    return [element("h2", "Rows that could not be flown"), element("ul", items, more)]
+
+
+def _origin(store: Store) -> Html:
+    about = store.about
+    rows = [
+        ["Samara", about["samara"]],
+        ["Python", f"{about['python']} on {about['machine']}"],
+        *([name, number] for name, number in about["packages"].items()),
+        ["fingerprint", element("code", about["fingerprint"])],
+        ["rows", f"{store.folder}/rows, {len(store.done())} Parquet files"],
+    ]
+    return table([], rows)
+
+
+def _again(store: Store) -> str:
+    folder = store.folder
+    return "\n".join(
+        [
+            f'samara sweep query {folder} "select outcome, reason, count(*) from rows group by all"',
+            f"samara sweep report {folder}",
+        ]
+    )
