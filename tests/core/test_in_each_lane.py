@@ -1,6 +1,7 @@
 """What needs floats is called in each lane: the same numbers as by itself, and lanes in which it fails have no way."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,3 +54,15 @@ def test_the_hover_and_the_limits_of_lanes_are_those_of_each_vehicle(name):
         alone = own.replace({"mass": value})
         assert played[speed.at][k] == hover(alone)[0].rotor_speed[0]
         assert (played[most.at][k] if type(most) is Number else most) == thrust_limits(alone)[0].high
+
+
+def test_flights_that_start_in_the_air_elsewhere_are_those_of_scenarios_that_do():
+    """`start_W` of airborne drones: each lane begins in the hover of its own place, bit for bit"""
+    scenario = samara.load_scenario("wind", {"duration": 0.1, "drones.sensors": []})
+    starts = np.array([[0.0, 0.0, 5.0], [1.0, -2.0, 6.0]])
+    together = samara.fly_many(scenario, seeds=[3, 4], vary={"start_W": starts})
+    for k in range(2):
+        (drone,) = scenario.drones
+        drone = replace(drone, start_W=samara.Vec3(*starts[k].tolist()))
+        alone = samara.fly(replace(scenario, drones=(drone,), seed=3 + k))
+        assert together.final.p_W.x[k] == alone.tracks[0].tables["state"].rows[-1][0]

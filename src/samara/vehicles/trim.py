@@ -8,6 +8,7 @@ import numpy as np
 from samara.core.algebra import Vec3, cross, quat_from_euler
 from samara.core.argument import is_number
 from samara.core.matrices import least_squares, product, pseudoinverse
+from samara.core.number import plain, value_of
 from samara.core.number_tape import in_each_lane, numbers_array
 from samara.core.ops import atan2, safe_norm
 from samara.core.quantity import Scalar
@@ -69,14 +70,14 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
     if not isinstance(vehicle, Vehicle):
         raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle makes")
     try:
-        place = [float(x) for x in p_W]
+        place = tuple(plain(x) for x in p_W)
     except (TypeError, ValueError, OverflowError):
-        place = []
-    if len(place) != 3 or not all(is_number(x) for x in place):
+        place = ()
+    if len(place) != 3 or not all(is_number(value_of(x)) for x in place):
         raise ValueError(f"p_W is {p_W!r:.60}; expected three finite numbers")
-    numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters)
-    name = ("hover", vehicle.structure, tuple(place), environment)
-    return in_each_lane(name, lambda own: _hover(Vehicle(vehicle.structure, *own), place, environment), numbers)
+    numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters, place)
+    name = ("hover", vehicle.structure, environment)
+    return in_each_lane(name, lambda own: _hover(Vehicle(vehicle.structure, *own[:4]), own[4], environment), numbers)
 
 
 def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> tuple[State, Command]:
