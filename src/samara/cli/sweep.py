@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from samara.cli import sweep_search
 from samara.cli.default_command import default_command
 from samara.cli.screen import console, say
 from samara.core.printable import printable
@@ -191,3 +192,6 @@ def _progress() -> Iterator[Any]:
     finally:
         if first >= 0:
             bars.stop()
+
+
+sweep_search.add_to(app)
