@@ -262,3 +262,12 @@ def test_an_argument_that_nobody_takes_is_refused():
 def test_a_swarm_is_refused():
     with pytest.raises(ScenarioError, match="9 drones; expected a scenario of one drone"):
         samara.fly_many("swarm", 2, settings={"drones.count": 9, "drones.columns": 3})
+
+
+def test_a_task_that_begins_later_is_flown_to_the_end():
+    """The shipped hover lands at an event: after it each flight has a task of its own, to be asked for in shorter tables"""
+    own = samara.load_scenario("hover", {})
+    many = samara.fly_many(own, 5)
+    alone = samara.fly(own).tracks[0].tables["state"].rows[-1]
+    assert many.landed.all() and not many.crashed.any()
+    assert [x.tolist() for x in flatten(many.final)] == [[x] * 5 for x in alone[: len(flatten(many.final))].tolist()]

@@ -153,6 +153,8 @@ class Simulation:
         self._started = True
         while begin >= 0 and not self.ended:
             begin, again = self._part(until_us, begin, again), True
+            if begin >= 0:  # tables of what is asked may be others now, and shorter
+                until_us = max(self.time_us, min(until_us, self._log.next_flush_us(self.fleet)))
 
     def _part(self, until_us: int, begin: int, again: bool) -> int:
         """On until what is flown changes: then the stage to go on with at the instant that was come to, else −1"""
