@@ -75,6 +75,15 @@ def air_torque(state: State, vehicle: Vehicle) -> Vec3:
     return _torque("airspeed_moment", state, vehicle)
 
 
+def gyroscopic(state: State, vehicle: Vehicle) -> Vec3:
+    """ω × Σ h: what turning the angular momentum of rotors takes that are not in pairs  [N·m]"""
+    whole = ZERO
+    if vehicle.has("rotor_momentum"):
+        for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True):
+            whole = whole - rotor_momentum_torque(state.omega_B, speed, 0.0, rotor)
+    return whole
+
+
 def damping(state: State, vehicle: Vehicle) -> Vec3:
     """−c ∘ ω, of a vehicle that has a moment of airspeed as well  [N·m]"""
     return _torque("damping", state, vehicle) if is_turned(vehicle) and vehicle.has("damping") else ZERO
@@ -146,8 +155,9 @@ def opposed(
     airspeed it is that of the rotors' drag, which acts above or below the centre of mass: τ − Σ r × f(v).
     """
     if not is_turned(vehicle):
-        known_B = rotor_drag_wrench(state.v_W, state, vehicle).tau_B
-        return tau_B - known_B if vehicle.has("rotor_drag") else tau_B
+        if vehicle.has("rotor_drag"):
+            tau_B = tau_B - rotor_drag_wrench(state.v_W, state, vehicle).tau_B
+        return tau_B + gyroscopic(state, vehicle) if len(vehicle.rotors) % 2 else tau_B
     lag = motor_lag(vehicle)
     gain_W = rotate(state.q_WB, Vec3(0.0, 0.0, lift / vehicle.mass)) - Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
     against_B = tau_B - air_torque(state._replace(v_W=state.v_W + gain_W * lag), vehicle)
