@@ -128,6 +128,8 @@ GROUPS = {
     "momentum": {"rotor_air": {"model": "momentum"}},
     "dynamic_3": {"rotor_air": {"model": "dynamic_3"}},
     "fit": {"rotor_fit": {"blade": "apc_10x4.7"}, "drag": {"axes": "body", "quadratic": (0.1, 0.1, 0.2)}},
+    "gazebo": {"rolling_moment": {"coefficient": 1e-6}, "thrust_fade": {"airspeed": 25.0}},
+    "coaxial": {"coaxial": {"solidity": 0.1}},
 }
 VARY = {
     "rotors": ("mass", "rotors.k_thrust", "rotor_drag.axial", "airspeed_moment.pitch", "thrust_curve.linear"),
@@ -136,7 +138,11 @@ VARY = {
     "momentum": ("rotor_air.solidity",),
     "dynamic_3": ("rotor_air.lift_slope",),
     "fit": ("rotors.k_torque", "drag.quadratic"),
+    "gazebo": ("rolling_moment.coefficient", "thrust_fade.airspeed"),
+    "coaxial": ("coaxial.solidity", "rotors.k_thrust"),
 }
+LOWER = tuple(own._replace(r_B=own.r_B - Vec3(0.0, 0.0, 0.08), spin=-own.spin) for own in BARE.rotors)
+VEHICLES = {"coaxial": replace(BARE, rotors=(*BARE.rotors, *LOWER))}
 
 
 def test_every_effect_flies_below():
@@ -147,7 +153,7 @@ class Flight:
     """Three drones that tumble in wind, off every kink, and a direction along everything there is"""
 
     def __init__(self, group):
-        vehicle = BARE
+        vehicle = VEHICLES.get(group, BARE)
         for name, numbers in GROUPS[group].items():
             vehicle = samara.switch_on(vehicle, name, **numbers)
         self.sim = compile(vehicle, integrator="euler", vary=VARY[group])
