@@ -1,4 +1,4 @@
-"""Betaflight's diff: where its motors are, in arms, which way they turn, and what is no number of a vehicle."""
+"""Betaflight's diff: where its motors are, in arms, which way they turn, and what no vehicle has a number for."""
 
 import math
 

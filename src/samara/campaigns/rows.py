@@ -99,7 +99,7 @@ def nominal_values(campaign: Campaign, scenario: Scenario) -> dict[str, float]:
 
 
 def nominal_value(name: str, scenario: Scenario, origin: str) -> float | None:
-    """The vehicle's number of that name; None for what is no number of the vehicle"""
+    """The vehicle's number of that name; None where the vehicle has no such number"""
     head, _, axis = name.rpartition(".")
     if name.startswith((WIND, SETTING, CONTROLLER)) or name == "yaw" or (head in PLACES and axis in AXES):
         if name.startswith(CONTROLLER) and as_tuned(scenario.drones[0].controller) is None:

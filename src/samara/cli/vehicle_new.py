@@ -139,7 +139,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _rotors(texts: list[str] | None) -> list[Any] | None:
-    """--rotor 0.1,0.1,0,ccw as a parts list has it; what is no number is left to it to refuse"""
+    """--rotor 0.1,0.1,0,ccw as a parts list has it, which refuses what is not a number"""
     if not texts:
         return None
     rows: list[Any] = []

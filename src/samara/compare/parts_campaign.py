@@ -145,7 +145,7 @@ def _flew(flight: Flight, lane: int, end: int, asked: Array, vehicle: Vehicle, s
     """The expectations of the shipped scenario, of one lane"""
     p_W, expect = flight.p_W[:end, :, lane], load_scenario("figure8").expect
     if not np.isfinite(p_W).all():
-        return "its state is no number"
+        return "its state is not finite"
     off = np.linalg.norm(p_W - asked[:end], axis=1).max()
     return _unmet(expect, p_W[-1], bool(flight.up[:end, lane].min() < 0.0), float(off))
 
@@ -163,7 +163,7 @@ def _hovered(flight: Flight, lane: int, end: int, asked: Array, vehicle: Vehicle
     """Still at its place before it lands, never leaning by more than 10°, and down on its feet"""
     p_W = flight.p_W[:end, :, lane]
     if not np.isfinite(p_W).all():
-        return "its state is no number"
+        return "its state is not finite"
     before = round(_HOVER_UNTIL * slower / PERIOD)
     away = np.linalg.norm(p_W[before - 50 : before] - asked[before - 50 : before], axis=1).max()
     lean = np.degrees(np.arccos(np.clip(flight.up[:end, lane].min(), -1.0, 1.0)))

@@ -97,5 +97,5 @@ def _power(base: Any, exponent: Any) -> float:
 def _held(value: Any) -> Any:
     """As it is, unless a text or an integer grew beyond any use"""
     if isinstance(value, complex) or (isinstance(value, str) and len(value) > LONGEST):
-        raise ValueError("has a part that is no number of a file")
+        raise ValueError("has a part that is not a number")
     return float(value) if isinstance(value, int) and abs(value) > 1 << 53 else value

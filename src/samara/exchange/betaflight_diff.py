@@ -144,7 +144,7 @@ def _notes(said: _Said, count: int) -> tuple[str, ...]:
     if lost:
         notes.append(f"without a pin, and yet in the mixer: motor {', '.join(map(str, lost))}")
     for key, word in (
-        ("motor_poles", "magnets, for the rpm filter; no number of a vehicle"),
+        ("motor_poles", "magnets, for the rpm filter; the vehicle has no such number"),
         ("motor_kv", "of the motors: give it with the parts"),
         ("thrust_linear", "percent: Betaflight makes thrust more linear itself"),
         ("motor_output_reordering", "outputs in another order"),

@@ -7,7 +7,7 @@ from samara.physics.rotors.propulsion import full_voltage
 from samara.physics.types import Vehicle
 
 CELL = 4.2  # [V], full
-NEARLY = 0.05  # of a cell's voltage: further off it is no number of cells
+NEARLY = 0.05  # of a cell's voltage: further off, no whole number of cells fits
 
 
 class Pack(NamedTuple):

@@ -76,7 +76,7 @@ def check(log: FlightLog) -> list[Finding]:
 
 
 def repaired(log: FlightLog) -> FlightLog:
-    """The log without samples that are no numbers or not later than those before them, its quaternions of length 1"""
+    """The log without samples that are not numbers or not later than those before them, its quaternions of length 1"""
     kept: dict[str, Any] = {name: _rising(own) for name, own in signals_of(log).items()}
     if "attitude" in kept:
         time, q = kept["attitude"]

@@ -37,7 +37,7 @@ def heading_of(path: Path) -> list[str]:
 
 
 def read_columns(path: Path, names: Sequence[str], expected: str) -> Columns:
-    """These columns; ValueError naming the file and the column or the line where one is missing or is no number"""
+    """These columns; ValueError naming the file and the column or the line where one is missing or not a number"""
     lines = _lines(text_inside(path, MOST), path)
     heading: list[str] = next(lines, [])
     missing = [name for name in names if heading.count(name) != 1]

@@ -1,0 +1,53 @@
+"""Outcomes and margins of flights whose every figure is chosen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import samara
+from samara.campaigns.judged import judged, margins, measures_of
+from samara.scenario.expecting import Outcome
+from samara.scenario.scenario import Expect
+
+EXPECT = Expect(max_error=0.5, min_height=2.0, max_tilt_deg=30.0)
+
+
+@pytest.fixture(scope="module")
+def flights():
+    """Four flights: well within, too far off, too low, and one that crashed"""
+    own = samara.fly_many("hover", 4, settings={"duration": 0.1})
+    error, lowest = np.array([0.1, 0.6, 0.2, 0.3]), np.array([3.0, 2.5, 1.5, 2.2])
+    outcomes = (
+        Outcome("no_crash", "", None, np.array([True, True, True, False])),
+        Outcome("max_error", "", error, error <= 0.5),
+        Outcome("min_height", "", lowest, lowest >= 2.0),
+    )
+    measures = own.measures._replace(worst_error=error, lowest=lowest)
+    return replace(own, outcomes=outcomes, measures=measures)
+
+
+def test_the_first_expectation_that_fails_is_the_reason(flights):
+    outcome, reason = judged(flights, ())
+    assert outcome.tolist() == ["pass", "fail", "fail", "fail"]
+    assert reason.tolist() == ["", "expect.max_error", "expect.min_height", "expect.no_crash"]
+
+
+def test_a_measure_beyond_its_limit_degrades_what_passes(flights):
+    """The most of an error, the least of a height"""
+    assert judged(flights, [("worst_error", 0.05)])[0].tolist() == ["degraded", "fail", "fail", "fail"]
+    assert judged(flights, [("lowest", 3.5)])[1].tolist()[0] == "degraded.lowest"
+    assert judged(flights, [("lowest", 2.9), ("worst_error", 0.15)])[0].tolist()[0] == "pass"
+
+
+def test_the_margin_is_the_least_share_of_a_limit_that_is_left(flights):
+    """(0.5 − 0.1)/0.5 and (3 − 2)/2; 0.1 too far; 0.5 too low; a crash is −1"""
+    assert margins(flights, EXPECT) == pytest.approx([0.5, -0.2, -0.25, -1.0])
+
+
+def test_a_lost_flight_is_invalid_whatever_it_did(flights):
+    x = np.array([np.nan, 0.0, 0.0, 0.0])
+    lost = replace(flights, final=flights.final._replace(p_W=flights.final.p_W._replace(x=x)))
+    outcome, reason = judged(lost, [("worst_error", 0.05)])
+    assert (outcome[0], reason[0], margins(lost, EXPECT)[0]) == ("invalid", "not_finite", -10.0)
+    assert measures_of(lost)["worst_error"][1] == 0.6
