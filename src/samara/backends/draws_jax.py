@@ -39,6 +39,21 @@ def draws(keys: Words, drone: Any, tick: Any, count: int, dtype: Any) -> list[An
     return list(drawn[:count])
 
 
+def words(keys: Words, drone: Any, tick: Any, high: Any, count: int) -> Any:
+    """`samara.core.random.words` at the tick `tick` + 2³² `high`: (count, ...), of 32 bits"""
+    shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in (*keys, drone, tick, high)))
+    block = jnp.arange(-(-count // 4), dtype=jnp.uint32).reshape(-1, *(1 for _ in shape))
+    like = jnp.broadcast_to(block, (len(block), *shape))
+    low, upper = (jnp.broadcast_to(jnp.asarray(key), like.shape) for key in keys)
+    found = philox(tuple(_word(x, like) for x in (block, drone, tick, high)), (low, upper))
+    return jnp.stack(found, axis=1).reshape(-1, *shape)[:count]
+
+
+def uniform(word: Any, dtype: Any) -> Any:
+    """(word + ½) / 2³²"""
+    return (word.astype(dtype) + 0.5) * 2.0**-32
+
+
 def _word(x: Any, like: Any) -> Any:
     return jnp.broadcast_to(jnp.asarray(x).astype(jnp.uint32), jnp.shape(like))
 

@@ -48,6 +48,27 @@ def normals(seed: int, source: str, drone: Any, tick: Any, count: int) -> Array:
     return _many_normals(key, owns.reshape(-1), moments.reshape(-1), count).reshape(*owns.shape, count)
 
 
+def words(keys: tuple[Any, Any], drone: Any, tick: Any, count: int) -> Array:
+    """`count` words of 32 bits for each pair of keys, drone and tick, which broadcast: (count, ...), as `uint64`
+
+    With the keys of a seed and source (`key_of`), `normals_of` makes of them what `normals` draws.
+    """
+    low, high, own, moment = np.broadcast_arrays(*(np.asarray(x, dtype=np.uint64) for x in (*keys, drone, tick)))
+    blocks = np.arange(-(-count // 4), dtype=np.uint64).reshape(-1, *(1 for _ in low.shape))
+    found = np.broadcast_arrays(*philox((blocks, own, moment & _WORD, moment >> 32), (low, high)))
+    return np.stack(found, axis=1).reshape(4 * len(blocks), *low.shape)[:count]
+
+
+def uniforms_of(words: Any) -> Any:
+    """(word + ½) / 2³²: above 0 and below 1"""
+    return (words.astype(float) + 0.5) * 2.0**-32
+
+
+def normals_of(words: Array) -> Array:
+    """Φ⁻¹((word + ½) / 2³²): standard normals"""
+    return _normals(words)
+
+
 def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], lanes: int = 1) -> tuple[Any, Any, Any, Any]:
     """Ten times: (c₀, c₁, c₂, c₃) ← (hi(M₁c₂) ⊕ c₁ ⊕ k₀, lo(M₁c₂), hi(M₀c₀) ⊕ c₃ ⊕ k₁, lo(M₀c₀)),  k ← k + w
 

@@ -1,0 +1,50 @@
+"""From one action to the next: all environments and learners are traced from these few lines."""
+
+from typing import Any, NamedTuple
+
+from samara.core.integrate import rk4
+from samara.core.ops import clamp
+from samara.core.quantity import Scalar
+from samara.learn.actions import ACTIONS
+from samara.learn.task import Craft, Draw, Situation, Task
+from samara.physics.multirotor import derivative
+from samara.physics.types import CALM, Command, Environment, State
+
+
+class Outcome(NamedTuple):
+    """What an action led to: the situation after it, its reward, and whether that ends the episode"""
+
+    situation: Situation
+    reward: Scalar
+    terminated: Any
+
+
+def advance(
+    state: State, action: tuple[Scalar, ...], craft: Craft, task: Task, environment: Environment = CALM
+) -> State:
+    """x(t + period): the command that the action means, and so many steps of RK4 under it"""
+    command_of, dt = ACTIONS[task.action].command, task.period / task.substeps
+    for _ in range(task.substeps):
+        state = _step(state, command_of(action, state, craft), craft, dt, environment)
+    return state
+
+
+def _step(state: State, command: Command, craft: Craft, dt: float, environment: Environment) -> State:
+    after: State = rk4(lambda x: derivative(x, command, craft.vehicle, environment), state, dt)
+    return after
+
+
+def begin(draw: Draw, craft: Craft, task: Task) -> Situation:
+    """The start of an episode: no time has passed, and no action was taken"""
+    state, goal = task.reset(draw, craft)
+    return Situation(state, goal, 0.0, (0.0,) * ACTIONS[task.action].size(craft.vehicle))
+
+
+def proceed(before: Situation, action: tuple[Scalar, ...], craft: Craft, task: Task) -> Outcome:
+    """One step of an episode under an action, cut to [−1, 1]"""
+    action = tuple(clamp(a, -1.0, 1.0) for a in action)
+    state = advance(before.state, action, craft, task)
+    after = Situation(state, before.goal, before.time + task.period, action)
+    if task.progress is not None:
+        after = after._replace(goal=task.progress(before, after, craft))
+    return Outcome(after, task.reward(after, craft), task.termination(after, craft))

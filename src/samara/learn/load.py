@@ -1,0 +1,54 @@
+"""Tasks by name, and of one's own: a Python file with four functions."""
+
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any
+
+from samara.learn.actions import ACTIONS
+from samara.learn.task import Task
+
+SHIPPED = ("hover", "recover")
+
+
+def load_task(name: str | Path | Task) -> Task:
+    """A task that comes with Samara, by its name, or the one of a Python file, which is run: give only what you trust
+
+    The file has functions `reset`, `observation`, `reward` and `termination`; `progress`, `success` and the constants `PERIOD`,
+    `SUBSTEPS`, `SECONDS` and `ACTION` where it wants them.
+    """
+    if isinstance(name, Task):
+        return name
+    if name in SHIPPED:
+        return task_of(import_module(f"samara.learn.tasks.{name}"), str(name), str(name))
+    path = Path(name)
+    if path.suffix != ".py" or not path.is_file():
+        raise ValueError(f"no task {str(name)!r}; expected one of {', '.join(SHIPPED)}, or a Python file with one")
+    spec = util.spec_from_file_location(f"task_{path.stem}", path)
+    assert spec is not None and spec.loader is not None, path
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return task_of(module, path.stem, str(path))
+
+
+def task_of(module: Any, name: str, where: str) -> Task:
+    """The task whose functions a module has"""
+    needed = ("reset", "observation", "reward", "termination")
+    for each in needed:
+        if not callable(getattr(module, each, None)):
+            raise ValueError(f"{where}: {each} is missing; a task has functions {', '.join(needed)}")
+    given = {each: getattr(module, each) for each in (*needed, "progress", "success") if hasattr(module, each)}
+    constants = ("period", "substeps", "seconds", "action")
+    given |= {each: getattr(module, each.upper()) for each in constants if hasattr(module, each.upper())}
+    return checked(Task(name, **given), where)
+
+
+def checked(task: Task, where: str) -> Task:
+    """The task, or a sentence about what does not fit"""
+    for field, value in (("PERIOD", task.period), ("SECONDS", task.seconds)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1e9:
+            raise ValueError(f"{where}: {field} = {value!r}; expected a positive number of seconds")
+    if isinstance(task.substeps, bool) or not isinstance(task.substeps, int) or not 1 <= task.substeps <= 1000:
+        raise ValueError(f"{where}: SUBSTEPS = {task.substeps!r}; expected a whole number from 1 to 1000")
+    if task.action not in ACTIONS:
+        raise ValueError(f"{where}: ACTION = {task.action!r}; expected one of {', '.join(ACTIONS)}")
+    return task

@@ -1,0 +1,123 @@
+"""A task: where an episode starts, what is seen, what it is worth and when it is over, as pure functions of scalars.
+
+    def reset(draw, craft): return craft.trim._replace(p_W=Vec3(draw.uniform(-1.0, 1.0), 0.0, 0.0)), ()
+    def observation(situation, craft): return (*situation.state.p_W, *situation.state.v_W)
+    def reward(situation, craft): return 1.0 - norm(situation.state.p_W)
+    def termination(situation, craft): return norm(situation.state.p_W) > 2.0
+
+They are traced, so that each is written once for every environment and learner: they branch with `samara.core.ops.where` alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from samara.core.algebra import Quat, Vec3
+from samara.core.ops import cos, safe_divide, safe_norm, sin
+from samara.core.quantity import Scalar
+from samara.physics.types import Command, State, Vehicle
+from samara.vehicles.loader import vehicle as load_vehicle
+from samara.vehicles.trim import hover
+
+
+class Situation(NamedTuple):
+    """What a task's functions see; every leaf a scalar."""
+
+    state: State
+    goal: Any = ()
+    time: Scalar = 0.0  # [s] since the start of the episode
+    action: tuple[Scalar, ...] = ()  # the last one, in [−1, 1]
+
+
+class Craft(NamedTuple):
+    """A vehicle, the state in which it hovers at the origin, and the command that holds it there.
+
+    Where vehicles are drawn at random, its numbers are a drone's own. `nominal` is the vehicle as its file has it: that is what
+    the loops of an autopilot are made for.
+    """
+
+    vehicle: Vehicle
+    trim: State
+    command: Command
+    nominal: Vehicle
+
+
+class Task(NamedTuple):
+    """reset(draw, craft) → state, goal;  observation(situation, craft) → scalars, about 1 in size;  reward(situation, craft),
+    smooth: a gradient climbs it;  termination(situation, craft), a condition
+
+    `progress(before, after, craft)` → goal, where it changes: a gate passed, the next point of a path. `success(situation,
+    craft)` is a condition at the end of an episode that was not terminated.
+    """
+
+    name: str
+    reset: Callable[["Draw", Craft], tuple[State, Any]]
+    observation: Callable[[Situation, Craft], tuple[Scalar, ...]]
+    reward: Callable[[Situation, Craft], Scalar]
+    termination: Callable[[Situation, Craft], Scalar]
+    progress: Callable[[Situation, Situation, Craft], Any] | None = None
+    success: Callable[[Situation, Craft], Scalar] | None = None
+    period: float = 0.01  # [s] between actions
+    substeps: int = 1  # of RK4 within
+    seconds: float = 5.0  # then the episode is cut
+    action: str = "rotors"  # or another of `samara.learn.actions`
+
+    @property
+    def steps(self) -> int:
+        """Actions in an episode"""
+        return max(1, round(self.seconds / self.period))
+
+
+class Draw:
+    """Random numbers in the order in which a `reset` asks for them, each by an address of its own."""
+
+    def __init__(self, numbers: Iterator[Scalar] | None = None) -> None:
+        self._numbers = numbers
+        self.kinds: list[str] = []
+
+    def uniform(self, low: Scalar = 0.0, high: Scalar = 1.0) -> Scalar:
+        """Between low and high, all alike"""
+        return low + (high - low) * self._next("uniform", 0.5)
+
+    def normal(self) -> Scalar:
+        """Of mean 0 and standard deviation 1"""
+        return self._next("normal", 0.0)
+
+    def vector(self, size: Scalar) -> Vec3:
+        """Each component within ±size"""
+        return Vec3(*(self.uniform(-size, size) for _ in range(3)))
+
+    def turn(self, largest: Scalar, about_z: Scalar = 1.0) -> Quat:
+        """By up to an angle [rad], about an axis of any direction; `about_z` below 1 makes it rather a level one"""
+        x, y, z = self.normal(), self.normal(), about_z * self.normal()
+        half = 0.5 * self.uniform(0.0, largest)
+        share = safe_divide(sin(half), safe_norm(x, y, z))
+        return Quat(cos(half), x * share, y * share, z * share)
+
+    def attitude(self) -> Quat:
+        """Any, all alike: four normals, to length one"""
+        four = Quat(*(self.normal() for _ in range(4)))
+        return four * safe_divide(1.0, safe_norm(*four))
+
+    def _next(self, kind: str, middle: float) -> Scalar:
+        self.kinds.append(kind)
+        return middle if self._numbers is None else next(self._numbers)
+
+
+def kinds_drawn(task: Task, craft: Craft) -> tuple[str, ...]:
+    """What a task's `reset` draws, in its order: "uniform" or "normal" for each number"""
+    draw = Draw()
+    task.reset(draw, craft)
+    return tuple(draw.kinds)
+
+
+# Crafts -------------------------------------------------------------------------------------------------------------
+
+
+def craft_for(vehicle: Vehicle | str) -> Craft:
+    """A vehicle with no ground to meet, and its trim at the origin"""
+    own = load_vehicle(vehicle) if isinstance(vehicle, str) else vehicle
+    if not own.rotors:
+        raise ValueError(f"vehicle {own.name!r} has no rotors; a task needs some to act with")
+    own = own.without_effect("contact") if own.has("contact") else own
+    trim, command = hover(own, p_W=(0.0, 0.0, 0.0))
+    return Craft(own, trim, command, own)

@@ -1,0 +1,1 @@
+"""Tasks that come with Samara, each in one file of pure functions."""

@@ -1,0 +1,56 @@
+"""Hover: come to rest at the origin, from up to 0.5 m and 1 m/s along each axis, 90° of tilt and 1 rad/s about each."""
+
+import math
+from typing import Any
+
+from samara.core.algebra import dot, norm
+from samara.core.ops import logical_and, sqrt
+from samara.core.quantity import Scalar
+from samara.learn.observations import full_state
+from samara.learn.task import Craft, Draw, Situation
+from samara.physics.types import State
+
+SECONDS = 3.0
+FAR = 2.0  # [m]: lost
+NEAR, SLOW = 0.05, 0.05  # [m, m/s]: there
+
+
+def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+    """Anywhere about the trim, its rotors at their speed there"""
+    start = craft.trim._replace(
+        p_W=draw.vector(0.5), v_W=draw.vector(1.0), q_WB=draw.turn(0.5 * math.pi, 0.3), omega_B=draw.vector(1.0)
+    )
+    return start, ()
+
+
+def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
+    """Position, velocity, attitude, rates and rotor speeds"""
+    return full_state(situation, craft)
+
+
+def reward(situation: Situation, craft: Craft) -> Scalar:
+    """2 less what being away costs: above 0 wherever an episode goes on near the target, so that no drone gains by leaving"""
+    return 2.0 - unrest(situation)
+
+
+def unrest(situation: Situation) -> Scalar:
+    """√(p² + 1 cm²) + 0.1 v² + 0.01 ω² + 0.3 (q_x² + q_y²) + 0.1 q_z² + 0.01 a²: how far from rest at the origin
+
+    The root pulls as hard from afar as from near, and is smooth at 0.
+    """
+    p_W, v_W, q_WB, omega_B = situation.state[:4]
+    cost = sqrt(dot(p_W, p_W) + 1e-4) + 0.1 * dot(v_W, v_W) + 0.01 * dot(omega_B, omega_B)
+    cost = cost + 0.3 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y) + 0.1 * q_WB.z * q_WB.z
+    for a in situation.action:
+        cost = cost + 0.01 * a * a
+    return cost
+
+
+def termination(situation: Situation, craft: Craft) -> Scalar:
+    """Beyond 2 m"""
+    return norm(situation.state.p_W) > FAR
+
+
+def success(situation: Situation, craft: Craft) -> Scalar:
+    """Within 5 cm, and slower than 5 cm/s"""
+    return logical_and(norm(situation.state.p_W) < NEAR, norm(situation.state.v_W) < SLOW)
