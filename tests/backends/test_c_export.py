@@ -24,7 +24,8 @@ from support.worlds import fly, make_rotor
 
 import samara
 from samara.backends.c import c_sources, write_c
-from samara.backends.c_code import Body, array
+from samara.backends.c_code import c_lines
+from samara.backends.code import array
 from samara.backends.program import Instruction, Program
 from samara.core import ops
 from samara.core.algebra import Vec3
@@ -314,8 +315,8 @@ def test_what_is_squared_is_computed_once():
         Instruction("add", (0, 1)),
         Instruction("square", (3,)),
     )
-    body = Body(Program(steps, ((2, 4),)), [array("x", ["a", "b"])], [array("y", ["p", "q"])])
-    assert body.lines[2:] == ["y[0] = a * a; /* p */", "const double t1 = a + b;", "y[1] = t1 * t1; /* q */"]
+    lines = c_lines(Program(steps, ((2, 4),)), [array("x", ["a", "b"])], [array("y", ["p", "q"])])
+    assert lines[2:] == ["y[0] = a * a; /* p */", "const double t1 = a + b;", "y[1] = t1 * t1; /* q */"]
 
 
 def test_a_number_that_is_not_finite_spreads(iris):

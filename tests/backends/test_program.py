@@ -11,7 +11,8 @@ import numpy as np
 from support.c_compiler import STRICT, compiler
 
 import samara
-from samara.backends.c_code import Body, array
+from samara.backends.c_code import c_lines
+from samara.backends.code import array
 from samara.backends.llvm import compile_program
 from samara.backends.program import (
     CONDITIONS,
@@ -106,11 +107,11 @@ def test_c_computes_what_the_program_says(tmp_path):
     """Parentheses stand where C's order of operations needs them."""
     program = every_operation_of_every_other(list(MEANING))
     count = len(program.outputs[0])
-    body = Body(
+    lines = c_lines(
         program, [array("x", [f"in_{k}" for k in range(INPUTS)])], [array("y", [f"out {k}" for k in range(count)])]
     )
     source, library = tmp_path / "all.c", tmp_path / "all.so"
-    source.write_text("#include <math.h>\nvoid all(const double *x, double *y) {\n" + "\n".join(body.lines) + "\n}\n")
+    source.write_text("#include <math.h>\nvoid all(const double *x, double *y) {\n" + "\n".join(lines) + "\n}\n")
     done = subprocess.run(
         [compiler(), *STRICT, "-ffp-contract=off", "-fPIC", "-shared", source, "-o", library, "-lm"],
         capture_output=True,

@@ -6,7 +6,6 @@ RK4 and the product of sparse Jacobians with sensitivities: what is the same for
 
 import math
 import re
-from collections import Counter, namedtuple
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -14,36 +13,30 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import casadi
 
-from samara.backends.c_code import FUNCTIONS, WIDTH, Body, Places, array, braces, comment, literal
+from samara.backends.c_code import braces, c_lines, decimal
+from samara.backends.code import FUNCTIONS, WIDTH, Places, array, comment
+from samara.backends.layout import (
+    WORDS,
+    Layout,
+    about_command,
+    about_vehicle,
+    identifier,
+    layout_of,
+    members,
+    trim_of,
+)
 from samara.backends.program import Program, program_of
 from samara.backends.symbol import expression
 from samara.core.algebra import Quat, Vec3
 from samara.core.files import write_text
 from samara.core.integrate import RK4, unit_quaternions
-from samara.core.tree import flatten, leaf_names
+from samara.core.tree import flatten
 from samara.core.version import __version__
 from samara.physics.effect import Effect
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
-from samara.vehicles.trim import hover
 
-WORDS = {
-    "p_W": "position of the centre of mass, world axes",
-    "v_W": "velocity, world axes",
-    "q_WB": "attitude, body to world: Hamilton, scalar first, length 1",
-    "omega_B": "angular velocity, body axes",
-    "rotor_speed": "rotor speeds",
-    "wind_W": "velocity of the air, world axes",
-    "air_density": "density of the air",
-    "battery_connected": "1, or 0 for a battery that is cut off",
-}
-COMMANDS = {
-    "normalized": "one number per rotor from 0 to 1: from its lowest to its highest speed",
-    "speed": "the wanted speed of each rotor [rad/s]",
-    "duty": "one number per rotor from 0 to 1: the part of the supply voltage its motor gets",
-    "wrench": "thrust along body z [N], and torque about the body axes [N m]",
-}
 RESERVED = set(FUNCTIONS.values()) | set(  # words of C and C++, and the names of locals
     re.findall(
         r"\w+",
@@ -82,73 +75,9 @@ def write_c(vehicle: Vehicle, folder: str | Path) -> tuple[Path, Path]:
 
 def c_sources(vehicle: Vehicle) -> Sources:
     """The text of both files; the same vehicle gives the same text."""
-    layout = _layout(vehicle)
+    layout = layout_of(vehicle, RESERVED)
     code = _code(vehicle, layout)
     return Sources(layout.prefix, _header(vehicle, layout, code), _source(vehicle, layout, code))
-
-
-# What is stored where ----------------------------------------------------------------------------------------------
-
-
-class _Layout(NamedTuple):
-    """The vehicle's C names, and the members of its three structs: (name, numbers of the shape it has)."""
-
-    prefix: str
-    state: tuple[tuple[str, Any], ...]
-    command: tuple[tuple[str, Any], ...]
-    environment: tuple[tuple[str, Any], ...]
-
-    @property
-    def capitals(self) -> str:
-        return self.prefix.upper()
-
-
-def _layout(vehicle: Vehicle) -> _Layout:
-    own = at_rest(vehicle)
-    body = [(name, getattr(own, name)) for name in ("p_W", "v_W", "q_WB", "omega_B", "rotor_speed")]
-    effects: dict[str, Any] = {}
-    for effect, each in zip(vehicle.structure.effects, own.effects, strict=True):
-        name = _identifier(effect.name)
-        effects[f"{name}_" if name in effects else name] = _with_names(each)
-    command: tuple[tuple[str, Any], ...] = (("rotor", tuple(0.0 for _ in vehicle.rotors)),)
-    if vehicle.servos:
-        command += (("servo", tuple(0.0 for _ in vehicle.servos)),)
-    if not vehicle.rotors:
-        command = (("thrust", 0.0), ("tau_B", Vec3(0.0, 0.0, 0.0)))
-    return _Layout(
-        f"samara_{_plain(vehicle.name.lower())}",
-        tuple((name, tree) for name, tree in (*body, *effects.items()) if flatten(tree)),
-        command,
-        tuple((name, tree) for name, tree in zip(CALM._fields, CALM, strict=True) if flatten(tree)),
-    )
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "unnamed"
-
-
-def _identifier(name: str) -> str:
-    """A name as C takes it for a member, and as the code around it does not use it."""
-    plain = re.sub(r"^(?=\d)", "n", _plain(name))
-    return f"{plain}_" if plain in RESERVED or re.fullmatch(r"[ct]\d+", plain) else plain
-
-
-def _with_names(tree: Any) -> Any:
-    """A tuple of unlike parts is no array: its parts are called item0, item1, ..."""
-    if not isinstance(tree, tuple):
-        return tree
-    parts = [_with_names(branch) for branch in tree]
-    if hasattr(tree, "_fields"):
-        return type(tree)(*parts)
-    if len({(type(part), tuple(leaf_names(part))) for part in parts}) <= 1:
-        return tuple(parts)
-    names = [f"item{i}" for i in range(len(parts))]
-    return namedtuple("Items", names)(*parts)
-
-
-def _members(group: Sequence[tuple[str, Any]]) -> list[str]:
-    """The path of every number: 'p_W.x', 'rotor_speed[2]'."""
-    return [path for name, tree in group for path in leaf_names(tree, name)]
 
 
 class _Structs:
@@ -156,7 +85,7 @@ class _Structs:
 
     def __init__(self, prefix: str, effects: Sequence[Effect]) -> None:
         self.prefix = prefix
-        self.words = WORDS | {_identifier(effect.name): effect.state_about for effect in effects}
+        self.words = WORDS | {identifier(effect.name, RESERVED): effect.state_about for effect in effects}
         self.definitions: dict[str, str] = {}
 
     def kind(self, tree: Any) -> tuple[str, str]:
@@ -243,28 +172,28 @@ def _with_jacobian(function: Any, by: int, *templates: Any) -> _Sparse:
 class _Code(NamedTuple):
     """The traced functions as C: rates of the state, the same with their Jacobian, and unit quaternions likewise."""
 
-    rate: "Body"
-    rate_jacobian: "Body"
-    unit: "Body"
-    unit_jacobian: "Body"
+    rate: list[str]
+    rate_jacobian: list[str]
+    unit: list[str]
+    unit_jacobian: list[str]
     pattern: _Sparse
     unit_pattern: _Sparse
 
 
-def _code(vehicle: Vehicle, layout: _Layout) -> _Code:
+def _code(vehicle: Vehicle, layout: Layout) -> _Code:
     state, command = at_rest(vehicle), empty_command(vehicle)
 
     def rate(state: State, command: Command, environment: Environment) -> State:
         return derivative(state, command, vehicle, environment)
 
-    x, u, e = (array(name, _members(group)) for name, group in zip("xue", layout[1:], strict=True))
+    x, u, e = (array(name, members(group)) for name, group in zip("xue", layout[1:], strict=True))
     rates, at_unit = array("rates", [f"d/dt {path}" for path in x.holds]), array("at_unit", x.holds)
     slopes, unit_slopes = _with_jacobian(rate, 2, state, command, CALM), _with_jacobian(unit_quaternions, 1, state)
     return _Code(
-        Body(program_of(lambda *own: (rate(*own),), state, command, CALM), [x, u, e], [rates]),
-        Body(slopes.program, [x, u, e], [rates, _slopes(slopes, rates.holds, [*x.holds, *u.holds])]),
-        Body(program_of(lambda own: (unit_quaternions(own),), state), [x], [at_unit]),
-        Body(unit_slopes.program, [x], [at_unit, _slopes(unit_slopes, x.holds, x.holds)]),
+        c_lines(program_of(lambda *own: (rate(*own),), state, command, CALM), [x, u, e], [rates]),
+        c_lines(slopes.program, [x, u, e], [rates, _slopes(slopes, rates.holds, [*x.holds, *u.holds])]),
+        c_lines(program_of(lambda own: (unit_quaternions(own),), state), [x], [at_unit]),
+        c_lines(unit_slopes.program, [x], [at_unit, _slopes(unit_slopes, x.holds, x.holds)]),
         slopes,
         unit_slopes,
     )
@@ -275,25 +204,22 @@ def _slopes(matrix: _Sparse, values: Sequence[str], inputs: Sequence[str]) -> Pl
     return array("jacobian", names)
 
 
-def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
-    p, capitals = layout.prefix, layout.capitals
+def _header(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
+    p, capitals = layout.prefix, layout.prefix.upper()
     structs = _Structs(p, vehicle.structure.effects)
     structs.define("vec3", [(f, 0.0) for f in Vec3._fields], Vec3)
     structs.define("quat", [(f, 0.0) for f in Quat._fields], Quat)
-    kind = vehicle.structure.actuation.name
     order = "State: its numbers in this order are the rows of A and B and the columns of A."
     structs.define("state", layout.state, State, order)
-    angles = "the angle [rad]" if kind == "speed" else "one number from -1 to 1, of the limits,"
-    servos = f"; and {angles} of each servo" if vehicle.servos else ""
-    structs.define("command", layout.command, None, f"Command: {COMMANDS.get(kind, kind)}{servos}.")
+    structs.define("command", layout.command, None, f"Command: {about_command(vehicle)}.")
     structs.define("environment", layout.environment, Environment, "Environment: what one step holds constant.")
     held = f"    const {p}_command *command,\n    const {p}_environment *environment,\n"
     parts = [
         comment(*_about(vehicle, p)),
         f"#ifndef {capitals}_H\n#define {capitals}_H",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
-        f"#define {capitals}_STATES {len(_members(layout.state))} /* numbers in a state */\n"
-        f"#define {capitals}_COMMANDS {len(_members(layout.command))} /* numbers in a command */",
+        f"#define {capitals}_STATES {len(members(layout.state))} /* numbers in a state */\n"
+        f"#define {capitals}_COMMANDS {len(members(layout.command))} /* numbers in a command */",
         *structs.definitions.values(),
         "/* Still air of sea-level density, level ground at height 0, battery connected:\n"
         f" *     {p}_environment calm = {capitals}_CALM; */\n"
@@ -323,34 +249,16 @@ def _header(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
 
 def _about(vehicle: Vehicle, prefix: str) -> list[str]:
     """What the header says at its top, a paragraph each."""
-    structure = vehicle.structure
-    sources = Counter(source for _, source in structure.sources)
-    numbers = "; ".join(sources) if sources else "built in Python"
-    changed = [f"Changed since: {', '.join(dict.fromkeys(structure.replaced))}."] if structure.replaced else []
     return [
-        f"{prefix}: the multirotor {vehicle.name!r}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors. "
-        f"{structure.description}",
-        f"Effects: {', '.join(effect.name for effect in structure.effects)}.",
-        f"Sources of its numbers: {numbers}.",
-        *changed,
-        "SI units, radians. World axes (_W) point east, north, up; body axes (_B) forward, left, up. A quaternion q_WB "
-        "turns body axes into world axes.",
+        *about_vehicle(vehicle, prefix),
         "Nothing is allocated and nothing is kept between calls: every function may run in any number of threads. "
         "Needs the elementary functions of <math.h> (-lm).",
         f"Generated by Samara {__version__} (samara export c); changes belong into the vehicle or into Samara.",
     ]
 
 
-def _trim(vehicle: Vehicle) -> tuple[State, Command] | None:
-    """Hover 1 m above the origin, for a vehicle that can."""
-    try:
-        return hover(vehicle)
-    except ValueError:
-        return None
-
-
 def _declared_hover(vehicle: Vehicle, p: str) -> list[str]:
-    if _trim(vehicle) is None:
+    if trim_of(vehicle) is None:
         return ["/* No hover here: this vehicle cannot hold still and level in calm air. */"]
     return [
         "/* Level and at rest 1 m above the origin in calm air, and the command that keeps it there. */\n"
@@ -358,15 +266,15 @@ def _declared_hover(vehicle: Vehicle, p: str) -> list[str]:
     ]
 
 
-def _stack(layout: _Layout, code: _Code) -> int:
+def _stack(layout: Layout, code: _Code) -> int:
     """What `linearize` takes of the stack, in units of 1024 bytes, if the compiler gives every local its own place"""
-    n, m = len(_members(layout.state)), len(_members(layout.command))
+    n, m = len(members(layout.state)), len(members(layout.command))
     arrays = (n + m) ** 2 + 2 * n * (n + m) + len(code.pattern.rows) + len(code.unit_pattern.rows)
-    return math.ceil((arrays + len(code.rate_jacobian.lines)) * 8 / 1024)
+    return math.ceil((arrays + len(code.rate_jacobian)) * 8 / 1024)
 
 
-def _source(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
-    p, capitals = layout.prefix, layout.capitals
+def _source(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
+    p, capitals = layout.prefix, layout.prefix.upper()
     numbers = "const double x[STATES], const double u[COMMANDS], const double e[ENVIRONMENT]"
     rows, columns = code.pattern.rows, code.pattern.columns
     parts = [
@@ -376,7 +284,7 @@ def _source(vehicle: Vehicle, layout: _Layout, code: _Code) -> str:
         ),
         f'#include "{p}.h"\n\n#include <math.h>',
         f"enum {{\n    STATES = {capitals}_STATES,\n    COMMANDS = {capitals}_COMMANDS,\n"
-        f"    ENVIRONMENT = {len(_members(layout.environment))},\n    INPUTS = STATES + COMMANDS,\n"
+        f"    ENVIRONMENT = {len(members(layout.environment))},\n    INPUTS = STATES + COMMANDS,\n"
         f"    NONZEROS = {len(rows)},\n    UNIT_NONZEROS = {len(code.unit_pattern.rows)}\n}};",
         "/* Runge-Kutta: how far along the last slope each stage looks, and how much its own slope weighs. */\n"
         f"static const double NODE[] = {braces(tuple(row[-1] if row else 0.0 for row in RK4.stages))};\n"
@@ -407,19 +315,19 @@ def _table(name: str, length: str, numbers: Sequence[int]) -> str:
     return f"static const unsigned short {name}[{length}] = {{\n    " + "\n    ".join(rows) + "\n};\n"
 
 
-def _function(signature: str, body: Body) -> str:
-    return "\n".join([f"static void {signature}", "{", *(f"    {line}" for line in body.lines), "}"])
+def _function(signature: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"static void {signature}", "{", *(f"    {line}" for line in lines), "}"])
 
 
-def _copies(p: str, layout: _Layout) -> str:
+def _copies(p: str, layout: Layout) -> str:
     """Between structs and the arrays that loops run over."""
 
     def loaded(name: str, array: str, length: str, group: Sequence[tuple[str, Any]]) -> str:
-        lines = [f"    {array}[{k}] = {name}->{path};" for k, path in enumerate(_members(group))]
+        lines = [f"    {array}[{k}] = {name}->{path};" for k, path in enumerate(members(group))]
         head = f"static void load_{name}(const {p}_{name} *{name}, double {array}[{length}])"
         return "\n".join([head, "{", *lines, "}"])
 
-    stored = [f"    state->{path} = x[{k}];" for k, path in enumerate(_members(layout.state))]
+    stored = [f"    state->{path} = x[{k}];" for k, path in enumerate(members(layout.state))]
     return "\n\n".join(
         [
             loaded("state", "x", "STATES", layout.state),
@@ -430,14 +338,14 @@ def _copies(p: str, layout: _Layout) -> str:
     )
 
 
-def _defined_hover(vehicle: Vehicle, layout: _Layout) -> list[str]:
-    trim = _trim(vehicle)
+def _defined_hover(vehicle: Vehicle, layout: Layout) -> list[str]:
+    trim = trim_of(vehicle)
     if trim is None:
         return []
     lines = [
-        f"    {name}->{path} = {literal(float(value)).text};"
+        f"    {name}->{path} = {decimal(float(value))};"
         for name, group, values in zip(("state", "command"), layout[1:3], trim, strict=True)
-        for path, value in zip(_members(group), flatten(values), strict=True)
+        for path, value in zip(members(group), flatten(values), strict=True)
     ]
     p = layout.prefix
     return ["\n".join([f"void {p}_hover({p}_state *state, {p}_command *command)", "{", *lines, "}"])]

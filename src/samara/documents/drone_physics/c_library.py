@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import samara.documents.drone_physics as library
-from samara.backends.c_code import Body, Places, comment, literal
+from samara.backends.c_code import c_lines, decimal
+from samara.backends.code import Places, comment
 from samara.backends.program import program_of
 from samara.core.files import write_text
 from samara.core.ops import where
@@ -222,8 +223,8 @@ def _traced(head: str, function: CFunction) -> str:
 
     fields = _fields(result)
     out = Places(fields, [f"out.{f}" for f in fields]) if fields else Places([result.kind.unit or "1"], ["out"])
-    own = Body(program_of(call, *templates), [_places(argument) for argument in function.arguments], [out])
-    lines = [f"{_c_type(result)} out;", *own.lines, "return out;"]
+    own = c_lines(program_of(call, *templates), [_places(argument) for argument in function.arguments], [out])
+    lines = [f"{_c_type(result)} out;", *own, "return out;"]
     return "\n".join([head, "{", *(f"    {line}" for line in lines), "}"])
 
 
@@ -356,7 +357,7 @@ def _drawn(argument: Argument, random: np.random.Generator) -> Any:
 def _initial(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "{" + ", ".join(_initial(each) for each in value) + "}"
-    return literal(float(value)).text
+    return decimal(float(value))
 
 
 def _self_test(functions: list[CFunction], *, cpp: bool) -> str:

@@ -1,0 +1,122 @@
+"""What a vehicle's state, command and environment hold, by names that a language without nested tuples can use."""
+
+import re
+from collections import namedtuple
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten, leaf_names
+from samara.physics.multirotor import at_rest
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
+from samara.vehicles.trim import hover
+
+WORDS = {
+    "p_W": "position of the centre of mass, world axes",
+    "v_W": "velocity, world axes",
+    "q_WB": "attitude, body to world: Hamilton, scalar first, length 1",
+    "omega_B": "angular velocity, body axes",
+    "rotor_speed": "rotor speeds",
+    "wind_W": "velocity of the air, world axes",
+    "air_density": "density of the air",
+    "battery_connected": "1, or 0 for a battery that is cut off",
+}
+COMMANDS = {
+    "normalized": "one number per rotor from 0 to 1: from its lowest to its highest speed",
+    "speed": "the wanted speed of each rotor [rad/s]",
+    "duty": "one number per rotor from 0 to 1: the part of the supply voltage its motor gets",
+    "wrench": "thrust along body z [N], and torque about the body axes [N m]",
+}
+
+Group = tuple[tuple[str, Any], ...]
+
+
+class Layout(NamedTuple):
+    """The vehicle's name in code, and the members of its three records: (name, numbers of the shape it has)."""
+
+    prefix: str
+    state: Group
+    command: Group
+    environment: Group
+
+
+def layout_of(vehicle: Vehicle, reserved: Collection[str], environment: Environment = CALM) -> Layout:
+    """The layout of a vehicle in a language with these words of its own"""
+    own = at_rest(vehicle)
+    body = [(name, getattr(own, name)) for name in ("p_W", "v_W", "q_WB", "omega_B", "rotor_speed")]
+    effects: dict[str, Any] = {}
+    for effect, each in zip(vehicle.structure.effects, own.effects, strict=True):
+        name = identifier(effect.name, reserved)
+        effects[f"{name}_" if name in effects else name] = _with_names(each)
+    command: Group = (("rotor", tuple(0.0 for _ in vehicle.rotors)),)
+    if vehicle.servos:
+        command += (("servo", tuple(0.0 for _ in vehicle.servos)),)
+    if not vehicle.rotors:
+        command = (("thrust", 0.0), ("tau_B", Vec3(0.0, 0.0, 0.0)))
+    return Layout(
+        f"samara_{plain_name(vehicle.name.lower())}",
+        tuple((name, tree) for name, tree in (*body, *effects.items()) if flatten(tree)),
+        command,
+        tuple((name, tree) for name, tree in zip(environment._fields, environment, strict=True) if flatten(tree)),
+    )
+
+
+def plain_name(name: str) -> str:
+    """A name of letters, digits and underscores alone"""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "unnamed"
+
+
+def identifier(name: str, reserved: Collection[str]) -> str:
+    """A name as the language takes it for a member, and as the code around it does not use it"""
+    plain = re.sub(r"^(?=\d)", "n", plain_name(name))
+    return f"{plain}_" if plain in reserved or re.fullmatch(r"[ct]\d+", plain) else plain
+
+
+def _with_names(tree: Any) -> Any:
+    """A tuple of unlike parts is no array: its parts are called item0, item1, ..."""
+    if not isinstance(tree, tuple):
+        return tree
+    parts = [_with_names(branch) for branch in tree]
+    if hasattr(tree, "_fields"):
+        return type(tree)(*parts)
+    if len({(type(part), tuple(leaf_names(part))) for part in parts}) <= 1:
+        return tuple(parts)
+    names = [f"item{i}" for i in range(len(parts))]
+    return namedtuple("Items", names)(*parts)
+
+
+def members(group: Sequence[tuple[str, Any]]) -> list[str]:
+    """The path of every number: 'p_W.x', 'rotor_speed[2]'"""
+    return [path for name, tree in group for path in leaf_names(tree, name)]
+
+
+def about_command(vehicle: Vehicle) -> str:
+    """What the numbers of a command are, in words"""
+    kind = vehicle.structure.actuation.name
+    angles = "the angle [rad]" if kind == "speed" else "one number from -1 to 1, of the limits,"
+    return COMMANDS.get(kind, kind) + (f"; and {angles} of each servo" if vehicle.servos else "")
+
+
+def about_vehicle(vehicle: Vehicle, prefix: str) -> list[str]:
+    """What a generated file says of its vehicle, a paragraph each"""
+    structure = vehicle.structure
+    sources = dict.fromkeys(source for _, source in structure.sources)
+    numbers = "; ".join(sources) if sources else "built in Python"
+    changed = [f"Changed since: {', '.join(dict.fromkeys(structure.replaced))}."] if structure.replaced else []
+    return [
+        f"{prefix}: the multirotor {vehicle.name!r}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors. "
+        f"{structure.description}",
+        f"Effects: {', '.join(effect.name for effect in structure.effects)}.",
+        f"Sources of its numbers: {numbers}.",
+        *changed,
+        "SI units, radians. World axes (_W) point east, north, up; body axes (_B) forward, left, up. A quaternion q_WB "
+        "turns body axes into world axes.",
+    ]
+
+
+def trim_of(vehicle: Vehicle) -> tuple[State, Command] | None:
+    """Hover 1 m above the origin, for a vehicle that can"""
+    try:
+        return hover(vehicle)
+    except ValueError:
+        return None
