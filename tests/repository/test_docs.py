@@ -58,6 +58,7 @@ def test_pages_have_python_to_run():
         "docs/physics.md",
         "docs/compile.md",
         "docs/export.md",
+        "docs/javascript.md",
         "docs/engine.md",
         "docs/rigid-body.md",
         "docs/drone-physics.md",

@@ -30,6 +30,54 @@ def export_c(
     say(f"header {header}\nsource {source}")
 
 
+@app.command("vehicle")
+def export_vehicle(
+    vehicle: Annotated[str, typer.Argument(help="A shipped vehicle or a .toml file.")],
+    js: Annotated[bool, typer.Option("--js", help="An ES module for browsers and Node instead of C99.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
+) -> None:
+    """Write a vehicle's equations with all its effects: derivative, RK4 step, hover; C99 or JavaScript."""
+    if not js:
+        return export_c(vehicle, out)
+    from samara import vehicle as load
+    from samara.backends.js import write_js
+
+    module = write_js(load(vehicle), out)
+    say(f"module {module}")
+    _time_in_node(module)
+
+
+@app.command("engine")
+def export_engine(
+    js: Annotated[
+        bool, typer.Option("--js", help="Three ES modules, as the document has them, instead of C99.")
+    ] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
+) -> None:
+    """Write document 000's Crazyflie engine: its class, methods and state names in JavaScript, or its vehicle as C99."""
+    if not js:
+        from samara.backends.c import write_c
+        from samara.documents.engine import CrazyflieParams, engine_vehicle
+
+        header, source = write_c(engine_vehicle(CrazyflieParams()), out)
+        say(f"header {header}\nsource {source}")
+        return
+    from samara.documents.engine_js import write_engine_js
+
+    modules = write_engine_js(out)
+    for path in modules:
+        say(f"module {path}")
+    _time_in_node(modules[0])
+
+
+def _time_in_node(module: Path) -> None:
+    from samara.backends.js_time import microseconds_a_step
+
+    time = microseconds_a_step(module)
+    if time is not None:
+        say(f"{time:.2g} µs a step of 1 ms under Node")
+
+
 @app.command("drone-physics")
 def export_drone_physics(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the library.")] = Path("out/drone_physics"),

@@ -27,6 +27,7 @@ from samara.core.algebra import (
     Quat,
     Vec3,
     Vector,
+    diagonal,
     euler_from_quat,
     norm,
     normalize,
@@ -125,6 +126,28 @@ def _mirrored(rotor: Rotor) -> Rotor:
 ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirrored, "geometric": _as_drawn}
 
 
+def engine_numbers(params: Any, allocation: str) -> dict[str, Any]:
+    """What the vehicle the engine flies has under these paths: arithmetic on the parameters alone, of any scalar"""
+    motor = Lag(params.omegaMin, params.omegaMax, params.tauMotor, params.tauMotor)
+    drawn = [
+        rotor._replace(
+            r_B=rotor.r_B * (params.armLength / norm(rotor.r_B)),
+            k_thrust=params.thrustCoeff,
+            k_torque=params.torqueCoeff,
+            motor=motor,
+        )
+        for rotor in _CRAZYFLIE.rotors
+    ]
+    return {
+        "mass": params.mass,
+        "inertia_B": diagonal(Vec3(*params.inertia)),
+        "rotors": tuple(ALLOCATIONS[allocation](rotor) for rotor in drawn),
+        "gravity.acceleration": params.gravity,
+        "drag.linear": Vec3(*params.dragLinear),
+        "damping.linear": scale(Vec3(*params.dragAngular), Vec3(*params.inertia)),
+    }
+
+
 def engine_vehicle(
     params: CrazyflieParams, allocation: str = "documented", effects: Mapping[str, Any] | Sequence[str] = ()
 ) -> Vehicle:
@@ -135,26 +158,18 @@ def engine_vehicle(
     """
     if allocation not in ALLOCATIONS:
         raise ValueError(f"allocation {allocation!r}: expected one of {', '.join(ALLOCATIONS)}")
-    drawn = [
-        rotor._replace(
-            r_B=rotor.r_B * (params.armLength / norm(rotor.r_B)),
-            k_thrust=params.thrustCoeff,
-            k_torque=params.torqueCoeff,
-            motor=Lag(params.omegaMin, params.omegaMax, params.tauMotor, params.tauMotor),
-        )
-        for rotor in _CRAZYFLIE.rotors
-    ]
+    numbers = engine_numbers(params, allocation)
     more = effects_by_name(effects)
     feet = _CRAZYFLIE["contact"] if more.pop("contact", False) else None
     plain = build_vehicle(
         _CRAZYFLIE.name if allocation == "geometric" else f"{_CRAZYFLIE.name}_torques",
-        mass=params.mass,
+        mass=numbers["mass"],
         inertia=params.inertia,
-        rotors=[ALLOCATIONS[allocation](rotor) for rotor in drawn],
-        gravity=params.gravity,
-        drag=Drag(linear=Vec3(*params.dragLinear)),
+        rotors=numbers["rotors"],
+        gravity=numbers["gravity.acceleration"],
+        drag=Drag(linear=numbers["drag.linear"]),
         drag_axes="world",
-        damping=Damping(scale(Vec3(*params.dragAngular), Vec3(*params.inertia))),
+        damping=Damping(numbers["damping.linear"]),
         contact_points=feet.points_B if feet else (),
         contact_top=feet.top if feet else None,
         friction=_CRAZYFLIE["contact"].surface.friction,
