@@ -1,0 +1,24 @@
+"""What comes of learning: the weights of a policy, and how it went."""
+
+from typing import Any, NamedTuple, Protocol
+
+Array = Any  # of JAX
+Weights = list[tuple[Array, Array]]
+
+
+class Learnt(NamedTuple):
+    """a = tanh(W₃ tanh(W₂ tanh(W₁ o + b₁) + b₂) + b₃): `weights` has (W, b) of each layer, of shapes (out, in) and (out,)
+
+    `curve` is the mean reward of a step, for each update. `compile_seconds` is 0 where the program was there already.
+    """
+
+    weights: Weights
+    curve: Array
+    seconds: float
+    compile_seconds: float
+
+
+class Progress(Protocol):
+    """Told now and then how many updates are done of how many, and the mean reward of a step in the last one"""
+
+    def __call__(self, done: int, updates: int, reward: float) -> None: ...
