@@ -7,14 +7,15 @@ from samara.physics.types import Vehicle
 
 
 def parameter(vehicle: Vehicle, path: str) -> Any:
-    """The value at a dotted name: `mass`, `drag.linear`; for `rotors.k_thrust` a tuple with one value per rotor."""
+    """The value at a dotted name: `mass`, `drag.linear`, `battery.0.capacity`
+
+    Of several things a tuple with one value for each: `rotors.k_thrust`, `battery.capacity`; by its number one of them.
+    """
     head, _, rest = path.partition(".")
-    if head == "rotors" and rest:
-        return tuple(_inside(rotor, rest, path, vehicle) for rotor in vehicle.rotors)
-    if head == "inertia_B" and rest:
-        return _inside(vehicle.inertia_B, rest, path, vehicle)
     if not rest and head in ("mass", "inertia_B"):
         return getattr(vehicle, head)
+    if rest and head in ("rotors", "inertia_B"):
+        return _inside(getattr(vehicle, head), rest, path, vehicle)
     if rest and vehicle.has(head):
         return _inside(vehicle[head], rest, path, vehicle)
     raise _unknown(path, vehicle)
@@ -24,29 +25,28 @@ def with_parameters(vehicle: Vehicle, paths: Sequence[str], values: Sequence[Any
     """The vehicle with other values at dotted names, of the shape `parameter` gives."""
     for path, value in zip(paths, values, strict=True):
         head, _, rest = path.partition(".")
-        if head == "rotors":
-            rotors = tuple(
-                _put(rotor, rest, own, path, vehicle) for rotor, own in zip(vehicle.rotors, value, strict=True)
-            )
-            vehicle = vehicle.replace(rotors=rotors)
+        several = vehicle.rotors if head == "rotors" else vehicle[head] if vehicle.has(head) else ()
+        if type(several) is tuple and several and not rest.partition(".")[0].isdecimal():
+            each = range(len(several))
+            vehicle = vehicle.replace({f"{head}.{k}.{rest}": own for k, own in zip(each, value, strict=True)})
         else:
             vehicle = vehicle.replace({path: value})
     return vehicle
 
 
 def _inside(record: Any, path: str, whole: str, vehicle: Vehicle) -> Any:
-    for field in path.split("."):
-        if field not in getattr(record, "_fields", ()):
+    field, _, rest = path.partition(".")
+    if type(record) is tuple and record:
+        if not field.isdecimal():
+            return tuple(_inside(each, path, whole, vehicle) for each in record)
+        if int(field) >= len(record):
             raise _unknown(whole, vehicle)
-        record = getattr(record, field)
-    return record
-
-
-def _put(record: Any, path: str, value: Any, whole: str, vehicle: Vehicle) -> Any:
-    head, _, rest = path.partition(".")
-    if head not in getattr(record, "_fields", ()):
+        own = record[int(field)]
+    elif field in getattr(record, "_fields", ()):
+        own = getattr(record, field)
+    else:
         raise _unknown(whole, vehicle)
-    return record._replace(**{head: _put(getattr(record, head), rest, value, whole, vehicle) if rest else value})
+    return _inside(own, rest, whole, vehicle) if rest else own
 
 
 def _unknown(path: str, vehicle: Vehicle) -> ValueError:

@@ -14,7 +14,7 @@ from samara.control.named import as_tuned
 from samara.core.named_files import path_beside
 from samara.core.tree import flatten
 from samara.scenario.scenario import Scenario
-from samara.sim.vary import CONTROLLER, PLACES, WIND
+from samara.sim.vary import CONTROLLER, NUMBERS, PLACES, WIND
 
 Array = np.ndarray[Any, Any]
 
@@ -101,7 +101,7 @@ def nominal_values(campaign: Campaign, scenario: Scenario) -> dict[str, float]:
 def nominal_value(name: str, scenario: Scenario, origin: str) -> float | None:
     """The vehicle's number of that name; None where the vehicle has no such number"""
     head, _, axis = name.rpartition(".")
-    if name.startswith((WIND, SETTING, CONTROLLER)) or name == "yaw" or (head in PLACES and axis in AXES):
+    if name.startswith((WIND, SETTING, CONTROLLER)) or name in NUMBERS or (head in PLACES and axis in AXES):
         if name.startswith(CONTROLLER) and as_tuned(scenario.drones[0].controller) is None:
             raise CampaignError(f"{origin}: vary.{name}: the controller is code; expected one that has a name")
         return None

@@ -172,7 +172,10 @@ class Vehicle:
         return replace(self, structure=replace(self.structure, effects=effects), parameters=numbers)
 
     def replace(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> "Vehicle":
-        """The vehicle with other numbers: `replace(mass=1.6)`, `replace({"rotors.k_thrust": 3e-8, "drag.linear": v})`."""
+        """The vehicle with other numbers: `replace(mass=1.6)`, `replace({"rotors.k_thrust": 3e-8, "drag.linear": v})`
+
+        `rotors.…` and `battery.…` are all of them, `rotors.0.…` is the first.
+        """
         vehicle, all_changes = self, {**(changes or {}), **more}
         for path, value in all_changes.items():
             vehicle = _replace_at(vehicle, path, value)
@@ -193,8 +196,7 @@ def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
     if head == "inertia_B" and rest:
         return replace(vehicle, inertia_B=_replace_in(vehicle.inertia_B, rest, value, path, vehicle))
     if head == "rotors" and rest:
-        rotors = tuple(_replace_in(rotor, rest, value, path, vehicle) for rotor in vehicle.rotors)
-        return replace(vehicle, rotors=rotors)
+        return replace(vehicle, rotors=_replace_in(vehicle.rotors, rest, value, path, vehicle))
     if rest and vehicle.has(head):
         at = vehicle.index(head)
         numbers = _replace_in(vehicle.parameters[at], rest, value, path, vehicle)
@@ -204,7 +206,11 @@ def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
 
 def _replace_in(record: Any, path: str, value: Any, whole: str, vehicle: Vehicle) -> Any:
     head, _, rest = path.partition(".")
-    if type(record) is tuple and record:  # several batteries: all of them
+    if type(record) is tuple and head.isdecimal() and int(head) < len(record):  # one of several rotors or batteries
+        k = int(head)
+        inner = _replace_in(record[k], rest, value, whole, vehicle) if rest else value
+        return (*record[:k], inner, *record[k + 1 :])
+    if type(record) is tuple and record:  # all of them
         return tuple(_replace_in(each, path, value, whole, vehicle) for each in record)
     if head not in getattr(record, "_fields", ()):
         raise _no_such_parameter(whole, vehicle)

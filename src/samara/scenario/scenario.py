@@ -27,8 +27,9 @@ class ScenarioError(ValueError):
 class Drone:
     """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.
 
-    It starts at rest on its feet at `start_W`, or hovering there when `airborne`. A controller is a name, a name with numbers
-    (`samara.control.tuning.tuned`), or a function controller(state, reference, vehicle, memory) → command or (command, memory).
+    It starts at rest on its feet at `start_W`, or hovering there when `airborne`; its batteries have `start_charge`, from 1 to
+    0. A controller is a name, a name with numbers (`samara.control.tuning.tuned`), or a function controller(state, reference,
+    vehicle, memory) → command or (command, memory).
     An `autopilot` flies it in the place of both. `battery_failsafe` brings it home before its battery is empty.
     """
 
@@ -45,6 +46,7 @@ class Drone:
     sensors: tuple[Sensor, ...] = ()
     autopilot: Autopilot | None = None
     battery_failsafe: BatteryFailsafe | None = None
+    start_charge: float = 1.0
 
 
 @dataclass(frozen=True)

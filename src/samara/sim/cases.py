@@ -25,11 +25,11 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.simulation import Simulation
 from samara.sim.stages.measures import MeasuresStage
 from samara.sim.start import initial_state
-from samara.sim.vary import PLACES, varied_drone, wind_with, with_values
+from samara.sim.vary import NUMBERS, PLACES, varied_drone, wind_with, with_values
 from samara.sim.ways import Way, ways_of
 
 Array = np.ndarray[Any, Any]
-WHERE = (*PLACES, "yaw")  # what differs in the start and the task alone, and in no code
+WHERE = (*PLACES, *NUMBERS)  # what differs in the start and the task alone, and in no code
 KEPT = 4  # scenarios whose cases are
 
 

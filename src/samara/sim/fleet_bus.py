@@ -1,11 +1,13 @@
 """The bus of a flight as it stands: the fleet as a frozen record."""
 
+from samara.backends.numbered import in_lane
 from samara.core.algebra import ZERO
-from samara.core.tree import unflatten
+from samara.core.number import Number
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 from samara.physics.surroundings import environment_of
-from samara.physics.types import Environment, State
+from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.actuators import MOTOR_CHANNELS, ActuatorCommand
 from samara.scenario.batteries import battery_status
 from samara.scenario.bus import AutopilotCommand, Bus, DroneBus
@@ -40,6 +42,14 @@ def _drone(fleet: Fleet, index: int) -> DroneBus:
         bool(fleet.landed[index]),
         bool(fleet.crashed[index]),
         environment,
-        battery_status(state, command, vehicle, environment),
+        battery_status(state, command, _in_floats(vehicle, index), environment),
         {each.sensor.name: tuple(each.said[:, lane].tolist()) for each in group.measuring},
     )
+
+
+def _in_floats(vehicle: Vehicle, index: int) -> Vehicle:
+    """With this flight's own numbers, where many fly that differ in them"""
+    if not vehicle.has("battery"):
+        return vehicle
+    own = next((each for each in flatten((vehicle.rotors, vehicle.parameters)) if type(each) is Number), None)
+    return vehicle if own is None else in_lane(vehicle, own.tape, index)

@@ -53,7 +53,8 @@ def fly_many(
 
     `vary` gives what else differs, by name, with a value for each flight: numbers of the vehicle by their path ("mass",
     "drag.linear", "rotors.k_thrust"), of the controller ("controller.position") and the wind ("wind.sigma_aloft"), where it
-    starts ("start_W", "yaw"), and "goal_shift", how far [m] its task is moved. With `record` [s] the states are kept so often.
+    starts ("start_W", "yaw", and "start_charge" of its batteries), and "goal_shift", how far [m] its task is moved. With
+    `record` [s] the states are kept so often.
 
     On `backend` "llvm" and in double precision, strict IEEE, flight i is what `samara.fly` flies with that seed and those
     numbers, bit for bit, however many fly beside it and on however many threads. "float32" and `fast` are quicker, and agree

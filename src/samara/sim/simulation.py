@@ -306,7 +306,7 @@ class Simulation:
 
 
 def _start(drone: Drone) -> tuple[Any, ...]:
-    return id(drone.vehicle), drone.start_W, drone.yaw, drone.airborne
+    return id(drone.vehicle), drone.start_W, drone.yaw, drone.airborne, drone.start_charge
 
 
 def _require_line(stages: Stages) -> Stages:

@@ -30,6 +30,15 @@ def initial_state(drone: Drone, environment: Environment = CALM, below: PlaneBel
 
     `below` tells the ground under a place, where it is not the environment's.
     """
+    state = _at_start(drone, environment, below)
+    if not drone.vehicle.has("battery"):
+        return state
+    at = drone.vehicle.index("battery")
+    charged = tuple(own._replace(charge=drone.start_charge) for own in state.effects[at])
+    return state._replace(effects=(*state.effects[:at], charged, *state.effects[at + 1 :]))
+
+
+def _at_start(drone: Drone, environment: Environment, below: PlaneBelow | None) -> State:
     attitude = quat_from_euler(0.0, 0.0, drone.yaw)
     if drone.airborne:
         trim = hover(drone.vehicle, drone.start_W)[0]

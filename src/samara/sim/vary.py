@@ -14,6 +14,7 @@ from samara.scenario.scenario import Drone
 
 Array = np.ndarray[Any, Any]
 PLACES = ("start_W", "goal_shift")
+NUMBERS = ("yaw", "start_charge")
 WIND, CONTROLLER = "wind.", "controller."
 
 
@@ -82,8 +83,8 @@ def with_values(drone: Drone, values: Mapping[str, Any]) -> Drone:
             drone = replace(drone, task=drone.task.moved(Vec3(*value)))
         elif name.startswith(WIND):
             continue
-        elif name == "yaw":
-            drone = replace(drone, yaw=value)
+        elif name in NUMBERS:
+            drone = replace(drone, **{name: value})
         elif name.startswith(CONTROLLER):
             controller = as_tuned(drone.controller)
             if not isinstance(controller, Tuned):

@@ -50,6 +50,7 @@ def _copies(table: Table, rates: Rates, beside: Beside, where: Place, before: in
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
     sensors = read_sensors(table, beside, where)
     autopilot, failsafe = _autopilot(table, beside), _battery_failsafe(table, own_vehicle)
+    charge = _charge(table, own_vehicle)
     estimator = read_estimator(table, rates, sensors, own_vehicle)
     motor_map = _motor_map(table, len(own_vehicle.rotors))
     columns = table.whole("columns", count, low=1, high=MOST_DRONES)
@@ -59,7 +60,7 @@ def _copies(table: Table, rates: Rates, beside: Beside, where: Place, before: in
     except ArithmeticError as error:  # a way of 1e-300 m
         raise table.wrong(f" cannot be flown ({error})", "tasks") from None
     table.finish()
-    flown = (airborne, armed, controller, estimator, motor_map, sensors, autopilot, failsafe)
+    flown = (airborne, armed, controller, estimator, motor_map, sensors, autopilot, failsafe, charge)
     made = []
     for i in range(count):
         shift = Vec3(spacing.x * (i % columns), spacing.y * (i // columns), spacing.z * i)
@@ -165,6 +166,15 @@ def _battery_failsafe(table: Table, vehicle: Vehicle) -> BatteryFailsafe | None:
         raise own.wrong(f": vehicle {vehicle.name!r} has no battery that empties; expected one that does")
     made: BatteryFailsafe = own.call(BatteryFailsafe)
     return made
+
+
+def _charge(table: Table, vehicle: Vehicle) -> float:
+    """Of its batteries at the start, from 1 down to 0"""
+    if "start_charge" in table and battery_of(vehicle) is None:
+        raise table.wrong(
+            f": vehicle {vehicle.name!r} has no battery that empties; expected one that does", "start_charge"
+        )
+    return table.number("start_charge", 1.0, above=0.0, upto=1.0)
 
 
 def _motor_map(table: Table, rotors: int) -> tuple[int, ...]:

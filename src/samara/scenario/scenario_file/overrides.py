@@ -7,6 +7,7 @@ from samara.core.printable import shown
 from samara.scenario.scenario import ScenarioError
 
 BY_KIND = ("controller", "estimator", "autopilot")  # of a drone: a table, or the text that would be its `kind`
+BY_PART = "sensors"  # a list of tables, or of texts that would be their `part`
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -23,24 +24,39 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def apply_override(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
-    """Puts a value at a path such as 'drones[1].start'; a list without a number means all its entries"""
+    """Puts a value at a path such as 'drones[1].start' or 'events.0.at'; a list without a number means all its entries"""
+    words = key.replace("]", "").replace("[", ".").split(".")
     places: list[Any] = [document]
-    *way, last = key.split(".")
-    for word in way:
-        name, _, index = word.partition("[")
-        found = []
-        for place in places:
-            inner = place.setdefault(name, {}) if isinstance(place, dict) else None
-            if isinstance(inner, str) and name in BY_KIND:
-                inner = place[name] = {"kind": inner}
-            if isinstance(inner, list):
-                found += [own for k, own in enumerate(inner) if not index or index == f"{k}]"]
-            elif isinstance(inner, dict) and not index:
-                found.append(inner)
-        if not found:
-            raise ScenarioError(f"{origin}: cannot set {shown(key)}: there is no {shown(word)}")
-        places = found
-    for place in places:
-        if not isinstance(place, dict):
+    for before, word in zip(["", *words], words[:-1], strict=False):
+        places = [inner for place in _entries(places, word) for inner in _entered(place, word, before)]
+        if not places:
+            named = f"{before}[{word}]" if word.isdecimal() else word
+            raise ScenarioError(f"{origin}: cannot set {shown(key)}: there is no {shown(named)}")
+    last = words[-1]
+    for place in _entries(places, last):
+        if isinstance(place, list) and int(last) < len(place):
+            place[int(last)] = value
+        elif isinstance(place, dict):
+            place[last] = value
+        else:
             raise ScenarioError(f"{origin}: cannot set {shown(key)}: {shown(place)} is no table")
-        place[last] = value
+
+
+def _entries(places: list[Any], word: str) -> list[Any]:
+    """Where a word leads on from: all entries of a list, unless it is the number of one of them"""
+    return [own for place in places for own in (place if isinstance(place, list) and not word.isdecimal() else [place])]
+
+
+def _entered(place: Any, word: str, before: str) -> list[Any]:
+    """What is there of that name or number: a table, made where there is none, or a list"""
+    if isinstance(place, list):
+        k = int(word)
+        if before == BY_PART and k < len(place) and isinstance(place[k], str):
+            place[k] = {"part": place[k]}
+        return place[k : k + 1]
+    if not isinstance(place, dict):
+        return []
+    inner = place.setdefault(word, {})
+    if isinstance(inner, str) and word in BY_KIND:
+        inner = place[word] = {"kind": inner}
+    return [inner] if isinstance(inner, (dict, list)) else []
