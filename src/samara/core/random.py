@@ -204,6 +204,11 @@ def normal_in_lanes(word: Any) -> Any:
     return (abs(q) > _SPLIT).where(far.flipped(q.sign()), _central(q))
 
 
+def uniform_in_lanes(word: Any) -> Any:
+    """(word + ½) / 2³² of words in the lanes of a vector"""
+    return (word.converted() + 0.5) * 2.0**-32
+
+
 # Wichura's coefficients are written out: as tuples in a loop they cost three times as much.
 # fmt: off
 

@@ -40,11 +40,23 @@ def begin(draw: Draw, craft: Craft, task: Task) -> Situation:
     return Situation(state, goal, 0.0, (0.0,) * ACTIONS[task.action].size(craft.vehicle))
 
 
-def proceed(before: Situation, action: tuple[Scalar, ...], craft: Craft, task: Task) -> Outcome:
-    """One step of an episode under an action, cut to [−1, 1]"""
-    action = tuple(clamp(a, -1.0, 1.0) for a in action)
-    state = advance(before.state, action, craft, task)
+def proceed(
+    before: Situation,
+    action: tuple[Scalar, ...],
+    craft: Craft,
+    task: Task,
+    environment: Environment = CALM,
+    arrived: tuple[Scalar, ...] | None = None,
+) -> Outcome:
+    """One step of an episode under an action, cut to [−1, 1]; `arrived` is the one that the vehicle gets, where that is late"""
+    action = cut(action)
+    state = advance(before.state, action if arrived is None else arrived, craft, task, environment)
     after = Situation(state, before.goal, before.time + task.period, action)
     if task.progress is not None:
         after = after._replace(goal=task.progress(before, after, craft))
     return Outcome(after, task.reward(after, craft), task.termination(after, craft))
+
+
+def cut(action: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    """Each number within [−1, 1]"""
+    return tuple(clamp(a, -1.0, 1.0) for a in action)

@@ -68,7 +68,7 @@ class Task(NamedTuple):
 
 
 class Draw:
-    """Random numbers in the order in which a `reset` asks for them, each by an address of its own."""
+    """Random numbers in the order in which a `reset` asks for them; ½ each while it is only seen what is asked for."""
 
     def __init__(self, numbers: Iterator[Scalar] | None = None) -> None:
         self._numbers = numbers
@@ -76,11 +76,11 @@ class Draw:
 
     def uniform(self, low: Scalar = 0.0, high: Scalar = 1.0) -> Scalar:
         """Between low and high, all alike"""
-        return low + (high - low) * self._next("uniform", 0.5)
+        return low + (high - low) * self._next("uniform")
 
     def normal(self) -> Scalar:
         """Of mean 0 and standard deviation 1"""
-        return self._next("normal", 0.0)
+        return self._next("normal")
 
     def vector(self, size: Scalar) -> Vec3:
         """Each component within ±size"""
@@ -98,9 +98,9 @@ class Draw:
         four = Quat(*(self.normal() for _ in range(4)))
         return four * safe_divide(1.0, safe_norm(*four))
 
-    def _next(self, kind: str, middle: float) -> Scalar:
+    def _next(self, kind: str) -> Scalar:
         self.kinds.append(kind)
-        return middle if self._numbers is None else next(self._numbers)
+        return 0.5 if self._numbers is None else next(self._numbers)
 
 
 def kinds_drawn(task: Task, craft: Craft) -> tuple[str, ...]:

@@ -1,0 +1,76 @@
+"""`start` and `step` of an episode as machine code, for N drones side by side: every number is the same whatever N is."""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.backends.scan import Run, Templates
+from samara.backends.stepper import Scan, compile_scan
+from samara.core.ops import where
+from samara.core.tree import flatten, leaf_names
+from samara.learn.episode import Episode, Setting, kinds_at_start, kinds_at_step, start, step
+from samara.learn.task import Draw
+
+Array = np.ndarray[Any, Any]
+
+
+class Program(NamedTuple):
+    """Two compiled functions on rows of numbers, a column for each drone
+
+    `begin` draws → (episode, observation); `go_on` (action, draws) and an episode, which it changes → (observation, reward,
+    terminated, sum of the state).
+    """
+
+    begin: Run
+    go_on: Run
+    start_kinds: tuple[str, ...]
+    step_kinds: tuple[str, ...]
+    template: Episode
+    observations: int
+    dtype: str
+
+    @property
+    def names(self) -> list[str]:
+        """Of the numbers of an episode"""
+        return leaf_names(self.template)
+
+    def started(self, draws: Array) -> tuple[Array, Array]:
+        """Episodes (components, N) and observations (size, N) from draws (kinds, N)"""
+        nothing = np.empty((0, draws.shape[1]), dtype=self.dtype)
+        _, rows = self.begin(nothing, (), draws[None], 1)
+        return rows[0, : -self.observations], rows[0, -self.observations :]
+
+    def stepped(self, episodes: Array, inputs: Array) -> tuple[Array, Array, Array]:
+        """One action (size, N), with the step's draws below it: observations, rewards, and 1 where terminated, else 0"""
+        _, rows = self.go_on(episodes, (), inputs[None], 1)
+        if not np.isfinite(rows[0, -1]).all():
+            self._name_the_bad(episodes)
+        return rows[0, :-3], rows[0, -3], rows[0, -2]
+
+    def _name_the_bad(self, episodes: Array) -> None:
+        component, drone = (int(x) for x in np.argwhere(~np.isfinite(episodes))[0])
+        value = episodes[component, drone]
+        raise FloatingPointError(f"{self.names[component]} of drone {drone} is {value}; expected a finite number")
+
+
+@lru_cache(maxsize=16)
+def program_of(setting: Setting, dtype: str = "float64") -> Program:
+    """The program of a setting"""
+    at_start, at_step = kinds_at_start(setting), kinds_at_step(setting)
+    template, seen = start(Draw(), setting)
+
+    def begin(carry: Any, held: Any, numbers: Any) -> tuple[Any, Any]:
+        return (), start(Draw(iter(numbers)), setting)
+
+    def go_on(episode: Episode, held: Any, inputs: Any) -> tuple[Any, Any]:
+        action, numbers = inputs
+        after, (observation, reward, terminated) = step(episode, action, Draw(iter(numbers)), setting)
+        total = sum(flatten((after.situation.state, after.memory)), 0.0)
+        return after, (observation, reward, where(terminated, 1.0, 0.0), total)
+
+    first = Scan(begin, Templates((), (), (0.0,) * len(at_start)))
+    inputs = ((0.0,) * setting.actions, (0.0,) * len(at_step))
+    later = Scan(go_on, Templates(template, (), inputs))
+    once, again = (compile_scan("llvm", each, dtype=dtype) for each in (first, later))
+    return Program(once, again, at_start, at_step, template, len(seen), dtype)

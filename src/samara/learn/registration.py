@@ -1,0 +1,19 @@
+"""The tasks as environments of Gymnasium: importing this makes `samara/Hover-v0` known to its `make` and `make_vec`."""
+
+import gymnasium
+
+from samara.learn.load import SHIPPED
+
+
+def identifier(task: str) -> str:
+    """`samara/Hover-v0`"""
+    return f"samara/{task.capitalize()}-v0"
+
+
+for _task in SHIPPED:
+    gymnasium.register(
+        identifier(_task),
+        entry_point="samara.learn.single:Env",
+        vector_entry_point="samara.learn.vector:VectorEnv",
+        kwargs={"task": _task},
+    )
