@@ -36,6 +36,12 @@ def test_twenty_aircraft_hover_and_fly_the_figure_of_eight():
     assert all(own.good for own in tried), "\n".join(told(own) for own in tried if not own.good)
 
 
+def test_a_tricopter_of_a_light_body_and_large_propellers_flies_and_lands():
+    """Not knowing that its tilted tail climbs when it flies sideways, `geometric` was 1.28 m off; and it slid when it landed"""
+    (own,) = campaign([59])
+    assert own.parts.layout == "tricopter" and own.good, told(own)
+
+
 @pytest.mark.parametrize("number", [0, 250])
 def test_ilqr_flies_them_too(number):
     (own,) = campaign([number], controllers=["ilqr"], hovers=False)

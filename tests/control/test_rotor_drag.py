@@ -1,9 +1,11 @@
 """Drag of the rotors as controllers know it: the effect's own force and torque, and flights that they would spoil."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.tricopter import ARM, tricopter
 
 import samara
 from samara.compare.parts_campaign import figure_of_eight
@@ -13,6 +15,8 @@ from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.parts.assemble import assemble
 from samara.parts.parts_list import parts_list
 from samara.physics.multirotor import wrench
+from samara.physics.rotors.rotor_air import RotorDrag
+from samara.physics.tilting import tilt_angles
 from samara.physics.types import CALM
 
 
@@ -45,6 +49,21 @@ def test_it_is_what_the_effect_adds_to_all_that_acts():
     assert [*known.tau_B] == pytest.approx([*(whole.tau_B - less.tau_B)], rel=1e-9, abs=1e-12)
     airframe = drag_at(there.v_W, there, vehicle.without_effect("rotor_drag"))
     assert [*(drag_at(there.v_W, there, vehicle) - airframe)] == pytest.approx([*rotate(lean, known.f_B)])
+
+
+def test_a_tilted_tail_climbs_when_a_tricopter_flies_sideways():
+    """ΔT = −k_a Ω v·a with a = (0, −sin δ, cos δ), at the tail's arm: τ_y = L ΔT cos δ"""
+    vehicle = tricopter(rotor_drag=RotorDrag(coefficient=0.0, axial=3e-4))
+    state, _ = samara.hover(vehicle)
+    (angle,) = tilt_angles(state, vehicle)
+    sideways = state._replace(v_W=Vec3(0.0, 3.0, 0.0), q_WB=Quat(1.0, 0.0, 0.0, 0.0))
+    lost = 3e-4 * state.rotor_speed[2] * 3.0 * math.sin(angle)
+    own = rotor_drag_wrench(sideways.v_W, sideways, vehicle)
+    assert own.tau_B.y == pytest.approx(ARM * lost * math.cos(angle), rel=1e-12)
+    assert [*own.f_B] == pytest.approx([0.0, -lost * math.sin(angle), lost * math.cos(angle)], rel=1e-12)
+    whole = wrench(sideways, (0.0,) * 4, vehicle, CALM)
+    still = wrench(sideways._replace(v_W=ZERO), (0.0,) * 4, vehicle, CALM)
+    assert [*own.tau_B] == pytest.approx([*(whole.tau_B - still.tau_B)], rel=1e-9, abs=1e-12)
 
 
 def test_without_such_an_effect_there_is_nothing():

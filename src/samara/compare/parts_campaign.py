@@ -24,6 +24,7 @@ from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, land, sequence
 from samara.record.run import judge
 from samara.scenario.expecting import Ended, outcomes
+from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Expect, Scenario
 from samara.scenario.scenario_file import load_scenario
 from samara.sim.fly import fly
@@ -115,7 +116,7 @@ def _together(vehicles: Sequence[Vehicle], slower: Sequence[float], name: str, w
     for which in groups.values():
         filled = which + which[-1:] * (-len(which) % LANES)  # no code is made for what is left over
         own = [vehicles[i] for i in filled]
-        ways = [_hover_way(slower[i]) if what == "hover" else _eight_way(slower[i]) for i in filled]
+        ways = [_hover_way(slower[i], vehicles[i]) if what == "hover" else _eight_way(slower[i]) for i in filled]
         ticks = max(round(end / PERIOD) for _, end in ways)
         time = PERIOD * np.arange(ticks)
         asked = np.stack([np.array(flatten(way.at(np.minimum(time, end)))).T for way, end in ways], axis=2)
@@ -133,12 +134,12 @@ def _eight_way(slower: float) -> tuple[Trajectory, float]:
     return own.drones[0].task, own.duration
 
 
-def _hover_way(slower: float) -> tuple[Trajectory, float]:
-    """Up to 1.5 m, hover, and down again"""
+def _hover_way(slower: float, vehicle: Vehicle) -> tuple[Trajectory, float]:
+    """Up to 1.5 m, hover, and down again, as the event of a scenario lands"""
     own = load_scenario("hover", {"drones.tasks[0].speed": 0.75 / slower, "drones.tasks[1].duration": 5.0 * slower})
     up, until = own.drones[0].task, _HOVER_UNTIL * slower
-    there = up.at(until).p_W
-    return sequence(replace(up, duration=until), land(there, height=0.0, speed=0.4 / slower)), _HOVER_END * slower
+    down = land(up.at(until).p_W, height=-landing_depth(vehicle), speed=0.4 / slower)
+    return sequence(replace(up, duration=until), down), _HOVER_END * slower
 
 
 def _flew(flight: Flight, lane: int, end: int, asked: Array, vehicle: Vehicle, slower: float) -> str:

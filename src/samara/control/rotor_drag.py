@@ -2,16 +2,19 @@
 
 from samara.core.algebra import ZERO, Vec3, cross
 from samara.physics.effect import Wrench
+from samara.physics.tilting import tilted
 from samara.physics.types import CALM, State, Vehicle
 
 
 def rotor_drag_wrench(v_W: Vec3, state: State, vehicle: Vehicle) -> Wrench:
     """Σ f, Σ r × f at a velocity, of a body that does not turn  [N, N·m]
 
-    Thrust that is lost in a climb is drag along the rotors' axes. Nothing of a vehicle without such an effect.
+    Thrust that is lost in a climb is drag along the rotors' axes, as they are tilted: flying sideways, a tricopter's tail
+    climbs or descends, and pitches the body. Nothing of a vehicle without such an effect.
     """
     if not vehicle.has("rotor_drag"):
         return Wrench()
+    vehicle = tilted(state, vehicle)
     effect, there = vehicle.structure.effects[vehicle.index("rotor_drag")], state._replace(v_W=v_W, omega_B=ZERO)
     across = effect.wrench((), there, (), vehicle, CALM)
     f_B, tau_B = across.f_B, across.tau_B

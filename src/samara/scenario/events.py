@@ -33,7 +33,6 @@ Change: TypeAlias = Callable[[DroneSetting, DroneBus, int], DroneSetting]
 SPEED = 2.0  # [m/s], of a task an event gives
 LANDING_SPEED = 0.5  # [m/s]
 AT_HAND = 1e-6  # [m, m/s]: a reference that is already there
-BELOW_GROUND = 0.3  # [m], where a landing aims
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ def land(speed: Speed = LANDING_SPEED, drone: str = "") -> Action:
     def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
         own = own.ordered("land")
         first = stop(bus.reference)
-        above, bottom = first.waypoints[-1].p_W, bus.environment.ground.point_W.z - BELOW_GROUND
+        above, bottom = first.waypoints[-1].p_W, bus.environment.ground.point_W.z - own.landing_depth
         if bottom >= above.z:
             return own._replace(task=first, since_us=now)
         down = plan.land(above, height=bottom, speed=speed, yaw=bus.reference.yaw)

@@ -1,13 +1,20 @@
-"""What counts as landed and as crashed."""
+"""What counts as landed and as crashed, and how far below the ground a landing aims."""
 
 import math
 from typing import NamedTuple
 
+from samara.control.allocation import allocation_for
+from samara.control.gains import gains_for
 from samara.core.algebra import Quat, Vec3, norm
+from samara.core.number import plain
 from samara.core.ops import logical_and, logical_or, where
 from samara.core.quantity import Scalar
+from samara.physics.types import Vehicle
 
 LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
+BELOW_GROUND = 0.3  # [m], where a landing aims
+_SURELY = 2.0  # times the load under which friction just holds
+_MOST_LOAD = 0.5  # of the weight: more is not asked of the feet, however slippery the ground
 CRASH_SPEED, CRASH_TILT = 3.0, math.radians(60.0)  # [m/s], [rad]: touching the ground faster, or leaning further
 
 
@@ -37,3 +44,22 @@ def touchdown(
         where(wreck, 1.0, 0.0),
         where(was, 0.0, where(broken, 1.0, 0.0)),
     )
+
+
+def landing_depth(vehicle: Vehicle) -> float:
+    """max(0.3 m, 2 λ g/ω²),  λ = s/(1 + s),  s = F/(μ m g): so deep that the feet hold against a thrust F to the side  [m]
+
+    A reference at a depth d takes ω² d/g off the thrust, and the feet carry it. A tricopter's tail pushes sideways with F even
+    on level feet, which slide until they carry λ of the weight: it would rock on them, from leaning to sliding and back.
+    Rotors that do not tilt push nowhere, and one that cannot hover does not land.
+    """
+    if not (vehicle.servos and vehicle.has("contact") and vehicle.has("gravity")):
+        return BELOW_GROUND
+    try:
+        side_B, loop = allocation_for(vehicle).side_B, gains_for(vehicle).position
+    except ValueError:
+        return BELOW_GROUND
+    g, friction = plain(vehicle["gravity"].acceleration), plain(vehicle["contact"].surface.friction)
+    aside = 0.0 if side_B is None else plain(norm(side_B))
+    load = aside / (aside + friction * plain(vehicle.mass) * g) if aside > 0.0 else 0.0
+    return max(BELOW_GROUND, min(_SURELY * load, _MOST_LOAD) * g / plain(loop * loop))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from samara.core.algebra import ZERO, Vec3
 from samara.plan.trajectory import Trajectory
 from samara.scenario.bus import Faults
+from samara.scenario.landing import BELOW_GROUND
 from samara.vehicles.payload import Payload
 
 
@@ -21,7 +22,7 @@ class Order(NamedTuple):
 
 class DroneSetting(NamedTuple):
     """What one drone is to do, and what is wrong with it. `since_us` is when its task began; `orders` are all its autopilot
-    was asked so far."""
+    was asked so far. `landing_depth` is how far below the ground its landings aim [m]."""
 
     task: Trajectory
     since_us: int = 0
@@ -31,6 +32,7 @@ class DroneSetting(NamedTuple):
     cable_holds: bool = True
     home_W: Vec3 = ZERO
     orders: tuple[Order, ...] = ()
+    landing_depth: float = BELOW_GROUND
 
     def ordered(self, kind: str, p_W: Vec3 = ZERO, speed: float = 0.0) -> "DroneSetting":
         """The setting with one order more"""

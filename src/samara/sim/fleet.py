@@ -25,6 +25,7 @@ from samara.record.format import LogLine
 from samara.scenario.batteries import with_cells
 from samara.scenario.bus import Faults
 from samara.scenario.facts import Fact, Occurrence, motor_change, sentence_of
+from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
@@ -86,7 +87,11 @@ class Fleet:
         self.setting = Setting(
             tuple(
                 DroneSetting(
-                    own.task, armed=own.armed, faults=Faults(tuple(1.0 for _ in own.vehicle.rotors)), home_W=own.start_W
+                    own.task,
+                    armed=own.armed,
+                    faults=Faults(tuple(1.0 for _ in own.vehicle.rotors)),
+                    home_W=own.start_W,
+                    landing_depth=landing_depth(own.vehicle),
                 )
                 for own in scenario.drones
             ),
