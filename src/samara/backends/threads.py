@@ -5,7 +5,8 @@ thread 80. They end with the process and never keep it alive.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
@@ -61,9 +62,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
+_most = CORES
+
+
+def threads_at_most() -> int:
+    """How many threads work side by side: as many as there are cores, or as `limited_to` says"""
+    return _most
+
+
+@contextmanager
+def limited_to(count: int) -> Iterator[None]:
+    """At most so many threads meanwhile, in the whole process; for one that shares its machine with others of its kind"""
+    global _most
+    before, _most = _most, max(1, count)
+    try:
+        yield
+    finally:
+        _most = before
+
+
 def shares_of(work: int, threads: int | None = None) -> int:
     """Into how many parts some work is split  [vector instructions]: at most one for each core, or each of so many threads"""
-    return max(1, min(threads or CORES, work // WORTH_A_THREAD))
+    return max(1, min(threads or _most, work // WORTH_A_THREAD))
 
 
 def side_by_side(tasks: Sequence[Task]) -> None:

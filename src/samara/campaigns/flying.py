@@ -52,29 +52,45 @@ class Flying:
         return rows_of(self.campaign, numbers, block, self.nominal)
 
     def columns(self, numbers: Array, block: Block, **how: Any) -> Columns:
-        """The columns of a batch; a row that cannot be flown is a row with its error"""
+        """The columns of a batch, drawn and flown"""
         return self.told(self.rows(numbers, block), **how)
 
     def told(self, rows: Rows, **how: Any) -> Columns:
-        """The columns of any rows"""
+        """The columns of some rows; one that cannot be flown is a row with its error"""
         return {"seed": rows.seeds, **rows.values, **self._judged(rows, how)}
 
     def _judged(self, rows: Rows, how: dict[str, Any]) -> Columns:
-        alone = len(rows.numbers) == 1
-        try:
-            if alone:
-                self._require_vehicle(rows)
-            if alone or not (settings_of(rows) or self._is_odd(rows)):
-                return self._told(self.fly(rows, **how))
-        except (ValueError, FloatingPointError) as error:
-            if alone:
-                return _broken(str(error))
-        each = [self._judged(some_rows(rows, slice(i, i + 1)), how) for i in range(len(rows.numbers))]
-        return {key: np.concatenate([own[key] for own in each]) for key in each[0]}
+        if len(rows.numbers) == 1:
+            return self._alone(rows, how)
+        alone = self._odd(rows)
+        if not alone.all():
+            try:
+                together = self._told(self.fly(rows if not alone.any() else some_rows(rows, ~alone), **how))
+            except (ValueError, FloatingPointError):  # of one of them, and it is not said of which
+                alone[:] = True
+        if not alone.any():
+            return together
+        each = [self._alone(some_rows(rows, slice(i, i + 1)), how) for i in np.flatnonzero(alone)]
+        told = [*each, together] if not alone.all() else each
+        places = np.argsort(np.concatenate([np.flatnonzero(alone), np.flatnonzero(~alone)]))
+        return {key: np.concatenate([own[key] for own in told])[places] for key in each[0]}
 
-    def _is_odd(self, rows: Rows) -> bool:
-        """Whether a number of the vehicle has not the sign that it had: such a row may be none that flies"""
-        return any((rows.values[name] * own <= 0.0).any() for name, own in self.nominal.items() if own != 0.0)
+    def _alone(self, rows: Rows, how: dict[str, Any]) -> Columns:
+        """One row; where it cannot be flown, with its error"""
+        try:
+            self._require_vehicle(rows)
+            return self._told(self.fly(rows, **how))
+        except (ValueError, FloatingPointError) as error:
+            return _broken(str(error))
+
+    def _odd(self, rows: Rows) -> Array:
+        """Which have to fly alone: where numbers of the file differ all, else those that may be none that fly, since a number
+        of the vehicle has not the sign that it had"""
+        odd = np.full(len(rows.numbers), bool(settings_of(rows)))
+        for name, own in self.nominal.items():
+            if own != 0.0:
+                odd |= rows.values[name] * own <= 0.0
+        return odd
 
     def _require_vehicle(self, rows: Rows) -> None:
         """VehicleError about a vehicle that no file could have"""
@@ -145,7 +161,8 @@ def _broken(sentence: str) -> Columns:
     }
 
 
-def some_rows(rows: Rows, which: slice) -> Rows:
+def some_rows(rows: Rows, which: slice | Array) -> Rows:
+    """Those rows of some"""
     return Rows(rows.numbers[which], rows.seeds[which], {name: own[which] for name, own in rows.values.items()})
 
 

@@ -11,7 +11,6 @@ import json
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 from samara.campaigns.campaign import Campaign, CampaignError
 from samara.campaigns.parquet import arrow
 from samara.campaigns.rows import Block
+from samara.campaigns.versions import version_of
 from samara.core.files import atomic_write, require_writable, write_text
 from samara.core.version import __version__
 
@@ -58,6 +58,12 @@ class Store:
         self.about["blocks"] = [*blocks, Block(len(blocks), first, count)]
         self._write()
 
+    def note(self, **more: Any) -> None:
+        """What is known of the campaign besides, in its `campaign.json`"""
+        if any(self.about.get(name) != own for name, own in more.items()):
+            self.about |= more
+            self._write()
+
     def _write(self) -> None:
         write_text(self.folder / ABOUT, json.dumps(self.about, indent=1) + "\n")
 
@@ -71,9 +77,6 @@ class Store:
             if first.isdecimal() and last.isdecimal():
                 found.append((int(first), int(last)))
         return found
-
-    def _path(self, first: int, last: int) -> Path:
-        return self.folder / ROWS / f"{first:012d}-{last:012d}.parquet"
 
     def missing(self, size: int) -> Iterator[tuple[Block, Array]]:
         """Batches of at most so many rows that no file has, each within a block"""
@@ -101,10 +104,15 @@ class Store:
         """One row by its number; None where it has not flown"""
         for first, last in self.done():
             if first <= number <= last:
-                parquet = arrow()[2]
-                own = parquet.read_table(self._path(first, last))
-                return dict(own.slice(number - first, 1).to_pylist()[0])
+                return dict(self.file(first, last).slice(number - first, 1).to_pylist()[0])
         return None
+
+    def file(self, first: int, last: int) -> Any:
+        """The rows of one file, as an Arrow table"""
+        return arrow()[2].read_table(self._path(first, last))
+
+    def _path(self, first: int, last: int) -> Path:
+        return self.folder / ROWS / f"{first:012d}-{last:012d}.parquet"
 
     def table(self, columns: Sequence[str] | None = None) -> Any:
         """All rows that are there, as an Arrow table in their order"""
@@ -161,7 +169,7 @@ def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
         "samara": __version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "packages": {name: found for name in PACKAGES if (found := version_of(name))},
         "blocks": [],
     }
     store = Store(own, about)
@@ -180,10 +188,3 @@ def alone(folder: Path) -> Iterator[None]:
         except OSError:
             raise CampaignError(f"{folder}: another samara sweep is writing into it; expected one at a time") from None
         yield
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

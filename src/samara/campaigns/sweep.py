@@ -9,6 +9,7 @@ import numpy as np
 from samara.campaigns.campaign import Campaign, CampaignError, Stop, campaign_toml, load_campaign
 from samara.campaigns.confidence_sequence import confidence_sequence
 from samara.campaigns.flying import Columns, Flying
+from samara.campaigns.gpu import LLVM, backend_for, disagreements, flown_by, worst_confirmed
 from samara.campaigns.judged import DEGRADED, OUTCOMES, PASS
 from samara.campaigns.rows import Block
 from samara.campaigns.samplers import GRID
@@ -38,21 +39,21 @@ def sweep(
     *,
     add: int = 0,
     batch: int | None = None,
-    backend: str = "llvm",
+    backend: str = "auto",
     ray: str | None = None,
     progress: Tell = lambda own: None,
     **how: Any,
 ) -> Store:
     """Fly a campaign into a folder: rows that are there already are left, all others flown and written batch by batch
 
-    `add` asks for so many rows more than the folder was asked for before. `backend` is that of `samara.fly_many`; with `ray`,
-    "auto" or an address, batches are tasks of a Ray cluster. The rows are the same, bit for bit, on "llvm", whatever the
-    batch, the threads, the cluster, and however often it was stopped in between.
+    `add` asks for so many rows more than the folder was asked for before. `backend` is that of `samara.fly_many`; "auto" is
+    "pallas" where JAX has a GPU that can fly it, else "llvm". With `ray`, "auto" or an address, batches are tasks of a Ray
+    cluster. The rows are the same, bit for bit, on "llvm", whatever the batch, the threads, the cluster, and however often it
+    was stopped in between. What a GPU calls a failure, and the worst, is flown again on "llvm" before it is told.
     """
     own = campaign if isinstance(campaign, Campaign) else load_campaign(campaign)
     text = campaign_toml(own) if isinstance(campaign, Campaign) else Path(campaign).read_text(encoding="utf-8")
-    size = batch if batch is not None else BATCH if backend == "llvm" else BATCH_ON_GPU
-    if size < 1:
+    if batch is not None and batch < 1:
         raise CampaignError(f"batch is {batch}; expected a number of rows of at least 1")
     if add < 0 or (add and own.sampler == GRID):
         raise CampaignError(f"add is {add} with the sampler {own.sampler!r}; expected rows to add, and no grid")
@@ -61,18 +62,24 @@ def sweep(
     with alone(store.folder):
         if add:
             store.add(add)
+        chosen = backend_for(flying, LLVM if ray and backend == "auto" else backend, store.about.get("backend"))
+        store.note(backend=chosen)
         counts = counted(store)
         total, done = store.total, sum(counts.values())
         progress(Progress(done, total, counts))
-        for _, numbers, columns in _flown(flying, store, size, ray, {"backend": backend, **how}):
+        known = own.stop is not None and done > 0 and _known(counts, own.stop)
+        flown = iter(()) if known else _flown(flying, store, total - done, batch, ray, {"backend": chosen, **how})
+        for _, numbers, columns in flown:
             store.write(numbers, columns)
-            names, found = np.unique(columns["outcome"].astype(str), return_counts=True)
-            for name, n in zip(names.tolist(), found.tolist(), strict=True):
-                counts[name] += n
+            for name in OUTCOMES:
+                counts[name] += int(np.count_nonzero(columns["outcome"] == name))
             done += len(numbers)
             progress(Progress(done, total, counts))
             if own.stop is not None and _known(counts, own.stop):
                 break
+        if chosen != LLVM:
+            worst_confirmed(store, flying, own.kept.worst, flying.told)
+            store.note(confirmed=disagreements(store))
     return store
 
 
@@ -85,14 +92,16 @@ def counted(store: Store) -> dict[str, int]:
     return counts
 
 
-def _flown(flying: Flying, store: Store, size: int, ray: str | None, how: dict[str, Any]) -> Iterator[Done]:
+def _flown(
+    flying: Flying, store: Store, left: int, batch: int | None, ray: str | None, how: dict[str, Any]
+) -> Iterator[Done]:
     if ray is not None:
         from samara.campaigns.cluster import flown_on
 
-        yield from flown_on(ray, flying.campaign, list(store.missing(size)), how)
+        yield from flown_on(ray, flying, store.missing, left, batch, how)
         return
-    for block, numbers in store.missing(size):
-        yield block, numbers, flying.columns(numbers, block, **how)
+    for block, numbers in store.missing(batch or (BATCH if how["backend"] == LLVM else BATCH_ON_GPU)):
+        yield block, numbers, flown_by(flying, flying.rows(numbers, block), how)
 
 
 def _known(counts: dict[str, int], stop: Stop) -> bool:

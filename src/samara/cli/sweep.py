@@ -38,7 +38,7 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Its folder; out/NAME by default.")] = None,
     add: Annotated[int, typer.Option("--add", help="So many flights more than were asked for before.")] = 0,
     batch: Annotated[int | None, typer.Option("--batch", help="Flights in a batch, each a file.")] = None,
-    backend: Annotated[str, typer.Option("--backend", help="llvm, jax or pallas.")] = "llvm",
+    backend: Annotated[str, typer.Option("--backend", help="auto, llvm, jax or pallas.")] = "auto",
     ray: Annotated[str | None, typer.Option("--ray", help="A Ray cluster: auto, or its address.")] = None,
     keep: Annotated[
         bool, typer.Option(help="Record the worst flights and the first failures whole, as the file says.")

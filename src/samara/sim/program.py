@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from samara.backends.llvm_schedule import DONE, ROW, Memory, Operation, Walk
-from samara.backends.threads import CORES, side_by_side
+from samara.backends.threads import side_by_side, threads_at_most
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.calendar import Span
 from samara.sim.group import Group
@@ -79,8 +79,8 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
     if (tiles := sum(part.tiles for _, part in parts)) == 1 or tiles * (end.row - start.row + 1) < BRIEF:
         reached = [program.run(span, start, end, part, briefly=end.row - start.row < BRIEF) for program, part in parts]
     else:
-        reached = []
-        shares = [(program, part.share(k, CORES)) for k in range(CORES) for program, part in parts]
+        reached, cores = [], threads_at_most()
+        shares = [(program, part.share(k, cores)) for k in range(cores) for program, part in parts]
         counters = np.array([part.first for _, part in shares], dtype=np.int64)  # the next tile of each share
         turns = [(*own, counters.ctypes.data + 8 * k) for k, own in enumerate(shares)]
 
@@ -88,7 +88,7 @@ def walk(programs: Sequence[Program], span: Span, start: Position, end: Position
             for program, part, shared in turns[first:] + turns[:first]:
                 reached.append(program.run(span, start, end, part, briefly=False, shared=shared))
 
-        side_by_side([partial(through, len(parts) * k) for k in range(CORES)])
+        side_by_side([partial(through, len(parts) * k) for k in range(cores)])
     for program in programs:
         program.memory.give_back()
     return min(reached, default=end)
