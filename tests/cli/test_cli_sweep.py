@@ -143,11 +143,14 @@ def test_no_cluster_is_one_sentence(sweep, monkeypatch):
             raise ConnectionError(f"Could not connect to {address}\nand a page of advice")
 
     monkeypatch.setitem(sys.modules, "ray", Ray)
-    status, _, err = sweep("small.toml", "--ray", "127.0.0.1:1")
-    assert status == 2 and err.startswith(
-        "samara: --ray 127.0.0.1:1: no Ray cluster answers there (Could not connect to"
-    )
-    assert err.endswith("; expected one\n") and err.count("\n") == 1
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", "nowhere")
+    for address, why in (
+        ("127.0.0.1:1", "nobody at 127.0.0.1:1 speaks as Ray does"),
+        ("auto", "Could not connect to auto"),
+    ):
+        status, _, err = sweep("small.toml", "--ray", address)
+        assert (status, err) == (2, f"samara: --ray {address}: no Ray cluster answers ({why}); expected one\n")
     assert sweep("small.toml", "--no-keep")[0] == 0 and len(rows_in("out/small")) == 6
 
 

@@ -22,11 +22,12 @@ BATCH_ON_GPU = 1 << 18
 
 
 class Progress(NamedTuple):
-    """How far it is: rows done and asked for, and how many have each outcome"""
+    """How far it is: rows done and asked for, how many have each outcome, and nodes of a cluster that were lost"""
 
     done: int
     total: int
     counts: dict[str, int]
+    nodes_lost: int = 0
 
 
 Tell = Callable[[Progress], None]
@@ -68,13 +69,14 @@ def sweep(
         total, done = store.total, sum(counts.values())
         progress(Progress(done, total, counts))
         known = own.stop is not None and done > 0 and _known(counts, own.stop)
-        flown = iter(()) if known else _flown(flying, store, total - done, batch, ray, {"backend": chosen, **how})
+        lost = [0]
+        flown = iter(()) if known else _flown(flying, store, total - done, batch, ray, {"backend": chosen, **how}, lost)
         for _, numbers, columns in flown:
             store.write(numbers, columns)
             for name in OUTCOMES:
                 counts[name] += int(np.count_nonzero(columns["outcome"] == name))
             done += len(numbers)
-            progress(Progress(done, total, counts))
+            progress(Progress(done, total, counts, lost[-1]))
             if own.stop is not None and _known(counts, own.stop):
                 break
         if chosen != LLVM:
@@ -93,12 +95,12 @@ def counted(store: Store) -> dict[str, int]:
 
 
 def _flown(
-    flying: Flying, store: Store, left: int, batch: int | None, ray: str | None, how: dict[str, Any]
+    flying: Flying, store: Store, left: int, batch: int | None, ray: str | None, how: dict[str, Any], lost: list[int]
 ) -> Iterator[Done]:
     if ray is not None:
         from samara.campaigns.cluster import flown_on
 
-        yield from flown_on(ray, flying, store.missing, left, batch, how)
+        yield from flown_on(ray, flying, store.missing, left, batch, how, lost.append)
         return
     for block, numbers in store.missing(batch or (BATCH if how["backend"] == LLVM else BATCH_ON_GPU)):
         yield block, numbers, flown_by(flying, flying.rows(numbers, block), how)

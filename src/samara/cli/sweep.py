@@ -186,6 +186,8 @@ def _progress() -> Iterator[Any]:
                 good = own.counts[PASS] + own.counts[DEGRADED]
                 sure = confidence_sequence(good, own.done)
                 words += f", {good / own.done:.2%} succeed ({sure.low:.2%} to {sure.high:.2%})"
+            if own.nodes_lost:
+                words += f", nodes lost: {own.nodes_lost}"
             bars.update(task, completed=own.done, total=own.total, description=words)
 
         yield tell
