@@ -211,6 +211,17 @@ def viewer(folder: Path) -> None:
     draw_viewer(folder)
 
 
+def cockpit(folder: Path) -> None:
+    """fly.png: the page to fly in, in a browser"""
+    from figures.chromium import find_chromium
+    from figures.cockpit import draw_cockpit
+
+    if find_chromium() is None:
+        print("         there is no Chromium: fly.png stays as it is", flush=True)
+        return
+    draw_cockpit(folder / "fly.png")
+
+
 def report(folder: Path) -> None:
     """report.png: charts of a report in a browser, with the values under the pointer"""
     from figures.chromium import Browser, find_chromium
@@ -281,6 +292,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
         estimators,
         sensors,
         viewer,
+        cockpit,
         report,
         vehicles,
     )

@@ -59,6 +59,7 @@ def test_pages_have_python_to_run():
         "docs/compile.md",
         "docs/export.md",
         "docs/javascript.md",
+        "docs/web.md",
         "docs/engine.md",
         "docs/rigid-body.md",
         "docs/drone-physics.md",

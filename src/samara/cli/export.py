@@ -78,6 +78,21 @@ def _time_in_node(module: Path) -> None:
         say(f"{time:.2g} µs a step of 1 ms under Node")
 
 
+@app.command("web")
+def export_web(
+    vehicles: Annotated[
+        list[str] | None, typer.Argument(help="Shipped vehicles or .toml files; four that are shipped by default.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file.")] = Path("out/fly.html"),
+) -> None:
+    """Write a page to fly in with keyboard or gamepad: one HTML file that needs neither a server nor the network."""
+    from samara import vehicle as load
+    from samara.view.cockpit.page import DEFAULT, write_cockpit
+
+    path = write_cockpit([load(name) for name in vehicles or DEFAULT], out)
+    say(f"page {path}, {path.stat().st_size / 1e6:.2f} MB: open it in a browser")
+
+
 @app.command("drone-physics")
 def export_drone_physics(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the library.")] = Path("out/drone_physics"),

@@ -1,0 +1,266 @@
+"""The page to fly in: its world under Node is Python's flight; in Chromium it flies by its keys and asks for nothing."""
+
+import re
+
+import numpy as np
+import pytest
+from figures.chromium import Browser, find_chromium, wait_for
+from support.command import call
+from support.node import printed
+from support.repository import do_without
+from support.tricopter import tricopter
+
+import samara
+from samara.backends.js import js_environment
+from samara.control.sticks import Sticks, stick_pilot
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten
+from samara.view.cockpit.bundle import bundled
+from samara.view.cockpit.page import DEFAULT, cockpit_html, modules_of, write_cockpit
+
+SIZE = (900, 600)
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory):
+    """The page's modules as files, with a hexarotor"""
+    folder = tmp_path_factory.mktemp("cockpit")
+    for name, text in modules_of([samara.vehicle("hexarotor_x")]).items():
+        (folder / f"{name}.js").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory):
+    vehicles = [samara.vehicle(name) for name in DEFAULT]
+    return write_cockpit(vehicles, tmp_path_factory.mktemp("page") / "fly.html")
+
+
+# Its world ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ("rate", "angle", "hold"))
+def test_a_second_of_the_page_is_that_of_python(modules, mode):
+    """Pilot and physics together: the sticks are held, and every number of the state is Python's."""
+    sticks = Sticks(0.1, 0.3, -0.2, 0.1)
+    said = printed(
+        modules,
+        """
+        import { crafts } from "./crafts.js";
+        import { World } from "./world.js";
+        const numbers = (own) => (typeof own === "number" ? [own] : Object.values(own).flatMap(numbers));
+        const world = new World(crafts[0]);
+        const start = { ...world.state.p_W };
+        world.setMode(given.mode);
+        for (let i = 0; i < 50; i++) world.advance(0.02 + 1e-9, given.sticks);
+        console.log(JSON.stringify([world.ticks, start, numbers(world.state)]));
+        """,
+        {"mode": mode, "sticks": sticks._asdict()},
+    )
+    vehicle = samara.vehicle("hexarotor_x")
+    pilot, simulator, around = stick_pilot(vehicle, mode), samara.compile(vehicle), js_environment(vehicle)
+    state, _ = samara.hover(vehicle)
+    ticks, start, numbers = said
+    state = state._replace(p_W=Vec3(**start))
+    memory = pilot.initial_memory(state)
+    for _ in range(250):
+        asked, memory = pilot.asked(state, sticks, vehicle, memory)
+        state = simulator.step(state, tuple(map(float, pilot.command(asked, state, vehicle))), 1e-3, 4, around)
+    assert ticks == 1000
+    expected = np.array(flatten(state))
+    assert np.abs(np.array(numbers) - expected).max() <= 1e-9 * np.abs(expected).max()
+
+
+def test_a_hexarotor_flies_on_without_a_motor_and_falls_without_three(modules):
+    """Told of the one; with three it cannot. A world that was reset is whole in the air again, its motors as broken."""
+    said = printed(
+        modules,
+        """
+        import { crafts } from "./crafts.js";
+        import { World } from "./world.js";
+        const world = new World(crafts[0]), none = { roll: 0, pitch: 0, yaw: 0, throttle: 0 };
+        const run = (seconds) => {
+          for (let i = 0; i < seconds / 0.05; i++) world.advance(0.05, none);
+          return world.state.p_W.z;
+        };
+        world.toggle(1);
+        const start = world.state.p_W.z, one = run(5);
+        world.toggle(2);
+        world.toggle(3);
+        const three = run(3);
+        world.reset();
+        console.log(JSON.stringify([start, one, three, world.state.p_W.z, world.environment.motor_power]));
+        """,
+    )
+    start, one, three, again, power = said
+    assert one == pytest.approx(start, abs=0.2) and three < 0.3 and again == start
+    assert power == [1, 0, 0, 0, 1, 1]
+
+
+def test_wind_comes_from_where_it_is_said_to(modules):
+    """From the west it blows east, without gusts exactly; with them it varies about that."""
+    said = printed(
+        modules,
+        """
+        import { crafts } from "./crafts.js";
+        import { World } from "./world.js";
+        const world = new World(crafts[0]), none = { roll: 0, pitch: 0, yaw: 0, throttle: 0 }, gusty = [];
+        world.wind = { speed: 4, from: 270, gusts: false };
+        world.advance(0.05, none);
+        const steady = { ...world.environment.wind_W };
+        world.wind.gusts = true;
+        for (let i = 0; i < 800; i++) { world.advance(0.1, none); gusty.push(world.environment.wind_W.x); }
+        console.log(JSON.stringify([steady, gusty]));
+        """,
+    )
+    steady, gusty = said
+    assert (steady["x"], steady["y"], steady["z"]) == pytest.approx((4.0, 0.0, 0.0), abs=1e-9)
+    assert np.mean(gusty) == pytest.approx(4.0, abs=0.6) and 0.6 < np.std(gusty) < 1.4
+
+
+def test_hoops_are_passed_in_their_order_and_from_behind_they_do_not_count(modules):
+    said = printed(
+        modules,
+        """
+        import { Course } from "./course.js";
+        const course = new Course({ extent: 0.3, speed: 5 });
+        let time = 0;
+        const pass = (k) => {
+          const { centre: { x, y, z }, through } = course.hoops[Math.abs(k)], way = Object.is(k, -0) ? -1 : 1;
+          for (const s of [-0.5 * way, 0.5 * way]) course.note({ x: x + s * through.x, y: y + s * through.y, z }, time++);
+          return course.next;
+        };
+        const said = [1, -0, 0, 0, 1, 2, 3, 4, 5, 0].map(pass);
+        console.log(JSON.stringify([said, course.last]));
+        """,
+    )
+    assert said[0] == [0, 0, 1, 1, 2, 3, 4, 5, 0, 1]
+    assert said[1] == 14.0
+
+
+# The file -----------------------------------------------------------------------------------------------------------
+
+
+def test_modules_become_one_script_in_the_order_they_need_each_other():
+    modules = {
+        "main": 'import { two } from "./b.js";\nimport * as a from "./a.js";\ntwo(a.one);\n',
+        "b": 'import { one } from "./a.js";\nexport function two(x) {\n  return x + one;\n}\n',
+        "a": "export const one = 1;\n",
+        "idle": "export const none = 0;\n",
+    }
+    script = bundled(modules, "main")
+    assert re.findall(r"const module_(\w+)", script) == ["a", "b", "main"]
+    assert "import" not in script and "export" not in script
+    with pytest.raises(ValueError, match="modules import each other: a → b → a"):
+        bundled({"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'}, "a")
+
+
+def test_the_page_is_one_small_file_that_loads_nothing(page_file):
+    text = page_file.read_text(encoding="utf-8")
+    assert page_file.stat().st_size < 2_000_000
+    assert "default-src 'none'" in text
+    assert re.findall(r"<(?:link|img|iframe)\b|\bsrc=|\bimport ", text.replace("w3.org", "")) == []
+    assert text.count("<script") == text.count("</script>") == 1
+    assert cockpit_html([samara.vehicle(name) for name in DEFAULT]) == text
+
+
+def test_a_name_cannot_end_the_script():
+    own = samara.build_vehicle(
+        "</script><b>",
+        mass=0.03,
+        inertia=(1.4e-5, 1.4e-5, 2.2e-5),
+        rotors=samara.vehicle("crazyflie_documented").rotors,
+        description="<!-- </script>",
+    )
+    text = cockpit_html([own])
+    assert text.count("</script>") == 1 and "<!--" not in text
+
+
+def test_what_cannot_be_flown_is_refused():
+    with pytest.raises(ValueError, match="'rigid_body_quadrotor': expected rotors"):
+        cockpit_html([samara.vehicle("rigid_body_quadrotor")])
+    with pytest.raises(ValueError, match="none that tilts"):
+        cockpit_html([tricopter()])
+    with pytest.raises(ValueError, match="samara_iris is there twice"):
+        cockpit_html([samara.vehicle("iris"), samara.vehicle("iris", mass=1.6)])
+    with pytest.raises(ValueError, match="no vehicle is named"):
+        cockpit_html([])
+
+
+def test_samara_export_web(monkeypatch, capsys, tmp_path):
+    path = tmp_path / "new" / "fly.html"
+    status, out, err = call(monkeypatch, capsys, "export", "web", "hakoniwa", "-o", str(path))
+    assert (status, err) == (0, "") and "fly.html" in out and "MB" in out
+    assert "samara_hakoniwa" in path.read_text(encoding="utf-8")
+
+
+# In a browser -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def page(page_file):
+    program = find_chromium()
+    if program is None:
+        do_without("Chromium is not installed")
+    browser = Browser(program, SIZE)
+    page = browser.page(page_file.as_uri(), SIZE)
+    wait_for(lambda: page.evaluate("!!window.samara && samara.world.time > 0"), 60.0, "the page to fly")
+    yield page
+    browser.close()
+
+
+def hold_key(page, code, number, until, what):
+    """A key down until something is true"""
+    page.call("Input.dispatchKeyEvent", type="rawKeyDown", key=code, code=code, windowsVirtualKeyCode=number)
+    try:
+        wait_for(lambda: page.evaluate(until), 60.0, what)
+    finally:
+        page.call("Input.dispatchKeyEvent", type="keyUp", key=code, code=code, windowsVirtualKeyCode=number)
+
+
+def test_keys_fly_it(page):
+    """Up is up, and let go it stays; the arrows fly it east, where its nose points; R starts again."""
+    start = page.evaluate("samara.world.state.p_W.z")
+    hold_key(page, "KeyW", 87, f"samara.world.state.p_W.z > {start} + 0.3", "a climb")
+    hold_key(page, "ArrowUp", 38, "samara.world.state.v_W.x > 0.4", "forward flight")
+    page.key("r", 82, "KeyR")
+    wait_for(lambda: page.evaluate("Math.abs(samara.world.state.p_W.x)") < 0.2, 30.0, "the start")
+    page.key("1", 49, "Digit1")
+    assert page.evaluate("samara.world.mode") == "rate"
+    page.key("3", 51, "Digit3")
+    assert page.evaluate("document.querySelector('[data-mode=hold]').getAttribute('aria-pressed')") == "true"
+
+
+def test_another_craft_wind_and_a_broken_motor_are_chosen_on_the_page(page):
+    page.evaluate(
+        "Object.assign(document.getElementById('vehicle'), { value: 2 }).dispatchEvent(new Event('change'));"
+        "Object.assign(document.getElementById('wind'), { value: 5 }).dispatchEvent(new Event('input'))"
+    )
+    assert page.evaluate("samara.world.craft.looks.name") == DEFAULT[2]
+    assert "5.0 m/s from W" in page.text
+    page.evaluate("document.querySelectorAll('.motor')[1].dispatchEvent(new MouseEvent('click'))")
+    assert page.evaluate("samara.world.environment.motor_power") == [1, 0, 1, 1, 1, 1]
+    wait_for(lambda: page.evaluate("document.querySelectorAll('.motor.broken').length") == 1, 30.0, "a broken motor")
+
+
+def test_there_is_a_picture_of_sky_ground_and_shadow(page):
+    """The sky is bluer than the ground, and where the shadow falls it is darker than beside it."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    page.evaluate("samara.take(samara.crafts[0]); samara.world.wind.speed = 0; document.body.classList.add('bare')")
+    page.evaluate("document.querySelectorAll('.card, header').forEach((own) => (own.style.visibility = 'hidden'))")
+    page.evaluate(
+        "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 200))))"
+    )
+    seen = np.asarray(Image.open(BytesIO(page.picture())).convert("RGB"), dtype=float)
+    page.evaluate("document.querySelectorAll('.card, header').forEach((own) => (own.style.visibility = ''))")
+    sky, ground = seen[5:15].mean(axis=(0, 1)), seen[300:, :200].mean(axis=(0, 1))
+    assert sky[2] > sky[1] > sky[0] and ground[1] > ground[2] and sky.sum() > ground.sum() + 100
+    assert seen[450:, 250:650].sum(axis=2).min() < 0.75 * ground.sum()
+
+
+def test_it_complains_of_nothing_and_asks_for_nothing(page, page_file):
+    assert page.complaints() == []
+    assert page.asked_for() == [page_file.as_uri()]
