@@ -3,8 +3,6 @@
 Scans (`llvm_kernel.py`) and loops over arrays in memory (`llvm_loop.py`) both go through it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -13,10 +11,11 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
 from samara.backends.llvm_cache import digest, kept
-from samara.backends.program import CONDITIONS, Guarded, Program
+from samara.backends.llvm_layer import layer_code
+from samara.backends.program import CONDITIONS, Guarded, Program, program_of
+from samara.core.layer import ACTIVATIONS
 from samara.core.llvm_math import ELEMENTARY, elementary
 
-INDEX = ir.IntType(64)
 FAST = ("contract", "arcp", "nsz", "afn")  # never nnan or ninf: they would delete the NaN checks
 
 
@@ -37,27 +36,11 @@ def vector_width(dtype: str) -> int:
     return bits // (64 if dtype == "float64" else 32)
 
 
-@contextmanager
-def loop(builder: ir.IRBuilder, turns: Any) -> Iterator[Any]:
-    """for i < turns, at least once"""
-    before = builder.block
-    body, after = (builder.function.append_basic_block(name) for name in ("turn", "after"))
-    builder.branch(body)
-    builder.position_at_end(body)
-    i = builder.phi(INDEX)
-    i.add_incoming(ir.Constant(INDEX, 0), before)
-    yield i
-    following = builder.add(i, ir.Constant(INDEX, 1))
-    i.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, turns), body, after)
-    builder.position_at_end(after)
-
-
 class Emitter:
     """Emits a program's instructions on vectors of one type."""
 
     def __init__(self, module: ir.Module, builder: ir.IRBuilder, dtype: str, width: int, fast: bool) -> None:
-        self.module, self.builder, self.width = module, builder, width
+        self.module, self.builder, self.dtype, self.width, self.fast = module, builder, dtype, width, fast
         self.element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
         self.vector = ir.VectorType(self.element, width)
         self.flags = FAST if fast else ()
@@ -94,9 +77,18 @@ class Emitter:
                 values.append(self.constant(instruction.constant))
             elif instruction.operation == "input":
                 values.append(inputs[instruction.place[0]][instruction.place[1]])
+            elif instruction.layer is not None:
+                values.append(layer_code(self, instruction.layer, [self.number(x) for x in arguments]))
+            elif instruction.operation == "row":
+                values.append(arguments[0].load(self.builder, instruction.place[1]))
             else:
                 values.append(self.operation(instruction.operation, arguments))
         return [[self.number(values[i]) for i in group] for group in program.outputs]
+
+    def activated(self, name: str, value: Any) -> Any:
+        """A layer's activation of a vector, which may be wider or narrower than the emitter's own"""
+        own = Emitter(self.module, self.builder, self.dtype, value.type.count, self.fast)
+        return own.run(_activation(name), ([value],))[0][0]
 
     def _run_guarded(self, program: Guarded, inputs: tuple[list[Any], ...]) -> list[list[Any]]:
         """The short way where all lanes are idle, and the whole program where one is not, or turns out not to have been."""
@@ -166,6 +158,11 @@ class Emitter:
         if name == "not_equal":
             return builder.fcmp_unordered("!=", a, b)
         return builder.fcmp_ordered({"less": "<", "less_equal": "<=", "equal": "=="}[name], a, b)
+
+
+@cache
+def _activation(name: str) -> Program:
+    return program_of(lambda x: (ACTIVATIONS[name](x),), 0.0)
 
 
 def align_stack(function: ir.Function) -> None:

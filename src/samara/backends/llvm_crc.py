@@ -14,7 +14,8 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_code import INDEX, align_stack, engine_of, loop
+from samara.backends.llvm_blocks import INDEX, loop
+from samara.backends.llvm_code import align_stack, engine_of
 
 POLYNOMIAL = 0x1_04C1_1DB7
 AT_ONCE = 4  # registers: a product takes longer than to begin the next

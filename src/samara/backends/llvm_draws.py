@@ -14,7 +14,8 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_code import INDEX, align_stack, engine_of, vector_width
+from samara.backends.llvm_blocks import INDEX
+from samara.backends.llvm_code import align_stack, engine_of, vector_width
 from samara.backends.threads import shares_of, side_by_side
 from samara.core.llvm_math import Lanes
 from samara.core.random import normal_in_lanes, philox, uniform_in_lanes

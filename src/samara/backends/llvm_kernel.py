@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
-from samara.backends.llvm_code import INDEX, Emitter, align_stack, assembly_of, engine_of
+from samara.backends.llvm_blocks import INDEX
+from samara.backends.llvm_code import Emitter, align_stack, assembly_of, engine_of
 from samara.backends.program import Guarded, Program
 
 

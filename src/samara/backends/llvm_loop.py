@@ -19,7 +19,8 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of
+from samara.backends.llvm_blocks import INDEX
+from samara.backends.llvm_code import Emitter, align_stack, engine_of
 from samara.backends.program import Program
 
 

@@ -20,7 +20,8 @@ import llvmlite.ir as ir
 import numpy as np
 
 from samara.backends.intervals import intervals
-from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of, vector_width
+from samara.backends.llvm_blocks import INDEX
+from samara.backends.llvm_code import Emitter, align_stack, engine_of, vector_width
 from samara.backends.program import Program, program_of
 from samara.backends.tape import program_as_written
 from samara.backends.threads import shares_of, side_by_side

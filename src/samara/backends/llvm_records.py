@@ -13,7 +13,8 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_code import INDEX, align_stack, engine_of, loop, vector_width
+from samara.backends.llvm_blocks import INDEX, loop
+from samara.backends.llvm_code import align_stack, engine_of, vector_width
 
 Array = np.ndarray[Any, Any]
 

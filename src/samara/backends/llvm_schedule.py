@@ -22,7 +22,8 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_code import INDEX, align_stack, engine_of
+from samara.backends.llvm_blocks import INDEX
+from samara.backends.llvm_code import align_stack, engine_of
 from samara.backends.machine import STRICT, Machine, Precision
 from samara.core.llvm_math import Lanes
 from samara.core.random import normal_in_lanes, philox

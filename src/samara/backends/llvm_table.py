@@ -16,7 +16,8 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_code import INDEX, Emitter, align_stack, engine_of, loop, vector_width
+from samara.backends.llvm_blocks import INDEX, loop
+from samara.backends.llvm_code import Emitter, align_stack, engine_of, vector_width
 from samara.backends.program import Program, without_unused
 from samara.core.llvm_math import ELEMENTARY
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
-from samara.backends.program import Guarded, program_of_body
+from samara.backends.program import Guarded, program_of_body, work
 from samara.backends.scan import Quiet, Run, Templates
 from samara.backends.tape import program_as_written
 from samara.backends.threads import shares_of, side_by_side
@@ -68,7 +68,7 @@ class CompiledStep:
             program_as_written(scanned, *templates) if as_written else program_of_body(scanned, templates, quiet)
         )
         usual = self._program.quiet if isinstance(self._program, Guarded) else self._program
-        self.instructions, self._options = len(usual.instructions), (dtype, fast, effort)
+        self.instructions, self._options = work(usual), (dtype, fast, effort)
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
         self.given = len(self._start[1])
         self._kernels: dict[tuple[bool, int, Precision], Kernel] = {}

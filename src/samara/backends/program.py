@@ -4,13 +4,14 @@ CasADi traces the function, shares what is common and drops what is not used; th
 assignment and its `(c ? a : 0) + (!c ? b : 0)` back into one selection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import casadi
 
 from samara.backends.scan import Quiet
-from samara.backends.symbol import Symbol, expression
+from samara.backends.symbol import Symbol, expression, traced_layers
+from samara.core.layer import Layer
 from samara.core.tree import flatten, unflatten
 
 OPERATIONS = {
@@ -48,12 +49,16 @@ CONDITIONS = frozenset({"less", "less_equal", "equal", "not_equal", "not", "and"
 
 
 class Instruction(NamedTuple):
-    """One operation on the results of earlier ones; `constant` for "constant", `place` (group, index) for "input"."""
+    """One operation on the results of earlier ones; `constant` for "constant", `place` (group, index) for "input".
+
+    A "layer" computes all rows of a layer at once, and a "row" is number `place[1]` of them.
+    """
 
     operation: str
     arguments: tuple[int, ...] = ()
     constant: float = 0.0
     place: tuple[int, int] = (0, 0)
+    layer: Layer | None = None
 
 
 class Program(NamedTuple):
@@ -88,8 +93,13 @@ def program_of(function: Callable[..., Any], *templates: Any) -> Program:
         unflatten(template, iter([Symbol(own) for own in casadi.vertsplit(x)] if x.numel() else []))
         for template, x in zip(templates, symbols, strict=True)
     ]
-    results = [casadi.vertcat(*map(expression, flatten(result))) for result in function(*arguments)]
-    return program_of_expressions(symbols, results)
+    with traced_layers() as layers:
+        results = [casadi.vertcat(*map(expression, flatten(result))) for result in function(*arguments)]
+    if not layers:
+        return program_of_expressions(symbols, results)
+    given = [*symbols, *(own.rows for own in layers)]
+    wanted = [*results, *(casadi.vertcat(*own.given) for own in layers)]
+    return _with_layers(program_of_expressions(given, wanted), len(symbols), [own.layer for own in layers])
 
 
 def program_of_body(body: Callable[..., Any], templates: tuple[Any, ...], quiet: Quiet | None) -> Program | Guarded:
@@ -167,6 +177,44 @@ def without_unused(program: Program) -> Program:
         for i in kept
     )
     return Program(instructions, tuple(tuple(at[i] for i in group) for group in program.outputs))
+
+
+def _with_layers(program: Program, groups: int, layers: list[Layer]) -> Program:
+    """The program with its layers: what they give came as inputs, after the first `groups`, and what they are given went out"""
+    own, into = program.instructions, len(program.outputs) - len(layers)
+    rows: list[list[int]] = [[] for _ in layers]
+    for i, each in enumerate(own):
+        if each.operation == "input" and each.place[0] >= groups:
+            rows[each.place[0] - groups].append(i)
+    found: list[Instruction] = []
+    at: dict[int, int] = {}
+
+    def add(wanted: Iterable[int]) -> None:
+        """These, and before them what they need"""
+        needed: set[int] = set()
+        waiting = list(wanted)
+        while waiting:
+            if (i := waiting.pop()) not in at and i not in needed:
+                needed.add(i)
+                waiting += own[i].arguments
+        for i in sorted(needed):
+            at[i] = len(found)
+            found.append(own[i]._replace(arguments=tuple(at[j] for j in own[i].arguments)))
+
+    for layer, used, given in zip(layers, rows, program.outputs[into:], strict=True):  # each of those before it at most
+        add(given)
+        whole = len(found)
+        found.append(Instruction("layer", tuple(at[i] for i in given), layer=layer))
+        for i in used:
+            at[i] = len(found)
+            found.append(Instruction("row", (whole,), place=(0, own[i].place[1])))
+    add(i for group in program.outputs[:into] for i in group)
+    return without_unused(Program(tuple(found), tuple(tuple(at[i] for i in group) for group in program.outputs[:into])))
+
+
+def work(program: Program) -> int:
+    """Instructions, with every product of a layer"""
+    return len(program.instructions) + sum(own.layer.size for own in program.instructions if own.layer)
 
 
 def _grouped(program: Program, sizes: list[int]) -> Program:

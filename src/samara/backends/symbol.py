@@ -9,13 +9,16 @@ numbers instead. `TAGS` has the number behind every tag.
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import casadi
 
+from samara.core.layer import Layer
 from samara.core.number import Number, is_distinct
 
 SX = casadi.SX
@@ -182,6 +185,41 @@ _OF_NUMBERS: dict[int, Callable[..., Any]] = {
     casadi.OP_SQRT: lambda x: x.tape.note("sqrt", x),
     casadi.OP_IF_ELSE_ZERO: lambda condition, x: x if condition else 0.0,
 }
+
+
+# Layers of networks, kept whole ------------------------------------------------------------------------------------------
+
+
+class TracedLayer(NamedTuple):
+    """A layer, the expressions it is given, and the symbols that stand for what it gives."""
+
+    layer: Layer
+    given: tuple[Any, ...]
+    rows: Any
+
+
+_layers: ContextVar[list[TracedLayer] | None] = ContextVar("layers", default=None)
+
+
+@contextmanager
+def traced_layers() -> Iterator[list[TracedLayer]]:
+    """The layers that are called within, each after those it may depend on"""
+    found: list[TracedLayer] = []
+    before = _layers.set(found)
+    try:
+        yield found
+    finally:
+        _layers.reset(before)
+
+
+def layer(own: Layer, x: Sequence[Any]) -> tuple[Any, ...]:
+    """What a layer gives, as symbols where somebody gathers layers; else product by product"""
+    found = _layers.get()
+    if found is None:
+        return own.unrolled(x)
+    traced = TracedLayer(own, tuple(map(expression, x)), SX.sym("row", own.rows))
+    found.append(traced)
+    return tuple(Symbol(row) for row in casadi.vertsplit(traced.rows))
 
 
 # The operations of samara.core.ops, under the names it asks for ----------------------------------------------------------

@@ -28,12 +28,12 @@ def compare(
 
     from samara import vehicle as load
     from samara.compare.contest import HEADINGS, as_markdown, contest, table_rows
-    from samara.control.named import CONTROLLERS
+    from samara.control.named import CONTROLLERS, NAMES
     from samara.core.files import write_text
     from samara.view.plot.contest import draw_contest
 
     words = [word.strip() for word in controllers.split(",") if word.strip()] or list(CONTROLLERS)
-    flown = [_controller(word, tuple(CONTROLLERS)) for word in words]
+    flown = [_controller(word, NAMES) for word in words]
     try:
         winds = [float(word) for word in wind.split(",")]
     except ValueError:
@@ -62,13 +62,17 @@ def compare(
 
 
 def _controller(word: str, names: tuple[str, ...]) -> Any:
-    """A name, or the function of a Python file: code that is run because its user has named it here"""
+    """A name, the policy of a folder, or the function of a Python file: code that is run because its user has named it here"""
+    from samara.control.tuning import tuned
+
     if ".py:" not in word:
-        if word not in names:
-            raise ValueError(
-                f"no controller {word!r}; expected some of {', '.join(names)}, or a function as file.py:function"
-            )
-        return word
+        if word in names and word != "policy":
+            return word
+        if Path(word).is_dir():
+            return tuned("policy", file=word)
+        raise ValueError(
+            f"no controller {word!r}; expected some of {', '.join(names)}, a policy's folder, or a function as file.py:function"
+        )
     import sys
     from importlib.util import module_from_spec, spec_from_file_location
 

@@ -37,6 +37,9 @@ def fly(
         list[str] | None, typer.Option("--set", help="Change the scenario: key=value, such as drones.vehicle=iris.")
     ] = None,
     vehicle: Annotated[str | None, typer.Option("--vehicle", help="Fly this vehicle: a name or a .toml file.")] = None,
+    controller: Annotated[
+        str | None, typer.Option("--controller", help="Fly by this controller: a name, or the folder of a policy.")
+    ] = None,
     wind: Annotated[
         float | None,
         typer.Option("--wind", help="A steady wind [m/s] instead of the scenario's, from its direction or the west."),
@@ -79,6 +82,8 @@ def fly(
     changes |= autopilot_changes(scenario, changes, autopilot, binary, connect)
     if vehicle is not None:
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
+    if controller is not None:
+        changes["drones.controller"] = controller_setting(controller)
     own = load_scenario(scenario, changes)
     _require_mavlink(own)
     _doubt(scenario, changes, own)
@@ -117,7 +122,7 @@ def fly(
     say(f"recording {path}")
     if with_report:
         picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
-        typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect)
+        typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect, controller)
         with screen.status("drawing"):
             from samara.view.plot.run import draw_run
             from samara.view.report.report import Flown, write_report
@@ -205,6 +210,17 @@ def _require_mavlink(scenario: "Scenario") -> None:
         dialect()
 
 
+def controller_setting(word: str) -> Any:
+    """What a scenario would have for a controller that is named here: its name, or a policy's folder"""
+    from samara.control.named import NAMES
+
+    if word in NAMES and word != "policy":
+        return word
+    if not Path(word).is_dir():
+        raise ValueError(f"--controller {word}: expected one of {', '.join(NAMES)}, or the folder of a policy")
+    return {"kind": "policy", "file": str(Path(word).resolve())}
+
+
 def typed_command(
     scenario: str,
     settings: list[str] | None,
@@ -213,11 +229,18 @@ def typed_command(
     autopilot: str | None,
     binary: Path | None,
     connect: bool,
+    controller: str | None = None,
 ) -> str:
     """The command that flies this again."""
     words = ["samara", "fly", scenario, *(word for text in settings or [] for word in ("--set", text))]
     blows = None if wind is None else f"{wind:g}"
-    flags = (("--vehicle", vehicle), ("--wind", blows), ("--autopilot", autopilot), ("--binary", binary))
+    flags = (
+        ("--vehicle", vehicle),
+        ("--controller", controller),
+        ("--wind", blows),
+        ("--autopilot", autopilot),
+        ("--binary", binary),
+    )
     words += [str(word) for flag, value in flags if value is not None for word in (flag, value)]
     return shlex.join([*words, "--connect"] if connect else words)
 
@@ -330,6 +353,7 @@ def replay(
     from samara import vehicle
     from samara.record.diff import distances, first_difference
     from samara.record.load import load_run
+    from samara.record.policies import changed_policies
     from samara.sim.replay import replay as fly_again
 
     own = load_run(run)
@@ -339,6 +363,8 @@ def replay(
         say(str(again.save(out)))
     if own.problem:
         say(f"the recording: {own.problem}")
+    for sentence in changed_policies(own):
+        say(sentence)
     if plant is None and integrator is None:
         different = first_difference(own, again)
         if different is None:

@@ -9,6 +9,7 @@ from samara.control.indi import indi
 from samara.control.lqr import hover_design, lqr
 from samara.control.mellinger import mellinger
 from samara.control.pid import pid, pid_gains
+from samara.control.policy import policy_controller
 from samara.control.tuning import LIMITS, LOOPS, Tuned, checked
 from samara.physics.types import Vehicle
 
@@ -67,6 +68,18 @@ def _ilqr(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen:
     return ILQR(vehicle, healthy=healthy, period=period, **{"mpcHorizon": HORIZON, "wYaw": YAW_WEIGHT, **chosen})
 
 
+def _policy(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    if "file" not in chosen:
+        raise ValueError("policy: file is missing: expected a policy folder, as in tuned('policy', file='policy/')")
+    return policy_controller(chosen["file"], vehicle, period)
+
+
+def _raptor(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    from samara.control.raptor import raptor_policy
+
+    return policy_controller(raptor_policy(vehicle), vehicle, period)
+
+
 CONTROLLERS: dict[str, Callable[..., Any]] = {
     "geometric": _geometric,
     "pid": _pid,
@@ -76,6 +89,11 @@ CONTROLLERS: dict[str, Callable[..., Any]] = {
     "ilqr": _ilqr,
 }
 """Each is called with a vehicle, `healthy`, `period` and numbers of `KNOBS`; it gives a controller with `initial_memory`."""
+
+LEARNT: dict[str, Callable[..., Any]] = {"policy": _policy, "raptor": _raptor}
+"""Likewise, but these have learnt: one needs a folder, the other a package."""
+
+NAMES = (*CONTROLLERS, *LEARNT)
 
 DEFAULT_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz by default
 
@@ -108,5 +126,5 @@ def controller_named(
     """
     chosen = checked(name, options)
     working = tuple(healthy) or tuple(True for _ in vehicle.rotors)
-    controller = CONTROLLERS[name](vehicle, healthy=working, period=period, **chosen)
+    controller = (CONTROLLERS | LEARNT)[name](vehicle, healthy=working, period=period, **chosen)
     return Named(name, controller, controller.initial_memory)

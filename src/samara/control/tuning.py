@@ -2,18 +2,21 @@
 
     tuned("ilqr", wPosition=60.0, mpcHorizon=30)
     tuned("geometric", position=2.0, attitude=(12.0, 12.0, 4.0), tilt_deg=30.0)
+    tuned("policy", file="policy/")
 
 What is not chosen follows from the vehicle, or is document 001's.
 """
 
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.control.gains import Gains
 from samara.control.ilqr.cost import Weights
 from samara.control.ilqr.reference import Shaping
 from samara.control.pid import PidGains
+from samara.control.policy_file import Policy, load_policy
 from samara.core.algebra import Vec3
 from samara.core.integrate import RUNGE_KUTTA
 from samara.core.number import Number, plain
@@ -54,6 +57,11 @@ def _choice(*words: str) -> Knob:
     return Knob(f"one of {', '.join(words)}", lambda value: value if value in words else None)
 
 
+def _policy(value: Any) -> Policy | None:
+    """The policy itself, or that of a folder: PolicyError where there is something wrong with it"""
+    return value if isinstance(value, Policy) else load_policy(value) if isinstance(value, (str, Path)) else None
+
+
 def _three(value: Any) -> Vec3 | None:
     fits = isinstance(value, (list, tuple)) and len(value) == 3 and all(_real(x) and x > 0.0 for x in value)
     return Vec3(*(plain(x) for x in value)) if fits else None
@@ -69,6 +77,7 @@ WHOLE = Knob(
     "a whole number, at least 1",
     lambda value: value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None,
 )
+POLICY = Knob("a policy folder", _policy)
 
 LIMITS = {"tilt": ANGLE, "speed": POSITIVE}
 LOOPS = {"position": POSITIVE, "attitude": THREE}
@@ -94,6 +103,8 @@ KNOBS: dict[str, dict[str, Knob]] = {
         "maxTilt": ANGLE,
         "pushSmoothing": NOT_NEGATIVE,
     },
+    "policy": {"file": POLICY},
+    "raptor": {},
 }
 """By controller, in SI units; an angle may also be given in degrees, with `_deg` behind its name."""
 
@@ -115,9 +126,8 @@ def checked(controller: str, options: Mapping[str, Any]) -> dict[str, Any]:
         degrees = key != name and knobs.get(name) is ANGLE
         knob = knobs.get(name if degrees else key)
         if knob is None:
-            raise ValueError(
-                f"{key} = {shown(value)}: {controller} has no such number; expected some of {', '.join(knobs)}"
-            )
+            known = f"expected some of {', '.join(knobs)}" if knobs else "it has none"
+            raise ValueError(f"{key} = {shown(value)}: {controller} has no such number; {known}")
         own = knob.read(math.radians(value) if degrees and _real(value) else value)
         if own is None:
             expected = "an angle between 0 and 90 degrees" if degrees else knob.expected

@@ -90,6 +90,12 @@ def _dispatch(operation: str, *values: Scalar) -> Scalar:
     return _function(operation, library)(*values)
 
 
+def library_of(*values: Scalar) -> Any:
+    """The module that computes with these scalars: `math`, `jax.numpy`, one of ours"""
+    found = min((_library(type(value)) for value in values), key=_PRECEDENCE.index)  # type: ignore[arg-type]
+    return importlib.import_module(found)
+
+
 def _is_literal(x: Scalar) -> bool:
     return type(x) is float or type(x) is int or type(x) is Number
 
@@ -232,6 +238,18 @@ def safe_norm(*components: Scalar) -> Scalar:
 def safe_divide(a: Scalar, b: Scalar) -> Scalar:
     """a / b, and a / ∞ = 0 with finite slopes where b = 0."""
     return a / where(equal(b, 0.0), math.inf, b)
+
+
+def tanh(x: Scalar) -> Scalar:
+    """(1 − e⁻²|x|) / (1 + e⁻²|x|), with the sign of x: no x is too large for it"""
+    decayed = exp(-2.0 * absolute(x))
+    size = (1.0 - decayed) / (1.0 + decayed)
+    return where(x < 0, -size, size)
+
+
+def sigmoid(x: Scalar) -> Scalar:
+    """1 / (1 + e⁻ˣ) = ½ (1 + tanh ½x)"""
+    return 0.5 + 0.5 * tanh(0.5 * x)
 
 
 def wrap_angle(x: Scalar) -> Scalar:

@@ -14,6 +14,7 @@ import numpy as np
 from samara.backends.stepper import IN_FLIGHT as BACKENDS
 from samara.backends.stepper import require_backend
 from samara.control.named import name_of
+from samara.control.policy_file import Policy
 from samara.control.tuning import Tuned
 from samara.record.background import Background
 from samara.record.block import Block, tables
@@ -202,7 +203,10 @@ def controller_name(drone: Drone) -> str:
 def _chosen(drone: Drone) -> dict[str, Any]:
     """What was chosen of its controller by name; nothing for one that is as its name says"""
     own = drone.controller
-    return {"controller_options": own.chosen} if isinstance(own, Tuned) and own.options and not drone.autopilot else {}
+    if not isinstance(own, Tuned) or not own.options or drone.autopilot:
+        return {}
+    chosen = {key: value.about if isinstance(value, Policy) else value for key, value in own.options}
+    return {"controller_options": chosen}
 
 
 def all_streams(scenario: Scenario) -> list[Stream]:
@@ -271,7 +275,16 @@ def attachments(scenario: Scenario) -> dict[str, bytes]:
                 texts[id(drone.vehicle)] = b""
         if texts[id(drone.vehicle)]:
             files[f"vehicle/{drone.name}.toml"] = texts[id(drone.vehicle)]
+    held = set(files.values())
+    for policy in dict.fromkeys(own for own in map(policy_of, scenario.drones) if own is not None):
+        files |= {f"policy/{policy.digest}/{name}": data for name, data in policy.files if data not in held}
     return files
+
+
+def policy_of(drone: Drone) -> Policy | None:
+    """The policy that flies a drone, where one does that has files"""
+    own = drone.controller.chosen.get("file") if isinstance(drone.controller, Tuned) else None
+    return own if isinstance(own, Policy) and not drone.autopilot else None
 
 
 def fingerprint(run: Run) -> str:

@@ -21,7 +21,8 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_code import INDEX, engine_of
+from samara.backends.llvm_blocks import INDEX
+from samara.backends.llvm_code import engine_of
 from samara.identify.readers import blackbox_fields as of
 from samara.identify.readers.blackbox_header import MOST_FIELDS, Header
 

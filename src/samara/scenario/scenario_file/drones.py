@@ -3,10 +3,13 @@
 import math
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
-from samara.control.named import CONTROLLERS
+from samara.control.named import NAMES
+from samara.control.policy_file import ABOUT, WEIGHTS, PolicyError, load_policy, parse_policy
 from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3
+from samara.core.printable import shown
 from samara.core.toml import Table
 from samara.physics.air.downwash import Downwash
 from samara.physics.types import Vehicle
@@ -46,7 +49,7 @@ def _copies(table: Table, rates: Rates, beside: Beside, where: Place, before: in
     count = table.whole("count", 1, low=1, high=MOST_DRONES)
     own_vehicle = _vehicle(table, beside, name if count == 1 else f"{name}0")
     start, yaw = table.vector("start", (0.0, 0.0, 0.0)), math.radians(table.number("yaw_deg", 0.0))
-    controller = _controller(table)
+    controller = _controller(table, beside, own_vehicle)
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
     sensors = read_sensors(table, beside, where)
     autopilot, failsafe = _autopilot(table, beside), _battery_failsafe(table, own_vehicle)
@@ -119,16 +122,41 @@ def _with_downwash(file: Table, drones: tuple[Drone, ...]) -> tuple[Drone, ...]:
     return tuple(replace(own, vehicle=made.get(id(own.vehicle), own.vehicle)) for own in drones)
 
 
-def _controller(table: Table) -> str | Tuned:
+def _controller(table: Table, beside: Beside, vehicle: Vehicle) -> str | Tuned:
     """A name, or a table of its kind and the numbers chosen of it."""
     if not isinstance(table.entries.get("controller"), dict):
-        return table.text("controller", "geometric", CONTROLLERS)
+        name = table.text("controller", "geometric", NAMES)
+        if name == "policy":
+            raise table.error("controller", name, 'a table with its folder: { kind = "policy", file = "policy/" }')
+        return name
     own = table.table("controller")
-    kind = own.text("kind", "geometric", CONTROLLERS)
+    kind = own.text("kind", "geometric", NAMES)
+    if kind == "policy":
+        return _policy(own, beside, vehicle)
     try:
         return tuned(kind, **own.entries) if own.entries else kind
     except ValueError as error:
         raise own.wrong(f".{error}") from None
+
+
+def _policy(table: Table, beside: Beside, vehicle: Vehicle) -> Tuned:
+    """The policy of a folder beside the scenario, or of those files inside a recording"""
+    name = table.text("file")
+    table.finish()
+    held = {file: f"policy/{quote(name, safe='')}/{file}" for file in (ABOUT, WEIGHTS)}
+    try:
+        if beside.inside is None:
+            own = load_policy(beside.path(table, "file", name))
+        elif all(path in beside.inside for path in held.values()):
+            own = parse_policy(beside.inside[held[ABOUT]], beside.inside[held[WEIGHTS]], name)
+        else:
+            raise table.error("file", name, "a policy inside the recording")
+    except PolicyError as error:
+        raise table.wrong(f" = {shown(name)}: {error}", "file") from None
+    with table.at("file"):
+        own.require(vehicle)
+    beside.read |= {held[file]: data for file, data in own.files}
+    return tuned("policy", file=own)
 
 
 def _autopilot(table: Table, beside: Beside) -> Autopilot | None:

@@ -1,0 +1,74 @@
+"""What a policy sees of a drone: scalars, each about 1 in size in ordinary flight, relative to what it is asked.
+
+Position and velocity are errors in the axes of the reference's heading, and so is the attitude: a policy that learnt to come to
+rest at the origin, facing east, holds any place and heading and follows what moves.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from samara.core.algebra import Quat, Vec3, matrix_from_quat, rotate_inverse
+from samara.core.ops import clamp, cos, sin
+from samara.core.quantity import Scalar
+from samara.physics.reference import Reference
+from samara.physics.types import State
+
+RATE = 5.0  # [rad/s]: an ordinary turn
+
+
+class Seen(NamedTuple):
+    """A state relative to the reference, the last action in [−1, 1], and the rotor speeds of hover [rad/s]."""
+
+    state: State
+    action: tuple[Scalar, ...]
+    hover_speed: tuple[Scalar, ...]
+
+
+class Bounds(NamedTuple):
+    """The largest errors that are seen along each axis  [m, m/s]: what is farther off than a policy has learnt is cut."""
+
+    position: float
+    velocity: float
+
+
+def relative(state: State, reference: Reference, bounds: Bounds | None = None) -> State:
+    """p = R_z(ψ)ᵀ(p_W − p_ref), v = R_z(ψ)ᵀ(v_W − v_ref), q = q_z(ψ)* q_WB: as the reference sees it"""
+    half = 0.5 * reference.yaw
+    q_WR = Quat(cos(half), 0.0, 0.0, sin(half))
+    p_R = rotate_inverse(q_WR, state.p_W - reference.p_W)
+    v_R = rotate_inverse(q_WR, state.v_W - reference.v_W)
+    if bounds is not None:
+        p_R = Vec3(*(clamp(x, -bounds.position, bounds.position) for x in p_R))
+        v_R = Vec3(*(clamp(x, -bounds.velocity, bounds.velocity) for x in v_R))
+    return state._replace(p_W=p_R, v_W=v_R, q_WB=Quat(q_WR.w, 0.0, 0.0, -q_WR.z) * state.q_WB)
+
+
+def full_state(seen: Seen) -> tuple[Scalar, ...]:
+    """p, v, R by rows, ω / 5 rad/s, and Ω/Ω₀ − 1 of every rotor: 18 numbers and one for each rotor  [m, m/s]"""
+    own = seen.state
+    speeds = (speed / still - 1.0 for speed, still in zip(own.rotor_speed, seen.hover_speed, strict=True))
+    return (*own.p_W, *own.v_W, *matrix_from_quat(own.q_WB), *(own.omega_B * (1.0 / RATE)), *speeds)
+
+
+def raptor(seen: Seen) -> tuple[Scalar, ...]:
+    """p, R by rows, v, ω, and the last action: the 18 numbers, and one for each rotor, that RAPTOR sees  [m, m/s, rad/s]"""
+    own = seen.state
+    return (*own.p_W, *matrix_from_quat(own.q_WB), *own.v_W, *own.omega_B, *seen.action)
+
+
+class Observation(NamedTuple):
+    """How many numbers there are for a vehicle of so many rotors and a policy of so many actions, and what they are."""
+
+    size: Callable[[int, int], int]
+    of: Callable[[Seen], tuple[Scalar, ...]]
+
+
+OBSERVATIONS: dict[str, Observation] = {
+    "full_state": Observation(lambda rotors, actions: 18 + rotors, full_state),
+    "raptor": Observation(lambda rotors, actions: 18 + actions, raptor),
+}
+
+
+def in_order(numbers: Sequence[Scalar], order: Sequence[int]) -> tuple[Scalar, ...]:
+    """numbers[order[0]], numbers[order[1]], …; as they are where there is no order"""
+    return tuple(numbers[k] for k in order) if order else tuple(numbers)

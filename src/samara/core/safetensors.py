@@ -1,0 +1,102 @@
+"""Arrays of float32 in the safetensors format: eight bytes with the length of a JSON header, the header, the numbers.
+
+It is read as a stranger's file: nothing of it is run, no size is believed before it is checked, and what is wrong is one
+sentence. https://github.com/huggingface/safetensors describes the format.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from samara.core.files import parsed
+from samara.core.printable import shown
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+LONGEST_HEADER = 1 << 16  # [bytes]
+MOST_TENSORS = 256
+MOST_AXES = 4
+
+
+def tensors_bytes(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
+    """A file with these arrays, in the order of their names; the same arrays give the same bytes"""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    parts, end = [], 0
+    for name in sorted(tensors):
+        own = np.ascontiguousarray(tensors[name], dtype="<f4")
+        header[name] = {"dtype": "F32", "shape": list(own.shape), "data_offsets": [end, end + own.nbytes]}
+        parts.append(own.tobytes())
+        end += own.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of eight
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def read_tensors(data: bytes) -> dict[str, Array]:
+    """The arrays of a file by name; ValueError with one sentence where it is anything but float32 that fill it exactly"""
+    if len(data) < 8:
+        raise ValueError(f"it has {len(data)} bytes; expected a safetensors file, which begins with 8 of a length")
+    length, body = int.from_bytes(data[:8], "little"), len(data) - 8
+    if length > min(body, LONGEST_HEADER):
+        raise ValueError(
+            f"its header is said to have {length} bytes; expected at most {min(body, LONGEST_HEADER)}, as the file has room for"
+        )
+    entries = _header(data[8 : 8 + length])
+    numbers = memoryview(data)[8 + length :]
+    found, spans = {}, []
+    for name, entry in entries.items():
+        shape, (begin, end) = _entry(name, entry, len(numbers))
+        found[name] = np.frombuffer(numbers[begin:end], dtype="<f4").reshape(shape)
+        spans.append((begin, end))
+    at = 0
+    for begin, end in sorted(spans):
+        if begin != at:
+            raise ValueError(
+                f"its numbers overlap or have a gap at byte {min(begin, at)}; expected one after the other"
+            )
+        at = end
+    if at != len(numbers):
+        raise ValueError(f"it has {len(numbers)} bytes of numbers, and its header tells of {at}")
+    return found
+
+
+def _header(text: bytes) -> dict[str, Any]:
+    try:
+        entries = parsed(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is one
+        raise ValueError(f"its header is not JSON ({shown(str(error))})") from None
+    if not isinstance(entries, dict):
+        raise ValueError(f"its header is {shown(entries)}; expected a table of arrays")
+    entries.pop("__metadata__", None)
+    if len(entries) > MOST_TENSORS:
+        raise ValueError(f"it has {len(entries)} arrays; expected at most {MOST_TENSORS}")
+    return entries
+
+
+def _entry(name: str, entry: Any, size: int) -> tuple[list[int], tuple[int, int]]:
+    """The shape of an array and where its bytes are, all of them within the file"""
+    if not isinstance(entry, dict) or entry.get("dtype") != "F32":
+        kind = entry.get("dtype") if isinstance(entry, dict) else entry
+        raise ValueError(f"{shown(name)} is of {shown(kind)}; expected F32")
+    shape, span = (_whole_numbers(entry.get(key)) for key in ("shape", "data_offsets"))
+    if shape is None or len(shape) > MOST_AXES:
+        raise ValueError(
+            f"{shown(name)} has the shape {shown(entry.get('shape'))}; expected up to {MOST_AXES} whole numbers"
+        )
+    if span is None or len(span) != 2 or not span[0] <= span[1] <= size:
+        raise ValueError(
+            f"{shown(name)} is at the bytes {shown(entry.get('data_offsets'))}; expected two numbers from 0 to {size}"
+        )
+    if 4 * math.prod(shape) != span[1] - span[0]:
+        raise ValueError(
+            f"{shown(name)} has the shape {shown(shape)} in {span[1] - span[0]} bytes; expected 4 for each"
+        )
+    return shape, (span[0], span[1])
+
+
+def _whole_numbers(value: Any) -> list[int] | None:
+    fits = isinstance(value, list) and all(type(x) is int and 0 <= x < 1 << 40 for x in value)
+    return value if fits else None

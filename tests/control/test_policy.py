@@ -1,0 +1,236 @@
+"""Policies as controllers: against NumPy's own networks, and the same bits however they fly."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.distilled import distilled
+
+import samara
+from samara.backends.llvm_code import vector_width
+from samara.backends.machine import CompiledStep
+from samara.control.named import controller_named
+from samara.control.network import Gru, evaluate, initial_hidden
+from samara.control.observation import OBSERVATIONS, Bounds, Seen, relative
+from samara.control.policy_file import LayerKind, Policy, load_policy, network_of, save_policy, trim_of
+from samara.control.tuning import tuned
+from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
+from samara.core.layer import ACTIVATIONS, Layer
+from samara.core.ops import sigmoid, tanh
+from samara.core.tree import flatten
+from samara.physics.multirotor import at_rest
+from samara.physics.reference import Reference
+from samara.record.policies import changed_policies, flown_policies
+from samara.scenario.scenario_file import load_scenario
+from samara.sim.fly import fingerprint
+from samara.sim.replay import replay
+from samara.sim.vary import varied_drone
+
+FILE = """
+duration = 1.5
+[[drones]]
+name = "drone"
+vehicle = "crazyflie"
+airborne = true
+start = [0.0, 0.0, 1.0]
+controller = { kind = "policy", file = "policy/" }
+sensors = ["bmi088", "vicon"]
+estimator = "ekf"
+[[drones.tasks]]
+kind = "hover"
+duration = 1.5
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scenario with a policy beside it, made of the LQR"""
+    own = tmp_path_factory.mktemp("flown")
+    distilled(own / "policy", samara.vehicle("crazyflie"), hidden=32, samples=2000)
+    (own / "mine.toml").write_text(FILE)
+    return own
+
+
+# Networks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("x", [-800.0, -20.0, -1e-9, 0.0, 0.3, 20.0, 800.0])
+def test_activations_are_those_of_numpy_at_any_size(x: float) -> None:
+    assert tanh(x) == pytest.approx(np.tanh(x), abs=3e-16)
+    assert sigmoid(x) == pytest.approx(1.0 / (1.0 + np.exp(-np.longdouble(x))), abs=3e-16)
+
+
+def _drawn(kinds: tuple[LayerKind, ...], inputs: int, seed: int = 1) -> dict[str, np.ndarray]:
+    draw, tensors, width = np.random.default_rng(seed), {}, inputs
+    for k, own in enumerate(kinds):
+        shapes = {"weight": (own.size, width), "bias": (own.size,)}
+        if own.kind == "gru":
+            three = 3 * own.size
+            shapes = {
+                "weight_ih": (three, width),
+                "weight_hh": (three, own.size),
+                "bias_ih": (three,),
+                "bias_hh": (three,),
+            }
+            shapes |= {"initial": (own.size,)}
+        tensors |= {
+            f"{k}.{name}": np.float32(draw.normal(size=shape) / np.sqrt(width)) for name, shape in shapes.items()
+        }
+        width = own.size
+    return tensors
+
+
+def test_a_recurrent_network_is_the_textbooks() -> None:
+    kinds = (LayerKind("dense", 5, "relu"), LayerKind("gru", 6), LayerKind("dense", 2, "tanh"))
+    own = _drawn(kinds, 3)
+    network = network_of(kinds, 3, own)
+    hidden, h = initial_hidden(network), own["1.initial"].astype(float)
+    for x in np.random.default_rng(2).normal(size=(7, 3)):
+        y, hidden = evaluate(network, x.tolist(), hidden)
+        seen = np.maximum(own["0.weight"].astype(float) @ x + own["0.bias"], 0.0)
+        i, j = (own[f"1.weight_{a}"].astype(float) @ b + own[f"1.bias_{a}"] for a, b in (("ih", seen), ("hh", h)))
+        r, z = (1.0 / (1.0 + np.exp(-(i + j)[6 * k : 6 * k + 6])) for k in (0, 1))
+        n = np.tanh(i[12:] + r * j[12:])
+        h = (1.0 - z) * n + z * h
+        np.testing.assert_allclose(hidden[0], h, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(y, np.tanh(own["2.weight"].astype(float) @ h + own["2.bias"]), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_layer_kept_whole_has_the_bits_of_its_products(activation: str) -> None:
+    """One drone, tiles of many, what is left over, and NumPy: the same sums in the same order"""
+    draw = np.random.default_rng(3)
+    first = Layer(*_numbers(draw, 13, 5), activation)
+    second = Layer(*_numbers(draw, 3, 14), activation)
+
+    def body(carry: tuple[float, ...], held: tuple[float, ...]) -> tuple[float, ...]:
+        inner = first([x * held[0] for x in held])
+        return second([*inner, carry[0] + held[1]])  # some of it before the first layer, some beside it
+
+    code = CompiledStep(body, (0.0,) * 3, (0.0,) * 5)
+    assert code.instructions > 13 * 5 + 3 * 14 and len(code._program.instructions) < 60
+    n = vector_width("float64") + 3
+    x, y = draw.normal(size=(5, n)), draw.normal(size=(3, n))
+    many = code.machine(n)
+    many.held[:], many.carry[:] = x, y
+    many.run()
+    np.testing.assert_array_equal(many.carry, np.array(body(tuple(y), tuple(x))))
+    for k in range(n):
+        alone = code.machine()
+        alone.held[:, 0], alone.carry[:, 0] = x[:, k], y[:, k]
+        alone.run()
+        np.testing.assert_array_equal(alone.carry[:, 0], many.carry[:, k])
+
+
+def _numbers(
+    draw: np.random.Generator, rows: int, columns: int
+) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
+    return tuple(map(tuple, draw.normal(size=(rows, columns)).tolist())), tuple(draw.normal(size=rows).tolist())
+
+
+# What is seen -------------------------------------------------------------------------------------------------------
+
+
+def test_a_drone_is_seen_from_its_reference() -> None:
+    """Turning and moving the world and the reference together changes nothing"""
+    state = at_rest(samara.vehicle("crazyflie"))._replace(
+        p_W=Vec3(0.1, -0.2, 0.3), v_W=Vec3(0.4, 0.5, -0.6), q_WB=quat_from_euler(0.1, -0.2, 0.3)
+    )
+    there = Reference(Vec3(1.0, 2.0, 3.0), Vec3(0.3, 0.0, 0.1), yaw=2.1)
+    turn = Quat(np.cos(1.05), 0.0, 0.0, np.sin(1.05))
+    moved = state._replace(
+        p_W=there.p_W + rotate(turn, state.p_W), v_W=there.v_W + rotate(turn, state.v_W), q_WB=turn * state.q_WB
+    )
+    np.testing.assert_allclose(flatten(relative(moved, there)), flatten(state), atol=1e-15)
+    cut = relative(state, Reference(Vec3(0.0, 0.0, 0.0)), Bounds(0.15, 0.5))
+    assert cut.p_W == (0.1, -0.15, 0.15) and cut.v_W == (0.4, 0.5, -0.5)
+
+
+def test_observations_are_as_long_as_they_say() -> None:
+    vehicle = samara.vehicle("hexarotor_x")
+    seen = Seen(at_rest(vehicle), (0.0,) * 6, trim_of(vehicle).hover_speed)
+    for own in OBSERVATIONS.values():
+        assert len(own.of(seen)) == own.size(6, 6)
+    assert OBSERVATIONS["full_state"].of(seen)[6:15] == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+
+
+# In flight ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_flies_a_scenario_and_is_recorded(folder: Path) -> None:
+    run = samara.fly(folder / "mine.toml", out=folder / "run.mcap", overwrite=True)
+    track = run.tracks[0]
+    error = np.linalg.norm(track.tables["state"].rows[:, :3] - [0.0, 0.0, 1.0], axis=1)
+    assert track.controller == "policy" and error.max() < 0.05
+    policy = load_policy(folder / "policy")
+    assert flown_policies(run)["drone"]["sha256"] == policy.digest
+    assert run.attachments["policy/policy%2F/weights.safetensors"] == dict(policy.files)["weights.safetensors"]
+    stepped = samara.fly(folder / "mine.toml", step_by_step=True)
+    assert fingerprint(run) == fingerprint(stepped) == fingerprint(replay(folder / "run.mcap"))
+    scenario = load_scenario(folder / "mine.toml")
+    vary = {"goal_shift": np.linspace(0.0, 0.1, 9).reshape(3, 3), "mass": np.array([0.0275, 0.028, 0.0285])}
+    many = np.array(flatten(samara.fly_many(scenario, 3, vary=vary).final))
+    own = replace(scenario, seed=scenario.seed + 2, drones=(varied_drone(scenario.drones[0], vary, 2),))
+    np.testing.assert_array_equal(many[:, 2], samara.fly(own).tracks[0].tables["state"].rows[-1])
+
+
+def test_a_recording_is_read_without_the_folder_and_tells_when_that_has_changed(folder: Path, tmp_path: Path) -> None:
+    from samara.record.load import load_run
+    from samara.scenario.scenario_file import parse_scenario
+
+    held = tmp_path / "policy"
+    held.mkdir()
+    for path in (folder / "policy").iterdir():
+        (held / path.name).write_bytes(path.read_bytes())
+    samara.fly("hover", controller=tuned("policy", file=held), settings={"duration": 0.2}, out=tmp_path / "a.mcap")
+    run = load_run(tmp_path / "a.mcap")
+    assert changed_policies(run) == []
+    assert f"policy/{load_policy(held).digest}/policy.toml" in run.attachments
+    distilled(held, samara.vehicle("crazyflie"), hidden=8, samples=500)
+    assert "has changed since" in changed_policies(run)[0]
+    samara.fly(folder / "mine.toml", out=tmp_path / "b.mcap")
+    files = load_run(tmp_path / "b.mcap").attachments
+    inside = parse_scenario(files["scenario.toml"].decode(), "inside", inside=files)
+    assert inside.drones[0].controller == load_scenario(folder / "mine.toml").drones[0].controller
+
+
+def test_what_is_remembered_goes_on_once_a_period(tmp_path: Path) -> None:
+    """Called every 4 ms, one that acts every 10 ms keeps what it does at 0, 12, 20, 32, 40 ms; at 10 ms, every time"""
+    vehicle = samara.vehicle("crazyflie")
+    kinds = (LayerKind("gru", 4), LayerKind("dense", 4, "tanh"))
+    policy = save_policy(tmp_path, vehicle, kinds, _drawn(kinds, 22), task="hover", observation="raptor")
+    for period, kept in ((4e-3, [0, 12, 20, 32, 40]), (1e-2, [0, 10, 20, 30, 40]), (2e-3, [0, 10, 20, 30, 40])):
+        own = controller_named("policy", vehicle, period=period, file=policy)
+        memory, state, times = own.memory, trim_state(vehicle), []
+        for tick in range(round(0.042 / period) + 1):
+            _, after = own.call(state, Reference(Vec3(0.1, 0.0, 1.0)), vehicle, memory)
+            if after.hidden != memory.hidden:
+                times.append(round(1e3 * tick * period))
+            memory = after
+        assert [time for time in times if time <= 40] == kept
+    with pytest.raises(ValueError, match=r"acts every 10 ms.*expected rates.autopilot = 100 or more"):
+        controller_named("policy", vehicle, period=0.02, file=policy)
+
+
+def trim_state(vehicle: samara.Vehicle) -> samara.State:
+    return samara.hover(vehicle)[0]
+
+
+def test_a_policy_for_any_vehicle_takes_its_trim(tmp_path: Path) -> None:
+    kinds = (LayerKind("dense", 4, "tanh"),)
+    crazyflie, iris = samara.vehicle("crazyflie"), samara.vehicle("iris")
+    zero = {"0.weight": np.zeros((4, 22)), "0.bias": np.zeros(4)}
+    save_policy(tmp_path, crazyflie, kinds, zero, task="hover", for_any=True)
+    for vehicle in (crazyflie, iris):
+        own = controller_named("policy", vehicle, file=tmp_path)
+        command, _ = own.call(trim_state(vehicle), Reference(Vec3(0.0, 0.0, 1.0)), vehicle, own.memory)
+        assert command == pytest.approx(samara.hover(vehicle)[1], rel=1e-15)
+    with pytest.raises(ValueError, match=r"for 4 rotors; vehicle 'hexarotor_x' has 6"):
+        controller_named("policy", samara.vehicle("hexarotor_x"), file=tmp_path)
+
+
+def test_policies_are_compared_by_what_they_are(folder: Path) -> None:
+    one, two = load_policy(folder / "policy"), load_policy(folder / "policy")
+    assert one == two and hash(one) == hash(two) and isinstance(one, Policy)
+    assert not any(isinstance(own, Gru) for own in one.network) and one.products == 22 * 32 + 32 * 32 + 32 * 4

@@ -1,0 +1,208 @@
+"""Policy folders as strangers send them: one sentence for each, and nothing is run."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import samara
+from samara.control.policy_file import (
+    ABOUT,
+    WEIGHTS,
+    LayerKind,
+    PolicyError,
+    digest_of,
+    load_policy,
+    mlp,
+    parse_policy,
+    save_policy,
+)
+from samara.core.safetensors import read_tensors, tensors_bytes
+from samara.scenario.scenario import ScenarioError
+from samara.scenario.scenario_file import load_scenario
+
+
+def saved(folder: Path, seed: int = 0, **options: Any) -> Path:
+    draw, width, tensors = np.random.default_rng(seed), 22, {}
+    for k, own in enumerate(mlp((8,), 4)):
+        tensors |= {f"{k}.weight": draw.normal(size=(own.size, width)), f"{k}.bias": draw.normal(size=own.size)}
+        width = own.size
+    options = {"task": "hover", "evaluation": {"success": 0.998, "starts": "10 000"}} | options
+    save_policy(folder, samara.vehicle("crazyflie"), mlp((8,), 4), tensors, **options)
+    return folder
+
+
+def test_a_folder_reads_back_what_was_written(tmp_path: Path) -> None:
+    drawn = []
+
+    def curve(path: Path) -> None:
+        drawn.append(path.suffix)
+        path.write_bytes(b"png")
+
+    own = load_policy(saved(tmp_path / "policy", curve=curve, period=0.02))
+    assert sorted(path.name for path in (tmp_path / "policy").iterdir()) == ["curve.png", ABOUT, WEIGHTS]
+    assert drawn == [".png"]
+    first = own.network[0]
+    weights = np.random.default_rng(0).normal(size=(8, 22)).astype(np.float32)
+    np.testing.assert_array_equal(first.weights, weights)
+    assert own.period == 0.02 and dict(own.evaluation)["success"] == 0.998 and own.task == "hover"
+    assert own.digest == digest_of(*((tmp_path / "policy" / name).read_bytes() for name in (ABOUT, WEIGHTS)))
+
+
+def test_tensors_are_those_of_the_safetensors_library() -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    own = {"a.b": np.arange(6, dtype=np.float32).reshape(2, 3), "c": np.float32([1.5])}
+    for written, read in ((tensors_bytes(own), library.load), (library.save(own), read_tensors)):
+        found = read(written)
+        assert found.keys() == own.keys()
+        for name, array in own.items():
+            np.testing.assert_array_equal(found[name], array)
+
+
+def header(entries: Any, numbers: bytes = b"", length: int | None = None) -> bytes:
+    text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + numbers
+
+
+ONE = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "it has 0 bytes"),
+        (header({}, length=10_000_000_000), "header is said to have 10000000000 bytes"),
+        (header(b"[" * 60_000), "header is not JSON"),
+        (header(b'{"a": ' * 5000), "header is not JSON"),
+        (header(b"\xff\xfe{}"), "header is not JSON"),
+        (header([1]), "expected a table of arrays"),
+        (header({"a": {**ONE, "dtype": "F16"}}, b"1234"), "expected F32"),
+        (header({"a": 3}, b"1234"), "expected F32"),
+        (header({"a": {**ONE, "shape": [-1]}}, b"1234"), "whole numbers"),
+        (header({"a": {**ONE, "shape": [1e300]}}, b"1234"), "whole numbers"),
+        (header({"a": {**ONE, "shape": [1] * 9}}, b"1234"), "up to 4 whole numbers"),
+        (header({"a": {**ONE, "shape": [2**30, 2**30]}}, b"1234"), "expected 4 for each"),
+        (header({"a": {**ONE, "data_offsets": [0, 8]}}, b"1234"), "from 0 to 4"),
+        (header({"a": {**ONE, "data_offsets": [4, 0]}}, b"1234"), "from 0 to 4"),
+        (header({"a": ONE, "b": ONE}, b"1234"), "overlap or have a gap"),
+        (header({"a": ONE}, b"12345678"), "8 bytes of numbers, and its header tells of 4"),
+        (header({str(k): {**ONE, "shape": [0], "data_offsets": [0, 0]} for k in range(300)}), "300 arrays"),
+    ],
+)
+def test_hostile_tensors_are_one_sentence(data: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
+        read_tensors(data)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def changed(folder: Path, pattern: str, text: str) -> None:
+    path = folder / ABOUT
+    path.write_text(re.sub(pattern, text, path.read_text(), count=1))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "words"),
+    [
+        ("schema = 1", "schema = 2", "a newer Samara wrote it"),
+        ("task", "tusk", "task is missing"),
+        ("period = .*", "period = nan", "period = nan: expected a number"),
+        ("period = .*", "period = 0.01\nprogram = 'rm'", "program = 'rm': expected only the keys"),
+        ("size = 8", "size = 9", "0.weight is 8 × 22; expected 9 × 22"),
+        ("size = 8", "size = 1000000000", "a whole number from 1 to 1024"),
+        ("inputs = 22", "inputs = 21", "expected 22, as full_state of 4 rotors has"),
+        ("rotors = 4", "rotors = 6", "expected 6 positive numbers"),
+        ('activation = "tanh"', 'activation = "__import__"', "one of linear, relu, sigmoid, tanh"),
+        ('kind = "full_state"', 'kind = "../x"', "one of full_state, raptor"),
+        ("centre = .*", "centre = [1.0]", "expected 4 positive numbers"),
+        ("weights_sha256 = .*", 'weights_sha256 = "0"', "is not the file that policy.toml was written with"),
+        ("success = .*", "success = [1]", "expected a text or a number"),
+        ('kind = "dense"', 'kind = "code"', "one of dense, gru"),
+    ],
+)
+def test_what_is_wrong_with_the_text_is_one_sentence(tmp_path: Path, pattern: str, text: str, words: str) -> None:
+    changed(saved(tmp_path / "policy"), pattern, text)
+    with pytest.raises(PolicyError, match=re.escape(words)) as caught:
+        load_policy(tmp_path / "policy")
+    assert str(caught.value).startswith(str(tmp_path / "policy")) and "\n" not in str(caught.value)
+
+
+def with_tensors(folder: Path, tensors: dict[str, Any]) -> None:
+    import hashlib
+
+    weights = tensors_bytes(tensors)
+    (folder / WEIGHTS).write_bytes(weights)
+    changed(folder, "weights_sha256 = .*", f'weights_sha256 = "{hashlib.sha256(weights).hexdigest()}"')
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"0.weight": np.full((8, 22), np.nan)}, "0.weight[0, 0] is nan; expected a finite number"),
+        ({"1.bias": np.array([0.0, np.inf, 0.0, 0.0])}, "1.bias[1] is inf"),
+        ({"0.bias": np.full(8, 1e30)}, "at most 1e+06 in size"),
+        ({"0.bias": np.zeros(7)}, "0.bias is 7; expected 8"),
+        ({"2.weight": np.zeros(1)}, "it has '2.weight', which no layer of policy.toml has"),
+    ],
+)
+def test_wrong_weights_are_one_sentence(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    folder = saved(tmp_path / "policy")
+    with_tensors(folder, {**read_tensors((folder / WEIGHTS).read_bytes()), **change})
+    with pytest.raises(PolicyError, match=re.escape(words)):
+        load_policy(folder)
+
+
+def test_a_policy_that_cannot_be_read_back_is_not_written(tmp_path: Path) -> None:
+    kinds = (LayerKind("dense", 4, "tanh"),)
+    with pytest.raises(PolicyError, match="nan; expected a finite number"):
+        save_policy(
+            tmp_path / "policy",
+            samara.vehicle("crazyflie"),
+            kinds,
+            {"0.weight": np.full((4, 22), np.nan), "0.bias": np.zeros(4)},
+            task="hover",
+        )
+    assert not (tmp_path / "policy").exists()
+    with pytest.raises(PolicyError, match="is larger than a policy"):
+        parse_policy(b"", bytes(1 << 25), "policy")
+
+
+FILE = """
+duration = 1.0
+[[drones]]
+vehicle = "{vehicle}"
+controller = {{ kind = "policy", file = "{file}" }}
+[[drones.tasks]]
+kind = "hover"
+duration = 1.0
+"""
+
+
+def test_a_scenario_names_policies_beside_it(tmp_path: Path) -> None:
+    saved(tmp_path / "elsewhere")
+    own = tmp_path / "here"
+    saved(own / "policy")
+    (own / "linked").mkdir()
+    (own / "linked" / ABOUT).write_bytes((own / "policy" / ABOUT).read_bytes())
+    (own / "linked" / WEIGHTS).symlink_to(tmp_path / "elsewhere" / WEIGHTS)
+    cases = [
+        ("crazyflie", "../elsewhere", "a file beside the scenario or below it"),
+        ("crazyflie", str(tmp_path / "elsewhere"), "a file beside the scenario or below it"),
+        ("crazyflie", "linked", "is not in the folder of the file that names it"),
+        ("crazyflie", "nothing", "is no folder; expected one with policy.toml and weights.safetensors"),
+        ("iris", "policy", "learnt on 'crazyflie' and is to fly 'iris'"),
+    ]
+    for vehicle, file, words in cases:
+        (own / "mine.toml").write_text(FILE.format(vehicle=vehicle, file=file))
+        with pytest.raises(ScenarioError, match=re.escape(words)) as caught:
+            load_scenario(own / "mine.toml")
+        assert str(caught.value).startswith("mine.toml: drones[0].controller.file")
+    (own / "mine.toml").write_text(FILE.format(vehicle="crazyflie", file="policy").replace(", file", ", flie"))
+    with pytest.raises(ScenarioError, match="file is missing"):
+        load_scenario(own / "mine.toml")
+    with pytest.raises(ScenarioError, match="a table with its folder"):
+        load_scenario("hover", {"drones.controller": "policy"})
+    elsewhere = {"drones.controller": {"kind": "policy", "file": str(tmp_path / "elsewhere")}}  # typed by a person
+    assert load_scenario("hover", elsewhere).drones[0].controller.name == "policy"
