@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 
 from samara.backends.flight_jax import Body, Run, Values, Wanted, compiled_by_constants, listed, named
 from samara.backends.flight_program import Program
-from samara.backends.pallas import Launch, _array_of, _block, _compiler, _filled, _loop, loaded, store
+from samara.backends.pallas import Launch, _array_of, _block, _filled, _loop, compiler_options, loaded, store
 from samara.core.tree import flatten
 
 WIDE, NARROW = Launch(256, 8), Launch(128, 4)
@@ -105,7 +105,7 @@ def _in_kernel(
         out_shape=[_array_of(shape, dtype) for shape in shapes],
         interpret=simulated,
         name="flight",
-        **_compiler(launch),
+        **compiler_options(launch),
     )(*by_flight, *tables.values())
     final = iter(found[0][:, :n])
     ended = {name: jnp.stack([next(final) for _ in range(sizes[name])]) for name in wanted.results}

@@ -103,7 +103,7 @@ def kernel_function(
             out_shape=[_array_of(shape, dtype) for shape in stored.values()],
             interpret=interpret,
             name="scan",
-            **_compiler(launch),
+            **compiler_options(launch),
         )(*present.values())
         found = {name: x[..., :n] for name, x in zip(stored, values, strict=True)}
         return found["carry"], found.get("outputs", jnp.zeros((steps // every, len(flat.places), n), dtype))
@@ -127,7 +127,7 @@ def _block(shape: tuple[int, ...], drones: int | None) -> pl.BlockSpec:
     return pl.BlockSpec((*shape[:-1], drones), lambda i: (*ahead, i))
 
 
-def _compiler(launch: Launch) -> dict[str, Any]:
+def compiler_options(launch: Launch) -> dict[str, Any]:
     """Triton's parameters under the name this JAX gives them."""
     from jax.experimental.pallas import triton
 

@@ -54,7 +54,7 @@ def rk4_rolled(rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
         known = dict(trace.done)  # what is traced in here is not known outside
         here, total = carried
         slopes = flatten(rate(folded(state, here, trace)))
-        further, weight = (Folded(_chosen(i, row, trace.dtype), trace) * dt for row in (AHEAD, WEIGHTS))
+        further, weight = (Folded(chosen(i, row, trace.dtype), trace) * dt for row in (AHEAD, WEIGHTS))
         after = unfolded(tuple(Folded(x, trace) + further * k for x, k in zip(start, slopes, strict=True)))
         summed = unfolded(tuple(Folded(x, trace) + weight * k for x, k in zip(total, slopes, strict=True)))
         trace.done.clear()
@@ -69,7 +69,7 @@ def _filled(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return jnp.broadcast_to(lax.convert_element_type(x, dtype), shape)
 
 
-def _chosen(i: Any, row: Sequence[float], dtype: Any) -> Any:
+def chosen(i: Any, row: Sequence[float], dtype: Any) -> Any:
     """row[i], without a table: a kernel has no constants but numbers"""
     value = lax.full((), row[-1], dtype)
     for k in range(len(row) - 2, -1, -1):

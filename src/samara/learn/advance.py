@@ -1,5 +1,6 @@
 """From one action to the next: all environments and learners are traced from these few lines."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from samara.core.integrate import rk4
@@ -19,19 +20,32 @@ class Outcome(NamedTuple):
     terminated: Any
 
 
+Rate = Callable[[State, Command], State]
+Integrate = Callable[[Rate, State, Command, float], State]
+
+
+def by_rk4(rate: Rate, state: State, command: Command, dt: float) -> State:
+    """x(t + dt) under a command that is held"""
+    return rk4(lambda x: rate(x, command), state, dt)
+
+
 def advance(
-    state: State, action: tuple[Scalar, ...], craft: Craft, task: Task, environment: Environment = CALM
+    state: State,
+    action: tuple[Scalar, ...],
+    craft: Craft,
+    task: Task,
+    environment: Environment = CALM,
+    integrate: Integrate = by_rk4,
 ) -> State:
     """x(t + period): the command that the action means, and so many steps of RK4 under it"""
     command_of, dt = ACTIONS[task.action].command, task.period / task.substeps
+
+    def rate(x: State, command: Command) -> State:
+        return derivative(x, command, craft.vehicle, environment)
+
     for _ in range(task.substeps):
-        state = _step(state, command_of(action, state, craft), craft, dt, environment)
+        state = integrate(rate, state, command_of(action, state, craft), dt)
     return state
-
-
-def _step(state: State, command: Command, craft: Craft, dt: float, environment: Environment) -> State:
-    after: State = rk4(lambda x: derivative(x, command, craft.vehicle, environment), state, dt)
-    return after
 
 
 def begin(draw: Draw, craft: Craft, task: Task) -> Situation:
@@ -47,10 +61,11 @@ def proceed(
     task: Task,
     environment: Environment = CALM,
     arrived: tuple[Scalar, ...] | None = None,
+    integrate: Integrate = by_rk4,
 ) -> Outcome:
     """One step of an episode under an action, cut to [−1, 1]; `arrived` is the one that the vehicle gets, where that is late"""
     action = cut(action)
-    state = advance(before.state, action if arrived is None else arrived, craft, task, environment)
+    state = advance(before.state, action if arrived is None else arrived, craft, task, environment, integrate)
     after = Situation(state, before.goal, before.time + task.period, action)
     if task.progress is not None:
         after = after._replace(goal=task.progress(before, after, craft))

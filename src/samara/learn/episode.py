@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from samara.core.ops import floor, where
 from samara.core.quantity import Scalar
 from samara.learn.actions import ACTIONS
-from samara.learn.advance import begin, cut, proceed
+from samara.learn.advance import Integrate, begin, by_rk4, cut, proceed
 from samara.learn.task import Craft, Draw, Situation, Task
 from samara.physics.types import CALM, Environment, State
 
@@ -83,21 +83,50 @@ def start(draw: Draw, setting: Setting) -> tuple[Episode, tuple[Scalar, ...]]:
     return episode, _observation(situation._replace(state=told), episode, craft, setting)
 
 
-def step(episode: Episode, action: tuple[Scalar, ...], draw: Draw, setting: Setting) -> tuple[Episode, Seen]:
+def step(
+    episode: Episode, action: tuple[Scalar, ...], draw: Draw, setting: Setting, integrate: Integrate = by_rk4
+) -> tuple[Episode, Seen]:
     """One action: where it leads, and what is seen there"""
-    before, task = episode.situation, setting.task
-    craft, environment = _own(episode.drawn, setting)
-    given = cut(action)
-    earlier = (before.action, *episode.past)
-    after, reward, terminated = proceed(
-        before, given, craft, task, environment, _arrived(given, earlier, episode, setting)
-    )
-    episode = episode._replace(situation=after, past=earlier[: len(episode.past)])
+    arrived, craft, environment = acting(episode, action, setting)
+    after, reward, terminated = proceed(episode.situation, action, craft, setting.task, environment, arrived, integrate)
+    past = (episode.situation.action, *episode.past)[: len(episode.past)]
+    episode = episode._replace(situation=after, past=past)
     if setting.sensing is None:
         return episode, Seen(_observation(after, episode, craft, setting), reward, terminated)
     told, memory = setting.sensing.update(draw, episode.memory, after, craft, environment)
     episode = episode._replace(memory=memory)
     return episode, Seen(_observation(after._replace(state=told), episode, craft, setting), reward, terminated)
+
+
+def acting(
+    episode: Episode, action: tuple[Scalar, ...], setting: Setting
+) -> tuple[tuple[Scalar, ...], Craft, Environment]:
+    """The action that the vehicle gets, so many periods old, and what gets it where"""
+    least, most = setting.delay
+    candidates = (cut(action), episode.situation.action, *episode.past)
+    arrived = candidates[least]
+    for age in range(least + 1, most + 1):
+        arrived = tuple(
+            where(episode.late > age - 0.5, old, new) for old, new in zip(candidates[age], arrived, strict=True)
+        )
+    return arrived, *_own(episode.drawn, setting)
+
+
+def observed(episode: Episode, setting: Setting) -> tuple[Scalar, ...]:
+    """What is seen of an episode as it stands, without sensors between"""
+    return _observation(episode.situation, episode, _own(episode.drawn, setting)[0], setting)
+
+
+def over(episode: Episode, setting: Setting) -> Any:
+    """Whether an episode has come to its end, as its task says"""
+    return setting.task.termination(episode.situation, _own(episode.drawn, setting)[0])
+
+
+def succeeded(episode: Episode, setting: Setting) -> Any:
+    """Whether its task is done, by what the task calls success"""
+    if setting.task.success is None:
+        raise ValueError(f"task {setting.task.name!r} does not say what success is: it has no function `success`")
+    return setting.task.success(episode.situation, _own(episode.drawn, setting)[0])
 
 
 def kinds_at_start(setting: Setting) -> tuple[str, ...]:
@@ -119,20 +148,6 @@ def _own(drawn: Any, setting: Setting) -> tuple[Craft, Environment]:
     if setting.randomization is None:
         return setting.craft, CALM
     return setting.randomization.apply(drawn, setting.craft)
-
-
-def _arrived(
-    given: tuple[Scalar, ...], earlier: tuple[tuple[Scalar, ...], ...], episode: Episode, setting: Setting
-) -> tuple[Scalar, ...]:
-    """The action that the vehicle gets: so many periods old"""
-    least, most = setting.delay
-    candidates = (given, *earlier)
-    arrived = candidates[least]
-    for age in range(least + 1, most + 1):
-        arrived = tuple(
-            where(episode.late > age - 0.5, old, new) for old, new in zip(candidates[age], arrived, strict=True)
-        )
-    return arrived
 
 
 def _observation(situation: Situation, episode: Episode, craft: Craft, setting: Setting) -> tuple[Scalar, ...]:

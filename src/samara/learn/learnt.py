@@ -22,3 +22,9 @@ class Progress(Protocol):
     """Told now and then how many updates are done of how many, and the mean reward of a step in the last one"""
 
     def __call__(self, done: int, updates: int, reward: float) -> None: ...
+
+
+class Learner(Protocol):
+    """A compiled program that learns, from a seed, as often as it is called"""
+
+    def __call__(self, seed: int = 0, progress: Progress | None = None) -> Learnt: ...

@@ -1,0 +1,130 @@
+"""Learning by the gradient of the flight itself: rewards are summed over a short horizon, and differentiated by the weights.
+
+    maximise  J(w) = mean over drones of  (1/H) Σₖ r(xₖ, aₖ),    a = π_w(o),   with ∂J/∂w through the equations of motion
+
+All drones fly on from where the last horizon has left them, but for those that are lost and a share that start afresh: so the
+policy learns from the start of an episode to its end, though no gradient reaches farther than H steps.
+"""
+
+import time
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from samara.learn.adam import Moments, adam, at_rest, clipped
+from samara.learn.episode import Setting
+from samara.learn.learnt import Learner, Learnt, Progress, Weights
+from samara.learn.network import first_weights
+from samara.learn.pieces import Pieces, pieces_of
+from samara.learn.rollout import Rollout, rollout_xla
+
+
+class Recipe(NamedTuple):
+    """How to learn: drones, steps of a horizon, updates, the learning rate at the start and at the end, the share of drones
+    that start afresh, and how slowly Adam forgets the size of gradients."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    drones: int = 4096
+    horizon: int = 50
+    updates: int = 200
+    rate: float = 2e-2
+    last_rate: float = 1e-4
+    afresh: float = 0.6
+    forgetting: float = 0.99
+
+
+RECIPES = {
+    "hover": Recipe((32, 32), 4096, 50, 90, 3e-2),
+    "recover": Recipe((64, 64), 4096, 100, 330, 4e-2),
+}
+"""By the name of a task: what was found to do on an H200; any other learns by the default"""
+
+
+class Learning(NamedTuple):
+    """Where learning stands"""
+
+    weights: Weights
+    moments: Moments
+    episodes: Any
+    key: Any
+    done: Any
+
+
+def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1) -> Learner:
+    """A learner for a setting, compiled: `learner(seed, progress)` learns a policy, and tells after each of so many chunks
+
+    On a GPU rollout and adjoint are a kernel each (`samara.learn.rollout_kernel`).
+    """
+    pieces = pieces_of(setting)
+    size = -(-recipe.updates // chunks)
+    clock = time.perf_counter()
+    begin = jax.jit(partial(_begun, pieces, recipe)).lower(np.uint32(0)).compile()
+    updates = partial(_updates, pieces, rollout_for(pieces, recipe.horizon), recipe, size)
+    chunk = jax.jit(updates).lower(begin(np.uint32(0))).compile()
+    compile_seconds = time.perf_counter() - clock
+
+    def learn(seed: int = 0, progress: Progress | None = None) -> Learnt:
+        clock = time.perf_counter()
+        learning, curve = begin(np.uint32(seed)), []
+        for done in range(0, recipe.updates, size):
+            learning, rewards = chunk(learning)
+            curve.append(rewards)
+            if progress is not None:
+                progress(min(done + size, recipe.updates), recipe.updates, float(rewards[-1]))
+        weights = jax.block_until_ready(learning.weights)  # type: ignore[no-untyped-call]
+        seconds = time.perf_counter() - clock
+        return Learnt(weights, np.concatenate(curve)[: recipe.updates], seconds, compile_seconds)
+
+    return learn
+
+
+def rollout_for(pieces: Pieces, steps: int) -> Rollout:
+    """The quickest way to fly a policy where JAX runs"""
+    if jax.default_backend() != "gpu":
+        return rollout_xla(pieces, steps)
+    from samara.learn.rollout_kernel import rollout_kernel
+
+    return rollout_kernel(pieces, steps)
+
+
+def _begun(pieces: Pieces, recipe: Recipe, seed: Any) -> Learning:
+    first, second, third = jax.random.split(jax.random.key(seed), 3)
+    weights = first_weights(first, (pieces.observations, *recipe.hidden, pieces.actions))
+    return Learning(weights, at_rest(weights), starts(pieces, second, recipe.drones), third, jnp.zeros((), jnp.int32))
+
+
+def starts(pieces: Pieces, key: Any, drones: int) -> Any:
+    """Episodes at their start, (size, N)"""
+    first, second = jax.random.split(key)
+    shape = (len(pieces.kinds), drones)
+    uniform, normal = jax.random.uniform(first, shape, jnp.float32), jax.random.normal(second, shape, jnp.float32)
+    rows = [(uniform if kind == "uniform" else normal)[k] for k, kind in enumerate(pieces.kinds)]
+    return jnp.stack(pieces.begin(rows))
+
+
+def _updates(pieces: Pieces, rollout: Rollout, recipe: Recipe, count: int, learning: Learning) -> tuple[Learning, Any]:
+    return lax.scan(lambda own, _: _update(pieces, rollout, recipe, own), learning, None, length=count)
+
+
+def _update(pieces: Pieces, rollout: Rollout, recipe: Recipe, learning: Learning) -> tuple[Learning, Any]:
+    """One gradient, and one step of Adam up it; rewards that are not numbers are left out"""
+    weights, moments, episodes, key, done = learning
+    key, for_starts, for_choice = jax.random.split(key, 3)
+    lost = (pieces.over(list(episodes))[0] > 0.0) | ~jnp.isfinite(episodes).all(0)
+    again = lost | (jax.random.uniform(for_choice, lost.shape) < recipe.afresh)
+    episodes = jnp.where(again, starts(pieces, for_starts, recipe.drones), episodes)
+
+    def loss(weights: Weights) -> tuple[Any, Any]:
+        total, end = rollout(weights, episodes)
+        return -jnp.mean(total) / recipe.horizon, end
+
+    (value, end), gradient = jax.value_and_grad(loss, has_aux=True)(weights)
+    gradient = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), g, 0.0), clipped(gradient, 1.0))
+    left = jnp.maximum(0.0, 1.0 - done.astype(jnp.float32) / recipe.updates)
+    rate = recipe.rate * left + recipe.last_rate
+    weights, moments = adam(weights, gradient, moments, rate, (0.9, recipe.forgetting))
+    return Learning(weights, moments, lax.stop_gradient(end), key, done + 1), -value

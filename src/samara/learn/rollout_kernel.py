@@ -1,0 +1,343 @@
+"""A rollout and its adjoint as one GPU kernel each, with the policy inside: `samara.learn.rollout` without its launches.
+
+A program of the kernel flies a block of drones for all steps. Their state stays in registers; the network's layers are products
+of tiles, on tensor cores, to which single rows go, and from which they come back, through memory that this program alone uses.
+On the way back the adjoint of a step is JAX's, of the same pieces; each stage of RK4 starts from where it was on the way there,
+and the gradients of the weights are summed in registers until the last step.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from samara.backends.pallas import Launch, compiler_options
+from samara.backends.rolled import AHEAD, WEIGHTS, chosen
+from samara.learn.learnt import Weights
+from samara.learn.pieces import Pieces, Rows
+from samara.learn.rollout import Rollout
+
+STAGES = len(WEIGHTS)
+NARROWEST = 16  # rows of a tile, for tensor cores
+LAUNCH = Launch(block=32, warps=2)
+
+
+class Tiles(NamedTuple):
+    """Layers with room to spare: rows and columns filled up with zeros to powers of two."""
+
+    matrices: list[Any]
+    biases: list[Any]
+
+
+def rollout_kernel(pieces: Pieces, steps: int, launch: Launch = LAUNCH, interpret: bool | None = None) -> Rollout:
+    """`steps` actions of all drones, whose number is a multiple of the block; differentiable by the weights and the start
+
+    In training tanh is the processor's own (11 bits) and products round their factors to 11 bits, as learning does not mind.
+    """
+    simulated = jax.default_backend() == "cpu" if interpret is None else interpret
+    kernels = _Kernels(pieces, steps, launch, simulated)
+
+    @jax.custom_vjp
+    def rollout(weights: Weights, episodes: Any) -> tuple[Any, Any]:
+        total, end, _ = kernels.forward(weights, episodes)
+        return total, end
+
+    def there(weights: Weights, episodes: Any) -> tuple[Any, Any]:
+        total, end, kept = kernels.forward(weights, episodes)
+        return (total, end), (weights, kept)
+
+    def back(residual: Any, cotangents: Any) -> tuple[Weights, Any]:
+        weights, kept = residual
+        total_bar, end_bar = cotangents
+        gradients, start_bar = kernels.backward(weights, kept, end_bar, total_bar)
+        return gradients, start_bar
+
+    rollout.defvjp(there, back)
+    return rollout
+
+
+class _Kernels:
+    """Both kernels for one number of steps, and the arrays between them."""
+
+    def __init__(self, pieces: Pieces, steps: int, launch: Launch, interpret: bool) -> None:
+        self.pieces, self.steps, self.launch, self.interpret = pieces, steps, launch, interpret
+
+    def forward(self, weights: Weights, episodes: Any) -> tuple[Any, Any, list[Any]]:
+        own, tiles, n = self.pieces, tiles_of(weights), episodes.shape[1]
+        if n % self.launch.block:
+            raise ValueError(f"{n} drones; expected a multiple of {self.launch.block}")
+        widths = [tiles.matrices[0].shape[1], *(matrix.shape[0] for matrix in tiles.matrices)]
+        kept = [
+            _array(self.steps, own.size, n),
+            _array(self.steps * own.substeps, STAGES + 1, own.state, n),
+            *(_array(self.steps, width, n) for width in widths),
+        ]
+        total, end, *kept = self._call(
+            partial(_forward, own, self.steps, self.launch.block, self.interpret, len(tiles.matrices)),
+            [_array(n), _array(own.size, n), *kept],
+            "rollout",
+        )(episodes, *tiles.matrices, *tiles.biases)
+        return total, end, kept
+
+    def backward(self, weights: Weights, kept: list[Any], end_bar: Any, total_bar: Any) -> tuple[Weights, Any]:
+        own, tiles, n = self.pieces, tiles_of(weights), end_bar.shape[1]
+        programs, layers = n // self.launch.block, len(tiles.matrices)
+        shapes = [(programs, *each.shape) for each in (*tiles.matrices, *tiles.biases)]
+        rows = [_array(self.steps, width, n) for width in (tiles.matrices[-1].shape[0], tiles.matrices[0].shape[1])]
+        start_bar, *found = self._call(
+            partial(_backward, own, self.steps, self.launch.block, self.interpret, layers),
+            [_array(own.size, n), *(_array(*shape) for shape in shapes), *rows],
+            "adjoint",
+        )(end_bar, total_bar, *kept, *tiles.matrices)
+        summed = [each.sum(0) for each in found[: 2 * layers]]
+        gradients = [
+            (matrix[: own.shape[0], : own.shape[1]], bias[: own.shape[0], 0])
+            for (own, _), matrix, bias in zip(weights, summed[:layers], summed[layers:], strict=True)
+        ]
+        return gradients, start_bar
+
+    def _call(self, kernel: Any, results: list[Any], name: str) -> Any:
+        options = {} if self.interpret else compiler_options(self.launch)
+        return pl.pallas_call(
+            kernel,
+            grid=(results[0].shape[-1] // self.launch.block,),
+            out_shape=results,
+            interpret=self.interpret,
+            name=name,
+            **options,
+        )
+
+
+def _forward(
+    pieces: Pieces, steps: int, block: int, interpret: bool, layers: int, episodes: Any, *references: Any
+) -> None:
+    matrices, biases = ([own[:, :] for own in references[k * layers : (k + 1) * layers]] for k in range(2))
+    total_out, end, kept, stages, *tiles = references[2 * layers :]
+    drones = pl.ds(pl.program_id(0) * block, block)
+
+    def step(t: Any, carried: tuple[Rows, Any]) -> tuple[Rows, Any]:
+        episode, total = carried
+        _store(kept, (t,), drones, episode)
+        _store(tiles[0], (t,), drones, pieces.observe(episode))
+        _wait(interpret)
+        x = _tile(tiles[0], t, drones, pieces.observations)
+        for matrix, bias, tile in zip(matrices, biases, tiles[1:], strict=True):
+            x = _tanh(_product(matrix, x) + bias, interpret)
+            tile[t, :, drones] = x
+        _wait(interpret)
+        action = _load(tiles[-1], (t,), drones, pieces.actions)
+        state = episode[: pieces.state]
+        for k in range(pieces.substeps):
+            state = _rk4(
+                pieces, state, episode, action, partial(_store, stages, drones=drones), t * pieces.substeps + k
+            )
+        episode, reward, _ = pieces.after(state, episode, action)
+        return episode, total + reward
+
+    first = _load(episodes, (), drones, pieces.size)
+    last, total = _loop(steps, step, (first, jnp.zeros_like(first[0])))
+    _store(end, (), drones, last)
+    total_out[drones] = total
+
+
+def _rk4(pieces: Pieces, state: Rows, episode: Rows, action: Rows, keep: Any, at: Any) -> Rows:
+    """RK4 as a loop over its stages, each of which leaves where it started"""
+    command = pieces.command([*state, *episode[pieces.state :]], action)
+
+    def stage(i: Any, carried: tuple[Rows, Rows]) -> tuple[Rows, Rows]:
+        z, total = carried
+        keep((at, i), rows=z)
+        slopes = pieces.rate(z, command, episode)
+        ahead, weight = (chosen(i, row, jnp.float32) * pieces.dt for row in (AHEAD, WEIGHTS))
+        z = [x + ahead * k for x, k in zip(state, slopes, strict=True)]
+        return z, [x + weight * k for x, k in zip(total, slopes, strict=True)]
+
+    _, total = _loop(STAGES, stage, (state, state))
+    keep((at, STAGES), rows=total)
+    return pieces.unit(total)
+
+
+def _backward(
+    pieces: Pieces, steps: int, block: int, interpret: bool, layers: int, end_bar: Any, total_bar: Any, *references: Any
+) -> None:
+    kept, stages, *tiles = references[: 3 + layers]
+    matrices = [own[:, :] for own in references[3 + layers : 3 + 2 * layers]]
+    start_bar, *results = references[3 + 2 * layers :]
+    sums, (action_rows, seen_rows) = results[: 2 * layers], results[2 * layers :]
+    drones = pl.ds(pl.program_id(0) * block, block)
+    reward_bar = total_bar[drones]
+
+    def step(i: Any, carried: tuple[Rows, list[Any]]) -> tuple[Rows, list[Any]]:
+        episode_bar, gradients = carried
+        t = steps - 1 - i
+        episode = _load(kept, (t,), drones, pieces.size)
+        action = _load(tiles[-1], (t,), drones, pieces.actions)
+        before_bar, action_bar = _adjoint(pieces, episode, action, stages, t, drones, episode_bar, reward_bar)
+        _store(action_rows, (t,), drones, action_bar)
+        _wait(interpret)
+        bar, found = _tile(action_rows, t, drones, pieces.actions), []
+        for k in range(layers - 1, -1, -1):
+            y = tiles[k + 1][t, :, drones]
+            x = tiles[k][t, :, drones] if k else _tile(tiles[0], t, drones, pieces.observations)
+            bar = bar * (1.0 - y * y)
+            found.append((_product(bar, x.T), bar.sum(1, keepdims=True)))
+            bar = _product(matrices[k].T, bar)
+        seen_rows[t, :, drones] = bar
+        _wait(interpret)
+        seen_bar = _load(seen_rows, (t,), drones, pieces.observations)
+        (more,) = _pulled_back(pieces, pieces.observe, episode)(seen_bar)
+        added = [*(matrix for matrix, _ in found[::-1]), *(bias for _, bias in found[::-1])]
+        return _sum(before_bar, more), [a + b for a, b in zip(gradients, added, strict=True)]
+
+    nothing = [jnp.zeros(own.shape[1:], jnp.float32) for own in sums]
+    first, gradients = _loop(steps, step, (_load(end_bar, (), drones, pieces.size), nothing))
+    _store(start_bar, (), drones, first)
+    for own, gradient in zip(sums, gradients, strict=True):
+        own[pl.program_id(0), :, :] = gradient
+
+
+def _adjoint(
+    pieces: Pieces, episode: Rows, action: Rows, stages: Any, t: Any, drones: Any, episode_bar: Rows, reward_bar: Any
+) -> tuple[Rows, Rows]:
+    """Cotangents of an episode and an action, from those of the episode after it and of its reward"""
+    last = t * pieces.substeps + pieces.substeps - 1
+
+    def after(total: Rows, moving: Rows, action: Rows) -> Any:
+        advanced, reward, _ = pieces.after(pieces.unit(total), _with(pieces, episode, moving), action)
+        return [advanced[k] for k in pieces.moving], reward
+
+    total = _load(stages, (last, STAGES), drones, pieces.state)
+    _, back = jax.vjp(after, total, [episode[k] for k in pieces.moving], action)
+    total_bar, moving_bar, action_bar = back(([episode_bar[k] for k in pieces.moving], reward_bar))
+    for k in range(pieces.substeps - 1, -1, -1):
+        at = t * pieces.substeps + k
+        if k < pieces.substeps - 1:
+            total = _load(stages, (at, STAGES), drones, pieces.state)
+            _, normalized = jax.vjp(pieces.unit, total)
+            (total_bar,) = normalized(total_bar)
+        here = [*_load(stages, (at, 0), drones, pieces.state), *episode[pieces.state :]]
+
+        def commanded(moving: Rows, action: Rows, here: Rows = here) -> Rows:
+            return pieces.command(_with(pieces, here, moving), action)
+
+        command, back = jax.vjp(commanded, [here[k] for k in pieces.moving], action)
+        start_bar, command_bar = _rk4_adjoint(pieces, command, episode, stages, at, drones, total_bar)
+        more, acted = back(command_bar)
+        total_bar = _sum(start_bar, more[: pieces.state])
+        moving_bar = [*moving_bar[: pieces.state], *_sum(moving_bar[pieces.state :], more[pieces.state :])]
+        action_bar = _sum(action_bar, acted)
+    own = dict(zip(pieces.moving, moving_bar, strict=True))
+    zero = jnp.zeros_like(reward_bar)
+    before = [own.get(k, zero) for k in range(pieces.size)]
+    return [*_sum(before[: pieces.state], total_bar), *before[pieces.state :]], action_bar
+
+
+def _rk4_adjoint(
+    pieces: Pieces, command: Rows, episode: Rows, stages: Any, at: Any, drones: Any, total_bar: Rows
+) -> tuple[Rows, Rows]:
+    """k̄ᵢ = dt (bᵢ x̄' + aᵢ₊₁ z̄ᵢ₊₁),  z̄ᵢ = f_zᵀ k̄ᵢ,  x̄ = x̄' + Σ z̄ᵢ,  ū = Σ f_uᵀ k̄ᵢ: from the last stage to the first"""
+    nothing = jnp.zeros_like(total_bar[0])
+
+    def stage(j: Any, carried: Any) -> Any:
+        z_bar, start_bar, command_bar = carried
+        i = STAGES - 1 - j
+        z = _load(stages, (at, i), drones, pieces.state)
+        ahead, weight = (chosen(i, row, jnp.float32) * pieces.dt for row in (AHEAD, WEIGHTS))
+        slope_bar = [weight * a + ahead * b for a, b in zip(total_bar, z_bar, strict=True)]
+        _, back = jax.vjp(lambda z, u: pieces.rate(z, u, episode), z, command)
+        z_bar, more = back(slope_bar)
+        return z_bar, _sum(start_bar, z_bar), _sum(command_bar, more)
+
+    _, start_bar, command_bar = _loop(STAGES, stage, ([nothing] * pieces.state, total_bar, [nothing] * len(command)))
+    return start_bar, command_bar
+
+
+def _with(pieces: Pieces, episode: Rows, moving: Rows) -> Rows:
+    own = dict(zip(pieces.moving, moving, strict=True))
+    return [own.get(k, x) for k, x in enumerate(episode)]
+
+
+def _pulled_back(pieces: Pieces, function: Any, episode: Rows) -> Any:
+    """Cotangents of an episode from those of a function of it; 0 for what does not move"""
+    _, back = jax.vjp(lambda own: function(_with(pieces, episode, own)), [episode[k] for k in pieces.moving])
+
+    def all_of(bar: Rows) -> tuple[Rows]:
+        own = dict(zip(pieces.moving, back(bar)[0], strict=True))
+        return ([own.get(k, jnp.zeros_like(bar[0])) for k in range(pieces.size)],)
+
+    return all_of
+
+
+def _sum(a: Rows, b: Rows) -> Rows:
+    return [x + y for x, y in zip(a, b, strict=True)]
+
+
+# Tiles --------------------------------------------------------------------------------------------------------------
+
+
+def tiles_of(weights: Weights) -> Tiles:
+    """Every layer filled up with zeros"""
+
+    def filled(x: Any, *shape: int) -> Any:
+        return jnp.pad(x, [(0, wanted - own) for wanted, own in zip(shape, x.shape, strict=True)])
+
+    sizes = [tuple(width(size) for size in matrix.shape) for matrix, _ in weights]
+    return Tiles(
+        [filled(matrix, *size) for (matrix, _), size in zip(weights, sizes, strict=True)],
+        [filled(bias[:, None], rows, 1) for (_, bias), (rows, _) in zip(weights, sizes, strict=True)],
+    )
+
+
+def width(size: int) -> int:
+    """The power of two that a tile of so many rows takes"""
+    return max(NARROWEST, 1 << (size - 1).bit_length())
+
+
+def _tile(reference: Any, t: Any, drones: Any, rows: int) -> Any:
+    """All rows at once, 0 in those that nobody has written"""
+    tile = reference[t, :, drones]
+    return jnp.where(lax.broadcasted_iota(jnp.int32, tile.shape, 0) < rows, tile, 0.0)
+
+
+# One load and one store in a loop for all rows, as in `samara.backends.pallas`: written out, the kernels compile for 14 s
+# instead of 3, and run no faster.
+
+
+def _store(reference: Any, at: tuple[Any, ...], drones: Any, rows: Rows) -> None:
+    def turn(i: Any, rows: Rows) -> Rows:
+        reference[(*at, i, drones)] = rows[0]
+        return [*rows[1:], rows[0]]
+
+    _loop(len(rows), turn, list(rows))
+
+
+def _load(reference: Any, at: tuple[Any, ...], drones: Any, count: int) -> Rows:
+    nothing = [jnp.zeros(drones.size, jnp.float32)] * count
+    return list(_loop(count, lambda i, rows: [*rows[1:], reference[(*at, i, drones)]], nothing))
+
+
+def _product(a: Any, b: Any) -> Any:
+    return jnp.dot(a, b, preferred_element_type=jnp.float32)
+
+
+def _tanh(x: Any, interpret: bool) -> Any:
+    return jnp.tanh(x) if interpret else triton.approx_tanh(x)
+
+
+def _wait(interpret: bool) -> None:
+    """Until all threads of the program have stored what the others load"""
+    if not interpret:
+        triton.debug_barrier()
+
+
+def _loop(times: int, once: Any, carried: Any) -> Any:
+    return lax.fori_loop(np.int32(0), np.int32(times), once, carried)
+
+
+def _array(*shape: int) -> Any:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)  # type: ignore[no-untyped-call]

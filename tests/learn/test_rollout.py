@@ -1,0 +1,95 @@
+"""A policy flown by XLA and by the kernel: the flight of the environment, with gradients that are the slopes of its rewards."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+import jax
+import jax.numpy as jnp
+
+from samara.backends.pallas import Launch
+from samara.learn.analytic import Recipe, analytic, starts
+from samara.learn.environment import Environment
+from samara.learn.judge import judge
+from samara.learn.network import act, first_weights
+from samara.learn.pieces import pieces_of
+from samara.learn.rollout import rollout_xla
+from samara.learn.rollout_kernel import rollout_kernel
+from samara.learn.setting import setting_for
+
+SETTINGS = {
+    "late actions, seen again, two steps in a period": {"substeps": 2, "delay": (0, 2), "history": 2},
+    "thrust and rates": {"action": "thrust_and_rates"},
+}
+
+
+def lively(pieces, hidden=16):
+    """Weights of a policy that does something from the start"""
+    weights = first_weights(jax.random.key(0), (pieces.observations, hidden, hidden, pieces.actions))
+    return [*weights[:-1], (30.0 * weights[-1][0], weights[-1][1])]
+
+
+def gradients(rollout, weights, episodes, pull):
+    def value(weights, episodes):
+        total, end = rollout(weights, episodes)
+        return jnp.sum(total) + jnp.sum(pull * end)
+
+    return jax.jit(jax.value_and_grad(value, argnums=(0, 1)))(weights, episodes)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_the_kernel_and_xla_fly_and_differentiate_alike(kind):
+    pieces = pieces_of(setting_for("hover", "crazyflie", **SETTINGS[kind]))
+    weights, episodes = lively(pieces), starts(pieces, jax.random.key(1), 32)
+    pull = 0.01 * jax.random.normal(jax.random.key(2), episodes.shape)
+    pull = pull * jnp.isin(jnp.arange(pieces.size), jnp.array(pieces.moving))[:, None]
+    by_xla = gradients(rollout_xla(pieces, 2), weights, episodes, pull)
+    by_kernel = gradients(rollout_kernel(pieces, 2, Launch(block=16, warps=1), interpret=True), weights, episodes, pull)
+    for expected, found in zip(jax.tree.leaves(by_xla), jax.tree.leaves(by_kernel), strict=True):
+        assert np.abs(found - expected).max() <= 4e-6 * np.abs(expected).max()
+
+
+def test_a_rollout_is_the_flight_of_the_environment():
+    setting, steps = setting_for("hover", "crazyflie"), 20
+    env, pieces = Environment(setting), pieces_of(setting)
+    weights = lively(pieces)
+    flight, observation = env.reset(env.key(7))
+    episodes = jnp.stack(jax.tree.leaves(flight.episode))[:, None]
+    total, end = jax.jit(rollout_xla(pieces, steps))(weights, episodes)
+    step, rewards = jax.jit(env.step), 0.0
+    for _ in range(steps):
+        flight, seen = step(flight, act(weights, observation[:, None])[:, 0])
+        observation, rewards = seen.observation, rewards + seen.reward
+    assert abs(total[0] - rewards) <= 1e-5 * abs(rewards)
+    assert np.allclose(end[:, 0], jnp.stack(jax.tree.leaves(flight.episode)), rtol=2e-5, atol=2e-5)
+
+
+def test_a_gradient_is_the_slope_of_the_rewards():
+    """J(w + e d) − J(w − e d) = 2 e ∂J·d + O(e³), in float32"""
+    pieces = pieces_of(setting_for("hover", "crazyflie"))
+    weights, episodes = lively(pieces), starts(pieces, jax.random.key(1), 64)
+    direction = [
+        jax.tree.map(lambda x: jax.random.normal(jax.random.key(3), x.shape, x.dtype), layer) for layer in weights
+    ]
+    rollout = rollout_xla(pieces, 10)
+
+    @jax.jit
+    def value(weights):
+        return jnp.mean(rollout(weights, episodes)[0])
+
+    slope = sum(
+        jnp.vdot(g, d) for g, d in zip(*map(jax.tree.leaves, (jax.grad(value)(weights), direction)), strict=True)
+    )
+    both = [value(jax.tree.map(lambda w, d, e=e: w + e * d, weights, direction)) for e in (1e-3, -1e-3)]
+    assert abs((both[0] - both[1]) / 2e-3 - slope) <= 0.01 * abs(slope)
+
+
+def test_hover_is_learnt_on_a_cpu_and_judged_by_starts_it_has_not_seen():
+    setting = setting_for("hover", "crazyflie")
+    told = []
+    learnt = analytic(setting, Recipe((32, 32), 256, 50, 90, 3e-2), chunks=3)(1, lambda *own: told.append(own))
+    assert learnt.curve.shape == (90,) and learnt.curve[-1] > learnt.curve[0]
+    assert [done for done, _, _ in told] == [30, 60, 90]
+    judged = judge(setting, 1000)(learnt.weights)
+    assert judged.success > 0.95, judged.success
