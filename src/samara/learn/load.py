@@ -7,14 +7,14 @@ from typing import Any
 from samara.learn.actions import ACTIONS
 from samara.learn.task import Task
 
-SHIPPED = ("hover", "recover")
+SHIPPED = ("hover", "recover", "track", "race", "land")
 
 
 def load_task(name: str | Path | Task) -> Task:
     """A task that comes with Samara, by its name, or the one of a Python file, which is run: give only what you trust
 
     The file has functions `reset`, `observation`, `reward` and `termination`; `progress`, `success` and the constants `PERIOD`,
-    `SUBSTEPS`, `SECONDS` and `ACTION` where it wants them.
+    `SUBSTEPS`, `SECONDS` and `ACTION` where it wants them; or it has a `TASK` of `samara.learn.task.Task`.
     """
     if isinstance(name, Task):
         return name
@@ -31,7 +31,9 @@ def load_task(name: str | Path | Task) -> Task:
 
 
 def task_of(module: Any, name: str, where: str) -> Task:
-    """The task whose functions a module has"""
+    """The task whose functions a module has, or its `TASK`"""
+    if isinstance(getattr(module, "TASK", None), Task):
+        return checked(module.TASK, where)
     needed = ("reset", "observation", "reward", "termination")
     for each in needed:
         if not callable(getattr(module, each, None)):

@@ -29,4 +29,4 @@ def setting_for(
     for name, value, low in (("history", history, 0), ("delay", least, 0), ("delay", most, least)):
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 1000:
             raise ValueError(f"{name} is {value!r}; expected a whole number from {low} to 1000")
-    return Setting(own, craft_for(vehicle), randomization, sensing, history, (least, most))
+    return Setting(own, craft_for(vehicle), randomization or own.randomization, sensing, history, (least, most))

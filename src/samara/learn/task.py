@@ -46,7 +46,7 @@ class Task(NamedTuple):
     smooth: a gradient climbs it;  termination(situation, craft), a condition
 
     `progress(before, after, craft)` → goal, where it changes: a gate passed, the next point of a path. `success(situation,
-    craft)` is a condition at the end of an episode that was not terminated.
+    craft)` is a condition at the last moment of an episode. `randomization` belongs to the task, unless another is chosen.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Task(NamedTuple):
     substeps: int = 1  # of RK4 within
     seconds: float = 5.0  # then the episode is cut
     action: str = "rotors"  # or another of `samara.learn.actions`
+    randomization: Any = None  # of `samara.learn.randomize`
 
     @property
     def steps(self) -> int:

@@ -1,0 +1,60 @@
+"""Land: come down softly on the spot below, from 1 to 2 m above it and up to 0.5 m beside it.
+
+The episode ends when the ground is touched, at the height of the origin: what the ground does then is not part of the task.
+"""
+
+import math
+from typing import Any
+
+from samara.core.algebra import Vec3, dot, matrix_from_quat
+from samara.core.ops import absolute, logical_and, logical_or, safe_norm, sqrt
+from samara.core.quantity import Scalar
+from samara.learn.observations import full_state
+from samara.learn.task import Craft, Draw, Situation
+from samara.physics.types import State
+
+SECONDS = 6.0
+FAR = 4.0  # [m]: lost
+TOUCH = 0.2  # [m/s]: how fast to come down in the end
+NEAR, SOFT, SLOW, UPRIGHT = 0.1, 0.4, 0.2, math.cos(math.radians(15.0))  # [m, m/s, m/s, 1]: landed well
+
+
+def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+    """In the air above, moving and leaning a little"""
+    start = craft.trim._replace(
+        p_W=Vec3(draw.uniform(-0.5, 0.5), draw.uniform(-0.5, 0.5), draw.uniform(1.0, 2.0)),
+        v_W=draw.vector(0.5),
+        q_WB=draw.turn(0.3, 0.3),
+        omega_B=draw.vector(0.5),
+    )
+    return start, ()
+
+
+def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
+    """Position, velocity, attitude, rates and rotor speeds"""
+    return full_state(situation, craft)
+
+
+def reward(situation: Situation, craft: Craft) -> Scalar:
+    """3 − √(p² + 1 cm²) − 0.3 |v − v_d|² − 0.01 ω² − 0.5 (q_x² + q_y²) − 0.01 a²,  v_d = −p/s − 0.2 m/s e₃"""
+    p_W, v_W, q_WB, omega_B = situation.state[:4]
+    e_v = v_W + p_W + Vec3(0.0, 0.0, TOUCH)
+    cost = sqrt(dot(p_W, p_W) + 1e-4) + 0.3 * dot(e_v, e_v) + 0.01 * dot(omega_B, omega_B)
+    cost = cost + 0.5 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y)
+    for a in situation.action:
+        cost = cost + 0.01 * a * a
+    return 3.0 - cost
+
+
+def termination(situation: Situation, craft: Craft) -> Scalar:
+    """On the ground, or 4 m away"""
+    p_W = situation.state.p_W
+    return logical_or(p_W.z <= 0.0, dot(p_W, p_W) > FAR * FAR)
+
+
+def success(situation: Situation, craft: Craft) -> Scalar:
+    """On the ground within 10 cm, at less than 0.4 m/s downwards and 0.2 m/s sideways, within 15° of upright"""
+    p_W, v_W, q_WB = situation.state[:3]
+    there = logical_and(p_W.z <= 0.0, safe_norm(p_W.x, p_W.y) < NEAR)
+    softly = logical_and(absolute(v_W.z) < SOFT, safe_norm(v_W.x, v_W.y) < SLOW)
+    return logical_and(logical_and(there, softly), matrix_from_quat(q_WB).zz > UPRIGHT)

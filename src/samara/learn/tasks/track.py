@@ -1,0 +1,78 @@
+"""Track: fly along a trajectory, of any family of `samara.plan`, from any point of it; by default a figure of eight at 1.5 m/s.
+
+VectorEnv(tracking(circle((0, 0, 1), radius=1.0, speed=2.0, laps=10)))
+"""
+
+from typing import Any
+
+from samara.core.algebra import Vec3, dot, norm
+from samara.core.ops import sqrt
+from samara.core.quantity import Scalar
+from samara.learn.observations import full_state
+from samara.learn.task import Craft, Draw, Situation, Task
+from samara.physics.reference import Reference
+from samara.physics.types import State
+from samara.plan.trajectory import Trajectory, figure8
+
+AHEAD = (0.1, 0.2, 0.4)  # [s]: where the path leads is seen so far ahead
+FAR = 1.0  # [m] from the reference: lost
+NEAR = 0.05  # [m]: followed
+
+
+def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, **more: Any) -> Task:
+    """The task to follow a trajectory; `more` are other fields of the task
+
+    An episode starts at a moment drawn from its duration, near the reference and at its velocity. The goal is that moment.
+    """
+    latest = max(min(trajectory.duration, 1e3) - seconds, 0.0)
+
+    def reference(situation: Situation, ahead: float = 0.0) -> Reference:
+        return trajectory.at(situation.goal + situation.time + ahead)
+
+    def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+        moment = draw.uniform(0.0, latest)
+        now = trajectory.at(moment)
+        start = craft.trim._replace(
+            p_W=now.p_W + draw.vector(0.1),
+            v_W=now.v_W + draw.vector(0.2),
+            q_WB=draw.turn(0.2, 0.3),
+            omega_B=draw.vector(0.5),
+        )
+        return start, moment
+
+    def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
+        """The full state from the reference, its velocity taken off, and where the path leads from there"""
+        now = reference(situation)
+        state = situation.state._replace(v_W=situation.state.v_W - now.v_W)
+        ways = (reference(situation, ahead).p_W - now.p_W for ahead in AHEAD)
+        return (
+            *full_state(situation._replace(state=state), craft, now.p_W),
+            *now.v_W,
+            *(x for way in ways for x in way),
+        )
+
+    def reward(situation: Situation, craft: Craft) -> Scalar:
+        """1 − √(e_p² + 1 cm²) − 0.1 e_v² − 0.002 ω² − 0.01 a²"""
+        now, state = reference(situation), situation.state
+        e_p, e_v = state.p_W - now.p_W, state.v_W - now.v_W
+        cost = sqrt(dot(e_p, e_p) + 1e-4) + 0.1 * dot(e_v, e_v) + 0.002 * dot(state.omega_B, state.omega_B)
+        for a in situation.action:
+            cost = cost + 0.01 * a * a
+        return 1.0 - cost
+
+    def away(situation: Situation) -> Scalar:
+        return norm(situation.state.p_W - reference(situation).p_W)
+
+    return Task(
+        name,
+        reset,
+        observation,
+        reward,
+        termination=lambda situation, craft: away(situation) > FAR,
+        success=lambda situation, craft: away(situation) < NEAR,
+        **{"seconds": seconds, **more},
+    )
+
+
+EIGHT = figure8(Vec3(0.0, 0.0, 0.0), reach=1.0, speed=1.5, laps=20.0)
+TASK = tracking(EIGHT)

@@ -1,0 +1,58 @@
+"""Stable-Baselines3's side: its checker, its types, the same numbers, and that its PPO learns on it."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: pip install 'samara[sb3]'")
+
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.vec_env import VecMonitor
+
+from samara.learn.sb3 import VecEnv
+from samara.learn.single import Env
+from samara.learn.vector import VectorEnv
+
+BRIEF = {"seconds": 0.2}
+
+
+def test_its_checker_finds_nothing_wrong():
+    check_env(Env("hover", **BRIEF))
+
+
+def test_it_has_the_numbers_of_the_vector_environment():
+    ours, theirs = VectorEnv("hover", 3, autoreset_mode="SameStep", **BRIEF), VecEnv("hover", 3, **BRIEF)
+    theirs.seed(5)
+    assert (theirs.reset() == ours.reset(seed=5)[0]).all()
+    ends = 0
+    for action in np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3, 4)).astype(np.float32):
+        seen, rewards, over, infos = theirs.step(action)
+        same = ours.step(action)
+        assert (seen == same[0]).all() and (rewards == same[1].astype(np.float32)).all()
+        assert (over == (same[2] | same[3])).all()
+        for drone, info in enumerate(infos):
+            assert set(info) == ({"terminal_observation", "TimeLimit.truncated"} if over[drone] else set())
+            if over[drone]:
+                assert (info["terminal_observation"] == same[4]["final_obs"][drone]).all()
+                assert info["TimeLimit.truncated"] == bool(same[3][drone] and not same[2][drone])
+        ends += over.sum()
+    assert ends >= 6
+    assert (theirs.reset() != ours.reset(seed=5)[0]).any()  # the seed is used once
+
+
+def test_ppo_learns_on_it():
+    """A few updates: the value of an episode is recorded, and weights move"""
+    env = VecMonitor(VecEnv("hover", 8, **BRIEF))
+    model = PPO("MlpPolicy", env, n_steps=64, batch_size=128, n_epochs=1, seed=0, device="cpu")
+    before = [weight.detach().clone() for weight in model.policy.parameters()]
+    model.learn(1024)
+    assert len(model.ep_info_buffer) > 8
+    assert any((one != other).any() for one, other in zip(before, model.policy.parameters(), strict=True))
+
+
+def test_what_drones_do_not_have_is_refused():
+    env = VecEnv("hover", 2, **BRIEF)
+    assert env.get_attr("num_envs") == [2, 2] and env.env_is_wrapped(VecMonitor) == [False, False]
+    for call in (lambda: env.get_attr("wings"), lambda: env.set_attr("x", 1), lambda: env.env_method("fly")):
+        with pytest.raises(AttributeError):
+            call()

@@ -1,0 +1,182 @@
+"""Track, race and land: flown by hand with velocities, they are done; and what they say of a flight is so."""
+
+import math
+
+import numpy as np
+import pytest
+
+from samara.core.algebra import Vec3
+from samara.learn.actions import SPEED
+from samara.learn.advance import proceed
+from samara.learn.load import load_task
+from samara.learn.task import Draw, Situation, craft_for
+from samara.learn.tasks.race import COURSE, Gate, Goal, chosen, crossing, racing
+from samara.learn.tasks.track import tracking
+from samara.learn.vector import VectorEnv
+from samara.plan.trajectory import circle, figure8
+
+CRAFT = craft_for("crazyflie")
+BY_HAND = {"action": "velocity", "substeps": 4, "period": 0.02}
+
+
+def flown(env, steer, steps):
+    """Until the end of the only drone's episode: its last situation, and whether that ended it"""
+    env.reset(seed=0)
+    for _ in range(steps):
+        before = env.episode.situation
+        v_W = steer(before)
+        _, _, terminated, truncated, _ = env.step(np.array([[*v_W, 0.0]]) / SPEED)
+        if terminated[0] or truncated[0]:
+            return env.episode.situation, bool(terminated[0])
+    raise AssertionError("the episode never ended")
+
+
+def place(vector):
+    return np.array([float(np.ravel(x)[0]) for x in vector])
+
+
+def is_done(env, situation):
+    return bool(np.ravel(env.setting.task.success(situation, env.setting.craft))[0])
+
+
+# Track -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_figure_of_eight_is_followed():
+    slow = figure8((0.0, 0.0, 1.0), reach=1.0, speed=0.4, laps=5.0)
+    env = VectorEnv(tracking(slow), 1, autoreset_mode="Disabled", **BY_HAND)
+
+    def steer(situation):
+        now = slow.at(float(situation.goal[0] + situation.time[0]))
+        return np.array(now.v_W) + 0.5 * (np.array(now.p_W) - place(situation.state.p_W))
+
+    last, terminated = flown(env, steer, 400)
+    assert not terminated and last.time[0] == pytest.approx(6.0)
+    away = place(last.state.p_W) - np.array(slow.at(float(last.goal[0] + last.time[0])).p_W)
+    assert np.linalg.norm(away) < 0.2
+
+
+def test_on_the_reference_nothing_is_missing():
+    """Any family: at rest on the circle's reference, the errors shown are 0, and the reward is the largest there is"""
+    task = tracking(circle((0.0, 0.0, 1.0), radius=1.0, speed=2.0, laps=3.0))
+    now = circle((0.0, 0.0, 1.0), radius=1.0, speed=2.0, laps=3.0).at(1.5)
+    there = Situation(CRAFT.trim._replace(p_W=now.p_W, v_W=now.v_W), 1.0, 0.5, (0.0,) * 4)
+    seen = task.observation(there, CRAFT)
+    assert len(seen) == 22 + 3 + 9 and seen[:6] == pytest.approx((0.0,) * 6, abs=1e-15)
+    assert seen[22:25] == pytest.approx(tuple(now.v_W))
+    assert task.reward(there, CRAFT) == pytest.approx(0.99)
+    assert task.success(there, CRAFT) and not task.termination(there, CRAFT)
+    assert task.termination(there._replace(time=3.0), CRAFT)
+
+
+# Race --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "crossed", "aside"),
+    [
+        ((-1.0, 0.0, 0.0), (1.0, 0.2, 0.0), True, 0.1),
+        ((-1.0, 0.0, 0.3), (3.0, 0.0, 0.3), True, 0.3),
+        ((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0), False, 0.0),
+        ((-2.0, 0.0, 0.0), (-1.0, 0.0, 0.0), False, None),
+    ],
+)
+@pytest.mark.parametrize("yaw", [0.0, 2.1])
+def test_a_way_through_a_gate(here, there, crossed, aside, yaw):
+    """Turned and moved with the gate, it is the same way"""
+    at = Vec3(1.0, -2.0, 0.5)
+
+    def placed(p):
+        c, s = math.cos(yaw), math.sin(yaw)
+        return at + Vec3(c * p[0] - s * p[1], s * p[0] + c * p[1], p[2])
+
+    found = crossing(placed(here), placed(there), Gate(at, yaw))
+    assert bool(found[0]) == crossed
+    if aside is not None:
+        assert found[1] == pytest.approx(aside, abs=1e-12)
+
+
+def test_the_next_gate_is_chosen():
+    for passed, wanted in ((0.0, 0), (2.0, 2), (3.0, 3), (4.0, 3)):
+        assert chosen(COURSE.gates, passed) == COURSE.gates[wanted]
+
+
+def test_the_course_is_flown():
+    """Level 0, by hand: every gate in its order, and the reward is what was gained"""
+    env = VectorEnv(racing(0), 1, "crazyflie", autoreset_mode="Disabled", action="velocity", seconds=60.0)
+    points = []
+    for gate in COURSE.gates:
+        ahead = np.array([math.cos(gate.yaw), math.sin(gate.yaw), 0.0])
+        points += [np.array(gate.p_W) - 0.3 * ahead, np.array(gate.p_W) + 0.3 * ahead]
+        if gate is COURSE.gates[0]:
+            points.append(np.array([1.6, 0.1, 1.2]))
+        if gate is COURSE.gates[2]:
+            points.append(np.array([-0.6, -0.45, 1.2]))
+    at = [0]
+
+    def steer(situation):
+        p_W = place(situation.state.p_W)
+        way = points[min(at[0], len(points) - 1)] - p_W
+        if np.linalg.norm(way) < 0.08:
+            at[0] += 1
+        return way * min(0.7, 0.3 / max(np.linalg.norm(way), 1e-9))
+
+    last, terminated = flown(env, steer, 3000)
+    assert terminated and last.goal.struck[0] == 0.0 and last.goal.passed[0] == 4.0
+    assert is_done(env, last)
+
+
+def test_what_strikes_ends_the_race():
+    task = racing(0)
+    goal = Goal(COURSE.gates, COURSE.poles, (0.0,) * 8)
+    floor = Situation(CRAFT.trim._replace(p_W=Vec3(0.0, 0.0, -0.01)), goal, 1.0, (0.0,) * 4)
+    pole = floor._replace(state=CRAFT.trim._replace(p_W=Vec3(0.0, 0.72, 1.0)))
+    above = floor._replace(state=CRAFT.trim._replace(p_W=Vec3(0.0, 0.72, 1.6)))
+    for after, struck in ((floor, 1.0), (pole, 1.0), (above, 0.0)):
+        found = task.progress(after, after, CRAFT)
+        assert found.struck == struck
+        assert bool(task.termination(after._replace(goal=found), CRAFT)) == bool(struck)
+
+
+def test_levels_differ_in_what_is_known():
+    """Level 2 shows gates where they were said to be until they are near; levels 1 and 2 draw mass and inertia"""
+    env = VectorEnv("race", 8, seconds=1.0)
+    seen = env.reset(seed=0)[0]
+    assert seen.shape == (8, 22 + 5 + 4 * 5 + 4 * 2 + 8 + 4)
+    said = np.array([[*gate.p_W, math.cos(gate.yaw), math.sin(gate.yaw)] for gate in COURSE.gates]).ravel()
+    assert np.abs(seen[:, 27:47] - said).max() < 1e-6
+    true = np.array(env.episode.situation.goal.gates[0].p_W).T
+    aside = true - np.array(COURSE.gates[0].p_W)
+    assert (np.abs(aside).max(axis=0) <= (0.15, 0.15, 0.1)).all() and np.abs(aside).max() > 0.08
+    env._episodes[:3] = true.T  # at the first gate
+    seen = env.step(np.zeros((8, 4)))[0]
+    assert np.abs(seen[:, 27:30] - true).max() < 1e-6
+    assert (seen[:, 55] == 1.0).all()
+    assert racing(0).randomization is None and racing(1).randomization is not None
+    assert set(env.episode.drawn.mass.tolist()) != {1.0}
+    with pytest.raises(ValueError, match="level is 3; expected one of 0, 1, 2"):
+        racing(3)
+
+
+# Land --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_landing():
+    env = VectorEnv("land", 1, autoreset_mode="Disabled", **BY_HAND)
+
+    def steer(situation):
+        p_W = place(situation.state.p_W)
+        return np.array([-p_W[0], -p_W[1], -0.2 - 0.5 * p_W[2]])
+
+    last, terminated = flown(env, steer, 400)
+    assert terminated and is_done(env, last)
+
+
+def test_a_fall_is_no_landing():
+    task = load_task("land")
+    fallen = Situation(CRAFT.trim._replace(v_W=Vec3(0.0, 0.0, -3.0), p_W=Vec3(0.0, 0.0, -0.01)))
+    assert task.termination(fallen, CRAFT) and not task.success(fallen, CRAFT)
+    soft = fallen._replace(state=fallen.state._replace(v_W=Vec3(0.0, 0.0, -0.2)))
+    assert task.success(soft, CRAFT)
+    start = task.reset(Draw(), CRAFT)[0]
+    assert not task.termination(proceed(Situation(start, action=(0.0,) * 4), (0.0,) * 4, CRAFT, task).situation, CRAFT)
