@@ -4,16 +4,20 @@ import json
 import random
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from support.children import COMMAND, child
 
 from samara.backends.threads import limited_to
+from samara.campaigns import gpu
 from samara.campaigns.campaign import CampaignError, load_campaign
-from samara.campaigns.store import open_store
+from samara.campaigns.gpu import Confirmed, confirmed, failures_confirmed
+from samara.campaigns.rows import Rows
 from samara.campaigns.sweep import sweep
 
-pytest.importorskip("pyarrow")
+pyarrow = pytest.importorskip("pyarrow")
 
 TEXT = """
 schema = 1
@@ -32,7 +36,7 @@ duration = 2.0
 mass = { normal = [1.0, 0.05], relative = true }
 "drag.linear.x" = { uniform = [0.001, 0.02] }
 """
-KILLS = 6
+KILLS = 8
 
 
 @pytest.fixture
@@ -52,17 +56,30 @@ def test_threads_and_batches_change_no_bit(file, tmp_path):
 
 
 def test_killed_at_any_time_it_goes_on(file, tmp_path):
-    """kill −9 at random times of the command itself, then once to the end: no row is lost or another"""
-    out, draw = tmp_path / "out", random.Random(1)
-    words = [*COMMAND, "sweep", file, "--out", out, "--batch", "1"]
+    """kill −9 at random times of the command itself, then once to the end: no row is lost, another, or flown twice"""
+    file.write_text(TEXT.replace("flights = 60", f"flights = {10 * KILLS}"))
+    out, draw, before = tmp_path / "out", random.Random(1), {}
     for _ in range(KILLS):
-        with child(words) as running:  # killed where the block ends
-            before = len(list(out.glob("rows/*.parquet")))
-            while running.poll() is None and len(list(out.glob("rows/*.parquet"))) == before:
-                time.sleep(0.01)
-            time.sleep(draw.uniform(0.0, 0.05))
-    assert len(open_store(out).done()) >= KILLS
-    assert sweep(file, out).table().equals(sweep(file, tmp_path / "whole").table())
+        with child([*COMMAND, "sweep", file, "--out", out, "--batch", "1", "--no-keep"]) as running:
+            if draw.random() < 0.3:  # while it begins, most likely
+                time.sleep(draw.uniform(0.0, 2.0))
+            else:
+                while running.poll() is None and written(out) == before:
+                    time.sleep(0.01)
+                time.sleep(draw.uniform(0.0, 0.05))
+        now = written(out)  # after the kill, where the block ends
+        assert now.items() >= before.items()
+        before = now
+    told = []
+    store = sweep(file, out, batch=1, progress=told.append)
+    assert [own.done for own in told] == list(range(len(before), 10 * KILLS + 1))  # the others, each once
+    assert written(out).items() >= before.items()
+    assert store.table().equals(sweep(file, tmp_path / "whole").table())
+
+
+def written(out):
+    """When each batch was written"""
+    return {own.name: own.stat().st_mtime_ns for own in out.glob("rows/0*.parquet")}
 
 
 def test_what_a_gpu_finds_is_flown_again(file, tmp_path):
@@ -87,9 +104,20 @@ def test_what_a_gpu_finds_is_flown_again(file, tmp_path):
             assert {name: row[name] for name in here[0]} == here[row["row"]]
     about = json.loads((tmp_path / "jax" / "campaign.json").read_text())
     again = [row for row in found if row["confirmed"]]
-    assert about["backend"] == "jax" and about["confirmed"] == {
-        "flown_again": len(again),
-        "disagree": sum(row["found"] != row["outcome"] for row in again),
-    }
+    disagree = sum(row["found"] != row["outcome"] for row in again)
+    assert about["backend"] == "jax"
+    assert about["confirmed"] == Confirmed(len(failed), len(failed), len(again), disagree)._asdict()
     with pytest.raises(CampaignError, match="rows so far were flown on jax"):
         sweep(own, tmp_path / "jax", backend="llvm", add=1)
+
+
+def test_of_a_gpus_failures_so_many_are_flown_again(monkeypatch):
+    """Five flights that LLVM calls passed, four of which failed on the GPU: two of these are asked about"""
+    monkeypatch.setattr(gpu, "MOST_AGAIN", 2)
+    rows = Rows(np.arange(5), np.arange(5), {})
+    found = {"outcome": np.array(["fail", "pass", "invalid", "fail", "fail"], dtype=object)}
+    told = failures_confirmed(found, rows, lambda some: {"outcome": np.full(len(some.numbers), "pass", dtype=object)})
+    assert told["outcome"].tolist() == ["pass", "pass", "pass", "fail", "fail"]
+    assert told["confirmed"].tolist() == [True, False, True, False, False]
+    written = SimpleNamespace(table=lambda names: pyarrow.table({name: told[name] for name in names}))
+    assert confirmed(written) == Confirmed(failures=4, failures_again=2, flown_again=2, disagree=2)

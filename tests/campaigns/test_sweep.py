@@ -1,6 +1,7 @@
 """Campaigns from file to dataset: the same bits in any batch, stopped and gone on with, and every bad input in a sentence."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import samara
 from samara.campaigns.campaign import CampaignError, campaign_toml, load_campaign, parse_campaign
 from samara.campaigns.flying import Flying, at_row
-from samara.campaigns.store import alone, open_store
+from samara.campaigns.store import alone, open_store, store_for
 from samara.campaigns.sweep import sweep
 from samara.core.algebra import Vec3
 from samara.sim.vary import varied_wind
@@ -147,8 +148,17 @@ def test_a_table_of_cases_is_flown_row_by_row(file, tmp_path):
     told = columns(sweep(file, tmp_path / "out"))
     assert (told["mass"], told["yaw"]) == ([0.028, 0.03], [0.1, 0.2])
     file.write_text(file.read_text().replace("flights = 2", "flights = 3"))
-    with pytest.raises(CampaignError, match=r"cases.csv has 2 rows; expected at least 3"):
-        sweep(file, tmp_path / "more")
+    for table, sentence in (
+        ("mass\n0.03\n0.03\n", r"cases.csv has 2 rows; expected at least 3"),
+        ("mass\n", r"cases.csv has 0 rows; expected at least 3"),
+        ("", r"cases.csv cannot be read \(.*\); expected columns of numbers"),
+        ("mass\n0.03\nheavy\n0.03\n", r"cases.csv cannot be read \(.*\); expected columns of numbers"),
+        ("mas\n1\n2\n3\n", r"vary.mas: "),
+    ):
+        (tmp_path / "cases.csv").write_text(table)
+        with pytest.raises(CampaignError, match=sentence) as error:
+            sweep(file, tmp_path / "more")
+        assert "\n" not in str(error.value) and not (tmp_path / "more").exists()
 
 
 @pytest.mark.parametrize(
@@ -198,6 +208,24 @@ def test_folders_that_are_taken_are_left_alone(file, tmp_path):
     (out / "campaign.json").write_text(json.dumps({"schema": 99}))
     with pytest.raises(CampaignError, match="schema = 99: expected 1"):
         open_store(out)
+
+
+@pytest.mark.parametrize("left", [("rows",), ("rows", "running"), ("rows", "running", "campaign.toml")])
+def test_a_folder_whose_maker_was_killed_is_made(file, tmp_path, left):
+    """kill −9 before the folder has its `campaign.json`: the same command goes on"""
+    own, out = load_campaign(file), tmp_path / "out"
+    store_for(own, TEXT, tmp_path / "whole")
+    (out / "rows").mkdir(parents=True)
+    for name in left[1:]:
+        shutil.copy(tmp_path / "whole" / name, out)
+    (out / ".campaign.json.0a1b2c3d.json").write_text("{ half")
+    store_for(own, TEXT, out)
+    assert open_store(out).about == open_store(tmp_path / "whole").about
+    (out / "campaign.json").unlink()
+    (out / "campaign.toml").write_text("mine")
+    with pytest.raises(CampaignError, match="is not empty and holds no campaign"):
+        store_for(own, TEXT, out)
+    assert (out / "campaign.toml").read_text() == "mine"
 
 
 def test_it_stops_when_the_rate_is_known(file, tmp_path):

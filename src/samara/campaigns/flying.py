@@ -9,7 +9,7 @@ import numpy as np
 
 from samara.campaigns.campaign import MEASURES, Campaign, CampaignError
 from samara.campaigns.judged import ERROR, INVALID, judged, margins, measures_of
-from samara.campaigns.rows import Block, Rows, as_varied, nominal_values, rows_of, settings_of
+from samara.campaigns.rows import Block, Rows, as_varied, nominal_value, nominal_values, rows_of, settings_of
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.scenario_file import load_scenario
 from samara.sim.flights import Flights
@@ -45,6 +45,7 @@ class Flying:
         _require_settings(campaign, settings_of(Rows(np.array([0]), np.array([0]), middle)))
         own = Flying(campaign, scenario, nominal_values(campaign, scenario))
         _require_places(own)
+        _require_table(own)
         return own
 
     def rows(self, numbers: Array, block: Block) -> Rows:
@@ -149,6 +150,15 @@ def _require_places(flying: Flying) -> None:
             varied_drone(flying.scenario.drones[0], varied, 0)
         except ValueError as error:
             raise CampaignError(f"{campaign.origin}: {error}") from None
+
+
+def _require_table(flying: Flying) -> None:
+    """CampaignError about a table with too few rows, or with a column that leads nowhere"""
+    campaign = flying.campaign
+    if campaign.table:
+        whole = Block(0, 0, campaign.flights)
+        for name in flying.rows(np.array([campaign.flights - 1]), whole).values:
+            nominal_value(name, flying.scenario, campaign.origin)
 
 
 def _broken(sentence: str) -> Columns:

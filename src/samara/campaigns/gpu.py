@@ -1,14 +1,15 @@
 """A campaign on GPUs: which backend flies it, on all devices of this machine, and what they find flown again on LLVM.
 
 A GPU flies in single precision with fused operations. Of what it finds, the failures and the worst are told only after LLVM
-has flown them too: their columns are LLVM's, `found` is what the GPU called them, and `confirmed` is true.
+has flown them too: their columns are LLVM's, `found` is what the GPU called them, and `confirmed` is true. Where very many of a
+batch fail, LLVM flies the first of them, and what is told says so.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,7 @@ BACKENDS = (AUTO, LLVM, JAX, PALLAS)
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of them is there where JAX may find a GPU
 FOUND, CONFIRMED = "found", "confirmed"
 WORTH_A_DEVICE = 4096  # rows
+MOST_AGAIN = 2048  # failures of a batch that LLVM flies too: some seconds
 
 
 def backend_for(flying: Flying, asked: str, before: str | None) -> str:
@@ -98,8 +100,8 @@ def on_devices(fly: Fly, rows: Rows) -> Columns:
 
 
 def failures_confirmed(columns: Columns, rows: Rows, on_llvm: Fly) -> Columns:
-    """A GPU's columns with those rows replaced that failed there, by what LLVM says of them"""
-    failed = np.flatnonzero(np.isin(columns["outcome"].astype(str), (FAIL, INVALID)))
+    """A GPU's columns with those rows replaced that failed there, the first MOST_AGAIN of them, by what LLVM says of them"""
+    failed = np.flatnonzero(np.isin(columns["outcome"].astype(str), (FAIL, INVALID)))[:MOST_AGAIN]
     wide = {name: own.astype(float) if own.dtype.kind == "f" else own for name, own in columns.items()}
     told = wide | {FOUND: columns["outcome"], CONFIRMED: np.zeros(len(rows.numbers), dtype=bool)}
     return replaced(told, failed, on_llvm(some_rows(rows, failed))) if len(failed) else told
@@ -137,12 +139,22 @@ def _worst(store: Store, measure: str, count: int) -> Array:
     return np.sort(table["row"].to_numpy()[left])
 
 
-def disagreements(store: Store) -> dict[str, int]:
-    """How many rows LLVM has flown again, and how many of them came out otherwise there"""
+class Confirmed(NamedTuple):
+    """Failures that a GPU found; how many of them LLVM flew again, how many rows in all, and how many came out otherwise"""
+
+    failures: int
+    failures_again: int
+    flown_again: int
+    disagree: int
+
+
+def confirmed(store: Store) -> Confirmed:
+    """What LLVM said of what a GPU has found"""
     table = store.table(["outcome", FOUND, CONFIRMED])
-    again = table.filter(table[CONFIRMED])
-    differ = sum(now != then for now, then in zip(again["outcome"].to_pylist(), again[FOUND].to_pylist(), strict=True))
-    return {"flown_again": again.num_rows, "disagree": differ}
+    again = table[CONFIRMED].to_numpy()
+    now, then = (np.array(table[name].to_pylist(), dtype=str) for name in ("outcome", FOUND))
+    failed = np.isin(then, (FAIL, INVALID))
+    return Confirmed(*(int(np.count_nonzero(own)) for own in (failed, failed & again, again, again & (now != then))))
 
 
 def _array(column: Any) -> Array:

@@ -1,5 +1,6 @@
 """The rows of a campaign: what each flight's numbers are. A row is decided by its number, in whatever batch it is asked for."""
 
+import hashlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,7 +137,8 @@ def settings_of(rows: Rows) -> dict[str, Array]:
 
 
 def _from_table(campaign: Campaign, numbers: Array, taken: dict[str, Array]) -> dict[str, Array]:
-    columns = _read(str(path_beside(Path(campaign.folder), campaign.table)), campaign.origin)
+    path = path_beside(Path(campaign.folder), campaign.table)
+    columns = _read(str(path), campaign.origin, hashlib.sha256(path.read_bytes()).digest())
     found = {}
     for name, values in columns.items():
         if name in taken:
@@ -150,8 +152,8 @@ def _from_table(campaign: Campaign, numbers: Array, taken: dict[str, Array]) -> 
 
 
 @lru_cache(maxsize=2)
-def _read(path: str, origin: str) -> dict[str, Array]:
-    """The columns of a CSV or Parquet file, all finite numbers"""
+def _read(path: str, origin: str, digest: bytes) -> dict[str, Array]:
+    """The columns of a CSV or Parquet file, all finite numbers; read again when its bytes are others"""
     _, csv, parquet = arrow()
     name = Path(path).name
     try:
@@ -160,6 +162,6 @@ def _read(path: str, origin: str) -> dict[str, Array]:
     except (OSError, ValueError, TypeError) as error:
         raise CampaignError(f"{origin}: {name} cannot be read ({error}); expected columns of numbers") from None
     for key, values in columns.items():
-        if not len(values) or not np.isfinite(values).all():
+        if not np.isfinite(values).all():
             raise CampaignError(f"{origin}: {name}: column {key} is not all finite numbers")
     return columns

@@ -147,24 +147,39 @@ def open_store(folder: str | Path) -> Store:
 def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
     """The folder of this campaign, made where it is not there; refused where it is that of another"""
     own = Path(folder)
-    fingerprint = campaign.fingerprint()
-    if (own / ABOUT).exists():
-        store = open_store(own)
-        if store.about["fingerprint"] != fingerprint:
-            raise CampaignError(
-                f"{folder}: holds another campaign, {store.about['name']!r}, or this one before it was changed; "
-                "expected another folder, or the file as it was"
-            )
-        return store
-    if own.exists() and any(own.iterdir()):
-        raise CampaignError(f"{folder}: is not empty and holds no campaign; expected an empty folder or a new one")
-    (own / ROWS).mkdir(parents=True, exist_ok=True)
-    require_writable(own)
-    write_text(own / TEXT, text)
+    if not (own / ABOUT).exists():
+        if own.exists() and not _just_begun(own, text):
+            raise CampaignError(f"{folder}: is not empty and holds no campaign; expected an empty folder or a new one")
+        (own / ROWS).mkdir(parents=True, exist_ok=True)
+        require_writable(own)
+        with alone(own):
+            if not (own / ABOUT).exists():  # nor made by another meanwhile
+                return _made(campaign, text, own)
+    store = open_store(own)
+    if store.about["fingerprint"] != campaign.fingerprint():
+        raise CampaignError(
+            f"{folder}: holds another campaign, {store.about['name']!r}, or this one before it was changed; "
+            "expected another folder, or the file as it was"
+        )
+    return store
+
+
+def _just_begun(folder: Path, text: str) -> bool:
+    """Whether a folder is empty, or has no more than somebody left who was killed while he made it for this campaign"""
+    left = {own.name for own in folder.iterdir() if not own.name.startswith((f".{ABOUT}.", f".{TEXT}."))}
+    return (
+        left <= {ROWS, TEXT, LOCK}
+        and (ROWS not in left or not any((folder / ROWS).iterdir()))
+        and (TEXT not in left or (folder / TEXT).read_text(encoding="utf-8") == text)
+    )
+
+
+def _made(campaign: Campaign, text: str, folder: Path) -> Store:
+    write_text(folder / TEXT, text)
     about = {
         "schema": SCHEMA,
         "name": campaign.name,
-        "fingerprint": fingerprint,
+        "fingerprint": campaign.fingerprint(),
         "folder": campaign.folder,
         "samara": __version__,
         "python": platform.python_version(),
@@ -172,7 +187,7 @@ def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
         "packages": {name: found for name in PACKAGES if (found := version_of(name))},
         "blocks": [],
     }
-    store = Store(own, about)
+    store = Store(folder, about)
     store.add(campaign.flights)
     return store
 

@@ -9,7 +9,7 @@ import numpy as np
 from samara.campaigns.campaign import Campaign, CampaignError, Stop, campaign_toml, load_campaign
 from samara.campaigns.confidence_sequence import confidence_sequence
 from samara.campaigns.flying import Columns, Flying
-from samara.campaigns.gpu import LLVM, backend_for, disagreements, flown_by, worst_confirmed
+from samara.campaigns.gpu import LLVM, backend_for, confirmed, flown_by, worst_confirmed
 from samara.campaigns.judged import DEGRADED, OUTCOMES, PASS
 from samara.campaigns.rows import Block
 from samara.campaigns.samplers import GRID
@@ -81,7 +81,7 @@ def sweep(
                 break
         if chosen != LLVM:
             worst_confirmed(store, flying, own.kept.worst, flying.told)
-            store.note(confirmed=disagreements(store))
+            store.note(confirmed=confirmed(store)._asdict())
     return store
 
 

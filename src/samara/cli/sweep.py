@@ -59,6 +59,7 @@ def run(
         store = sweep(campaign, folder, add=add, batch=batch, backend=backend, ray=ray, progress=tell)
     counts = counted(store)
     _show(store, counts)
+    _confirmed(store)
     if keep:
         _keep(store, own)
     say(f"rows   {folder}\npage   samara sweep report {folder}")
@@ -159,6 +160,24 @@ def _show(store: "Store", counts: dict[str, int]) -> None:
         own = clopper_pearson(count, total)
         table.add_row(name, str(count), f"{count / total:.4%}", f"{own.low:.4%} to {own.high:.4%}")
     console().print(table)
+
+
+def _confirmed(store: "Store") -> None:
+    """What came of a GPU's findings when LLVM flew them again; nothing where there was no GPU"""
+    from samara.campaigns.gpu import MOST_AGAIN, Confirmed
+
+    if store.about.get("confirmed") is None:
+        return
+    own = Confirmed(**store.about["confirmed"])
+    say(
+        f"again  {own.flown_again} flown again on llvm ({own.failures_again} of {own.failures} failures, and the worst): "
+        f"{own.disagree} came out otherwise"
+    )
+    if own.failures_again < own.failures:
+        say(
+            f"       {own.failures - own.failures_again} failures were found by {store.about['backend']} alone: no more than "
+            f"{MOST_AGAIN} of a batch are flown again"
+        )
 
 
 @contextmanager
