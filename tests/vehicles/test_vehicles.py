@@ -547,6 +547,24 @@ def test_a_vehicle_built_in_python_is_saved_and_loaded(tmp_path):
     assert "set in Python" in dict(loaded.structure.sources)["body.mass"]
 
 
+def test_what_all_rotors_share_is_written_once():
+    """What one of them has otherwise, or from elsewhere, stands with each of them"""
+    tables = tomllib.loads(vehicle_toml(tricopter()))
+    assert set(tables["rotor"]) == {"k_thrust", "k_torque", "inertia", "radius"}
+    assert tables["motor"]["rise"]["value"] == 0.02
+    assert all(set(own) == {"position", "axis", "spin"} for own in tables["rotors"])
+    strong, *others = tricopter().rotors
+    mixed = tricopter().replace(
+        rotors=(strong._replace(k_thrust=2e-5, motor=strong.motor._replace(rise=0.03)), *others)
+    )
+    tables = tomllib.loads(vehicle_toml(mixed))
+    assert set(tables["rotor"]) == {"k_torque", "inertia", "radius"} and "motor" not in tables
+    assert [own["k_thrust"]["value"] for own in tables["rotors"]] == [2e-5, 1e-5, 1e-5]
+    assert [own["motor"]["rise"]["value"] for own in tables["rotors"]] == [0.03, 0.02, 0.02]
+    one = tricopter(sources=[("rotors[0].radius", "measured"), ("rotors[1].radius", "a guess")])
+    assert "radius" not in tomllib.loads(vehicle_toml(one))["rotor"]
+
+
 def test_a_vehicle_built_in_python_hovers_where_its_weight_says():
     """Three equal thrusts about the centre: Ω = √(mg / 3kF)."""
     state, _ = samara.hover(tricopter())
@@ -736,12 +754,12 @@ def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
     vehicle = samara.vehicle(IRIS, **overrides)
     samara.save_vehicle(vehicle, tmp_path / "mine.toml")
     sources = dict(samara.vehicle(tmp_path / "mine.toml").structure.sources)
-    for replaced in ("body.mass", "rotors[0].k_thrust", "battery[0].resistance", "drag.linear"):
+    for replaced in ("body.mass", "rotor.k_thrust", "battery[0].resistance", "drag.linear"):
         assert sources[replaced] == "set in Python, or a default"
     for kept in (
         "body.inertia",
-        "rotors[0].k_torque",
-        "rotors[0].motor.resistance",
+        "rotor.k_torque",
+        "motor.resistance",
         "battery[0].polarisation_resistance",
     ):
         assert sources[kept].startswith("system behind document 003")

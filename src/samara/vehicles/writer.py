@@ -127,13 +127,7 @@ def _toml(vehicle: Vehicle) -> str:
                 f"model = {_text(_key(BATTERIES, type(each)))}",
                 *record(f"battery[{i}]", each),
             ]
-    for i, rotor in enumerate(vehicle.rotors):
-        lines += ["", "[[rotors]]", *_rotor(f"rotors[{i}]", rotor, line)]
-        lines += ["[rotors.motor]", f"model = {_text(_key(MOTORS, type(rotor.motor)))}"]
-        lines += record(f"rotors[{i}].motor", rotor.motor, "motor")
-        if rotor.servo != ():
-            lines += ["[rotors.servo]", *record(f"rotors[{i}].servo", rotor.servo)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_rotors(vehicle.rotors, line, record)]) + "\n"
 
 
 def sources_still_true(vehicle: Vehicle) -> dict[str, str]:
@@ -158,17 +152,38 @@ def _still_true(vehicle: Vehicle, noted: Sequence[tuple[str, Noted]]) -> dict[st
     return still
 
 
-def _rotor(path: str, rotor: Rotor, line: Any) -> list[str]:
+def _rotors(rotors: Sequence[Rotor], line: Any, record: Any) -> list[str]:
+    """A table of each, and before them in [rotor] and [motor] what all say in the same words"""
     hints = get_type_hints(Rotor, include_extras=True)
-    return [
-        line(f"{path}.position", list(rotor.r_B), "m", f"{path}.arm", f"{path}.azimuth", f"{path}.height"),
-        line(f"{path}.axis", list(rotor.axis_B), "1", f"{path}.tilt"),
-        f"spin = {_text('ccw' if rotor.spin > 0 else 'cw')}",
-        *(
-            line(f"{path}.{field}", getattr(rotor, field), get_args(hints[field])[1].unit, f"rotor.{field}")
-            for field in ("k_thrust", "k_torque", "inertia", "radius")
-        ),
-    ]
+    places, blades, motors, servos = [], [], [], []
+    for i, rotor in enumerate(rotors):
+        path = f"rotors[{i}]"
+        places.append(
+            [
+                line(f"{path}.position", list(rotor.r_B), "m", f"{path}.arm", f"{path}.azimuth", f"{path}.height"),
+                line(f"{path}.axis", list(rotor.axis_B), "1", f"{path}.tilt"),
+                f"spin = {_text('ccw' if rotor.spin > 0 else 'cw')}",
+            ]
+        )
+        blades.append(
+            [
+                line(f"{path}.{field}", getattr(rotor, field), get_args(hints[field])[1].unit, f"rotor.{field}")
+                for field in ("k_thrust", "k_torque", "inertia", "radius")
+            ]
+        )
+        model = f"model = {_text(_key(MOTORS, type(rotor.motor)))}"
+        motors.append([model, *record(f"{path}.motor", rotor.motor, "motor")])
+        servos.append(record(f"{path}.servo", rotor.servo) if rotor.servo != () else [])
+    several = len(rotors) > 1
+    shared = [own for own in blades[0] if all(own in other for other in blades)] if several else []
+    one_motor = several and all(own == motors[0] for own in motors)
+    lines = ["", "[rotor]", *shared] if shared else []
+    lines += ["", "[motor]", *motors[0]] if one_motor else []
+    for place, blade, motor, servo in zip(places, blades, motors, servos, strict=True):
+        lines += ["", "[[rotors]]", *place, *(own for own in blade if own not in shared)]
+        lines += [] if one_motor else ["[rotors.motor]", *motor]
+        lines += ["[rotors.servo]", *servo] if servo else []
+    return lines
 
 
 def _key(known: Mapping[str, Any], value: Any) -> str:

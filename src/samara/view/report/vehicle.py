@@ -58,8 +58,8 @@ def _numbers(vehicle: Vehicle) -> Html:
     rows, seen = [], set()
     for own in lines_of(vehicle):
         path = own.path.replace("rotors[0].", "rotor.", 1)
-        if path.startswith("rotors[") and not path.endswith("].position"):
-            continue  # all rotors are alike
+        if path.startswith("rotors[") and not path.endswith("].position") and ".servo." not in path:
+            continue  # all rotors are alike, but for what tilts one
         if path in seen:
             continue
         seen.add(path)
