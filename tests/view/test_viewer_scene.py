@@ -20,8 +20,11 @@ import samara
 from samara.cli import app
 from samara.core.algebra import Quat, Vec3, cross, dot, norm, rotate
 from samara.physics.multirotor import wrench_breakdown
+from samara.physics.rotors.tilt import tilted_axis
+from samara.plan import trajectory
 from samara.record.diff import first_difference
 from samara.scenario.events import Event, at, fail_motor, go_to, wind_step
+from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.scenario_file import scenario_names
 from samara.sim.fly import fingerprint
 from samara.sim.replay import replay
@@ -31,6 +34,7 @@ from samara.vehicles.shape import Box, Disc, Rod, parts_of, propeller_radius, re
 
 pytest.importorskip("viser", reason="the page needs viser")
 
+from support.tricopter import ARM, LEVER, tricopter
 from support.visitor import CAMERA, Visitor, wait_for
 
 from samara.view.web.frame import frame_at, frame_of, positions_of, snapshot_of
@@ -613,6 +617,31 @@ def test_blade_turning_follows_the_spin(failed):
         axis = rotate(placed, Vec3(0.0, 0.0, 1.0))
         up = rotate(Quat(*scene.moved(frame).q_WB[0].tolist()), Vec3(0.0, 0.0, 1.0))
         assert dot(axis, up) == pytest.approx(1.0, abs=1e-6)
+    finally:
+        live.take_down()
+
+
+def test_the_disc_of_a_rotor_that_tilts_leans_with_its_servo():
+    """Disc, blades and thrust arrow of a tricopter's tail stand along a cos δ + (h × a) sin δ; those in front stay upright."""
+    above, tri = Vec3(0.0, 0.0, 2.0), tricopter()
+    drone = Drone("d", tri, trajectory.hover(above), above, airborne=True, controller="geometric")
+    live = Live(Scenario("tail", (drone,), 1.0), port=0)
+    try:
+        wait_for(lambda: live.drawer.drawn + live.drawer.troubles, 10.0, "a picture")
+        assert live.drawer.troubles == 0
+        scene, frame = live.page.scene, frame_of(snapshot_of(Simulation(live.scenario)))
+        assert frame.tilt[0].tolist() == [0.0, 0.0, pytest.approx(math.atan(LEVER / ARM), rel=0.02)]
+        frame = frame._replace(tilt=np.array([[0.0, 0.0, 0.4]]))
+        scene.show(frame)
+        (kind,), (disc,) = scene.kinds, scene.kinds[0].tilting
+        body = Quat(*scene.moved(frame).q_WB[0].tolist())
+        tail = rotate(body, tilted_axis(tri.rotors[2].axis_B, tri.rotors[2].servo.hinge_B, 0.4))
+        turns = [*np.asarray(kind.blades.batched_wxyzs), np.asarray(disc.batched_wxyzs)[0]]
+        axes = [rotate(Quat(*turn.tolist()), Vec3(0.0, 0.0, 1.0)) for turn in turns]
+        arrow = np.diff(np.asarray(scene.thrust.points)[2], axis=0)[0]
+        assert [dot(axes[i], rotate(body, Vec3(0.0, 0.0, 1.0))) for i in (0, 1)] == pytest.approx([1.0, 1.0], abs=1e-6)
+        assert [dot(axes[i], tail) for i in (2, 3)] == pytest.approx([1.0, 1.0], abs=1e-6)
+        assert dot(Vec3(*arrow.tolist()), tail) == pytest.approx(np.linalg.norm(arrow), rel=1e-6)
     finally:
         live.take_down()
 

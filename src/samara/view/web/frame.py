@@ -10,6 +10,7 @@ from samara.core.tree import unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.surroundings import environment_of
+from samara.physics.tilting import tilt_angles
 from samara.physics.types import Environment, State, Vehicle
 from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD, LOAD_FIELDS, is_reading
@@ -60,7 +61,8 @@ class Close(NamedTuple):
 class Frame(NamedTuple):
     """Everything that moves, at one time. Arrays have drones first; rotors a drone has not are 0.
 
-    `motor_power` is the fraction of its command that each motor delivers, 0 where it has failed.
+    `motor_power` is the fraction of its command that each motor delivers, 0 where it has failed; `tilt` is how far servos
+    have turned the rotors' axes [rad].
     """
 
     time: float
@@ -77,6 +79,7 @@ class Frame(NamedTuple):
     close: Close | None = None
     close_index: int = 0
     cables_W: Array | None = None
+    tilt: Array | None = None
 
 
 def most_rotors(vehicles: Sequence[Vehicle]) -> int:
@@ -167,7 +170,7 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
     speed, thrust, power = np.zeros((n, rotors)), np.zeros((n, rotors)), np.ones((n, rotors))
     p_estimate, q_estimate = np.empty((n, 3)), np.empty((n, 4))
     plans: list[tuple[Array, Array]] = []
-    cables = np.full((n, 2, 3), np.nan)
+    cables, tilt = np.full((n, 2, 3), np.nan), np.zeros((n, rotors))
     close = None
     for lanes in snapshot.lanes:
         at, state, own = lanes.indices, lanes.state, len(lanes.vehicle.rotors)
@@ -177,6 +180,7 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
         if own:
             thrust[at, :own] = _thrusts(state, lanes.environment, lanes.vehicle)
             power[at, :own] = _powers(lanes.environment, lanes.vehicle)
+            tilt[at, :own] = _tilts(state, lanes.vehicle)
         known = state if lanes.estimate is None else lanes.estimate
         p_estimate[at], q_estimate[at] = known[:3].T, known[6:10].T
         if lanes.prediction is not None:
@@ -201,7 +205,17 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
         close,
         chosen,
         cables,
+        tilt,
     )
+
+
+def _tilts(state: Array, vehicle: Vehicle) -> Array:
+    """How far the axis of every rotor of every drone is turned, (drones, rotors): 0 of those without a servo  [rad]"""
+    angles = np.zeros((state.shape[1], len(vehicle.rotors)))
+    if vehicle.servos:
+        moving: State = unflatten(at_rest(vehicle), iter(state))
+        angles[:, vehicle.servos] = np.stack(tilt_angles(moving, vehicle), axis=1)
+    return angles
 
 
 def _thrusts(state: Array, environment: Array, vehicle: Vehicle) -> Array:
@@ -267,7 +281,7 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
     speed, power, wind_W = np.zeros((n, rotors)), np.ones((n, rotors)), np.zeros((n, 3))
     p_estimate, q_estimate, estimated = np.empty((n, 3)), np.empty((n, 4)), False
     plans: list[tuple[Array, Array]] = []
-    cables = np.full((n, 2, 3), np.nan)
+    cables, tilt = np.full((n, 2, 3), np.nan), np.zeros((n, rotors))
     for k, track in enumerate(tracks):
         row, share = _row(track.tables["state"].times_us, time)
         rows = track.tables["state"].rows
@@ -278,6 +292,7 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
             around = np.array(_held(track, "environment", time)[: len(_environment_fields(track))])[:, None]
             thrust[k, :own] = _thrusts(here[:, None], around, track.vehicle)[0]
             power[k, :own] = _powers(around, track.vehicle)[0]
+            tilt[k, :own] = _tilts(here[:, None], track.vehicle)[0]
         if "environment" in track.tables:
             wind_W[k] = _held(track, "environment", time)[:3]
         if track.vehicle.has("slung_load"):
@@ -304,6 +319,7 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
         _recorded_close(tracks[chosen], time),
         chosen,
         cables,
+        tilt,
     )
 
 

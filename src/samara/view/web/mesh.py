@@ -7,7 +7,7 @@ import numpy as np
 import trimesh
 from trimesh.visual.material import PBRMaterial
 
-from samara.core.algebra import Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
+from samara.core.algebra import ZERO, Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
 from samara.core.colours import COLOURS, INK
 from samara.physics.types import Vehicle
 from samara.vehicles.shape import Box, Disc, Part, Rod, axes_length, parts_of
@@ -45,14 +45,24 @@ def turn_to(axis: Vec3) -> Quat:
     return quat_from_axis_angle(about * (1.0 / size), float(np.arctan2(size, float(dot(z, axis)))))
 
 
-def frame_model(vehicle: Vehicle, colour: str | None = None, opacity: float = 1.0) -> bytes:
+def frame_model(
+    vehicle: Vehicle, colour: str | None = None, opacity: float = 1.0, without: Sequence[Part] = ()
+) -> bytes:
     """The vehicle without its blades; body and arms in a colour of their own, all of it translucent for a ghost"""
     alike: dict[tuple[str, float], list[Any]] = {}
     for part in parts_of(vehicle):
+        if part in without:
+            continue
         own = colour if colour and part.colour == INK else part.colour
         for mesh, share in _meshes(part):
             alike.setdefault((own if opacity == 1.0 or not colour else colour, share * opacity), []).append(mesh)
     return _glb(alike)
+
+
+def disc_model(part: Disc) -> bytes:
+    """The disc of one propeller, upright about the origin: one that a servo tilts is placed for itself"""
+    meshes = _disc(part._replace(centre_B=ZERO, axis_B=Vec3(0.0, 0.0, 1.0)))
+    return _glb({(part.colour, share): [mesh] for mesh, share in meshes})
 
 
 def ground_axes_model(length: float) -> bytes:

@@ -47,6 +47,7 @@ from samara.view.web.mesh import (
     blades,
     body_axes_model,
     crossed_out,
+    disc_model,
     frame_model,
     ground_axes_model,
     linear,
@@ -82,7 +83,7 @@ class Figure(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Drones that look alike, drawn together."""
+    """Drones that look alike, drawn together. `tilting` are the discs that servos turn, in their order."""
 
     vehicle: Vehicle
     drones: Array
@@ -97,6 +98,7 @@ class Kind(NamedTuple):
     turns: tuple[Quat, ...]
     spins: Array
     usual_speed: Array
+    tilting: tuple[Any, ...] = ()
 
 
 class Scene:
@@ -230,7 +232,11 @@ class Scene:
                 **every,
             )
         poses: Any = {"batched_wxyzs": still, "batched_positions": np.zeros((n, 3)), "lod": "off", "cast_shadow": False}
-        frame = scene.add_batched_glb(f"/drones {k}", frame_model(vehicle, colour), **poses)
+        tilts = [discs[i] for i in vehicle.servos]
+        frame = scene.add_batched_glb(f"/drones {k}", frame_model(vehicle, colour, without=tilts), **poses)
+        tilting = tuple(
+            scene.add_batched_glb(f"/tilting disc {k} {i}", disc_model(disc), **poses) for i, disc in enumerate(tilts)
+        )
         axes = scene.add_batched_glb(f"/body axes {k}", body_axes_model(vehicle), **poses)
         ghost_model = frame_model(vehicle, GHOST, GHOST_OPACITY)
         ghost = scene.add_batched_glb(f"/estimate {k}", ghost_model, visible=False, **poses)
@@ -253,6 +259,7 @@ class Scene:
             tuple(turn_to(rotor.axis_B) for rotor in rotors),
             np.array([rotor.spin for rotor in rotors]),
             np.array(usual),
+            tilting,
         )
 
     def mark_way(self, tasks: Sequence[Trajectory]) -> None:
@@ -378,14 +385,21 @@ class Scene:
         q_WB, p_W = Quat(*q.T), Vec3(*p.T)
         places, turns = np.empty((len(at), rotors, 3)), np.empty((len(at), rotors, 4))
         arrows = np.empty((len(at), rotors, 2, 3))
+        tilts = self._tilt(kind, frame)
         for i in range(rotors):
-            turning = kind.turns[i] * quat_from_axis_angle(UP, self.turned[at, i])
+            upright = tilts[i] * kind.turns[i] if i in tilts else kind.turns[i]
+            turning = upright * quat_from_axis_angle(UP, self.turned[at, i])
             places[:, i] = np.stack(p_W + rotate(q_WB, kind.hubs[i]), axis=1)
             turns[:, i] = np.stack(q_WB * turning, axis=1)
             if self.shown["thrust"]:
                 ends = thrust_arrow(kind.vehicle, i, np.maximum(thrust[:, i], SHORTEST_ARROW))
+                if i in tilts:
+                    ends = ends[0], ends[0] + rotate(tilts[i], ends[1] - ends[0])
                 for end in range(2):
                     arrows[:, i, end] = np.stack(p_W + rotate(q_WB, ends[end]), axis=1)
+        for disc, i in zip(kind.tilting, kind.vehicle.servos, strict=True):
+            disc.batched_positions = places[:, i]
+            disc.batched_wxyzs = np.stack(q_WB * (tilts[i] * kind.turns[i]), axis=1)
         kind.blades.batched_positions = places.reshape(-1, 3)
         kind.blades.batched_wxyzs = turns.reshape(-1, 4)
         dead = frame.motor_power[at][:, :rotors] == 0.0
@@ -395,6 +409,13 @@ class Scene:
             kind.failed.batched_positions = places.reshape(-1, 3)
             kind.failed.batched_wxyzs = turns.reshape(-1, 4)
         return arrows.reshape(-1, 2, 3)
+
+    def _tilt(self, kind: Kind, frame: Frame) -> dict[int, Quat]:
+        """exp(δ h/2) of every rotor that a servo has turned about its hinge h"""
+        if frame.tilt is None:
+            return dict.fromkeys(kind.vehicle.servos, IDENTITY)
+        rotors, angles = kind.vehicle.rotors, frame.tilt[kind.drones]
+        return {i: quat_from_axis_angle(rotors[i].servo.hinge_B, angles[:, i]) for i in kind.vehicle.servos}
 
     def _show_plan(self, frame: Frame) -> None:
         segments = [] if frame.plan_W is None else [_segments(way) for way in frame.plan_W if np.isfinite(way).all()]
