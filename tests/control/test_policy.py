@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.distilled import distilled
+from support.networks import drawn
 
 import samara
 from samara.backends.llvm_code import vector_width
@@ -61,29 +62,9 @@ def test_activations_are_those_of_numpy_at_any_size(x: float) -> None:
     assert sigmoid(x) == pytest.approx(1.0 / (1.0 + np.exp(-np.longdouble(x))), abs=3e-16)
 
 
-def _drawn(kinds: tuple[LayerKind, ...], inputs: int, seed: int = 1) -> dict[str, np.ndarray]:
-    draw, tensors, width = np.random.default_rng(seed), {}, inputs
-    for k, own in enumerate(kinds):
-        shapes = {"weight": (own.size, width), "bias": (own.size,)}
-        if own.kind == "gru":
-            three = 3 * own.size
-            shapes = {
-                "weight_ih": (three, width),
-                "weight_hh": (three, own.size),
-                "bias_ih": (three,),
-                "bias_hh": (three,),
-            }
-            shapes |= {"initial": (own.size,)}
-        tensors |= {
-            f"{k}.{name}": np.float32(draw.normal(size=shape) / np.sqrt(width)) for name, shape in shapes.items()
-        }
-        width = own.size
-    return tensors
-
-
 def test_a_recurrent_network_is_the_textbooks() -> None:
     kinds = (LayerKind("dense", 5, "relu"), LayerKind("gru", 6), LayerKind("dense", 2, "tanh"))
-    own = _drawn(kinds, 3)
+    own = drawn(kinds, 3)
     network = network_of(kinds, 3, own)
     hidden, h = initial_hidden(network), own["1.initial"].astype(float)
     for x in np.random.default_rng(2).normal(size=(7, 3)):
@@ -199,7 +180,7 @@ def test_what_is_remembered_goes_on_once_a_period(tmp_path: Path) -> None:
     """Called every 4 ms, one that acts every 10 ms keeps what it does at 0, 12, 20, 32, 40 ms; at 10 ms, every time"""
     vehicle = samara.vehicle("crazyflie")
     kinds = (LayerKind("gru", 4), LayerKind("dense", 4, "tanh"))
-    policy = save_policy(tmp_path, vehicle, kinds, _drawn(kinds, 22), task="hover", observation="raptor")
+    policy = save_policy(tmp_path, vehicle, kinds, drawn(kinds, 22), task="hover", observation="raptor")
     for period, kept in ((4e-3, [0, 12, 20, 32, 40]), (1e-2, [0, 10, 20, 30, 40]), (2e-3, [0, 10, 20, 30, 40])):
         own = controller_named("policy", vehicle, period=period, file=policy)
         memory, state, times = own.memory, trim_state(vehicle), []

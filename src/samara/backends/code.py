@@ -42,7 +42,7 @@ _INFIX = {
 }
 
 
-class _Term(NamedTuple):
+class Term(NamedTuple):
     """An expression: its text, how tightly it binds, and whether it is a number or a condition."""
 
     text: str
@@ -52,48 +52,48 @@ class _Term(NamedTuple):
     def within(self, least: int) -> str:
         return self.text if self.binds >= least else f"({self.text})"
 
-    def as_number(self) -> "_Term":
-        return self if self.number else _Term(f"{self.within(_OR)} ? 1.0 : 0.0", _CHOICE)
+    def as_number(self) -> "Term":
+        return self if self.number else Term(f"{self.within(_OR)} ? 1.0 : 0.0", _CHOICE)
 
-    def as_condition(self) -> "_Term":
-        return _Term(f"{self.within(_SUM)} != 0.0", _COMPARE, False) if self.number else self
+    def as_condition(self) -> "Term":
+        return Term(f"{self.within(_SUM)} != 0.0", _COMPARE, False) if self.number else self
 
 
-def literal(value: float, dialect: Dialect) -> _Term:
+def literal(value: float, dialect: Dialect) -> Term:
     """The shortest decimals that read back as the same number."""
     if math.isnan(value):
-        return _Term(dialect.nan)
+        return Term(dialect.nan)
     text = dialect.infinity if math.isinf(value) else repr(abs(float(value)))
-    return _Term(f"-{text}", _PRODUCT) if math.copysign(1.0, value) < 0.0 else _Term(text)
+    return Term(f"-{text}", _PRODUCT) if math.copysign(1.0, value) < 0.0 else Term(text)
 
 
-def _expression(operation: str, arguments: list[_Term], dialect: Dialect) -> _Term:
+def _expression(operation: str, arguments: list[Term], dialect: Dialect) -> Term:
     if operation in ("not", "and", "or"):
         arguments = [argument.as_condition() for argument in arguments]
         if operation == "not":
-            return _Term(f"!{arguments[0].within(_ATOM)}", _SIGN, False)
+            return Term(f"!{arguments[0].within(_ATOM)}", _SIGN, False)
     elif operation in ("select", "if_else_zero"):
         condition, *values = arguments
         values = [value.as_number() for value in values] + [literal(0.0, dialect)]
         texts = [condition.as_condition().within(_OR), *(value.within(_SUM) for value in values[:2])]
-        return _Term("{} ? {} : {}".format(*texts), _CHOICE)
+        return Term("{} ? {} : {}".format(*texts), _CHOICE)
     else:
         arguments = [argument.as_number() for argument in arguments]
     if operation in _INFIX:
         sign, binds, left, right = _INFIX[operation]
         text = f"{arguments[0].within(left)} {sign} {arguments[1].within(right)}"
-        return _Term(text, binds, operation not in CONDITIONS)
+        return Term(text, binds, operation not in CONDITIONS)
     if operation in dialect.functions:
-        return _Term(f"{dialect.functions[operation]}({', '.join(argument.text for argument in arguments)})")
+        return Term(f"{dialect.functions[operation]}({', '.join(argument.text for argument in arguments)})")
     (own,) = arguments
     if operation == "negate":
-        return _Term(f"-{own.within(_ATOM)}", _PRODUCT)
+        return Term(f"-{own.within(_ATOM)}", _PRODUCT)
     if operation == "square":
-        return _Term(f"{own.within(_ATOM)} * {own.within(_ATOM)}", _PRODUCT)
+        return Term(f"{own.within(_ATOM)} * {own.within(_ATOM)}", _PRODUCT)
     if operation == "twice":
-        return _Term(f"2.0 * {own.within(_SIGN)}", _PRODUCT)
+        return Term(f"2.0 * {own.within(_SIGN)}", _PRODUCT)
     if operation == "invert":
-        return _Term(f"1.0 / {own.within(_SIGN)}", _PRODUCT)
+        return Term(f"1.0 / {own.within(_SIGN)}", _PRODUCT)
     raise NotImplementedError(f"{operation} has no code yet")
 
 
@@ -120,7 +120,7 @@ class Body:
             for k, i in enumerate(group):
                 self.uses[i] += 1
                 self.targets.setdefault(i, []).append(f"{places.at[k]} = {{}}; /* {places.holds[k]} */")
-        self.terms: list[_Term] = []
+        self.terms: list[Term] = []
         self.lines: list[str] = []
         self.names: Counter[str] = Counter()
         read = sorted({i.place for i in program.instructions if i.operation == "input"})
@@ -144,12 +144,12 @@ class Body:
             self._give_name(i)
         self.lines.append(target.format(self.terms[i].as_number().text))
 
-    def _term(self, instruction: Instruction, inputs: Sequence[Places]) -> _Term:
+    def _term(self, instruction: Instruction, inputs: Sequence[Places]) -> Term:
         if instruction.operation == "constant":
             return literal(instruction.constant, self.dialect)
         if instruction.operation == "input":
             group, index = instruction.place
-            return _Term(_flat(inputs[group].holds[index]))
+            return Term(_flat(inputs[group].holds[index]))
         own = instruction.arguments
         if instruction.operation == "square" and self.terms[own[0]].binds != _ATOM:
             self._give_name(own[0])
@@ -166,7 +166,7 @@ class Body:
         self.names[letter] += 1
         name = f"{letter}{self.names[letter]}"
         self.lines.append(f"{declared} {name} = {term.text};")
-        self.terms[i] = _Term(name, number=term.number)
+        self.terms[i] = Term(name, number=term.number)
 
 
 def _flat(path: str) -> str:

@@ -47,6 +47,37 @@ def export_vehicle(
     _time_in_node(module)
 
 
+@app.command("policy")
+def export_policy(
+    policy: Annotated[Path, typer.Argument(help="The folder of a policy.")],
+    vehicle: Annotated[
+        str | None, typer.Option("--vehicle", help="A vehicle's name or .toml file, where it is not a shipped one.")
+    ] = None,
+    ned: Annotated[bool, typer.Option("--ned", help="Take north-east-down and forward-right-down.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the header and the source.")] = Path("out"),
+) -> None:
+    """Write a policy as C99 that needs no library, in float: what it sees, its network, and the command of each rotor."""
+    from samara import vehicle as load
+    from samara.control.policy_c import measured, write_policy_c
+    from samara.control.policy_file import load_policy
+
+    own = load_policy(policy)
+    if vehicle is None and not own.vehicle:
+        raise ValueError(f"{policy}: flies any vehicle; expected --vehicle, for one of which it is written")
+    exported = write_policy_c(own, load(vehicle or own.vehicle), out, ned=ned)
+    say(f"header {exported.header}\nsource {exported.source}")
+    say(
+        f"size   {exported.parameters} numbers, {4 * exported.parameters} bytes; {exported.memory_bytes} bytes between calls"
+    )
+    found = measured(exported)
+    if found is None:
+        say("no C compiler here: code and time are not measured")
+        return
+    flash = 4 * exported.parameters + found.code_bytes
+    say(f"flash  about {flash / 1024:.0f} KB; code as this machine's compiler makes it for size")
+    say(f"time   {found.seconds * 1e6:.1f} µs a call on this CPU")
+
+
 @app.command("engine")
 def export_engine(
     js: Annotated[

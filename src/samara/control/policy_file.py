@@ -10,7 +10,7 @@ A folder comes from strangers: both files are read strictly, with limits, and no
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -273,11 +273,7 @@ def _about(table: Table, key: str) -> tuple[tuple[str, Any], ...]:
 
 def network_of(kinds: Sequence[LayerKind], inputs: int, tensors: Mapping[str, Any]) -> Network:
     """The layers of these kinds, with their numbers by name; ValueError where one is missing, has another shape, or is none"""
-    shapes: dict[str, tuple[int, ...]] = {}
-    width = inputs
-    for k, own in enumerate(kinds):
-        shapes |= {f"{k}.{name}": shape for name, shape in _shapes(own, width).items()}
-        width = own.size
+    shapes = tensor_shapes(kinds, inputs)
     if (products := sum(math.prod(shape) for shape in shapes.values())) > MOST_PRODUCTS:
         raise ValueError(f"its layers have {products} numbers; expected at most {MOST_PRODUCTS}")
     for name in tensors:
@@ -285,6 +281,15 @@ def network_of(kinds: Sequence[LayerKind], inputs: int, tensors: Mapping[str, An
             raise ValueError(f"it has {shown(name)}, which no layer of {ABOUT} has; expected {', '.join(shapes)}")
     arrays = {name: _array(tensors, name, shape) for name, shape in shapes.items()}
     return tuple(_layer(own, {name: arrays[f"{k}.{name}"] for name in _shapes(own, 1)}) for k, own in enumerate(kinds))
+
+
+def tensor_shapes(kinds: Sequence[LayerKind], inputs: int) -> dict[str, tuple[int, ...]]:
+    """The arrays of these layers by name, and their shapes"""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for k, own in enumerate(kinds):
+        shapes |= {f"{k}.{name}": shape for name, shape in _shapes(own, inputs).items()}
+        inputs = own.size
+    return shapes
 
 
 def _shapes(own: LayerKind, width: int) -> dict[str, tuple[int, ...]]:
@@ -347,6 +352,13 @@ def _products(own: Layer | Gru) -> int:
 def mlp(hidden: Sequence[int], outputs: int, activation: str = "tanh", last: str = "tanh") -> tuple[LayerKind, ...]:
     """Dense layers of these sizes, and one of the outputs in [−1, 1]"""
     return (*(LayerKind("dense", size, activation) for size in hidden), LayerKind("dense", outputs, last))
+
+
+def dense_tensors(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """The arrays of dense layers by name, of (W, b) for each: (out, in) and (out,)"""
+    return {
+        f"{k}.{name}": own for k, both in enumerate(layers) for name, own in zip(("weight", "bias"), both, strict=True)
+    }
 
 
 def save_policy(

@@ -1,0 +1,303 @@
+"""A policy as C99 for flight controllers: one header, one source, float, no library but the elementary functions.
+
+The equations are those of `samara.control.policy`, traced; each layer is a loop over a constant table.
+"""
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from samara.backends.code import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
+from samara.backends.program import Instruction, program_of
+from samara.control.policy import PolicyController, PolicyMemory
+from samara.control.policy_file import Policy
+from samara.core.algebra import ZERO
+from samara.core.files import write_text
+from samara.core.layer import Layer
+from samara.core.tree import flatten
+from samara.core.version import __version__
+from samara.physics.frames import enu_from_ned, state_enu_flu_from_ned_frd, yaw_enu_from_ned
+from samara.physics.multirotor import at_rest
+from samara.physics.reference import Reference
+from samara.physics.types import State, Vehicle
+
+C_FLOAT = Dialect(
+    {operation: f"{name}f" for operation, name in FUNCTIONS.items()},
+    "NAN",
+    "INFINITY",
+    "const float",
+    "const int",
+    "(void){};",
+)
+PREFIX = "samara_policy"
+LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
+ACTIVATED = {
+    "linear": "",
+    "relu": "y[i] = total > 0.0f ? total : 0.0f;",
+    "sigmoid": "y[i] = 1.0f / (1.0f + expf(-total));",
+    "tanh": "y[i] = tanhf(total);",
+}
+
+
+class Exported(NamedTuple):
+    """Where the files are, how many numbers the network has, and bytes of memory between calls."""
+
+    header: Path
+    source: Path
+    parameters: int
+    memory_bytes: int
+
+
+class Measured(NamedTuple):
+    """Bytes of code, without the weights, as this machine's compiler makes them for size; and the time of a call  [s]"""
+
+    code_bytes: int
+    seconds: float
+
+
+def write_policy_c(policy: Policy, vehicle: Vehicle, folder: str | Path, *, ned: bool = False) -> Exported:
+    """Writes samara_policy.h and .c into the folder; with `ned` they take north-east-down and forward-right-down"""
+    own = policy.fitted(vehicle)
+    text, memory, layers = _source(own, vehicle, ned)
+    header, source = Path(folder) / f"{PREFIX}.h", Path(folder) / f"{PREFIX}.c"
+    write_text(header, _header(own, vehicle, memory, ned))
+    write_text(source, text)
+    return Exported(header, source, sum(each.size + each.rows for each in layers), 4 * memory)
+
+
+# The function ---------------------------------------------------------------------------------------------------------
+
+
+class _Layers(Body):
+    """A body whose layers are calls on tables."""
+
+    def __init__(self, *given: Any) -> None:
+        self.tables: list[Layer] = []
+        super().__init__(*given)
+
+    def _term(self, instruction: Instruction, inputs: Sequence[Places]) -> Term:
+        if instruction.operation == "row":
+            return Term(f"{self.terms[instruction.arguments[0]].text}[{instruction.place[1]}]")
+        if instruction.layer is None:
+            return super()._term(instruction, inputs)
+        own, k = instruction.layer, len(self.tables)
+        self.tables.append(own)
+        given = [self.terms[i].as_number().text for i in instruction.arguments]
+        last = f"y{k - 1}"
+        if given == [f"{last}[{i}]" for i in range(len(given))] and self.tables[k - 1].rows == len(given):
+            x = last
+        else:
+            x = f"x{k}"
+            self.lines += [f"float {x}[{own.columns}];", *(f"{x}[{i}] = {each};" for i, each in enumerate(given))]
+        self.lines += [
+            f"float y{k}[{own.rows}];",
+            f"{own.activation}_layer(&weights_{k}[0][0], bias_{k}, {own.rows}, {own.columns}, {x}, y{k});",
+        ]
+        return Term(f"y{k}")
+
+    def _give_name(self, i: int) -> None:
+        if not re.fullmatch(r"y\d+", self.terms[i].text):  # the rows of a layer have one
+            super()._give_name(i)
+
+
+def _source(policy: Policy, vehicle: Vehicle, ned: bool) -> tuple[str, int, list[Layer]]:
+    """The text, how many numbers are remembered, and the layers"""
+    memory = PolicyController(policy, policy.period).initial_memory
+    state = at_rest(vehicle)._replace(effects=())
+    reference = (ZERO, ZERO, 0.0)
+
+    def act(state: State, asked: Any, memory: PolicyMemory, dt: Any) -> Any:
+        p, v, yaw = asked
+        if ned:
+            state, p, v, yaw = (
+                state_enu_flu_from_ned_frd(state),
+                enu_from_ned(p),
+                enu_from_ned(v),
+                yaw_enu_from_ned(yaw),
+            )
+        return PolicyController(policy, dt[0])(state, Reference(p, v, yaw=yaw), vehicle, memory)
+
+    program = program_of(act, state, reference, memory, (0.0,))
+    rotors, held = len(vehicle.rotors), len(flatten(memory))
+    names = _places(rotors)
+    inputs = [names[0], names[1], array("memory->held", [f"held[{k}]" for k in range(held)]), Places(["dt"], ["dt"])]
+    outputs = [
+        array("command", [f"rotor {k}" for k in range(rotors)]),
+        array("after", [f"held[{k}]" for k in range(held)]),
+    ]
+    body = _Layers(program, inputs, outputs, C_FLOAT)
+    lines = [LITERAL.sub(r"\1f", line) for line in body.lines]
+    start = ", ".join(_decimal(x) for x in flatten(memory))
+    parts = [
+        comment(f"Written by Samara {__version__}; see {PREFIX}.h."),
+        f'#include "{PREFIX}.h"\n\n#include <math.h>\n#include <string.h>',
+        *(_table(k, own) for k, own in enumerate(body.tables)),
+        *(_layer_function(name) for name in dict.fromkeys(own.activation for own in body.tables)),
+        f"static const float start[{held}] = {{\n{_wrapped(start)}\n}};",
+        f"void {PREFIX}_start({PREFIX}_memory *memory) {{\n    memcpy(memory->held, start, sizeof start);\n}}",
+        f"{_signature()} {{\n    float after[{held}];\n"
+        + "".join(f"    {line}\n" for line in lines)
+        + "    memcpy(memory->held, after, sizeof after);\n}",
+    ]
+    return "\n\n".join(parts) + "\n", held, body.tables
+
+
+def _places(rotors: int) -> tuple[Places, Places]:
+    """The numbers of a state and of a reference, and where they are in the structs"""
+    fields = [("p", 3), ("v", 3), ("q", 4), ("omega", 3), ("rotor_speed", rotors)]
+    state = [(f"{name}[{k}]", f"state->{name}[{k}]") for name, count in fields for k in range(count)]
+    asked = [(f"wanted_{name}[{k}]", f"reference->{name}[{k}]") for name in "pv" for k in range(3)]
+    asked.append(("wanted_yaw", "reference->yaw"))
+    return Places(*zip(*state, strict=True)), Places(*zip(*asked, strict=True))
+
+
+def _signature() -> str:
+    return (
+        f"void {PREFIX}_act(\n    const {PREFIX}_state *state,\n    const {PREFIX}_reference *reference,\n"
+        f"    {PREFIX}_memory *memory,\n    float dt,\n    float command[{PREFIX.upper()}_ROTORS])"
+    )
+
+
+def _header(policy: Policy, vehicle: Vehicle, held: int, ned: bool) -> str:
+    capitals, rotors = PREFIX.upper(), len(vehicle.rotors)
+    frames = (
+        "world: north, east, down; body: forward, right, down; yaw clockwise from north"
+        if ned
+        else "world: x, y, z up; body: forward, left, up; yaw counter-clockwise from x"
+    )
+    about = (
+        f"A policy for {vehicle.name}, learnt to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}. "
+        f"Frames: {frames}. Quaternions are Hamilton's, scalar first, from body to world. SI units, radians."
+    )
+    state = [
+        "float p[3]; /* [m] */",
+        "float v[3]; /* [m/s], world axes */",
+        "float q[4];",
+        "float omega[3]; /* [rad/s], body axes */",
+        f"float rotor_speed[{rotors}]; /* [rad/s] */",
+    ]
+    call = (
+        f"The command of each rotor ({vehicle.structure.actuation.name}), dt [s] after the last call. It may be called more "
+        "often than it has learnt at: what it remembers goes on once a period."
+    )
+    remembered = "What it remembers: the last action, what its recurrent layers hold, and the time left of a period."
+    parts = [
+        comment(about),
+        f"#ifndef {capitals}_H\n#define {capitals}_H",
+        '#ifdef __cplusplus\nextern "C" {\n#endif',
+        f"#define {capitals}_ROTORS {rotors}",
+        f"#define {capitals}_PERIOD {_decimal(policy.period)} /* [s] it has learnt at */",
+        _struct("state", state, "What is known of the drone; rotor speeds in the order of its rotors."),
+        _struct(
+            "reference",
+            ["float p[3];", "float v[3];", "float yaw;"],
+            "Where it should be, how fast, and which way it should face.",
+        ),
+        _struct("memory", [f"float held[{held}];"], remembered),
+        f"/* Before the first call. */\nvoid {PREFIX}_start({PREFIX}_memory *memory);",
+        f"{comment(call)}\n{_signature()};",
+        "#ifdef __cplusplus\n}\n#endif",
+        f"#endif /* {capitals}_H */",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _struct(name: str, lines: Sequence[str], about: str) -> str:
+    return "\n".join([comment(about), "typedef struct {", *(f"    {line}" for line in lines), f"}} {PREFIX}_{name};"])
+
+
+def _layer_function(activation: str) -> str:
+    """y = f(W x + b), four sums at a time: they do not wait for each other, and round less"""
+    last = ACTIVATED[activation] or "y[i] = total;"
+    return f"""static void {activation}_layer(
+    const float *w, const float *b, int rows, int columns, const float *x, float *y) {{
+    for (int i = 0; i < rows; i++, w += columns) {{
+        float sums[4] = {{b[i], 0.0f, 0.0f, 0.0f}};
+        int j = 0;
+        for (; j + 4 <= columns; j += 4) {{
+            sums[0] += w[j] * x[j];
+            sums[1] += w[j + 1] * x[j + 1];
+            sums[2] += w[j + 2] * x[j + 2];
+            sums[3] += w[j + 3] * x[j + 3];
+        }}
+        for (; j < columns; j++) sums[0] += w[j] * x[j];
+        const float total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+        {last}
+    }}
+}}"""
+
+
+def _table(k: int, own: Layer) -> str:
+    rows = ",\n".join(f"    {{{', '.join(map(_decimal, row))}}}" for row in own.weights)
+    return (
+        f"static const float weights_{k}[{own.rows}][{own.columns}] = {{\n{rows}\n}};\n"
+        f"static const float bias_{k}[{own.rows}] = {{\n{_wrapped(', '.join(map(_decimal, own.bias)))}\n}};"
+    )
+
+
+def _decimal(value: float) -> str:
+    """Nine digits, which read back as the same float"""
+    text = f"{value:.9g}"
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def _wrapped(text: str) -> str:
+    lines, line = [], ""
+    for word in text.split(" "):
+        if len(line) + len(word) > WIDTH - 6:
+            lines.append(line)
+            line = ""
+        line = f"{line} {word}".strip()
+    return "\n".join(f"    {own}" for own in [*lines, line])
+
+
+# On this machine ------------------------------------------------------------------------------------------------------
+
+
+def compiled(source: Path, into: Path, *options: str) -> ctypes.CDLL:
+    """The C as a library of this machine; FileNotFoundError where there is no compiler"""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise FileNotFoundError("no C compiler, cc, on this machine")
+    command = [compiler, "-std=c99", "-O2", "-shared", "-fPIC", *options, str(source), "-o", str(into), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"cc: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else done.returncode}")
+    return ctypes.CDLL(str(into))
+
+
+def measured(exported: Exported, calls: int = 2000) -> Measured | None:
+    """Size and time on this CPU; None where there is no compiler"""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            library = compiled(exported.source, Path(folder) / "policy.so")
+        except (FileNotFoundError, RuntimeError):
+            return None
+        small = Path(folder) / "policy.o"
+        made = subprocess.run(
+            ["cc", "-std=c99", "-Os", "-c", str(exported.source), "-o", str(small)], capture_output=True, check=False
+        )
+        code = max(0, small.stat().st_size - 4 * exported.parameters) if made.returncode == 0 else 0
+        numbers = [(ctypes.c_float * count)() for count in (64, 7, exported.memory_bytes // 4, 64)]
+        numbers[0][6] = 1.0  # of the quaternion
+        act, start, dt = library.samara_policy_act, library.samara_policy_start, ctypes.c_float(0.01)
+        started = _best(calls, start, numbers[2])  # next to nothing but the call itself
+        seconds = _best(calls, act, numbers[0], numbers[1], numbers[2], dt, numbers[3]) - started
+    return Measured(code, max(0.0, seconds))
+
+
+def _best(calls: int, function: Any, *given: Any) -> float:
+    """The shortest mean time of a call among ten  [s]"""
+    times = []
+    for _ in range(10):
+        begin = time.perf_counter()
+        for _ in range(calls // 10):
+            function(*given)
+        times.append((time.perf_counter() - begin) / (calls // 10))
+    return min(times)
