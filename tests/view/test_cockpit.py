@@ -118,6 +118,33 @@ def test_wind_comes_from_where_it_is_said_to(modules):
     assert np.mean(gusty) == pytest.approx(4.0, abs=0.6) and 0.6 < np.std(gusty) < 1.4
 
 
+def test_keys_ease_in_and_a_gamepad_is_read_as_pilots_hold_it(modules):
+    """Mode 2: the left stick climbs and turns, the right one leans; near the middle nothing, pushed away is forward."""
+    said = printed(
+        modules,
+        """
+        import { Sticks } from "./sticks.js";
+        const heard = {}, window = { addEventListener: (kind, call) => (heard[kind] = call) };
+        let axes = null;
+        const pads = () => (axes ? [null, { id: "Pad (Vendor: 1)", axes }] : []);
+        Object.defineProperty(globalThis, "navigator", { value: { getGamepads: pads }, configurable: true });
+        const sticks = new Sticks(window), said = [];
+        heard.keydown({ code: "KeyW", preventDefault() {} });
+        said.push(sticks.read(0.05).throttle, sticks.read(10).throttle);
+        heard.keyup({ code: "KeyW" });
+        said.push(sticks.read(10).throttle);
+        axes = [0.05, -1, 1, -1];
+        said.push({ ...sticks.read(0.02) }, sticks.gamepad);
+        sticks.dragged.roll = -0.5;
+        said.push(sticks.read(0.02).roll);
+        console.log(JSON.stringify(said));
+        """,
+    )
+    eased, full, released, pad, name, dragged = said
+    assert 0.0 < eased < 0.5 and (full, released, name, dragged) == (1, 0, "Pad", -0.5)
+    assert pad == {"roll": 1, "pitch": 1, "yaw": 0, "throttle": 1}
+
+
 def test_hoops_are_passed_in_their_order_and_from_behind_they_do_not_count(modules):
     said = printed(
         modules,

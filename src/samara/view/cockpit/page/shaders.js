@@ -37,15 +37,17 @@ in vec2 at;
 uniform vec3 right, above, ahead;
 out vec4 colour;
 float hash(float at) { return fract(sin(at * 91.345) * 47453.5453); }
-float wave(float at) { return mix(hash(floor(at)), hash(floor(at) + 1.0), smoothstep(0.0, 1.0, fract(at))); }
-float ridge(float azimuth, float seed) {
-  float at = (azimuth / 6.2831853 + 1.0) * 24.0 + seed;
-  return 0.6 * wave(at) + 0.3 * wave(2.3 * at) + 0.1 * wave(7.1 * at);
+float wave(float turn, float count, float seed) {
+  float at = turn * count, cell = floor(at);
+  return mix(hash(mod(cell, count) + seed), hash(mod(cell + 1.0, count) + seed), smoothstep(0.0, 1.0, at - cell));
+}
+float ridge(float turn, float seed) {
+  return 0.6 * wave(turn, 24.0, seed) + 0.3 * wave(turn, 55.0, seed + 0.3) + 0.1 * wave(turn, 170.0, seed + 0.6);
 }
 void main() {
   vec3 ray = normalize(ahead + at.x * right + at.y * above), light = sky(ray);
-  float azimuth = atan(ray.x, -ray.y), sharp = 1.5 * fwidth(ray.z);
-  float far = 0.012 + 0.050 * ridge(azimuth, 3.0), near = 0.004 + 0.026 * ridge(azimuth, 60.0);
+  float turn = atan(ray.x, ray.y) / 6.2831853 + 0.5, sharp = 1.5 * fwidth(ray.z);
+  float far = 0.012 + 0.050 * ridge(turn, 3.0), near = 0.004 + 0.026 * ridge(turn, 61.0);
   light = mix(light, vec3(0.50, 0.61, 0.70), smoothstep(sharp, -sharp, ray.z - far));
   light = mix(light, mix(HAZE, vec3(0.40, 0.50, 0.50), clamp(60.0 * ray.z, 0.0, 1.0)), smoothstep(sharp, -sharp, ray.z - near));
   colour = shown(light, 1.0);
