@@ -17,9 +17,10 @@ from samara.core.extras import MissingExtraError
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
 from samara.learn.draws import SOURCE
-from samara.learn.episode import Episode, Randomization, Sensing, Setting, kinds_at_start, kinds_at_step, start, step
+from samara.learn.episode import Randomization, Sensing, Setting
 from samara.learn.setting import setting_for
 from samara.learn.task import Draw, Task
+from samara.learn.team import kinds_at_start, kinds_at_step, start, step
 from samara.physics.types import Vehicle
 
 try:
@@ -36,7 +37,7 @@ from samara.backends.folding import folded, new_trace, unfolded
 class Flight(NamedTuple):
     """One drone's episode as it stands: what it carries, the key of its random numbers, and which episode and step it is."""
 
-    episode: Episode
+    episode: Any
     key: Any
     count: Any
     age: Any
@@ -100,9 +101,8 @@ class Environment:
         of = {"uniform": uniform, "normal": normal}
         return [of[kind](word, self.dtype) for kind, word in zip(kinds, found, strict=True)]
 
-    def _carried(self, episode: Episode) -> Episode:
-        own: Episode = unflatten(self._template, iter([self._number(x) for x in unfolded(episode)]))
-        return own
+    def _carried(self, episode: Any) -> Any:
+        return unflatten(self._template, iter([self._number(x) for x in unfolded(episode)]))
 
     def _stacked(self, numbers: Any) -> Any:
         return jnp.stack([self._number(x) for x in unfolded(numbers)])
@@ -119,7 +119,7 @@ class Environment:
         return kinds_at_step(self.setting)
 
     @cached_property
-    def _template(self) -> Episode:
+    def _template(self) -> Any:
         return start(Draw(), self.setting)[0]
 
 

@@ -44,8 +44,8 @@ class Setting(NamedTuple):
 
     @property
     def actions(self) -> int:
-        """Numbers in an action"""
-        return ACTIONS[self.task.action].size(self.craft.vehicle)
+        """Numbers in an action; of a team, in those of all"""
+        return ACTIONS[self.task.action].size(self.craft.vehicle) * self.task.drones
 
 
 class Episode(NamedTuple):

@@ -7,14 +7,14 @@ from typing import Any
 from samara.learn.actions import ACTIONS
 from samara.learn.task import Task
 
-SHIPPED = ("hover", "recover", "track", "race", "land")
+SHIPPED = ("hover", "recover", "track", "race", "land", "formation")
 
 
 def load_task(name: str | Path | Task) -> Task:
     """A task that comes with Samara, by its name, or the one of a Python file, which is run: give only what you trust
 
     The file has functions `reset`, `observation`, `reward` and `termination`; `progress`, `success` and the constants `PERIOD`,
-    `SUBSTEPS`, `SECONDS` and `ACTION` where it wants them; or it has a `TASK` of `samara.learn.task.Task`.
+    `SUBSTEPS`, `SECONDS`, `ACTION` and `DRONES` where it wants them; or it has a `TASK` of `samara.learn.task.Task`.
     """
     if isinstance(name, Task):
         return name
@@ -39,7 +39,7 @@ def task_of(module: Any, name: str, where: str) -> Task:
         if not callable(getattr(module, each, None)):
             raise ValueError(f"{where}: {each} is missing; a task has functions {', '.join(needed)}")
     given = {each: getattr(module, each) for each in (*needed, "progress", "success") if hasattr(module, each)}
-    constants = ("period", "substeps", "seconds", "action")
+    constants = ("period", "substeps", "seconds", "action", "drones")
     given |= {each: getattr(module, each.upper()) for each in constants if hasattr(module, each.upper())}
     return checked(Task(name, **given), where)
 
@@ -49,8 +49,9 @@ def checked(task: Task, where: str) -> Task:
     for field, value in (("PERIOD", task.period), ("SECONDS", task.seconds)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1e9:
             raise ValueError(f"{where}: {field} = {value!r}; expected a positive number of seconds")
-    if isinstance(task.substeps, bool) or not isinstance(task.substeps, int) or not 1 <= task.substeps <= 1000:
-        raise ValueError(f"{where}: SUBSTEPS = {task.substeps!r}; expected a whole number from 1 to 1000")
+    for field, count in (("SUBSTEPS", task.substeps), ("DRONES", task.drones)):
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1000:
+            raise ValueError(f"{where}: {field} = {count!r}; expected a whole number from 1 to 1000")
     if task.action not in ACTIONS:
         raise ValueError(f"{where}: ACTION = {task.action!r}; expected one of {', '.join(ACTIONS)}")
     return task

@@ -9,8 +9,9 @@ from samara.backends.scan import Run, Templates
 from samara.backends.stepper import Scan, compile_scan
 from samara.core.ops import where
 from samara.core.tree import flatten, leaf_names
-from samara.learn.episode import Episode, Setting, kinds_at_start, kinds_at_step, start, step
+from samara.learn.episode import Setting
 from samara.learn.task import Draw
+from samara.learn.team import kinds_at_start, kinds_at_step, start, step, step_apart
 
 Array = np.ndarray[Any, Any]
 
@@ -18,16 +19,17 @@ Array = np.ndarray[Any, Any]
 class Program(NamedTuple):
     """Two compiled functions on rows of numbers, a column for each drone
 
-    `begin` draws → (episode, observation); `go_on` (action, draws) and an episode, which it changes → (observation, reward,
-    terminated, sum of the state).
+    `begin` draws → (episode, observation); `go_on` (action, draws) and an episode, which it changes → (observation, rewards,
+    terminated, sum of the episode). `rewards` is how many there are of the latter two: one, or of a team one for each drone.
     """
 
     begin: Run
     go_on: Run
     start_kinds: tuple[str, ...]
     step_kinds: tuple[str, ...]
-    template: Episode
+    template: Any
     observations: int
+    rewards: int
     dtype: str
 
     @property
@@ -42,11 +44,12 @@ class Program(NamedTuple):
         return rows[0, : -self.observations], rows[0, -self.observations :]
 
     def stepped(self, episodes: Array, inputs: Array) -> tuple[Array, Array, Array]:
-        """One action (size, N), with the step's draws below it: observations, rewards, and 1 where terminated, else 0"""
+        """One action (size, N), with the step's draws below it: rows of observations, rewards, and ends (1, else 0)"""
         _, rows = self.go_on(episodes, (), inputs[None], 1)
         if not np.isfinite(rows[0, -1]).all():
             self._name_the_bad(episodes)
-        return rows[0, :-3], rows[0, -3], rows[0, -2]
+        seen, gained = self.observations, self.observations + self.rewards
+        return rows[0, :seen], rows[0, seen:gained], rows[0, gained:-1]
 
     def _name_the_bad(self, episodes: Array) -> None:
         component, drone = (int(x) for x in np.argwhere(~np.isfinite(episodes))[0])
@@ -55,22 +58,28 @@ class Program(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def program_of(setting: Setting, dtype: str = "float64") -> Program:
-    """The program of a setting"""
+def program_of(setting: Setting, dtype: str = "float64", apart: bool = False) -> Program:
+    """The program of a setting; `apart` has a reward and an end for each drone of a team"""
     at_start, at_step = kinds_at_start(setting), kinds_at_step(setting)
     template, seen = start(Draw(), setting)
 
     def begin(carry: Any, held: Any, numbers: Any) -> tuple[Any, Any]:
         return (), start(Draw(iter(numbers)), setting)
 
-    def go_on(episode: Episode, held: Any, inputs: Any) -> tuple[Any, Any]:
+    def go_on(episode: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
         action, numbers = inputs
-        after, (observation, reward, terminated) = step(episode, action, Draw(iter(numbers)), setting)
-        total = sum(flatten((after.situation.state, after.memory)), 0.0)
-        return after, (observation, reward, where(terminated, 1.0, 0.0), total)
+        if apart and setting.task.drones > 1:
+            after, each = step_apart(episode, action, setting)
+        else:
+            after, one = step(episode, action, Draw(iter(numbers)), setting)
+            each = (one,)
+        total = sum(flatten(after), 0.0)
+        ends = [where(own.terminated, 1.0, 0.0) for own in each]
+        return after, (*(own.observation for own in each), *(own.reward for own in each), *ends, total)
 
     first = Scan(begin, Templates((), (), (0.0,) * len(at_start)))
     inputs = ((0.0,) * setting.actions, (0.0,) * len(at_step))
     later = Scan(go_on, Templates(template, (), inputs))
     once, again = (compile_scan("llvm", each, dtype=dtype) for each in (first, later))
-    return Program(once, again, at_start, at_step, template, len(seen), dtype)
+    rewards = setting.task.drones if apart else 1
+    return Program(once, again, at_start, at_step, template, len(seen), rewards, dtype)

@@ -154,7 +154,7 @@ def applied(drawn: Drawn, craft: Craft) -> tuple[Craft, Environment]:
         force_W, tau_B = drawn.push
         vehicle, trim = vehicle.with_effect(PUSHED), trim._replace(effects=(*trim.effects, ()))
         environment = environment._replace(pushes=(Wrench(f_W=force_W, tau_B=tau_B),))
-    return Craft(vehicle, trim, command, craft.nominal), environment
+    return craft._replace(vehicle=vehicle, trim=trim, command=command), environment
 
 
 def grown(drawn: Drawn, vehicle: Vehicle) -> Vehicle:

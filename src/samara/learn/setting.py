@@ -29,4 +29,6 @@ def setting_for(
     for name, value, low in (("history", history, 0), ("delay", least, 0), ("delay", most, least)):
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 1000:
             raise ValueError(f"{name} is {value!r}; expected a whole number from {low} to 1000")
+    if sensing is not None and own.drones > 1:
+        raise ValueError(f"task {own.name!r} is for {own.drones} drones; sensing is for tasks with one")
     return Setting(own, craft_for(vehicle), randomization or own.randomization, sensing, history, (least, most))

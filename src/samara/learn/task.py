@@ -19,26 +19,35 @@ from samara.vehicles.loader import vehicle as load_vehicle
 from samara.vehicles.trim import hover
 
 
+class Other(NamedTuple):
+    """Another drone of the same team"""
+
+    p_W: Vec3
+    v_W: Vec3
+
+
 class Situation(NamedTuple):
-    """What a task's functions see; every leaf a scalar."""
+    """What a task's functions see; every leaf a scalar. `others` are the rest of a team, in its order, from the next one on."""
 
     state: State
     goal: Any = ()
     time: Scalar = 0.0  # [s] since the start of the episode
     action: tuple[Scalar, ...] = ()  # the last one, in [−1, 1]
+    others: tuple[Other, ...] = ()
 
 
 class Craft(NamedTuple):
     """A vehicle, the state in which it hovers at the origin, and the command that holds it there.
 
     Where vehicles are drawn at random, its numbers are a drone's own. `nominal` is the vehicle as its file has it: that is what
-    the loops of an autopilot are made for.
+    the loops of an autopilot are made for. `number` is its place in a team.
     """
 
     vehicle: Vehicle
     trim: State
     command: Command
     nominal: Vehicle
+    number: int = 0
 
 
 class Task(NamedTuple):
@@ -61,6 +70,7 @@ class Task(NamedTuple):
     seconds: float = 5.0  # then the episode is cut
     action: str = "rotors"  # or another of `samara.learn.actions`
     randomization: Any = None  # of `samara.learn.randomize`
+    drones: int = 1  # a team of so many; what ends it for one ends it for all
 
     @property
     def steps(self) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from samara.core.extras import MissingExtraError
 from samara.core.tree import unflatten
 from samara.learn.draws import keys_for, numbers
-from samara.learn.episode import Episode, Randomization, Sensing
+from samara.learn.episode import Randomization, Sensing
 from samara.learn.program import program_of
 from samara.learn.setting import setting_for
 from samara.learn.task import Task
@@ -74,15 +74,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._over = np.zeros(num_envs, dtype=bool)
 
     @property
-    def episode(self) -> Episode:
-        """All drones' episodes as they are now, a copy: arrays of length N"""
-        own: Episode = unflatten(self.program.template, iter(self._episodes.copy()))
-        return own
+    def episode(self) -> Any:
+        """All episodes as they are now, a copy: an `Episode` of arrays of length N; of teams, one for each drone in a tuple"""
+        return unflatten(self.program.template, iter(self._episodes.copy()))
 
     @property
     def state(self) -> State:
-        """All drones as they are now, a copy: arrays of length N"""
-        return self.episode.situation.state
+        """All drones as they are now, a copy: arrays of length N; of teams, those of the first of each"""
+        own: State = (self.episode if self.setting.task.drones == 1 else self.episode[0]).situation.state
+        return own
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -106,10 +106,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             raise ResetNeeded(
                 f"the episode of drone {drone} is over: call reset(), for some with options={{'reset_mask': ...}}"
             )
-        self._seen, rewards, ended = self.program.stepped(self._episodes, self._inputs(actions))
+        self._seen, gained, ended = self.program.stepped(self._episodes, self._inputs(actions))
         self._age += 1
-        terminated, truncated = ended > 0.5, self._age >= self.setting.task.steps
-        rewards = rewards.astype(float)
+        terminated, truncated = ended[0] > 0.5, self._age >= self.setting.task.steps
+        rewards = gained[0].astype(float)
         if begins.any():  # only in NEXT_STEP: their action is ignored
             self._start(np.flatnonzero(begins))
             terminated, truncated, rewards = terminated & ~begins, truncated & ~begins, np.where(begins, 0.0, rewards)
