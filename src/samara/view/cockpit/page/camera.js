@@ -28,11 +28,6 @@ export class Camera {
     }, { passive: false });
   }
 
-  next() {
-    this.kind = CAMERAS[(CAMERAS.indexOf(this.kind) + 1) % CAMERAS.length];
-    this.forget();
-  }
-
   /** Jump there instead of easing. */
   forget() {
     this.behind = this.eye = null;

@@ -2,18 +2,17 @@
 
 import { corners, depthMap, program, use } from "./gl.js";
 import { Plumb, Streaks, Trail } from "./ribbons.js";
-import { DEPTH, DISC, GROUND, RIBBON, SKY, SOLID } from "./shaders.js";
+import { DEPTH, DISC, GROUND, RIBBON, SKY, SOLID, SUN } from "./shaders.js";
 import { craftTriangles, discs, rgb } from "./shapes.js";
 import { add, axes, lookAt, orthographic, placed, product, scale, unit, vec } from "./vectors.js";
 
-const SUN = unit(vec(-0.55, -0.42, 0.72));
+const TO_SUN = unit(vec(...SUN));
 const MAP = 1024; // pixels of the shadow map
 const SLOW = 24, COARSEST = 0.5; // pictures a second, and pixels for one of the page's
 const TURNS = 0.03; // of a propeller's speed: faster no eye follows
 const BLURRED = 0.25; // of the top speed: from there on a propeller is a disc
 const WAY = rgb("#d55e00"), AIR = [1, 1, 1], PLUMB = rgb("#22313f"), DEAD = rgb("#c8102e");
 const HERE = placed([vec(1, 0, 0), vec(0, 1, 0), vec(0, 0, 1)], vec(0, 0, 0));
-const SPINS = { 1: rgb("#56b4e9"), "-1": rgb("#e69f00") };
 
 export class Scene {
   constructor(canvas) {
@@ -87,7 +86,7 @@ export class Scene {
 
   #light(p) {
     const size = 1.3 * this.looks.extent;
-    return product(orthographic(size, 60), lookAt(add(p, scale(SUN, 10)), p, vec(0, 1, 0)));
+    return product(orthographic(size, 60), lookAt(add(p, scale(TO_SUN, 10)), p, vec(0, 1, 0)));
   }
 
   #shadow(toScreen, toWorld) {
@@ -125,9 +124,9 @@ export class Scene {
   #propellers(world, view, toWorld) {
     const { gl, looks } = this;
     gl.bindVertexArray(this.empty);
-    looks.rotors.forEach(({ spin, top_speed }, i) => {
+    looks.rotors.forEach(({ disc, top_speed }, i) => {
       const blur = Math.min(1, Math.abs(world.state.rotor_speed[i]) / (BLURRED * top_speed));
-      const paint = world.broken.has(i) ? DEAD : SPINS[spin];
+      const paint = world.broken.has(i) ? DEAD : rgb(looks.parts[disc].colour);
       use(gl, this.disc, { ...view, toWorld: product(toWorld, this.discs[i]), turn: this.turns[i], blur, paint });
       gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
     });

@@ -1,8 +1,10 @@
 // What the graphics processor runs. Light is linear until the last line of each; the sun stands still.
 
+export const SUN = [-0.55, -0.42, 0.72]; // where it stands, in the world
+
 const HEAD = `#version 300 es
 precision highp float;
-const vec3 SUN = normalize(vec3(-0.55, -0.42, 0.72));
+const vec3 SUN = normalize(vec3(${SUN.join(", ")}));
 const vec3 HORIZON = vec3(0.80, 0.86, 0.90), ZENITH = vec3(0.16, 0.36, 0.66), GLOW = vec3(1.0, 0.92, 0.78), HAZE = vec3(0.52, 0.61, 0.63);
 vec3 sky(vec3 ray) {
   float up = max(ray.z, 0.0);

@@ -37,7 +37,7 @@ export class World {
   }
 
   setMode(mode) {
-    if (mode !== this.mode) this.mode = mode;
+    this.mode = mode;
   }
 
   /** Breaks a motor, or mends it. */
