@@ -12,6 +12,7 @@ from samara.cli import (
     export,
     flight,
     identify,
+    learn,
     look,
     plan,
     rotor,
@@ -98,6 +99,7 @@ app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("rotor")(rotor.rotor)
 app.add_typer(identify.app, name="identify")
+app.command("learn")(learn.learn)
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(export.app, name="export")
 app.add_typer(demo.app, name="demo")

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 
 from samara.learn.adam import Moments, adam, at_rest, clipped
+from samara.learn.checkpoint import Checkpoint
 from samara.learn.episode import Setting
 from samara.learn.learnt import Learner, Learnt, Progress, Weights
 from samara.learn.network import first_weights
@@ -42,6 +43,13 @@ RECIPES = {
     "recover": Recipe((64, 64), 4096, 100, 330, 4e-2),
 }
 """By the name of a task: what was found to do on an H200; any other learns by the default"""
+FEW = 256  # drones that a CPU's few cores fly at once; more learn no quicker there
+
+
+def recipe_for(task: str) -> Recipe:
+    """The recipe of a task, with as many drones as are worth their time where JAX runs"""
+    own = RECIPES.get(task, Recipe())
+    return own if jax.default_backend() == "gpu" else own._replace(drones=FEW)
 
 
 class Learning(NamedTuple):
@@ -55,29 +63,34 @@ class Learning(NamedTuple):
 
 
 def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1) -> Learner:
-    """A learner for a setting, compiled: `learner(seed, progress)` learns a policy, and tells after each of so many chunks
+    """A learner for a setting, compiled: `learner(seed, progress, checkpoint)` tells after each of so many chunks
 
     On a GPU rollout and adjoint are a kernel each (`samara.learn.rollout_kernel`).
     """
     pieces = pieces_of(setting)
     size = -(-recipe.updates // chunks)
+    parts = -(-recipe.updates // size)
     clock = time.perf_counter()
     begin = jax.jit(partial(_begun, pieces, recipe)).lower(np.uint32(0)).compile()
     updates = partial(_updates, pieces, rollout_for(pieces, recipe.horizon), recipe, size)
     chunk = jax.jit(updates).lower(begin(np.uint32(0))).compile()
     compile_seconds = time.perf_counter() - clock
 
-    def learn(seed: int = 0, progress: Progress | None = None) -> Learnt:
+    def learn(seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None) -> Learnt:
         clock = time.perf_counter()
-        learning, curve = begin(np.uint32(seed)), []
-        for done in range(0, recipe.updates, size):
+        learning, curve = begin(np.uint32(seed)), jnp.zeros(size * parts, jnp.float32)
+        kept = checkpoint.load((learning, curve)) if checkpoint is not None else None
+        learning, curve = kept or (learning, curve)
+        for done in range(int(learning.done), size * parts, size):
             learning, rewards = chunk(learning)
-            curve.append(rewards)
+            curve = curve.at[done : done + size].set(rewards)
+            if checkpoint is not None:
+                checkpoint.save((learning, curve))
             if progress is not None:
                 progress(min(done + size, recipe.updates), recipe.updates, float(rewards[-1]))
         weights = jax.block_until_ready(learning.weights)  # type: ignore[no-untyped-call]
         seconds = time.perf_counter() - clock
-        return Learnt(weights, np.concatenate(curve)[: recipe.updates], seconds, compile_seconds)
+        return Learnt(weights, np.asarray(curve)[: recipe.updates], seconds, compile_seconds)
 
     return learn
 

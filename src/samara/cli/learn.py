@@ -1,0 +1,75 @@
+"""`samara learn`: a task and a vehicle become a policy that flies."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from samara.cli.interrupts import interrupts
+from samara.cli.screen import console, say
+
+if TYPE_CHECKING:
+    from samara.learn.learnt import Progress
+
+
+class Method(StrEnum):
+    """How to learn"""
+
+    ANALYTIC = "analytic"
+    PPO = "ppo"
+
+
+def learn(
+    task: Annotated[str, typer.Argument(help="A task by name, or your own as a Python file.")] = "hover",
+    vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "crazyflie",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The policy's folder.")] = Path("policy"),
+    method: Annotated[
+        Method, typer.Option("--method", help="By the gradient of the flight itself, or by PPO.")
+    ] = Method.ANALYTIC,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of everything that is drawn.")] = 0,
+    drones: Annotated[int | None, typer.Option("--drones", min=1, help="How many fly at once.")] = None,
+    updates: Annotated[int | None, typer.Option("--updates", min=1, help="How often the weights change.")] = None,
+) -> None:
+    """Learn a policy, judge it by 10 000 starts it has not seen, and write its folder. What was stopped goes on."""
+    from samara.core.files import require_writable
+    from samara.learn.setting import setting_for
+    from samara.learn.training import keep
+    from samara.learn.training import learn as learnt_by
+    from samara.view.plot.learning import learning_curve
+
+    setting = setting_for(task, vehicle)
+    out.mkdir(parents=True, exist_ok=True)
+    require_writable(out)
+    changes = {name: value for name, value in (("drones", drones), ("updates", updates)) if value is not None}
+    with _progress() as tell:
+        learnt = learnt_by(setting, out, method=method.value, seed=seed, progress=tell, **changes)
+    title = f"{setting.task.name} with {setting.craft.vehicle.name}, {method.value}, seed {seed}"
+
+    def draw(path: Path) -> None:
+        learning_curve(learnt.curve, title).savefig(path, format="png")
+
+    policy = keep(setting, learnt, out, method=method.value, seed=seed, curve=draw)
+    told = dict(policy.evaluation)
+    say(f"learnt in {learnt.seconds:.2f} s ({learnt.compile_seconds:.1f} s to compile), {len(learnt.curve)} updates")
+    if "success" in told:
+        say(f"success {100 * told['success']:.2f} % of {told['flights']} starts that it has not seen")
+    say(f"policy {out}\nfly    samara fly hover --controller {out}")
+
+
+@contextmanager
+def _progress() -> "Iterator[Progress]":
+    """A bar with the reward; before it moves, the program is being compiled"""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<24}", markup=False), BarColumn(), TimeElapsedColumn())
+    with interrupts() as asked, Progress(*columns, console=console()) as bar:
+        task = bar.add_task("compiling", total=None)
+
+        def tell(done: int, updates: int, reward: float) -> None:
+            asked.check()
+            bar.update(task, completed=done, total=updates, description=f"learning: reward {reward:.3f}")
+
+        yield tell

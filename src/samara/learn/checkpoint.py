@@ -1,0 +1,53 @@
+"""Where learning stands, in a file: so that what was stopped goes on, and ends as if it had not been."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from samara.core.files import atomic_write
+
+
+class Checkpoint:
+    """A file with the numbers of a tree of arrays, and what they belong to: one that belongs to something else is refused."""
+
+    def __init__(self, path: str | Path, about: dict[str, Any]) -> None:
+        self.path, self.about = Path(path), json.dumps(about, sort_keys=True, default=str)
+
+    def save(self, tree: Any) -> None:
+        """All leaves, whole or not at all"""
+        leaves = {f"leaf{k:04d}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(_data(tree)))}
+        with atomic_write(self.path) as temporary, temporary.open("wb") as file:
+            np.savez(file, about=np.array(self.about), **leaves)  # type: ignore[arg-type]
+
+    def load(self, like: Any) -> Any | None:
+        """A tree like the one given, or None where nothing was saved"""
+        if not self.path.exists():
+            return None
+        wanted, shape = jax.tree.flatten(_data(like))
+        try:
+            with np.load(self.path, allow_pickle=False) as kept:
+                about = str(kept["about"])
+                leaves = [kept[f"leaf{k:04d}"] for k in range(len(wanted))] if about == self.about else []
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise ValueError(f"{self.path}: cannot be read ({error}); expected a checkpoint of this learning") from None
+        if about != self.about:
+            raise ValueError(f"{self.path}: belongs to another learning ({about}); expected {self.about}")
+        if any(a.shape != np.shape(b) for a, b in zip(leaves, wanted, strict=True)):
+            raise ValueError(f"{self.path}: its arrays have other shapes; expected those of this learning")
+        return jax.tree.map(_as_was, like, jax.tree.unflatten(shape, leaves), is_leaf=_is_key)
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _data(tree: Any) -> Any:
+    """The tree with the words of its random keys"""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree, is_leaf=_is_key)
+
+
+def _as_was(like: Any, leaf: Any) -> Any:
+    return jax.random.wrap_key_data(jax.numpy.asarray(leaf)) if _is_key(like) else jax.numpy.asarray(leaf, like.dtype)

@@ -1,0 +1,87 @@
+"""From a task and a vehicle to a policy folder: learn, judge by starts that were not trained on, write."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samara.control.policy_file import Policy, mlp, save_policy
+from samara.core.extras import MissingExtraError
+from samara.learn.episode import Setting
+from samara.learn.learnt import Learnt, Progress
+
+try:
+    import jax
+except ImportError as error:
+    raise MissingExtraError("samara learn needs JAX: pip install 'samara[jax]'") from error
+
+METHODS = ("analytic", "ppo")
+CHUNKS = 20  # between which progress is told and a checkpoint is written
+CHECKPOINT = "checkpoint.npz"
+FLIGHTS = 10_000
+
+
+def learn(
+    setting: Setting,
+    folder: Path,
+    *,
+    method: str = "analytic",
+    seed: int = 0,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> Learnt:
+    """A policy learnt; what was stopped before in the same folder goes on. `changes` are fields of the method's recipe"""
+    if method == "ppo":
+        from samara.learn.ppo import ppo
+
+        return ppo(setting, seed=seed, progress=progress, **changes)
+    if method != "analytic":
+        raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
+    from samara.learn.analytic import analytic, recipe_for
+    from samara.learn.checkpoint import Checkpoint
+
+    recipe = recipe_for(setting.task.name)._replace(**changes)
+    about = {"task": setting.task.name, "vehicle": setting.craft.vehicle.name, "seed": seed, **recipe._asdict()}
+    return analytic(setting, recipe, chunks=CHUNKS)(seed, progress, Checkpoint(folder / CHECKPOINT, about))
+
+
+def keep(
+    setting: Setting,
+    learnt: Learnt,
+    folder: Path,
+    *,
+    method: str,
+    seed: int,
+    curve: Callable[[Path], None] | None = None,
+) -> Policy:
+    """Judges a policy and writes its folder; the checkpoint is done with"""
+    from samara.learn.judge import judge
+
+    layers = [np.asarray(bias).shape[0] for _, bias in learnt.weights]
+    tensors: dict[str, Any] = {}
+    for k, (matrix, bias) in enumerate(learnt.weights):
+        tensors |= {f"{k}.weight": np.asarray(matrix), f"{k}.bias": np.asarray(bias)}
+    evaluation: dict[str, str | float] = {
+        "method": method,
+        "seed": seed,
+        "updates": len(learnt.curve),
+        "seconds": round(learnt.seconds, 3),
+        "reward": float(np.asarray(learnt.curve)[-1]),
+    }
+    if setting.task.success is not None:
+        judged = judge(setting, FLIGHTS)(learnt.weights)
+        evaluation |= {"flights": judged.flights, "success": judged.success}
+    policy = save_policy(
+        folder,
+        setting.craft.nominal,
+        mlp(layers[:-1], layers[-1]),
+        tensors,
+        task=setting.task.name,
+        period=setting.task.period,
+        evaluation=evaluation,
+        versions={"jax": jax.__version__},
+        curve=curve,
+    )
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    return policy

@@ -1,0 +1,55 @@
+"""`samara learn`: a folder that flies, and learning that was stopped and ends as if it had not been."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+import jax
+
+from samara.control.policy_file import load_policy
+from samara.learn.analytic import Recipe, analytic
+from samara.learn.checkpoint import Checkpoint
+from samara.learn.setting import setting_for
+from samara.learn.training import CHECKPOINT, keep, learn
+
+TINY = {"hidden": (16,), "drones": 8, "horizon": 2, "updates": 4}
+
+
+class Stopped(Exception):
+    """By whoever watches"""
+
+
+def test_what_was_stopped_goes_on_to_the_same_weights(tmp_path):
+    learner = analytic(setting_for("hover", "crazyflie"), Recipe(**TINY), chunks=4)
+    whole = learner(3)
+
+    def stop(done, updates, reward):
+        if done == 2:
+            raise Stopped
+
+    checkpoint = Checkpoint(tmp_path / "half.npz", {"seed": 3})
+    with pytest.raises(Stopped):
+        learner(3, stop, checkpoint)
+    resumed = learner(3, None, checkpoint)
+    for expected, found in zip(jax.tree.leaves(whole.weights), jax.tree.leaves(resumed.weights), strict=True):
+        assert np.array_equal(expected, found)
+    assert np.array_equal(whole.curve, resumed.curve)
+    with pytest.raises(ValueError, match="another learning"):
+        learner(4, None, Checkpoint(tmp_path / "half.npz", {"seed": 4}))
+
+
+def test_a_folder_is_written_and_the_checkpoint_is_gone(tmp_path):
+    setting = setting_for("hover", "crazyflie")
+    learnt = learn(setting, tmp_path, **TINY)
+    assert (tmp_path / CHECKPOINT).exists()
+    keep(setting, learnt, tmp_path, method="analytic", seed=0)
+    assert not (tmp_path / CHECKPOINT).exists()
+    policy = load_policy(tmp_path)
+    assert policy.task == "hover" and policy.inputs == 22
+    assert dict(policy.evaluation)["updates"] == 4
+
+
+def test_a_method_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(ValueError, match="'luck'"):
+        learn(setting_for("hover", "crazyflie"), tmp_path, method="luck")
