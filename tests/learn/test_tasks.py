@@ -62,8 +62,10 @@ def test_on_the_reference_nothing_is_missing():
     now = circle((0.0, 0.0, 1.0), radius=1.0, speed=2.0, laps=3.0).at(1.5)
     there = Situation(CRAFT.trim._replace(p_W=now.p_W, v_W=now.v_W), 1.0, 0.5, (0.0,) * 4)
     seen = task.observation(there, CRAFT)
-    assert len(seen) == 22 + 3 + 9 and seen[:6] == pytest.approx((0.0,) * 6, abs=1e-15)
-    assert seen[22:25] == pytest.approx(tuple(now.v_W))
+    assert len(seen) == 22 + 3 + 3 and seen[:6] == pytest.approx((0.0,) * 6, abs=1e-15)
+    heading = np.array([np.cos(now.yaw), np.sin(now.yaw)])
+    assert seen[22] * 5.0 == pytest.approx(heading @ np.array(now.a_W)[:2])  # forward, in the axes of its heading
+    assert seen[25] * 25.0 == pytest.approx(heading @ np.array(now.j_W)[:2])
     assert task.reward(there, CRAFT) == pytest.approx(0.99)
     assert task.success(there, CRAFT) and not task.termination(there, CRAFT)
     assert task.termination(there._replace(time=3.0), CRAFT)

@@ -16,7 +16,7 @@ from samara.learn.training import CHECKPOINT, keep, learn
 TINY = {"hidden": (16,), "drones": 8, "horizon": 2, "updates": 4}
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """By whoever watches"""
 
 
@@ -26,10 +26,10 @@ def test_what_was_stopped_goes_on_to_the_same_weights(tmp_path):
 
     def stop(done, updates, reward):
         if done == 2:
-            raise Stopped
+            raise StoppedError
 
     checkpoint = Checkpoint(tmp_path / "half.npz", {"seed": 3})
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         learner(3, stop, checkpoint)
     resumed = learner(3, None, checkpoint)
     for expected, found in zip(jax.tree.leaves(whole.weights), jax.tree.leaves(resumed.weights), strict=True):

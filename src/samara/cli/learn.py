@@ -19,16 +19,13 @@ class Method(StrEnum):
     """How to learn"""
 
     ANALYTIC = "analytic"
-    PPO = "ppo"
 
 
 def learn(
     task: Annotated[str, typer.Argument(help="A task by name, or your own as a Python file.")] = "hover",
     vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "crazyflie",
     out: Annotated[Path, typer.Option("--out", "-o", help="The policy's folder.")] = Path("policy"),
-    method: Annotated[
-        Method, typer.Option("--method", help="By the gradient of the flight itself, or by PPO.")
-    ] = Method.ANALYTIC,
+    method: Annotated[Method, typer.Option("--method", help="By the gradient of the flight itself.")] = Method.ANALYTIC,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of everything that is drawn.")] = 0,
     drones: Annotated[int | None, typer.Option("--drones", min=1, help="How many fly at once.")] = None,
     updates: Annotated[int | None, typer.Option("--updates", min=1, help="How often the weights change.")] = None,
@@ -36,11 +33,12 @@ def learn(
     """Learn a policy, judge it by 10 000 starts it has not seen, and write its folder. What was stopped goes on."""
     from samara.core.files import require_writable
     from samara.learn.setting import setting_for
-    from samara.learn.training import keep
+    from samara.learn.training import keep, require_flyable
     from samara.learn.training import learn as learnt_by
     from samara.view.plot.learning import learning_curve
 
     setting = setting_for(task, vehicle)
+    require_flyable(setting)
     out.mkdir(parents=True, exist_ok=True)
     require_writable(out)
     changes = {name: value for name, value in (("drones", drones), ("updates", updates)) if value is not None}

@@ -7,7 +7,7 @@ rest at the origin, facing east, holds any place and heading and follows what mo
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from samara.core.algebra import Quat, Vec3, matrix_from_quat, rotate_inverse
+from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, rotate_inverse
 from samara.core.ops import clamp, cos, sin
 from samara.core.quantity import Scalar
 from samara.physics.reference import Reference
@@ -16,12 +16,18 @@ from samara.physics.types import State
 RATE = 5.0  # [rad/s]: an ordinary turn
 
 
+ACCELERATION, JERK = 5.0, 25.0  # [m/s², m/s³]: of an ordinary path
+
+
 class Seen(NamedTuple):
-    """A state relative to the reference, the last action in [−1, 1], and the rotor speeds of hover [rad/s]."""
+    """A state relative to the reference, the last action in [−1, 1], the rotor speeds of hover [rad/s], and the acceleration
+    and the jerk of the reference in the axes of its heading."""
 
     state: State
     action: tuple[Scalar, ...]
     hover_speed: tuple[Scalar, ...]
+    a_R: Vec3 = ZERO
+    j_R: Vec3 = ZERO
 
 
 class Bounds(NamedTuple):
@@ -31,10 +37,28 @@ class Bounds(NamedTuple):
     velocity: float
 
 
+def seen(
+    state: State,
+    reference: Reference,
+    action: tuple[Scalar, ...],
+    hover_speed: tuple[Scalar, ...],
+    bounds: Bounds | None = None,
+) -> Seen:
+    """What there is to see of a state under a reference"""
+    q_WR = heading(reference)
+    turned = (rotate_inverse(q_WR, own) for own in (reference.a_W, reference.j_W))
+    return Seen(relative(state, reference, bounds), action, hover_speed, *turned)
+
+
+def heading(reference: Reference) -> Quat:
+    """q_z(ψ), from the axes of the reference's heading to the world's"""
+    half = 0.5 * reference.yaw
+    return Quat(cos(half), 0.0, 0.0, sin(half))
+
+
 def relative(state: State, reference: Reference, bounds: Bounds | None = None) -> State:
     """p = R_z(ψ)ᵀ(p_W − p_ref), v = R_z(ψ)ᵀ(v_W − v_ref), q = q_z(ψ)* q_WB: as the reference sees it"""
-    half = 0.5 * reference.yaw
-    q_WR = Quat(cos(half), 0.0, 0.0, sin(half))
+    q_WR = heading(reference)
     p_R = rotate_inverse(q_WR, state.p_W - reference.p_W)
     v_R = rotate_inverse(q_WR, state.v_W - reference.v_W)
     if bounds is not None:
@@ -48,6 +72,11 @@ def full_state(seen: Seen) -> tuple[Scalar, ...]:
     own = seen.state
     speeds = (speed / still - 1.0 for speed, still in zip(own.rotor_speed, seen.hover_speed, strict=True))
     return (*own.p_W, *own.v_W, *matrix_from_quat(own.q_WB), *(own.omega_B * (1.0 / RATE)), *speeds)
+
+
+def tracking(seen: Seen) -> tuple[Scalar, ...]:
+    """The full state, and a / 5 m/s² and j / 25 m/s³ of the reference: where it goes, for one that follows what moves"""
+    return (*full_state(seen), *(seen.a_R * (1.0 / ACCELERATION)), *(seen.j_R * (1.0 / JERK)))
 
 
 def raptor(seen: Seen) -> tuple[Scalar, ...]:
@@ -65,6 +94,7 @@ class Observation(NamedTuple):
 
 OBSERVATIONS: dict[str, Observation] = {
     "full_state": Observation(lambda rotors, actions: 18 + rotors, full_state),
+    "tracking": Observation(lambda rotors, actions: 24 + rotors, tracking),
     "raptor": Observation(lambda rotors, actions: 18 + actions, raptor),
 }
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from samara.control.network import Hidden, evaluate, initial_hidden
-from samara.control.observation import OBSERVATIONS, Seen, in_order, relative
+from samara.control.observation import OBSERVATIONS, in_order, seen
 from samara.control.policy_file import Policy, Trim
 from samara.core.ops import where
 from samara.core.quantity import Scalar
@@ -55,11 +55,10 @@ class PolicyController:
 
 def act(policy: Policy, state: State, reference: Reference, memory: PolicyMemory) -> tuple[tuple[Scalar, ...], Hidden]:
     """The action in [−1, 1], and what the recurrent units then hold"""
-    seen = relative(state, reference, policy.bounds)
-    in_its_order = seen._replace(rotor_speed=in_order(seen.rotor_speed, policy.order))
-    observed = OBSERVATIONS[policy.observation].of(
-        Seen(in_its_order, memory.action, in_order(_trim(policy).hover_speed, policy.order))
-    )
+    in_its_order = state._replace(rotor_speed=in_order(state.rotor_speed, policy.order))
+    hover_speed = in_order(_trim(policy).hover_speed, policy.order)
+    own = seen(in_its_order, reference, memory.action, hover_speed, policy.bounds)
+    observed = OBSERVATIONS[policy.observation].of(own)
     return evaluate(policy.network, observed, memory.hidden)
 
 

@@ -4,6 +4,7 @@ from importlib import import_module, util
 from pathlib import Path
 from typing import Any
 
+from samara.control.observation import OBSERVATIONS
 from samara.learn.actions import ACTIONS
 from samara.learn.task import Task
 
@@ -39,7 +40,7 @@ def task_of(module: Any, name: str, where: str) -> Task:
         if not callable(getattr(module, each, None)):
             raise ValueError(f"{where}: {each} is missing; a task has functions {', '.join(needed)}")
     given = {each: getattr(module, each) for each in (*needed, "progress", "success") if hasattr(module, each)}
-    constants = ("period", "substeps", "seconds", "action", "drones")
+    constants = ("period", "substeps", "seconds", "action", "sees", "drones")
     given |= {each: getattr(module, each.upper()) for each in constants if hasattr(module, each.upper())}
     return checked(Task(name, **given), where)
 
@@ -52,6 +53,8 @@ def checked(task: Task, where: str) -> Task:
     for field, count in (("SUBSTEPS", task.substeps), ("DRONES", task.drones)):
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1000:
             raise ValueError(f"{where}: {field} = {count!r}; expected a whole number from 1 to 1000")
+    if task.sees not in ("", *OBSERVATIONS):
+        raise ValueError(f"{where}: SEES = {task.sees!r}; expected one of {', '.join(OBSERVATIONS)}")
     if task.action not in ACTIONS:
         raise ValueError(f"{where}: ACTION = {task.action!r}; expected one of {', '.join(ACTIONS)}")
     return task

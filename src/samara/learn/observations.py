@@ -1,28 +1,28 @@
-"""What a policy sees of a drone: scalars, each about 1 in size in ordinary flight."""
+"""What a policy sees of a drone in an episode: that of `samara.control.observation`, as it will see it in flight."""
 
-from samara.core.algebra import ZERO, Vec3, matrix_from_quat
+from samara.control.observation import OBSERVATIONS, seen
+from samara.core.algebra import ZERO
 from samara.core.quantity import Scalar
 from samara.learn.task import Craft, Situation
+from samara.physics.reference import Reference
 
-RATE = 5.0  # [rad/s]: an ordinary turn
-
-
-def full_state(situation: Situation, craft: Craft, target_W: Vec3 = ZERO) -> tuple[Scalar, ...]:
-    """p − p_target, v, R by rows, ω / 5 rad/s, and Ω/Ω₀ − 1 of every rotor: 18 numbers and one for each rotor  [m, m/s]"""
-    state = situation.state
-    speeds = (speed / still - 1.0 for speed, still in zip(state.rotor_speed, craft.trim.rotor_speed, strict=True))
-    p_W, turn_B = state.p_W - target_W, state.omega_B * (1.0 / RATE)
-    return (*p_W, *state.v_W, *matrix_from_quat(state.q_WB), *turn_B, *speeds)
+STILL = Reference(ZERO)
 
 
-def raptor(situation: Situation, craft: Craft, target_W: Vec3 = ZERO) -> tuple[Scalar, ...]:
-    """p − p_target, R by rows, v, ω [rad/s] and the last action: the 22 numbers that RAPTOR's policy is shown of a quadrotor
+def observed_as(kind: str, situation: Situation, craft: Craft, reference: Reference = STILL) -> tuple[Scalar, ...]:
+    """The numbers of an observation by its name, relative to a reference; without one to rest at the origin"""
+    own = seen(situation.state, reference, situation.action, craft.trim.rotor_speed)
+    return OBSERVATIONS[kind].of(own)
+
+
+def full_state(situation: Situation, craft: Craft, reference: Reference = STILL) -> tuple[Scalar, ...]:
+    """Errors of position and velocity, R by rows, ω / 5 rad/s, and Ω/Ω₀ − 1 of every rotor"""
+    return observed_as("full_state", situation, craft, reference)
+
+
+def raptor(situation: Situation, craft: Craft, reference: Reference = STILL) -> tuple[Scalar, ...]:
+    """Errors of position, R by rows, v, ω [rad/s] and the last action: the 22 numbers that RAPTOR is shown
 
     J. Eschmann, D. Albani, G. Loianno, "RAPTOR: a foundation policy for quadrotor control", 2025.
     """
-    state = situation.state
-    R_WB = matrix_from_quat(state.q_WB)
-    return (*(state.p_W - target_W), *R_WB, *state.v_W, *state.omega_B, *situation.action)
-
-
-OBSERVATIONS = {"full_state": full_state, "raptor": raptor}
+    return observed_as("raptor", situation, craft, reference)

@@ -69,6 +69,7 @@ class Task(NamedTuple):
     substeps: int = 1  # of RK4 within
     seconds: float = 5.0  # then the episode is cut
     action: str = "rotors"  # or another of `samara.learn.actions`
+    sees: str = ""  # what of `samara.control.observation` the observation is, where a controller can show it as well
     randomization: Any = None  # of `samara.learn.randomize`
     drones: int = 1  # a team of so many; what ends it for one ends it for all
 

@@ -16,10 +16,24 @@ try:
 except ImportError as error:
     raise MissingExtraError("samara learn needs JAX: pip install 'samara[jax]'") from error
 
-METHODS = ("analytic", "ppo")
+METHODS = ("analytic",)
 CHUNKS = 20  # between which progress is told and a checkpoint is written
 CHECKPOINT = "checkpoint.npz"
 FLIGHTS = 10_000
+
+
+def require_flyable(setting: Setting) -> None:
+    """ValueError where no controller could show a policy what the task shows it, or do what it commands"""
+    task = setting.task
+    if not task.sees:
+        raise ValueError(
+            f"task {task.name!r} shows what no controller sees, so its policy has no folder; learn it in Python with "
+            "samara.learn.analytic, or let the task say SEES = 'full_state' where its observation is that"
+        )
+    if task.action != "rotors" or setting.history:
+        raise ValueError(
+            f"a policy folder is of one that commands rotors and sees no past actions; task {task.name!r} differs"
+        )
 
 
 def learn(
@@ -32,10 +46,6 @@ def learn(
     **changes: Any,
 ) -> Learnt:
     """A policy learnt; what was stopped before in the same folder goes on. `changes` are fields of the method's recipe"""
-    if method == "ppo":
-        from samara.learn.ppo import ppo
-
-        return ppo(setting, seed=seed, progress=progress, **changes)
     if method != "analytic":
         raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
     from samara.learn.analytic import analytic, recipe_for
@@ -78,6 +88,7 @@ def keep(
         mlp(layers[:-1], layers[-1]),
         tensors,
         task=setting.task.name,
+        observation=setting.task.sees,
         period=setting.task.period,
         evaluation=evaluation,
         versions={"jax": jax.__version__},

@@ -11,6 +11,7 @@ from samara.learn.task import Craft, Draw, Situation
 from samara.physics.types import State
 
 SECONDS = 3.0
+SEES = "full_state"
 FAR = 2.0  # [m]: lost
 NEAR, SLOW = 0.05, 0.05  # [m, m/s]: there
 

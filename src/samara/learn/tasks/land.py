@@ -14,6 +14,7 @@ from samara.learn.task import Craft, Draw, Situation
 from samara.physics.types import State
 
 SECONDS = 6.0
+SEES = "full_state"
 FAR = 4.0  # [m]: lost
 TOUCH = 0.2  # [m/s]: how fast to come down in the end
 NEAR, SOFT, SLOW, UPRIGHT = 0.1, 0.4, 0.2, math.cos(math.radians(15.0))  # [m, m/s, m/s, 1]: landed well

@@ -11,6 +11,7 @@ from samara.learn.tasks import hover
 from samara.physics.types import State
 
 SECONDS = 4.0
+SEES = "full_state"
 FAR = 30.0  # [m]: lost
 
 

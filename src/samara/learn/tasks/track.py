@@ -8,13 +8,12 @@ from typing import Any
 from samara.core.algebra import Vec3, dot, norm
 from samara.core.ops import sqrt
 from samara.core.quantity import Scalar
-from samara.learn.observations import full_state
+from samara.learn.observations import observed_as
 from samara.learn.task import Craft, Draw, Situation, Task
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.plan.trajectory import Trajectory, figure8
 
-AHEAD = (0.1, 0.2, 0.4)  # [s]: where the path leads is seen so far ahead
 FAR = 1.0  # [m] from the reference: lost
 NEAR = 0.05  # [m]: followed
 
@@ -26,8 +25,8 @@ def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, 
     """
     latest = max(min(trajectory.duration, 1e3) - seconds, 0.0)
 
-    def reference(situation: Situation, ahead: float = 0.0) -> Reference:
-        return trajectory.at(situation.goal + situation.time + ahead)
+    def reference(situation: Situation) -> Reference:
+        return trajectory.at(situation.goal + situation.time)
 
     def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
         moment = draw.uniform(0.0, latest)
@@ -41,15 +40,8 @@ def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, 
         return start, moment
 
     def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
-        """The full state from the reference, its velocity taken off, and where the path leads from there"""
-        now = reference(situation)
-        state = situation.state._replace(v_W=situation.state.v_W - now.v_W)
-        ways = (reference(situation, ahead).p_W - now.p_W for ahead in AHEAD)
-        return (
-            *full_state(situation._replace(state=state), craft, now.p_W),
-            *now.v_W,
-            *(x for way in ways for x in way),
-        )
+        """The state relative to the reference, and the reference's acceleration and jerk"""
+        return observed_as("tracking", situation, craft, reference(situation))
 
     def reward(situation: Situation, craft: Craft) -> Scalar:
         """1 − √(e_p² + 1 cm²) − 0.1 e_v² − 0.002 ω² − 0.01 a²"""
@@ -70,7 +62,7 @@ def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, 
         reward,
         termination=lambda situation, craft: away(situation) > FAR,
         success=lambda situation, craft: away(situation) < NEAR,
-        **{"seconds": seconds, **more},
+        **{"seconds": seconds, "sees": "tracking", **more},
     )
 
 
