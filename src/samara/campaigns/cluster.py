@@ -27,7 +27,7 @@ Missing = Callable[[int], Iterator[tuple[Block, Array]]]
 
 RETRIES = 20  # of a batch whose node was lost
 AHEAD = 2  # batches that wait for each processor, so that none is idle and results do not pile up
-ROUNDS = 4  # batches for each processor in a small campaign
+ROUNDS = 16  # batches for each processor in a small campaign: at its end the last one is waited for
 LEAST, MOST = 272, 4096  # rows in a batch: one fill of the lanes, and some seconds of flying
 ANSWERS_WITHIN = 20.0  # [s]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # RFC 9113, 3.4
