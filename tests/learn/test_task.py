@@ -8,10 +8,11 @@ import pytest
 
 from samara.backends import draws_jax
 from samara.backends.trace import trace
+from samara.control.action import RATES, SPEED, YAW_RATE
 from samara.core.algebra import Quat, Vec3, matrix_from_quat, norm
 from samara.core.random import key_of, normals, normals_of, uniforms_of, words
 from samara.core.tree import flatten
-from samara.learn.actions import ACTIONS, RATES, SPEED, YAW_RATE
+from samara.learn.actions import ACTIONS
 from samara.learn.advance import advance, begin, proceed
 from samara.learn.draws import keys_for, numbers
 from samara.learn.load import SHIPPED, load_task

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from samara.control.action import SPEED
 from samara.core.algebra import Vec3
-from samara.learn.actions import SPEED
 from samara.learn.advance import proceed
 from samara.learn.load import load_task
 from samara.learn.task import Draw, Situation, craft_for

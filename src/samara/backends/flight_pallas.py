@@ -13,6 +13,7 @@ from jax.experimental import pallas as pl
 
 from samara.backends.flight_jax import Body, Run, Values, Wanted, compiled_by_constants, listed, named
 from samara.backends.flight_program import Program
+from samara.backends.folding import layers_by_products
 from samara.backends.pallas import Launch, _array_of, _block, _filled, _loop, compiler_options, loaded, store
 from samara.core.tree import flatten
 
@@ -81,7 +82,8 @@ def _in_kernel(
         names = program.written
 
         def tick(k: Any, leaves: Any) -> Any:
-            return listed(names, body.tick(k, start | named(names, leaves, start)))
+            with layers_by_products():
+                return listed(names, body.tick(k, start | named(names, leaves, start)))
 
         def keep(r: Any, leaves: Any) -> None:
             store(named(names, leaves, start)[wanted.recorded], stored[1], lambda i: (r, i, slice(None)))

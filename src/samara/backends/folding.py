@@ -11,13 +11,16 @@ and literal factors in a row become one: dt/2 · (f / m) is one product.
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from samara.core.layer import ACTIVATIONS, Layer
 from samara.core.tree import flatten, unflatten
 
 
@@ -236,6 +239,33 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
 
 
 _BARE = frozenset({_atan2, _select})  # made of `lax` operations, which promote nothing: literals need a type
+
+
+# Layers of networks -----------------------------------------------------------------------------------------------------
+
+_by_products: ContextVar[bool] = ContextVar("by_products", default=False)
+
+
+@contextmanager
+def layers_by_products() -> Iterator[None]:
+    """Within, a layer is traced product by product: for kernels, which have no products of matrices of any size"""
+    before = _by_products.set(True)
+    try:
+        yield
+    finally:
+        _by_products.reset(before)
+
+
+def layer(own: Layer, x: Sequence[Any]) -> tuple[Any, ...]:
+    """f(W x + b) as one product of matrices; sums may round in another order"""
+    if _by_products.get():
+        return own.unrolled(x)
+    trace = next(each.trace for each in x if isinstance(each, Folded))
+    columns = jnp.broadcast_arrays(*(jnp.asarray(_raw(each), trace.dtype) for each in x))
+    weights, bias = (jnp.asarray(np.array(numbers), trace.dtype) for numbers in (own.weights, own.bias))
+    rows = jnp.tensordot(weights, jnp.stack(columns), axes=1, precision=lax.Precision.HIGHEST)
+    activated = ACTIVATIONS[own.activation](rows + bias.reshape(-1, *(1,) * (rows.ndim - 1)))
+    return tuple(Folded(activated[k], trace) for k in range(own.rows))
 
 
 # Functions of folded scalars ----------------------------------------------------------------------------------------

@@ -9,9 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from samara.control.action import (
+    SPEED,
+    YAW_RATE,
+    RotorRange,
+    flown_at,
+    loops_for,
+    rotor_command,
+    thrust_and_rates_command,
+)
+from samara.control.geometric import Geometric
 from samara.control.network import Hidden, evaluate, initial_hidden
-from samara.control.observation import OBSERVATIONS, in_order, seen
+from samara.control.observation import OBSERVATIONS, heading, in_order, seen
 from samara.control.policy_file import Policy, Trim
+from samara.core.algebra import Vec3, rotate
 from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
@@ -35,6 +46,7 @@ class PolicyController:
 
     policy: Policy
     period: float
+    loops: Geometric | None = None  # of actions that are not commands of rotors
 
     @property
     def initial_memory(self) -> PolicyMemory:
@@ -50,7 +62,15 @@ class PolicyController:
         new, old = flatten((action, hidden)), flatten((memory.action, memory.hidden))
         chosen = iter([where(due, after, before) for after, before in zip(new, old, strict=True)])
         kept, held = unflatten((memory.action, memory.hidden), chosen)
-        return command_of(own, action), PolicyMemory(kept, held, left)
+        return self._command(action, state, reference, vehicle), PolicyMemory(kept, held, left)
+
+    def _command(self, action: tuple[Scalar, ...], state: State, reference: Reference, vehicle: Vehicle) -> Command:
+        if self.loops is None:
+            return command_of(self.policy, action)
+        if self.policy.action == "thrust_and_rates":
+            return thrust_and_rates_command(action, state, vehicle, self.loops)
+        v_W = reference.v_W + rotate(heading(reference), Vec3(*action[:3]) * SPEED)
+        return flown_at(v_W, action[3] * YAW_RATE, state, vehicle, self.loops)
 
 
 def act(policy: Policy, state: State, reference: Reference, memory: PolicyMemory) -> tuple[tuple[Scalar, ...], Hidden]:
@@ -67,7 +87,7 @@ def command_of(policy: Policy, action: Sequence[Scalar]) -> Command:
     trim, own = _trim(policy), list(action)
     for k, rotor in enumerate(policy.order):
         own[rotor] = action[k]
-    return tuple(u + r * a for u, r, a in zip(trim.centre, trim.reach, own, strict=True))
+    return rotor_command(own, RotorRange(trim.centre, trim.reach))
 
 
 def _trim(policy: Policy) -> Trim:
@@ -82,4 +102,4 @@ def policy_controller(policy: Policy, vehicle: Vehicle, period: float) -> Policy
             f"the policy acts every {policy.period * 1e3:g} ms, and the autopilot runs every {period * 1e3:g} ms; expected "
             f"rates.autopilot = {1.0 / policy.period:g} or more"
         )
-    return PolicyController(policy.fitted(vehicle), period)
+    return PolicyController(policy.fitted(vehicle), period, None if policy.action == "rotors" else loops_for(vehicle))

@@ -10,12 +10,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.backends.code import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
 from samara.backends.program import Instruction, program_of
-from samara.control.policy import PolicyController, PolicyMemory
+from samara.control.policy import PolicyMemory, policy_controller
 from samara.control.policy_file import Policy
 from samara.core.algebra import ZERO
 from samara.core.files import write_text
@@ -36,6 +37,7 @@ C_FLOAT = Dialect(
     "(void){};",
 )
 PREFIX = "samara_policy"
+MOVING = "pvaj"  # of a reference: position and its derivatives
 LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
 ACTIVATED = {
     "linear": "",
@@ -108,24 +110,23 @@ class _Layers(Body):
 
 def _source(policy: Policy, vehicle: Vehicle, ned: bool) -> tuple[str, int, list[Layer]]:
     """The text, how many numbers are remembered, and the layers"""
-    memory = PolicyController(policy, policy.period).initial_memory
-    state = at_rest(vehicle)._replace(effects=())
-    reference = (ZERO, ZERO, 0.0)
+    controller, resting = policy_controller(policy, vehicle, policy.period), at_rest(vehicle)
+    memory, state = controller.initial_memory, resting._replace(effects=())
+    reads = MOVING if policy.observation == "tracking" else MOVING[:2]
+    reference = ((ZERO,) * len(reads), 0.0)
 
     def act(state: State, asked: Any, memory: PolicyMemory, dt: Any) -> Any:
-        p, v, yaw = asked
+        vectors, yaw = asked
         if ned:
-            state, p, v, yaw = (
-                state_enu_flu_from_ned_frd(state),
-                enu_from_ned(p),
-                enu_from_ned(v),
-                yaw_enu_from_ned(yaw),
-            )
-        return PolicyController(policy, dt[0])(state, Reference(p, v, yaw=yaw), vehicle, memory)
+            state, yaw = state_enu_flu_from_ned_frd(state), yaw_enu_from_ned(yaw)
+            vectors = tuple(map(enu_from_ned, vectors))
+        own = replace(controller, period=dt[0])
+        wanted = Reference(ZERO)._replace(yaw=yaw, **{f"{name}_W": x for name, x in zip(reads, vectors, strict=True)})
+        return own(state._replace(effects=resting.effects), wanted, vehicle, memory)
 
     program = program_of(act, state, reference, memory, (0.0,))
     rotors, held = len(vehicle.rotors), len(flatten(memory))
-    names = _places(rotors)
+    names = _places(rotors, reads)
     inputs = [names[0], names[1], array("memory->held", [f"held[{k}]" for k in range(held)]), Places(["dt"], ["dt"])]
     outputs = [
         array("command", [f"rotor {k}" for k in range(rotors)]),
@@ -148,11 +149,11 @@ def _source(policy: Policy, vehicle: Vehicle, ned: bool) -> tuple[str, int, list
     return "\n\n".join(parts) + "\n", held, body.tables
 
 
-def _places(rotors: int) -> tuple[Places, Places]:
+def _places(rotors: int, reads: str) -> tuple[Places, Places]:
     """The numbers of a state and of a reference, and where they are in the structs"""
     fields = [("p", 3), ("v", 3), ("q", 4), ("omega", 3), ("rotor_speed", rotors)]
     state = [(f"{name}[{k}]", f"state->{name}[{k}]") for name, count in fields for k in range(count)]
-    asked = [(f"wanted_{name}[{k}]", f"reference->{name}[{k}]") for name in "pv" for k in range(3)]
+    asked = [(f"wanted_{name}[{k}]", f"reference->{name}[{k}]") for name in reads for k in range(3)]
     asked.append(("wanted_yaw", "reference->yaw"))
     return Places(*zip(*state, strict=True)), Places(*zip(*asked, strict=True))
 
@@ -166,6 +167,7 @@ def _signature() -> str:
 
 def _header(policy: Policy, vehicle: Vehicle, held: int, ned: bool) -> str:
     capitals, rotors = PREFIX.upper(), len(vehicle.rotors)
+    reads = MOVING if policy.observation == "tracking" else MOVING[:2]
     frames = (
         "world: north, east, down; body: forward, right, down; yaw clockwise from north"
         if ned
@@ -196,8 +198,8 @@ def _header(policy: Policy, vehicle: Vehicle, held: int, ned: bool) -> str:
         _struct("state", state, "What is known of the drone; rotor speeds in the order of its rotors."),
         _struct(
             "reference",
-            ["float p[3];", "float v[3];", "float yaw;"],
-            "Where it should be, how fast, and which way it should face.",
+            [*(f"float {name}[3];" for name in reads), "float yaw;"],
+            "Where it should be, the derivatives of that by time, and which way it should face.",
         ),
         _struct("memory", [f"float held[{held}];"], remembered),
         f"/* Before the first call. */\nvoid {PREFIX}_start({PREFIX}_memory *memory);",
@@ -284,7 +286,7 @@ def measured(exported: Exported, calls: int = 2000) -> Measured | None:
             ["cc", "-std=c99", "-Os", "-c", str(exported.source), "-o", str(small)], capture_output=True, check=False
         )
         code = max(0, small.stat().st_size - 4 * exported.parameters) if made.returncode == 0 else 0
-        numbers = [(ctypes.c_float * count)() for count in (64, 7, exported.memory_bytes // 4, 64)]
+        numbers = [(ctypes.c_float * count)() for count in (64, 16, exported.memory_bytes // 4, 64)]
         numbers[0][6] = 1.0  # of the quaternion
         act, start, dt = library.samara_policy_act, library.samara_policy_start, ctypes.c_float(0.01)
         started = _best(calls, start, numbers[2])  # next to nothing but the call itself

@@ -17,23 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.control.action import SIZES, rotor_range
 from samara.control.network import Gru, Network
 from samara.control.observation import OBSERVATIONS, Bounds
 from samara.core.files import atomic_write, write_text
 from samara.core.layer import ACTIVATIONS, Layer
 from samara.core.named_files import path_beside, read_bytes
-from samara.core.ops import minimum
 from samara.core.printable import shown
 from samara.core.safetensors import Array, read_tensors, tensors_bytes
 from samara.core.toml import File, Table
 from samara.core.toml import document as tables_of
 from samara.physics.types import Vehicle
-from samara.vehicles.limits import command_bounds
 from samara.vehicles.trim import hover
 
 SCHEMA = 1
 ABOUT, WEIGHTS, CURVE = "policy.toml", "weights.safetensors", "curve.png"
-ACTIONS = ("rotors",)
 LARGEST_FILE = 1 << 24  # [bytes] of weights
 LARGEST_TEXT = 1 << 18  # [bytes] of policy.toml
 WIDEST, MOST_LAYERS, MOST_PRODUCTS = 1024, 16, 1 << 20
@@ -125,13 +123,9 @@ class Policy:
 
 
 def trim_of(vehicle: Vehicle) -> Trim:
-    """Hover, and about its command u₀ a reach of min(u₀ − u_min, u_max − u₀)"""
+    """Hover, and the range of commands about it"""
     state, command = hover(vehicle)
-    bounds = command_bounds(vehicle)
-    if bounds is None:
-        raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
-    reach = tuple(minimum(u - low, high - u) for u, (low, high) in zip(command, bounds, strict=True))
-    return Trim(tuple(state.rotor_speed), tuple(command), reach)
+    return Trim(tuple(state.rotor_speed), *rotor_range(command, vehicle))
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -173,9 +167,10 @@ def parse_policy(about: bytes, weights: bytes, origin: str) -> Policy:
     evaluation = _about(table, "evaluation")
     _about(table, "versions")
     table.finish()
-    if kinds[-1].size != rotors:
-        raise table.wrong(f"the last layer has {kinds[-1].size} outputs; expected one for each of {rotors} rotors")
-    if inputs != (wanted := OBSERVATIONS[observation].size(rotors, rotors)):
+    actions = _actions(action, rotors)
+    if kinds[-1].size != actions:
+        raise table.wrong(f"the last layer has {kinds[-1].size} outputs; expected {actions}, as {action} needs")
+    if inputs != (wanted := OBSERVATIONS[observation].size(rotors, actions)):
         raise table.wrong(f"observation.inputs = {inputs}: expected {wanted}, as {observation} of {rotors} rotors has")
     found = hashlib.sha256(weights).hexdigest()
     if found != stated:
@@ -207,6 +202,11 @@ def parse_policy(about: bytes, weights: bytes, origin: str) -> Policy:
     )
 
 
+def _actions(kind: str, rotors: int) -> int:
+    """How many numbers an action has"""
+    return rotors if kind == "rotors" else 4
+
+
 def digest_of(about: bytes, weights: bytes) -> str:
     """SHA-256 of both files: the policy's own"""
     return hashlib.sha256(len(about).to_bytes(8, "little") + about + weights).hexdigest()
@@ -233,7 +233,7 @@ def _vehicle(table: Table) -> tuple[str, int, tuple[float, ...]]:
 
 
 def _action(table: Table, rotors: int, fixed: bool) -> tuple[str, tuple[float, ...], tuple[float, ...]]:
-    kind = table.text("kind", choices=ACTIONS)
+    kind = table.text("kind", choices=SIZES)
     centre, reach = (_positive(table, key, rotors) if fixed else () for key in ("centre", "reach"))
     table.finish()
     return kind, centre, reach
@@ -388,7 +388,7 @@ def save_policy(
     trim = {} if for_any else {key: list(own) for key, own in trim_of(vehicle)._asdict().items()}
     weights = tensors_bytes({name: np.asarray(array) for name, array in tensors.items()})
     bounded = {} if bounds is None else {"farthest": bounds.position, "fastest": bounds.velocity}
-    seen = {"kind": observation, "inputs": OBSERVATIONS[observation].size(rotors, rotors), **bounded}
+    seen = {"kind": observation, "inputs": OBSERVATIONS[observation].size(rotors, SIZES[action](vehicle)), **bounded}
     craft = {"name": vehicle.name, "rotors": rotors, **({"any": True} if for_any else {})}
     tables: dict[str, dict[str, Any]] = {
         "vehicle": craft | {key: trim[key] for key in ("hover_speed",) if trim},

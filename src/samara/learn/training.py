@@ -30,10 +30,8 @@ def require_flyable(setting: Setting) -> None:
             f"task {task.name!r} shows what no controller sees, so its policy has no folder; learn it in Python with "
             "samara.learn.analytic, or let the task say SEES = 'full_state' where its observation is that"
         )
-    if task.action != "rotors" or setting.history:
-        raise ValueError(
-            f"a policy folder is of one that commands rotors and sees no past actions; task {task.name!r} differs"
-        )
+    if setting.history:
+        raise ValueError(f"a policy folder is of one that sees no past actions; task {task.name!r} differs")
 
 
 def learn(
@@ -89,6 +87,7 @@ def keep(
         tensors,
         task=setting.task.name,
         observation=setting.task.sees,
+        action=setting.task.action,
         period=setting.task.period,
         evaluation=evaluation,
         versions={"jax": jax.__version__},

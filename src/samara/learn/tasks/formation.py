@@ -12,6 +12,7 @@ from samara.core.ops import cos, logical_and, logical_or, maximum, sin, sqrt
 from samara.core.quantity import Scalar
 from samara.learn.observations import full_state
 from samara.learn.task import Craft, Draw, Situation, Task
+from samara.physics.reference import Reference
 from samara.physics.types import State
 
 FAR = 2.0  # [m] from its corner: lost
@@ -44,9 +45,8 @@ def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str =
         """The full state from its corner, and where the others are and how they move, from here"""
         place, velocity = corner(situation, craft)
         state = situation.state
-        own = situation._replace(state=state._replace(v_W=state.v_W - velocity))
         around = ((*(other.p_W - state.p_W), *(other.v_W - state.v_W)) for other in situation.others)
-        return (*full_state(own, craft, place), *velocity, *(x for other in around for x in other))
+        return (*full_state(situation, craft, Reference(place, velocity)), *velocity, *(x for other in around for x in other))
 
     def crowding(situation: Situation, craft: Craft) -> tuple[Scalar, Scalar]:
         """Σ max(0, 1 − d / 3 reaches)², and whether any is nearer than two"""
