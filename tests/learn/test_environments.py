@@ -158,9 +158,10 @@ def test_a_drone_flies_the_same_in_any_crowd():
                 assert (one[0] == all_of_them[drone]).all()
 
 
-def test_a_step_is_the_equations():
-    """What Python computes of the same functions, number by number"""
-    env = Env("hover", **BRIEF)
+@pytest.mark.parametrize("more", [{}, {"substeps": 3, "action": "thrust_and_rates"}], ids=["one", "three"])
+def test_a_step_is_the_equations(more):
+    """What Python computes of the same functions, number by number; with steps of physics within, in a loop of their own"""
+    env = Env("hover", **BRIEF, **more)
     env.reset(seed=3)
     setting = env.many.setting
     for action in some_actions(5, 1)[:, 0].astype(float):

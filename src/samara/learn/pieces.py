@@ -44,7 +44,9 @@ class Pieces(NamedTuple):
 def pieces_of(setting: Setting) -> Pieces:
     """Those of a setting with one drone, and without sensors between, which would draw at every step"""
     if setting.task.drones > 1:
-        raise ValueError(f"task {setting.task.name!r} is for a team of {setting.task.drones}; this learner takes one drone")
+        raise ValueError(
+            f"task {setting.task.name!r} is for a team of {setting.task.drones}; this learner takes one drone"
+        )
     if kinds_at_step(setting):
         raise ValueError("a setting with sensors draws random numbers at every step; this learner takes one without")
     template, seen = start(Draw(), setting)

@@ -46,7 +46,11 @@ def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str =
         place, velocity = corner(situation, craft)
         state = situation.state
         around = ((*(other.p_W - state.p_W), *(other.v_W - state.v_W)) for other in situation.others)
-        return (*full_state(situation, craft, Reference(place, velocity)), *velocity, *(x for other in around for x in other))
+        return (
+            *full_state(situation, craft, Reference(place, velocity)),
+            *velocity,
+            *(x for other in around for x in other),
+        )
 
     def crowding(situation: Situation, craft: Craft) -> tuple[Scalar, Scalar]:
         """Σ max(0, 1 − d / 3 reaches)², and whether any is nearer than two"""

@@ -1,0 +1,80 @@
+"""Steps of environments to learn in: `environments.py NAME` prints how many a second, of all drones together, on the CPU.
+
+    python bench/environments.py samara                       # 4096 drones hovering, float32, actions at random
+    bench/.venv/bin/python bench/environments.py crazyflow    # 4096 worlds of its DroneReachPos-v0
+    bench/.venv/bin/python bench/environments.py gym_pybullet_drones
+
+A step is one action, with observation, reward, ends, and new starts where episodes are over. The peers' run at their own rates:
+Crazyflow's 50 actions a second over 500 steps of physics, gym-pybullet-drones' 30 over 240; Samara's is 100 over 100 of RK4,
+and `samara_500` has 50 over 500.
+"""
+
+import sys
+import time
+
+import numpy as np
+
+DRONES = 4096
+
+
+def per_second(step, actions, repeats: int = 200) -> float:
+    """Drones over the shortest step's time, of many: the machine's other work only ever adds; resets are in the mean of ten"""
+    times = []
+    for k in range(repeats):
+        before = time.perf_counter()
+        for action in actions:
+            step(action)
+        times.append((time.perf_counter() - before) / len(actions))
+        if k > 10 and sum(times) * len(actions) > 20.0:
+            break
+    return actions.shape[1] / min(times)
+
+
+def samara(**changes) -> float:
+    from samara.learn.vector import VectorEnv
+
+    env = VectorEnv("hover", DRONES, dtype="float32", **changes)
+    env.reset(seed=0)
+    return per_second(env.step, np.random.default_rng(0).uniform(-0.3, 0.3, (10, DRONES, 4)).astype(np.float32))
+
+
+def crazyflow() -> float:
+    import crazyflow  # noqa: F401 (registers its environments)
+    import gymnasium
+    import jax
+
+    env = gymnasium.make_vec("DroneReachPos-v0", num_envs=DRONES, freq=50, device="cpu")
+    env.reset(seed=0)
+
+    def step(action) -> None:
+        jax.block_until_ready(env.step(action)[0])
+
+    low, high = env.action_space.low, env.action_space.high
+    share = np.random.default_rng(0).uniform(0.4, 0.6, (10, *env.action_space.shape))
+    actions = (low + share * (high - low)).astype(np.float32)
+    step(actions[0])
+    return per_second(step, actions, repeats=20)
+
+
+def gym_pybullet_drones() -> float:
+    from gym_pybullet_drones.envs.HoverAviary import HoverAviary
+
+    env = HoverAviary()
+    env.reset(seed=0)
+
+    def step(action) -> None:
+        if any(env.step(action)[2:4]):
+            env.reset()
+
+    return per_second(step, np.random.default_rng(0).uniform(-0.3, 0.3, (10, *env.action_space.shape)), repeats=20)
+
+
+ROWS = {
+    "samara": samara,
+    "samara_500": lambda: samara(period=0.02, substeps=10),
+    "crazyflow": crazyflow,
+    "gym_pybullet_drones": gym_pybullet_drones,
+}
+
+if __name__ == "__main__":
+    print(f"{ROWS[sys.argv[1]]():.4g}")
