@@ -17,6 +17,14 @@ def test_a_power_law_adds_its_exponents_in_quadrature():
     assert derived("a law", lambda x: x, x, model=0.015).spread == pytest.approx(0.025, rel=1e-8)
 
 
+def test_errors_that_go_together_cancel_in_a_ratio_and_add_in_a_product():
+    """s² = s_x² + s_z² ∓ 2ϱ s_x s_z"""
+    x, z = Estimate(3.0, 0.02, "x"), Estimate(0.5, 0.03, "z")
+    for function, sign in ((lambda x, z: x / z, -1.0), (lambda x, z: x * z, 1.0)):
+        expected = math.sqrt(0.02**2 + 0.03**2 + sign * 2.0 * 0.8 * 0.02 * 0.03)
+        assert derived("a law", function, x, z, together=0.8).spread == pytest.approx(expected, rel=1e-8)
+
+
 def test_the_interval_holds_95_percent_of_log_normal_draws():
     own = Estimate(2.0, 0.3, "")
     draws = own.value * np.exp(own.spread * np.random.default_rng(1).standard_normal(100_000))

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.repository import REPOSITORY
+from support.stands import predicted, stands, table
 
-from samara.parts.drive import at_full_throttle, drive, working
 from samara.parts.estimate import COVERED_95
-from samara.parts.motor import CURRENT, INDUCTANCE, KV_SPREAD, MASS, NO_LOAD, RESISTANCE, RPM_PER_RAD_S, motor
+from samara.parts.motor import AT_WORK, CURRENT, INDUCTANCE, KV_SPREAD, MASS, NO_LOAD, RESISTANCE, motor
 
 
 def data():
@@ -48,42 +49,47 @@ def test_the_fits_are_those_of_the_data():
     assert (math.exp(found[0] + found[3]), found[1], found[2]) == pytest.approx(CURRENT[:3], rel=0.02)
 
 
-def bench():
-    """full_throttle_data.csv: a motor's name, its numbers, and its propeller"""
-    lines = Path(__file__).with_name("full_throttle_data.csv").read_text(encoding="utf-8").splitlines()
-    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
-        numbers = {key: float(value) for key, value in row.items() if key not in ("name", "propeller")}
-        yield row["name"], numbers, row["propeller"]
-
-
-def test_the_inductance_is_that_of_motors_under_load():
-    """L = √(V² − (KΩ + RI)²)/(ΩI) at full throttle, with R of the fit: mean and scatter of eight motors' logarithms"""
+def test_resistance_at_work_and_inductance_are_those_of_the_stands_for_fits():
+    """ln((V − Ω/Kv)/I) = ln(a R + b n/(Kv² d² h)) by least squares over the means of 24 motors, by Gauss and Newton"""
     found = {}
-    for name, at, _ in bench():
-        a, b, c, _ = RESISTANCE
-        resistance = a * (at["diameter"] / 22.0) ** b * (at["height"] / 10.0) ** c / at["kv"] ** 2
-        along = at["rpm"] / at["kv"] + resistance * at["current"]
-        across = math.sqrt(at["voltage"] ** 2 - along**2) / (at["rpm"] * at["current"])
-        found.setdefault(name, []).append(math.log(across * at["kv"] ** 2 * at["diameter"] ** 2 * at["height"]))
-    each = [np.mean(values) for values in found.values()]
-    assert math.exp(np.mean(each)) == pytest.approx(INDUCTANCE[0], rel=0.01)
-    assert np.std(each, ddof=1) == pytest.approx(INDUCTANCE[1], abs=0.02)
+    for at in stands():
+        own = at.motor
+        if at.for_fits:
+            lost = (at.voltage - at.rpm / own.kv.value) / at.current
+            columns = (own.resistance.value / AT_WORK, at.rpm / (own.kv.value**2 * own.diameter**2 * own.height), lost)
+            found.setdefault((at.name, own.kv.value), []).append(columns)
+    winding, speed, lost = np.array([np.mean(rows, axis=0) for rows in found.values()]).T
+    assert len(lost) == 24
+    factors = np.array([1.0, 1e5])
+    for _ in range(20):
+        columns = np.stack([winding, speed], axis=1)
+        slopes = columns / (columns @ factors)[:, None]
+        factors = factors + np.linalg.lstsq(slopes, np.log(lost / (columns @ factors)), rcond=None)[0]
+    assert factors == pytest.approx((AT_WORK, INDUCTANCE[0]), rel=0.03)
 
 
-def test_makers_stands_are_met_from_size_and_propeller_alone():
-    """Speed within 6 % in the median, thrust within 12 %: 13 rows of eight motors of the fits, with generic blades"""
-    ratios = []
-    for _, at, prop in bench():
-        height = f"{at['height']:04.1f}" if at["height"] % 1.0 else f"{at['height']:02.0f}"
-        text = f"{at['diameter']:02.0f}{height} {at['kv']}KV"
-        made = motor(text)
-        own = working(1.0, at["voltage"], drive(made, at_full_throttle(made, prop, at["voltage"])))
-        ratios.append((own.speed * RPM_PER_RAD_S / at["rpm"], own.thrust / (9.80665e-3 * at["thrust"])))
-    speed, thrust = np.abs(np.log(np.array(ratios))).T
-    assert np.median(speed) < 0.06
-    assert speed.max() < 0.2
-    assert np.median(thrust) < 0.12
-    assert thrust.max() < 0.25
+def test_motors_on_stands_from_the_sizes_of_motor_and_propeller_alone():
+    """Of 142 rows of 40 motors, half for fits. The rest, in medians: speed within 5 %, thrust within 11 % and not biased, the
+    throttle of half within 5 %. Current is 20 % too high there: propellers of 5 inches and three blades take less."""
+    rows = [row for row in predicted() if not row.stand.for_fits]
+    speed, thrust, current, throttle = np.array([row[1:5] for row in rows]).T
+    assert len({row.stand.name for row in rows}) == 20
+    assert np.median(np.abs(speed)) < 0.055
+    assert abs(np.median(speed)) < 0.02
+    assert np.median(np.abs(thrust)) < 0.125
+    assert abs(np.median(thrust)) < 0.04
+    assert np.quantile(np.abs(thrust), 0.9) < 0.3
+    assert np.median(current) < 0.22
+    assert np.nanmedian(np.abs(throttle)) < 0.06
+    assert abs(np.nanmedian(throttle)) < 0.03
+    for off in np.array([row[5:7] for row in rows]).T:
+        assert np.mean(np.abs(off[np.isfinite(off)]) < COVERED_95) > 0.95
+
+
+def test_what_the_page_says_of_stands_is_what_is_computed():
+    """Both lines of its table"""
+    page = (REPOSITORY / "docs" / "own-drone-check.md").read_text(encoding="utf-8").splitlines()
+    assert all(line in page for line in table().splitlines())
 
 
 def test_95_percent_of_the_newer_motors_lie_in_the_stated_intervals():
@@ -93,7 +99,7 @@ def test_95_percent_of_the_newer_motors_lie_in_the_stated_intervals():
     for i in np.flatnonzero(source == "new"):
         made = motor(f"{own['diameter'][i]:02.0f}{own['height'][i]:02.0f} {own['kv'][i]}KV")
         for key in ("resistance", "mass"):
-            value = own[key][i] * (1e-3 if key == "mass" else 1.0)
+            value = own[key][i] * (1e-3 if key == "mass" else AT_WORK)
             if math.isfinite(value):
                 held.append(abs(math.log(value / getattr(made, key).value)) < COVERED_95 * getattr(made, key).spread)
     assert 0.9 <= np.mean(held) <= 1.0

@@ -8,7 +8,7 @@ import pytest
 from samara.parts.estimate import COVERED_95
 from samara.parts.generic_blade import Size, generic_blade
 from samara.parts.measured import PARTS_OF_J0, TABLE, measured_propellers, theory
-from samara.parts.propeller import corrected, expected_error, neighbours, parse_size, propeller
+from samara.parts.propeller import TOGETHER, corrected, expected_error, neighbours, parse_size, propeller
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.rotor.blade import INCH
 
@@ -26,7 +26,7 @@ def left_out(leave_family):
 
 
 def test_stated_intervals_hold_95_percent_of_the_measured_propellers_that_were_left_out():
-    """139 propellers, each from the other makers' families alone: CT and CP, standing and moving up to 80 % of J₀"""
+    """161 propellers, each from the other makers' families alone: CT and CP, standing and moving up to 80 % of J₀"""
     errors, stated = left_out(leave_family=True)
     held = np.abs(errors) < COVERED_95 * stated
     thrust, power = held[:, 1:6], held[:, 6:11]
@@ -34,6 +34,12 @@ def test_stated_intervals_hold_95_percent_of_the_measured_propellers_that_were_l
     assert 0.94 <= power.mean() <= 0.98
     assert np.median(np.abs(errors[:, 1])) < 0.10  # standing thrust
     assert np.median(np.abs(errors[:, 6])) < 0.145  # standing power
+
+
+def test_errors_of_thrust_and_power_go_together():
+    """Their correlation over the propellers whose family was left out, standing"""
+    errors = left_out(leave_family=True)[0]
+    assert np.corrcoef(errors[:, 1], errors[:, 6])[0, 1] == pytest.approx(TOGETHER, abs=0.02)
 
 
 def test_neighbours_of_the_same_family_help():
@@ -49,8 +55,8 @@ def test_the_table_is_small_and_what_the_code_makes():
 
     text = files("samara.parts").joinpath(TABLE).read_text(encoding="utf-8")
     assert len(text.encode()) < 50_000
-    assert text.startswith("# UIUC Propeller Data Site, volume 1")
-    assert len(measured_propellers()) == 139
+    assert text.startswith("# UIUC Propeller Data Site, volumes 1 and 2")
+    assert len(measured_propellers()) == 161
     for own in (measured_propellers()[7], measured_propellers()[91]):
         again = theory(generic_blade(Size(own.diameter, own.pitch, 2)), own.rpm)
         assert again.advance == pytest.approx(own.advance_bem, abs=1e-3)
@@ -90,7 +96,7 @@ def test_a_measured_propeller_is_met_within_its_own_error_bar():
 
 
 def test_error_bars_grow_beyond_what_was_measured():
-    """More blades than two, smaller than 7 inches and larger than 19: each adds to the spread"""
+    """More blades than two, toys of 2.5 inches and propellers larger than 19: each adds to the spread"""
     inside = propeller("10x5").k_thrust.spread
     assert propeller("10x5x3").k_thrust.spread > inside + 0.01
     assert propeller("2.5x1.25").k_thrust.spread > inside + 0.01

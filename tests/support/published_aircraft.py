@@ -12,12 +12,13 @@ import numpy as np
 
 from samara.parts.assemble import assemble
 from samara.parts.battery import battery
-from samara.parts.drive import Drive, at_full_throttle, hover_duty, working
-from samara.parts.estimate import Estimate, derived
+from samara.parts.drive import at_full_throttle, hover_duty, working
+from samara.parts.estimate import Estimate
 from samara.parts.motor import motor
 from samara.parts.parts_list import parts_list
 from samara.parts.propeller import propeller
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
+from support.stands import at_work
 
 LIST = Path(__file__).parents[1] / "parts" / "published_aircraft.toml"
 ROTORS = {"x8": 8, "octo_x": 8}
@@ -46,24 +47,6 @@ class Row(NamedTuple):
 def aircraft():
     """The list, as it was fixed before any fit"""
     return tomllib.loads(LIST.read_text(encoding="utf-8"))["aircraft"]
-
-
-def at_work(function, own_motor, own_propeller):
-    """An estimate of a function of the drive, from those of motor and propeller"""
-    inputs = [
-        own_propeller.k_thrust,
-        own_propeller.k_torque,
-        own_motor.constant,
-        own_motor.resistance,
-        own_motor.no_load_current,
-    ]
-    if own_motor.inductance.value > 0.0:
-        inputs.append(own_motor.inductance)
-    return derived(
-        "parts",
-        lambda kf, km, k, r, i0, inductance=0.0: function(Drive(kf, km, k, r, inductance, i0)),
-        *inputs,
-    )
 
 
 def propulsion_rows():

@@ -15,7 +15,7 @@ import numpy as np
 
 from samara.core.algebra import Mat3, Vec3, norm
 from samara.parts.battery import Battery, battery
-from samara.parts.drive import dc_resistance, drive, full_throttle
+from samara.parts.drive import LEAST_SAGGED, dc_resistance, drive, full_throttle
 from samara.parts.estimate import Estimate, derived, given
 from samara.parts.frame import centre_of_mass, drag_areas, feet, inertia_about_centre, inertia_spread
 from samara.parts.generic_blade import generic_blade
@@ -44,7 +44,6 @@ OVERLAP = 1.02  # discs that reach past each other by less than this are a matte
 COAXIAL_GAP = Estimate(0.4, 0.3, "0.4 of the propellers' radius")
 LEAST_LIFT = 1.1  # thrust over weight: with less nothing is left to steer with
 CONTROLLER_ROOM = 1.5  # the largest current of a speed controller over that of its motor
-CONTROLLER_DROP = 0.1  # [V] over a speed controller at its motor's largest current
 LEAST_VOLTAGE = 0.4  # of the full battery's, at full throttle: with less it is too small for these motors
 MOST_RATING = 150.0  # [1/h]: full throttle in units of the capacity, C; the best packs are sold with 120
 SLOW_SHARE, SLOW_LAG = 0.4, 20.0  # of a battery's resistance, and [s]: what shows only after a while
@@ -188,12 +187,10 @@ def _motor(made: Made, power: Power, limit: Estimate, rotors: int) -> DcMotor:
     own = power.motor
     at_full = _full_voltage(power, rotors)
     resistance = derived(
-        f"{own.resistance.how}; with what the winding's inductance takes at full throttle on {at_full:.3g} V, and "
-        f"{CONTROLLER_DROP:g} V over the speed controller",
-        lambda winding, inductance, most: _resistance(power, winding, inductance, at_full) + CONTROLLER_DROP / most,
+        f"{own.resistance.how}; with what the winding's inductance takes at full throttle on {at_full:.3g} V",
+        lambda winding, inductance: _resistance(power, winding, inductance, at_full),
         own.resistance,
-        *([own.inductance] if own.inductance.value > 0.0 else [given(0.0)]),
-        own.current_max,
+        own.inductance,
     )
     brakes = "synchronous rectification: the controller brakes as hard as it drives, and the battery takes it back"
     made.note(
@@ -220,7 +217,7 @@ def _full_voltage(power: Power, rotors: int) -> float:
     """V of the full battery with all rotors at full throttle  [V]"""
     own, source = drive(power.motor, power.propeller), power.battery.resistance.value
     at_full = full_throttle(power.battery.full, source, rotors, own)
-    return power.battery.full - source * rotors * at_full.drawn
+    return max(power.battery.full - source * rotors * at_full.drawn, LEAST_SAGGED * power.battery.full)
 
 
 def _rotor(made: Made, i: int, hub: Hub, centre: Vec3, power: Power, own_motor: DcMotor) -> Rotor:

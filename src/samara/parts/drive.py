@@ -1,6 +1,6 @@
 """A motor, its speed controller and its propeller at work: how fast they turn, what they pull and what they draw.
 
-    K (I − I₀) = kM Ω²,    (d V)² = (K Ω + R I)² + (L Ω I)²,    I_supply = d I
+    K (I − I₀) = kM Ω²,    d V = K Ω + (R + L Ω) I,    I_supply = d I
 
 d is the duty, that is the throttle: the fraction of the supply's voltage V that the controller passes on. What the supply
 gives beyond air, R I² and friction heats iron and controller (T-Motor's table of the U8II KV100: tests/parts/test_drive.py).
@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from samara.parts.motor import RPM_PER_RAD_S, Motor
 from samara.parts.propeller import Propeller, propeller
+
+LEAST_SAGGED = 0.3  # of the open voltage: a battery that sags further feeds nothing
 
 
 class Drive(NamedTuple):
@@ -35,10 +37,10 @@ class Working(NamedTuple):
 
 
 def at_full_throttle(motor: Motor, size: str, voltage: float) -> Propeller:
-    """The propeller at the speed that full throttle gives it: its Reynolds and Mach numbers are not those of hover"""
+    """The propeller at the speed that full throttle gives it, to two figures: its Reynolds and Mach numbers are not hover's"""
     own = propeller(size)
     for _ in range(2):
-        own = propeller(size, rpm=working(1.0, voltage, drive(motor, own)).speed * RPM_PER_RAD_S)
+        own = propeller(size, rpm=float(f"{working(1.0, voltage, drive(motor, own)).speed * RPM_PER_RAD_S:.2g}"))
     return own
 
 
@@ -60,9 +62,8 @@ def current_at(speed: float, own: Drive) -> float:
 
 
 def voltage_at(speed: float, own: Drive) -> float:
-    """d V = √((K Ω + R I)² + (L Ω I)²)  [V]"""
-    current = current_at(speed, own)
-    return math.hypot(own.constant * speed + own.resistance * current, own.inductance * speed * current)
+    """d V = K Ω + (R + L Ω) I  [V]"""
+    return own.constant * speed + (own.resistance + own.inductance * speed) * current_at(speed, own)
 
 
 def hover_duty(thrust: float, voltage: float, own: Drive) -> float:
@@ -83,7 +84,7 @@ def working(duty: float, voltage: float, own: Drive) -> Working:
 
 def full_throttle(open_voltage: float, source_resistance: float, rotors: int, own: Drive) -> Working:
     """All rotors at d = 1 on one battery, V = V₀ − R_b n I: by bisection in V"""
-    low, high = 0.3 * open_voltage, open_voltage
+    low, high = LEAST_SAGGED * open_voltage, open_voltage
     for _ in range(50):
         middle = 0.5 * (low + high)
         left = open_voltage - source_resistance * rotors * working(1.0, middle, own).drawn

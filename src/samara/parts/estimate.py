@@ -34,16 +34,20 @@ def given(value: float, how: str = "given") -> Estimate:
     return Estimate(float(value), 0.0, how)
 
 
-def derived(how: str, function: Callable[..., float], *inputs: Estimate, model: float = 0.0) -> Estimate:
-    """y = f(x₁, …), s_y² = Σ (∂ln f/∂ln xᵢ · sᵢ)² + model²
+def derived(
+    how: str, function: Callable[..., float], *inputs: Estimate, model: float = 0.0, together: float = 0.0
+) -> Estimate:
+    """y = f(x₁, …), s_y² = Σ gᵢ² + 2ϱ g₁ g₂ + model²,  gᵢ = ∂ln f/∂ln xᵢ · sᵢ
 
-    for inputs whose errors are independent; `model` is the relative error of the function itself.
+    for inputs whose errors are independent but for ϱ = `together`, the correlation of the first two; `model` is the relative
+    error of the function itself.
     """
     values = [own.value for own in inputs]
     y = function(*values)
-    variance = model * model
+    parts = [0.0] * max(len(inputs), 2)
     for i, own in enumerate(inputs):
         if own.spread > 0.0:
             ends = [function(*values[:i], own.value * math.exp(step), *values[i + 1 :]) for step in (_STEP, -_STEP)]
-            variance += ((ends[0] - ends[1]) / (2.0 * _STEP * y) * own.spread) ** 2
+            parts[i] = (ends[0] - ends[1]) / (2.0 * _STEP * y) * own.spread
+    variance = sum(g * g for g in parts) + 2.0 * together * parts[0] * parts[1] + model * model
     return Estimate(y, math.sqrt(variance), how)

@@ -1,13 +1,15 @@
 """The propellers measured at UIUC beside blade element theory on a generic blade of their size: a table of one line each.
 
-    python -m samara.parts.measured FOLDER
+    python -m samara.parts.measured VOLUME_1 VOLUME_2
 
-makes `measured_propellers.csv` from the tables of volume 1. Every coefficient is there twice, as measured and as computed
+makes `measured_propellers.csv` from the tables of volume 1 and the text files of volume 2, of which it takes what was for sale
+(the laboratory's own, da40.. and nr640, are shapes for a study). Every coefficient is there twice, as measured and as computed
 (`_bem`), standing and at 20, 40, 60, 80 and 100 % of the advance ratio J₀ at which the thrust ends, each at its own J₀.
 """
 
 import csv
 import math
+import re
 import sys
 from functools import cache
 from importlib.resources import files
@@ -20,13 +22,13 @@ from samara.core.files import write_text
 from samara.parts.generic_blade import Size, generic_blade
 from samara.rotor.airfoil import SMALL_PROPELLER, Airfoil
 from samara.rotor.bem import rotor_coefficients
-from samara.rotor.blade import INCH, Blade, Measurement, uiuc_runs
+from samara.rotor.blade import INCH, Blade, Measurement, Run, uiuc_runs
 from samara.rotor.comparison import zero_thrust_advance
 
 TABLE = "measured_propellers.csv"
 PARTS_OF_J0 = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 SOURCE = (
-    "# UIUC Propeller Data Site, volume 1 (J.B. Brandt, R.W. Deters, G.K. Ananda, M.S. Selig, University of Illinois at "
+    "# UIUC Propeller Data Site, volumes 1 and 2 (J.B. Brandt, R.W. Deters, G.K. Ananda, M.S. Selig, University of Illinois at "
     "Urbana-Champaign): CT = T/(rho n^2 D^4), CP = P/(rho n^3 D^5) standing and at parts of the advance ratio J0 of no thrust, "
     "fitted over the faster runs; _bem by samara.parts.measured"
 )
@@ -35,6 +37,9 @@ _STANDING_FROM = 0.6  # of the fastest standing run: below, the balance's error 
 _MOVING_FROM = 0.55  # of the fastest run in the tunnel
 _DEGREE = 4
 _MOST_J = 2.5
+_IN_TEXT = re.compile(r"(?!da40|nr640)([a-z0-9]+)_([\d.]+)x([\d.]+)_static_\w+\.txt")
+_MILLIMETRES_FROM = 20.0  # kpf_96x70 is in millimetres, the others in inches
+_SMALL = 7.0  # [in] where volume 1 begins
 
 
 class MeasuredPropeller(NamedTuple):
@@ -111,12 +116,33 @@ def measured_propellers() -> tuple[MeasuredPropeller, ...]:
 _KINDS = ("ct", "ct_bem", "cp", "cp_bem")
 
 
-def make_table(folder: str | Path) -> str:
-    """The table's text, from a folder with volume1_exp.csv(.gz) of the UIUC Propeller Data Site"""
+def text_runs(folder: str | Path) -> dict[str, Run]:
+    """Small propellers in UIUC's text files: gwsdd_5x3_static_0323rd.txt, and gwsdd_5x3_0326rd_5039.txt at 5039 rpm"""
+    found = {}
+    for path in sorted(Path(folder).rglob("*_static_*.txt")):
+        if (match := _IN_TEXT.fullmatch(path.name)) is None:
+            continue
+        unit = 1.0 if float(match[2]) < _MILLIMETRES_FROM else 1e-3 / INCH
+        diameter, pitch = (round(float(text) * unit, 3) for text in match.group(2, 3))
+        if diameter >= _SMALL:
+            continue
+        standing = [(0.0, *row) for row in np.loadtxt(path, skiprows=1)[:, :3]]
+        moving = [
+            (row[0], float(run.stem.rpartition("_")[2]), row[1], row[2])
+            for run in path.parent.glob(f"{path.name.partition('_static')[0]}_[0-9]*_*.txt")
+            for row in np.loadtxt(run, skiprows=1)
+        ]
+        name, family = f"{match[1]} {match[2]}x{match[3]}", match[1]
+        found[name] = Run(name, family, 2, diameter, pitch, Measurement(*np.array(standing + moving).T))
+    return found
+
+
+def make_table(tables: str | Path, texts: str | Path) -> str:
+    """The table's text, from a folder with volume1_exp.csv(.gz) and one with the text files of the UIUC Propeller Data Site"""
     columns = ["name", "family", "diameter", "pitch", "rpm", "J0", "J0_bem"]
     columns += [f"{kind}_{k}" for kind in _KINDS for k in range(len(PARTS_OF_J0))]
     lines = [SOURCE, ",".join(columns)]
-    for _, run in sorted(uiuc_runs(folder).items()):
+    for _, run in sorted((uiuc_runs(tables) | text_runs(texts)).items()):
         size = Size(run.diameter * INCH, run.pitch * INCH, run.blades)
         rpm, advance, thrust, power = _smoothed(run.measured)
         own = theory(generic_blade(size), rpm)
@@ -146,6 +172,8 @@ def _smoothed(run: Measurement) -> tuple[float, float, Any, Any]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("python -m samara.parts.measured FOLDER: expected the folder with the UIUC tables")
-    write_text(Path(__file__).with_name(TABLE), make_table(sys.argv[1]))
+    if len(sys.argv) != 3:
+        sys.exit(
+            "python -m samara.parts.measured VOLUME_1 VOLUME_2: expected the folders with UIUC's tables and text files"
+        )
+    write_text(Path(__file__).with_name(TABLE), make_table(sys.argv[1], sys.argv[2]))

@@ -15,6 +15,7 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.number import plain
 from samara.core.tree import flatten
+from samara.parts.propeller import TOGETHER
 from samara.physics.effect import Role
 from samara.physics.multirotor import at_rest, wrench
 from samara.physics.rotors.battery import BatteryState, Thevenin
@@ -34,6 +35,7 @@ _ROUNDS = 30
 _SHIFT = 1e-6  # of a number, for slopes
 _LEAST_SINE = 1e-3
 _ENDS = (2.5, 97.5)  # [%]
+_THRUST, _TORQUE = "rotors.k_thrust", "rotors.k_torque"
 
 
 class PilotFigure(NamedTuple):
@@ -117,12 +119,14 @@ def _drawn(vehicle: Vehicle, draws: int) -> Vehicle:
             where, field = "", {"inertia": "inertia_B"}.get(field, field)
         spreads[f"{where}.{field}".lstrip(".")] = spread
     dice = np.random.default_rng(SEED)
+    off = {path: dice.standard_normal(draws) for path in sorted(spreads)}
+    if {_THRUST, _TORQUE} <= off.keys():
+        off[_TORQUE] = TOGETHER * off[_THRUST] + math.sqrt(1.0 - TOGETHER**2) * off[_TORQUE]
     drawn: dict[str, Any] = {}
-    for path in sorted(spreads):
+    for path, normal in off.items():
         own = _number(vehicle, path)
-        factor = np.exp(spreads[path] * np.concatenate([[0.0], dice.standard_normal(draws)]))
         if own is not None:
-            drawn[path] = _times(own, factor)
+            drawn[path] = _times(own, np.exp(spreads[path] * np.concatenate([[0.0], normal])))
     many = vehicle.replace(drawn) if drawn else vehicle
     return many if drawn else replace(vehicle, mass=np.full(1, plain(vehicle.mass)))
 

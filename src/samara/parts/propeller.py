@@ -1,9 +1,10 @@
 """A propeller by its size: blade element theory on a generic blade, corrected by the measured propellers nearest to it.
 
-    C = C_bem e^m,   m = Σ w_i ln(C_i/C_bem,i) / Σ w_i,   w = e^(−d²/2),   d² = (Δ ln D/0.35)² + (Δ(P/D)/0.15)²
+    C = C_bem e^m,   m = Σ w_i ln(C_i/C_bem,i) / Σ w_i,   w = e^(−d²/2),   d² = (Δ ln Re/0.35)² + (Δ(P/D)/0.15)²
 
-with two more of weight 1 at the mean of all. The error bar is what that rule errs by near it when it predicts a measured
-propeller from the other makers' families. It grows beyond the table: UIUC's volume 1 has two blades and 7 to 19 inches.
+with two more of weight 1 at the mean of all; Re ∝ n D². The error bar is what that rule errs by near it when it predicts a
+measured propeller from the other makers' families. It grows beyond the table: UIUC's volumes 1 and 2 have two blades and 2.2 to
+19 inches. A propeller that pulls more than predicted also takes more: the errors of thrust and power go together.
 """
 
 import math
@@ -24,10 +25,11 @@ from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.rotor.blade import INCH
 
 TIP_SPEED = 80.0  # [m/s] unless the rpm are given: of hovering multirotors, 60 to 100
-_NEAR = (0.35, 0.15)  # of ln D and P/D: as near as a propeller twice as heavy in the mean
+TOGETHER = 0.8  # correlation of the errors of kF and kM, of measured propellers whose family was left out
+_NEAR = (0.35, 0.15)  # of ln Re and P/D: as near as a propeller twice as heavy in the mean
 _ALL = 2.0  # weight of the mean of all, so that a lonely propeller is corrected by it
-_FEW = 1.15  # 19 families are few: with it 95 % of the intervals hold propellers of a family that was left out
-_MEASURED = (7.0 * INCH, 19.0 * INCH)
+_FEW = 1.15  # 26 families are few: with it 95 % of the intervals hold propellers of a family that was left out
+_MEASURED = (2.2 * INCH, 19.0 * INCH)
 _BLADES = 0.25  # per ln(B/2): theory errs by 10 % for three blades; no more than two were measured
 _BEYOND = 0.12  # per ln of the diameter beyond the table: Reynolds numbers that nobody measured there
 _APC = 0.08  # APC computes its files; they lie within as much of UIUC's measurements of the same propellers
@@ -113,7 +115,7 @@ def constants(diameter: float, ct: Curve, cp: Curve) -> tuple[Estimate, Estimate
 
 
 class Neighbours(NamedTuple):
-    """Every measured propeller: ln D, P/D, its family, and ln(measured/theory): columns J₀, CT at parts of J₀, CP at parts."""
+    """Every measured propeller: (ln n D², P/D), its family, and ln(measured/theory): columns J₀, CT at parts of J₀, CP too."""
 
     place: Any
     family: Any
@@ -129,7 +131,7 @@ _CT, _CP = slice(1, len(PARTS_OF_J0)), slice(len(PARTS_OF_J0), _COLUMNS)
 def neighbours() -> Neighbours:
     """The shipped table, and what the rule errs by on each propeller from the other families alone"""
     table = measured_propellers()
-    place = np.array([(math.log(own.diameter), own.pitch / own.diameter) for own in table])
+    place = np.array([place_of(Size(own.diameter, own.pitch, 2), own.rpm) for own in table])
     family = np.array([own.family for own in table])
     ratio = np.array(
         [
@@ -146,6 +148,11 @@ def neighbours() -> Neighbours:
         others = family != family[i]
         error[i] = ratio[i] - corrected(place[i], place[others], ratio[others])
     return Neighbours(place, family, ratio, error)
+
+
+def place_of(size: Size, rpm: float) -> Any:
+    """(ln n D², P/D): blades of one shape in the same air have Re ∝ n D²"""
+    return np.array((math.log(rpm * size.diameter**2), size.pitch / size.diameter))
 
 
 def weights(at: Any, place: Any) -> Any:
@@ -167,7 +174,7 @@ def expected_error(at: Any, place: Any, error: Any) -> Any:
 @lru_cache(maxsize=256)
 def _predicted(size: Size, rpm: float) -> tuple[Curve, Curve]:
     table = neighbours()
-    at = np.array((math.log(size.diameter), size.pitch / size.diameter))
+    at = place_of(size, rpm)
     own = theory(generic_blade(size), rpm)
     shift, error = corrected(at, table.place, table.ratio), expected_error(at, table.place, table.error)
     advance = own.advance * math.exp(shift[0]) * np.array(PARTS_OF_J0)

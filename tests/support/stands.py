@@ -1,0 +1,136 @@
+"""Motors and propellers at full throttle on stands (tests/parts/full_throttle_data.csv) beside what their sizes alone predict.
+
+PYTHONPATH=tests python -m support.stands    prints the table of docs/own-drone-check.md
+
+Every other motor, in the order of their names, is for fits; the rest tells whether they hold.
+"""
+
+import csv
+import math
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from samara.parts.drive import Drive, at_full_throttle, drive, hover_duty, working
+from samara.parts.estimate import COVERED_95, Estimate, derived
+from samara.parts.motor import RPM_PER_RAD_S, Motor, motor
+from samara.parts.propeller import TOGETHER, Propeller, propeller
+
+DATA = Path(__file__).parents[1] / "parts" / "full_throttle_data.csv"
+
+
+class Stand(NamedTuple):
+    """One row: the motor, its propeller, and what was measured in SI units but for rpm"""
+
+    source: str
+    name: str
+    motor: Motor
+    propeller: str
+    voltage: float
+    current: float
+    rpm: float
+    thrust: float
+    half: tuple[float, float] | None  # volts and thrust at half throttle
+    for_fits: bool
+
+
+class Predicted(NamedTuple):
+    """ln(predicted/measured) of speed, thrust and current at full throttle, and of the throttle that pulls what was pulled at
+    one half; and ln(thrust) and ln(throttle) over their stated standard deviations. Not a number where it was not run."""
+
+    stand: Stand
+    speed: float
+    thrust: float
+    current: float
+    throttle: float
+    thrust_off: float
+    throttle_off: float
+
+
+@cache
+def stands() -> tuple[Stand, ...]:
+    """Every row of the data"""
+    lines = [line for line in DATA.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    rows = list(csv.DictReader(lines))
+    names = sorted({row["name"] for row in rows})
+    return tuple(
+        Stand(
+            row["source"],
+            row["name"],
+            motor(f"{float(row['diameter']):02.0f}{_height(float(row['height']))} {row['kv']}KV"),
+            row["propeller"],
+            float(row["voltage"]),
+            float(row["current"]),
+            float(row["rpm"]),
+            9.80665e-3 * float(row["thrust"]),
+            (float(row["half_voltage"]), 9.80665e-3 * float(row["half_thrust"])) if row["half_thrust"] else None,
+            names.index(row["name"]) % 2 == 0,
+        )
+        for row in rows
+    )
+
+
+def _height(height: float) -> str:
+    return f"{height:04.1f}" if height % 1.0 else f"{height:02.0f}"
+
+
+def at_work(function, own: Motor, blades: Propeller) -> Estimate:
+    """An estimate of a function of the drive, from those of motor and propeller"""
+    return derived(
+        "parts",
+        lambda kf, km, k, r, i0, inductance: function(Drive(kf, km, k, r, inductance, i0)),
+        blades.k_thrust,
+        blades.k_torque,
+        own.constant,
+        own.resistance,
+        own.no_load_current,
+        own.inductance,
+        together=TOGETHER,
+    )
+
+
+@cache
+def predicted() -> tuple[Predicted, ...]:
+    """Every row from the sizes of motor and propeller and the voltage alone"""
+    return tuple(_predicted(stand) for stand in stands())
+
+
+def _predicted(stand: Stand) -> Predicted:
+    volts, blades = stand.voltage, at_full_throttle(stand.motor, stand.propeller, stand.voltage)
+    at = working(1.0, volts, drive(stand.motor, blades))
+    thrust = at_work(lambda own: working(1.0, volts, own).thrust, stand.motor, blades)
+    throttle, throttle_off = math.nan, math.nan
+    if stand.half is not None:
+        there, pulled = stand.half
+        value = at_work(lambda own: hover_duty(pulled, there, own), stand.motor, propeller(stand.propeller))
+        throttle = math.log(value.value / 0.5)
+        throttle_off = throttle / value.spread
+    error = math.log(thrust.value / stand.thrust)
+    speed, current = math.log(at.speed * RPM_PER_RAD_S / stand.rpm), math.log(at.drawn / stand.current)
+    return Predicted(stand, speed, error, current, throttle, error / thrust.spread, throttle_off)
+
+
+def table() -> str:
+    """Markdown: median of the error, of its size, and its size in the ninth of ten; of the half for fits and of the other"""
+    lines = [
+        "| half | motors | rows | speed | thrust | current | throttle of half | thrust inside | throttle inside |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, half in (("for fits", True), ("to check", False)):
+        own = [row for row in predicted() if row.stand.for_fits == half]
+        cells = [name, str(len({row.stand.name for row in own})), str(len(own))]
+        for k in (1, 2, 3, 4):
+            errors = np.expm1([row[k] for row in own if math.isfinite(row[k])])
+            size = np.quantile(np.abs(errors), (0.5, 0.9))
+            cells.append(f"{100 * np.median(errors):+.0f} %, {100 * size[0]:.0f} %, {100 * size[1]:.0f} %")
+        for k in (5, 6):
+            held = [abs(row[k]) < COVERED_95 for row in own if math.isfinite(row[k])]
+            cells.append(f"{100 * np.mean(held):.0f} %")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())
