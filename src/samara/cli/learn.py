@@ -19,13 +19,16 @@ class Method(StrEnum):
     """How to learn"""
 
     ANALYTIC = "analytic"
+    PPO = "ppo"
 
 
 def learn(
     task: Annotated[str, typer.Argument(help="A task by name, or your own as a Python file.")] = "hover",
     vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "crazyflie",
     out: Annotated[Path, typer.Option("--out", "-o", help="The policy's folder.")] = Path("policy"),
-    method: Annotated[Method, typer.Option("--method", help="By the gradient of the flight itself.")] = Method.ANALYTIC,
+    method: Annotated[
+        Method, typer.Option("--method", help="The gradient of the flight itself, or PPO.")
+    ] = Method.ANALYTIC,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of everything that is drawn.")] = 0,
     drones: Annotated[int | None, typer.Option("--drones", min=1, help="How many fly at once.")] = None,
     updates: Annotated[int | None, typer.Option("--updates", min=1, help="How often the weights change.")] = None,

@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("samara learn needs JAX: pip install 'samara[jax]'") from error
 
-METHODS = ("analytic",)
+METHODS = ("analytic", "ppo")
 CHUNKS = 20  # between which progress is told and a checkpoint is written
 CHECKPOINT = "checkpoint.npz"
 FLIGHTS = 10_000
@@ -44,14 +44,16 @@ def learn(
     **changes: Any,
 ) -> Learnt:
     """A policy learnt; what was stopped before in the same folder goes on. `changes` are fields of the method's recipe"""
-    if method != "analytic":
+    if method not in METHODS:
         raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
-    from samara.learn.analytic import analytic, recipe_for
+    from samara.learn import analytic, ppo
     from samara.learn.checkpoint import Checkpoint
 
-    recipe = recipe_for(setting.task.name)._replace(**changes)
-    about = {"task": setting.task.name, "vehicle": setting.craft.vehicle.name, "seed": seed, **recipe._asdict()}
-    return analytic(setting, recipe, chunks=CHUNKS)(seed, progress, Checkpoint(folder / CHECKPOINT, about))
+    module = {"analytic": analytic, "ppo": ppo}[method]
+    recipe = module.recipe_for(setting.task.name)._replace(**changes)
+    about = {"task": setting.task.name, "vehicle": setting.craft.vehicle.name, "method": method, "seed": seed}
+    learner = getattr(module, method)(setting, recipe, chunks=CHUNKS)
+    return learner(seed, progress, Checkpoint(folder / CHECKPOINT, {**about, **recipe._asdict()}))
 
 
 def keep(

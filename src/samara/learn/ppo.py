@@ -1,0 +1,242 @@
+"""Proximal policy optimisation (J. Schulman et al., 2017) with generalised advantages, all of it one compiled program.
+
+    maximise  E min(ρ Â, clip(ρ, 1 ± ε) Â),   ρ = π(a|o) / π_old(a|o),   π = N(tanh(W₃ …), σ²)
+    Âₜ = δₜ + γ λ (1 − endₜ) Âₜ₊₁,   δₜ = (1 − γ) r̃ₜ + γ (1 − terminatedₜ) V(oₜ') − V(oₜ)
+
+oₜ' is what is seen at the end of a step, before another episode begins: where time has run out its value still counts. With
+1 − γ before the reward a value is a mean reward, whatever the horizon 1/(1 − γ); r̃ is the reward, softened below 0.
+"""
+
+import time
+from functools import partial
+from typing import Any, NamedTuple
+
+from samara.core.extras import MissingExtraError
+from samara.learn.episode import Setting
+from samara.learn.lanes import Drones, Lanes
+from samara.learn.learnt import Learner, Learnt, Progress, Weights
+
+try:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax import lax
+except ImportError as error:
+    raise MissingExtraError("samara.learn.ppo needs JAX: pip install 'samara[jax]'") from error
+
+from samara.learn.adam import Moments, adam, at_rest, clipped
+from samara.learn.checkpoint import Checkpoint
+from samara.learn.network import act, first_weights
+
+
+class Recipe(NamedTuple):
+    """How to learn: `drones` fly `horizon` steps, then `epochs` times `batches` steps of Adam are taken; so for all `updates`
+
+    The learning rate falls from `rate` to `last_rate`; `discount` is γ, `trace` λ, `clip` ε, `spread` σ at the start, and
+    `largest` the length that a gradient is cut to. Many short batches learn faster than few long ones.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    drones: int = 2048
+    horizon: int = 32
+    updates: int = 200
+    epochs: int = 4
+    batches: int = 16
+    rate: float = 4e-3
+    last_rate: float = 1e-5
+    discount: float = 0.98
+    trace: float = 0.95
+    clip: float = 0.2
+    spread: float = 0.3
+    largest: float = 10.0
+
+
+RECIPES = {"hover": Recipe(updates=120), "recover": Recipe(drones=4096, updates=800)}
+"""By the name of a task; any other learns by the default"""
+
+COUNTS = ("drones", "horizon", "updates", "epochs", "batches")
+SHARES = ("discount", "trace", "clip")
+
+
+class Networks(NamedTuple):
+    """What is learnt: the policy's weights, log σ of each action, and the weights of the value"""
+
+    policy: Weights
+    log_spread: Any
+    value: Weights
+
+
+class Learning(NamedTuple):
+    """Where learning stands"""
+
+    networks: Networks
+    moments: Moments
+    drones: Drones
+    key: Any
+    done: Any
+
+
+class Batch(NamedTuple):
+    """Samples in columns: (size, samples)"""
+
+    observation: Any
+    action: Any
+    log_density: Any
+    advantage: Any
+    target: Any
+
+
+def recipe_for(task: str) -> Recipe:
+    """That of a task by its name"""
+    return RECIPES.get(task, Recipe())
+
+
+def ppo(setting: Setting, recipe: Recipe, *, chunks: int = 1, kernel: bool | None = None) -> Learner:
+    """A learner for a setting, compiled: `learner(seed, progress, checkpoint)` tells after each of so many chunks
+
+    On a GPU a step of all drones is one `kernel`.
+    """
+    own = checked(recipe)
+    lanes = Lanes(setting, jax.default_backend() == "gpu" if kernel is None else kernel)
+    size = -(-own.updates // chunks)
+    parts = -(-own.updates // size)
+    clock = time.perf_counter()
+    begin = jax.jit(partial(_begun, lanes, own)).lower(np.uint32(0)).compile()
+    chunk = jax.jit(partial(_updates, lanes, own, size)).lower(begin(np.uint32(0))).compile()
+    compile_seconds = time.perf_counter() - clock
+
+    def learn(seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None) -> Learnt:
+        clock = time.perf_counter()
+        learning, curve = begin(np.uint32(seed)), jnp.zeros(size * parts, jnp.float32)
+        kept = checkpoint.load((learning, curve)) if checkpoint is not None else None
+        learning, curve = kept or (learning, curve)
+        for done in range(int(learning.done), size * parts, size):
+            learning, rewards = chunk(learning)
+            curve = curve.at[done : done + size].set(rewards)
+            if checkpoint is not None:
+                checkpoint.save((learning, curve))
+            if progress is not None:
+                progress(min(done + size, own.updates), own.updates, float(rewards[-1]))
+        weights = jax.block_until_ready(learning.networks.policy)  # type: ignore[no-untyped-call]
+        seconds = time.perf_counter() - clock
+        return Learnt(weights, np.asarray(curve)[: own.updates], seconds, compile_seconds)
+
+    return learn
+
+
+def checked(recipe: Recipe) -> Recipe:
+    """The recipe, or a sentence about what does not fit"""
+    for name in COUNTS:
+        value = getattr(recipe, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+    for name in SHARES:
+        if not 0.0 < getattr(recipe, name) < 1.0:
+            raise ValueError(f"{name} is {getattr(recipe, name)!r}; expected a number between 0 and 1")
+    for name in ("rate", "spread", "largest"):
+        if not 0.0 < getattr(recipe, name) < np.inf:
+            raise ValueError(f"{name} is {getattr(recipe, name)!r}; expected a positive number")
+    if recipe.drones % recipe.batches:
+        raise ValueError(f"drones is {recipe.drones}; expected a multiple of batches, which is {recipe.batches}")
+    return recipe
+
+
+# The program ----------------------------------------------------------------------------------------------------------
+
+
+def _begun(lanes: Lanes, recipe: Recipe, seed: Any) -> Learning:
+    first, second, third, fourth, key = jax.random.split(jax.random.key(seed), 5)
+    seen, actions = lanes.observations, lanes.setting.actions
+    policy = first_weights(first, (seen, *recipe.hidden, actions))
+    value = first_weights(second, (seen, *recipe.hidden, 1))
+    networks = Networks(policy, jnp.full(actions, np.log(recipe.spread), jnp.float32), value)
+    drones = lanes.begin(third, recipe.drones)
+    # of any age, so that not all episodes end together
+    age = jnp.floor(jax.random.uniform(fourth, (recipe.drones,), jnp.float32, maxval=lanes.setting.task.steps))
+    return Learning(networks, at_rest(networks), drones._replace(age=age), key, jnp.zeros((), jnp.int32))
+
+
+def _updates(lanes: Lanes, recipe: Recipe, count: int, learning: Learning) -> tuple[Learning, Any]:
+    return lax.scan(lambda now, _: _update(lanes, recipe, now), learning, None, length=count)
+
+
+def _update(lanes: Lanes, recipe: Recipe, learning: Learning) -> tuple[Learning, Any]:
+    """All drones fly, and what they saw is learnt from"""
+    first, second, key = jax.random.split(learning.key, 3)
+    drones, batches, reward = _flown(lanes, recipe, learning.networks, learning.drones, first, second)
+    left = jnp.maximum(0.0, 1.0 - learning.done / recipe.updates)
+    rate = recipe.last_rate + (recipe.rate - recipe.last_rate) * left
+
+    def descend(now: Any, batch: Batch) -> tuple[Any, None]:
+        networks, moments = now
+        gradient = clipped(jax.grad(_loss)(networks, batch, recipe), recipe.largest)
+        return adam(networks, gradient, moments, rate, (0.9, 0.999)), None
+
+    def epoch(now: Any, _: Any) -> tuple[Any, None]:
+        return lax.scan(descend, now, batches)[0], None
+
+    (networks, moments), _ = lax.scan(epoch, (learning.networks, learning.moments), None, length=recipe.epochs)
+    return Learning(networks, moments, drones, key, learning.done + 1), reward
+
+
+def _flown(
+    lanes: Lanes, recipe: Recipe, networks: Networks, drones: Drones, for_starts: Any, for_noise: Any
+) -> tuple[Drones, Batch, Any]:
+    """The drones after `horizon` steps; what came of them, in batches; and the mean reward"""
+    n, horizon = recipe.drones, recipe.horizon
+    fresh = lanes.begin(for_starts, n)
+    own, other = jax.random.split(for_noise)
+    noise = jax.random.normal(own, (horizon, lanes.setting.actions, n), jnp.float32)
+
+    def one(drones: Drones, drawn: Any) -> tuple[Drones, Any]:
+        own, others = drawn
+        action = act(networks.policy, drones.observation) + jnp.exp(networks.log_spread)[:, None] * own
+        after, step = lanes.step(drones, action, others, fresh)
+        return after, (drones.observation, action, step)
+
+    drones, (seen, action, step) = lax.scan(one, drones, (noise, lanes.noise(other, horizon, n)))
+    seen, after, action = (x.swapaxes(0, 1) for x in (seen, step.after, action))  # (size, horizon, drones)
+    now, later = (_value(networks.value, x.reshape(len(x), -1)).reshape(horizon, n) for x in (seen, after))
+    worth = (1.0 - recipe.discount) * softened(step.reward) + recipe.discount * (1.0 - step.terminated) * later
+    advantage = advantages(worth - now, recipe.discount * recipe.trace * (1.0 - step.ended))
+    log_density = -0.5 * jnp.sum(noise * noise, 1) - jnp.sum(networks.log_spread)
+    relative = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    whole = Batch(seen, action, log_density[None], relative[None], (advantage + now)[None])
+    return drones, jax.tree.map(lambda x: _cut(x, recipe.batches), whole), jnp.mean(step.reward)
+
+
+def softened(reward: Any) -> Any:
+    """r above 0, −log(1 − r) below: far from the goal differences count for less, and the value is learnt finer near it"""
+    return jnp.where(reward < 0.0, -jnp.log1p(jnp.maximum(-reward, 0.0)), reward)
+
+
+def _cut(x: Any, batches: int) -> Any:
+    """(size, horizon, drones) → (batches, size, samples): each has some of the drones, at all times"""
+    size, horizon, n = x.shape
+    return x.reshape(size, horizon, batches, n // batches).transpose(2, 0, 1, 3).reshape(batches, size, -1)
+
+
+def advantages(surprise: Any, carried: Any) -> Any:
+    """Âₜ = δₜ + cₜ Âₜ₊₁ over the first axis, with 0 after the last: the maps x ↦ δ + c x, composed in pairs"""
+
+    def composed(later: Any, earlier: Any) -> Any:
+        return earlier[0] * later[0], earlier[1] + earlier[0] * later[1]
+
+    _, found = lax.associative_scan(composed, (carried, surprise), reverse=True)
+    return found
+
+
+def _loss(networks: Networks, batch: Batch, recipe: Recipe) -> Any:
+    """(V − target)² − min(ρ Â, clip(ρ) Â), in the mean"""
+    away = (batch.action - act(networks.policy, batch.observation)) * jnp.exp(-networks.log_spread)[:, None]
+    log_density = -0.5 * jnp.sum(away * away, 0) - jnp.sum(networks.log_spread)
+    ratio, advantage = jnp.exp(log_density - batch.log_density[0]), batch.advantage[0]
+    near = jnp.clip(ratio, 1.0 - recipe.clip, 1.0 + recipe.clip)
+    error = _value(networks.value, batch.observation) - batch.target[0]
+    return jnp.mean(error * error - jnp.minimum(ratio * advantage, near * advantage))
+
+
+def _value(weights: Weights, observation: Any) -> Any:
+    """V(o) = W₃ tanh(W₂ tanh(W₁ o + b₁) + b₂) + b₃, (N,)"""
+    matrix, bias = weights[-1]
+    return (matrix @ act(weights[:-1], observation) + bias[:, None])[0]
