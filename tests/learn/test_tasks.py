@@ -66,7 +66,7 @@ def test_on_the_reference_nothing_is_missing():
     heading = np.array([np.cos(now.yaw), np.sin(now.yaw)])
     assert seen[22] * 5.0 == pytest.approx(heading @ np.array(now.a_W)[:2])  # forward, in the axes of its heading
     assert seen[25] * 25.0 == pytest.approx(heading @ np.array(now.j_W)[:2])
-    assert task.reward(there, CRAFT) == pytest.approx(0.99)
+    assert task.reward(there, CRAFT) == pytest.approx(0.997)
     assert task.success(there, CRAFT) and not task.termination(there, CRAFT)
     assert task.termination(there._replace(time=3.0), CRAFT)
 

@@ -44,12 +44,13 @@ def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, 
         return observed_as("tracking", situation, craft, reference(situation))
 
     def reward(situation: Situation, craft: Craft) -> Scalar:
-        """1 − √(e_p² + 1 cm²) − 0.1 e_v² − 0.002 ω² − 0.01 a²"""
+        """1 − √(e_p² + 3 mm²) − 0.05 e_v² − 0.0005 ω² − 0.1 q_z² − 0.001 a²"""
         now, state = reference(situation), situation.state
         e_p, e_v = state.p_W - now.p_W, state.v_W - now.v_W
-        cost = sqrt(dot(e_p, e_p) + 1e-4) + 0.1 * dot(e_v, e_v) + 0.002 * dot(state.omega_B, state.omega_B)
+        cost = sqrt(dot(e_p, e_p) + 9e-6) + 0.05 * dot(e_v, e_v) + 0.0005 * dot(state.omega_B, state.omega_B)
+        cost = cost + 0.1 * state.q_WB.z * state.q_WB.z
         for a in situation.action:
-            cost = cost + 0.01 * a * a
+            cost = cost + 0.001 * a * a
         return 1.0 - cost
 
     def away(situation: Situation) -> Scalar:
