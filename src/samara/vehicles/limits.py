@@ -1,16 +1,17 @@
 """The least and the most a vehicle's motors can do: commands, speeds and thrusts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.core.matrices import product, pseudoinverse
-from samara.core.number import plain
+from samara.core.number import Number, plain
 from samara.core.number_tape import in_each_lane
 from samara.core.ops import clamp
 from samara.core.quantity import Scalar
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.actuator import Lag, slowed
 from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
@@ -56,12 +57,14 @@ def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
     After those of the rotors, what the ones that tilt can push across their axes in hover: the columns of `effectiveness`.
     """
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
-        speeds = [(rotor.motor.speed_min, most) for rotor, most in zip(vehicle.rotors, _fastest(vehicle), strict=True)]
+        most = (
+            _of_its_rotors(_fastest, vehicle)
+            if vehicle.has("battery")
+            else [own.motor.speed_max for own in vehicle.rotors]
+        )
+        speeds = [(rotor.motor.speed_min, own) for rotor, own in zip(vehicle.rotors, most, strict=True)]
     else:
-        numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters)
-        name = ("full_speed", vehicle.structure)
-        most = in_each_lane(name, lambda own: tuple(_full_speed(Vehicle(vehicle.structure, *own))), numbers)
-        speeds = [(0.0, speed) for speed in most]
+        speeds = [(0.0, own) for own in _of_its_rotors(_full_speed, vehicle)]
     along = tuple(
         Range(*(plain(rotor_load(speed, rotor).thrust) for speed in ends))
         for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
@@ -98,14 +101,24 @@ def within_limits(command: Sequence[Scalar], vehicle: Vehicle) -> tuple[Scalar, 
     return (*held, *(clamp(u, *own) for u, own in servos))
 
 
+def _of_its_rotors(speeds: Callable[[Vehicle], list[float]], vehicle: Vehicle) -> Sequence[Scalar]:
+    """What iterations find of floats; of a vehicle held still, whose mass and inertia do not matter"""
+    structure, numbers = vehicle.structure, (vehicle.rotors, vehicle.parameters)
+    still = (vehicle.mass, vehicle.inertia_B)
+    mass, inertia_B = unflatten(still, (own.value if type(own) is Number else own for own in flatten(still)))
+    name = (speeds.__name__, structure)
+    found: Sequence[Scalar] = in_each_lane(
+        name, lambda own: tuple(speeds(Vehicle(structure, mass, inertia_B, *own))), numbers
+    )
+    return found
+
+
 def _fastest(vehicle: Vehicle) -> list[float]:
     """Ω_max of motors with a lag, on a battery V/V_full of it, at the V of the full battery while all turn as fast  [rad/s]
 
     That V falls as they turn faster, and they turn faster as V rises: halving finds where both agree.
     """
     motors = [rotor.motor for rotor in vehicle.rotors]
-    if not vehicle.has("battery"):
-        return [motor.speed_max for motor in motors]
     state, rated = at_rest(vehicle), rated_voltages(vehicle)
     low, high = 0.0, max(rated)
     for _ in range(60):
