@@ -115,6 +115,25 @@ def test_each_flight_has_numbers_a_start_and_a_goal_of_its_own():
     np.testing.assert_allclose([x[1] for x in flatten(flights.final)], [x[0] for x in flatten(alone.final)], rtol=1e-12)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("scenario", "of_the_wind", "tolerance"),
+    [
+        (in_the_air(), {"wind.amplitude_W.x": np.array([0.5, 3.0]), "wind.duration": np.array([0.1, 0.3])}, 1e-12),
+        (from_the_ground(1.0), {"wind.sigma_aloft": np.array([0.5, 3.0])}, 1e-6),
+    ],
+    ids=["gust", "turbulence"],
+)
+def test_each_flight_has_a_wind_a_place_and_a_heading_of_its_own(scenario, of_the_wind, tolerance):
+    """As LLVM flies them, whose flights are those of `samara.fly`"""
+    moved = np.array([[0.2, -0.1, 0.0], [-0.3, 0.1, 0.0]]) + np.array(flatten(scenario.drones[0].start_W))
+    vary = {**of_the_wind, "start_W": moved, "yaw": np.array([0.4, -1.0])}
+    exact = samara.fly_many(scenario, 2, vary=vary)
+    found = samara.fly_many(scenario, 2, vary=vary, backend="jax", **STRICT)
+    for one, other in zip(flatten(found.final), flatten(exact.final), strict=True):
+        np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -106,6 +106,10 @@ class Flying:
             scenario = self.scenario if not settings else _scenario(self.campaign, settings)
             return fly_many(scenario, seeds=rows.seeds, vary=as_varied(rows, scenario), **how)
 
+    def judged(self, rows: Rows, flights: Flights) -> Columns:
+        """The columns of rows that were flown together"""
+        return {"seed": rows.seeds, **rows.values, **self._told(flights)}
+
     def _told(self, flights: Flights) -> Columns:
         outcome, reason = judged(flights, self.campaign.degraded)
         return {

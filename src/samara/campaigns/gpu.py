@@ -5,7 +5,7 @@ has flown them too: their columns are LLVM's, `found` is what the GPU called the
 batch fail, LLVM flies the first of them, and what is told says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,7 @@ from samara.campaigns.flying import Columns, Flying, some_rows
 from samara.campaigns.judged import FAIL, INVALID, LEAST
 from samara.campaigns.rows import SETTING, Rows
 from samara.campaigns.store import Store
-from samara.sim.vary import CONTROLLER, WIND
+from samara.sim.vary import CONTROLLER, NUMBERS, PLACES
 
 Array = np.ndarray[Any, Any]
 Fly = Callable[[Rows], Columns]
@@ -51,16 +51,15 @@ def backend_for(flying: Flying, asked: str, before: str | None) -> str:
 def why_not(flying: Flying) -> str:
     """Why JAX cannot fly a campaign; empty where it can"""
     for name in flying.campaign.names:
-        if name.startswith((SETTING, WIND, CONTROLLER, "start_W.")) or name == "yaw":
+        if name.startswith((SETTING, CONTROLLER)):
             return f"{name} varies, which only llvm can"
     if not find_spec("jax"):
         return "JAX is not installed"
     from samara.sim.batch_units import flight_program
 
     try:
-        flight_program(
-            flying.scenario, tuple(own for own in flying.campaign.names if not own.startswith("goal_shift."))
-        )
+        traced = (own for own in flying.campaign.names if own.partition(".")[0] not in (*PLACES, *NUMBERS))
+        flight_program(flying.scenario, tuple(traced))
     except ValueError as error:
         return str(error)
     return ""
@@ -101,7 +100,7 @@ def on_devices(fly: Fly, rows: Rows) -> Columns:
 
 def failures_confirmed(columns: Columns, rows: Rows, on_llvm: Fly) -> Columns:
     """A GPU's columns with those rows replaced that failed there, the first MOST_AGAIN of them, by what LLVM says of them"""
-    failed = np.flatnonzero(np.isin(columns["outcome"].astype(str), (FAIL, INVALID)))[:MOST_AGAIN]
+    failed = np.flatnonzero((columns["outcome"] == FAIL) | (columns["outcome"] == INVALID))[:MOST_AGAIN]
     wide = {name: own.astype(float) if own.dtype.kind == "f" else own for name, own in columns.items()}
     told = wide | {FOUND: columns["outcome"], CONFIRMED: np.zeros(len(rows.numbers), dtype=bool)}
     return replaced(told, failed, on_llvm(some_rows(rows, failed))) if len(failed) else told
@@ -158,5 +157,4 @@ def confirmed(store: Store) -> Confirmed:
 
 
 def _array(column: Any) -> Array:
-    values: Sequence[Any] = column.to_pylist() if str(column.type) == "string" else column.to_numpy()
-    return np.array(values, dtype=object if str(column.type) == "string" else None)
+    return np.array(column.to_numpy())

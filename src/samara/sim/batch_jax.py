@@ -13,20 +13,23 @@ from samara.backends.flight_pallas import compile_flight_pallas
 from samara.backends.flight_program import Program
 from samara.backends.jax_scan import precision
 from samara.backends.parameters import parameter
+from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH
 from samara.physics.multirotor import at_rest
 from samara.physics.types import State
 from samara.scenario.expecting import Ended, outcomes
-from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.scenario import Drone, Scenario, ScenarioError
 from samara.scenario.timeline import MICROSECONDS, microseconds
 from samara.sim.batch_units import Status, flight_program
 from samara.sim.flights import Flights
 from samara.sim.measures import Measures
-from samara.sim.start import initial_state
+from samara.sim.start import initial_state, with_charge
+from samara.sim.vary import NUMBERS, WIND, wind_number
 
 RESULTS = ("state", "status", "measures")
+BEGINS = ("start_W", *NUMBERS)  # what differs in the state at the start alone
 PROGRAMS = 8  # compiled flights that are kept
 
 Array = np.ndarray[Any, Any]
@@ -47,14 +50,18 @@ def fly_batch_jax(
 ) -> Flights:
     """n flights of a scenario of one drone, one for each seed, in the lanes of one program on `backend` "jax" or "pallas"
 
-    `vary` gives numbers of the vehicle by their path, such as {"mass": array of n}; for `rotors.…` an array is taken for all
-    rotors alike. `start`, a `State` of numbers or arrays of n, is where they begin instead of the scenario's start;
-    `goal_shift`, (3,) or (3, n) [m], how far away from the scenario's their task is. With `record` [s] the states are kept so
-    often. The controller is told each flight's own numbers; its gains and limits, and the height it stands at, are those of the
-    scenario's vehicle.
+    `vary` gives numbers of the vehicle by their path, such as {"mass": array of n}, and of the wind ("wind.sigma_aloft"); for
+    `rotors.…` an array is taken for all rotors alike. It may have "start_W", "yaw", "start_charge" too. `start`, a `State` of
+    numbers or arrays of n, is where they begin instead of the scenario's start; `goal_shift`, (3,) or (3, n) [m], how far away
+    from the scenario's their task is. With `record` [s] the states are kept so often. The controller is told each flight's own
+    numbers; its gains and limits, and the height it stands at, are those of the scenario's vehicle.
     """
     numbers, varied = np.asarray(seeds), dict(vary or {})
     n, drone = len(numbers), scenario.drones[0]
+    begins = {name: np.asarray(varied.pop(name), dtype=float) for name in BEGINS if name in varied}
+    if begins:
+        with precision(dtype):
+            start = varied_start(scenario, begins, start)
     program, run, rows = compiled(
         scenario, tuple(varied), backend=backend, dtype=dtype, fast=fast, record=record, **launch
     )
@@ -161,7 +168,11 @@ def start_values(
     values["status"] = flatten(Status(landed=float(not drone.airborne)))
     if goal_shift is not None:
         values["goal"] = list(np.broadcast_to(np.asarray(goal_shift, dtype=float).reshape(3, -1), (3, n)))
-    values["varied"] = [leaf for path, given in varied.items() for leaf in _varied(drone, path, given, n)]
+    numbers = {name: wind_number(scenario.wind, name) for name in varied if name.startswith(WIND)}
+    numbers |= {name: parameter(drone.vehicle, name) for name in varied if name not in numbers}
+    for slot, winds in (("varied", False), ("varied wind", True)):
+        chosen = {name: own for name, own in varied.items() if name.startswith(WIND) == winds}
+        values[slot] = [leaf for path, given in chosen.items() for leaf in _varied(numbers[path], path, given, n)]
     values |= _remembered(drone, begun, seeds, dtype)
     written = set(program.written)
     return {
@@ -173,12 +184,27 @@ def start_values(
     }
 
 
-def _varied(drone: Drone, path: str, given: Any, n: int) -> list[Any]:
+def varied_start(scenario: Scenario, begins: Mapping[str, Array], start: State | None = None) -> State:
+    """Where they begin: on level ground, or in the air, moved and turned from where the scenario has them"""
+    drone = scenario.drones[0]
+    begun = start or initial_state(drone, scenario.environment)
+    if drone.vehicle.has("slung_load"):
+        raise ScenarioError(f"{scenario.name}: a load on a cable: expected none where starts differ on jax and pallas")
+    if "start_W" in begins:
+        begun = begun._replace(p_W=begun.p_W + Vec3(*begins["start_W"].T) - drone.start_W)
+    if "yaw" in begins:
+        begun = begun._replace(q_WB=quat_from_euler(0.0, 0.0, jnp.asarray(begins["yaw"]) - drone.yaw) * begun.q_WB)
+    return with_charge(begun, drone.vehicle, begins["start_charge"]) if "start_charge" in begins else begun
+
+
+def _varied(before: Any, path: str, given: Any, n: int) -> list[Any]:
     """Arrays of n in the shape of the parameter; one array is for all its numbers alike"""
-    count = len(flatten(parameter(drone.vehicle, path)))
+    count = len(flatten(before))
     rows = np.asarray(flatten(given) if isinstance(given, tuple) else given, dtype=float)
     if rows.shape == (n,):
         return [rows] * count
+    if rows.shape == (n, count):
+        return list(rows.T)
     if rows.shape == (count, n):
         return list(rows)
     raise ValueError(f"vary[{path!r}] has the shape {rows.shape}; expected ({n},) or ({count}, {n})")

@@ -32,6 +32,7 @@ from samara.scenario.timeline import MICROSECONDS, microseconds, sampling
 from samara.sensors.sensor import Sensor
 from samara.sim.measures import START, Measures, measured, touched
 from samara.sim.touching import Touching, seen
+from samara.sim.vary import WIND, wind_number, wind_with
 from samara.vehicles.ground import contact_depths
 from samara.vehicles.limits import LARGEST_COMMAND, within_limits
 from samara.wind.sources import is_traced, wind_at
@@ -73,10 +74,12 @@ def require_batchable(scenario: Scenario) -> None:
 
 
 def flight_program(scenario: Scenario, vary: Sequence[str] = ()) -> Program:
-    """The units of a scenario's flight and the shapes of their slots; numbers of the vehicle named in `vary` are inputs"""
+    """The units of a scenario's flight and the shapes of their slots; numbers of vehicle and wind in `vary` are inputs"""
     require_batchable(scenario)
     drone, periods = scenario.drones[0], scenario.rates.periods()
-    own = _Units(drone.vehicle, environment_of(drone.vehicle, scenario.environment), tuple(vary))
+    winds = tuple(name for name in vary if name.startswith(WIND))
+    numbers = tuple(name for name in vary if name not in winds)
+    own = _Units(drone.vehicle, environment_of(drone.vehicle, scenario.environment), numbers)
     slots: dict[str, Any] = {
         "state": at_rest(drone.vehicle),
         "command": empty_command(drone.vehicle),
@@ -85,11 +88,12 @@ def flight_program(scenario: Scenario, vary: Sequence[str] = ()) -> Program:
         "touching": Touching(),
         "measures": START,
         "varied": own.varied,
+        "varied wind": tuple(wind_number(scenario.wind, name) for name in winds),
         "goal": ZERO,
         "reference": Reference(ZERO),
         "asked": Reference(ZERO),
     }
-    units = [own.touchdown(), *_wind(scenario, slots)]
+    units = [own.touchdown(), *_wind(scenario, winds, slots)]
     units += _sensing(drone.sensors, own, periods, slots)
     known = "state"
     if isinstance(drone.estimator, Fusion):
@@ -224,15 +228,17 @@ class _Units:
 # In the air ----------------------------------------------------------------------------------------------------------
 
 
-def _wind(scenario: Scenario, slots: dict[str, Any]) -> list[Unit]:
+def _wind(scenario: Scenario, names: tuple[str, ...], slots: dict[str, Any]) -> list[Unit]:
     source = scenario.wind
     slots["gusts"] = source.initial()
 
-    def update(time: Scalar, dt: Scalar, state: State, memory: Any, normals: Any = ()) -> Any:
-        return wind_at(source, time, dt, normals, memory, state.p_W, state.v_W)
+    def update(time: Scalar, dt: Scalar, state: State, varied: Any, memory: Any, normals: Any = ()) -> Any:
+        blowing = wind_with(source, dict(zip(names, varied, strict=True)))
+        return wind_at(blowing, time, dt, normals, memory, state.p_W, state.v_W)
 
     drawn = Draws("wind", source.normals_needed) if source.normals_needed else None
-    return [Unit("wind", "wind", update, ("time", "dt", "state", "gusts"), ("wind", "gusts"), drawn, first_dt=math.inf)]
+    reads = ("time", "dt", "state", "varied wind", "gusts")
+    return [Unit("wind", "wind", update, reads, ("wind", "gusts"), drawn, first_dt=math.inf)]
 
 
 # What is known of it -------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """What a scenario begins with: its instants, and the state each drone starts in."""
 
 from samara.core.algebra import Vec3, quat_from_euler
+from samara.core.quantity import Scalar
 from samara.physics.multirotor import at_rest
-from samara.physics.types import CALM, Environment, State
+from samara.physics.types import CALM, Environment, State, Vehicle
 from samara.scenario.events import Event, event_time_us
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Timeline, timeline
@@ -30,11 +31,15 @@ def initial_state(drone: Drone, environment: Environment = CALM, below: PlaneBel
 
     `below` tells the ground under a place, where it is not the environment's.
     """
-    state = _at_start(drone, environment, below)
-    if not drone.vehicle.has("battery"):
+    return with_charge(_at_start(drone, environment, below), drone.vehicle, drone.start_charge)
+
+
+def with_charge(state: State, vehicle: Vehicle, charge: Scalar) -> State:
+    """The state with its batteries charged so far, from 1 to 0"""
+    if not vehicle.has("battery"):
         return state
-    at = drone.vehicle.index("battery")
-    charged = tuple(own._replace(charge=drone.start_charge) for own in state.effects[at])
+    at = vehicle.index("battery")
+    charged = tuple(own._replace(charge=charge) for own in state.effects[at])
     return state._replace(effects=(*state.effects[:at], charged, *state.effects[at + 1 :]))
 
 

@@ -45,8 +45,7 @@ def _replaced(source: Any, path: list[str], value: Any, name: str) -> Any:
     """A record or a tuple with another number at the end of a path into it"""
     parts, own = _parts(source), path[0]
     if own not in parts:
-        expected = f"expected one of {', '.join(parts)}" if parts else f"{type(source).__name__} has no numbers"
-        raise ValueError(f"vary: {name!r} is not a parameter of this wind; {expected}")
+        raise _nowhere(source, parts, name)
     if len(path) > 1:
         value = _replaced(parts[own], path[1:], value, name)
     elif isinstance(parts[own], Vec3):
@@ -55,6 +54,21 @@ def _replaced(source: Any, path: list[str], value: Any, name: str) -> Any:
         return replace(source, **{own: value})
     every = (parts | {own: value}).values()
     return tuple(every) if type(source) is tuple else type(source)(*every)
+
+
+def wind_number(source: Any, name: str) -> Any:
+    """What a wind has at a path, a number or three"""
+    for own in name.removeprefix(WIND).split("."):
+        parts = _parts(source)
+        if own not in parts:
+            raise _nowhere(source, parts, name)
+        source = parts[own]
+    return source
+
+
+def _nowhere(source: Any, parts: Mapping[str, Any], name: str) -> ValueError:
+    expected = f"expected one of {', '.join(parts)}" if parts else f"{type(source).__name__} has no numbers"
+    return ValueError(f"vary: {name!r} is not a parameter of this wind; {expected}")
 
 
 def _parts(source: Any) -> dict[str, Any]:
