@@ -27,6 +27,7 @@ import numpy as np
 from aero import costs
 from aero import rows as aero_rows
 from ask import PYTHON, PeerError, ask, check
+from campaign import campaigns
 from contact import rows as contact_rows
 from flight import compile_times, flights, many_flights
 from ilqr import rows as ilqr_rows
@@ -260,7 +261,11 @@ def show_effects(console: Console, effects: list[dict[str, Any]]) -> None:
 
 
 def show_flights(
-    console: Console, flown: list[dict[str, Any]], many: list[dict[str, Any]], compiling: list[dict[str, Any]]
+    console: Console,
+    flown: list[dict[str, Any]],
+    many: list[dict[str, Any]],
+    swept: list[dict[str, Any]],
+    compiling: list[dict[str, Any]],
 ) -> None:
     in_flight = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz; × real time")
     headings = ("row", "recorded", "must", "aim", "not recorded", "recording costs", "bare physics", "without contact")
@@ -272,6 +277,9 @@ def show_flights(
         in_flight.add_row(own["row"], *(f"{own[key]:.4g}" if key else cost for key in keys))
     for own in many:
         in_flight.add_row(own["row"], f"{own['flights_per_s']:.4g} flights/s", f"{own['must']}", f"{own['aim']}")
+    for own in swept:
+        share = f"{own['of_fly_many']:.1%} of fly_many, {own['of_fly_many_in_cpu_time']:.1%} in CPU time"
+        in_flight.add_row(own["row"], share, f"{own['must']:.0%}", f"{own['aim']:.0%}")
     for own in compiling:
         in_flight.add_row(own["row"], f"{own['cold_s']:.2f} s, {own['cached_s']:.2f} s cached", f"{own['must']:g} s")
     sizes = flown[-1]
@@ -344,7 +352,7 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
     with console.status("measuring effects"):
         effects = costs()
     with console.status("flying scenarios"):
-        flown, many, compiling = flights(), many_flights(), compile_times()
+        flown, many, swept, compiling = flights(), many_flights(), campaigns(), compile_times()
     with console.status("solving"):
         solved = ilqr_rows(python)
     with console.status("measuring the peers"):
@@ -352,7 +360,7 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
     compared = ratios([*rows, *flown], peer)
     show_rows(console, rows)
     show_effects(console, effects)
-    show_flights(console, flown, many, compiling)
+    show_flights(console, flown, many, swept, compiling)
     show_solutions(console, solved)
     show_ratios(console, compared)
     return {
@@ -362,6 +370,7 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
         "effects": effects,
         "flights": flown,
         "many_flights": many,
+        "campaigns": swept,
         "compile_times": compiling,
         "ilqr": solved,
         "peers": peer,

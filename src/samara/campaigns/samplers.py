@@ -17,12 +17,19 @@ Array = np.ndarray[Any, Any]
 
 INDEPENDENT, LATIN, SOBOL, HALTON, GRID = "independent", "latin", "sobol", "halton", "grid"
 SAMPLERS = (INDEPENDENT, LATIN, SOBOL, HALTON, GRID)
+AT_ONCE = 4096  # rows that are drawn together: their numbers stay in the cache
 MOST_SOBOL = 2**30  # points that SciPy's sequence has with 30 bits
 
 
 def uniforms(seed: int, source: str, rows: Array, count: int) -> Array:
     """(n, count) numbers in (0, 1) of 53 bits, each decided by seed, source, row and column"""
-    key = key_of(seed, source)
+    if len(rows) <= AT_ONCE:
+        return _uniforms(key_of(seed, source), rows, count)
+    some = (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))
+    return np.concatenate([_uniforms(key_of(seed, source), own, count) for own in some])
+
+
+def _uniforms(key: tuple[int, int], rows: Array, count: int) -> Array:
     blocks = -(-count // 2)  # two words of 32 bits make a number, and a block has four
     own = np.repeat(rows.astype(np.uint64), blocks)
     block = np.tile(np.arange(blocks, dtype=np.uint64), len(rows))

@@ -98,7 +98,10 @@ class Store:
             {"samara": json.dumps({k: self.about[k] for k in ("schema", "fingerprint")})}
         )
         with atomic_write(self._path(int(numbers[0]), int(numbers[-1]))) as temporary:
-            parquet.write_table(table, temporary, compression="zstd", compression_level=1)
+            words = [
+                own.name for own in table.schema if own.type == pa.string()
+            ]  # numbers are hardly ever the same twice
+            parquet.write_table(table, temporary, compression="zstd", compression_level=1, use_dictionary=words)
 
     def row(self, number: int) -> dict[str, Any] | None:
         """One row by its number; None where it has not flown"""
