@@ -19,6 +19,8 @@ from samara.learn.draws import keys_for
 from samara.learn.environment import environment
 from samara.learn.load import SHIPPED, load_task
 from samara.learn.program import program_of
+from samara.learn.randomize import RAPTOR
+from samara.learn.sensing import L2F_NOISE, noisy
 from samara.learn.setting import setting_for
 from samara.learn.single import Env
 from samara.learn.vector import VectorEnv
@@ -269,3 +271,26 @@ def test_a_function_of_ones_own_is_compiled_too():
     task = load_task("hover")._replace(observation=lambda situation, craft: (sin(situation.time),), name="mine")
     program = program_of(setting_for(task, "hexarotor_x"))
     assert (program.observations, len(program.start_kinds)) == (1, 13)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"randomization": RAPTOR, "sensing": noisy(L2F_NOISE, latency=0.01), "delay": (0, 2), "history": 2},
+        {"task": "race"},
+        {"task": "formation"},
+    ],
+    ids=["drawn", "race", "formation"],
+)
+def test_jax_has_the_same_numbers_of_whatever_lies_between(more):
+    """Vehicles and delays that were drawn, noise at every step, steps of physics within, goals that change, teams"""
+    own = {"task": "hover", **more}
+    env, same = environment(**own), Env(**own)
+    flight, seen = env.reset(env.key(8))
+    assert np.abs(seen - same.reset(seed=8)[0]).max() < 1e-5
+    for action in some_actions(3, 1, same.action_space.shape[0])[:, 0]:
+        flight, there = env.step(flight, 0.3 * action)
+        here = same.step(0.3 * action)
+    assert np.abs(there.observation - here[0]).max() < 3e-4
+    assert float(there.reward) == pytest.approx(here[1], abs=1e-3)
+    assert bool(there.terminated) == here[2]
