@@ -51,7 +51,7 @@ class Recipe(NamedTuple):
     largest: float = 10.0
 
 
-RECIPES = {"hover": Recipe(updates=120), "recover": Recipe(drones=4096, updates=800)}
+RECIPES = {"hover": Recipe((32, 32), 1024, updates=120), "recover": Recipe(drones=4096, updates=800)}
 """By the name of a task; any other learns by the default"""
 
 COUNTS = ("drones", "horizon", "updates", "epochs", "batches")
