@@ -51,7 +51,10 @@ class Recipe(NamedTuple):
     largest: float = 10.0
 
 
-RECIPES = {"hover": Recipe((32, 32), 1024, updates=120), "recover": Recipe(drones=4096, updates=800)}
+RECIPES = {
+    "hover": Recipe(updates=120),
+    "recover": Recipe(drones=8192, updates=1000, batches=32, rate=3e-3, trace=0.98),
+}
 """By the name of a task; any other learns by the default"""
 
 COUNTS = ("drones", "horizon", "updates", "epochs", "batches")
