@@ -6,19 +6,17 @@ All drones fly on from where the last horizon has left them, but for those that 
 policy learns from the start of an episode to its end, though no gradient reaches farther than H steps.
 """
 
-import time
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from samara.learn.adam import Moments, adam, at_rest, clipped
-from samara.learn.checkpoint import Checkpoint
 from samara.learn.episode import Setting
-from samara.learn.learnt import Learner, Learnt, Progress, Weights
+from samara.learn.in_chunks import learner_in_chunks
+from samara.learn.learnt import Learner, Weights
 from samara.learn.network import first_weights
 from samara.learn.pieces import Pieces, pieces_of
 from samara.learn.rollout import Rollout, rollout_xla
@@ -69,31 +67,14 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1) -> Learner:
     On a GPU rollout and adjoint are a kernel each (`samara.learn.rollout_kernel`).
     """
     pieces = pieces_of(setting)
-    size = -(-recipe.updates // chunks)
-    parts = -(-recipe.updates // size)
-    clock = time.perf_counter()
-    begin = jax.jit(partial(_begun, pieces, recipe)).lower(np.uint32(0)).compile()
-    updates = partial(_updates, pieces, rollout_for(pieces, recipe.horizon), recipe, size)
-    chunk = jax.jit(updates).lower(begin(np.uint32(0))).compile()
-    compile_seconds = time.perf_counter() - clock
-
-    def learn(seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None) -> Learnt:
-        clock = time.perf_counter()
-        learning, curve = begin(np.uint32(seed)), jnp.zeros(size * parts, jnp.float32)
-        kept = checkpoint.load((learning, curve)) if checkpoint is not None else None
-        learning, curve = kept or (learning, curve)
-        for done in range(int(learning.done), size * parts, size):
-            learning, rewards = chunk(learning)
-            curve = curve.at[done : done + size].set(rewards)
-            if checkpoint is not None:
-                checkpoint.save((learning, curve))
-            if progress is not None:
-                progress(min(done + size, recipe.updates), recipe.updates, float(rewards[-1]))
-        weights = jax.block_until_ready(learning.weights)  # type: ignore[no-untyped-call]
-        seconds = time.perf_counter() - clock
-        return Learnt(weights, np.asarray(curve)[: recipe.updates], seconds, compile_seconds)
-
-    return learn
+    rollout = rollout_for(pieces, recipe.horizon)
+    return learner_in_chunks(
+        partial(_begun, pieces, recipe),
+        partial(_updates, pieces, rollout, recipe),
+        lambda learning: learning.weights,
+        recipe.updates,
+        chunks,
+    )
 
 
 def rollout_for(pieces: Pieces, steps: int) -> Rollout:

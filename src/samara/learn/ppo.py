@@ -7,14 +7,14 @@ oₜ' is what is seen at the end of a step, before another episode begins: where
 1 − γ before the reward a value is a mean reward, whatever the horizon 1/(1 − γ); r̃ is the reward, softened below 0.
 """
 
-import time
 from functools import partial
 from typing import Any, NamedTuple
 
 from samara.core.extras import MissingExtraError
 from samara.learn.episode import Setting
+from samara.learn.in_chunks import learner_in_chunks
 from samara.learn.lanes import Drones, Lanes
-from samara.learn.learnt import Learner, Learnt, Progress, Weights
+from samara.learn.learnt import Learner, Weights
 
 try:
     import jax
@@ -25,7 +25,6 @@ except ImportError as error:
     raise MissingExtraError("samara.learn.ppo needs JAX: pip install 'samara[jax]'") from error
 
 from samara.learn.adam import Moments, adam, at_rest, clipped
-from samara.learn.checkpoint import Checkpoint
 from samara.learn.network import act, first_weights
 
 
@@ -101,30 +100,13 @@ def ppo(setting: Setting, recipe: Recipe, *, chunks: int = 1, kernel: bool | Non
     """
     own = checked(recipe)
     lanes = Lanes(setting, jax.default_backend() == "gpu" if kernel is None else kernel)
-    size = -(-own.updates // chunks)
-    parts = -(-own.updates // size)
-    clock = time.perf_counter()
-    begin = jax.jit(partial(_begun, lanes, own)).lower(np.uint32(0)).compile()
-    chunk = jax.jit(partial(_updates, lanes, own, size)).lower(begin(np.uint32(0))).compile()
-    compile_seconds = time.perf_counter() - clock
-
-    def learn(seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None) -> Learnt:
-        clock = time.perf_counter()
-        learning, curve = begin(np.uint32(seed)), jnp.zeros(size * parts, jnp.float32)
-        kept = checkpoint.load((learning, curve)) if checkpoint is not None else None
-        learning, curve = kept or (learning, curve)
-        for done in range(int(learning.done), size * parts, size):
-            learning, rewards = chunk(learning)
-            curve = curve.at[done : done + size].set(rewards)
-            if checkpoint is not None:
-                checkpoint.save((learning, curve))
-            if progress is not None:
-                progress(min(done + size, own.updates), own.updates, float(rewards[-1]))
-        weights = jax.block_until_ready(learning.networks.policy)  # type: ignore[no-untyped-call]
-        seconds = time.perf_counter() - clock
-        return Learnt(weights, np.asarray(curve)[: own.updates], seconds, compile_seconds)
-
-    return learn
+    return learner_in_chunks(
+        partial(_begun, lanes, own),
+        partial(_updates, lanes, own),
+        lambda learning: learning.networks.policy,
+        own.updates,
+        chunks,
+    )
 
 
 def checked(recipe: Recipe) -> Recipe:
