@@ -7,6 +7,7 @@ from samara.core.printable import shown
 from samara.scenario.scenario import ScenarioError
 
 BY_KIND = ("controller", "estimator", "autopilot")  # of a drone: a table, or the text that would be its `kind`
+MOST_DIGITS = 9  # of the number of an entry
 BY_PART = "sensors"  # a list of tables, or of texts that would be their `part`
 
 
@@ -34,8 +35,8 @@ def apply_override(document: dict[str, Any], key: str, value: Any, origin: str) 
             raise ScenarioError(f"{origin}: cannot set {shown(key)}: there is no {shown(named)}")
     last = words[-1]
     for place in _entries(places, last):
-        if isinstance(place, list) and int(last) < len(place):
-            place[int(last)] = value
+        if isinstance(place, list) and _number(last) < len(place):
+            place[_number(last)] = value
         elif isinstance(place, dict):
             place[last] = value
         else:
@@ -47,10 +48,15 @@ def _entries(places: list[Any], word: str) -> list[Any]:
     return [own for place in places for own in (place if isinstance(place, list) and not word.isdecimal() else [place])]
 
 
+def _number(word: str) -> int:
+    """The number of an entry; digits by the thousand are beyond every list, and more than Python reads"""
+    return int(word) if len(word) <= MOST_DIGITS else 10**MOST_DIGITS
+
+
 def _entered(place: Any, word: str, before: str) -> list[Any]:
     """What is there of that name or number: a table, made where there is none, or a list"""
     if isinstance(place, list):
-        k = int(word)
+        k = _number(word)
         if before == BY_PART and k < len(place) and isinstance(place[k], str):
             place[k] = {"part": place[k]}
         return place[k : k + 1]

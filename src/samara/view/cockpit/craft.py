@@ -73,6 +73,8 @@ def looks(vehicle: Vehicle) -> dict[str, Any]:
     """What the page draws and says of a vehicle: plain numbers"""
     limits = stick_pilot(vehicle).limits
     tops = thrust_limits(vehicle)
+    parts = parts_of(vehicle)
+    discs = [i for i, part in enumerate(parts) if isinstance(part, Disc)]
     return {
         "name": vehicle.name,
         "about": vehicle.structure.description,
@@ -81,21 +83,17 @@ def looks(vehicle: Vehicle) -> dict[str, Any]:
         "extent": float(extent_of(vehicle)),
         "clearance": float(clearance(vehicle)),
         "speed": limits.speed,
-        "parts": [_plain(part._asdict()) | {"kind": type(part).__name__} for part in parts_of(vehicle)],
+        "parts": [_plain(part._asdict()) | {"kind": type(part).__name__} for part in parts],
         "rotors": [
             {
                 "r_B": _plain(rotor.r_B),
                 "spin": 1 if rotor.spin > 0 else -1,
                 "top_speed": math.sqrt(float(tops[k].high) / float(rotor.k_thrust)),
-                "disc": next(i for i, part in enumerate(parts_of(vehicle)) if _is_disc(part, k)),
+                "disc": discs[k],
             }
             for k, rotor in enumerate(vehicle.rotors)
         ],
     }
-
-
-def _is_disc(part: Any, rotor: int) -> bool:
-    return isinstance(part, Disc) and part.name == f"propeller {rotor}"
 
 
 def _plain(value: Any) -> Any:
