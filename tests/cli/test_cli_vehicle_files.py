@@ -46,7 +46,7 @@ def test_what_a_file_lacks_is_estimated_from_parts(monkeypatch, capsys, tmp_path
     assert vehicle.mass == pytest.approx(1.0) and vehicle.has("battery") and vehicle.has("drag")
     sources, spreads = dict(vehicle.structure.sources), dict(vehicle.structure.spreads)
     assert sources["body.mass"].startswith("martin.xml: body martin") and "body.mass" not in spreads
-    assert sources["rotors[0].k_thrust"].startswith("not in the file; ") and spreads["rotors[0].k_thrust"] > 0.05
+    assert sources["rotor.k_thrust"].startswith("not in the file; ") and spreads["rotor.k_thrust"] > 0.05
 
 
 @pytest.mark.parametrize(
