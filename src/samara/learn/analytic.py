@@ -38,7 +38,7 @@ class Recipe(NamedTuple):
 
 RECIPES = {
     "hover": Recipe((32, 32), 4096, 50, 90, 3e-2),
-    "recover": Recipe((64, 64), 4096, 100, 260, 4e-2),
+    "recover": Recipe((64, 64), 4096, 100, 230, 4e-2),
     "track": Recipe((64, 64), 4096, 100, 600, 2e-2),
 }
 """By the name of a task: what was found to do on an H200; any other learns by the default"""
