@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samara.control.action import SPEED
-from samara.core.algebra import Vec3
+from samara.core.algebra import Quat, Vec3
 from samara.learn.advance import proceed
 from samara.learn.load import load_task
 from samara.learn.task import Draw, Situation, craft_for
@@ -182,3 +182,33 @@ def test_a_fall_is_no_landing():
     assert task.success(soft, CRAFT)
     start = task.reset(Draw(), CRAFT)[0]
     assert not task.termination(proceed(Situation(start, action=(0.0,) * 4), (0.0,) * 4, CRAFT, task).situation, CRAFT)
+
+
+# Rewards, term by term -----------------------------------------------------------------------------------------------
+
+MOVED = CRAFT.trim._replace(
+    p_W=Vec3(0.1, -0.2, 0.3), v_W=Vec3(0.4, 0.5, -0.6), q_WB=Quat(0.9, 0.1, -0.3, 0.2), omega_B=Vec3(1.0, -2.0, 3.0)
+)
+ACTED = (0.1, -0.2, 0.3, -0.4)
+P2, V2, OMEGA2, A2 = 0.14, 0.77, 14.0, 0.30  # the squares of what is above
+
+
+def test_what_being_away_costs_in_hover():
+    cost = math.sqrt(P2 + 1e-4) + 0.1 * V2 + 0.01 * OMEGA2 + 0.3 * (0.1**2 + 0.3**2) + 0.1 * 0.2**2 + 0.01 * A2
+    assert load_task("hover").reward(Situation(MOVED, (), 0.0, ACTED), CRAFT) == pytest.approx(2.0 - cost, rel=1e-14)
+
+
+def test_what_being_away_costs_in_recover():
+    """s (√(1 + 2 x²/s) − 1) of v² with s = 1, and of ω² with s = 25"""
+    fast = 0.1 * (math.sqrt(1.0 + 2.0 * V2) - 1.0) + 0.003 * 25.0 * (math.sqrt(1.0 + 2.0 * OMEGA2 / 25.0) - 1.0)
+    cost = math.sqrt(P2 + 1e-4) + fast + 0.1 * (0.1**2 + 0.3**2 + 0.2**2) + 0.01 * A2
+    assert load_task("recover").reward(Situation(MOVED, (), 0.0, ACTED), CRAFT) == pytest.approx(2.0 - cost, rel=1e-14)
+
+
+def test_what_being_off_the_reference_costs_in_track():
+    """On a circle of 1 m flown at 2 m/s: only what differs from the reference counts, but for ω, q_z and a"""
+    path = circle((0.0, 0.0, 1.0), radius=1.0, speed=2.0, laps=3.0)
+    now = path.at(1.5)
+    off = MOVED._replace(p_W=now.p_W + MOVED.p_W, v_W=now.v_W + MOVED.v_W)
+    cost = math.sqrt(P2 + 9e-6) + 0.05 * V2 + 0.0005 * OMEGA2 + 0.1 * 0.2**2 + 0.001 * A2
+    assert tracking(path).reward(Situation(off, 1.0, 0.5, ACTED), CRAFT) == pytest.approx(1.0 - cost, rel=1e-13)

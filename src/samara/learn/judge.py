@@ -15,7 +15,6 @@ from samara.learn.episode import Setting, start, succeeded
 from samara.learn.learnt import Weights
 from samara.learn.network import act
 from samara.learn.pieces import Pieces, pieces_of
-from samara.learn.rollout import advanced
 from samara.learn.task import Draw
 
 UNSEEN = 0x5EED  # the seed of the starts that policies are judged by
@@ -51,7 +50,7 @@ def _flown(pieces: Pieces, steps: int, weights: Weights, episodes: Any) -> tuple
     def body(both: Any, _: Any) -> tuple[Any, None]:
         rows, lost = both
         action = list(act(weights, jnp.stack(pieces.observe(list(rows)))))
-        after, _, terminated = pieces.after(advanced(pieces, list(rows), action), list(rows), action)
+        after, _, terminated = pieces.step(list(rows), action)
         return (jnp.stack(after), lost | (terminated > 0.0)), None
 
     nobody = jnp.zeros(episodes.shape[1], bool)

@@ -27,7 +27,7 @@ except ImportError as error:
 
 from samara.backends.folding import folded, new_trace, unfolded
 from samara.backends.pallas import Launch, _block, compiler_options, loaded, store
-from samara.backends.rolled import rk4_rolled
+from samara.learn.pieces import by_rolled_rk4
 
 HUGE = 1e18  # what is not below has come to nothing: such a drone starts again
 BLOCK = Launch(128, 4)
@@ -105,7 +105,7 @@ class Lanes:
         episode = folded(self._template, now, trace)
         own = folded((0.0,) * len(action), action, trace)
         drawn = iter(folded((0.0,) * len(noise), noise, trace))
-        later, (seen, reward, over) = step(episode, own, Draw(drawn), self.setting, _rolled)
+        later, (seen, reward, over) = step(episode, own, Draw(drawn), self.setting, by_rolled_rk4)
         moved, after, (worth, lost) = (_filled(unfolded(x), shape) for x in (later, seen, (reward, over)))
         total = sum((abs(x) for x in moved), jnp.zeros(shape, jnp.float32))
         sound = total < HUGE
@@ -163,11 +163,6 @@ class Lanes:
     @cached_property
     def _step_kinds(self) -> tuple[str, ...]:
         return kinds_at_step(self.setting)
-
-
-def _rolled(rate: Any, state: Any, command: Any, dt: Any) -> Any:
-    """RK4 as a loop over its stages: a quarter of the code to compile"""
-    return rk4_rolled(lambda x: rate(x, command), state, dt)
 
 
 def _filled(leaves: list[Any], shape: tuple[int, ...]) -> list[Any]:

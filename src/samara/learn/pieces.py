@@ -2,7 +2,8 @@
 
     o = observe(x),  a = π(o),  u = command(x, a),  ż = rate(z, u, x) in each of RK4's stages,  x', r, over = after(z', x, a)
 
-x is an episode, z the vehicle's state in it. All are traced from `samara.learn.episode.step`, each its own part.
+or all of it at once, x', r, over = step(x, a). x is an episode, z the vehicle's state in it. All are traced from
+`samara.learn.episode.step`, each its own part.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +13,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from samara.backends.folding import folded, new_trace, unfolded
+from samara.backends.rolled import rk4_rolled
 from samara.core.integrate import unit_quaternions
 from samara.core.tree import flatten
-from samara.learn.advance import advance
+from samara.learn.advance import Integrate, advance
 from samara.learn.episode import Episode, Setting, acting, kinds_at_start, kinds_at_step, observed, over, start, step
 from samara.learn.task import Draw
 
@@ -26,6 +28,7 @@ class Pieces(NamedTuple):
 
     begin: Callable[[Sequence[Any]], Rows]
     observe: Callable[[Sequence[Any]], Rows]
+    step: Callable[[Sequence[Any], Sequence[Any]], tuple[Rows, Any, Any]]
     command: Callable[[Sequence[Any], Sequence[Any]], Rows]
     rate: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Rows]
     after: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], tuple[Rows, Any, Any]]
@@ -70,20 +73,24 @@ def pieces_of(setting: Setting) -> Pieces:
         advance(episode.situation.state, arrived, craft, setting.task._replace(substeps=1), environment, keep)
         return found[0]
 
-    def after(z: Any, episode: Episode, action: Any) -> Any:
-        advanced, seen = step(episode, action, Draw(), setting, lambda rate, state, command, dt: z)
+    def whole(episode: Episode, action: Any, integrate: Integrate = by_rolled_rk4) -> Any:
+        advanced, seen = step(episode, action, Draw(), setting, integrate)
         return advanced, seen.reward, seen.terminated
+
+    def after(z: Any, episode: Episode, action: Any) -> Any:
+        return whole(episode, action, lambda rate, state, command, dt: z)
 
     def split(rows: Rows) -> tuple[Rows, Any, Any]:
         return rows[:-2], rows[-2], rows[-1]
 
-    flat_after = _flat(after, state, template, action)
+    flat_step, flat_after = _flat(whole, template, action), _flat(after, state, template, action)
     constant = len(flatten((template.drawn, template.late)))
     first = len(flatten(template.situation))
     size = len(flatten(template))
     return Pieces(
         begin=_flat(begin, (0.0,) * len(kinds)),
         observe=_flat(lambda episode: observed(episode, setting), template),
+        step=lambda *given: split(flat_step(*given)),
         command=_flat(lambda episode, action: held(episode, action)[1], template, action),
         rate=_flat(lambda z, u, episode: held(episode, action)[0](z, u), state, command, template),
         after=lambda *given: split(flat_after(*given)),
@@ -98,6 +105,11 @@ def pieces_of(setting: Setting) -> Pieces:
         dt=setting.task.period / setting.task.substeps,
         substeps=setting.task.substeps,
     )
+
+
+def by_rolled_rk4(rate: Any, state: Any, command: Any, dt: Any) -> Any:
+    """x(t + dt) under a command that is held: a loop over RK4's stages, a quarter of the code to compile"""
+    return rk4_rolled(lambda x: rate(x, command), state, dt)
 
 
 def _flat(function: Callable[..., Any], *templates: Any) -> Callable[..., Rows]:
