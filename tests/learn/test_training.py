@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("jax")
 
 import jax
+from support.command import call
 
 from samara.control.policy_file import load_policy
 from samara.learn.analytic import Recipe, analytic
@@ -53,3 +54,11 @@ def test_a_folder_is_written_and_the_checkpoint_is_gone(tmp_path):
 def test_a_method_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(ValueError, match="'luck'"):
         learn(setting_for("hover", "crazyflie"), tmp_path, method="luck")
+
+
+def test_a_folder_that_cannot_be_is_one_sentence(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, _, err = call(monkeypatch, capsys, "learn", "hover", "-o", str(tmp_path / "file" / "policy"))
+    assert (
+        status == 2 and err.startswith("samara: --out ") and err.endswith("expected a folder that can be written to\n")
+    )

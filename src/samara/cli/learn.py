@@ -42,8 +42,11 @@ def learn(
 
     setting = setting_for(task, vehicle)
     require_flyable(setting)
-    out.mkdir(parents=True, exist_ok=True)
-    require_writable(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        require_writable(out)
+    except OSError as error:
+        raise ValueError(f"--out {out}: {error.strerror or error}; expected a folder that can be written to") from None
     changes = {name: value for name, value in (("drones", drones), ("updates", updates)) if value is not None}
     with _progress() as tell:
         learnt = learnt_by(setting, out, method=method.value, seed=seed, progress=tell, **changes)
