@@ -151,6 +151,21 @@ def minimum_derivative(points: Any, durations: Any, *, order: int = 4, closed: b
     return Piecewise(knots, coefficients)
 
 
+def between(start: Any, end: Any, duration: float) -> Piecewise:
+    """p⁽ᵏ⁾(0) = startₖ and p⁽ᵏ⁾(T) = endₖ for k < r, (r, axes) each: the one polynomial of degree 2r − 1 that does, T in s"""
+    first, last = np.asarray(start, dtype=float), np.asarray(end, dtype=float)
+    if first.ndim != 2 or first.shape != last.shape or not len(first):
+        raise ValueError(f"start has shape {first.shape} and end {last.shape}; expected (r, axes) for both")
+    if not (np.isfinite(first).all() and np.isfinite(last).all() and 0.0 < duration < math.inf):
+        raise ValueError(
+            f"start, end and duration ({duration!r}): expected finite numbers, and a duration that is positive"
+        )
+    order = len(first)
+    taylor = np.array([duration**k / math.factorial(k) for k in range(order)])[:, None]
+    coefficients = product(_hermite(order)[0], np.concatenate([taylor * first, taylor * last]))
+    return Piecewise(np.array([0.0, duration]), coefficients[None])
+
+
 def _horner(coefficients: Array, u: Array) -> Array:
     """Σⱼ cᵢⱼ uᵢʲ for every piece i at its own u, (m, samples)"""
     value: Array = np.zeros_like(u)
