@@ -53,7 +53,10 @@ def fly(
         typer.Option("--out", help="The folder for recording, picture and report; out/<scenario> by default."),
     ] = None,
     autopilot: Annotated[
-        str | None, typer.Option("--autopilot", help="Let a real autopilot fly: px4, ardupilot or betaflight.")
+        str | None,
+        typer.Option(
+            "--autopilot", help="Let a real autopilot fly: px4, ardupilot, betaflight; or a script: crazyflie."
+        ),
     ] = None,
     binary: Annotated[Path | None, typer.Option("--binary", help="The autopilot's program, started here.")] = None,
     connect: Annotated[
@@ -140,7 +143,7 @@ def autopilot_changes(
 ) -> dict[str, Any]:
     """The settings that say which autopilot flies, and whether it is started or waited for; the rest is the scenario's"""
     from samara.link.process import require_binary
-    from samara.scenario.autopilot import DEFAULT_RATE
+    from samara.scenario.autopilot import DEFAULT_RATE, VARIABLES
     from samara.scenario.scenario_file import scenario_document
 
     if autopilot is not None and autopilot not in DEFAULT_RATE:
@@ -157,7 +160,7 @@ def autopilot_changes(
         kind = autopilot or table.get("kind", "px4")
         if autopilot is not None:
             changes[f"drones[{i}].autopilot.kind"] = kind
-        if connect or kind not in DEFAULT_RATE:
+        if connect or kind not in VARIABLES:  # what has none is waited for
             path = ""
         elif binary is not None:
             path = str(require_binary(binary, kind))
@@ -204,7 +207,7 @@ def _doubt(scenario: str, changes: dict[str, Any], own: "Scenario") -> None:
 
 def _require_mavlink(scenario: "Scenario") -> None:
     """MissingExtraError before anything is written, where an autopilot that speaks MAVLink flies"""
-    if any(drone.autopilot is not None and drone.autopilot.kind != "betaflight" for drone in scenario.drones):
+    if any(drone.autopilot is not None and drone.autopilot.kind in ("px4", "ardupilot") for drone in scenario.drones):
         from samara.link.mavlink import dialect
 
         dialect()

@@ -20,6 +20,10 @@ def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say) -> Link:
         from samara.link.ardupilot import ArduPilot
 
         return ArduPilot(autopilot, vehicle, say)
+    if autopilot.kind == "crazyflie":
+        from samara.link.crazyflie.link import Crazyflie
+
+        return Crazyflie(autopilot, vehicle, say)
     from samara.link.betaflight import Betaflight
 
     return Betaflight(autopilot, vehicle, say)

@@ -34,8 +34,8 @@ class Readings(NamedTuple):
     """One instant: IMU [m/s², rad/s], and of magnetometer [T], barometer [Pa] and GPS what is new, else None.
 
     `state` is the truth of the body, without rotor speeds, for protocols that hand it on; `wanted` is where it should be, for a
-    pilot's sticks; `origin` is where the world's origin is; `supply` is of a battery that empties, when it is new. Time in
-    whole microseconds.
+    pilot's sticks; `origin` is where the world's origin is; `supply` is of a battery that empties, when it is new;
+    `rotor_speed` [rad/s] is what motor controllers report, without error. Time in whole microseconds.
     """
 
     time_us: int
@@ -48,6 +48,7 @@ class Readings(NamedTuple):
     wanted: Reference = Reference(ZERO)
     origin: Geodetic = HOME.origin
     supply: Supply | None = None
+    rotor_speed: tuple[float, ...] = ()
 
 
 class Senses:

@@ -10,7 +10,8 @@ CONVENTIONS = ("4.6", "2026.12")
 
 @dataclass(frozen=True)
 class Autopilot:
-    """Which autopilot: px4, ardupilot or betaflight. It is started from `binary`, or waited for when that is empty.
+    """Which autopilot: px4, ardupilot or betaflight. It is started from `binary`, or waited for when that is empty. With
+    "crazyflie" a script flies it that speaks CRTP, as Bitcraze's cflib does: nothing is started, it is waited for.
 
     `rate` [Hz] is how often it gets sensors (0: its usual one). `on_loss` says what happens when it dies or hangs: "end" ends
     the flight, "wait" holds it until the autopilot is back. `patience` [s, by the clock] is how long it may be silent, `wait`
@@ -59,8 +60,13 @@ class Autopilot:
         return self.rate or DEFAULT_RATE[self.kind]
 
 
-DEFAULT_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0}
-RATES = {"px4": (50.0, 4000.0), "ardupilot": (720.0, 4000.0), "betaflight": (200.0, 4000.0)}
+DEFAULT_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0, "crazyflie": 250.0}
+RATES = {
+    "px4": (50.0, 4000.0),
+    "ardupilot": (720.0, 4000.0),
+    "betaflight": (200.0, 4000.0),
+    "crazyflie": (100.0, 1000.0),
+}
 """ArduPilot refuses to arm below 720 Hz."""
 
 

@@ -17,6 +17,7 @@ NEEDED = {
     "px4": ("imu", "magnetometer", "barometer", "gps"),
     "ardupilot": ("imu",),
     "betaflight": ("imu", "barometer"),
+    "crazyflie": ("imu",),
 }
 
 

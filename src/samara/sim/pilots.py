@@ -222,7 +222,9 @@ class LinkedPilot:
         """command ← the vehicle's, for the thrusts the autopilot asks of its rotors"""
         p_v_q_omega = self._plant.state[:BODY, 0].tolist()
         readings = self._senses.read(time_us, p_v_q_omega, reference[:, 0].tolist())
-        self._machine.held[:, 0] = self._link.exchange(readings._replace(supply=self._power.read(time_us)))
+        speeds = tuple(self._plant.state[BODY : BODY + len(self._plant.vehicle.rotors), 0].tolist())
+        supply = self._power.read(time_us)
+        self._machine.held[:, 0] = self._link.exchange(readings._replace(supply=supply, rotor_speed=speeds))
         self._machine.run()
 
 

@@ -1,0 +1,177 @@
+"""The high-level commander: take off, go there, land, fly a trajectory; each is a curve from what is asked now to rest.
+
+The curves are polynomials of degree 7 of x, y, z and yaw: at rest at their end, and at their start with the velocity and
+acceleration that there are.
+"""
+
+import errno
+import math
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Vec3
+from samara.core.ops import wrap_angle
+from samara.link.crazyflie.uploads import uploaded
+from samara.physics.reference import Reference
+from samara.plan.polynomial import Array, Piecewise, between
+
+GROUPS, STOP, GO_TO, START, DEFINE, TAKE_OFF, LAND, GO_TO_2, START_2 = 0, 3, 4, 5, 6, 7, 8, 12, 13
+IN_MEMORY = 1
+LONGEST, FARTHEST = 1e4, 1e4  # [s, m]
+SHORTEST = 0.05  # [s]
+MOST_TRAJECTORIES = 10
+Numbers = tuple[float, ...]
+
+
+class Way(NamedTuple):
+    """A curve of x, y, z and yaw from a time on [s]; `lands`: the motors stop at its end."""
+
+    curve: Piecewise
+    since: float
+    lands: bool = False
+    backwards: bool = False
+
+    def at(self, now: float) -> Reference:
+        """Where to be, and at rest after the end"""
+        duration = self.curve.duration
+        time = min(max(now - self.since, 0.0), duration)
+        rows = self.curve.derivatives(duration - time if self.backwards else time, 5)
+        if self.backwards:
+            rows = rows * np.array([1.0, -1.0, 1.0, -1.0, 1.0])[:, None]
+        if self.ended(now):
+            rows = rows * np.array([1.0, 0.0, 0.0, 0.0, 0.0])[:, None]
+        p, v, a, j, s = (Vec3(*row[:3]) for row in rows.tolist())
+        yaw, rate, acceleration = rows[:3, 3].tolist()
+        return Reference(p, v, a, j, float(wrap_angle(yaw)), rate, s, acceleration)
+
+    def ended(self, now: float) -> bool:
+        """Whether its end is reached"""
+        return now - self.since >= self.curve.duration
+
+
+class Planner:
+    """`way` is what is being flown, None where nothing is; `obey` takes a packet of the client's."""
+
+    def __init__(self, memory: bytearray) -> None:
+        self._memory, self._group = memory, 0
+        self._trajectories: dict[int, Piecewise] = {}
+        self.way: Way | None = None
+
+    def obey(self, data: bytes, now: float, here: Reference) -> int:
+        """Does what it says, from what is asked now; 0, or what is wrong with it"""
+        known = _LAYOUTS.get(data[0]) if data else None
+        if known is None:
+            return errno.ENOEXEC
+        layout, act = known
+        if len(data) != layout.size:
+            return errno.EINVAL
+        _, *numbers = layout.unpack(data)
+        if not all(math.isfinite(x) and abs(x) <= 2**32 for x in numbers):
+            return errno.EINVAL
+        in_group = data[0] in (GROUPS, DEFINE) or not numbers[0] or int(numbers[0]) & self._group
+        return act(self, tuple(numbers), now, here) if in_group else 0
+
+    def stop(self) -> None:
+        """Nothing is flown any more"""
+        self.way = None
+
+    # What it is asked ------------------------------------------------------------------------------------------------
+
+    def _set_group(self, numbers: Numbers, now: float, here: Reference) -> int:
+        self._group = int(numbers[0])
+        return 0
+
+    def _stop(self, numbers: Numbers, now: float, here: Reference) -> int:
+        self.stop()
+        return 0
+
+    def _climb(self, numbers: Numbers, now: float, here: Reference) -> int:
+        return self._change_height(numbers, now, here, lands=False)
+
+    def _land(self, numbers: Numbers, now: float, here: Reference) -> int:
+        return self._change_height(numbers, now, here, lands=True)
+
+    def _change_height(self, numbers: Numbers, now: float, here: Reference, *, lands: bool) -> int:
+        _, height, yaw, keep_yaw, duration = numbers
+        return self._go(here.p_W._replace(z=height), here.yaw if keep_yaw else yaw, duration, now, here, lands=lands)
+
+    def _go_to(self, numbers: Numbers, now: float, here: Reference) -> int:
+        _, relative, *_, x, y, z, yaw, duration = numbers  # the newer one has a byte more: straight at an even speed
+        if relative:
+            return self._go(here.p_W + Vec3(x, y, z), here.yaw + yaw, duration, now, here)
+        return self._go(Vec3(x, y, z), yaw, duration, now, here)
+
+    def _go(self, p_W: Vec3, yaw: float, duration: float, now: float, here: Reference, *, lands: bool = False) -> int:
+        if not SHORTEST <= duration <= LONGEST or max(map(abs, p_W)) > FARTHEST:
+            return errno.EINVAL
+        facing = here.yaw + float(wrap_angle(yaw - here.yaw))
+        start = [[*here.p_W, here.yaw], [*here.v_W, here.yaw_rate], [*here.a_W, here.yaw_acceleration], [0.0] * 4]
+        end = [[*p_W, facing], [0.0] * 4, [0.0] * 4, [0.0] * 4]
+        self.way = Way(between(start, end, duration), now, lands)
+        return 0
+
+    def _define(self, numbers: Numbers, now: float, here: Reference) -> int:
+        name, where, kind, offset, pieces = (int(x) for x in numbers)
+        if where != IN_MEMORY or offset >= len(self._memory) or name >= MOST_TRAJECTORIES:
+            return errno.EINVAL
+        curve = uploaded(bytes(self._memory[offset:]), kind, pieces)
+        if curve is None:
+            return errno.EINVAL
+        self._trajectories[name] = curve
+        return 0
+
+    def _start(self, numbers: Numbers, now: float, here: Reference) -> int:
+        _, relative, backwards, name, scale = numbers
+        return self._fly(int(name), scale, bool(relative), False, bool(backwards), now, here)
+
+    def _start_2(self, numbers: Numbers, now: float, here: Reference) -> int:
+        _, relative, turned, backwards, name, scale = numbers
+        return self._fly(int(name), scale, bool(relative), bool(turned), bool(backwards), now, here)
+
+    def _fly(
+        self, name: int, scale: float, relative: bool, turned: bool, backwards: bool, now: float, here: Reference
+    ) -> int:
+        own = self._trajectories.get(name)
+        if own is None:
+            return errno.ENOENT
+        if not 0.0 < scale * own.duration <= LONGEST or scale * float(np.diff(own.knots).min()) < 1e-3:
+            return errno.EINVAL
+        curve = own.stretched(scale)
+        first = curve.derivatives(curve.duration if backwards else 0.0, 1)[0]
+        about = first[:3] if relative else np.zeros(3)
+        turn = here.yaw - float(first[3]) if turned else 0.0
+        coefficients = _rotated(curve.coefficients, about, turn)
+        if relative:
+            coefficients[:, 0, :3] += np.array(here.p_W) - about
+        self.way = Way(Piecewise(curve.knots, coefficients), now, backwards=backwards)
+        return 0
+
+
+def _rotated(coefficients: Array, about: Array, yaw: float) -> Array:
+    """The curve turned about the vertical through a place"""
+    own = coefficients.copy()
+    own[:, 0, :3] -= about
+    x, y = own[:, :, 0].copy(), own[:, :, 1].copy()
+    own[:, :, 0] = math.cos(yaw) * x - math.sin(yaw) * y
+    own[:, :, 1] = math.sin(yaw) * x + math.cos(yaw) * y
+    own[:, 0, :3] += about
+    own[:, 0, 3] += yaw
+    return own
+
+
+Act = Callable[[Planner, Numbers, float, Reference], int]
+_LAYOUTS: dict[int, tuple[struct.Struct, Act]] = {
+    GROUPS: (struct.Struct("<BB"), Planner._set_group),
+    STOP: (struct.Struct("<BB"), Planner._stop),
+    TAKE_OFF: (struct.Struct("<BBff?f"), Planner._climb),
+    LAND: (struct.Struct("<BBff?f"), Planner._land),
+    GO_TO: (struct.Struct("<BBB5f"), Planner._go_to),
+    GO_TO_2: (struct.Struct("<BBBB5f"), Planner._go_to),
+    DEFINE: (struct.Struct("<BBBBIB"), Planner._define),
+    START: (struct.Struct("<BBBBBf"), Planner._start),
+    START_2: (struct.Struct("<BBBBBBf"), Planner._start_2),
+}
+"""By the first byte: the layout of the packet, and what it asks for."""

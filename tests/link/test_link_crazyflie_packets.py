@@ -1,0 +1,244 @@
+"""CRTP as it is written down: tables and their fingerprint, log blocks, parameters, memory and setpoints, byte by byte."""
+
+import errno
+import math
+import struct
+
+import pytest
+
+from samara.core.algebra import Vec3
+from samara.link.crazyflie.contents import Contents, Entry
+from samara.link.crazyflie.logs import APPEND, CREATE, DELETE, RESET, START, STOP, Logs, Variable
+from samara.link.crazyflie.memory import SIZE, Memory
+from samara.link.crazyflie.number import FLOAT, HALF, I16, U8, U16, packed
+from samara.link.crazyflie.packet import Packet, datagram, parse
+from samara.link.crazyflie.parameters import Parameter, Parameters
+from samara.link.crazyflie.setpoints import Drift, Off, Place, Tilt, Turn, roll_pitch_yaw_thrust, setpoint, unpacked
+from samara.link.crazyflie.settings import PARAMETERS
+from samara.link.crazyflie.variables import VARIABLES
+
+
+def test_a_datagram_is_a_byte_of_port_and_channel_and_up_to_thirty_of_data():
+    assert datagram(Packet(5, 1, b"\6\1")) == b"\x51\6\1"
+    assert parse(b"\x5d\6\1") == Packet(5, 1, b"\6\1")  # two bits in between mean nothing
+    assert parse(b"") is None
+    assert parse(bytes(32)) is None
+
+
+@pytest.mark.parametrize("value, kind, data", [
+    (258.9, U16, b"\2\1"), (-1.0, U8, b"\0"), (1e9, I16, b"\xff\x7f"), (math.nan, U8, b"\0"),
+    (1.0, FLOAT, b"\0\0\x80\x3f"), (1.0, HALF, b"\0\x3c"), (1e9, HALF, b"\0\x7c"), (1e300, FLOAT, b"\0\0\x80\x7f"),
+])  # fmt: skip
+def test_a_number_that_does_not_fit_is_the_nearest_that_does(value, kind, data):
+    assert packed(value, kind) == data
+
+
+# Tables -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_tells_its_length_its_fingerprint_and_its_entries():
+    """CRC-32 (zlib's, as of ISO 3309) of "123456789" is cbf43926; here it is that of the entries one after the other."""
+    table = Contents([Entry(7, "a", "b"), Entry(1, "a", "c")], b"\x10\x80")
+    count, crc = struct.unpack("<HI", table.answer(b"\3")[1:7])
+    assert count == 2
+    assert crc == table.crc
+    assert table.answer(b"\3")[7:] == b"\x10\x80"
+    assert table.answer(b"\2\1\0") == b"\2\1\0\1a\0c\0"
+    assert table.answer(b"\2\2\0") == b"\2"
+    assert table.answer(b"\2\1") is None
+    assert Contents([Entry(7, "a", "b"), Entry(2, "a", "c")]).crc != table.crc
+
+
+def test_every_name_fits_into_a_packet_and_is_there_once():
+    with pytest.raises(ValueError, match=r"group\.a_name_that_is_far_too_long"):
+        Contents([Entry(7, "group", "a_name_that_is_far_too_long")])
+    for own in (VARIABLES, PARAMETERS):
+        names = [(each.group, each.name) for each in own]
+        assert len(set(names)) == len(names)
+
+
+# Logs ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def logs():
+    return Logs([Variable(FLOAT, "a", "x", lambda own: own), Variable(U8, "a", "n", lambda own: own + 1.0)])
+
+
+def item(kind, number):
+    return struct.pack("<BH", kind.log, number)
+
+
+def test_a_block_is_made_started_sent_and_ended(logs):
+    assert logs.control(bytes([CREATE, 3]) + item(FLOAT, 0), 0) == bytes([CREATE, 3, 0])
+    assert logs.control(bytes([APPEND, 3]) + item(I16, 1), 0) == bytes([APPEND, 3, 0])
+    assert list(logs.due(2.5, 10**9)) == []
+    assert logs.control(bytes([START, 3, 2]), 1_000_000) == bytes([START, 3, 0])
+    assert list(logs.due(2.5, 1_019_999)) == []
+    # 1020 ms is 0x0003fc; 2.5 as a float; 3.5 cut to 3
+    assert list(logs.due(2.5, 1_020_000)) == [b"\3\xfc\3\0" + struct.pack("<fh", 2.5, 3)]
+    assert list(logs.due(2.5, 1_020_000)) == []
+    assert logs.control(bytes([STOP, 3]), 0) == bytes([STOP, 3, 0])
+    assert list(logs.due(2.5, 10**9)) == []
+    assert logs.control(bytes([DELETE, 3]), 0) == bytes([DELETE, 3, 0])
+    assert logs.control(bytes([DELETE, 3]), 0) == bytes([DELETE, 3, errno.ENOENT])
+
+
+def test_a_block_keeps_its_period_and_does_not_make_up_for_a_halt(logs):
+    logs.control(bytes([CREATE, 1]) + item(FLOAT, 0), 0)
+    logs.control(bytes([START, 1, 1]), 0)
+    sent = [now for now in range(0, 100_000, 4000) if list(logs.due(0.0, now))]
+    assert len(sent) == 9
+    assert len(list(logs.due(0.0, 10**7))) == 1
+    assert not list(logs.due(0.0, 10**7 - 1))
+
+
+def test_what_is_wrong_with_a_block_is_told_and_nothing_is_made(logs):
+    assert logs.control(bytes([CREATE, 1]) + item(FLOAT, 9), 0)[-1] == errno.ENOENT
+    assert logs.control(bytes([CREATE, 1]) + b"\x09\0\0", 0)[-1] == errno.ENOENT  # a type that is none
+    assert logs.control(bytes([CREATE, 1]) + 7 * item(FLOAT, 0), 0)[-1] == errno.E2BIG
+    assert logs.control(bytes([CREATE, 1]) + b"\7", 0)[-1] == errno.EINVAL
+    assert logs.control(bytes([APPEND, 1]) + item(FLOAT, 0), 0)[-1] == errno.ENOENT
+    assert logs.control(bytes([START, 1, 1]), 0)[-1] == errno.ENOENT
+    assert not logs.blocks
+    for number in range(16):
+        assert logs.control(bytes([CREATE, number]), 0)[-1] == 0
+    assert logs.control(bytes([CREATE, 1]), 0)[-1] == errno.EEXIST
+    assert logs.control(bytes([CREATE, 16]), 0)[-1] == errno.ENOMEM
+    assert logs.control(bytes([START, 1, 0]), 0)[-1] == errno.ENOEXEC
+    assert logs.control(b"", 0) is None
+    assert logs.control(bytes([RESET]), 0) == bytes([RESET, 0, 0])
+    assert not logs.blocks
+
+
+def test_an_item_that_a_client_begins_in_a_full_packet_is_left_to_the_next(logs):
+    """cflib writes the type of an item before it sees that its number has no room left."""
+    assert logs.control(bytes([CREATE, 1]) + 9 * item(U8, 1) + b"\1", 0)[-1] == 0
+    assert len(logs.blocks[1].items) == 9
+
+
+# Parameters ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parameters():
+    return Parameters([
+        Parameter(U8, "ring", "effect", 6, persistent=True),
+        Parameter(FLOAT, "pid", "kp", 1.5),
+        Parameter(U8, "deck", "flow", 1, read_only=True),
+    ])  # fmt: skip
+
+
+def test_parameters_are_read_and_written_by_number(parameters):
+    assert [entry.code for entry in parameters.contents.entries] == [0x18, 0x06, 0x48]
+    assert parameters.read(b"\1\0") == b"\1\0\0" + struct.pack("<f", 1.5)
+    assert parameters.write(b"\1\0" + struct.pack("<f", 2.0)) == b"\1\0" + struct.pack("<f", 2.0)
+    assert parameters.values["pid.kp"] == 2.0
+    assert parameters.read(b"\x09\0") == b"\x09\0" + bytes([errno.ENOENT])
+    assert parameters.write(b"\x09\0\0") == b"\x09\0" + bytes([errno.ENOENT])
+
+
+@pytest.mark.parametrize("data", [
+    b"\2\0\0", b"\1\0\0", b"\1\0" + struct.pack("<f", math.nan), b"\1\0" + struct.pack("<d", 1.0), b"\1", b"",
+])  # fmt: skip
+def test_a_value_that_may_not_be_changes_nothing(parameters, data):
+    before = dict(parameters.values)
+    parameters.write(data)
+    assert parameters.values == before
+
+
+def test_parameters_are_set_by_name_and_type(parameters):
+    assert parameters.other(b"\0ring\0effect\0\x08\7") == b"\0ring\0effect\0\0"
+    assert parameters.values["ring.effect"] == 7
+    assert parameters.other(b"\0ring\0effect\0\x06\7")[-1] == errno.EINVAL
+    assert parameters.other(b"\0ring\0colour\0\x08\7")[-1] == errno.ENOENT
+    assert parameters.other(b"\0ring") is None
+
+
+def test_a_persistent_parameter_is_stored_and_cleared(parameters):
+    parameters.write(b"\0\0\x0a")
+    assert parameters.other(b"\4\0\0") == b"\4\0\0\0\6"
+    assert parameters.other(b"\3\0\0") == b"\3\0\0\0"
+    assert parameters.other(b"\4\0\0") == b"\4\0\0\1\6\x0a"
+    assert parameters.other(b"\5\0\0") == b"\5\0\0\0"
+    assert parameters.other(b"\4\0\0") == b"\4\0\0\0\6"
+    assert parameters.other(b"\3\1\0") == b"\3\1\0" + bytes([errno.ENOENT])
+    assert parameters.other(b"\7\0\0") == b"\7\0\0\0\1"
+    assert parameters.other(b"\x08\1\0") == b"\x08\1\0\0" + struct.pack("<f", 1.5)
+
+
+# Memory -------------------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_written_and_read_and_nothing_beyond_it():
+    memory = Memory()
+    assert memory.about(b"\1") == b"\1\1"
+    assert memory.about(b"\2\0") == b"\2\0\x12" + struct.pack("<I", SIZE) + bytes(8)
+    assert memory.about(b"\2\1") == b"\2\1"
+    place = struct.pack("<BI", 0, SIZE - 3)
+    assert memory.write(place + b"abc") == place + b"\0"
+    assert memory.read(place + b"\3") == place + b"\0abc"
+    assert memory.write(place + b"abcd")[-1] == errno.EINVAL
+    assert memory.write(struct.pack("<BI", 0, 2**32 - 1) + b"a")[-1] == errno.EINVAL
+    assert memory.write(struct.pack("<BI", 1, 0) + b"a")[-1] == errno.EINVAL
+    assert memory.read(place + b"\4")[-1] == errno.EINVAL
+    assert bytes(memory.content) == bytes(SIZE - 3) + b"abc"
+
+
+# Setpoints ----------------------------------------------------------------------------------------------------------
+
+
+def numbers_of(own):
+    return [-1e9 if x is None else x for part in own for x in (part if isinstance(part, tuple) else [part])]
+
+
+def close(found, wanted):
+    """Both of one kind, and number by number the same to single precision"""
+    return type(found) is type(wanted) and numbers_of(found) == pytest.approx(numbers_of(wanted), rel=1e-6)
+
+
+def test_roll_pitch_yaw_thrust_in_degrees_with_the_signs_of_old():
+    """Pitch is positive nose up and yaw clockwise there; here nose down and counter-clockwise."""
+    found = roll_pitch_yaw_thrust(struct.pack("<3fH", 10.0, 20.0, 30.0, 65535))
+    assert close(found, Tilt(math.radians(10.0), math.radians(-20.0), math.radians(-30.0), 1.0))
+    assert roll_pitch_yaw_thrust(struct.pack("<3fH", math.nan, 0.0, 0.0, 0)) is None
+    assert roll_pitch_yaw_thrust(bytes(13)) is None
+
+
+def test_numbered_setpoints():
+    right = math.radians(90.0)
+    four = struct.pack("<4f", 1.0, 2.0, 3.0, 90.0)
+    assert setpoint(b"\0") == Off()
+    assert close(setpoint(b"\x08" + four), Drift(Vec3(1.0, 2.0, 3.0), right, False))
+    assert close(setpoint(b"\1" + four), Drift(Vec3(1.0, 2.0, 3.0), -right, False))
+    assert close(setpoint(b"\7" + four), Place(Vec3(1.0, 2.0, 3.0), right))
+    three = math.radians(3.0)
+    assert close(setpoint(b"\x0a" + four), Drift(Vec3(1.0, 2.0, 0.0), three, True, 90.0))
+    assert close(setpoint(b"\5" + four), Drift(Vec3(1.0, 2.0, 0.0), -three, True, 90.0))
+    assert close(setpoint(b"\x09" + four), Tilt(math.radians(1.0), -math.radians(2.0), three, height=90.0))
+    manual = struct.pack("<3fH", 1.0, 2.0, 3.0, 0)
+    assert close(setpoint(b"\x0b" + manual + b"\1"), Turn(Vec3(math.radians(1.0), -math.radians(2.0), -three), 0.0))
+    assert close(setpoint(b"\x0b" + manual + b"\0"), Tilt(math.radians(1.0), -math.radians(2.0), -three))
+
+
+@pytest.mark.parametrize("data", [
+    b"", b"\0\0", b"\3", b"\xff" + bytes(16), b"\7" + bytes(15), b"\7" + bytes(17),
+    b"\7" + struct.pack("<4f", 0.0, 0.0, math.inf, 0.0), b"\7" + struct.pack("<4f", 1e30, 0.0, 0.0, 0.0),
+    b"\6" + bytes(10),
+])  # fmt: skip
+def test_what_is_no_setpoint_is_none(data):
+    assert setpoint(data) is None
+
+
+def test_a_full_state_is_in_millimetres_and_its_attitude_in_four_bytes():
+    """A quarter turn about z is (0, 0, √½, √½): two equal largest, z first; w is +511 of 511."""
+    turned = 2 << 30 | 511
+    numbers = (1000, -2000, 3000, 100, 200, 300, 10, 20, 30, turned, 0, 0, 500)
+    found = setpoint(b"\6" + struct.pack("<9hI3h", *numbers)).reference
+    assert found.p_W == pytest.approx((1.0, -2.0, 3.0))
+    assert found.v_W == pytest.approx((0.1, 0.2, 0.3))
+    assert found.a_W == pytest.approx((0.01, 0.02, 0.03))
+    assert found.yaw == pytest.approx(math.pi / 2.0)
+    assert found.yaw_rate == pytest.approx(0.5)
+    w, x, y, z = unpacked(3 << 30 | 0x200 << 20)
+    assert (w, x, y, z) == (1.0, 0.0, 0.0, 0.0)

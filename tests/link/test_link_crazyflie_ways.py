@@ -1,0 +1,112 @@
+"""High-level ways against closed forms: uploaded polynomials and Bézier curves, relative and turned ones, and bad orders."""
+
+import errno
+import math
+import struct
+from math import comb
+
+import numpy as np
+import pytest
+
+from samara.core.algebra import Vec3
+from samara.link.crazyflie.memory import SIZE
+from samara.link.crazyflie.planner import Planner
+from samara.link.crazyflie.uploads import COMPRESSED, POLYNOMIALS, powers_of, uploaded
+from samara.physics.reference import Reference
+
+HERE = Reference(Vec3(1.0, 2.0, 3.0), yaw=0.5)
+
+
+def go_to(x, y, z, yaw, duration, relative=0, group=0):
+    return struct.pack("<BBBB5f", 12, group, relative, 0, x, y, z, yaw, duration)
+
+
+def test_a_way_starts_with_the_motion_there_is_and_ends_at_rest_the_shorter_way_round():
+    planner = Planner(bytearray(SIZE))
+    moving = HERE._replace(v_W=Vec3(0.5, 0.0, 0.0), a_W=Vec3(0.0, 0.1, 0.0), yaw=3.0)
+    assert planner.obey(go_to(0.0, 0.0, 1.0, -3.0, 2.0), 10.0, moving) == 0
+    first, last = planner.way.at(10.0), planner.way.at(99.0)
+    assert first.v_W == pytest.approx(moving.v_W, abs=1e-9)
+    assert first.a_W == pytest.approx(moving.a_W, abs=1e-9)
+    assert last.p_W == pytest.approx((0.0, 0.0, 1.0), abs=1e-6)
+    assert last.v_W == (0.0, 0.0, 0.0)
+    half = planner.way.at(11.0).yaw  # from 3 to −3 through π
+    assert abs(half) == pytest.approx(math.pi, abs=0.02)
+
+
+def test_orders_go_to_the_groups_they_name():
+    planner = Planner(bytearray(SIZE))
+    assert planner.obey(go_to(0.0, 0.0, 1.0, 0.0, 2.0, group=2), 0.0, HERE) == 0
+    assert planner.way is None
+    planner.obey(b"\0\2", 0.0, HERE)
+    planner.obey(go_to(0.0, 0.0, 1.0, 0.0, 2.0, group=2), 0.0, HERE)
+    assert planner.way is not None
+
+
+@pytest.mark.parametrize("data, wrong", [
+    (b"", errno.ENOEXEC), (b"\x63\0", errno.ENOEXEC), (b"\x0c\0\0", errno.EINVAL),
+    (go_to(0.0, 0.0, 1.0, 0.0, 0.0), errno.EINVAL), (go_to(0.0, 0.0, 1.0, 0.0, -1.0), errno.EINVAL),
+    (go_to(math.nan, 0.0, 1.0, 0.0, 1.0), errno.EINVAL), (go_to(1e9, 0.0, 1.0, 0.0, 1.0), errno.EINVAL),
+    (struct.pack("<BBBBBBf", 13, 0, 0, 0, 0, 7, 1.0), errno.ENOENT),
+    (struct.pack("<BBBBIB", 6, 1, 1, 0, SIZE, 1), errno.EINVAL),
+    (struct.pack("<BBBBIB", 6, 1, 1, 0, 0, 200), errno.EINVAL),
+])  # fmt: skip
+def test_a_bad_order_is_told_and_changes_nothing(data, wrong):
+    planner = Planner(bytearray(SIZE))
+    assert planner.obey(data, 0.0, HERE) == wrong
+    assert planner.way is None
+
+
+# Uploaded -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_uploaded_trajectory_is_its_polynomials_in_seconds():
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=(2, 4, 8)).astype("<f4")
+    content = first.tobytes() + struct.pack("<f", 1.5) + second.tobytes() + struct.pack("<f", 0.5)
+    curve = uploaded(content.ljust(SIZE, b"\0"), POLYNOMIALS, 2)
+    assert curve.duration == pytest.approx(2.0)
+    assert curve.derivatives(1.2, 1)[0] == pytest.approx([np.polyval(row[::-1], 1.2) for row in first.astype(float)])
+    assert curve.derivatives(1.8, 1)[0] == pytest.approx([np.polyval(row[::-1], 0.3) for row in second.astype(float)])
+
+
+def test_a_compressed_trajectory_is_its_bezier_curves():
+    """x of 7 points after its start, y of 3, z of 1, and a yaw that stays; Bernstein's form, evaluated directly"""
+    xs, ys, zs = [100, 300, -200, 50, 0, 700, 1000], [500, -500, 250], [1500]
+    bits = 3 | 2 << 2 | 1 << 4
+    content = struct.pack("<4h", 1, 2, 3, 900) + struct.pack("<BH", bits, 2000) + struct.pack("<11h", *xs, *ys, *zs)
+    curve = uploaded(content, COMPRESSED, 1)
+
+    def bezier(points, u):
+        n = len(points) - 1
+        return sum(comb(n, i) * u**i * (1.0 - u) ** (n - i) * p for i, p in enumerate(points))
+
+    for u in (0.0, 0.3, 0.8, 1.0):
+        wanted = [1e-3 * bezier(points, u) for points in ([1, *xs], [2, *ys], [3, *zs])]
+        assert curve.derivatives(2.0 * u, 1)[0] == pytest.approx([*wanted, math.pi / 2.0], abs=1e-12)
+    assert powers_of([1.0, 3.0]) == [1.0, 2.0]
+
+
+def test_what_is_no_trajectory_is_none():
+    assert uploaded(bytes(SIZE), POLYNOMIALS, 1) is None  # no duration
+    assert uploaded(struct.pack("<33f", *[math.nan] * 32, 1.0), POLYNOMIALS, 1) is None
+    assert uploaded(struct.pack("<33f", *[1e38] * 32, 1e3), POLYNOMIALS, 1) is None
+    assert uploaded(bytes(SIZE), 7, 1) is None
+    assert uploaded(bytes(16), COMPRESSED, 200) is None
+
+
+def test_a_relative_trajectory_starts_here_and_turned_as_the_nose_is():
+    """A metre along x of its own is a metre along the nose, to +y; backwards it ends there."""
+    memory = bytearray(SIZE)
+    rows = np.zeros((4, 8), dtype="<f4")
+    rows[0, :2], rows[2, 0] = (5.0, 1.0), 9.0
+    memory[:132] = rows.tobytes() + struct.pack("<f", 1.0)
+    planner, here = Planner(memory), HERE._replace(yaw=math.pi / 2.0)
+    assert planner.obey(struct.pack("<BBBBIB", 6, 1, 1, 0, 0, 1), 0.0, here) == 0
+    planner.obey(struct.pack("<BBBBBBf", 13, 0, 1, 1, 0, 1, 2.0), 0.0, here)
+    assert planner.way.at(0.0).p_W == pytest.approx(HERE.p_W)
+    assert planner.way.at(1.0).v_W == pytest.approx((0.0, 0.5, 0.0), abs=1e-12)
+    assert planner.way.at(2.0).p_W == pytest.approx((1.0, 3.0, 3.0))
+    planner.obey(struct.pack("<BBBBBBf", 13, 0, 0, 0, 1, 1, 1.0), 0.0, here)
+    assert planner.way.at(0.0).p_W == pytest.approx((6.0, 0.0, 9.0))
+    assert planner.way.at(0.25).v_W == pytest.approx((-1.0, 0.0, 0.0))

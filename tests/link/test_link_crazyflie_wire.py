@@ -1,0 +1,237 @@
+"""The wire: one client at a time, scans answered, garbage and floods that change nothing, and cflib itself where it is."""
+
+import importlib.util
+import mmap
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
+
+import samara
+from samara.core.algebra import IDENTITY, ZERO, Vec3
+from samara.link.autopilot import AutopilotLostError
+from samara.link.crazyflie.endpoint import Endpoint
+from samara.link.crazyflie.link import MOST_AT_ONCE, PORT
+from samara.link.crazyflie.packet import Packet
+from samara.link.open import open_link
+from samara.link.readings import Readings
+from samara.physics.types import State
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.prepare import flown_by
+from samara.scenario.scenario_file import parse_scenario
+
+RUNNER = Path(__file__).parents[1] / "support" / "crazyflie_script.py"
+CONNECT, VERSION = b"\xf1\0", b"\xd1\0"
+STILL = Readings(
+    0, Vec3(0.0, 0.0, 9.8), ZERO, None, None, None, State(ZERO, ZERO, IDENTITY, ZERO), rotor_speed=(0.0,) * 4
+)
+TWO = """
+name = "scripts"
+duration = 60.0
+[[drones]]
+name = "cf"
+vehicle = "crazyflie"
+count = 2
+spacing = [1.0, 1.0, 0.0]
+"""
+
+
+@pytest.fixture
+def link(one_at_a_time):  # noqa: F811 - the fixture
+    said = []
+    own = open_link(
+        Autopilot("crazyflie", wait=0.3), samara.vehicle("crazyflie"), lambda level, text: said.append(text)
+    )
+    own.said = said
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def clients():
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+    for own in sockets:
+        own.connect(("127.0.0.1", PORT))
+        own.settimeout(5.0)
+    yield sockets
+    for own in sockets:
+        own.close()
+
+
+def heard(client):
+    client.setblocking(False)
+    found = []
+    while True:
+        try:
+            found.append(client.recv(64))
+        except OSError:
+            return found
+
+
+def test_nothing_is_bound_beyond_loopback(link):
+    assert link._socket.getsockname() == ("127.0.0.1", PORT)
+
+
+def test_nobody_who_speaks_is_told(link):
+    with pytest.raises(AutopilotLostError, match=r"nobody spoke to udp://127.0.0.1:19850 within 0\.3 s"):
+        link.exchange(STILL)
+
+
+def test_a_port_that_is_taken_is_named(link):
+    with pytest.raises(ValueError, match=r"UDP 127\.0\.0\.1:19850 cannot be used"):
+        open_link(Autopilot("crazyflie"), samara.vehicle("crazyflie"), lambda level, text: None)
+
+
+def test_a_client_connects_and_another_is_heard_only_when_it_connects_anew(link, clients):
+    first, second = clients
+    first.send(CONNECT)
+    first.send(VERSION)
+    link.exchange(STILL)
+    assert heard(first) == [b"\xf1Bitcraze Crazyflie", b"\xd1\0\x0c"]
+    second.send(VERSION)
+    second.send(b"\xff")  # a scan
+    link.exchange(STILL)
+    assert heard(second) == [b"\xff"]
+    assert sum("somebody else speaks" in text for text in link.said) == 1
+    second.send(CONNECT)
+    second.send(VERSION)
+    first.send(VERSION)
+    link.exchange(STILL)
+    assert heard(second) == [b"\xf1Bitcraze Crazyflie", b"\xd1\0\x0c"]
+    assert heard(first) == []
+
+
+def test_garbage_and_floods_change_nothing(link, clients):
+    client, stranger = clients
+    client.send(CONNECT)
+    link.exchange(STILL)
+    before = dict(link.endpoint.parameters.values), bytes(link.endpoint.memory.content), link.endpoint.status
+    rng = random.Random(1)
+    for _ in range(50):
+        stranger.send(rng.randbytes(rng.randrange(1, 200)))
+    for size in (32, 64, 1400):
+        client.send(b"\x30" * size)
+    client.send(b"")
+    for _ in range(MOST_AT_ONCE):
+        stranger.send(b"\x30" + struct.pack("<3fH", 0.0, 0.0, 0.0, 65535))
+    for _ in range(4):
+        assert list(link.exchange(STILL)) == [0.0] * 4
+    assert before == (dict(link.endpoint.parameters.values), bytes(link.endpoint.memory.content), link.endpoint.status)
+    client.send(VERSION)
+    link.exchange(STILL)
+    assert heard(client)[-1] == b"\xd1\0\x0c"
+
+
+def test_whatever_a_packet_says_the_rotors_get_numbers_within_their_range():
+    """Twenty thousand packets at random, and mutated ones that make sense, are answered within 30 bytes or not at all."""
+    endpoint, rng = Endpoint(samara.vehicle("crazyflie"), 0.5, 4e-3), random.Random(2)
+    sound = [
+        Packet(7, 0, b"\x0a" + struct.pack("<4f", 0.1, 0.0, 0.0, 0.5)),
+        Packet(8, 0, struct.pack("<BBff?f", 7, 0, 1.0, 0.0, True, 2.0)),
+        Packet(5, 1, b"\6\1\7\0\0"), Packet(5, 1, b"\3\1\1"), Packet(2, 2, b"\1\0\1"), Packet(4, 2, bytes(20)),
+        Packet(6, 0, struct.pack("<3f", 1.0, 2.0, 3.0)), Packet(3, 0, struct.pack("<3fH", 1.0, 2.0, 3.0, 40000)),
+    ]  # fmt: skip
+    flew = 0
+    for number in range(20_000):
+        packet = Packet(rng.randrange(16), rng.randrange(4), rng.randbytes(rng.randrange(31)))
+        if number % 2:
+            packet = rng.choice(sound)
+            data = bytearray(packet.data)
+            data[rng.randrange(len(data))] = rng.randrange(256)
+            packet = packet._replace(data=bytes(data))
+        assert all(len(answer.data) <= 30 for answer in endpoint.answers(packet))
+        if number % 20 == 0:
+            outputs = endpoint.fly(STILL._replace(time_us=number * 200))
+            assert all(0.0 <= u <= 1.0 for u in outputs)
+            assert all(len(sent.data) <= 30 for sent in endpoint.due())
+            flew += any(outputs)
+    assert flew > 100
+
+
+# cflib itself -------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys, time
+import cflib.crtp
+from cflib.crazyflie import Crazyflie
+from cflib.crazyflie.log import LogConfig
+from cflib.crazyflie.swarm import CachedCfFactory, Swarm
+from cflib.positioning.motion_commander import MotionCommander
+
+cflib.crtp.init_drivers()
+uris = ["udp://127.0.0.1:19850", "udp://127.0.0.1:19851"]
+places = {}
+
+def log(scf):
+    own = LogConfig(name="place", period_in_ms=50)
+    for name in ("stateEstimate.x", "stateEstimate.y", "stateEstimate.z"):
+        own.add_variable(name, "float")
+    own.data_received_cb.add_callback(lambda stamp, data, _: places.__setitem__(scf._link_uri, list(data.values())))
+    scf.cf.log.add_config(own)
+    own.start()
+
+def fly(scf):
+    scf.cf.supervisor.send_arming_request(True)
+    if scf._link_uri == uris[0]:
+        with MotionCommander(scf, default_height=0.4) as motion:
+            motion.forward(0.4, velocity=0.4)
+            time.sleep(1.0)
+            print("motion", *places[scf._link_uri], flush=True)
+    else:
+        high = scf.cf.high_level_commander
+        high.takeoff(0.5, 1.5)
+        time.sleep(2.0)
+        high.go_to(0.0, 0.5, 0.0, 0.0, 2.0, relative=True)
+        time.sleep(3.0)
+        print("high", *places[scf._link_uri], flush=True)
+        high.land(0.0, 1.5)
+        time.sleep(2.0)
+        high.stop()
+
+with Swarm(uris, factory=CachedCfFactory(rw_cache=sys.argv[1])) as swarm:
+    swarm.parallel_safe(log)
+    swarm.parallel_safe(fly)
+print("done", flush=True)
+"""
+
+
+def python_with_cflib():
+    """The Python that has it: SAMARA_CFLIB, or the one that runs the tests"""
+    return os.environ.get("SAMARA_CFLIB") or (sys.executable if importlib.util.find_spec("cflib") else "")
+
+
+def test_cflib_flies_two_drones_by_setpoints_and_by_high_level_orders(tmp_path, one_at_a_time):  # noqa: F811
+    """In a process of its own, by the clock of the simulation: a slow machine flies the same."""
+    from samara.sim.simulation import Simulation
+
+    python = python_with_cflib()
+    if not python:
+        pytest.skip("cflib is not installed: SAMARA_CFLIB names a Python that has it")
+    script, clock_file = tmp_path / "script.py", tmp_path / "clock"
+    script.write_text(SCRIPT)
+    clock_file.write_bytes(bytes(8))
+    simulation = Simulation(
+        flown_by(parse_scenario(TWO, "scripts.toml"), Autopilot("crazyflie")), lambda blocks, lines: None
+    )
+    start = [drone.start_W for drone in simulation.scenario.drones]
+    command = [python, str(RUNNER), str(clock_file), str(script), str(tmp_path / "cache")]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    with open(clock_file, "r+b") as file, mmap.mmap(file.fileno(), 8) as clock:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        try:
+            while process.poll() is None and simulation.advance():
+                clock[:8] = struct.pack("<d", simulation.time_us / 1e6)
+        finally:
+            simulation.close()
+            process.kill()
+        told = dict(line.split(" ", 1) for line in f"{process.communicate()[0]}end .".splitlines() if " " in line)
+    assert process.returncode == 0
+    motion, high = ([float(x) for x in told[name].split()] for name in ("motion", "high"))
+    assert motion == pytest.approx([start[0].x + 0.4, start[0].y, 0.4], abs=0.08)
+    assert high == pytest.approx([start[1].x, start[1].y + 0.5, 0.5], abs=0.08)
