@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.core.algebra import ZERO, Vec3
+from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.link.crazyflie.endpoint import Endpoint
 from samara.link.crazyflie.packet import Packet, Port
 from samara.link.readings import Readings
@@ -128,3 +128,60 @@ def test_a_place_is_flown_to_and_held():
 
     rows = flown(script, 6.0)
     assert rows[-1, :4] == pytest.approx((0.5, 0.5, 1.0, np.pi / 4.0), abs=0.05)
+
+
+# The supervisor -----------------------------------------------------------------------------------------------------
+
+STANDING = Readings(
+    0, Vec3(0.0, 0.0, 9.8), ZERO, None, None, None, State(ZERO, ZERO, IDENTITY, ZERO), rotor_speed=(0.0,) * 4
+)
+ARMED, FLYING, LOCKED = 1 << 1, 1 << 4, 1 << 6
+
+
+def status(endpoint):
+    (answer,) = endpoint.answers(Packet(Port.SUPERVISOR, 0, b"\x0c"))
+    assert answer.data[0] == 0x8C
+    return int.from_bytes(answer.data[1:], "little")
+
+
+def turning(endpoint, time):
+    """Whether the rotors get anything at this time, with a setpoint that asks for it"""
+    list(endpoint.answers(hover(0.0, 0.0, 0.0, 0.5)))
+    return any(endpoint.fly(STANDING._replace(time_us=round(1e6 * time))))
+
+
+def test_the_supervisor_disarms_and_stops_for_good():
+    endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, PERIOD)
+    assert turning(endpoint, 0.0)
+    assert status(endpoint) & (ARMED | FLYING) == ARMED | FLYING
+    (answer,) = endpoint.answers(Packet(Port.SUPERVISOR, 1, b"\1\0"))
+    assert answer.data == b"\x81\1\0"
+    assert not turning(endpoint, 0.1)
+    assert status(endpoint) & (ARMED | FLYING) == 0
+    list(endpoint.answers(Packet(Port.PLATFORM, 0, b"\1\1")))  # as older clients arm
+    assert turning(endpoint, 0.2)
+    list(endpoint.answers(Packet(Port.SUPERVISOR, 1, b"\3")))
+    assert not turning(endpoint, 0.3)
+    assert status(endpoint) & LOCKED
+    assert [own.data for own in endpoint.answers(Packet(Port.SUPERVISOR, 0, b"\7"))] == [b"\x87\1"]
+    list(endpoint.answers(Packet(Port.SUPERVISOR, 1, b"\2")))  # recovers from a crash, not from that
+    assert not turning(endpoint, 0.4)
+
+
+def test_the_watchdog_stops_what_is_not_asked_for_again():
+    endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, PERIOD)
+    list(endpoint.answers(Packet(Port.LOCALISATION, 1, b"\4")))
+    assert turning(endpoint, 0.9)
+    list(endpoint.answers(Packet(Port.SUPERVISOR, 1, b"\4")))
+    assert turning(endpoint, 1.8)
+    assert not turning(endpoint, 2.0)
+
+
+def test_thrust_counts_only_after_a_thrust_of_nothing():
+    endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, PERIOD)
+
+    def turns(thrust, time):
+        list(endpoint.answers(Packet(Port.ROLL_PITCH_YAW_THRUST, 0, struct.pack("<3fH", 0.0, 0.0, 0.0, thrust))))
+        return any(endpoint.fly(STANDING._replace(time_us=round(1e6 * time))))
+
+    assert [turns(40000, 0.0), turns(0, 0.1), turns(40000, 0.2), turns(900, 0.3)] == [False, False, True, False]

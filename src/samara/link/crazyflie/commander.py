@@ -56,6 +56,10 @@ class Commander:
         self._asked, self._asked_at = setpoint, self.now
         self.planner.stop()
 
+    def lock(self) -> None:
+        """Thrust counts again only after one of 0"""
+        self._locked = True
+
     def ask_by_thrust(self, tilt: Tilt) -> None:
         """The oldest setpoint, that counts only after one with a thrust of 0"""
         self._locked = self._locked and tilt.thrust > 0.0
@@ -71,7 +75,7 @@ class Commander:
         return answer
 
     def halt(self) -> None:
-        """The emergency stop: motors off until it is recovered"""
+        """The emergency stop: motors off for the rest of the flight, as on the aircraft until it is switched off and on"""
         self.stopped = True
 
     def watch(self) -> None:
@@ -79,11 +83,10 @@ class Commander:
         self._watched_until = self.now + WATCHDOG
 
     def recover(self) -> bool:
-        """Ready again after a crash or an emergency stop, where it stands upright"""
+        """Ready again after a crash, where it stands upright"""
         if not self.tumbled:
-            self.stopped = self.crashed = False
-            self._watched_until, self._upright_at = math.inf, self.now
-        return not self.tumbled
+            self.crashed, self._upright_at = False, self.now
+        return not self.crashed
 
     # What is wanted --------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from samara.physics.types import Vehicle
 PROTOCOL = 12
 NAME = b"Bitcraze Crazyflie"
 """What a client asks for before anything else: without it, it takes the firmware for one too old."""
+STATES = 11  # bits of the supervisor
 ANSWERED = 0x80  # beside the number of a supervisor's order
 FULL = Supply(4.1, 0.0, 1.0, 1, 900.0)  # a battery that does not empty
 EMERGENCY, WATCHDOG = 3, 4
@@ -51,6 +52,11 @@ class Endpoint:
             readings.time_us, state, euler, force_B, wanted, outputs, self._supply, self.status, self.external_W
         )
         return outputs
+
+    def meet(self) -> None:
+        """Another client is there: the blocks of the one before are gone, and thrust is locked again"""
+        self.logs.blocks.clear()
+        self.commander.lock()
 
     def due(self) -> Iterator[Packet]:
         """Log data whose time has come"""
@@ -135,6 +141,8 @@ class Endpoint:
     def _supervisor(self, channel: int, data: bytes) -> bytes | None:
         if channel == 0 and data == b"\x0c":
             return bytes([data[0] | ANSWERED]) + struct.pack("<H", self.status)
+        if channel == 0 and len(data) == 1 and 1 <= data[0] <= STATES:
+            return bytes([data[0] | ANSWERED, self.status >> data[0] - 1 & 1])
         if channel == 1 and len(data) == 2 and data[0] == 1:
             return bytes([data[0] | ANSWERED]) + self._armed(bool(data[1]))
         if channel == 1 and data == b"\2":

@@ -132,9 +132,8 @@ class Crazyflie:
         if self._client is not None and not connects and time.monotonic() - self._heard_at < SILENT:
             self._once.say("warning", f"somebody else speaks to {self.uri} too, and is not listened to", "second")
             return False
-        if self._client is not None:
-            self.endpoint.logs.blocks.clear()
         self._client = source
+        self.endpoint.meet()
         self._once.say("info", f"{self.uri}: a client is there", "client")
         return True
 
