@@ -33,11 +33,11 @@ def adjoint_of(program: Program, sizes: Sequence[int], wanted: Sequence[int]) ->
             _hand_back(own, values, at, bar, bars, moving)
     zero = tape.place(0.0)
     found = {own.place: bars[at] for at, own in enumerate(program.instructions) if own.operation == "input"}
-    outputs = []
+    handed_back = []
     for group in wanted:
         cotangents = (found.get((group, place)) for place in range(sizes[group]))
-        outputs.append(tuple(zero if own is None else own.at for own in cotangents))
-    return without_unused(Program(tuple(tape.instructions), tuple(outputs)))
+        handed_back.append(tuple(zero if own is None else own.at for own in cotangents))
+    return without_unused(Program(tuple(tape.instructions), tuple(handed_back)))
 
 
 def _values(program: Program, tape: TapeWithConstants) -> list[Taped]:
@@ -81,10 +81,10 @@ def _hand_back(
             _add(bars, each, _product(slope, bar))
 
 
-def _product(slope: object, bar: Taped) -> Taped:
+def _product(slope: float | Taped, bar: Taped) -> Taped:
     if isinstance(slope, float) and slope in (1.0, -1.0):
         return bar if slope == 1.0 else -bar
-    return slope * bar  # type: ignore[operator, no-any-return]
+    return slope * bar
 
 
 def _add(bars: list[Taped | None], at: int, more: Taped) -> None:

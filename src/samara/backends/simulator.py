@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.cotangents import bar_rows, pulled_back
 from samara.backends.packing import packer, unpacker
 from samara.backends.parameters import parameter
 from samara.backends.scan import Run
@@ -53,6 +54,20 @@ class TangentRollout(NamedTuple):
     d_states: State
     final: State
     d_final: State
+
+
+class Pullback(NamedTuple):
+    """Where a rollout ended, and the cotangents of all that led there: of the first state, of the commands, (K, rotors) or
+    (K, rotors, N), of parameters that vary, by name, and of the environment, where one was given.
+
+    Leaves are numbers, or (N,).
+    """
+
+    final: State
+    state: State
+    commands: Any
+    vehicle: dict[str, Any]
+    environment: Environment | None
 
 
 def compile(
@@ -332,6 +347,57 @@ class Simulator:
             self._unpack([d_after[:, k, drones] for k in range(len(leaves))]),
         )
 
+    def vjp(
+        self,
+        state: State,
+        commands: Any,
+        cotangent: State,
+        dt: float = 1e-3,
+        environment: Environment | None = None,
+        vehicle: Vehicle | None = None,
+        *,
+        cotangents: State | None = None,
+        record_every: int = 10,
+    ) -> Pullback:
+        """The slopes of one number by everything a rollout starts from, exact: its cotangents; on LLVM and NumPy
+
+            L(x_K):   x̄_K = ∂L/∂x_K,   x̄ₖ = f_xᵀ x̄ₖ₊₁,   ūₖ = f_uᵀ x̄ₖ₊₁,   h̄ = Σ f_hᵀ x̄ₖ₊₁   of   xₖ₊₁ = f(xₖ, uₖ, h)
+
+        h are the parameters that vary, and the environment. `cotangent` is ∂L/∂x_K, a state whose leaves are numbers or (N,);
+        `cotangents` are ∂L/∂x of the states that `rollout` records, with leaves (records,) or (records, N), where L depends on
+        them too. Drones do not meet: what N of them share has a cotangent for each, to be summed. The cotangent of a quaternion
+        is that of its four components. However many inputs there are, it costs a few rollouts.
+        """
+        if self.backend not in ("llvm", "numpy", "python") or self.controller:
+            own = "a controller" if self.controller else f"backend {self.backend!r}"
+            raise ValueError(f"vjp with {own}: expected backend 'llvm' or 'numpy', and commands")
+        inputs, record_every = self._inputs(commands, "commands"), _count("record_every", record_every, 1)
+        leaves, held = self._pack(state), [dt, *self._held_after_dt(environment, vehicle)]
+        n = self._drones(leaves, held, inputs, "commands")
+        at_end = bar_rows(cotangent, "cotangent", len(leaves), (n or 1,), self.dtype)
+        on_the_way = None
+        if cotangents is not None:
+            records = len(inputs) // record_every
+            on_the_way = np.zeros((len(inputs), len(leaves), n or 1), dtype=self.dtype)
+            found = bar_rows(cotangents, "cotangents", len(leaves), (records, n or 1), self.dtype)
+            on_the_way[record_every - 1 :: record_every] = found
+        forward, backward = (
+            self._roller(_shape(environment)),
+            self._way_back(_shape(environment), cotangents is not None),
+        )
+        back = pulled_back(forward, backward, self._rows(leaves, n), held, inputs, at_end, on_the_way, len(held) - 1)
+        self._check_finite(back.end)
+        self._check_finite(back.carry, "the cotangent of ")
+        of_held = iter([float(x[0]) if n is None else x for x in back.held])
+        around = None if environment is None else unflatten(environment, of_held)
+        return Pullback(
+            self._unpack([float(x[0]) if n is None else x for x in back.end]),
+            self._unpack([float(x[0]) if n is None else x for x in back.carry]),
+            back.inputs if n else back.inputs[:, :, 0],
+            {path: unflatten(parameter(self.vehicle, path), of_held) for path in self.vary},
+            around,
+        )
+
     # The shapes of things, worked out once --------------------------------------------------------------------------
 
     @cached_property
@@ -418,6 +484,16 @@ class Simulator:
 
             scan, moved = self.stepper.rollout(_template(shape)), range(len(self._command) if inputs else 0)
             self._compiled[key] = compile_tangent(scan, held, moved, directions, dtype=self.dtype, fast=self.fast)
+        return self._compiled[key]
+
+    def _way_back(self, shape: _Shape | None, recorded: bool) -> Run:
+        key = "vjp", shape, recorded
+        if key not in self._compiled:
+            from samara.backends.adjoint_scan import compile_adjoint
+
+            scan = self.stepper.rollout(_template(shape))
+            held = range(1, len(flatten(scan.templates.held)))
+            self._compiled[key] = compile_adjoint(self.backend, scan, held, recorded, dtype=self.dtype, fast=self.fast)
         return self._compiled[key]
 
     def _compile(self, scan: Scan) -> Run:

@@ -156,14 +156,20 @@ def taped(function: Callable[[Any], Any]) -> tuple[Program, tuple[float, ...]]:
 
 def played(program: Program, scalar: Any, numbers: Sequence[Any]) -> list[Any]:
     """What a taped program computes of a scalar of any backend and of numbers, which may be such scalars too"""
+    return play(program, ((scalar,), numbers))[0]
+
+
+def play(program: Program, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """What a program computes of groups of scalars of any backend, operation by operation, for each group of its outputs"""
     results: list[Any] = []
     for own in program.instructions:
         if own.operation == "input":
-            group, index = own.place
-            results.append(numbers[index] if group else scalar)
+            results.append(groups[own.place[0]][own.place[1]])
+        elif own.operation == "constant":
+            results.append(own.constant)
         else:
             results.append(_PLAYED[own.operation](*(results[at] for at in own.arguments)))
-    return [results[at] for at in program.outputs[0]]
+    return [[results[at] for at in group] for group in program.outputs]
 
 
 _PLAYED: dict[str, Callable[..., Any]] = {
@@ -172,11 +178,18 @@ _PLAYED: dict[str, Callable[..., Any]] = {
     "multiply": operator.mul,
     "divide": operator.truediv,
     "negate": operator.neg,
+    "square": lambda a: a * a,
+    "twice": lambda a: a + a,
+    "invert": lambda a: 1.0 / a,
+    "power": ops.power,
     "less": operator.lt,
     "less_equal": operator.le,
+    "not_equal": operator.ne,
+    "not": lambda a: ops.equal(a, 0.0),
     "and": ops.logical_and,
     "or": ops.logical_or,
     "select": ops.where,
+    "if_else_zero": lambda a, b: ops.where(a, b, 0.0),
     **{name: getattr(ops, name) for name in ("equal", "atan2", *UNARY)},
 }
 
