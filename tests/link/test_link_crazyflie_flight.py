@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import samara
-from samara.core.algebra import IDENTITY, ZERO, Vec3
+from samara.core.algebra import ZERO, Vec3
 from samara.link.crazyflie.endpoint import Endpoint
 from samara.link.crazyflie.packet import Packet, Port
 from samara.link.readings import Readings
 from samara.link.thrust import outputs_code
 from samara.physics.types import State
+from samara.plan.polynomial import minimum_derivative
 from samara.scenario.scenario_file import parse_scenario
 
 PERIOD = 4e-3
@@ -47,7 +48,7 @@ def go_to(x, y, z, yaw, duration, relative):
 
 
 def flown(script, duration, yaw=0.0):
-    """p (n, 3), yaw and what is wanted every 4 ms; `script(now)` gives the packets of an instant"""
+    """p (n, 3), yaw, in which mode and where it is wanted every 4 ms; `script(now)` gives the packets of an instant"""
     seen, ends = [], []
 
     def controller(state, reference, vehicle, memory):
@@ -60,7 +61,8 @@ def flown(script, duration, yaw=0.0):
         readings = Readings(now_us, Vec3(0.0, 0.0, 9.8), ZERO, None, None, None, body, rotor_speed=state.rotor_speed)
         machine.held[:, 0] = endpoint.fly(readings)
         machine.run()
-        seen.append((*state.p_W, endpoint.known.euler.yaw, endpoint.known.wanted.mode))
+        known = endpoint.known
+        seen.append((*state.p_W, known.euler.yaw, known.wanted.mode, *known.wanted.reference.p_W))
         return tuple(machine.carry[:, 0].tolist()), memory
 
     own = parse_scenario(SCENARIO.format(duration=duration, yaw=yaw), "script.toml")
@@ -103,6 +105,7 @@ def test_without_setpoints_it_levels_out_and_then_its_motors_stop():
     assert at(rows, 4.0)[4] == 3
     assert at(rows, 4.0)[2] == pytest.approx(0.5, abs=0.1)
     assert at(rows, 5.2)[4] == 0
+    assert at(rows, 5.4)[2] < 0.5  # locked, and falling
 
 
 def test_high_level_orders_are_flown_and_landed():
@@ -121,6 +124,35 @@ def test_high_level_orders_are_flown_and_landed():
     assert at(rows, 13.9)[4] == 0
 
 
+def test_a_landing_ends_at_rest_on_the_ground():
+    """From 1 m in 2 s: slow motors brake in time, and once it has touched down it stays there."""
+    due = {25: take_off(1.0, 2.0), 875: land(2.0)}
+    rows = flown(lambda now: [due[k]] if (k := round(now / PERIOD)) in due else [], 6.5)
+    down = int(np.argmax(rows[875:, 2] < 0.025)) + 875
+    assert 5.0 < down * PERIOD < 5.6
+    assert rows[down:, 2].max() < 0.025
+    assert rows[-1, 4] == 0
+
+
+def test_an_uploaded_eight_is_followed_within_two_centimetres():
+    """A metre each way at up to 1.4 m/s, with motors of 72 ms: what is asked of them is asked that much earlier."""
+    turns = np.linspace(0.0, 2.0 * np.pi, 9)
+    points = np.stack([np.sin(turns), np.sin(2.0 * turns) / 2.0, 0.0 * turns, 0.0 * turns], axis=1)
+    curve = minimum_derivative(points, [1.2] * 8)
+    rows = [np.append((own / 1.2 ** np.arange(8)[:, None]).T.ravel(), 1.2) for own in curve.coefficients]
+    content = np.array(rows, dtype="<f4").tobytes()
+    writes = [
+        Packet(Port.MEMORY, 2, struct.pack("<BI", 0, at) + content[at : at + 24]) for at in range(0, len(content), 24)
+    ]
+    define = Packet(Port.HIGH_LEVEL, 0, struct.pack("<BBBBIB", 6, 1, 1, 0, 0, 8))
+    start = Packet(Port.HIGH_LEVEL, 0, struct.pack("<BBBBBBf", 13, 0, 1, 0, 0, 1, 1.0))
+    due = {0: [*writes, define], 25: [take_off(1.0, 2.0)], 625: [start]}
+    flight = flown(lambda now: due.get(round(now / PERIOD), []), 12.2)
+    away = np.linalg.norm(flight[625:, :3] - flight[625:, 5:8], axis=1)
+    assert np.ptp(flight[625:, 5]) > 2.0
+    assert away.max() < 0.02
+
+
 def test_a_place_is_flown_to_and_held():
     def script(now):
         if every(now, 0.1):
@@ -130,58 +162,42 @@ def test_a_place_is_flown_to_and_held():
     assert rows[-1, :4] == pytest.approx((0.5, 0.5, 1.0, np.pi / 4.0), abs=0.05)
 
 
-# The supervisor -----------------------------------------------------------------------------------------------------
-
-STANDING = Readings(
-    0, Vec3(0.0, 0.0, 9.8), ZERO, None, None, None, State(ZERO, ZERO, IDENTITY, ZERO), rotor_speed=(0.0,) * 4
-)
-ARMED, FLYING, LOCKED = 1 << 1, 1 << 4, 1 << 6
+def rpyt(roll, pitch, yaw_rate, thrust):
+    return Packet(Port.ROLL_PITCH_YAW_THRUST, 0, struct.pack("<3fH", roll, pitch, yaw_rate, thrust))
 
 
-def status(endpoint):
-    (answer,) = endpoint.answers(Packet(Port.SUPERVISOR, 0, b"\x0c"))
-    assert answer.data[0] == 0x8C
-    return int.from_bytes(answer.data[1:], "little")
+def z_distance(roll, pitch, yaw_rate, height):
+    return Packet(Port.SETPOINTS, 0, b"\x09" + struct.pack("<4f", roll, pitch, yaw_rate, height))
 
 
-def turning(endpoint, time):
-    """Whether the rotors get anything at this time, with a setpoint that asks for it"""
-    list(endpoint.answers(hover(0.0, 0.0, 0.0, 0.5)))
-    return any(endpoint.fly(STANDING._replace(time_us=round(1e6 * time))))
+def test_an_attitude_at_a_height_leans_as_the_wire_says():
+    """Roll is positive right side down, so to −y, and pitch positive nose up, so to −x; yaw counter-clockwise."""
+
+    def script(now):
+        if every(now, 0.1):
+            leans = 3.0 <= now < 4.0
+            yield z_distance(4.0 * leans, 4.0 * leans, 20.0 * (4.0 <= now < 5.0), 0.5)
+
+    rows = flown(script, 6.0)
+    assert at(rows, 3.0)[2] == pytest.approx(0.5, abs=0.05)
+    assert at(rows, 5.9)[2] == pytest.approx(0.5, abs=0.08)
+    gone = at(rows, 4.5)[:2] - at(rows, 3.0)[:2]
+    assert gone[0] < -0.05
+    assert gone[1] < -0.05
+    assert at(rows, 5.9)[3] == pytest.approx(np.radians(20.0), abs=0.03)
 
 
-def test_the_supervisor_disarms_and_stops_for_good():
-    endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, PERIOD)
-    assert turning(endpoint, 0.0)
-    assert status(endpoint) & (ARMED | FLYING) == ARMED | FLYING
-    (answer,) = endpoint.answers(Packet(Port.SUPERVISOR, 1, b"\1\0"))
-    assert answer.data == b"\x81\1\0"
-    assert not turning(endpoint, 0.1)
-    assert status(endpoint) & (ARMED | FLYING) == 0
-    list(endpoint.answers(Packet(Port.PLATFORM, 0, b"\1\1")))  # as older clients arm
-    assert turning(endpoint, 0.2)
-    list(endpoint.answers(Packet(Port.SUPERVISOR, 1, b"\3")))
-    assert not turning(endpoint, 0.3)
-    assert status(endpoint) & LOCKED
-    assert [own.data for own in endpoint.answers(Packet(Port.SUPERVISOR, 0, b"\7"))] == [b"\x87\1"]
-    list(endpoint.answers(Packet(Port.SUPERVISOR, 1, b"\2")))  # recovers from a crash, not from that
-    assert not turning(endpoint, 0.4)
+def test_roll_pitch_yaw_and_thrust_fly_it_as_the_wire_says():
+    """Thrust over and under the weight, pitch nose up, and a yaw rate that is positive clockwise there."""
+    hover_share = 0.5  # of the full thrust, as the endpoint of these tests is set up
 
+    def script(now):
+        if every(now, 0.02):
+            over = 1.15 if now < 1.0 else 0.85 if now < 2.0 else 1.0
+            thrust = 0 if now < 0.1 else round(65535 * hover_share * over)
+            yield rpyt(0.0, 4.0 if now > 2.0 else 0.0, 20.0 if 2.0 < now < 3.0 else 0.0, thrust)
 
-def test_the_watchdog_stops_what_is_not_asked_for_again():
-    endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, PERIOD)
-    list(endpoint.answers(Packet(Port.LOCALISATION, 1, b"\4")))
-    assert turning(endpoint, 0.9)
-    list(endpoint.answers(Packet(Port.SUPERVISOR, 1, b"\4")))
-    assert turning(endpoint, 1.8)
-    assert not turning(endpoint, 2.0)
-
-
-def test_thrust_counts_only_after_a_thrust_of_nothing():
-    endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, PERIOD)
-
-    def turns(thrust, time):
-        list(endpoint.answers(Packet(Port.ROLL_PITCH_YAW_THRUST, 0, struct.pack("<3fH", 0.0, 0.0, 0.0, thrust))))
-        return any(endpoint.fly(STANDING._replace(time_us=round(1e6 * time))))
-
-    assert [turns(40000, 0.0), turns(0, 0.1), turns(40000, 0.2), turns(900, 0.3)] == [False, False, True, False]
+    rows = flown(script, 4.5)
+    assert at(rows, 2.0)[2] > 0.3
+    assert at(rows, 3.4)[0] < -0.05
+    assert at(rows, 4.4)[3] == pytest.approx(-np.radians(20.0), abs=0.03)

@@ -200,7 +200,7 @@ def close(found, wanted):
 def test_roll_pitch_yaw_thrust_in_degrees_with_the_signs_of_old():
     """Pitch is positive nose up and yaw clockwise there; here nose down and counter-clockwise."""
     found = roll_pitch_yaw_thrust(struct.pack("<3fH", 10.0, 20.0, 30.0, 65535))
-    assert close(found, Tilt(math.radians(10.0), math.radians(-20.0), math.radians(-30.0), 1.0))
+    assert close(found, Tilt(math.radians(10.0), math.radians(-20.0), math.radians(-30.0), 60000 / 65535))
     assert roll_pitch_yaw_thrust(struct.pack("<3fH", math.nan, 0.0, 0.0, 0)) is None
     assert roll_pitch_yaw_thrust(bytes(13)) is None
 
@@ -217,8 +217,9 @@ def test_numbered_setpoints():
     assert close(setpoint(b"\5" + four), Drift(Vec3(1.0, 2.0, 0.0), -three, True, 90.0))
     assert close(setpoint(b"\x09" + four), Tilt(math.radians(1.0), -math.radians(2.0), three, height=90.0))
     manual = struct.pack("<3fH", 1.0, 2.0, 3.0, 0)
-    assert close(setpoint(b"\x0b" + manual + b"\1"), Turn(Vec3(math.radians(1.0), -math.radians(2.0), -three), 0.0))
-    assert close(setpoint(b"\x0b" + manual + b"\0"), Tilt(math.radians(1.0), -math.radians(2.0), -three))
+    assert close(setpoint(b"\x0b" + manual + b"\1"), Turn(Vec3(math.radians(1.0), -math.radians(2.0), three), 0.0))
+    assert close(setpoint(b"\x0b" + manual + b"\0"), Tilt(math.radians(1.0), -math.radians(2.0), three))
+    assert close(setpoint(b"\4" + four), Tilt(math.radians(1.0), -math.radians(2.0), three, climb=90.0))
 
 
 @pytest.mark.parametrize("data", [

@@ -65,13 +65,14 @@ def clients():
 
 
 def heard(client):
+    """All but the console"""
     client.setblocking(False)
     found = []
     while True:
         try:
             found.append(client.recv(64))
         except OSError:
-            return found
+            return [own for own in found if own[0] >> 4]
 
 
 def test_nothing_is_bound_beyond_loopback(link):
@@ -81,6 +82,35 @@ def test_nothing_is_bound_beyond_loopback(link):
 def test_nobody_who_speaks_is_told(link):
     with pytest.raises(AutopilotLostError, match=r"nobody spoke to udp://127.0.0.1:19850 within 0\.3 s"):
         link.exchange(STILL)
+
+
+@pytest.mark.parametrize("data", [
+    b"\xff", b"", b"\0" * 40, b"\xd1\x63", b"\xf0echo", b"\x30" + bytes(14), b"\x70\0", b"\x80\3\0", b"\x91\1\1",
+])  # fmt: skip
+def test_what_is_no_client_starts_no_flight(link, clients, data):
+    """A scan, garbage, an echo, and setpoints and orders of somebody who has not connected"""
+    clients[0].send(data)
+    with pytest.raises(AutopilotLostError, match="nobody spoke"):
+        link.exchange(STILL)
+    assert link.endpoint.commander.planner.way is None
+    assert link.endpoint.commander._asked is None
+
+
+def test_a_flight_starts_with_any_of_its_drones_and_no_other_flight_with_it(link, clients):
+    """The second drone of another flight: it starts that one, and this one still waits."""
+    beside = []
+    for instance in (1, 2):
+        autopilot = Autopilot("crazyflie", wait=0.3, instance=instance)
+        beside.append(open_link(autopilot, samara.vehicle("crazyflie"), lambda level, text: None, beside))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.sendto(CONNECT, ("127.0.0.1", PORT + 2))
+        try:
+            beside[0].exchange(STILL)
+            with pytest.raises(AutopilotLostError, match="nobody spoke"):
+                link.exchange(STILL)
+        finally:
+            for own in beside:
+                own.close()
 
 
 def test_a_port_that_is_taken_is_named(link):

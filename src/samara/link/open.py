@@ -1,12 +1,17 @@
 """The link to an autopilot, by its kind."""
 
+from collections.abc import Sequence
+
 from samara.link.autopilot import Link, Say
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
 
 
-def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say) -> Link:
-    """The link to an autopilot, which may not be there yet: it is waited for at the first exchange"""
+def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence[Link] = ()) -> Link:
+    """The link to an autopilot, which may not be there yet: it is waited for at the first exchange
+
+    `beside` are the links of the same flight, opened before or after this one: some begin together.
+    """
     if vehicle.servos:
         raise ValueError(
             f"vehicle {vehicle.name!r} has {len(vehicle.servos)} servos that tilt rotors; a link to {autopilot.kind} drives "
@@ -23,7 +28,7 @@ def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say) -> Link:
     if autopilot.kind == "crazyflie":
         from samara.link.crazyflie.link import Crazyflie
 
-        return Crazyflie(autopilot, vehicle, say)
+        return Crazyflie(autopilot, vehicle, say, beside)
     from samara.link.betaflight import Betaflight
 
     return Betaflight(autopilot, vehicle, say)

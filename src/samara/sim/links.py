@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from samara.link.autopilot import task_orders
+from samara.link.autopilot import Link, task_orders
 from samara.link.open import open_link
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import Order
@@ -22,10 +22,13 @@ class Links:
         self._names = [drone.name for drone in scenario.drones]
         self._say, self._tell, self._lose, self._parted = say, tell, lose, False
         self.by_drone: dict[int, Linked] = {}
+        opened: list[Link] = []
         try:
             for index, drone in enumerate(scenario.drones):
                 if drone.autopilot is not None:
-                    link = open_link(drone.autopilot, drone.vehicle, partial(self._heard, self._who(index)))
+                    heard = partial(self._heard, self._who(index))
+                    link = open_link(drone.autopilot, drone.vehicle, heard, opened)
+                    opened.append(link)
                     self.by_drone[index] = Linked(link, drone.autopilot.hover, drone.autopilot.outputs)
                     self.obey(index, task_orders(drone.task))
         except BaseException:

@@ -1,48 +1,46 @@
-"""Who flies: the client's setpoints, as long as they come, or the high-level commander; and when the motors stand still.
+"""Who flies: the client's setpoints, or the high-level commander.
 
-A setpoint holds for half a second. Then the drone levels out and keeps its height; after two seconds its motors stop. A
-Crazyflie does the same, so that a script that dies does not fly on for ever. A high-level order takes over from setpoints at
-once, and the next setpoint takes over from it.
+A setpoint takes over from the high-level commander at once. High-level orders count again when the client says that no more
+setpoints will come (`send_notify_setpoint_stop`), as on the aircraft. Until then the last setpoint holds; where it grows old,
+the supervisor has the drone level out, and then locks it: a script that dies does not fly on for ever.
 """
 
+import errno
 import math
+from collections.abc import MutableMapping
 
-from samara.core.algebra import IDENTITY, UP, ZERO, Vec3, dot, norm, rotate
+from samara.core.algebra import IDENTITY, ZERO, Vec3, norm
 from samara.core.ops import wrap_angle
 from samara.link.crazyflie.pilot import ATTITUDE, ATTITUDE_AT_HEIGHT, OFF, PLACE, RATES, Wanted
 from samara.link.crazyflie.planner import Planner
 from samara.link.crazyflie.setpoints import FULL_THRUST, LEAST_THRUST, Drift, Full, Off, Place, Setpoint, Tilt, Turn
+from samara.link.crazyflie.supervisor import Condition, Supervisor
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.plan.trajectory import Trajectory
 from samara.plan.transfer import transfer
 
-LEVEL_AFTER, OFF_AFTER = 0.5, 2.0  # [s] without a setpoint
 LEAN = 0.25  # [s]: how soon a velocity of the client's is what is asked
 SMOOTH = 0.15  # [s]: how soon a climb is
 CLIMB = 1.0  # [m/s]: how fast a height is flown to
+SPEED = 1.0  # [m/s]: how fast a place is
 LEASH = 0.5  # [m]: what is asked is never farther away
 TURN = math.pi  # [rad/s]: how fast a heading is flown to
 AHEAD = 0.5  # [rad]: a heading that turns is never farther from the nose
-UPRIGHT = 0.5  # cosine of the lean: beyond it the drone lies on its side or its back
-TUMBLED_FOR = 1.0  # [s]: upside down for so long, it has crashed
-WATCHDOG = 1.0  # [s]: within this a client that has asked for the watchdog must ask again
 
 
 class Commander:
     """`update` says what is wanted now; `wanted` is what it said last."""
 
-    def __init__(self, memory: bytearray, speed: float = 1.0) -> None:
-        """`speed` [m/s] is how fast a place is flown to."""
-        self.planner, self._speed = Planner(memory), speed
-        self.armed, self.stopped, self.crashed = True, False, False
+    def __init__(self, memory: bytearray, settings: MutableMapping[str, float], stands: float = 0.0) -> None:
+        """`settings` are parameters by name; `stands` [m] is how high the centre of mass is on the ground."""
+        self.supervisor, self.planner = Supervisor(), Planner(memory, settings, stands)
         self.wanted = Wanted(OFF, Reference(ZERO))
-        self.now, self._state, self._nose, self.tumbled = 0.0, State(ZERO, ZERO, IDENTITY, ZERO), 0.0, False
-        self._asked: Setpoint | None = None
-        self._asked_at = self._upright_at = 0.0
+        self.now, self._state, self._nose = 0.0, State(ZERO, ZERO, IDENTITY, ZERO), 0.0
+        self._asked: Setpoint | None = None  # none: the high-level commander flies
+        self._asked_at = 0.0
         self._locked = True  # until a thrust of 0 has come
         self._leg: tuple[Place, Trajectory, float] | None = None
-        self._watched_until = math.inf
 
     @property
     def flying(self) -> bool:
@@ -56,6 +54,10 @@ class Commander:
         self._asked, self._asked_at = setpoint, self.now
         self.planner.stop()
 
+    def relax(self) -> None:
+        """No more setpoints will come: the high-level commander may fly"""
+        self._asked = None
+
     def lock(self) -> None:
         """Thrust counts again only after one of 0"""
         self._locked = True
@@ -68,51 +70,28 @@ class Commander:
 
     def order(self, data: bytes) -> int:
         """A high-level order; 0, or what is wrong with it"""
-        before = self.planner.way
-        answer = self.planner.obey(data, self.now, self._here())
-        if answer == 0 and self.planner.way is not before:
-            self._asked = None
-        return answer
-
-    def halt(self) -> None:
-        """The emergency stop: motors off for the rest of the flight, as on the aircraft until it is switched off and on"""
-        self.stopped = True
-
-    def watch(self) -> None:
-        """From now on it stops unless it is told so again and again"""
-        self._watched_until = self.now + WATCHDOG
-
-    def recover(self) -> bool:
-        """Ready again after a crash, where it stands upright"""
-        if not self.tumbled:
-            self.crashed, self._upright_at = False, self.now
-        return not self.crashed
+        if not self.supervisor.may_fly and self.planner.flies(data):
+            return errno.EBUSY
+        return self.planner.obey(data, self.now, self._here())
 
     # What is wanted --------------------------------------------------------------------------------------------------
 
-    def update(self, now: float, state: State, nose: float) -> Wanted:
-        """What is wanted at this time [s], of a drone in this state and with this yaw [rad]"""
+    def update(self, now: float, state: State, nose: float, specific_force_B: Vec3) -> Wanted:
+        """What is wanted at this time [s], of a drone in this state, with this yaw [rad] and this IMU [m/s²]"""
         step, self.now, self._state, self._nose = now - self.now, now, state, nose
-        self.tumbled = dot(rotate(state.q_WB, UP), UP) < UPRIGHT
-        if not self.tumbled:
-            self._upright_at = now
-        self.crashed = self.crashed or (self.flying and now - self._upright_at > TUMBLED_FOR)
-        self.stopped = self.stopped or now > self._watched_until
-        if not self.armed or self.stopped or self.crashed:
-            self._asked = None
+        age = 0.0 if self._asked is None else now - self._asked_at
+        condition = self.supervisor.update(now, specific_force_B, age, self.flying)
+        if not self.supervisor.may_fly:
             self.planner.stop()
-        self.wanted = self._choose(step)
+            self.wanted = self._off()
+        elif self._asked is not None:
+            asked = self._asked if condition is not Condition.LEVEL else levelled(self._asked)
+            self.wanted = self._follow(asked, step)
+        else:
+            self.wanted = self._fly()
         return self.wanted
 
-    def _choose(self, step: float) -> Wanted:
-        if self._asked is not None:
-            age = self.now - self._asked_at
-            if age > OFF_AFTER or isinstance(self._asked, Off):
-                self._asked = None
-                return self._off()
-            if age > LEVEL_AFTER:
-                return self._tilt(Tilt(0.0, 0.0, 0.0, height=self._here().p_W.z), step)
-            return self._follow(self._asked, step)
+    def _fly(self) -> Wanted:
         way = self.planner.way
         if way is None or (way.lands and way.ended(self.now)):
             self.planner.stop()
@@ -140,16 +119,19 @@ class Commander:
         return Reference(self._state.p_W, yaw=self._nose)
 
     def _here(self) -> Reference:
-        """Where the next motion starts: what is asked now, or where the drone is"""
-        return self.wanted.reference if self.wanted.mode == PLACE else self._standing()
+        """Where the next motion starts: what is asked now, or where the drone is and as it moves"""
+        if self.wanted.mode == PLACE:
+            return self.wanted.reference
+        return self._standing()._replace(v_W=self._state.v_W if self.flying else ZERO)
 
     def _tilt(self, asked: Tilt, step: float) -> Wanted:
         """An attitude that turns, with a thrust, or with the climb that leads to a height"""
         there = self._standing()._replace(yaw=self._turned(asked.yaw_rate, step), yaw_rate=asked.yaw_rate)
-        if asked.height is None:
+        if asked.height is None and asked.climb is None:
             return Wanted(ATTITUDE, there, asked.roll, asked.pitch, asked.thrust)
         before = self.wanted.reference if self.flying else there
-        a = (_climb_to(asked.height, before.p_W.z) - before.v_W.z) / SMOOTH
+        wanted = asked.climb if asked.height is None else _climb_to(asked.height, before.p_W.z)
+        a = ((wanted or 0.0) - before.v_W.z) / SMOOTH
         climb = before.v_W.z + a * step
         z = min(max(before.p_W.z + climb * step, there.p_W.z - LEASH), there.p_W.z + LEASH)
         there = there._replace(
@@ -186,7 +168,7 @@ class Commander:
         """The least jerk from what is asked now to rest there, planned anew when the place is another one"""
         here = self._here()
         if self._leg is None or self._leg[0].p_W != asked.p_W:
-            self._leg = asked, transfer(here, asked.p_W, speed=self._speed), self.now
+            self._leg = asked, transfer(here, asked.p_W, speed=SPEED), self.now
         _, leg, since = self._leg
         left = float(wrap_angle(asked.yaw - here.yaw))
         turn = min(max(left, -TURN * step), TURN * step)
@@ -196,3 +178,16 @@ class Commander:
 def _climb_to(wanted: float, z: float) -> float:
     """v = (z_d − z)/4T, at most what is allowed: with v̇ = (v − ż)/T the height comes without overshoot"""
     return min(max((wanted - z) / (4.0 * SMOOTH), -CLIMB), CLIMB)
+
+
+def levelled(asked: Setpoint) -> Setpoint:
+    """The same height, climb or thrust, upright and without a turn"""
+    if isinstance(asked, Tilt):
+        return asked._replace(roll=0.0, pitch=0.0, yaw_rate=0.0)
+    if isinstance(asked, Turn):
+        return Tilt(0.0, 0.0, 0.0, asked.thrust)
+    if isinstance(asked, Drift):
+        return Tilt(0.0, 0.0, 0.0, height=asked.height, climb=asked.v.z)
+    if isinstance(asked, Place):
+        return Tilt(0.0, 0.0, 0.0, height=asked.p_W.z)
+    return Tilt(0.0, 0.0, 0.0, height=asked.reference.p_W.z) if isinstance(asked, Full) else asked

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 
 from samara.core.algebra import ZERO, Vec3, euler_from_quat
 from samara.link.crazyflie.commander import Commander
+from samara.link.crazyflie.console import Console
 from samara.link.crazyflie.logs import Logs
 from samara.link.crazyflie.memory import Memory
 from samara.link.crazyflie.packet import Packet, Port
 from samara.link.crazyflie.parameters import Parameters
-from samara.link.crazyflie.pilot import OFF, Pilot
+from samara.link.crazyflie.pilot import Pilot
 from samara.link.crazyflie.setpoints import roll_pitch_yaw_thrust, setpoint
-from samara.link.crazyflie.settings import HIGH_LEVEL, PARAMETERS
+from samara.link.crazyflie.settings import PARAMETERS, STOP
+from samara.link.crazyflie.supervisor import Condition
 from samara.link.crazyflie.variables import VARIABLES, Known
 from samara.link.readings import Readings, Supply
 from samara.physics.types import Vehicle
@@ -27,6 +29,8 @@ STATES = 11  # bits of the supervisor
 ANSWERED = 0x80  # beside the number of a supervisor's order
 FULL = Supply(4.1, 0.0, 1.0, 1, 900.0)  # a battery that does not empty
 EMERGENCY, WATCHDOG = 3, 4
+NO_MORE_SETPOINTS = 0
+TOLD = {Condition.CRASHED: "Crashed, recovery required", Condition.LOCKED: "Locked until the simulation starts anew"}
 _EXTERNAL = {0: struct.Struct("<3f"), 1: struct.Struct("<B7f")}
 EXTERNAL_POSE = 8
 
@@ -36,7 +40,9 @@ class Endpoint:
 
     def __init__(self, vehicle: Vehicle, hover: float, period: float) -> None:
         self.parameters, self.logs, self.memory = Parameters(PARAMETERS), Logs(VARIABLES), Memory()
-        self.commander = Commander(self.memory.content)
+        self.commander = Commander(self.memory.content, self.parameters.values, standing(vehicle))
+        self.console = Console()
+        self._name = vehicle.name
         self._pilot, self._supply = Pilot(vehicle, hover, period), FULL
         self.known: Known | None = None
         self.external_W = ZERO
@@ -45,7 +51,13 @@ class Endpoint:
         """The rotors' outputs at this instant"""
         state = readings.state
         euler, force_B = euler_from_quat(state.q_WB), readings.specific_force_B
-        wanted = self.commander.update(readings.time_us / 1e6, state, euler.yaw)
+        own = self.commander.supervisor
+        if self.parameters.values[STOP]:
+            own.halt()
+        before = own.condition
+        wanted = self.commander.update(readings.time_us / 1e6, state, euler.yaw, force_B)
+        if own.condition is not before and own.condition in TOLD:
+            self.console.print(TOLD[own.condition])
         outputs = tuple(self._pilot.outputs(state._replace(rotor_speed=readings.rotor_speed), wanted))
         self._supply = readings.supply or self._supply
         self.known = Known(
@@ -57,9 +69,11 @@ class Endpoint:
         """Another client is there: the blocks of the one before are gone, and thrust is locked again"""
         self.logs.blocks.clear()
         self.commander.lock()
+        self.console.print(f"Samara flies {self._name}, the supervisor is {self.commander.supervisor.condition.value}")
 
     def due(self) -> Iterator[Packet]:
-        """Log data whose time has come"""
+        """What there is to say on the console, and log data whose time has come"""
+        yield from self.console.due()
         if self.known is not None:
             for data in self.logs.due(self.known, self.known.time_us):
                 yield Packet(Port.LOGS, 2, data)
@@ -67,22 +81,21 @@ class Endpoint:
     @property
     def status(self) -> int:
         """The supervisor's bits, lowest first: can be armed, armed, arms itself, can fly, flies, tumbled, locked, crashed,
-        high level flies, has finished, is off"""
-        own, way = self.commander, self.commander.planner.way
-        ready = not (own.stopped or own.crashed)
-        finished = way is None or way.ended(own.now)
+        the high-level commander flies, has finished, is off"""
+        own, way = self.commander.supervisor, self.commander.planner.way
+        fit = own.condition not in (Condition.LOCKED, Condition.CRASHED) and not own.tumbled
         bits = (
-            ready and not own.tumbled,
+            fit,
             own.armed,
             True,
-            own.armed and ready and not own.tumbled,
-            own.wanted.mode != OFF,
+            own.may_fly,
+            own.condition in (Condition.FLYING, Condition.LEVEL),
             own.tumbled,
-            own.stopped,
-            own.crashed,
+            own.condition is Condition.LOCKED,
+            own.condition is Condition.CRASHED,
             way is not None,
-            finished,
-            not self.parameters.values[HIGH_LEVEL],
+            way is None or way.ended(self.commander.now),
+            False,
         )
         return sum(1 << number for number, bit in enumerate(bits) if bit)
 
@@ -110,7 +123,7 @@ class Endpoint:
             return (self.memory.about, self.memory.read, self.memory.write, _none)[channel](data)
         if port == Port.SUPERVISOR:
             return self._supervisor(channel, data)
-        if port == Port.HIGH_LEVEL and channel == 0 and data and self.parameters.values[HIGH_LEVEL]:
+        if port == Port.HIGH_LEVEL and channel == 0 and data:
             return (data[:3] + b"\0\0\0")[:3] + bytes([self.commander.order(data)])
         self._command(port, channel, data)
         return None
@@ -123,6 +136,9 @@ class Endpoint:
         elif port == Port.SETPOINTS and channel == 0:
             if (asked := setpoint(data)) is not None:
                 self.commander.ask(asked)
+        elif port == Port.SETPOINTS and channel == 1:
+            if len(data) == 5 and data[0] == NO_MORE_SETPOINTS:
+                self.commander.relax()
         elif port == Port.LOCALISATION:
             self._localise(channel, data)
 
@@ -152,18 +168,18 @@ class Endpoint:
         return None
 
     def _armed(self, armed: bool) -> bytes:
-        self.commander.armed = armed
+        self.commander.supervisor.armed = armed
         return bytes([True, armed])
 
     def _recovered(self) -> bytes:
-        done = self.commander.recover()
+        done = self.commander.supervisor.recover()
         return bytes([done, done])
 
     def _emergency(self, data: bytes) -> None:
         if data == bytes([EMERGENCY]):
-            self.commander.halt()
+            self.commander.supervisor.halt()
         elif data == bytes([WATCHDOG]):
-            self.commander.watch()
+            self.commander.supervisor.watch()
 
     def _localise(self, channel: int, data: bytes) -> None:
         """Where another system sees the drone: kept and logged, and no more, for it knows its place; an emergency stop"""
@@ -175,6 +191,11 @@ class Endpoint:
         numbers = layout.unpack(data)[channel : channel + 3]
         if all(map(math.isfinite, numbers)):
             self.external_W = Vec3(*numbers)
+
+
+def standing(vehicle: Vehicle) -> float:
+    """How high its centre of mass is above level ground [m]; 0 for one without feet"""
+    return max(-float(point_B.z) for point_B in vehicle["contact"].points_B) if vehicle.has("contact") else 0.0
 
 
 def _none(data: bytes) -> bytes | None:

@@ -1,16 +1,15 @@
 """A Crazyflie on UDP, by the clock: cflib connects to udp://127.0.0.1:19850, the next drone's to 19851, and so on.
 
 Scripts sleep and wait by the clock of the machine, so the flight keeps to it: it never runs ahead, and where it was late it
-does not hurry. It begins when somebody first speaks to one of its drones.
+does not hurry. It begins when a client first asks one of its drones who it is.
 """
 
 import select
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
-from weakref import WeakSet
 
-from samara.link.autopilot import AT_ONCE, AutopilotLostError, Repeated, Say
+from samara.link.autopilot import AT_ONCE, AutopilotLostError, Link, Repeated, Say
 from samara.link.crazyflie.endpoint import Endpoint
 from samara.link.crazyflie.packet import NULL, Packet, Port, datagram, parse
 from samara.link.ports import bound, other_flight
@@ -23,7 +22,8 @@ PORT = 19850
 MOST_AT_ONCE = 256  # datagrams that are looked at in one instant: a flood does not hold up the flight
 SILENT = 5.0  # [s], by the clock: after this another client may speak without connecting anew
 LATE = 0.1  # [s]: more is not made up for
-_OPEN: "WeakSet[Crazyflie]" = WeakSet()  # the drones that are there: whoever speaks to one of them starts the flight
+CONNECTS = {(Port.LINK, 1), (Port.PLATFORM, 1), (Port.LOGS, 0), (Port.PARAMETERS, 0)}
+"""Ports and channels with which a client begins: it asks who is there, and what there is."""
 
 
 class Crazyflie:
@@ -31,7 +31,9 @@ class Crazyflie:
 
     title = "a CRTP client"
 
-    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence[Link] = ()) -> None:
+        """`beside` has the links of the same flight: whoever connects to one of them starts it."""
+        self._beside = beside
         self._autopilot, self._say, self._once = autopilot, say, Repeated(say)
         self._socket = bound(autopilot.host, PORT + autopilot.instance, other_flight(autopilot.instance))
         self._socket.setblocking(False)
@@ -45,7 +47,6 @@ class Crazyflie:
         self._heard_at = self._started = 0.0
         self._waited = False
         self.sent = self.answered = self.skipped = 0
-        _OPEN.add(self)
 
     # The interface ---------------------------------------------------------------------------------------------------
 
@@ -71,27 +72,24 @@ class Crazyflie:
 
     def close(self) -> None:
         """The port is free again"""
-        _OPEN.discard(self)
         self._socket.close()
 
     # The wire --------------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Until somebody speaks to a drone that is there"""
+        """Until somebody has connected to a drone of this flight"""
         begun, told = time.monotonic(), False
-        while not self._anybody():
+        there = [self, *(own for own in self._beside if isinstance(own, Crazyflie) and own is not self)]
+        while not any(own._client or own._waited for own in there):
             if not told:
                 self._say("info", f"waiting for a CRTP client: let cflib connect to {self.uri}")
                 told = True
             if time.monotonic() - begun > self._autopilot.wait:
                 raise AutopilotLostError(f"nobody spoke to {self.uri} within {self._autopilot.wait:g} s")
-
-    @staticmethod
-    def _anybody() -> bool:
-        there = list(_OPEN)
-        if any(own._waited for own in there):
-            return True
-        return bool(select.select([own._socket for own in there], [], [], AT_ONCE)[0])
+            spoken_to = select.select([own._socket for own in there], [], [], AT_ONCE)[0]
+            for own in there:
+                if own._socket in spoken_to:
+                    own._take()
 
     def _listen(self, due: float) -> None:
         """Takes what has come, and what comes until the instant is due by the clock"""
@@ -116,26 +114,33 @@ class Crazyflie:
             self._put(NULL, source)
             return
         packet = parse(data)
-        if packet is None or not self._is_client(packet, source):
+        if packet is None or not self._may_speak(packet, source):
             self.skipped += 1
             return
+        answers = list(self.endpoint.answers(packet))
+        if source != self._client and not answers:
+            self.skipped += 1
+            return
+        if source != self._client:
+            self._client = source
+            self.endpoint.meet()
+            self._once.say("info", f"{self.uri}: a client is there", "client")
         self._heard_at = time.monotonic()
         self.sent, self.answered = self.sent + 1, self.answered + 1
-        for answer in self.endpoint.answers(packet):
+        for answer in answers:
             self._send(answer, source)
 
-    def _is_client(self, packet: Packet, source: Any) -> bool:
-        """Whoever connects anew is; anybody else only where there is none, or one that has long been silent"""
-        if source == self._client:
+    def _may_speak(self, packet: Packet, source: Any) -> bool:
+        """The one client, or one that begins as clients do where there is none, or where it asks the drone anew who it is"""
+        begins = (packet.port, packet.channel) in CONNECTS
+        if source == self._client or (begins and (packet.port == Port.LINK or self._client is None)):
             return True
-        connects = packet.port == Port.LINK and packet.channel == 1
-        if self._client is not None and not connects and time.monotonic() - self._heard_at < SILENT:
-            self._once.say("warning", f"somebody else speaks to {self.uri} too, and is not listened to", "second")
+        if self._client is None:
             return False
-        self._client = source
-        self.endpoint.meet()
-        self._once.say("info", f"{self.uri}: a client is there", "client")
-        return True
+        if begins and time.monotonic() - self._heard_at > SILENT:
+            return True
+        self._once.say("warning", f"somebody else speaks to {self.uri} too, and is not listened to", "second")
+        return False
 
     def _send(self, packet: Packet, source: Any) -> None:
         self._put(datagram(packet), source)

@@ -10,6 +10,7 @@ NULL = b"\xff"
 class Port:
     """Which part of a Crazyflie is meant."""
 
+    CONSOLE = 0
     PARAMETERS = 2
     ROLL_PITCH_YAW_THRUST = 3
     MEMORY = 4

@@ -17,6 +17,7 @@ from samara.core.algebra import UP, ZERO, Vec3, quat_from_euler, rotate
 from samara.core.ops import clamp, maximum, where
 from samara.core.tree import flatten
 from samara.exchange.full_thrust import full_thrust
+from samara.link.crazyflie.lead import gains_ahead, reference_ahead, state_ahead
 from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
@@ -58,28 +59,30 @@ class Pilot:
 @lru_cache(maxsize=16)
 def _code(vehicle: Vehicle, hover: float, period: float) -> CompiledStep:
     """(outputs, balance of a steady push) from (state, wanted), as machine code"""
-    allocation, gains, full = allocation_for(vehicle), gains_for(vehicle), full_thrust(vehicle, hover)
+    allocation, full, unseen = allocation_for(vehicle), full_thrust(vehicle, hover), nothing_seen(vehicle)
+    gains = gains_for(vehicle) if unseen is None else gains_ahead(gains_for(vehicle), vehicle)
     lifted = full * len(vehicle.rotors)
 
     def body(own: Any, held: Any) -> Any:
         (_, memory), (state, wanted) = own, held
         balance_W, before = parted(memory)
-        there = wanted.reference
-        placed_W, balance_W = steered_pull(state, there, vehicle, balance_W, gains, DEFAULT_LIMITS, allocation, period)
+        turned = seen(state, vehicle, before, period)
+        ahead = state_ahead(state, vehicle, turned)
+        there = reference_ahead(wanted.reference, vehicle, turned)
+        placed_W, balance_W = steered_pull(ahead, there, vehicle, balance_W, gains, DEFAULT_LIMITS, allocation, period)
         up_W = rotate(quat_from_euler(wanted.roll, wanted.pitch, there.yaw), UP)
         asked = wanted.thrust * lifted
         pull = where(wanted.mode == ATTITUDE_AT_HEIGHT, placed_W.z / maximum(up_W.z, STEEPEST), asked / vehicle.mass)
         pull_W = Vec3(*(where(wanted.mode == PLACE, p, u * pull) for p, u in zip(placed_W, up_W, strict=True)))
-        lift, tau_B = geometric_wrench(pull_W, state, there, vehicle, gains, allocation.keeps_yaw)
-        off = Deviation(ZERO, state.omega_B - wanted.omega_B, wanted.omega_B, ZERO)
-        turning_B = required_torque(state.omega_B, wanted_turn(off, gains), inertia_B=vehicle.inertia_B)
+        lift, tau_B = geometric_wrench(pull_W, ahead, there, vehicle, gains, allocation.keeps_yaw)
+        off = Deviation(ZERO, ahead.omega_B - wanted.omega_B, wanted.omega_B, ZERO)
+        turning_B = required_torque(ahead.omega_B, wanted_turn(off, gains), inertia_B=vehicle.inertia_B)
         rates = wanted.mode == RATES
         given_B = Vec3(*(where(rates, a, b) for a, b in zip(turning_B, tau_B, strict=True)))
         lift = where(rates, asked, lift)
-        turned = seen(state, vehicle, before, period)
         thrusts = rotor_thrusts(lift, opposed(lift, given_B, state, vehicle, turned), allocation)
         return tuple(clamp(thrust / full, 0.0, 1.0) for thrust in thrusts), joined(balance_W, turned)
 
     still = tuple(0.0 for _ in vehicle.rotors)
-    memory = joined(ZERO, nothing_seen(vehicle))
+    memory = joined(ZERO, unseen)
     return CompiledStep(body, (still, memory), (at_rest(vehicle), Wanted(PLACE, Reference(ZERO))))

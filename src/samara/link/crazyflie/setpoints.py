@@ -13,7 +13,7 @@ from samara.physics.reference import Reference
 
 LARGEST = 1e4  # of any number that is asked for: m, m/s, degrees, degrees/s
 FULL_THRUST = 65535
-LEAST_THRUST = 1000  # of FULL_THRUST: below it the motors stand still
+LEAST_THRUST, MOST_THRUST = 1000, 60000  # of FULL_THRUST, by the oldest setpoint: below the one the motors stand still
 
 
 class Off(NamedTuple):
@@ -21,13 +21,14 @@ class Off(NamedTuple):
 
 
 class Tilt(NamedTuple):
-    """An attitude [rad] that turns [rad/s], with a share of the full thrust, or a `height` [m] to hold."""
+    """An attitude [rad] that turns [rad/s], with a share of the full thrust, or a `height` [m] to hold or a `climb` [m/s]."""
 
     roll: float
     pitch: float
     yaw_rate: float
     thrust: float = 0.0
     height: float | None = None
+    climb: float | None = None
 
 
 class Turn(NamedTuple):
@@ -72,7 +73,8 @@ def roll_pitch_yaw_thrust(data: bytes) -> Tilt | None:
     if numbers is None:
         return None
     roll, pitch, clockwise, thrust = numbers
-    return Tilt(math.radians(roll), -math.radians(pitch), -math.radians(clockwise), thrust / FULL_THRUST)
+    share = min(thrust, MOST_THRUST) / FULL_THRUST
+    return Tilt(math.radians(roll), -math.radians(pitch), -math.radians(clockwise), share)
 
 
 def setpoint(data: bytes) -> Setpoint | None:
@@ -123,6 +125,13 @@ def _height(sign: float) -> Callable[[bytes], Tilt | None]:
     return decode
 
 
+def _climb(data: bytes) -> Tilt | None:
+    own = _four(data)
+    if own is None:
+        return None
+    return Tilt(math.radians(own[0]), -math.radians(own[1]), math.radians(own[2]), climb=own[3])
+
+
 def _place(data: bytes) -> Place | None:
     own = _four(data)
     return None if own is None else Place(Vec3(*own[:3]), math.radians(own[3]))
@@ -132,9 +141,9 @@ def _manual(data: bytes) -> Tilt | Turn | None:
     own = _read(_MANUAL, data)
     if own is None:
         return None
-    roll, pitch, clockwise = math.radians(own[0]), -math.radians(own[1]), math.radians(own[2])
+    roll, pitch, turn = math.radians(own[0]), -math.radians(own[1]), math.radians(own[2])
     thrust = own[3] / FULL_THRUST
-    return Turn(Vec3(roll, pitch, -clockwise), thrust) if own[4] else Tilt(roll, pitch, -clockwise, thrust)
+    return Turn(Vec3(roll, pitch, turn), thrust) if own[4] else Tilt(roll, pitch, turn, thrust)
 
 
 def _full(data: bytes) -> Full | None:
@@ -161,6 +170,7 @@ _DECODERS: dict[int, Callable[[bytes], Setpoint | None]] = {
     0: _off,
     1: _velocity(-1.0),  # 1, 2 and 5 are older than 8, 9 and 10, and turn the other way
     2: _height(-1.0),
+    4: _climb,
     5: _hover(-1.0),
     6: _full,
     7: _place,
