@@ -14,12 +14,12 @@ from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Metadata, Schema
 
 from samara.record.format import ABOUT, OWN, RecordingError, checksum
+from samara.record.inside import scenario_inside
 from samara.record.mcap_sections import COMPRESS, MAGIC, RECORD, decompressed
 from samara.record.recording import describe, read_recording
 from samara.record.run import run_from
 from samara.scenario.world import world_inside
 from samara.sim.replay import timeline_from
-from samara.view.report.report import scenario_inside
 
 from .law import Case, Reader
 from .mutate import json_text, mutated, mutated_bytes, mutated_text

@@ -24,11 +24,11 @@ from samara.physics.rotors.propulsion import IDEAL_BATTERY, ROTOR_MOMENTUM, ROTO
 from samara.physics.surroundings import environment_of
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.trajectory import circle
+from samara.record.inside import scenario_inside
 from samara.record.recording import RecordingError
 from samara.sensors.sensor import specific_force
 from samara.vehicles.effects import OPTIONS
 from samara.vehicles.writer import vehicle_toml
-from samara.view.report.report import scenario_inside
 
 G = 9.80665
 IRIS = samara.vehicle("iris")

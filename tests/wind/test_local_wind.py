@@ -14,6 +14,7 @@ from samara.core.random import normals
 from samara.core.tree import flatten
 from samara.physics.air.boundary_layer import log_law, power_law
 from samara.plan import trajectory
+from samara.record.inside import scenario_inside
 from samara.record.load import load_run
 from samara.scenario import events
 from samara.scenario.events import Event, at
@@ -24,7 +25,6 @@ from samara.sim.blowing import own_draws
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.view.report.report import scenario_inside
 from samara.view.web.frame import frame_at, frame_of, snapshot_of
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, OrnsteinUhlenbeck, Sum, wind_at

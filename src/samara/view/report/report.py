@@ -17,13 +17,13 @@ import numpy as np
 
 from samara.core.argument import is_number
 from samara.core.colours import COLOURS
-from samara.core.files import parsed, write_text
+from samara.core.files import write_text
 from samara.record.diff import different_vehicles, distances, first_difference
 from samara.record.format import LEVELS
+from samara.record.inside import said, scenario_inside, scenario_text, table_said
 from samara.record.load import load_run
 from samara.record.run import Judged, Run, Track, judge
 from samara.record.summary import formatted, table_of
-from samara.scenario.scenario import Scenario
 from samara.scenario.world import world_inside
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
 from samara.view.plot.run import draw_run
@@ -200,30 +200,10 @@ def expectations(run: Run) -> list[Judged]:
     return judge(run, scenario.expect) if scenario else []
 
 
-def scenario_inside(run: Run) -> Scenario | None:
-    """The scenario a recording carries; None where there is none, or where it names files that are not here"""
-    from samara.scenario.scenario_file import parse_scenario
-
-    text, settings = scenario_text(run)
-    try:
-        effects = tuple({own.name: own for each in run.tracks for own in each.vehicle.structure.options}.values())
-        return (
-            parse_scenario(text, "scenario.toml", settings, inside=run.attachments, effects=effects) if text else None
-        )
-    except (ValueError, OSError):
-        return None
-
-
-def scenario_text(run: Run) -> tuple[str, dict[str, Any]]:
-    """The scenario as it was read, and the settings that changed it"""
-    text = run.attachments.get("scenario.toml", b"").decode("utf-8", "replace")
-    return text, _read_table(run.metadata, "settings")
-
-
 def _about(flown: Flown) -> Html:
     run, about = flown.run, flown.run.metadata
-    rates, versions = (_read_table(about, key) for key in ("rates", "versions"))
-    drones = _read(about, "drones")
+    rates, versions = (table_said(about, key) for key in ("rates", "versions"))
+    drones = said(about, "drones")
     rows = [
         ("file", flown.path),
         ("scenario", run.scenario),
@@ -241,19 +221,6 @@ def _about(flown: Flown) -> Html:
     return element(
         "div", element("h3", "Run"), table((), [row for row in rows if row[1]], class_="left"), class_="card"
     )
-
-
-def _read(about: Any, key: str) -> Any:
-    try:
-        return parsed(about.get(key, "{}"))
-    except ValueError:
-        return {}
-
-
-def _read_table(about: Any, key: str) -> dict[str, Any]:
-    """What a recording says in a table; an empty one where it says something else"""
-    own = _read(about, key)
-    return own if isinstance(own, dict) else {}
 
 
 def _few(values: Any) -> str:
@@ -435,7 +402,7 @@ def _table_of_runs(labels: Sequence[str], flown: Sequence[Flown], judged: Sequen
         ("controller", [_few(track.controller for track in run.tracks) for run in runs]),
         ("drones", [str(len(run.tracks)) for run in runs]),
         ("seed", [run.metadata.get("seed", "–") for run in runs]),
-        ("samara", [_read_table(run.metadata, "versions").get("samara", "–") for run in runs]),
+        ("samara", [table_said(run.metadata, "versions").get("samara", "–") for run in runs]),
         ("settings", [", ".join(f"{k}={v}" for k, v in scenario_text(run)[1].items()) or "–" for run in runs]),
         ("expectations met", met),
     ]

@@ -12,11 +12,11 @@ import numpy as np
 from samara.core.algebra import ZERO
 from samara.core.colours import COLOURS
 from samara.plan.trajectory import Trajectory, hover
+from samara.record.inside import scenario_inside
 from samara.record.load import load_run
 from samara.record.recorder import LogLine
 from samara.record.run import Run, Track
 from samara.scenario.world import world_inside
-from samara.view.report.report import scenario_inside
 from samara.view.web.frame import Array, frame_at
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import Recorded
