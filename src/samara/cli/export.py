@@ -17,6 +17,16 @@ Folder: TypeAlias = Annotated[
 File: TypeAlias = Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")]
 
 
+@app.callback(invoke_without_command=True)
+def export(
+    ros2: Annotated[
+        Path | None, typer.Option("--ros2", metavar="RUN", help="The same as `samara export ros2`.")
+    ] = None,
+) -> None:
+    if ros2 is not None:
+        export_ros2(ros2)
+
+
 @app.command("c")
 def export_c(
     vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "hakoniwa",
@@ -174,3 +184,15 @@ def export_rerun(run: Recording, out: File = None) -> None:
     from samara.view.export.rerun_file import write_rerun
 
     say(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))
+
+
+@app.command("ros2")
+def export_ros2(run: Recording, out: File = None) -> None:
+    """Write a recording as a bag of ROS 2: an MCAP file of standard messages and PX4's, in REP 103's and 105's frames."""
+    from samara.record.load import load_run
+    from samara.record.ros2.bag import write_ros2_bag
+
+    path = out or run.with_suffix(".ros2.mcap")
+    if path.exists() and path.samefile(run):
+        raise ValueError(f"{path}: is the recording itself; expected another file for the bag")
+    say(str(write_ros2_bag(load_run(run), path)))

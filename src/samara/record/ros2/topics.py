@@ -1,0 +1,109 @@
+"""All that a run says in ROS 2."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from samara.record.format import LEVELS, LogLine
+from samara.record.recording import RecordingError
+from samara.record.ros2.cdr import layout_of
+from samara.record.ros2.flight import estimate_in, flown, told
+from samara.record.ros2.px4 import px4_topics
+from samara.record.ros2.readings import mounting_of, readings, supply
+from samara.record.ros2.topic import MAP, Topic, ros_name, stamped
+from samara.record.run import Run, Track
+from samara.record.table import Table
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
+
+
+def topics_of(run: Run, sensors: Mapping[str, Sequence[Sensor]] | None = None) -> list[Topic]:
+    """The clock, the log, and each drone's topics below its name; `sensors` are those of each drone, where they are known
+
+    PX4's messages are below '/fmu' of one drone, and below '/px4_1/fmu', '/px4_2/fmu' … of several, as PX4 itself has them.
+    """
+    names: dict[str, str] = {}
+    for track in run.tracks:
+        other = names.setdefault(ros_name(track.name), track.name)
+        if other != track.name:
+            raise RecordingError(f"drones {other!r} and {track.name!r} have one name in ROS 2; expected two")
+    found = [_clock(run), *_log(run.logs)]
+    for number, track in enumerate(run.tracks, start=1):
+        own = (sensors or {}).get(track.name, ())
+        prefix = "" if len(run.tracks) == 1 else f"/px4_{number}"
+        found += [*drone_topics(track, own), *px4_topics(track.tables, prefix, own)]
+    return [*found, *_fixed_frames(run, sensors or {})]
+
+
+def drone_topics(track: Track, sensors: Sequence[Sensor]) -> list[Topic]:
+    """Those of one drone, of standard types"""
+    drone, tables = ros_name(track.name), track.tables
+    found = [*flown(tables, drone), *readings(tables, drone, sensors)]
+    taken = {topic.name for topic in found}
+    found += [topic for topic in supply(tables, drone) if topic.name not in taken]
+    if "reference" in tables and len(tables["reference"].rows):
+        found += told(tables["reference"], drone)
+    if track.vehicle.rotors:
+        found += _many(f"/{drone}/rotor_speed", "rotor", tables["state"], "rotor_speed")
+        found += _many(f"/{drone}/motors", "motor", tables.get("command"), "motor")
+    status = tables.get("status")
+    if status is not None and len(status.rows):
+        for field in status.fields:
+            columns = {"data": status[field] > 0.5}
+            found.append(Topic(f"/{drone}/{field}", layout_of("std_msgs/Bool"), status.times_us, columns, latched=True))
+    return found
+
+
+def _many(name: str, label: str, table: Table | None, field: str) -> list[Topic]:
+    """A number of each rotor, as std_msgs/Float64MultiArray"""
+    if table is None or not len(table.rows):
+        return []
+    try:
+        values = table[field]
+    except KeyError:
+        return []
+    count = values.shape[1]
+    shape = {"dim": [{"label": label, "size": count, "stride": count}]}
+    layout = layout_of("std_msgs/Float64MultiArray", layout=shape, data=[0.0] * count)
+    return [Topic(name, layout, table.times_us, {"data": values})]
+
+
+def _clock(run: Run) -> Topic:
+    times_us = np.unique(np.concatenate([track.tables["state"].times_us for track in run.tracks]))
+    return Topic("/clock", layout_of("rosgraph_msgs/Clock"), times_us, stamped(times_us, "clock"))
+
+
+def _log(lines: Sequence[LogLine]) -> list[Topic]:
+    """rcl_interfaces/Log, whose levels are ten times ours: debug 10, info 20 …"""
+    found = []
+    for line in lines:
+        seconds, micros = divmod(line.time_us, 1_000_000)
+        layout = layout_of(
+            "rcl_interfaces/Log",
+            stamp={"sec": seconds, "nanosec": 1000 * micros},
+            level=10 * (LEVELS.index(line.level) + 1),
+            name=line.name,
+            msg=line.message,
+        )
+        found.append(Topic("/rosout", layout, np.array([line.time_us]), {}, latched=True))
+    return found
+
+
+def _fixed_frames(run: Run, sensors: Mapping[str, Sequence[Sensor]]) -> list[Topic]:
+    """The transforms that never change, all in one message: `odom` without an estimator, and where each sensor sits"""
+    fixed = []
+    for track in run.tracks:
+        drone = ros_name(track.name)
+        if estimate_in(track.tables) is None:
+            fixed.append(_fixed(MAP, f"{drone}/odom", AT_CENTRE))
+        for sensor in sensors.get(track.name, ()):
+            mounting = mounting_of(sensor)
+            if mounting is not None:
+                fixed.append(_fixed(f"{drone}/base_link", f"{drone}/{ros_name(sensor.name)}", mounting))
+    layout = layout_of("tf2_msgs/TFMessage", transforms=fixed)
+    return [Topic("/tf_static", layout, np.array([0]), {}, latched=True)] if fixed else []
+
+
+def _fixed(parent: str, child: str, mounting: Mounting) -> dict[str, Any]:
+    place = {"translation": mounting.r_B._asdict(), "rotation": mounting.q_BS._asdict()}
+    return {"header": {"frame_id": parent}, "child_frame_id": child, "transform": place}
