@@ -15,6 +15,7 @@ from samara.cli import (
     learn,
     look,
     plan,
+    ros2,
     rotor,
     sweep,
     validate,
@@ -94,6 +95,7 @@ app.command("check")(check.check)
 flight.add_to(app)
 look.add_to(app)
 app.command("view")(view.view)
+app.command("ros2")(ros2.ros2)
 app.command("compare")(compare.compare)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)

@@ -131,6 +131,9 @@ class Group:
         self.tables: dict[str, Rows] = {}  # what is recorded of it and not yet handed on
         self.reference = np.zeros((len(REFERENCE_FIELDS), n))
         self.asked, self.asked_ticks = Asked(asked_ticks, n), asked_ticks
+        self.followed: dict[
+            int, tuple[list[int], np.ndarray]
+        ] = {}  # by time [µs]: what was asked of some lanes from outside
         self.plans: dict[str, tuple[int, np.ndarray]] = {}  # what is asked ahead: the first tick, and that from then on
         self.firsts: dict[str, np.ndarray] = {}  # by table: the tick of the first row that the program puts into it
         self.armed = np.ones(n)

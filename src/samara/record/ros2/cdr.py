@@ -31,7 +31,7 @@ class Layout(NamedTuple):
         """
         messages = np.tile(self.data, (count, 1))
         for path, values in columns.items():
-            own = self._below(path)
+            own = self.below(path)
             values = np.asarray(values)
             if len(own) == 1 and own[0][0].shape == ():
                 values = values[..., None]
@@ -47,7 +47,8 @@ class Layout(NamedTuple):
                 raise ValueError(f"{self.kind}.{path} has {at} numbers, and was given {values.shape[-1]}")
         return messages
 
-    def _below(self, path: str) -> list[tuple[np.dtype[Any], int]]:
+    def below(self, path: str) -> list[tuple[np.dtype[Any], int]]:
+        """The places of the numbers of a path, in their order"""
         if path in self.places:
             return [self.places[path]]
         found = [place for name, place in self.places.items() if name.startswith(f"{path}.")]

@@ -44,10 +44,15 @@ def held(times_us: Array, at_us: Array) -> Array:
 
 
 def odometry(name: str, own: Said, frame: str, body: str) -> Topic:
-    """nav_msgs/Odometry: the pose in `frame`, the velocity in the body's axes; covariances are 0 where they are not known"""
+    """nav_msgs/Odometry: the pose in `frame`, the velocity in the body's axes"""
+    layout = layout_of("nav_msgs/Odometry", header={"frame_id": frame}, child_frame_id=body)
+    return Topic(name, layout, own.times_us, {**stamped(own.times_us), **odometry_columns(own)})
+
+
+def odometry_columns(own: Said) -> dict[str, Array]:
+    """The numbers of its messages by path; covariances are 0 where they are not known"""
     q_WB = Quat(*own.q_WB.T)
     columns = {
-        **stamped(own.times_us),
         "pose.pose.position": own.p_W,
         "pose.pose.orientation": xyzw(own.q_WB),
         "twist.twist.linear": np.stack(rotate_inverse(q_WB, Vec3(*own.v_W.T)), axis=1),
@@ -61,8 +66,7 @@ def odometry(name: str, own: Said, frame: str, body: str) -> Topic:
         pose[:, 3:, 3:] = np.einsum("nik,nk,njk->nij", R_WB, theta, R_WB)
         twist[:, :3, :3] = np.einsum("nki,nk,nkj->nij", R_WB, v, R_WB)
         columns |= {"pose.covariance": pose.reshape(-1, 36), "twist.covariance": twist.reshape(-1, 36)}
-    layout = layout_of("nav_msgs/Odometry", header={"frame_id": frame}, child_frame_id=body)
-    return Topic(name, layout, own.times_us, columns)
+    return columns
 
 
 def pose(name: str, times_us: Array, p_W: Array, q_WB: Array) -> Topic:
@@ -90,18 +94,23 @@ def transform(times_us: Array, parent: str, child: str, p: Array, q: Array) -> T
 
 
 def transforms(true: Said, estimate: Said | None, drone: str) -> list[Topic]:
-    """map → odom → base_link: the estimate in odom, and T_map,odom = T_true T_estimate⁻¹, which is fixed without one"""
+    """map → odom → base_link: the estimate in odom, and from the map to it the error, which is fixed without an estimate"""
     odom, body = f"{drone}/odom", f"{drone}/base_link"
     if estimate is None:
         return [transform(true.times_us, odom, body, true.p_W, true.q_WB)]
     rows = held(estimate.times_us, true.times_us)
-    q_OB = Quat(*estimate.q_WB[rows].T)
-    q_MO = Quat(*true.q_WB.T) * conjugate(q_OB)
-    p_MO = Vec3(*true.p_W.T) - rotate(q_MO, Vec3(*estimate.p_W[rows].T))
+    p_MO, q_MO = odom_in_map(true.p_W, true.q_WB, estimate.p_W[rows], estimate.q_WB[rows])
     return [
-        transform(true.times_us, MAP, odom, np.stack(p_MO, axis=1), np.stack(q_MO, axis=1)),
+        transform(true.times_us, MAP, odom, p_MO, q_MO),
         transform(estimate.times_us, odom, body, estimate.p_W, estimate.q_WB),
     ]
+
+
+def odom_in_map(p_MB: Array, q_MB: Array, p_OB: Array, q_OB: Array) -> tuple[Array, Array]:
+    """T_MO = T_MB T_OB⁻¹:  q_MO = q_MB q_OB*,  p_MO = p_MB − R_MO p_OB"""
+    q_MO = Quat(*q_MB.T) * conjugate(Quat(*q_OB.T))
+    p_MO = Vec3(*p_MB.T) - rotate(q_MO, Vec3(*p_OB.T))
+    return np.stack(p_MO, axis=1), np.stack(q_MO, axis=1)
 
 
 def path(name: str, times_us: Array, p_W: Array, q_WB: Array, at_us: int) -> Topic:

@@ -7,7 +7,7 @@ import numpy as np
 
 from samara.record.format import LEVELS, LogLine
 from samara.record.recording import RecordingError
-from samara.record.ros2.cdr import layout_of
+from samara.record.ros2.cdr import Layout, layout_of
 from samara.record.ros2.flight import estimate_in, flown, told
 from samara.record.ros2.px4 import px4_topics
 from samara.record.ros2.readings import mounting_of, readings, supply
@@ -62,10 +62,13 @@ def _many(name: str, label: str, table: Table | None, field: str) -> list[Topic]
         values = table[field]
     except KeyError:
         return []
-    count = values.shape[1]
+    return [Topic(name, numbers_layout(label, values.shape[1]), table.times_us, {"data": values})]
+
+
+def numbers_layout(label: str, count: int) -> Layout:
+    """std_msgs/Float64MultiArray of so many"""
     shape = {"dim": [{"label": label, "size": count, "stride": count}]}
-    layout = layout_of("std_msgs/Float64MultiArray", layout=shape, data=[0.0] * count)
-    return [Topic(name, layout, table.times_us, {"data": values})]
+    return layout_of("std_msgs/Float64MultiArray", layout=shape, data=[0.0] * count)
 
 
 def _clock(run: Run) -> Topic:
@@ -74,34 +77,42 @@ def _clock(run: Run) -> Topic:
 
 
 def _log(lines: Sequence[LogLine]) -> list[Topic]:
+    return [Topic("/rosout", log_layout(line), np.array([line.time_us]), {}, latched=True) for line in lines]
+
+
+def log_layout(line: LogLine) -> Layout:
     """rcl_interfaces/Log, whose levels are ten times ours: debug 10, info 20 …"""
-    found = []
-    for line in lines:
-        seconds, micros = divmod(line.time_us, 1_000_000)
-        layout = layout_of(
-            "rcl_interfaces/Log",
-            stamp={"sec": seconds, "nanosec": 1000 * micros},
-            level=10 * (LEVELS.index(line.level) + 1),
-            name=line.name,
-            msg=line.message,
-        )
-        found.append(Topic("/rosout", layout, np.array([line.time_us]), {}, latched=True))
-    return found
+    seconds, micros = divmod(line.time_us, 1_000_000)
+    return layout_of(
+        "rcl_interfaces/Log",
+        stamp={"sec": seconds, "nanosec": 1000 * micros},
+        level=10 * (LEVELS.index(line.level) + 1),
+        name=line.name,
+        msg=line.message,
+    )
 
 
 def _fixed_frames(run: Run, sensors: Mapping[str, Sequence[Sensor]]) -> list[Topic]:
-    """The transforms that never change, all in one message: `odom` without an estimator, and where each sensor sits"""
+    estimated = {track.name: estimate_in(track.tables) is not None for track in run.tracks}
+    layout = fixed_frames(estimated, sensors)
+    return [Topic("/tf_static", layout, np.array([0]), {}, latched=True)] if layout else []
+
+
+def fixed_frames(estimated: Mapping[str, bool], sensors: Mapping[str, Sequence[Sensor]]) -> Layout | None:
+    """The transforms that never change, all in one message: `odom` of drones without an estimator, and where each sensor sits
+
+    `estimated` tells of every drone whether it has an estimator. None where there are no such transforms.
+    """
     fixed = []
-    for track in run.tracks:
-        drone = ros_name(track.name)
-        if estimate_in(track.tables) is None:
+    for name, has_estimate in estimated.items():
+        drone = ros_name(name)
+        if not has_estimate:
             fixed.append(_fixed(MAP, f"{drone}/odom", AT_CENTRE))
-        for sensor in sensors.get(track.name, ()):
+        for sensor in sensors.get(name, ()):
             mounting = mounting_of(sensor)
             if mounting is not None:
                 fixed.append(_fixed(f"{drone}/base_link", f"{drone}/{ros_name(sensor.name)}", mounting))
-    layout = layout_of("tf2_msgs/TFMessage", transforms=fixed)
-    return [Topic("/tf_static", layout, np.array([0]), {}, latched=True)] if fixed else []
+    return layout_of("tf2_msgs/TFMessage", transforms=fixed) if fixed else None
 
 
 def _fixed(parent: str, child: str, mounting: Mounting) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class AutopilotStage(Stage):
     def operations(self, fleet: Fleet, group: Group) -> list[Operation] | None:
         """What is asked, the controller, and what of its command reaches the motors"""
         pilot, asked, period = group.pilot, group.asked, fleet.periods["autopilot"]
-        if not isinstance(pilot, CompiledPilot) or not group.is_wired_alike:
+        if self.is_flown_here(group) or not isinstance(pilot, CompiledPilot):
             return None
         due, counts = fleet.calendar.axis("autopilot"), pilot.machine.carry[-1:]
         return [
@@ -43,6 +43,17 @@ class AutopilotStage(Stage):
             *(fleet.put(group, INVALID, self, counts, due=due, period=period) if fleet.scenario.strict else ()),
         ]
 
+    def is_flown_here(self, group: Group) -> bool:
+        """Whether Python gives its commands, and no program"""
+        return not isinstance(group.pilot, CompiledPilot) or not group.is_wired_alike
+
+    def asked(self, fleet: Fleet, group: Group) -> tuple[np.ndarray, np.ndarray]:
+        """What its drones are asked now, and ahead where their pilot looks there"""
+        return asked_now(fleet, group), asked_ahead(fleet, group)
+
+    def overrule(self, fleet: Fleet, group: Group) -> None:
+        """What is done to a command before it reaches the motors: nothing"""
+
     def prepare(self, fleet: Fleet, until_us: int) -> None:
         """What is asked until then"""
         for group in fleet.groups:
@@ -51,10 +62,12 @@ class AutopilotStage(Stage):
     def update(self, fleet: Fleet) -> None:
         now = fleet.time_us
         for group in fleet.groups:
-            if isinstance(group.pilot, CompiledPilot) and group.is_wired_alike:
+            if not self.is_flown_here(group):
                 continue
             try:
-                group.control(asked_now(fleet, group), now, asked_ahead(fleet, group))
+                reference, ahead = self.asked(fleet, group)
+                group.control(reference, now, ahead)
+                self.overrule(fleet, group)
             except AutopilotLostError as lost:
                 fleet.ended = f"the flight ended at {fleet.time:.3f} s: {lost}"
                 fleet.say("error", fleet.ended)

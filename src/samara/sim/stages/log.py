@@ -211,6 +211,9 @@ def _ask(fleet: Fleet) -> None:
         if new.start < new.stop:
             asked.times[new] = state.times[new]
             planned(fleet.settings_of(group), state.times[new], over=asked.rows[new])
+            for k in range(new.start, new.stop) if group.followed else ():
+                lanes, rows = group.followed.pop(int(state.times[k]), ([], 0.0))
+                asked.rows[k, :, lanes] = np.transpose(rows)
             asked.count = state.count
 
 

@@ -1,0 +1,69 @@
+"""Eclipse Cyclone DDS, the types of ROS 2 as it wants them declared, and where on the network it speaks."""
+
+import re
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from samara.core.extras import MissingExtraError
+from samara.record.ros2.definitions import SIZES, definitions
+
+LOOPBACK = """<CycloneDDS><Domain>
+  <General><Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces><AllowMulticast>false</AllowMulticast></General>
+  <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>
+    <Peers><Peer address="127.0.0.1"/></Peers></Discovery>
+</Domain></CycloneDDS>"""
+ON_INTERFACE = """<CycloneDDS><Domain>
+  <General><Interfaces><NetworkInterface name="{}"/></Interfaces></General>
+</Domain></CycloneDDS>"""
+INTERFACE = re.compile(r"[\w.:-]{1,32}", re.ASCII)
+LAST_DOMAIN = 232  # beyond it a port would have no number
+
+
+def cyclonedds(module: str) -> Any:
+    """A module of Cyclone DDS"""
+    try:
+        return import_module(f"cyclonedds.{module}")
+    except ImportError as error:
+        raise MissingExtraError("ROS 2 needs Cyclone DDS: pip install 'samara[ros2]'") from error
+
+
+def configuration(interface: str = "") -> str:
+    """On loopback alone, found without multicast, as ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST has it; or on an interface"""
+    if not interface:
+        return LOOPBACK
+    if not INTERFACE.fullmatch(interface):
+        raise ValueError(f"interface {interface!r}: expected the name of a network interface, as in 'eth0'")
+    return ON_INTERFACE.format(interface)
+
+
+def require_domain(domain: int) -> int:
+    """The number of a DDS domain; ValueError where there is none such"""
+    if not 0 <= domain <= LAST_DOMAIN:
+        raise ValueError(f"domain {domain}: expected a number from 0 to {LAST_DOMAIN}")
+    return domain
+
+
+def wire_topic(topic: str) -> str:
+    """'/drone/imu' as 'rt/drone/imu', as ROS 2 has it on the wire"""
+    return f"rt{topic}"
+
+
+def wire_type(kind: str) -> str:
+    """'sensor_msgs/Imu' as 'sensor_msgs::msg::dds_::Imu_'"""
+    package, _, name = kind.partition("/")
+    return f"{package}::msg::dds_::{name}_"
+
+
+@cache
+def idl_type(kind: str) -> Any:
+    """The class that Cyclone DDS declares a type of message by"""
+    idl, types = cyclonedds("idl"), cyclonedds("idl.types")
+    plain = {"bool": bool, "string": str}
+    fields = {}
+    for field in definitions()[kind]:
+        own = plain.get(field.kind) or (getattr(types, field.kind) if field.kind in SIZES else idl_type(field.kind))
+        if field.is_array:
+            own = types.sequence[own] if field.length is None else types.array[own, field.length]
+        fields[field.name] = own
+    return idl.make_idl_struct(f"{kind.partition('/')[2]}_", wire_type(kind), fields)

@@ -1,0 +1,173 @@
+"""A participant of DDS that ROS 2 sees as one of its own: it says messages that are bytes already, and hears others."""
+
+from types import SimpleNamespace, TracebackType
+from typing import Any
+
+from samara.core.printable import shown
+from samara.link.ros2.dds import configuration, cyclonedds, idl_type, require_domain, wire_topic, wire_type
+from samara.record.ros2.parse import CdrError, parsed
+
+DEPTH = 10  # messages that are kept for a reader that is slow
+ENDPOINTS = 100  # of other participants, looked at in one go
+
+
+class Node:
+    """On loopback and domain 0 unless told otherwise; a domain has one node in a process at a time."""
+
+    def __init__(self, domain: int = 0, interface: str = "") -> None:
+        """MissingExtraError without Cyclone DDS; ValueError where there is no such domain or interface"""
+        domains, told = cyclonedds("domain"), configuration(interface)
+        self._kinds: dict[str, str] = {}  # by the topic's name on the wire
+        try:
+            self._domain = domains.Domain(require_domain(domain), told)
+            self._participant = domains.DomainParticipant(domain)
+        except cyclonedds("core").DDSException as error:
+            where = f"interface {interface!r}" if interface else "loopback"
+            raise ValueError(
+                f"ROS 2 on {where}, domain {domain}, cannot be opened; expected an interface that is up, and a domain "
+                "that no other node of this process is in"
+            ) from error
+        builtin = cyclonedds("builtin")
+        kinds = builtin.BuiltinTopicDcpsPublication, builtin.BuiltinTopicDcpsSubscription
+        self._endpoints = [builtin.BuiltinDataReader(self._participant, own) for own in kinds]
+
+    def __enter__(self) -> "Node":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Goes from the network; whoever listened is told"""
+        self._participant.__del__()  # with all that was made by it, which may be held elsewhere still
+        self._domain.__del__()
+
+    def speaker(self, topic: str, kind: str, *, latched: bool = False) -> "Speaker":
+        """What says messages of a type under a topic '/drone/imu'"""
+        self._kinds[wire_topic(topic)] = kind
+        return Speaker(self._participant, topic, kind, latched)
+
+    def listener(self, topic: str, kind: str, *, depth: int = DEPTH, reliable: bool = True) -> "Listener":
+        """What hears messages of a type under a topic, the last `depth` of them; one that is not `reliable` may miss some,
+        and hears publishers that are not either"""
+        self._kinds[wire_topic(topic)] = kind
+        return Listener(self._participant, topic, kind, depth, reliable)
+
+    def strangers(self) -> list[str]:
+        """Sentences about others that have come since it was asked last, whose type of a topic of ours is another one"""
+        found = []
+        for reader, does in zip(self._endpoints, ("publishes", "subscribes to"), strict=True):
+            for own in reader.take(ENDPOINTS):
+                kind = self._kinds.get(getattr(own, "topic_name", ""))
+                if kind is not None and own.type_name != wire_type(kind):
+                    topic = own.topic_name.removeprefix("rt")
+                    found.append(f"someone {does} {topic} as {shown(own.type_name)}; expected {wire_type(kind)}")
+        return found
+
+
+class Speaker:
+    """Says messages under one topic. Those for which there is no room in time are counted in `dropped`, never waited for."""
+
+    def __init__(self, participant: Any, topic: str, kind: str, latched: bool) -> None:
+        quality = _quality(DEPTH if not latched else 1, latched=latched)
+        own = _topic(participant, topic, kind)
+        self._writer = cyclonedds("pub").DataWriter(participant, own, qos=quality)
+        self._writer.data_type = Ready
+        self._failed = cyclonedds("core").DDSException
+        self._message = Ready()
+        self.said = self.dropped = 0
+
+    def say(self, data: bytes) -> None:
+        """One message, as CDR with its head"""
+        self._message.data = data
+        try:
+            self._writer.write(self._message)
+            self.said += 1
+        except self._failed:
+            self.dropped += 1
+
+    @property
+    def heard_by(self) -> int:
+        """How many listen"""
+        return len(self._writer.get_matched_subscriptions())
+
+
+class Listener:
+    """Hears messages under one topic. Those of another type never arrive; bytes that are not of the type are counted in
+    `malformed`, the last of them in `problem`. Of a flood the newest are heard, the others forgotten."""
+
+    def __init__(self, participant: Any, topic: str, kind: str, depth: int, reliable: bool) -> None:
+        quality = _quality(depth, reliable=reliable)
+        own = _topic(participant, topic, kind)
+        own.data_type = Ready  # as bytes: Cyclone DDS's own reading of bad ones may raise anything
+        self._reader = cyclonedds("sub").DataReader(participant, own, qos=quality)
+        self.topic, self._kind, self._depth = topic, kind, depth
+        self.count = self.malformed = 0
+        self.problem = ""
+
+    def heard(self) -> list[SimpleNamespace]:
+        """What came since it was asked last, the newest at the end; it does not wait"""
+        found = []
+        for own in self._reader.take(self._depth):
+            if not isinstance(own, Ready):  # a publisher went
+                continue
+            try:
+                found.append(parsed(self._kind, own.data))
+            except CdrError as error:
+                self.malformed += 1
+                self.problem = f"{self.topic}: {error}"
+        self.count += len(found)
+        return found
+
+    @property
+    def said_by(self) -> int:
+        """How many publish"""
+        return len(self._reader.get_matched_publications())
+
+
+class Ready:
+    """A message whose bytes are there: what Cyclone DDS asks for them is given these"""
+
+    sample_info: Any = None
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = data
+
+    def serialize(self, **_: Any) -> bytes:
+        """The bytes"""
+        return self.data
+
+    @classmethod
+    def deserialize(cls, data: bytes) -> "Ready":
+        """Of the bytes, whatever they are"""
+        return cls(data)
+
+    @classmethod
+    def deserialize_key(cls, data: bytes) -> None:
+        """Messages of ROS 2 have none"""
+
+
+def _topic(participant: Any, topic: str, kind: str) -> Any:
+    return cyclonedds("topic").Topic(
+        participant, wire_topic(topic), idl_type(kind), qos=cyclonedds("qos").Qos(_plain())
+    )
+
+
+def _plain() -> Any:
+    """CDR as ROS 2 has it, and not the second version of it"""
+    policy = cyclonedds("qos").Policy
+    return policy.DataRepresentation(use_cdrv0_representation=True, use_xcdrv2_representation=False)
+
+
+def _quality(depth: int, *, latched: bool = False, reliable: bool = True) -> Any:
+    """Reliable, as ROS 2's own publishers are by default"""
+    qos = cyclonedds("qos")
+    policy = qos.Policy
+    return qos.Qos(
+        policy.Reliability.Reliable(0) if reliable else policy.Reliability.BestEffort,
+        policy.History.KeepLast(depth),
+        policy.Durability.TransientLocal if latched else policy.Durability.Volatile,
+        _plain(),
+    )

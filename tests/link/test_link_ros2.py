@@ -1,0 +1,145 @@
+"""A node on the wire, and another process that is a plain participant of DDS with types of its own."""
+
+import os
+import sys
+import time
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from support.children import child
+from support.repository import do_without
+
+from samara.core.extras import MissingExtraError
+from samara.link.ros2 import dds
+from samara.record.ros2.cdr import layout_of
+
+DOMAIN = 20 + os.getpid() % 75  # tests of several processes do not hear each other
+PEER = """
+import sys, time
+from dataclasses import dataclass
+from cyclonedds.domain import Domain, DomainParticipant
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl.types import array, float64, int32, uint32
+from cyclonedds.pub import DataWriter
+from cyclonedds.qos import Policy, Qos
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+
+@dataclass
+class Time(IdlStruct, typename="builtin_interfaces::msg::dds_::Time_"):
+    sec: int32
+    nanosec: uint32
+
+@dataclass
+class Header(IdlStruct, typename="std_msgs::msg::dds_::Header_"):
+    stamp: Time
+    frame_id: str
+
+@dataclass
+class Vector3(IdlStruct, typename="geometry_msgs::msg::dds_::Vector3_"):
+    x: float64
+    y: float64
+    z: float64
+
+@dataclass
+class Quaternion(IdlStruct, typename="geometry_msgs::msg::dds_::Quaternion_"):
+    x: float64
+    y: float64
+    z: float64
+    w: float64
+
+@dataclass
+class Imu(IdlStruct, typename="sensor_msgs::msg::dds_::Imu_"):
+    header: Header
+    orientation: Quaternion
+    orientation_covariance: array[float64, 9]
+    angular_velocity: Vector3
+    angular_velocity_covariance: array[float64, 9]
+    linear_acceleration: Vector3
+    linear_acceleration_covariance: array[float64, 9]
+
+@dataclass
+class Text(IdlStruct, typename="std_msgs::msg::dds_::String_"):
+    data: str
+
+domain = Domain(DOMAIN, sys.argv[1])
+participant = DomainParticipant(DOMAIN)
+quality = Qos(Policy.Reliability.Reliable(10**9), Policy.History.KeepLast(10))
+reader = DataReader(participant, Topic(participant, "rt/drone/imu", Imu, qos=quality), qos=quality)
+writer = DataWriter(participant, Topic(participant, "rt/drone/heard", Text, qos=quality), qos=quality)
+while True:
+    for own in reader.take(10):
+        head, first = own.header, own.orientation_covariance[0]
+        writer.write(Text(f"{head.stamp.sec} {head.frame_id} {own.angular_velocity.z!r} {first}"))
+    time.sleep(0.005)
+""".replace("DOMAIN", str(DOMAIN))
+
+
+@pytest.fixture
+def wire():
+    """Cyclone DDS, or the test does without"""
+    if find_spec("cyclonedds") is None:
+        do_without("Cyclone DDS is not installed")
+
+
+def test_another_process_hears_and_answers(wire):
+    """It repeats in words what it heard, in types that it declared itself"""
+    from samara.link.ros2.node import Node
+
+    layout = layout_of("sensor_msgs/Imu", header={"frame_id": "drone/imu"}, orientation_covariance=[-1.0] + [0.0] * 8)
+    columns = {"header.stamp.sec": [7], "angular_velocity": np.array([[0.0, 0.0, 0.1]])}
+    data = layout.packed(1, columns)[0].tobytes()
+    with child([sys.executable, "-c", PEER, dds.configuration()]), Node(DOMAIN) as node:
+        imu = node.speaker("/drone/imu", "sensor_msgs/Imu")
+        answers = node.listener("/drone/heard", "std_msgs/String")
+        said, until = [], time.monotonic() + 60.0
+        while not said and time.monotonic() < until:
+            imu.say(data)
+            said = answers.heard()
+            time.sleep(0.02)
+        assert said and said[0].data == "7 drone/imu 0.1 -1.0"
+        assert imu.heard_by == 1 and imu.dropped == 0
+
+
+def test_names_on_the_wire():
+    """As ROS 2 has them"""
+    assert dds.wire_topic("/drone/imu") == "rt/drone/imu"
+    assert dds.wire_type("sensor_msgs/Imu") == "sensor_msgs::msg::dds_::Imu_"
+
+
+def test_loopback_unless_asked():
+    """And what is no interface or domain is one sentence"""
+    assert "127.0.0.1" in dds.configuration() and "<AllowMulticast>false" in dds.configuration()
+    assert 'name="eth0"' in dds.configuration("eth0")
+    with pytest.raises(ValueError, match="expected the name of a network interface"):
+        dds.configuration('x"/><Evil')
+    with pytest.raises(ValueError, match="expected a number from 0 to 232"):
+        dds.require_domain(233)
+
+
+def test_without_cyclone_dds(monkeypatch):
+    """One sentence with the line that installs it"""
+    monkeypatch.setitem(sys.modules, "cyclonedds.domain", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'samara\[ros2\]'"):
+        dds.cyclonedds("domain")
+
+
+def test_bytes_that_make_no_sense(wire):
+    """Are counted, and what comes between them is heard"""
+    from samara.link.ros2.node import Node
+
+    good = layout_of("std_msgs/String", data="here").packed(1, {})[0].tobytes()
+    bad = (
+        b"",
+        b"\x00\x01\x00\x00",
+        b"\x00\x01\x00\x00\xff\xff\xff\x7fabcd",
+        b"\x00\x01\x00\x00\x02\x00\x00\x00\xff\x00",
+    )
+    with Node(DOMAIN + 4) as node:
+        listener, speaker = node.listener("/a", "std_msgs/String"), node.speaker("/a", "std_msgs/String")
+        for data in (*bad, good):
+            speaker.say(data)
+        heard = listener.heard()
+        assert [own.data for own in heard] == ["here"]
+        assert listener.malformed + speaker.dropped == len(bad)

@@ -1,0 +1,249 @@
+"""A flight on ROS 2's topics: what is said is what the bag of its recording has, and what is asked is flown."""
+
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+from support.repository import do_without
+
+from samara.record.load import load_run
+from samara.record.ros2.bag import write_ros2_bag
+from samara.record.ros2.cdr import layout_of
+from samara.record.ros2.parse import parsed
+from samara.scenario.scenario_file import load_scenario
+from samara.sim.replay import replay
+
+DOMAIN = 20 + os.getpid() % 75  # tests of several processes do not hear each other
+
+
+@pytest.fixture
+def node():
+    """A node on loopback, where Cyclone DDS is installed"""
+    if find_spec("cyclonedds") is None:
+        do_without("Cyclone DDS is not installed")
+    from samara.link.ros2.node import Node
+
+    with Node(DOMAIN) as own:
+        yield own
+
+
+STATES = {
+    "/drone/odom": "nav_msgs/Odometry",
+    "/drone/ground_truth": "nav_msgs/Odometry",
+    "/drone/pose": "geometry_msgs/PoseStamped",
+    "/drone/twist": "geometry_msgs/TwistStamped",
+}
+SENSORS = {
+    "/drone/imu": "sensor_msgs/Imu",
+    "/drone/magnetometer": "sensor_msgs/MagneticField",
+    "/drone/barometer": "sensor_msgs/FluidPressure",
+    "/drone/gps/fix": "sensor_msgs/NavSatFix",
+    "/drone/gps/velocity": "geometry_msgs/TwistStamped",
+}
+OTHERS = {
+    "/clock": "rosgraph_msgs/Clock",
+    "/tf": "tf2_msgs/TFMessage",
+    "/tf_static": "tf2_msgs/TFMessage",
+    "/drone/battery": "sensor_msgs/BatteryState",
+    "/drone/rotor_speed": "std_msgs/Float64MultiArray",
+}
+
+
+def in_bag(path):
+    """By topic its messages in their order"""
+    found = {}
+    with path.open("rb") as file:
+        for schema, channel, message in make_reader(file).iter_messages():
+            own = parsed(schema.name.replace("/msg/", "/"), message.data)
+            found.setdefault(channel.topic, []).append(own)
+    return found
+
+
+def stamp(own):
+    return own.header.stamp.sec, own.header.stamp.nanosec
+
+
+def test_what_is_said_is_what_the_recording_has(node, tmp_path):
+    """Of a flight with sensors and an estimator, bit for bit; states are said more often than they are recorded"""
+    from samara.sim.ros2.bridge import Bridge
+
+    bridge = Bridge(load_scenario("sensors", {"duration": 0.4}), node, out=tmp_path / "run.mcap")
+    topics = {**STATES, **SENSORS, **OTHERS}
+    listeners = {topic: node.listener(topic, kind, depth=2000) for topic, kind in topics.items()}
+    bridge.run(realtime=False)
+    said = {topic: listener.heard() for topic, listener in listeners.items()}
+    bag = in_bag(write_ros2_bag(load_run(tmp_path / "run.mcap"), tmp_path / "bag.mcap"))
+    for topic in SENSORS:
+        assert repr(said[topic]) == repr(bag[topic]), topic
+    for topic in STATES:
+        recorded = {stamp(own): own for own in bag[topic]}
+        both = [(own, recorded[stamp(own)]) for own in said[topic] if stamp(own) in recorded]
+        assert len(said[topic]) == 101 and len(both) == 21  # 250 Hz, and every other one of the log's 100
+        assert all(repr(own) == repr(other) for own, other in both), topic
+    frames = {repr(frame) for own in bag["/tf"] for frame in own.transforms}
+    told = [repr(frame) for own in said["/tf"] for frame in own.transforms]
+    assert len(told) == 202 and len(frames.intersection(told)) == 42
+    assert repr(said["/tf_static"]) == repr(bag["/tf_static"])
+    assert said["/clock"][-1].clock.nanosec == 400_000_000 and len(said["/clock"]) == 101
+    assert repr(said["/drone/rotor_speed"][-1]) == repr(bag["/drone/rotor_speed"][-1])
+    ours, theirs = said["/drone/battery"][-1], bag["/drone/battery"][-1]
+    assert ours.percentage == theirs.percentage and abs(ours.voltage - theirs.voltage) < 0.01 * theirs.voltage
+    assert bridge.stage.voice.dropped == 0
+
+
+# What is asked
+
+
+def flown(node, name="hover", seconds=3.0, before=lambda bridge: None, **options):
+    """A bridge after its flight, and what it told; `before` is called when it is there"""
+    from samara.sim.ros2.bridge import Bridge
+
+    told = []
+    bridge = Bridge(load_scenario(name, {"duration": seconds}), node, tell=told.append, **options)
+    before(bridge)
+    bridge.run(realtime=False)
+    return bridge, told
+
+
+def said(node, topic, kind, columns=None, **constants):
+    """One message under a topic, from this process"""
+    node.speaker(topic, kind).say(layout_of(kind, **constants).packed(1, columns or {})[0].tobytes())
+
+
+POSE = {"pose.position": [[0.5, -0.3, 1.2]], "pose.orientation": [[0.0, 0.0, np.sin(0.25), np.cos(0.25)]]}
+
+
+def test_a_pose_is_followed_at_once(node):
+    """From where it was asked to be, towards it"""
+    bridge, _ = flown(
+        node, seconds=0.2, before=lambda _: said(node, "/drone/command/pose", "geometry_msgs/PoseStamped", POSE)
+    )
+    begin = bridge.simulation.scenario.drones[0].task.at(0.0).p_W
+    way = np.array([0.5, -0.3, 1.2]) - np.array(begin, dtype=float)
+    asked = bridge.simulation.groups[0].reference[:3, 0] - np.array(begin, dtype=float)
+    assert np.allclose(asked, 2.0 * 0.2 * way / np.linalg.norm(way), atol=1e-9)
+
+
+def test_a_pose_is_flown_to(node, tmp_path):
+    """At rest there after a while with its yaw; the reference that was recorded is the one that was flown, and replays"""
+    pose = "geometry_msgs/PoseStamped"
+    bridge, told = flown(
+        node,
+        seconds=4.0,
+        before=lambda _: said(node, "/drone/command/pose", pose, POSE, header={"frame_id": "map"}),
+        rate=25.0,
+        out=tmp_path / "run.mcap",
+    )
+    track = load_run(tmp_path / "run.mcap").tracks[0]
+    state, reference = track.tables["state"], track.tables["reference"]
+    assert np.abs(state["p_W"][-1] - [0.5, -0.3, 1.2]).max() < 0.05
+    assert np.abs(state["q_WB"][-1] - [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]).max() < 0.02
+    assert reference["p_W"][-1].tolist() == [0.5, -0.3, 1.2] and reference["yaw"][-1] == pytest.approx(0.5)
+    assert any("follows setpoints from outside" in own for own in told)
+    assert bridge.commands.heard == 1
+    again = replay(load_run(tmp_path / "run.mcap")).tracks[0].tables["state"]
+    assert np.array_equal(again.rows, state.rows)
+
+
+def test_a_trajectory_is_flown_along(node):
+    """Through its points at their times"""
+    where = [{"translation": {"x": x, "y": 0.0, "z": 1.0}, "rotation": {"w": 1.0}} for x in (0.0, 1.0, 1.0)]
+    points = [
+        {"transforms": [own], "velocities": [{}], "time_from_start": {"sec": sec}}
+        for own, sec in zip(where, (0, 3, 5), strict=True)
+    ]
+    kind = "trajectory_msgs/MultiDOFJointTrajectory"
+    bridge, _ = flown(
+        node,
+        seconds=4.0,
+        before=lambda _: said(node, "/drone/command/trajectory", kind, joint_names=["base"], points=points),
+        rate=25.0,
+    )
+    asked = bridge.simulation.groups[0].reference[:, 0]
+    assert asked[:6].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    assert np.abs(bridge.simulation.fleet.p_W[:, 0] - asked[:3]).max() < 0.2
+
+
+def test_motors_are_commanded_and_fall_silent(node):
+    """All off for half a second: it falls; then nobody repeats it, and its controller catches it"""
+    motors = {"data": [[0.0] * 4]}
+    bridge, told = flown(
+        node,
+        "figure8",
+        seconds=1.5,
+        rate=25.0,
+        before=lambda _: said(node, "/drone/command/motors", "std_msgs/Float64MultiArray", motors, data=[0.0] * 4),
+    )
+    assert any("no command of its motors for 0.5 s" in own for own in told)
+    assert not bridge.simulation.crashed.any()
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "columns", "constants", "why"),
+    [
+        ("pose", "geometry_msgs/PoseStamped", POSE, {"header": {"frame_id": "moon"}}, "frame 'moon'; expected 'map'"),
+        ("pose", "geometry_msgs/PoseStamped", {}, {}, "expected a quaternion of length 1"),
+        (
+            "twist",
+            "geometry_msgs/TwistStamped",
+            {"twist.linear": [[np.nan, 0, 0]]},
+            {},
+            "expected numbers within ±1000",
+        ),
+        ("motors", "std_msgs/Float64MultiArray", {}, {"data": [1.0]}, "1 numbers; expected 4, one for each motor"),
+        ("motors", "std_msgs/Float64MultiArray", {}, {"data": [np.inf] * 4}, "expected finite numbers"),
+        ("trajectory", "trajectory_msgs/MultiDOFJointTrajectory", {}, {}, "expected points that have one transform"),
+    ],
+)
+def test_what_cannot_be_flown_is_one_sentence(node, word, kind, columns, constants, why):
+    """And the drone goes on with its task"""
+    bridge, told = flown(
+        node, seconds=0.1, before=lambda _: said(node, f"/drone/command/{word}", kind, columns, **constants)
+    )
+    assert [own for own in told if f"/drone/command/{word} is refused" in own and why in own]
+    assert bridge.commands.refused == 1 and not bridge.simulation.crashed.any()
+
+
+def test_pause_reset_wind_and_motors_that_fail(node):
+    """As simple topics; what there is not is one sentence"""
+
+    def ask(bridge):
+        said(node, "/samara/wind", "geometry_msgs/Vector3", x=3.0)
+        said(node, "/samara/reset", "std_msgs/Empty")
+        said(node, "/drone/fail_motor", "std_msgs/Int32", data=9)
+        said(node, "/drone/restore_motor", "std_msgs/Int32", data=1)
+        said(node, "/samara/pause", "std_msgs/Bool", data=False)
+
+    bridge, told = flown(node, seconds=0.1, before=ask)
+    text = "\n".join(told)
+    assert "begins again" in text and "wind (3, 0, 0) m/s" in text and "restore motor 1" in text
+    assert "refused: fail motor 9: drone has no motor 9; expected one of 0 to 3" in text
+    assert bridge.controls.heard == 5
+
+
+def test_pause_stops_the_clock(node):
+    """Until it goes on"""
+    import threading
+
+    def go_on():
+        said(node, "/samara/pause", "std_msgs/Bool", data=False)
+
+    def ask(bridge):
+        said(node, "/samara/pause", "std_msgs/Bool", data=True)
+        threading.Timer(0.3, go_on).start()
+
+    _, told = flown(node, seconds=0.1, before=ask)
+    assert told[:2] == ["paused", "goes on"]
+
+
+def test_rates_and_names(node):
+    """That ROS 2 or the flight does not have are one sentence"""
+    from samara.sim.ros2.bridge import require_names, ticks_of
+
+    assert ticks_of(0.0, 4000) == 1 and ticks_of(50.0, 4000) == 5
+    with pytest.raises(ValueError, match="rate 100 Hz; expected the autopilot's 250 Hz, or a whole fraction"):
+        ticks_of(100.0, 4000)
+    with pytest.raises(ValueError, match=r"'a\.b' has the name of 'a_b' in ROS 2"):
+        require_names(["a_b", "a.b"])
