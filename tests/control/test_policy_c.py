@@ -1,6 +1,5 @@
 """A policy in C: against the one it was traced from, number by number and in flight. Skips where there is no compiler."""
 
-import ctypes
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,37 +13,23 @@ from typer.testing import CliRunner
 import samara
 from samara.cli import app
 from samara.control.policy import PolicyController
-from samara.control.policy_c import Exported, compiled, write_policy_c
-from samara.control.policy_file import LayerKind, mlp, save_policy
+from samara.control.policy_c import write_policy_c
+from samara.control.policy_compiled import PolicyInC, compiled
+from samara.control.policy_file import LayerKind, Policy, mlp, save_policy
 from samara.control.tuning import tuned
 from samara.core.algebra import Vec3
-from samara.core.tree import flatten
 from samara.physics.frames import ned_from_enu, state_ned_frd_from_enu_flu, yaw_ned_from_enu
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
-from samara.physics.types import State, Vehicle
+from samara.physics.types import Vehicle
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-Wdouble-promotion", "-Wfloat-conversion")
 
 
-class InC:
-    """The C policy as a controller of one's own."""
-
-    def __init__(self, exported: Exported, folder: Path, rotors: int = 4) -> None:
-        self._library = compiled(exported.source, folder / "policy.so", *STRICT)
-        self._held = (ctypes.c_float * (exported.memory_bytes // 4))()
-        self._command = (ctypes.c_float * rotors)()
-        self._library.samara_policy_start(self._held)
-
-    def act(self, state: State, p: Vec3, v: Vec3, yaw: float, dt: float) -> list[float]:
-        known, asked = flatten(state[:5]), [*p, *v, yaw]
-        own = [(ctypes.c_float * len(numbers))(*numbers) for numbers in (known, asked)]
-        self._library.samara_policy_act(*own, self._held, ctypes.c_float(dt), self._command)
-        return list(self._command)
-
-    def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[list[float], Any]:
-        return self.act(state, reference.p_W, reference.v_W, reference.yaw, PERIOD), memory
+def in_c(policy: Policy, vehicle: Vehicle, folder: Path, period: float, *, ned: bool = False) -> PolicyInC:
+    exported = write_policy_c(policy, vehicle, folder, ned=ned)
+    return PolicyInC(policy, exported, compiled(exported.source, folder / "policy.so", *STRICT), period)
 
 
 @needs_cc
@@ -58,9 +43,9 @@ def test_actions_are_within_a_millionth_of_those_in_double(kinds: Any, ned: bool
     vehicle = samara.vehicle("crazyflie")
     observation = "raptor" if kinds[1].kind == "gru" else "full_state"
     policy = save_policy(tmp_path, vehicle, kinds, drawn(kinds, 22), task="hover", observation=observation)
-    in_c = InC(write_policy_c(policy, vehicle, tmp_path, ned=ned), tmp_path)
+    there = in_c(policy, vehicle, tmp_path, 0.004, ned=ned)
     own, draw, worst = PolicyController(policy, 0.004), np.random.default_rng(7), 0.0
-    memory = own.initial_memory
+    memory, held = own.initial_memory, there.initial_memory
     for _ in range(50):
         numbers = np.float32(draw.normal(size=24))
         turn = np.float32([1.0, *(0.3 * numbers[6:9])])
@@ -73,10 +58,9 @@ def test_actions_are_within_a_millionth_of_those_in_double(kinds: Any, ned: bool
         asked = Reference(at[3], at[4], yaw=float(numbers[22]))
         command, memory = own(state, asked, vehicle, memory)
         if ned:
-            told = state_ned_frd_from_enu_flu(state)
-            given = in_c.act(told, ned_from_enu(at[3]), ned_from_enu(at[4]), yaw_ned_from_enu(asked.yaw), 0.004)
-        else:
-            given = in_c.act(state, at[3], at[4], asked.yaw, 0.004)
+            state = state_ned_frd_from_enu_flu(state)
+            asked = Reference(ned_from_enu(at[3]), ned_from_enu(at[4]), yaw=yaw_ned_from_enu(asked.yaw))
+        given, held = there(state, asked, vehicle, held)
         assert policy.trim is not None
         worst = max(worst, *(abs(a - b) / r for a, b, r in zip(command, given, policy.trim.reach, strict=True)))
     assert worst < 1e-6
@@ -88,8 +72,7 @@ def test_it_flies_in_c_as_it_does_here(tmp_path: Path) -> None:
     policy = distilled(tmp_path / "policy", vehicle, hidden=32, samples=1000)
     settings = {"duration": 3.0}
     here = samara.fly("hover", controller=tuned("policy", file=policy), settings=settings)
-    in_c = InC(write_policy_c(policy, vehicle, tmp_path), tmp_path)
-    there = samara.fly("hover", controller=in_c, settings=settings)
+    there = samara.fly("hover", controller=in_c(policy, vehicle, tmp_path, PERIOD), settings=settings)
     one, two = (run.tracks[0].tables["state"].rows[:, :3] for run in (here, there))
     assert one[-1, 2] > 1.0  # it did take off
     np.testing.assert_allclose(two, one, rtol=0, atol=1e-4)

@@ -16,6 +16,7 @@ from samara.cli import (
     look,
     plan,
     ros2,
+    policy,
     rotor,
     sweep,
     validate,
@@ -102,6 +103,7 @@ app.command("validate")(validate.validate)
 app.command("rotor")(rotor.rotor)
 app.add_typer(identify.app, name="identify")
 app.command("learn")(learn.learn)
+app.add_typer(policy.app, name="policy")
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(export.app, name="export")
 app.add_typer(demo.app, name="demo")

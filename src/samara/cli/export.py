@@ -68,7 +68,8 @@ def export_policy(
 ) -> None:
     """Write a policy as C99 that needs no library, in float: what it sees, its network, and the command of each rotor."""
     from samara import vehicle as load
-    from samara.control.policy_c import measured, write_policy_c
+    from samara.control.policy_c import write_policy_c
+    from samara.control.policy_compiled import measured
     from samara.control.policy_file import load_policy
 
     own = load_policy(policy)

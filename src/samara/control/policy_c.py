@@ -3,12 +3,7 @@
 The equations are those of `samara.control.policy`, traced; each layer is a loop over a constant table.
 """
 
-import ctypes
 import re
-import shutil
-import subprocess
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,13 +51,6 @@ class Exported(NamedTuple):
     memory_bytes: int
 
 
-class Measured(NamedTuple):
-    """Bytes of code, without the weights, as this machine's compiler makes them for size; and the time of a call  [s]"""
-
-    code_bytes: int
-    seconds: float
-
-
 def write_policy_c(policy: Policy, vehicle: Vehicle, folder: str | Path, *, ned: bool = False) -> Exported:
     """Writes samara_policy.h and .c into the folder; with `ned` they take north-east-down and forward-right-down"""
     own = policy.fitted(vehicle)
@@ -71,6 +59,11 @@ def write_policy_c(policy: Policy, vehicle: Vehicle, folder: str | Path, *, ned:
     write_text(header, _header(own, vehicle, memory, ned))
     write_text(source, text)
     return Exported(header, source, sum(each.size + each.rows for each in layers), 4 * memory)
+
+
+def read_of_reference(policy: Policy) -> str:
+    """What it takes of a reference beside the yaw: p and v, and of one that tracks a and j as well"""
+    return MOVING if policy.observation == "tracking" else MOVING[:2]
 
 
 # The function ---------------------------------------------------------------------------------------------------------
@@ -112,7 +105,7 @@ def _source(policy: Policy, vehicle: Vehicle, ned: bool) -> tuple[str, int, list
     """The text, how many numbers are remembered, and the layers"""
     controller, resting = policy_controller(policy, vehicle, policy.period), at_rest(vehicle)
     memory, state = controller.initial_memory, resting._replace(effects=())
-    reads = MOVING if policy.observation == "tracking" else MOVING[:2]
+    reads = read_of_reference(policy)
     reference = ((ZERO,) * len(reads), 0.0)
 
     def act(state: State, asked: Any, memory: PolicyMemory, dt: Any) -> Any:
@@ -167,7 +160,7 @@ def _signature() -> str:
 
 def _header(policy: Policy, vehicle: Vehicle, held: int, ned: bool) -> str:
     capitals, rotors = PREFIX.upper(), len(vehicle.rotors)
-    reads = MOVING if policy.observation == "tracking" else MOVING[:2]
+    reads = read_of_reference(policy)
     frames = (
         "world: north, east, down; body: forward, right, down; yaw clockwise from north"
         if ned
@@ -257,49 +250,3 @@ def _wrapped(text: str) -> str:
             line = ""
         line = f"{line} {word}".strip()
     return "\n".join(f"    {own}" for own in [*lines, line])
-
-
-# On this machine ------------------------------------------------------------------------------------------------------
-
-
-def compiled(source: Path, into: Path, *options: str) -> ctypes.CDLL:
-    """The C as a library of this machine; FileNotFoundError where there is no compiler"""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise FileNotFoundError("no C compiler, cc, on this machine")
-    command = [compiler, "-std=c99", "-O2", "-shared", "-fPIC", *options, str(source), "-o", str(into), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"cc: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else done.returncode}")
-    return ctypes.CDLL(str(into))
-
-
-def measured(exported: Exported, calls: int = 2000) -> Measured | None:
-    """Size and time on this CPU; None where there is no compiler"""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            library = compiled(exported.source, Path(folder) / "policy.so")
-        except (FileNotFoundError, RuntimeError):
-            return None
-        small = Path(folder) / "policy.o"
-        made = subprocess.run(
-            ["cc", "-std=c99", "-Os", "-c", str(exported.source), "-o", str(small)], capture_output=True, check=False
-        )
-        code = max(0, small.stat().st_size - 4 * exported.parameters) if made.returncode == 0 else 0
-        numbers = [(ctypes.c_float * count)() for count in (64, 16, exported.memory_bytes // 4, 64)]
-        numbers[0][6] = 1.0  # of the quaternion
-        act, start, dt = library.samara_policy_act, library.samara_policy_start, ctypes.c_float(0.01)
-        started = _best(calls, start, numbers[2])  # next to nothing but the call itself
-        seconds = _best(calls, act, numbers[0], numbers[1], numbers[2], dt, numbers[3]) - started
-    return Measured(code, max(0.0, seconds))
-
-
-def _best(calls: int, function: Any, *given: Any) -> float:
-    """The shortest mean time of a call among ten  [s]"""
-    times = []
-    for _ in range(10):
-        begin = time.perf_counter()
-        for _ in range(calls // 10):
-            function(*given)
-        times.append((time.perf_counter() - begin) / (calls // 10))
-    return min(times)

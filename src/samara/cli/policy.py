@@ -1,0 +1,165 @@
+"""`samara policy`: a policy checked before it flies for real."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from samara.cli.screen import console, say, verdict
+
+if TYPE_CHECKING:
+    from samara.campaigns.policy_check import Checked
+    from samara.campaigns.requirement import Requirement
+
+NOT_SHOWN = 1  # exit status where a requirement is not held
+
+app = typer.Typer(help="Check policies before they fly for real.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Argument(help="The folder of a policy.")]
+VehicleName = Annotated[
+    str | None, typer.Option("--vehicle", help="A vehicle's name or .toml file, where it is not a shipped one.")
+]
+
+
+@app.command("check")
+def check(
+    policy: Folder,
+    vehicle: VehicleName = None,
+    scenario: Annotated[
+        str | None, typer.Option("--scenario", help="What to fly; without it, to come to rest at 3 m and hover.")
+    ] = None,
+    worlds: Annotated[int, typer.Option("--worlds", min=2, max=1_000_000, help="How many.")] = 1000,
+    spread: Annotated[float, typer.Option("--spread", min=0.0, help="Times the usual ranges of what differs.")] = 1.0,
+    within: Annotated[
+        float | None, typer.Option("--within", help="A success ends this near its goal [m]; 0.3 without a scenario.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the worlds.")] = 1,
+    report: Annotated[Path | None, typer.Option("--report", help="A Markdown file for what is told here.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="An .mcap file for the flight in the worst world.")
+    ] = None,
+    require: Annotated[
+        str | None,
+        typer.Option("--require", help="Such as 'success > 0.95 @ 95%' or 'late > 0.9': exit status 1 unless shown."),
+    ] = None,
+) -> None:
+    """Fly a policy in a thousand perturbed worlds (mass, inertia, thrust, lag, wind, noise, start), by other steps of the
+    integrator, at another rate, late, and as the exported C in float; say how often it succeeds, where it fails, and what not
+    to trust."""
+    from samara.campaigns.policy_check import check_policy, world
+    from samara.campaigns.requirement import parse_requirement
+    from samara.control.policy_file import load_policy
+    from samara.core.files import require_writable, write_text
+    from samara.sim.fly import fly
+
+    wanted = parse_requirement(require) if require else None
+    own = load_policy(policy)
+    craft = vehicle_of(own, policy, vehicle)
+    for path in (report, keep):
+        if path is not None:
+            require_writable(path.parent)
+    with console().status("") as status:
+        checked = check_policy(
+            own,
+            craft,
+            worlds=worlds,
+            seed=seed,
+            spread=spread,
+            scenario=scenario,
+            within=within,
+            tell=lambda trial: status.update(f"flying: {trial.replace('_', ' ')}"),
+        )
+    title = f"{own} on {checked.scenario.drones[0].vehicle.name}, {checked.scenario.name}"
+    _show(checked, title)
+    if report is not None:
+        write_text(report, markdown(checked, title))
+        say(f"report {report}")
+    if keep is not None:
+        fly(world(checked, checked.worst), out=keep, overwrite=True)
+        say(f"worst  {keep}: samara view {keep}")
+    if wanted is not None:
+        raise typer.Exit(_judged(wanted, checked))
+
+
+def vehicle_of(policy: Any, folder: Path, vehicle: str | None) -> str:
+    """The name or file that was given, else what the policy has learnt on"""
+    if vehicle is None and not policy.vehicle:
+        raise ValueError(f"{folder}: flies any vehicle; expected --vehicle, for one of which it is meant")
+    return vehicle or str(policy.vehicle)
+
+
+# What is told ---------------------------------------------------------------------------------------------------------
+
+TRIALS = ("trial", "", "success", "95 % interval", "changed")
+FACTORS = ("factor", "range", "fail at the least", "middle", "most", "trusted")
+
+
+def _trial_rows(checked: "Checked") -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for k, own in enumerate(checked.trials):
+        low, high = own.interval
+        counted = f"{int(own.passed.sum())} of {len(own.passed)}"
+        changed = str(own.changed) if k else ""
+        rows.append((own.name.replace("_", " "), own.about, counted, f"{low:.2%} to {high:.2%}", changed))
+    return rows
+
+
+def _factor_rows(checked: "Checked") -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for own in checked.depends:
+        factor = own.factor
+        span = f"{factor.low:.3g} to {factor.high:.3g} {factor.unit}"
+        if not own.matters:
+            rows.append((factor.name, span, "", "", "", "no effect seen"))
+            continue
+        trusted = f"{own.trusted[0]:.3g} to {own.trusted[1]:.3g}" if own.trusted else "nowhere"
+        rows.append((factor.name, span, *(f"{rate:.1%}" for rate in own.rates), trusted))
+    return rows
+
+
+def _worst(checked: "Checked") -> str:
+    k = checked.worst
+    values = zip(checked.worlds.perturbed, checked.worlds.values[k], strict=True)
+    told = ", ".join(f"{own.name} {value:.3g} {own.unit}" for own, value in values)
+    return f"worst world {k} (margin {checked.trials[0].margin[k]:.2f}): {told}"
+
+
+def _show(checked: "Checked", title: str) -> None:
+    from rich import box
+    from rich.table import Table
+
+    say(title)
+    for heads, rows in ((TRIALS, _trial_rows(checked)), (FACTORS, _factor_rows(checked))):
+        table = Table(box=box.SIMPLE_HEAD)
+        for head in heads:
+            table.add_column(head)
+        for row in rows:
+            table.add_row(*row)
+        console().print(table)
+    say(_worst(checked))
+    distrust = checked.distrust
+    for sentence in distrust:
+        console().print(verdict(False, sentence))
+    if not distrust:
+        console().print(verdict(True, "nothing to distrust in the worlds that were flown"))
+
+
+def markdown(checked: "Checked", title: str) -> str:
+    """The same as a file"""
+    parts = [f"# {title}", ""]
+    for heads, rows in ((TRIALS, _trial_rows(checked)), (FACTORS, _factor_rows(checked))):
+        parts += [f"| {' | '.join(row)} |" for row in (heads, ("---",) * len(heads), *rows)] + [""]
+    parts += [_worst(checked), "", "Not to be trusted:", ""]
+    parts += [f"- {own}" for own in checked.distrust] or ["- nothing in the worlds that were flown"]
+    return "\n".join(parts) + "\n"
+
+
+def _judged(wanted: "Requirement", checked: "Checked") -> int:
+    from samara.campaigns.requirement import Verdict, judge
+
+    subjects = {"success": checked.trials[0]} | {own.name: own for own in checked.trials[1:]}
+    if wanted.subject not in subjects:
+        raise ValueError(f"--require {wanted}: expected one of {', '.join(subjects)}")
+    passed = subjects[wanted.subject].passed
+    found = judge(wanted, int(passed.sum()), len(passed))
+    say(f"{wanted}: {found.value}")
+    return 0 if found is Verdict.HELD else NOT_SHOWN
