@@ -1,9 +1,11 @@
 """The wire: one client at a time, scans answered, garbage and floods that change nothing, and cflib itself where it is."""
 
 import importlib.util
+import math
 import mmap
 import os
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
+from support.repository import REPOSITORY
 
 import samara
 from samara.core.algebra import IDENTITY, ZERO, Vec3
@@ -25,6 +28,7 @@ from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import parse_scenario
+from samara.sim.simulation import Simulation
 
 RUNNER = Path(__file__).parents[1] / "support" / "crazyflie_script.py"
 CONNECT, VERSION = b"\xf1\0", b"\xd1\0"
@@ -94,6 +98,13 @@ def test_what_is_no_client_starts_no_flight(link, clients, data):
         link.exchange(STILL)
     assert link.endpoint.commander.planner.way is None
     assert link.endpoint.commander._asked is None
+
+
+def test_a_cflib_that_is_too_old_is_told_so(link, clients):
+    clients[0].send("\xff\x01\x01\x01".encode())  # its driver before 0.1.32 connects with this, as UTF-8
+    with pytest.raises(AutopilotLostError):
+        link.exchange(STILL)
+    assert sum("expected cflib 0.1.32 or newer" in text for text in link.said) == 1
 
 
 def test_a_flight_starts_with_any_of_its_drones_and_no_other_flight_with_it(link, clients):
@@ -236,32 +247,47 @@ def python_with_cflib():
     return os.environ.get("SAMARA_CFLIB") or (sys.executable if importlib.util.find_spec("cflib") else "")
 
 
-def test_cflib_flies_two_drones_by_setpoints_and_by_high_level_orders(tmp_path, one_at_a_time):  # noqa: F811
-    """In a process of its own, by the clock of the simulation: a slow machine flies the same."""
-    from samara.sim.simulation import Simulation
-
+def flown_with_cflib(script, tmp_path, *arguments):
+    """Two drones of a simulation whose clock is the script's, and what it prints; in a process of its own"""
     python = python_with_cflib()
     if not python:
         pytest.skip("cflib is not installed: SAMARA_CFLIB names a Python that has it")
-    script, clock_file = tmp_path / "script.py", tmp_path / "clock"
-    script.write_text(SCRIPT)
+    file, clock_file = tmp_path / "script.py", tmp_path / "clock"
+    file.write_text(script)
     clock_file.write_bytes(bytes(8))
-    simulation = Simulation(
-        flown_by(parse_scenario(TWO, "scripts.toml"), Autopilot("crazyflie")), lambda blocks, lines: None
-    )
-    start = [drone.start_W for drone in simulation.scenario.drones]
-    command = [python, str(RUNNER), str(clock_file), str(script), str(tmp_path / "cache")]
+    scenario = flown_by(parse_scenario(TWO, "scripts.toml"), Autopilot("crazyflie"))
+    simulation = Simulation(scenario, lambda blocks, lines: None)
+    command = [python, str(RUNNER), str(clock_file), str(file), *arguments]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    with open(clock_file, "r+b") as file, mmap.mmap(file.fileno(), 8) as clock:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    with open(clock_file, "r+b") as own, mmap.mmap(own.fileno(), 8) as clock:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path)
         try:
             while process.poll() is None and simulation.advance():
                 clock[:8] = struct.pack("<d", simulation.time_us / 1e6)
         finally:
             simulation.close()
             process.kill()
-        told = dict(line.split(" ", 1) for line in f"{process.communicate()[0]}end .".splitlines() if " " in line)
+        printed = process.communicate()[0]
     assert process.returncode == 0
+    return simulation, printed
+
+
+def test_cflib_flies_two_drones_by_setpoints_and_by_high_level_orders(tmp_path, one_at_a_time):  # noqa: F811
+    """By the clock of the simulation: a slow machine flies the same."""
+    simulation, printed = flown_with_cflib(SCRIPT, tmp_path, str(tmp_path / "cache"))
+    start = [drone.start_W for drone in simulation.scenario.drones]
+    told = dict(line.split(" ", 1) for line in printed.splitlines() if " " in line)
     motion, high = ([float(x) for x in told[name].split()] for name in ("motion", "high"))
-    assert motion == pytest.approx([start[0].x + 0.4, start[0].y, 0.4], abs=0.08)
-    assert high == pytest.approx([start[1].x, start[1].y + 0.5, 0.5], abs=0.08)
+    assert motion == pytest.approx([start[0].x + 0.4, start[0].y, 0.4], abs=0.03)
+    assert high == pytest.approx([start[1].x, start[1].y + 0.5, 0.5], abs=0.03)
+
+
+def test_the_script_of_the_page_flies(tmp_path, one_at_a_time):  # noqa: F811
+    """Half a metre ahead, a quarter turn to the left, half a metre ahead"""
+    page = (REPOSITORY / "docs" / "crazyflie.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    simulation, _ = flown_with_cflib(script, tmp_path)
+    known, start = simulation.fleet.links.by_drone[0].link.endpoint.known, simulation.scenario.drones[0].start_W
+    assert known.state.p_W == pytest.approx((start.x + 0.5, start.y + 0.5, 0.02), abs=0.05)
+    assert known.euler.yaw == pytest.approx(math.pi / 2.0, abs=0.05)
+    assert not any(known.outputs)

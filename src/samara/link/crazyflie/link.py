@@ -26,6 +26,10 @@ CONNECTS = {(Port.LINK, 1), (Port.PLATFORM, 1), (Port.LOGS, 0), (Port.PARAMETERS
 """Ports and channels with which a client begins: it asks who is there, and what there is."""
 
 
+OLD_CFLIB = b"\xc3\xbf\x01\x01\x01"
+"""What cflib before 0.1.32 greets with; after every packet it sends a checksum, which CRTP does not have."""
+
+
 class Crazyflie:
     """The link to whoever flies this drone by CRTP."""
 
@@ -113,6 +117,9 @@ class Crazyflie:
         if data == NULL:
             self._put(NULL, source)
             return
+        if data == OLD_CFLIB:
+            words = "cflib before 0.1.32, which speaks otherwise; expected cflib 0.1.32 or newer"
+            self._once.say("warning", f"{self.uri}: the client is {words}", "old")
         packet = parse(data)
         if packet is None or not self._may_speak(packet, source):
             self.skipped += 1
