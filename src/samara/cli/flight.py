@@ -88,7 +88,7 @@ def fly(
     if controller is not None:
         changes["drones.controller"] = controller_setting(controller)
     own = load_scenario(scenario, changes)
-    _require_mavlink(own)
+    _require_packages(own)
     _doubt(scenario, changes, own)
     folder = out if out is not None else Path("out") / own.name
     path = _claimed(folder)
@@ -205,12 +205,19 @@ def _doubt(scenario: str, changes: dict[str, Any], own: "Scenario") -> None:
             console().print(verdict(False, f"{name}: {doubt}"))
 
 
-def _require_mavlink(scenario: "Scenario") -> None:
-    """MissingExtraError before anything is written, where an autopilot that speaks MAVLink flies"""
+def _require_packages(scenario: "Scenario") -> None:
+    """An error before anything is written, where an autopilot that speaks MAVLink flies, or a Crazyflie's firmware"""
     if any(drone.autopilot is not None and drone.autopilot.kind in ("px4", "ardupilot") for drone in scenario.drones):
         from samara.link.mavlink import dialect
 
         dialect()
+    from samara.control.firmware.kinds import NAMES, PREFIX
+    from samara.control.named import name_of
+
+    for name in {name_of(own.controller) for own in scenario.drones if own.autopilot is None} & {*NAMES}:
+        from samara.control.firmware.process import require_firmware
+
+        require_firmware(name.removeprefix(PREFIX))
 
 
 def controller_setting(word: str) -> Any:

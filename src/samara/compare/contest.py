@@ -15,6 +15,7 @@ from samara.physics.types import Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
 from samara.record.run import Run
+from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.sim.references import asked_ahead
@@ -85,7 +86,9 @@ def _flown(
         for name, controller in zip(labels(controllers), controllers, strict=True):
             drone = Drone("drone", vehicle, whole, start, airborne=True, controller=controller)
             blowing = Constant(Vec3(float(wind), 0.0, 0.0))
-            scenario = Scenario(f"{name} in {wind:g} m/s", (drone,), round(whole.duration + 1.0, 3), wind=blowing)
+            scenario = at_own_rate(
+                Scenario(f"{name} in {wind:g} m/s", (drone,), round(whole.duration + 1.0, 3), wind=blowing)
+            )
             run = fly(scenario)
             done += 1
             progress(done, total)

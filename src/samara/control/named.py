@@ -1,8 +1,11 @@
 """Controllers by name, each built for a vehicle and the rotors it has left, with numbers of one's own where they are given."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+from samara.control.firmware.kinds import NAMES as CRAZYFLIE
+from samara.control.firmware.kinds import PREFIX, RATE
 from samara.control.gains import Gains, gains_for
 from samara.control.geometric import DEFAULT_LIMITS, FlightLimits, geometric
 from samara.control.indi import indi
@@ -20,8 +23,8 @@ YAW_WEIGHT = 4.0  # as much as document 001's tilt: it has no yaw of its own, an
 class Named(NamedTuple):
     """controller(state, reference, vehicle, memory) → command, memory; and the memory it starts with.
 
-    One that has `look_ahead`, instants from now [s], wants the references of those instants, and is called in Python; the
-    others are traced.
+    One that has `look_ahead`, instants from now [s], wants the references of those instants, and is called in Python, even
+    where there are none; the others are traced.
     """
 
     name: str
@@ -80,6 +83,12 @@ def _raptor(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chose
     return policy_controller(raptor_policy(vehicle), vehicle, period)
 
 
+def _crazyflie(kind: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -> Any:
+    from samara.control.firmware.controller import crazyflie_controller
+
+    return crazyflie_controller(kind, vehicle, period)
+
+
 CONTROLLERS: dict[str, Callable[..., Any]] = {
     "geometric": _geometric,
     "pid": _pid,
@@ -93,7 +102,10 @@ CONTROLLERS: dict[str, Callable[..., Any]] = {
 LEARNT: dict[str, Callable[..., Any]] = {"policy": _policy, "raptor": _raptor}
 """Likewise, but these have learnt: one needs a folder, the other a package."""
 
-NAMES = (*CONTROLLERS, *LEARNT)
+FIRMWARE: dict[str, Callable[..., Any]] = {name: partial(_crazyflie, name.removeprefix(PREFIX)) for name in CRAZYFLIE}
+"""The Crazyflie firmware's own, which need its bindings"""
+
+NAMES = (*CONTROLLERS, *LEARNT, *FIRMWARE)
 
 DEFAULT_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz by default
 
@@ -107,6 +119,11 @@ def name_of(controller: str | Tuned | Callable[..., Any]) -> str:
     """What a controller is called: its name, or that of the function"""
     own = as_tuned(controller)
     return own.name if isinstance(own, Tuned) else str(getattr(own, "__name__", type(own).__name__.lower()))
+
+
+def own_rate(controller: str | Tuned | Callable[..., Any]) -> float | None:
+    """How often a controller has to be called, where that is its own to say  [Hz]"""
+    return RATE if name_of(controller) in FIRMWARE and isinstance(as_tuned(controller), Tuned) else None
 
 
 def instants_ahead(controller: str | Tuned | Callable[..., Any]) -> int:
@@ -126,5 +143,5 @@ def controller_named(
     """
     chosen = checked(name, options)
     working = tuple(healthy) or tuple(True for _ in vehicle.rotors)
-    controller = (CONTROLLERS | LEARNT)[name](vehicle, healthy=working, period=period, **chosen)
+    controller = (CONTROLLERS | LEARNT | FIRMWARE)[name](vehicle, healthy=working, period=period, **chosen)
     return Named(name, controller, controller.initial_memory)

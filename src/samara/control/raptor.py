@@ -39,21 +39,19 @@ def raptor_policy(vehicle: Vehicle) -> Policy:
     )
 
 
-def rotor_order(vehicle: Vehicle) -> tuple[int, ...]:
+def rotor_order(vehicle: Vehicle, who: str = "raptor") -> tuple[int, ...]:
     """The vehicle's rotors front right, back right, back left, front left; ValueError where it has not these, or they turn
-    the other way"""
+    the other way, and `who` needs them"""
     if len(vehicle.rotors) != 4 or vehicle.servos:
-        raise ValueError(f"raptor flies quadrotors; vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors")
+        raise ValueError(f"{who} flies quadrotors; vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors")
     found = []
     for (corner, (ahead, left)), spin in zip(CORNERS.items(), SPINS, strict=True):
         here = [k for k, own in enumerate(vehicle.rotors) if ahead * own.r_B.x > 0.0 and left * own.r_B.y > 0.0]
         if len(here) != 1:
-            raise ValueError(f"raptor flies quadrotors in X; vehicle {vehicle.name!r} has {len(here)} rotors {corner}")
+            raise ValueError(f"{who} flies quadrotors in X; vehicle {vehicle.name!r} has {len(here)} rotors {corner}")
         if vehicle.rotors[here[0]].spin != spin:
             way = "counter-clockwise" if spin > 0 else "clockwise"
-            raise ValueError(
-                f"raptor wants the rotor {corner} to turn {way}; that of vehicle {vehicle.name!r} does not"
-            )
+            raise ValueError(f"{who} wants the rotor {corner} to turn {way}; that of vehicle {vehicle.name!r} does not")
         found.append(here[0])
     return tuple(found)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from samara.control.firmware.kinds import NAMES as CRAZYFLIE
 from samara.control.gains import Gains
 from samara.control.ilqr.cost import Weights
 from samara.control.ilqr.reference import Shaping
@@ -105,6 +106,7 @@ KNOBS: dict[str, dict[str, Knob]] = {
     },
     "policy": {"file": POLICY},
     "raptor": {},
+    **{name: {} for name in CRAZYFLIE},
 }
 """By controller, in SI units; an angle may also be given in degrees, with `_deg` behind its name."""
 

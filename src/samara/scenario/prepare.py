@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from samara.control.named import own_rate
 from samara.estimate.simple import TRUTH
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario import Drone, Scenario
@@ -36,8 +37,9 @@ def prepared(scenario: Scenario, where: Place = HOME) -> Scenario:
     """The scenario with what its autopilots need; without any it is the same"""
     flown = [drone.autopilot for drone in scenario.drones if drone.autopilot is not None]
     if not flown:
-        return scenario
-    fastest = sorted({own.sensor_rate for own in flown})
+        return at_own_rate(scenario)
+    firmware = {rate for drone in scenario.drones if drone.autopilot is None and (rate := own_rate(drone.controller))}
+    fastest = sorted({own.sensor_rate for own in flown} | firmware)
     if len(fastest) > 1:
         listed = " and ".join(f"{rate:g} Hz" for rate in fastest)
         raise ValueError(f"the autopilots want their sensors at {listed}; expected one rate for all of them")
@@ -57,6 +59,15 @@ def prepared(scenario: Scenario, where: Place = HOME) -> Scenario:
         physics=max(scenario.rates.physics, rate),
     )
     return replace(scenario, drones=drones, rates=rates)
+
+
+def at_own_rate(scenario: Scenario) -> Scenario:
+    """The scenario with its controllers as often as those of a firmware have to be called; without any it is the same"""
+    rates = {rate for drone in scenario.drones if (rate := own_rate(drone.controller)) is not None}
+    if not rates:
+        return scenario
+    rate = max(rates)
+    return replace(scenario, rates=replace(scenario.rates, autopilot=rate, physics=max(scenario.rates.physics, rate)))
 
 
 def flown_by(scenario: Scenario, autopilot: Autopilot, where: Place = HOME) -> Scenario:

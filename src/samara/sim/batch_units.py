@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from samara.backends.flight_program import Draws, Physics, Program, Unit
 from samara.backends.parameters import parameter, with_parameters
 from samara.backends.rolled import rk4_in_kernel, rk4_rolled
-from samara.control.named import as_tuned, controller_named
+from samara.control.named import as_tuned, controller_named, own_rate
 from samara.control.tuning import Tuned
 from samara.core.algebra import UP, ZERO, Vec3, norm
 from samara.core.ops import logical_and, maximum, where
@@ -65,6 +65,7 @@ def require_batchable(scenario: Scenario) -> None:
         "gusts of the propellers' own wake": drone.vehicle.has("propwash"),
         "a controller in Python": not isinstance(as_tuned(drone.controller), Tuned),
         "a wind in Python": not is_traced(scenario.wind),
+        "the firmware of a Crazyflie": own_rate(drone.controller) is not None,
         "a controller that looks ahead": getattr(as_tuned(drone.controller), "name", "") == "ilqr",
         "a sensor in Python": not all(sensor.traced for sensor in drone.sensors),
     }

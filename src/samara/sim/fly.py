@@ -26,6 +26,7 @@ from samara.record.streams import streams_of
 from samara.record.table import Table
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.scenario_file import load_scenario
 from samara.scenario.timeline import MICROSECONDS
@@ -82,7 +83,7 @@ def fly(
             "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
         )
     if controller is not None:
-        own = replace(own, drones=tuple(replace(drone, controller=controller) for drone in own.drones))
+        own = at_own_rate(replace(own, drones=tuple(replace(drone, controller=controller) for drone in own.drones)))
     if backend is not None:
         require_backend(backend, BACKENDS)
         own = replace(own, backend=backend)

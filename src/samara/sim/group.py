@@ -256,7 +256,11 @@ class Group:
     def known_of(self, lane: int) -> Any:
         """What sensors, and an estimator that listens to them, know of one drone"""
         told = [own.heard_by(lane) for own in self.measuring]
-        return told, self.fusing.known[:, lane].copy() if self.fusing else None
+        return told, self.fusing.known[:, lane].copy() if self.fusing else None, self._going_on().get(lane)
+
+    def _going_on(self) -> dict[int, Any]:
+        """The memories, by lane, of a controller that does not begin anew with another vehicle or one rotor less"""
+        return self.pilot.going_on if isinstance(self.pilot, PythonPilot) else {}
 
     def take_over(self, lane: int, known: Any) -> None:
         """Goes on with what another group knew of this drone"""
@@ -265,6 +269,8 @@ class Group:
         if self.fusing:
             self.fusing.known[:, lane] = known[1]
             self._listen()
+        if isinstance(self.pilot, PythonPilot) and known[2] is not None:
+            self.pilot.go_on(lane, known[2])
 
     def arm_and_break(self, settings: Sequence[DroneSetting]) -> None:
         """Writes arming and faults of its drones into its arrays"""
@@ -312,6 +318,11 @@ class Group:
                 Operation("copy", due, (machine.carry, command, len(command))),
             ]
         return operations
+
+    def close(self) -> None:
+        """Ends what its controllers have started"""
+        for memory in self._going_on().values():
+            memory.close()
 
     def control(self, asked: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         self.reference[:] = asked

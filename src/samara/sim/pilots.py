@@ -158,6 +158,17 @@ class PythonPilot:
         self.look_ahead = np.asarray(getattr(controller, "look_ahead", NOWHERE), dtype=float)
         self.plan, self.prediction = _plan_of(np.full((len(self.look_ahead), 3, n), np.nan))
 
+    @property
+    def going_on(self) -> dict[int, Any]:
+        """Memories, by drone, that are more than numbers: a firmware's, which is not to begin anew in flight"""
+        if not getattr(self._controller, "goes_on", False):
+            return {}
+        return {drone: memory for drone, memory in enumerate(self._memories) if memory is not None}
+
+    def go_on(self, drone: int, memory: Any) -> None:
+        """With what another pilot of this drone remembered"""
+        self._memories[drone] = memory
+
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """The same, drone by drone; `ahead` (m, fields, n) for one that looks ahead"""
         clock = {"time": time_us / MICROSECONDS, "dt": self._period}

@@ -257,6 +257,8 @@ class Simulation:
     def close(self) -> None:
         """Ends the links to autopilots, and those that were started here; the flight cannot go on"""
         self.fleet.links.close()
+        for group in self.fleet.groups:
+            group.close()
 
     def bus(self) -> Bus:
         """The world at this instant, as a frozen record"""

@@ -1,0 +1,120 @@
+"""The Crazyflie firmware's controllers beside ours: a step, a gust and a figure of eight, as tables and a picture.
+
+`PYTHONPATH=docs python -m figures.crazyflie_firmware docs/images` draws that of the documentation and prints its tables. It
+needs `cffirmware`, built from Bitcraze's crazyflie-firmware.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import samara
+from samara.compare.contest import SETTLE, Entry, contest
+from samara.control.firmware.kinds import NAMES
+from samara.core.algebra import Vec3
+from samara.core.colours import COLOURS, INK
+from samara.core.files import atomic_write
+from samara.plan import trajectory
+from samara.record.run import Run
+from samara.scenario.events import Event, at, wind_step
+from samara.scenario.prepare import at_own_rate
+from samara.scenario.scenario import Drone, Scenario
+from samara.view.plot.style import samara_style
+
+OURS = ("pid", "geometric", "ilqr")
+HEIGHT, STEP, WIND, SPEED = 3.0, 1.0, 2.0, 1.0
+DURATION = 10.0
+BLOWS = 1.0  # [s], when the gust begins
+NEAR = 0.05  # [m]
+
+
+def flown(controller: str, ahead: float, events: tuple[Event, ...] = ()) -> Run:
+    """A flight from hover, to be `ahead` metres ahead from the first instant on"""
+    start = Vec3(0.0, 0.0, HEIGHT)
+    task = trajectory.hover(start + Vec3(ahead, 0.0, 0.0), duration=DURATION)
+    drone = Drone("drone", samara.vehicle("crazyflie"), task, start, airborne=True, controller=controller)
+    return samara.fly(at_own_rate(Scenario(controller, (drone,), DURATION, events=events)))
+
+
+def stepped(run: Run) -> list[str]:
+    """Time to nine tenths [s], overshoot [%], time until it stays within 5 cm [s], error at the end [mm]"""
+    x, outside = run.position[:, 0], np.flatnonzero(run.error > NEAR)
+    reached = run.time[int(np.argmax(x >= 0.9 * STEP))]
+    settled = math.inf if outside[-1] + 1 == len(run.time) else run.time[outside[-1] + 1]
+    over = max(0.0, float(x.max()) / STEP - 1.0)
+    return [f"{reached:.2f}", f"{100.0 * over:.1f}", f"{settled:.2f}", f"{1e3 * run.error[-1]:.1f}"]
+
+
+def blown(run: Run) -> list[str]:
+    """Largest error and error at the end [mm], and the largest tilt [deg]"""
+    after = run.time >= BLOWS
+    tilt = np.degrees(np.arccos(1.0 - 2.0 * (run.attitude[:, 1] ** 2 + run.attitude[:, 2] ** 2)))
+    return [f"{1e3 * run.error[after].max():.0f}", f"{1e3 * run.error[-1]:.1f}", f"{tilt.max():.1f}"]
+
+
+def rows(headings: Sequence[str], found: dict[str, list[str]]) -> str:
+    """A table of Markdown"""
+    lines = [["controller", *headings], ["---"] * (len(headings) + 1), *([name, *own] for name, own in found.items())]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def tracked(entries: list[Entry]) -> dict[str, list[str]]:
+    """RMSE and largest error [mm] in each wind"""
+    found: dict[str, list[str]] = {}
+    for own in entries:
+        numbers = ["crashed", ""] if own.crashed else [f"{1e3 * own.rmse:.1f}", f"{1e3 * own.max_error:.1f}"]
+        found.setdefault(own.controller, []).extend(numbers)
+    return found
+
+
+def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[Entry]) -> None:
+    """The way ahead after a step, the way off in a gust, and the error along the figure of eight"""
+    with samara_style() as plt:
+        figure, (step, gust, eight) = plt.subplots(1, 3, figsize=(15.0, 4.6), layout="constrained")
+        styles: dict[str, dict[str, Any]] = {
+            name: {"color": COLOURS[k % len(COLOURS)], "linestyle": "-" if name in NAMES else (0, (4, 1.5))}
+            for k, name in enumerate((*OURS, *NAMES))
+        }
+        step.axhline(STEP, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+        for name, style in styles.items():
+            label = name.replace("crazyflie_", "firmware's ")
+            step.plot(steps[name].time, steps[name].position[:, 0], label=label, linewidth=1.4, **style)
+            gust.plot(gusts[name].time - BLOWS, 1e3 * gusts[name].position[:, 0], linewidth=1.4, **style)
+        for own in eights:
+            if own.wind == 0.0 and not own.crashed:
+                late = 1e3 * np.maximum(own.run.error, 1e-6)
+                eight.semilogy(own.run.time - SETTLE, late, linewidth=1.2, **styles[own.controller])
+        step.set(title=f"{STEP:g} m ahead at once", xlabel="time [s]", ylabel="x [m]", xlim=(0.0, 5.0))
+        gust.set(
+            title=f"Wind of {WIND:g} m/s at once", xlabel="time [s]", ylabel="x [mm]", xlim=(-0.5, DURATION - BLOWS)
+        )
+        eight.set(title=f"Figure of eight at {SPEED:g} m/s", xlabel="time [s]", ylabel="error [mm]")
+        eight.set(xlim=(0.0, None), ylim=(1.0, 2e3))
+        step.legend(loc="lower right", fontsize=8)
+        with atomic_write(path) as unfinished:
+            figure.savefig(unfinished, format="png")
+
+
+def main(folder: Path) -> None:
+    """All flights, three tables and the picture"""
+    names = (*OURS, *NAMES)
+    steps = {name: flown(name, STEP) for name in names}
+    print(
+        rows(
+            ("to 0.9 m [s]", "overshoot [%]", "within 5 cm [s]", "left [mm]"), {n: stepped(r) for n, r in steps.items()}
+        )
+    )
+    gust = (Event(at(BLOWS), wind_step(Vec3(WIND, 0.0, 0.0))),)
+    gusts = {name: flown(name, 0.0, gust) for name in names}
+    print(rows(("largest [mm]", "left [mm]", "tilt [deg]"), {n: blown(r) for n, r in gusts.items()}))
+    eights = contest(samara.vehicle("crazyflie"), names, speed=SPEED, winds=(0.0, WIND))
+    print(rows(("RMSE [mm]", "largest [mm]", "RMSE in wind [mm]", "largest in wind [mm]"), tracked(eights)))
+    draw(folder / "crazyflie-firmware.png", steps, gusts, eights)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,92 @@
+"""From the thrust that the firmware wants of a motor to its PWM, and from the PWM to the thrust that the motor gives.
+
+A number up to 65535 stands for a thrust up to the motor's greatest; the motor's voltage for it follows from a cubic that
+Bitcraze measured for each kind of propeller, and the PWM is that voltage's share of the supply's. The firmware does this
+outside its bindings, in `motors.c`; the cubics are those of its `platform_defaults`.
+"""
+
+import math
+from typing import NamedTuple
+
+FULL = 65535  # of 16 bits
+LEAST_SUPPLY = 2.0  # [V]: below it the firmware believes no measurement, and stops
+FORGETTING = 0.01  # of the supply's measurement, each millisecond
+
+
+class Curve(NamedTuple):
+    """T = c₀ + c₁ V + c₂ V² + c₃ V³, from `least` to `most` [N], and the reaction torque of a thrust  [m]"""
+
+    coefficients: tuple[float, float, float, float]
+    least: float
+    most: float
+    torque_ratio: float
+
+
+_SMALL = 0.012817578393224994
+CURVES = {
+    "Crazyflie 2.1+ propellers": Curve(
+        (-0.02476537915958403, 0.06523793527519485, -0.026792504967750107, 0.006776789303971145),
+        _SMALL,
+        0.12,
+        0.0069928948992470565,
+    ),
+    "thrust upgrade kit": Curve(
+        (0.006728127583707208, 0.01011557616217668, 0.010263198062061085, 0.0028358638322392503),
+        0.01922636758983749,
+        0.18,
+        0.0051648627905205285,
+    ),
+    "legacy propellers": Curve(
+        (-0.014830744918356092, 0.04724465241828281, -0.01847364358025878, 0.005960923942142),
+        _SMALL,
+        0.12,
+        0.007350862856566459,
+    ),
+    "Crazyflie 2.1 Brushless": Curve(
+        (-0.014058926705279723, 0.04265273261724981, 0.0018327760144017432, 0.0020576974784587178),
+        0.02136263065537499,
+        0.2,
+        0.00569278844371417,
+    ),
+}
+"""By the kind of propellers that a build of the firmware is for."""
+
+
+def curve_of(most: float, torque_ratio: float) -> tuple[str, Curve]:
+    """The curve of a build, by the torque ratio that can be asked of it; the most thrust of a brushless one is its builder's"""
+    for name, own in CURVES.items():
+        if abs(torque_ratio / own.torque_ratio - 1.0) < 1e-3:
+            return name, own._replace(most=most)
+    known = ", ".join(f"{own.torque_ratio:.5f} m ({name})" for name, own in CURVES.items())
+    raise ValueError(
+        f"this cffirmware is built for motors of {most:.4g} N and {torque_ratio:.5f} m, whose curve is not known here; "
+        f"expected {known}, with ENABLE_THRUST_BAT_COMPENSATED as by default"
+    )
+
+
+def thrust_of_voltage(volts: float, curve: Curve) -> float:
+    """T = c₀ + c₁ V + c₂ V² + c₃ V³, not below 0, and 0 of a motor that stands  [N]"""
+    c0, c1, c2, c3 = curve.coefficients
+    return max(0.0, c0 + volts * (c1 + volts * (c2 + volts * c3))) if volts > 0.0 else 0.0
+
+
+def voltage_of_thrust(thrust: float, curve: Curve) -> float:
+    """The one real root V of c₃ V³ + c₂ V² + c₁ V + c₀ = T, by Cardano's formula  [V]"""
+    c0, c1, c2, c3 = curve.coefficients
+    p, r = -c2 / (3.0 * c3), c1 / (3.0 * c3)
+    q = p**3 + (c2 * c1 - 3.0 * c3 * (c0 - thrust)) / (6.0 * c3 * c3)
+    root = math.sqrt(q * q + (r - p * p) ** 3)
+    return math.cbrt(q + root) + math.cbrt(q - root) + p
+
+
+def pwm_of_thrust(wanted: float, supply: float, curve: Curve) -> int:
+    """65535 V(T)/V_supply of a thrust of 0 … 65535, which may be more than 65535; 0 below the least thrust"""
+    thrust = wanted / FULL * curve.most
+    if supply < LEAST_SUPPLY or thrust < curve.least:
+        return 0
+    return int(FULL * voltage_of_thrust(thrust, curve) / supply)
+
+
+def thrust_of_pwm(pwm: float, supply: float, curve: Curve) -> float:
+    """T(PWM/65535 V_supply): what the motor gives  [N]"""
+    return thrust_of_voltage(pwm / FULL * supply, curve)

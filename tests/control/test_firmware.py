@@ -1,0 +1,249 @@
+"""The Crazyflie firmware's controllers: in flight with a stand-in of a page, and with the real module where it is installed."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.children import child as started
+
+import samara
+from samara.control.firmware.child import Firmware, UselessModuleError
+from samara.control.firmware.controller import Flying
+from samara.control.firmware.motors import CURVES
+from samara.control.firmware.process import FirmwareError, FirmwareProcess
+from samara.control.firmware.units import FIELDS
+from samara.control.named import FIRMWARE, controller_named
+from samara.core.algebra import Vec3
+from samara.core.extras import MissingExtraError
+from samara.plan import trajectory
+from samara.scenario.events import Event, at, fail_motor
+from samara.scenario.prepare import at_own_rate
+from samara.scenario.scenario import Drone, Scenario
+from samara.sim.simulation import Simulation
+
+STAND_IN = str(Path(__file__).parents[1] / "support" / "stand_in")
+REAL = importlib.util.find_spec("cffirmware") is not None
+CRAZYFLIE = samara.vehicle("crazyflie")
+HERE = Vec3(0.0, 0.0, 1.0)
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """The stand-in in the place of the bindings: for the processes that look for them, and here"""
+    monkeypatch.syspath_prepend(STAND_IN)
+    monkeypatch.delitem(sys.modules, "cffirmware", raising=False)
+    yield importlib.import_module("cffirmware")
+    sys.modules.pop("cffirmware", None)
+
+
+def hovering(*names: str, duration: float = 1.0, **options) -> Scenario:
+    """Drones that hover a metre apart, told to be 0.2 m higher"""
+    drones = []
+    for k, name in enumerate(names):
+        place = HERE._replace(y=float(k))
+        task = trajectory.hover(place + Vec3(0.0, 0.0, 0.2), duration=60.0)
+        drones.append(Drone(f"drone{k}", CRAZYFLIE, task, place, airborne=True, controller=name))
+    return at_own_rate(Scenario("hovering", tuple(drones), duration, **options))
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(REAL, reason="cffirmware is installed")
+@pytest.mark.parametrize("name", FIRMWARE)
+def test_without_the_bindings_it_is_one_sentence(name):
+    with pytest.raises(
+        MissingExtraError, match=f"{name} .* needs cffirmware, .* built from Bitcraze's crazyflie-firmware"
+    ):
+        controller_named(name, CRAZYFLIE, period=1e-3)
+
+
+def test_it_is_called_at_the_rate_of_the_firmware(stand_in):
+    with pytest.raises(ValueError, match=r"rates\.autopilot is 250; expected 1000"):
+        controller_named("crazyflie_pid", CRAZYFLIE)
+    assert hovering("crazyflie_pid").rates.autopilot == 1000.0
+    assert hovering("pid").rates.autopilot == 250.0
+
+
+def test_it_flies_quadrotors_like_its_own(stand_in):
+    for name, words in (("hexarotor_x", "crazyflie_lee flies quadrotors; .* has 6 rotors"),):
+        with pytest.raises(ValueError, match=words):
+            controller_named("crazyflie_lee", samara.vehicle(name), period=1e-3)
+
+
+def test_a_build_without_indi_is_one_sentence(stand_in):
+    with pytest.raises(FirmwareError, match="has no controllerINDI: Bitcraze's bindings leave INDI out"):
+        FirmwareProcess("indi")
+
+
+def test_a_build_that_is_too_old_is_one_sentence(stand_in, monkeypatch):
+    monkeypatch.delattr(stand_in, "powerDistributionCap")
+    with pytest.raises(UselessModuleError, match=r"no powerDistributionCap; expected .* 2025\.12\.1 or newer"):
+        Firmware(stand_in, "pid", FIELDS)
+    monkeypatch.undo()
+    monkeypatch.setattr(stand_in, "sensorData_t", lambda: object())
+    with pytest.raises(UselessModuleError, match=r"no sensors\.gyro\.x"):
+        Firmware(stand_in, "pid", FIELDS)
+
+
+def test_a_module_that_cannot_be_loaded_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "cffirmware.py").write_text("raise ImportError('libpython is another')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(FirmwareError, match="cannot be loaded: libpython is another"):
+        FirmwareProcess("pid")
+
+
+# The chain -----------------------------------------------------------------------------------------------------------
+
+
+def test_all_it_is_told_arrives_and_its_loop_counts_from_one(stand_in):
+    own = Firmware(stand_in, "pid", FIELDS)
+    numbers = tuple(float(k + 1) for k in range(len(FIELDS)))
+    own.tick(numbers, 3.7)
+    own.tick(numbers, 3.7)
+    assert stand_in.calls == [1, 2]
+    for field, value in zip(FIELDS, numbers, strict=True):
+        struct, *way = field.split(".")
+        found = own.told[struct]
+        for name in way:
+            found = getattr(found, name)
+        assert found == value, field
+    assert vars(own.told["setpoint"].mode) == {"x": 1, "y": 1, "z": 1, "roll": 0, "pitch": 0, "yaw": 1, "quat": 0}
+    assert own.kind == "legacy propellers"
+
+
+def test_the_supply_is_smoothed_over_a_tenth_of_a_second(stand_in, monkeypatch):
+    """V ← V + 0.01 (V_measured − V) each millisecond; the thrust wanted stays, so the PWM goes as 1/V"""
+    monkeypatch.setattr(stand_in, "controllerPid", lambda control, *told: setattr(control, "thrustSi", 0.28))
+    monkeypatch.setattr(stand_in, "control_t", lambda: _control(stand_in))
+    own = Firmware(stand_in, "pid", FIELDS)
+    numbers = (0.0,) * len(FIELDS)
+    first = own.tick(numbers, 4.0)[0]
+    later = [own.tick(numbers, 3.2)[0] for _ in range(100)]
+    volts = 3.2 + 0.8 * 0.99 ** np.arange(1, 101)
+    np.testing.assert_allclose(later, first * 4.0 / volts, atol=2.0)
+
+
+def _control(module):
+    return module.SimpleNamespace(
+        controlMode=module.controlModeForceTorque, thrustSi=0.0, torqueX=0.0, torqueY=0.0, torqueZ=0.0
+    )
+
+
+# In flight -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_flight_goes_where_it_is_told_and_is_replayed_bit_for_bit(stand_in, tmp_path):
+    """Along every axis and about the vertical: each sign of the way there and back counts"""
+    task = trajectory.hover((0.2, -0.2, 1.1), yaw=0.5, duration=60.0)
+    scenario = hovering("crazyflie_pid", duration=0.4)
+    scenario = replace(scenario, drones=(replace(scenario.drones[0], task=task),))
+    run = samara.fly(scenario, out=tmp_path / "run.mcap")
+    assert ((run.position[-1] - np.array(HERE)) * [1.0, -1.0, 1.0] > 1e-3).all() and not run.crashed
+    assert 0.02 < run.euler[-1, 2] < 0.5
+    assert run.tracks[0].controller == "crazyflie_pid"
+    sys.modules.pop("cffirmware")
+    sys.path.remove(STAND_IN)  # whoever replays it need not have it
+    again = samara.replay(tmp_path / "run.mcap")
+    np.testing.assert_array_equal(again.tracks[0].tables["state"].rows, run.tracks[0].tables["state"].rows)
+
+
+def test_two_drones_have_a_firmware_each(stand_in):
+    """The globals of one are not those of the other: together they fly the bits that each flies alone"""
+    both = samara.fly(hovering("crazyflie_pid", "crazyflie_pid", duration=0.05))
+    alone = samara.fly(hovering("crazyflie_pid", duration=0.05))
+    rows = [track.tables["state"].rows for track in both.tracks]
+    np.testing.assert_array_equal(rows[0], alone.tracks[0].tables["state"].rows)
+    np.testing.assert_array_equal(rows[1][:, 2], rows[0][:, 2])
+
+
+def test_it_is_not_told_of_a_motor_that_fails_and_goes_on(stand_in):
+    event = Event(at(0.1), fail_motor(0))
+    simulation = Simulation(hovering("crazyflie_pid", duration=0.15, events=(event,)))
+    first: list[Flying] = []
+    while simulation.advance():
+        (group,) = simulation.groups
+        first += [own for own in group.pilot.going_on.values() if own not in first]
+    assert len(first) == 1 and not simulation.groups[0].key.healthy[0]
+
+
+def test_a_firmware_that_dies_is_one_sentence(stand_in, monkeypatch):
+    own = FirmwareProcess("pid")
+    os.kill(own._process.pid, 9)
+    with pytest.raises(FirmwareError, match=r"crazyflie_pid: the firmware's process ended by signal 9$"):
+        own.tick((0.0,) * len(FIELDS), 3.7)
+
+
+def test_its_process_ends_with_the_flight(stand_in):
+    simulation = Simulation(hovering("crazyflie_pid", duration=0.01))
+    simulation.advance()
+    (own,) = simulation.groups[0].pilot.going_on.values()
+    process = own.firmware._process
+    assert process.poll() is None
+    simulation.run()
+    assert process.poll() is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can be asked to end a child")
+def test_its_process_ends_with_a_parent_that_is_killed():
+    program = (
+        f"import sys; sys.path.insert(0, {STAND_IN!r})\n"
+        "from samara.control.firmware.process import FirmwareProcess\n"
+        "own = FirmwareProcess('pid')\n"
+        "print(own._process.pid, flush=True)\n"
+        "import time; time.sleep(600)\n"
+    )
+    with started([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+        number = int(parent.stdout.readline())
+        parent.kill()
+        parent.wait()
+        until = time.monotonic() + 20.0
+        while _runs(number) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not _runs(number)
+
+
+def _runs(number: int) -> bool:
+    """Whether there is such a process, and it is not one that has ended and waits for its parent to look"""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+# The real one --------------------------------------------------------------------------------------------------------
+
+
+real = pytest.mark.skipif(not REAL, reason="needs cffirmware, built from Bitcraze's crazyflie-firmware")
+FIRMWARE_MASS = 0.029  # [kg] of a Crazyflie, as it believes
+
+
+@real
+@pytest.mark.parametrize("name", FIRMWARE)
+def test_the_real_firmware_holds_a_place(name):
+    if name == "crazyflie_indi" and not hasattr(importlib.import_module("cffirmware"), "controllerINDI"):
+        pytest.skip("this cffirmware is built without INDI, as Bitcraze's is")
+    run = samara.fly(hovering(name, duration=6.0))
+    assert not run.crashed and run.error[-1] < 0.03
+
+
+@real
+@pytest.mark.parametrize(("name", "stiffness"), [("crazyflie_lee", 7.0), ("crazyflie_brescianini", 1.0 / 0.3**2)])
+def test_the_real_firmware_sinks_by_the_mass_it_does_not_know_of(name, stiffness):
+    """m_f (g_f + k e) = m g: power distribution, PWM and the curves of the thrust are right to a hundredth, or e is not"""
+    run = samara.fly(hovering(name, duration=6.0))
+    sunk = (CRAZYFLIE.mass * CRAZYFLIE["gravity"].acceleration / FIRMWARE_MASS - 9.81) / stiffness
+    assert 1.2 - run.position[-1][2] == pytest.approx(sunk, rel=0.03)
+
+
+@real
+def test_the_real_firmware_knows_which_motors_it_is_built_for():
+    own = FirmwareProcess("pid")
+    assert own.kind in CURVES and own.curve.most == pytest.approx(CURVES[own.kind].most)
+    own.close()
