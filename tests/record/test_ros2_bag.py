@@ -1,5 +1,7 @@
 """Bags of ROS 2: bytes against CDR by hand, types against ROS's own, and what two other libraries read back."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from mcap.reader import make_reader
@@ -9,13 +11,19 @@ from rosbags.typesys import Stores, get_typestore
 from support.command import call
 from support.repository import RECORDINGS
 
+import samara
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.tree import flatten
+from samara.physics.multirotor import at_rest
+from samara.physics.surroundings import empty_command, environment_of
 from samara.record.format import RecordingError
 from samara.record.load import load_run
 from samara.record.ros2.bag import write_bag, write_ros2_bag
 from samara.record.ros2.cdr import layout_of
 from samara.record.ros2.definitions import definitions, schema_name
 from samara.record.ros2.form import Form
+from samara.record.ros2.noise import variances_of
+from samara.record.ros2.parse import CdrError, parsed
 from samara.record.ros2.readings import readings
 from samara.record.ros2.topic import Topic, ros_name
 from samara.record.table import Table
@@ -373,3 +381,63 @@ def test_ranges_and_batteries_and_lost_fixes(tmp_path):
     assert np.isclose(first.latitude, 90.0 / np.pi, rtol=1e-15) and first.status.status == 0
     assert np.isnan(lost.latitude) and lost.status.status == -1
     assert len(found["/drone/gps/velocity"]) == 1
+
+
+# Bytes of strangers
+
+
+def test_what_is_written_is_read_back():
+    """Numbers, texts and sequences, in either order of bytes"""
+    points = [{"transforms": [{"rotation": {"w": 1.0}}], "time_from_start": {"sec": 2}}, {}]
+    data = one(
+        "trajectory_msgs/MultiDOFJointTrajectory", header={"frame_id": "map"}, joint_names=["a", ""], points=points
+    )
+    own = parsed("trajectory_msgs/MultiDOFJointTrajectory", data)
+    assert own.header.frame_id == "map" and own.joint_names == ["a", ""] and len(own.points) == 2
+    assert own.points[0].transforms[0].rotation.w == 1.0 and own.points[0].time_from_start.sec == 2
+    assert own.points[1].transforms == []
+    store = get_typestore(Stores.ROS2_JAZZY)
+    kind = "std_msgs/msg/Float64MultiArray"
+    message = store.deserialize_cdr(one("std_msgs/Float64MultiArray", data=[1.5, -2.0]), kind)
+    big = bytes(store.serialize_cdr(message, kind, little_endian=False))
+    assert big[:2] == b"\0\0" and parsed("std_msgs/Float64MultiArray", big).data == [1.5, -2.0]
+
+
+def test_bytes_that_are_not_of_the_type_are_one_sentence():
+    """Cut anywhere, too long, of another encoding, or of lengths beyond all memory"""
+    kind = "trajectory_msgs/MultiDOFJointTrajectory"
+    data = one(kind, header={"frame_id": "map"}, joint_names=["a"], points=[{"transforms": [{}]}])
+    for cut in range(len(data)):
+        with pytest.raises(CdrError, match="expected"):
+            parsed(kind, data[:cut])
+    for bad in (data + bytes(4), b"\0\x07" + data[2:], data[:12] + b"\xff" * (len(data) - 12)):
+        with pytest.raises(CdrError, match="expected"):
+            parsed(kind, bad)
+    with pytest.raises(CdrError, match="not UTF-8"):
+        parsed("std_msgs/String", b"\0\1\0\0\2\0\0\0\xff\0")
+    random = np.random.default_rng(0)
+    for _ in range(2000):
+        damaged = bytearray(data)
+        for _ in range(random.integers(1, 4)):
+            damaged[random.integers(len(damaged))] = random.integers(256)
+        with suppress(CdrError):
+            parsed(kind, bytes(damaged))
+
+
+def test_variances_are_those_of_the_readings():
+    """σ² that a part is said to have, against 2000 readings of it in free fall"""
+    vehicle, sensor = samara.vehicle("iris"), part("icm-42688-p").sensor()
+    state = at_rest(vehicle)._replace(p_W=Vec3(0.0, 0.0, 100.0))
+    around, dt = environment_of(vehicle), 1.0 / sensor.rate
+    random = np.random.default_rng(0)
+    memory = sensor.initial(vehicle, [0.0] * sensor.start_normals)
+    said = []
+    for _ in range(2000):
+        draws = random.standard_normal(sensor.normals_needed)
+        draws[[3, 4, 5, 9, 10, 11]] = 0.0  # the bias does not wander
+        reading, memory = sensor.measure(state, empty_command(vehicle), vehicle, around, draws.tolist(), memory, dt)
+        said.append(flatten(reading))
+    variances = variances_of(sensor)
+    expected = [*variances["specific_force_B"], *variances["omega_B"]]
+    assert np.allclose(np.var(said, axis=0), expected, rtol=0.1)  # √(2/2000) of it is 3 %
+    assert variances_of(None) == {}
