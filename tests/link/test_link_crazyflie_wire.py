@@ -177,8 +177,15 @@ def test_whatever_a_packet_says_the_rotors_get_numbers_within_their_range():
         Packet(8, 0, struct.pack("<BBff?f", 7, 0, 1.0, 0.0, True, 2.0)),
         Packet(5, 1, b"\6\1\7\0\0"), Packet(5, 1, b"\3\1\1"), Packet(2, 2, b"\1\0\1"), Packet(4, 2, bytes(20)),
         Packet(6, 0, struct.pack("<3f", 1.0, 2.0, 3.0)), Packet(3, 0, struct.pack("<3fH", 1.0, 2.0, 3.0, 40000)),
+        Packet(7, 0, b"\x0b" + struct.pack("<3fHB", 1.0, 2.0, 3.0, 40000, 1)), Packet(7, 1, struct.pack("<BI", 0, 0)),
+        Packet(7, 0, b"\x04" + struct.pack("<4f", 1.0, 2.0, 3.0, 0.1)),
+        Packet(8, 0, struct.pack("<BBf?f?f", 9, 0, 1.0, True, 0.0, True, 0.5)),
+        Packet(8, 0, struct.pack("<BBBB5f", 11, 0, 0, 1, 3.0, 1.0, 2.0, 0.1, 3.0)),
+        Packet(8, 0, struct.pack("<BBBB5f", 12, 0, 1, 1, 1.0, 1.0, 0.1, 1.0, 3.0)),
+        Packet(8, 0, struct.pack("<BBBBIB", 6, 1, 1, 0, 0, 1)), Packet(8, 0, struct.pack("<BBBBBBf", 13, 0, 1, 1, 0, 1, 1.0)),
+        Packet(4, 2, struct.pack("<BI", 0, 128) + struct.pack("<f", 2.0)),
     ]  # fmt: skip
-    flew = 0
+    flew = flown_high = 0
     for number in range(20_000):
         packet = Packet(rng.randrange(16), rng.randrange(4), rng.randbytes(rng.randrange(31)))
         if number % 2:
@@ -192,7 +199,11 @@ def test_whatever_a_packet_says_the_rotors_get_numbers_within_their_range():
             assert all(0.0 <= u <= 1.0 for u in outputs)
             assert all(len(sent.data) <= 30 for sent in endpoint.due())
             flew += any(outputs)
-    assert flew > 100
+            flown_high += endpoint.commander.planner.way is not None
+            if not endpoint.commander.supervisor.may_fly:  # stopped, disarmed or crashed: another one
+                endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, 4e-3)
+    assert flew > 300
+    assert flown_high > 50
 
 
 # cflib itself -------------------------------------------------------------------------------------------------------
