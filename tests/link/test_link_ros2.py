@@ -8,10 +8,12 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from support.children import child
+from support.command import call
 from support.repository import do_without
 
 from samara.core.extras import MissingExtraError
 from samara.link.ros2 import dds
+from samara.record.load import load_run
 from samara.record.ros2.cdr import layout_of
 
 DOMAIN = 20 + os.getpid() % 75  # tests of several processes do not hear each other
@@ -143,3 +145,19 @@ def test_bytes_that_make_no_sense(wire):
         heard = listener.heard()
         assert [own.data for own in heard] == ["here"]
         assert listener.malformed + speaker.dropped == len(bad)
+
+
+def test_command_line(wire, monkeypatch, capsys, tmp_path):
+    """Flies, says where and what it said; what cannot be is one sentence"""
+    status, said, _ = call(monkeypatch, capsys, "ros2", "hover", "--domain", "233")
+    assert status == 2 and not said
+    status, _, said = call(monkeypatch, capsys, "ros2", "hover", "--interface", "nosuch0", "--domain", str(DOMAIN + 3))
+    assert status == 2 and "ROS 2 on interface 'nosuch0'" in said
+    words = "ros2", "hover", "--fast", "--duration", "0.1", "--domain", str(DOMAIN + 2)
+    status, _, said = call(monkeypatch, capsys, *words, "--rate", "100")
+    assert status == 2 and "expected the autopilot's 250 Hz, or a whole fraction" in said
+    run = tmp_path / "run.mcap"
+    status, said, _ = call(monkeypatch, capsys, *words, "--rate", "50", "--out", str(run))
+    assert status == 0 and f"domain {DOMAIN + 2}, this computer alone" in said
+    assert "hover: 0.10 s, landed" in said and "messages said, 0 heard" in said
+    assert load_run(run).tracks[0].time[-1] == 0.1

@@ -1,6 +1,5 @@
 """`samara ros2`: a flight on ROS 2's topics while it flies."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -43,9 +42,7 @@ def ros2(
     from samara.scenario.scenario_file import load_scenario
     from samara.sim.ros2.bridge import Bridge
 
-    own = load_scenario(scenario, {})
-    if duration is not None:
-        own = replace(own, duration=duration)
+    own = load_scenario(scenario, {} if duration is None else {"duration": duration})
     with Node(domain, interface) as node:
         bridge = Bridge(own, node, rate=rate, lockstep=lockstep, patience=patience, speed=speed, out=out, tell=say)
         where = f"interface {interface}" if interface else "this computer alone"

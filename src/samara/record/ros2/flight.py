@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import Quat, Vec3, conjugate, matrix_from_quat, quat_from_euler, rotate, rotate_inverse
+from samara.core.algebra import Quat, Vec3, conjugate, matrix_from_quat, rotate, rotate_inverse
 from samara.record.ros2.cdr import Array, layout_of
 from samara.record.ros2.topic import MAP, Topic, stamped, xyzw
 from samara.record.table import Table
@@ -136,9 +136,10 @@ def _stamp(time_us: int) -> Mapping[str, int]:
 
 
 def facing(yaw: Array) -> Array:
-    """Level attitudes (m, 4) of this yaw"""
-    nothing = np.zeros_like(yaw)
-    return np.stack(quat_from_euler(nothing, nothing, yaw), axis=1)
+    """Level attitudes (m, 4) of this yaw: q = (cos ψ/2, 0, 0, sin ψ/2)"""
+    q = np.zeros((len(yaw), 4))
+    q[:, 0], q[:, 3] = np.cos(0.5 * yaw), np.sin(0.5 * yaw)
+    return q
 
 
 def estimate_in(tables: Mapping[str, Table]) -> Said | None:
