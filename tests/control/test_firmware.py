@@ -163,6 +163,23 @@ def test_two_drones_have_a_firmware_each(stand_in):
     np.testing.assert_array_equal(rows[1][:, 2], rows[0][:, 2])
 
 
+def test_a_battery_that_is_low_is_made_up_for_until_full_pwm_is_too_little(stand_in):
+    """The firmware measures the vehicle's own voltage: of two charges it flies the same, by other commands
+
+    Of 1.4 mm to 0.05 mm: the voltage sags as the rotors speed up, and what the firmware knows of it is 0.1 s late.
+    """
+    vehicle = samara.switch_on(CRAZYFLIE, "battery", capacity=864.0, resistance=0.1)
+    runs = []
+    for charge in (1.0, 0.3, 0.0):
+        scenario = hovering("crazyflie_pid", duration=0.1)
+        drone = replace(scenario.drones[0], vehicle=vehicle, start_charge=charge)
+        runs.append(samara.fly(replace(scenario, drones=(drone,))))
+    full, low, empty = (float(run.position[-1][2]) for run in runs)
+    assert full == pytest.approx(low, abs=5e-5) and empty < low - 1e-3
+    assert runs[1].command[-1].min() > 1.1 * runs[0].command[-1].max()
+    assert runs[2].command[-1].min() == 1.0
+
+
 def test_it_is_not_told_of_a_motor_that_fails_and_goes_on(stand_in):
     event = Event(at(0.1), fail_motor(0))
     simulation = Simulation(hovering("crazyflie_pid", duration=0.15, events=(event,)))
@@ -178,6 +195,12 @@ def test_a_firmware_that_dies_is_one_sentence(stand_in, monkeypatch):
     os.kill(own._process.pid, 9)
     with pytest.raises(FirmwareError, match=r"crazyflie_pid: the firmware's process ended by signal 9$"):
         own.tick((0.0,) * len(FIELDS), 3.7)
+
+
+def test_there_are_not_more_of_them_than_a_machine_bears(stand_in, monkeypatch):
+    monkeypatch.setattr("samara.control.firmware.process.MOST", 0)
+    with pytest.raises(FirmwareError, match="expected at most 0 at once"):
+        FirmwareProcess("pid")
 
 
 def test_its_process_ends_with_the_flight(stand_in):

@@ -20,6 +20,7 @@ from samara.core.extras import MissingExtraError
 
 MODULE = "cffirmware"
 TOLD = child.told_by(FIELDS)
+MOST = 64  # at once: each is a process, and a thousand flights side by side would be a thousand of them
 
 
 def module_folder(what: str) -> str:
@@ -46,6 +47,10 @@ class FirmwareProcess:
 
     def __init__(self, controller: str) -> None:
         self._controller = controller
+        if len(_RUNNING) >= MOST:
+            raise FirmwareError(
+                f"{PREFIX}{controller}: {len(_RUNNING)} drones have a firmware each; expected at most {MOST} at once"
+            )
         folder = module_folder(f"{PREFIX}{controller}")
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
         root = str(Path(child.__file__).parents[3])
@@ -58,6 +63,7 @@ class FirmwareProcess:
             env={**os.environ, "PYTHONPATH": paths},
             start_new_session=True,  # an interrupt is for the one who waits for it
         )
+        _RUNNING.add(self._process)
         self.close = weakref.finalize(self, _end, self._process, self._said)
         about = self._introduction()
         self.kind: str = about["kind"]
@@ -101,6 +107,9 @@ class FirmwareProcess:
         )
 
 
+_RUNNING: "set[subprocess.Popen[bytes]]" = set()
+
+
 def require_firmware(controller: str) -> None:
     """One sentence where the bindings are missing, or have not what this controller needs"""
     FirmwareProcess(controller).close()
@@ -114,6 +123,7 @@ def _last_words(said: IO[bytes]) -> str:
 
 def _end(process: "subprocess.Popen[bytes]", said: IO[bytes]) -> None:
     """Ends it; what it said goes with it."""
+    _RUNNING.discard(process)
     process.kill()
     process.wait()
     for own in (process.stdin, process.stdout):
