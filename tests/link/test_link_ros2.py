@@ -1,6 +1,7 @@
 """A node on the wire, and another process that is a plain participant of DDS with types of its own."""
 
 import os
+import socket
 import sys
 import time
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from support.repository import do_without
 
 from samara.core.extras import MissingExtraError
 from samara.link.ros2 import dds
+from samara.link.ros2.loopback import open_to_all
 from samara.record.load import load_run
 from samara.record.ros2.cdr import layout_of
 
@@ -161,3 +163,19 @@ def test_command_line(wire, monkeypatch, capsys, tmp_path):
     assert status == 0 and f"domain {DOMAIN + 2}, this computer alone" in said
     assert "hover: 0.10 s, landed" in said and "messages said, 0 heard" in said
     assert load_run(run).tracks[0].time[-1] == 0.1
+
+
+def test_its_sockets_hear_loopback_alone(wire):
+    """Those that are bound to every address are bound to the loopback device too"""
+    from samara.link.ros2.node import Node
+
+    if sys.platform != "linux":
+        do_without("SO_BINDTODEVICE is Linux's")
+    before = open_to_all()
+    with Node(DOMAIN + 5) as node:
+        own = open_to_all() - before
+        assert node.is_confined and own
+        for number in own:
+            with socket.socket(fileno=os.dup(number)) as each:
+                assert each.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16) == b"lo\0"
+    assert open_to_all() == before

@@ -47,6 +47,8 @@ def ros2(
         bridge = Bridge(own, node, rate=rate, lockstep=lockstep, patience=patience, speed=speed, out=out, tell=say)
         where = f"interface {interface}" if interface else "this computer alone"
         say(f"{own.name} on ROS 2: domain {domain}, {where}; Ctrl-C ends it")
+        if not interface and not node.is_confined:
+            say("its ports could not be kept to loopback: others on the network could send to them")
         try:
             became = bridge.run(realtime=not fast and not lockstep)
         except KeyboardInterrupt:

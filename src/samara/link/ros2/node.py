@@ -5,6 +5,7 @@ from typing import Any
 
 from samara.core.printable import shown
 from samara.link.ros2.dds import configuration, cyclonedds, idl_type, require_domain, wire_topic, wire_type
+from samara.link.ros2.loopback import confine, open_to_all
 from samara.record.ros2.parse import CdrError, parsed
 
 DEPTH = 10  # messages that are kept for a reader that is slow
@@ -12,12 +13,16 @@ ENDPOINTS = 100  # of other participants, looked at in one go
 
 
 class Node:
-    """On loopback and domain 0 unless told otherwise; a domain has one node in a process at a time."""
+    """On loopback and domain 0 unless told otherwise; a domain has one node in a process at a time.
+
+    `is_confined` where its sockets hear nothing but loopback: not with an interface, nor where the system has no way to.
+    """
 
     def __init__(self, domain: int = 0, interface: str = "") -> None:
         """MissingExtraError without Cyclone DDS; ValueError where there is no such domain or interface"""
         domains, told = cyclonedds("domain"), configuration(interface)
         self._kinds: dict[str, str] = {}  # by the topic's name on the wire
+        before = open_to_all()
         try:
             self._domain = domains.Domain(require_domain(domain), told)
             self._participant = domains.DomainParticipant(domain)
@@ -27,6 +32,7 @@ class Node:
                 f"ROS 2 on {where}, domain {domain}, cannot be opened; expected an interface that is up, and a domain "
                 "that no other node of this process is in"
             ) from error
+        self.is_confined = not interface and confine(open_to_all() - before)
         builtin = cyclonedds("builtin")
         kinds = builtin.BuiltinTopicDcpsPublication, builtin.BuiltinTopicDcpsSubscription
         self._endpoints = [builtin.BuiltinDataReader(self._participant, own) for own in kinds]
