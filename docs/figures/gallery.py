@@ -184,7 +184,7 @@ def estimators(folder: Path) -> None:
 
 
 def sensors(folder: Path) -> None:
-    """sensors-allan.png: by the very lines of docs/sensors.md"""
+    """sensors-allan.png, sensors-eyes.png: by the very lines of docs/sensors.md"""
     page = (folder.parent / "sensors.md").read_text(encoding="utf-8")
     here, names = Path.cwd(), {"__name__": "sensors"}
     with tempfile.TemporaryDirectory() as drawn:
@@ -192,12 +192,13 @@ def sensors(folder: Path) -> None:
         try:
             for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
                 exec(block, names)
-                if Path("allan.png").exists():
+                if Path("eyes.png").exists():
                     break
         finally:
             os.chdir(here)
-        with atomic_write(folder / "sensors-allan.png") as unfinished:
-            shutil.copyfile(Path(drawn) / "allan.png", unfinished)
+        for name in ("allan", "eyes"):
+            with atomic_write(folder / f"sensors-{name}.png") as unfinished:
+                shutil.copyfile(Path(drawn) / f"{name}.png", unfinished)
 
 
 def viewer(folder: Path) -> None:

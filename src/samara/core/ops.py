@@ -212,6 +212,21 @@ def maximum(a: Scalar, b: Scalar) -> Scalar:
     return where(literal > other, literal, other) if literal == literal else literal + other
 
 
+def lesser_of(a: Scalar, b: Scalar) -> Scalar:
+    """min(a, b) by one comparison, for inner loops whose NaN are looked for elsewhere: one in a may be lost."""
+    return _function("minimum", "jax.numpy")(a, b) if _is_jax(a, b) else where(a < b, a, b)
+
+
+def greater_of(a: Scalar, b: Scalar) -> Scalar:
+    """max(a, b) by one comparison, as `lesser_of`."""
+    return _function("maximum", "jax.numpy")(a, b) if _is_jax(a, b) else where(a > b, a, b)
+
+
+def _is_jax(*values: Scalar) -> bool:
+    """Whether JAX computes with them: of two values it has an instruction for the greater, and none for a selection"""
+    return "jax.numpy" in [_library(type(value)) for value in values]  # type: ignore[arg-type]
+
+
 def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
     """min(max(x, low), high)"""
     return minimum(maximum(x, low), high)

@@ -20,7 +20,7 @@ TRANSFORM_TOPIC = "/tf"
 SCENE_TOPIC = "/scene"
 LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
 MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
-MOST_FIELDS = 10_000  # protobuf keeps field numbers from 19 000 for itself
+MOST_FIELDS = 18_000  # protobuf keeps field numbers from 19 000 for itself
 
 TOPIC = re.compile(r"(/[A-Za-z0-9_-]+)+")
 KIND = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)

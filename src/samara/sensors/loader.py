@@ -19,14 +19,18 @@ from samara.core.toml import File, document
 from samara.core.units import converted
 from samara.sensors.barometer import BarometerPart, barometer
 from samara.sensors.battery_monitor import BatteryMonitorPart, battery_monitor
+from samara.sensors.depth_camera import DepthCameraPart, depth_camera
 from samara.sensors.earth import HOME, Place
+from samara.sensors.eyes import Among, Eye
 from samara.sensors.gps import GpsPart, gps
 from samara.sensors.imu import ImuPart, imu
+from samara.sensors.lidar import LidarPart, lidar
 from samara.sensors.magnetometer import MagnetometerPart, magnetometer
 from samara.sensors.motion_capture import MotionCapturePart, motion_capture
 from samara.sensors.optical_flow import FlowModel, OpticalFlowPart, optical_flow
 from samara.sensors.range_finder import RangeFinderPart, RangeModel, Sees, range_finder
 from samara.sensors.sensor import Mounting, Sensor
+from samara.world.obstacles import HeightMap
 
 SCHEMA = 1
 KINDS: dict[str, tuple[type[Any], Callable[..., Sensor]]] = {
@@ -38,6 +42,8 @@ KINDS: dict[str, tuple[type[Any], Callable[..., Sensor]]] = {
     "optical_flow": (OpticalFlowPart, optical_flow),
     "motion_capture": (MotionCapturePart, motion_capture),
     "battery_monitor": (BatteryMonitorPart, battery_monitor),
+    "depth_camera": (DepthCameraPart, depth_camera),
+    "lidar": (LidarPart, lidar),
 }
 ON_EARTH = ("magnetometer", "barometer", "gps")  # these need to know where
 
@@ -61,9 +67,16 @@ class Part(NamedTuple):
         return make(self.numbers, mounting, name=name, **own)
 
 
-def seeing(sensor: Sensor, sees: Sees) -> Sensor:
-    """The sensor among other things to see; one that looks at nothing stays as it is"""
-    if not isinstance(sensor.about, (RangeModel, FlowModel)):
+def seeing(sensor: Sensor, sees: Sees, terrain: HeightMap | None = None) -> Sensor:
+    """The sensor among other things to see; one that looks at nothing stays as it is
+
+    Over a height map a single ray meets the plane below the drone, and those of a camera or a lidar meet the map.
+    """
+    if isinstance(sensor.about, Eye):
+        among = Among(sees.solids, sees.ground if terrain is None else terrain)
+        whole: Sensor = KINDS[sensor.kind][1](sensor.about.part, sensor.about.mounting, name=sensor.name, among=among)
+        return whole
+    if not isinstance(sensor.about, (RangeModel, FlowModel)) or not sees.solids:
         return sensor
     again: Sensor = KINDS[sensor.kind][1](sensor.about.part, sensor.about.mounting, name=sensor.name, sees=sees)
     return again

@@ -77,6 +77,7 @@ class Fleet:
         self.revision = 0  # counts up whenever the groups, or what their stages do, are others
         self.precision = precision
         self.seeds = tuple(seeds) or (scenario.seed,) * n
+        self.apart = bool(seeds)  # each drone in a world of its own
         self.numbers = np.arange(n) * (not seeds)  # of each drone in its flight: what its draws are counted by
         self.kept: dict[int, Kept] = {}  # the tables that the program fills
         self.block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(n / CROWD))  # how long blocks are now, and may be
@@ -331,9 +332,9 @@ class Fleet:
         whole = drone.vehicle if own.cable_holds else cut(drone.vehicle)
         vehicle = with_payload(with_cells(whole, own.faults.cells_left), own.payload)
         controller = self.links.by_drone.get(index, drone.controller)
-        sensors = drone.sensors
-        if self.scenario.world.solids:
-            sensors = tuple(seeing(sensor, self._sees) for sensor in sensors)
+        sensors, world = drone.sensors, self.scenario.world
+        if world.solids or world.terrain is not None:
+            sensors = tuple(seeing(sensor, self._sees, world.terrain) for sensor in sensors)
         return Key(vehicle, controller, own.faults.healthy, drone.estimator, sensors)
 
     @property

@@ -22,8 +22,10 @@ from samara.physics.types import BODY, Vehicle
 from samara.record.streams import Rows
 from samara.scenario.setting import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
+from samara.sensors.eyes import Eye
 from samara.sensors.sensor import Sensor
 from samara.sim.fusing import Fusing
+from samara.sim.looking import Looking
 from samara.sim.measuring import FAULTS, Measuring
 from samara.sim.pilots import NO_PLAN, ArrayPilot, CompiledPilot, LinkedPilot, PythonPilot, checked_controller
 from samara.sim.plant import CODES, Plant
@@ -143,7 +145,7 @@ class Group:
         self.seen_invalid = 0.0
         self._estimator: Any = None
         self.measuring = [
-            Measuring(own[0], key.vehicle, numbers, seeds=seeds, axis_us=sensor_us, lanes=(own, self.vehicles))
+            _listener(own, numbers, seeds, sensor_us, self.vehicles)
             for own in zip(*(each.sensors for each in self.keys), strict=True)
         ]
         self.pilot: CompiledPilot | PythonPilot | ArrayPilot | LinkedPilot
@@ -154,7 +156,8 @@ class Group:
         self.estimate = self.plant.state
         self.fusing: Fusing | None = None
         if isinstance(key.estimator, Fusion):
-            self.fusing = Fusing(key.estimator, self.measuring, numbers, seeds=seeds)
+            listened = [own for own in self.measuring if isinstance(own, Measuring)]
+            self.fusing = Fusing(key.estimator, listened, numbers, seeds=seeds)
             self.estimate = self.plant.state.copy()
         elif key.estimator != TRUTH:
             self._estimator = in_lanes(
@@ -334,6 +337,16 @@ class Group:
             self.plant.command[:] = command
         else:
             np.multiply(command, self.armed, out=self.plant.command)
+
+
+def _listener(
+    own: Sequence[Sensor], numbers: np.ndarray, seeds: Sequence[int], axis_us: int, vehicles: Sequence[Vehicle]
+) -> Measuring | Looking:
+    """What samples a sensor of all drones: `own` and the vehicles are those of the lanes where they differ"""
+    if isinstance(own[0].about, Eye):
+        require_equal(own)
+        return Looking(own[0], numbers, seeds=seeds, axis_us=axis_us)
+    return Measuring(own[0], vehicles[0], numbers, seeds=seeds, axis_us=axis_us, lanes=(own, vehicles))
 
 
 def _pilot(

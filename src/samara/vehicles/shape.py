@@ -142,3 +142,24 @@ def thrust_arrow(vehicle: Vehicle, rotor: int, thrust: Scalar) -> tuple[Vec3, Ve
     own = vehicle.rotors[rotor]
     share = float(vehicle.mass) * STANDARD_GRAVITY / len(vehicle.rotors)
     return own.r_B, own.r_B + own.axis_B * (thrust * (reach_of(vehicle) / share))
+
+
+def corners_of(vehicle: Vehicle) -> tuple[Vec3, Vec3]:
+    """The lowest and the highest corner of a box along the body axes around all its parts  [m]"""
+    low, high = [math.inf] * 3, [-math.inf] * 3
+    for part in parts_of(vehicle):
+        for k, (least, most) in enumerate(_spans(part)):
+            low[k], high[k] = min(low[k], least), max(high[k], most)
+    return Vec3(*low), Vec3(*high)
+
+
+def _spans(part: Part) -> list[tuple[float, float]]:
+    """From where to where a part reaches along each axis: a disc by R √(1 − a²)"""
+    if isinstance(part, Rod):
+        ends = zip(part.start_B, part.end_B, strict=True)
+        return [(float(min(own)) - part.radius, float(max(own)) + part.radius) for own in ends]
+    if isinstance(part, Box):
+        reaches = [0.5 * float(side) for side in part.size_B]
+    else:
+        reaches = [part.radius * math.sqrt(max(0.0, 1.0 - float(a) ** 2)) for a in part.axis_B]
+    return [(float(c) - r, float(c) + r) for c, r in zip(part.centre_B, reaches, strict=True)]

@@ -18,6 +18,7 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.calendar import Span
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
+from samara.sim.looking import Looking
 from samara.sim.pilots import CompiledPilot
 from samara.sim.references import planned
 from samara.sim.stage import Stage
@@ -250,10 +251,13 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
     if callable(group.key.controller):
         sizes["excess"] = (len(group.plant.command), "autopilot")
     sizes |= {own.sensor.name: (len(own.sensor.fields), "sensor") for own in group.measuring}
+    eyes = {own.sensor.name: own.period_us for own in group.measuring if isinstance(own, Looking)}
     drones = [fleet.name_of(index) for index in group.drones]
     longest = fleet.longest_us + fleet.periods["log"]  # a block ends at a tick of the log
     return {
-        name: Rows(tuple(f"/{drone}/{name}" for drone in drones), fields, longest // fleet.periods[axis] + 2)
+        name: Rows(
+            tuple(f"/{drone}/{name}" for drone in drones), fields, longest // eyes.get(name, fleet.periods[axis]) + 2
+        )
         for name, (fields, axis) in sizes.items()
     }
 

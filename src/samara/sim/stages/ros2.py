@@ -151,7 +151,7 @@ class _GroupSays:
                 (says("motors", lambda drone: numbers_layout("motor", count), ""), group.plant.command[:count]),
             ]
         self._readings: list[tuple[Measuring, Reading, Says]] = []
-        for measuring in group.measuring:
+        for measuring in (each for each in group.measuring if isinstance(each, Measuring)):  # pictures are not told
             sensor, own = measuring.sensor, ros_name(measuring.sensor.name)
             of_each = [readings_of(sensor.fields, f"{drone}/{own}", sensor) for drone in names]
             for place, reading in enumerate(of_each[0]):

@@ -1,0 +1,94 @@
+"""The depth camera: a picture of how far away things are along its axis, through a pinhole with distortion."""
+
+import math
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Vec3
+from samara.core.quantity import Quantity, Scalar
+from samara.core.remade import remade
+from samara.sensors.eyes import ONLY_GROUND, Among, Beam, Eye, eye_sensor, ranged, require_count, require_range
+from samara.sensors.pinhole import Lens, Pinhole, pinhole, pixel_of, pixel_ray
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
+
+FARTHEST = 65.535  # [m]: millimetres in 16 bits
+WIDEST = math.radians(170.0)
+
+
+class DepthCameraPart(NamedTuple):
+    """A depth camera: the deviation of a depth z is noise + noise_growth · z², as of two eyes that look at one point.
+
+    `view_x` and `view_y` are its angles of view without distortion, `lost` the share of pixels that say nothing.
+    """
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.5)]
+    width: Annotated[float, Quantity("1", 1.0, 1000.0)]
+    height: Annotated[float, Quantity("1", 1.0, 1000.0)]
+    view_x: Annotated[float, Quantity("rad", 0.1, 2.9)]
+    view_y: Annotated[float, Quantity("rad", 0.1, 2.9)]
+    nearest: Annotated[float, Quantity("m", 0.0, 10.0)]
+    farthest: Annotated[float, Quantity("m", 0.1, FARTHEST)]
+    noise: Annotated[float, Quantity("m", 0.0, 1.0)]
+    noise_growth: Annotated[float, Quantity("1/m", 0.0, 1.0)]
+    lost: Annotated[float, Quantity("1", 0.0, 1.0)] = 0.0
+    k1: Annotated[float, Quantity("1", -1.0, 1.0)] = 0.0
+    k2: Annotated[float, Quantity("1", -1.0, 1.0)] = 0.0
+    p1: Annotated[float, Quantity("1", -1.0, 1.0)] = 0.0
+    p2: Annotated[float, Quantity("1", -1.0, 1.0)] = 0.0
+
+    @property
+    def camera(self) -> Pinhole:
+        """Its pinhole and its lens"""
+        lens = Lens(self.k1, self.k2, self.p1, self.p2)
+        return pinhole(int(self.width), int(self.height), self.view_x, self.view_y, lens)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns"""
+        return int(self.height), int(self.width)
+
+    def beams(self) -> Beam:
+        """One through the middle of each pixel, all at the same instant"""
+        row, column = (index.ravel().astype(float) for index in np.indices(self.shape))
+        return Beam(pixel_ray(column, row, self.camera))
+
+    def told(self, distance: Scalar, beam: Beam, normals: Any) -> Scalar:
+        """z + (σ₀ + σ₁ z²) n,  z = s dₓ: along the axis, not along the ray  [m]"""
+        z = distance * beam.direction_S.x
+        return ranged(z, z + (self.noise + self.noise_growth * z * z) * normals[0], normals, self)
+
+
+class Depths(NamedTuple):
+    """Depths [m], row by row from the top left; 0 where nothing was seen."""
+
+    depth: tuple[Scalar, ...]
+
+
+def _has_inverse(part: DepthCameraPart, direction_S: Vec3) -> bool:
+    """Whether what every pixel sees comes back to that pixel, within a millionth of it"""
+    row, column = (index.ravel() for index in np.indices(part.shape))
+    back = pixel_of(direction_S, part.camera)
+    return bool((np.abs(back[0] - column) < 1e-6).all() and (np.abs(back[1] - row) < 1e-6).all())
+
+
+@lru_cache(maxsize=256)
+@remade
+def depth_camera(
+    part: DepthCameraPart, mounting: Mounting = AT_CENTRE, name: str = "", among: Among = ONLY_GROUND
+) -> Sensor:
+    """A depth camera of these numbers; it looks along its x axis, z is up in its picture"""
+    require_count("depth_camera", part, "width", "height")
+    require_range("depth_camera", part, FARTHEST)
+    for view in ("view_x", "view_y"):
+        if not 0.0 < getattr(part, view) <= WIDEST:
+            raise ValueError(f"depth_camera.{view} = {getattr(part, view):g}: expected an angle up to {WIDEST:.3f} rad")
+    eye = Eye(part, mounting, among)
+    if not _has_inverse(part, eye.beams.direction_S):
+        raise ValueError(
+            f"depth_camera: k1, k2, p1, p2 = {', '.join(f'{x:g}' for x in part.camera.lens)}: such a lens "
+            "has no inverse within the picture; expected less distortion"
+        )
+    return eye_sensor("depth_camera", Depths((0.0,) * eye.rays), eye, name)

@@ -1,0 +1,96 @@
+"""The lidar: how far things are along beams that go round, or over a pattern, within the period of a reading.
+
+The beams of one reading are not sent at once. The drone has moved on between the first and the last, and the cloud is bent by
+that, as a real one is.
+"""
+
+import math
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Vec3
+from samara.core.ops import cos, sin
+from samara.core.quantity import Quantity, Scalar
+from samara.core.remade import remade
+from samara.sensors.eyes import ONLY_GROUND, Among, Beam, Eye, eye_sensor, ranged, require_count, require_range
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
+
+FARTHEST = 1000.0  # [m]
+
+
+class LidarPart(NamedTuple):
+    """A lidar: the deviation of a reading is noise + noise_growth · distance.
+
+    `channels` beams one above the other, from `lowest` to `highest`, are sent at `columns` instants while the head turns
+    through `sweep` about z. With `petals` there is no head: a rosette of so many petals is drawn in the cone of half the sweep
+    about x.
+    """
+
+    rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
+    delay: Annotated[float, Quantity("s", 0.0, 0.5)]
+    channels: Annotated[float, Quantity("1", 1.0, 128.0)]
+    columns: Annotated[float, Quantity("1", 1.0, 4096.0)]
+    sweep: Annotated[float, Quantity("rad", 0.1, 2.0 * math.pi)]
+    nearest: Annotated[float, Quantity("m", 0.0, 10.0)]
+    farthest: Annotated[float, Quantity("m", 0.1, FARTHEST)]
+    noise: Annotated[float, Quantity("m", 0.0, 1.0)]
+    noise_growth: Annotated[float, Quantity("1", 0.0, 1.0)]
+    lowest: Annotated[float, Quantity("rad", -1.5, 1.5)] = 0.0
+    highest: Annotated[float, Quantity("rad", -1.5, 1.5)] = 0.0
+    lost: Annotated[float, Quantity("1", 0.0, 1.0)] = 0.0
+    petals: Annotated[float, Quantity("1", 0.0, 1000.0)] = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Channels, from the highest down, and columns as they are sent"""
+        return int(self.channels), int(self.columns)
+
+    def beams(self) -> Beam:
+        """A turn from right to left, the last column just now; or the rosette"""
+        channel, column = (index.ravel().astype(float) for index in np.indices(self.shape))
+        if self.petals:
+            return rosette((column * self.channels + channel + 1.0) / (self.channels * self.columns), self)
+        azimuth = self.sweep * ((column + 0.5) / self.columns - 0.5)
+        upwards = self.highest - (self.highest - self.lowest) * channel / max(self.channels - 1.0, 1.0)
+        level = cos(upwards)
+        direction_S = Vec3(level * cos(azimuth), level * sin(azimuth), sin(upwards))
+        return Beam(direction_S, (1.0 - (column + 1.0) / self.columns) / self.rate)
+
+    def told(self, distance: Scalar, beam: Beam, normals: Any) -> Scalar:
+        """s + (σ₀ + σ₁ s) n  [m]"""
+        return ranged(distance, distance + (self.noise + self.noise_growth * distance) * normals[0], normals, self)
+
+
+def rosette(share: Any, part: LidarPart) -> Beam:
+    """ρ = ½ sweep · cos(k θ),  θ = 2π u: a rose of k petals (2k where k is even), at a share u of the period"""
+    around = 2.0 * math.pi * share
+    off_axis = 0.5 * part.sweep * cos(part.petals * around)
+    across = sin(off_axis)
+    direction_S = Vec3(cos(off_axis), across * cos(around), across * sin(around))
+    return Beam(direction_S, (1.0 - share) / part.rate)
+
+
+class Ranges(NamedTuple):
+    """Distances [m], channel by channel from the highest, in the order they were sent; 0 where nothing was met."""
+
+    distance: tuple[Scalar, ...]
+
+
+@lru_cache(maxsize=256)
+@remade
+def lidar(part: LidarPart, mounting: Mounting = AT_CENTRE, name: str = "", among: Among = ONLY_GROUND) -> Sensor:
+    """A lidar of these numbers; its head turns about its z axis, and the middle of its sweep is along x"""
+    require_count("lidar", part, "channels", "columns")
+    require_range("lidar", part, FARTHEST)
+    if not 0.0 < part.sweep <= 2.0 * math.pi + 1e-9:
+        raise ValueError(f"lidar.sweep = {part.sweep:g}: expected an angle up to 2π rad")
+    if not -0.5 * math.pi <= part.lowest <= part.highest <= 0.5 * math.pi:
+        raise ValueError(
+            f"lidar.lowest = {part.lowest:g}: expected at most highest, {part.highest:g}, both within ±π/2 rad"
+        )
+    if not float(part.petals).is_integer():
+        raise ValueError(f"lidar.petals = {part.petals:g}: expected a whole number, or 0 for a head that turns")
+    eye = Eye(part, mounting, among)
+    return eye_sensor("lidar", Ranges((0.0,) * eye.rays), eye, name)
