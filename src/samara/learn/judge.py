@@ -13,7 +13,7 @@ from samara.core.tree import unflatten
 from samara.learn.analytic import starts
 from samara.learn.episode import Setting, start, succeeded
 from samara.learn.learnt import Weights
-from samara.learn.network import act
+from samara.learn.network import TANH, act
 from samara.learn.pieces import Pieces, pieces_of
 from samara.learn.task import Draw
 
@@ -32,10 +32,12 @@ class Judged(NamedTuple):
         return self.successes / self.flights
 
 
-def judge(setting: Setting, flights: int = 10_000, seed: int = UNSEEN) -> Callable[[Weights], Judged]:
+def judge(
+    setting: Setting, flights: int = 10_000, seed: int = UNSEEN, hidden: str = TANH
+) -> Callable[[Weights], Judged]:
     """`judged(weights)` flies a policy for the task's `seconds`; a flight that was terminated on the way has not succeeded"""
     pieces = pieces_of(setting)
-    fly = jax.jit(partial(_flown, pieces, setting.task.steps))
+    fly = jax.jit(partial(_flown, pieces, setting.task.steps, hidden))
     begun = starts(pieces, jax.random.key(seed), flights)
 
     def judged(weights: Weights) -> Judged:
@@ -46,10 +48,10 @@ def judge(setting: Setting, flights: int = 10_000, seed: int = UNSEEN) -> Callab
     return judged
 
 
-def _flown(pieces: Pieces, steps: int, weights: Weights, episodes: Any) -> tuple[Any, Any]:
+def _flown(pieces: Pieces, steps: int, hidden: str, weights: Weights, episodes: Any) -> tuple[Any, Any]:
     def body(both: Any, _: Any) -> tuple[Any, None]:
         rows, lost = both
-        action = list(act(weights, jnp.stack(pieces.observe(list(rows)))))
+        action = list(act(weights, jnp.stack(pieces.observe(list(rows))), hidden))
         after, _, terminated = pieces.step(list(rows), action)
         return (jnp.stack(after), lost | (terminated > 0.0)), None
 

@@ -64,6 +64,7 @@ def keep(
     method: str,
     seed: int,
     curve: Callable[[Path], None] | None = None,
+    activation: str = "tanh",
 ) -> Policy:
     """Judges a policy and writes its folder; the checkpoint is done with"""
     from samara.learn.judge import judge
@@ -80,12 +81,12 @@ def keep(
         "reward": float(np.asarray(learnt.curve)[-1]),
     }
     if setting.task.success is not None:
-        judged = judge(setting, FLIGHTS)(learnt.weights)
+        judged = judge(setting, FLIGHTS, hidden=activation)(learnt.weights)
         evaluation |= {"flights": judged.flights, "success": judged.success}
     policy = save_policy(
         folder,
         setting.craft.nominal,
-        mlp(layers[:-1], layers[-1]),
+        mlp(layers[:-1], layers[-1], activation),
         tensors,
         task=setting.task.name,
         observation=setting.task.sees,
