@@ -220,6 +220,18 @@ def export_rerun(run: Recording, out: File = None) -> None:
     say(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))
 
 
+@app.command("pictures")
+def export_pictures(run: Recording, out: File = None) -> None:
+    """Write what cameras and lidars saw as pictures and clouds for Foxglove: an MCAP file of RawImage and PointCloud."""
+    from samara.record.load import load_run
+    from samara.record.pictures import write_pictures
+
+    path = out or run.with_suffix(".pictures.mcap")
+    if path.exists() and path.samefile(run):
+        raise ValueError(f"{path}: is the recording itself; expected another file for the pictures")
+    say(str(write_pictures(load_run(run), path)))
+
+
 @app.command("ros2")
 def export_ros2(run: Recording, out: File = None) -> None:
     """Write a recording as a bag of ROS 2: an MCAP file of standard messages and PX4's, in REP 103's and 105's frames."""
