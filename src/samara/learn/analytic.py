@@ -19,37 +19,13 @@ from samara.learn.in_chunks import learner_in_chunks
 from samara.learn.learnt import Learner, Weights
 from samara.learn.network import TANH, first_weights
 from samara.learn.pieces import Pieces, pieces_of
+from samara.learn.recipe import Recipe, recipe_with
 from samara.learn.rollout import Rollout, rollout_xla
-
-
-class Recipe(NamedTuple):
-    """How to learn: drones, steps of a horizon, updates, the learning rate at the start and at the end, the share of drones
-    that start afresh, how slowly Adam forgets the size of gradients, and the activation of hidden layers."""
-
-    hidden: tuple[int, ...] = (64, 64)
-    drones: int = 4096
-    horizon: int = 50
-    updates: int = 200
-    rate: float = 2e-2
-    last_rate: float = 1e-4
-    afresh: float = 0.6
-    forgetting: float = 0.99
-    activation: str = TANH
-
-
-RECIPES = {
-    "hover": Recipe((32, 32), 4096, 50, 90, 3e-2),
-    "recover": Recipe((64, 64), 4096, 100, 230, 4e-2),
-    "track": Recipe((64, 64), 4096, 100, 600, 2e-2),
-}
-"""By the name of a task: what was found to do on an H200; any other learns by the default"""
-FEW = 256  # drones that a CPU's few cores fly at once; more learn no quicker there
 
 
 def recipe_for(task: str) -> Recipe:
     """The recipe of a task, with as many drones as are worth their time where JAX runs"""
-    own = RECIPES.get(task, Recipe())
-    return own if jax.default_backend() == "gpu" else own._replace(drones=FEW)
+    return recipe_with(task, jax.default_backend() == "gpu")
 
 
 class Learning(NamedTuple):
