@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from support.command import call
 from support.repository import do_without
+from support.tricopter import ARM, LEVER, tricopter
 
 import samara
 from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
+from samara.physics.multirotor import at_rest
+from samara.physics.tilting import tilted, with_angles
+from samara.plan import trajectory
+from samara.scenario.scenario import Drone, Scenario
 from samara.vehicles.shape import Disc, parts_of
 from samara.view.film.camera import NEAR, area_seen, lines_seen, look_at, looking, project
 from samara.view.film.render import (
@@ -29,6 +34,7 @@ from samara.view.film.render import (
     pose_at,
     render,
     strobe,
+    tilted_points,
     turned,
     way_of,
 )
@@ -107,6 +113,24 @@ def test_a_model_turns_as_its_body_does():
         assert turn > 0.0  # right-handed about the axis
     x, y = across((0.0, 1.0, 0.0))
     assert np.cross(x, y) == pytest.approx((0.0, 1.0, 0.0))
+
+
+def test_a_disc_on_a_servo_leans_as_its_rotor_does():
+    """Across the axis that thrust has there, around the same middle; all else stays, and a film takes it from the log"""
+    vehicle = tricopter()
+    model, (tail,), angle = model_of(vehicle), vehicle.servos, 0.4
+    points = tilted_points(model, np.array([angle]))
+    leaning = tilted(with_angles(at_rest(vehicle), (angle,), vehicle), vehicle).rotors[tail]
+    spokes = model.discs_of(points)[tail] - np.array(model.discs[tail].centre_B)
+    assert np.linalg.norm(spokes, axis=1) == pytest.approx(np.full(EDGE, model.discs[tail].radius))
+    assert spokes @ np.array(leaning.axis_B) == pytest.approx(0.0, abs=1e-12)
+    moved = np.flatnonzero((points != model.points_B).any(axis=1))
+    start = 2 * len(model.rods) + EDGE * tail
+    assert set(moved) <= set(range(start, start + EDGE)) and len(moved) > EDGE // 2
+    above = Vec3(0.0, 0.0, 2.0)
+    drone = Drone("d", vehicle, trajectory.hover(above), above, airborne=True, controller="geometric")
+    own = samara.fly(Scenario("tail", (drone,), 0.1)).tracks[0]
+    assert pose_at(way_of(own), 0.05).servo_angle == pytest.approx([math.atan(LEVER / ARM)], rel=0.02)
 
 
 def test_between_two_states_a_pose_is_between_them(run):

@@ -15,6 +15,7 @@ from samara.core.presentation import present
 from samara.core.tree import unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest
+from samara.physics.tilting import tilt_angles
 from samara.physics.types import Vehicle
 from samara.record.figures import Figures
 from samara.record.recorder import LogLine, Recorder, Stream
@@ -119,6 +120,13 @@ class Track:
             holds = table["cable_holds"][at] > 0.5
         state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
         return np.moveaxis(np.array(cable_ends(state, self.vehicle, holds)), 2, 0)
+
+    @cached_property
+    def servo_angle(self) -> Array:
+        """δ of every servo that tilts a rotor, in the order of `vehicle.servos`, (m, servos)  [rad]"""
+        state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
+        angles = tilt_angles(state, self.vehicle)
+        return np.stack(angles, axis=1) if angles else np.empty((len(self.time), 0))
 
     @cached_property
     def tilt(self) -> Array:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.algebra import Quat, Vec3, quat_from_axis_angle, rotate
 from samara.core.colours import COLOURS, INK
 from samara.core.files import atomic_write
 from samara.physics.types import Vehicle
@@ -208,7 +208,7 @@ def _swatch(colour: str, size: tuple[int, int]) -> Array:
 # What is seen -----------------------------------------------------------------------------------------------------------
 
 
-NO_CABLE = np.empty((0, 2, 3))
+NO_CABLE, NO_SERVO = np.empty((0, 2, 3)), np.empty(0)
 
 
 class Pose(NamedTuple):
@@ -222,6 +222,7 @@ class Pose(NamedTuple):
     wind_W: Array
     error: float
     cable_W: Array = NO_CABLE
+    servo_angle: Array = NO_SERVO
 
 
 class Way(NamedTuple):
@@ -237,6 +238,7 @@ class Way(NamedTuple):
     command_time: Array
     command: Array
     cable: Array
+    servo_angle: Array
 
 
 def way_of(track: Track) -> Way:
@@ -271,6 +273,7 @@ def pose_at(track: Way, time: float) -> Pose:
         track.wind[row],
         float(np.linalg.norm(between(track.position) - between(track.reference_position))),
         between(track.cable) if len(track.cable) else track.cable,
+        between(track.servo_angle),
     )
 
 
@@ -284,6 +287,7 @@ class Model(NamedTuple):
     reach: float
     load: float = 0.0
     cable: float = 0.0
+    hinges: tuple[tuple[int, Vec3], ...] = ()  # the disc that each servo turns, and about which axis
 
     def rods_of(self, values: Array) -> Array:
         """What belongs to the ends of the rods, (rods, 2, …)"""
@@ -330,7 +334,20 @@ def model_of(vehicle: Vehicle) -> Model:
         reach_of(vehicle),
         load_radius(vehicle) if vehicle.has("slung_load") else 0.0,
         vehicle["slung_load"].length if vehicle.has("slung_load") else 0.0,
+        tuple((i, vehicle.rotors[i].servo.hinge_B) for i in vehicle.servos),
     )
+
+
+def tilted_points(model: Model, servo_angle: Array) -> Array:
+    """c + exp(δ h) (r − c): all points in body axes, the edge of each disc that has a servo turned about its hinge h"""
+    if not model.hinges:
+        return model.points_B
+    points = model.points_B.copy()
+    for (k, hinge_B), angle in zip(model.hinges, servo_angle.tolist(), strict=True):
+        centre, edge = np.array(model.discs[k].centre_B, dtype=float), model.discs_of(points)[k]
+        turned_edge = rotate(quat_from_axis_angle(hinge_B, angle), Vec3(*(edge - centre).T))
+        edge[:] = centre + np.stack(np.broadcast_arrays(*turned_edge), axis=1)
+    return points
 
 
 def across(axis: Any) -> tuple[Array, Array]:
@@ -457,7 +474,7 @@ class Stage:
         return self._labels.written(self._renderer, self.run, self.followed, here, time, camera, self.scale)
 
     def _seen(self, camera: Camera, model: Model, pose: Pose, time: float) -> "Seen":
-        points_W = turned(self.scale * model.points_B, pose)
+        points_W = turned(self.scale * tilted_points(model, pose.servo_angle), pose)
         inside = in_camera(camera, points_W)
         size = camera.focal * self.scale * model.reach / max(float(inside[:, 2].mean()), CLOSEST)
         return Seen(model, pose, time, points_W, on_picture(camera, inside), inside[:, 2], size)
