@@ -31,13 +31,10 @@ def test_two_aircraft_fly_the_figure_of_eight():
 
 
 def test_twenty_aircraft_hover_and_fly_the_figure_of_eight():
-    """Of five hundred every twenty-fifth: all but one, of 20 g on stators of 5 mm, which hovers 2.4 cm from its place, not 2"""
+    """Of five hundred every twenty-fifth"""
     tried = campaign(range(0, 500, 25))
     missed = [own for own in tried if not own.good]
-    assert [own.number for own in missed] == [450], "\n".join(told(own) for own in missed)
-    assert {name: told for name, told in missed[0].flights.items() if told} == {
-        "hover, geometric": "0.024 m from its place"
-    }
+    assert not missed, "\n".join(told(own) for own in missed)
 
 
 def test_a_tricopter_of_a_light_body_and_large_propellers_flies_and_lands():

@@ -1,6 +1,8 @@
 """Propellers by their size: against the ones measured, against momentum theory, and in words where the size is none."""
 
+import csv
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +10,17 @@ import pytest
 from samara.parts.estimate import COVERED_95
 from samara.parts.generic_blade import Size, generic_blade
 from samara.parts.measured import PARTS_OF_J0, TABLE, measured_propellers, theory
-from samara.parts.propeller import TOGETHER, corrected, expected_error, neighbours, parse_size, propeller
+from samara.parts.propeller import (
+    _BLADE_MASS,
+    _MASS_POWERS,
+    _MASS_SPREAD,
+    TOGETHER,
+    corrected,
+    expected_error,
+    neighbours,
+    parse_size,
+    propeller,
+)
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.rotor.blade import INCH
 
@@ -130,12 +142,21 @@ def test_what_is_no_size_is_said_in_one_sentence(text):
     assert "\n" not in str(caught.value)
 
 
-def test_masses_of_propellers_that_were_weighed():
-    """Gemfan 51466 and 1045, T-Motor T5143S and 29 inch: a line through their logarithms, each within the error bar"""
-    weighed = {"5.1x3.6x3": 4.2, "5.1x4.3x3": 4.1, "10x4.5": 14.0, "29x9.5": 63.0}
-    errors = [math.log(1e-3 * grams / propeller(text).mass.value) for text, grams in weighed.items()]
-    assert sum(errors) == pytest.approx(0.0, abs=0.05)
-    assert max(map(abs, errors)) < COVERED_95 * propeller("10x4.5").mass.spread
+def test_masses_are_a_curve_through_those_of_thirty_propellers():
+    """ln m/B = ln a + b x + c x² by least squares, x = ln(D/0.2 m); 40 mm to 29 inches, each within the error bar"""
+    lines = Path(__file__).with_name("propeller_masses.csv").read_text(encoding="utf-8").splitlines()
+    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    x = np.array([math.log(float(row["diameter"]) / 200.0) for row in rows])
+    y = np.array([math.log(1e-3 * float(row["mass"]) / int(row["blades"])) for row in rows])
+    columns = np.stack([np.ones(len(x)), x, x * x], axis=1)
+    found, *_ = np.linalg.lstsq(columns, y, rcond=None)
+    assert len(rows) == 30
+    assert (math.exp(found[0]), *found[1:]) == pytest.approx((_BLADE_MASS, *_MASS_POWERS), rel=0.01)
+    error = y - columns @ found
+    assert math.sqrt(error @ error / (len(x) - 3)) == pytest.approx(_MASS_SPREAD, abs=0.015)
+    for row in rows:
+        own = propeller(f"{row['diameter']}x{row['pitch']}x{row['blades']} mm").mass
+        assert own.low < 1e-3 * float(row["mass"]) < own.high
 
 
 def test_inertia_is_that_of_a_blade_between_a_rod_and_its_middle():

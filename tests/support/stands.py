@@ -2,7 +2,8 @@
 
 PYTHONPATH=tests python -m support.stands    prints the table of docs/own-drone-check.md
 
-Every other motor, in the order of their names, is for fits; the rest tells whether they hold.
+Every other motor, in the order of their names, is for fits; the rest tells whether they hold. Those of 8 to 13 mm
+(tests/parts/small_stand_data.csv) came later, and are in no fit.
 """
 
 import csv
@@ -19,6 +20,7 @@ from samara.parts.motor import RPM_PER_RAD_S, Motor, motor
 from samara.parts.propeller import TOGETHER, Propeller, propeller
 
 DATA = Path(__file__).parents[1] / "parts" / "full_throttle_data.csv"
+SMALL = DATA.with_name("small_stand_data.csv")
 
 
 class Stand(NamedTuple):
@@ -50,9 +52,9 @@ class Predicted(NamedTuple):
 
 
 @cache
-def stands() -> tuple[Stand, ...]:
+def stands(data: Path = DATA) -> tuple[Stand, ...]:
     """Every row of the data"""
-    lines = [line for line in DATA.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    lines = [line for line in data.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     rows = list(csv.DictReader(lines))
     names = sorted({row["name"] for row in rows})
     return tuple(
@@ -66,7 +68,7 @@ def stands() -> tuple[Stand, ...]:
             float(row["rpm"]),
             9.80665e-3 * float(row["thrust"]),
             (float(row["half_voltage"]), 9.80665e-3 * float(row["half_thrust"])) if row["half_thrust"] else None,
-            names.index(row["name"]) % 2 == 0,
+            data == DATA and names.index(row["name"]) % 2 == 0,
         )
         for row in rows
     )
@@ -92,9 +94,9 @@ def at_work(function, own: Motor, blades: Propeller) -> Estimate:
 
 
 @cache
-def predicted() -> tuple[Predicted, ...]:
+def predicted(data: Path = DATA) -> tuple[Predicted, ...]:
     """Every row from the sizes of motor and propeller and the voltage alone"""
-    return tuple(_predicted(stand) for stand in stands())
+    return tuple(_predicted(stand) for stand in stands(data))
 
 
 def _predicted(stand: Stand) -> Predicted:
@@ -118,8 +120,8 @@ def table() -> str:
         "| half | motors | rows | speed | thrust | current | throttle of half | thrust inside | throttle inside |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for name, half in (("for fits", True), ("to check", False)):
-        own = [row for row in predicted() if row.stand.for_fits == half]
+    for name, data, half in (("for fits", DATA, True), ("to check", DATA, False), ("small ones", SMALL, False)):
+        own = [row for row in predicted(data) if row.stand.for_fits == half]
         cells = [name, str(len({row.stand.name for row in own})), str(len(own))]
         for k in (1, 2, 3, 4):
             errors = np.expm1([row[k] for row in own if math.isfinite(row[k])])

@@ -33,9 +33,10 @@ _MEASURED = (2.2 * INCH, 19.0 * INCH)
 _BLADES = 0.25  # per ln(B/2): theory errs by 10 % for three blades; no more than two were measured
 _BEYOND = 0.12  # per ln of the diameter beyond the table: Reynolds numbers that nobody measured there
 _APC = 0.08  # APC computes its files; they lie within as much of UIUC's measurements of the same propellers
-# one blade with its part of the hub: Gemfan 51466 (4.2 g), T-Motor T5143S (4.1 g), Gemfan 1045 (14 g), T-Motor 29-inch (63 g):
-# a line through their logarithms; large ones are of thin carbon, so it is no cube
-_BLADE_MASS, _MASS_POWER, _MASS_SPREAD = 3.34e-3, 1.81, 0.35  # [kg] at 0.2 m, power of the diameter, scatter
+# one blade with its part of the hub, over 30 propellers of 40 mm to 29 inches (tests/parts/propeller_masses.csv): small ones
+# are moulded and go with a power of 2.4 of their size, large ones are of thin carbon
+_BLADE_MASS, _MASS_SPREAD = 3.34e-3, 0.25  # [kg] at 0.2 m, scatter
+_MASS_POWERS = (1.966, -0.1356)  # of ln(D/0.2 m) and of its square
 _IN_THE_BLADE = 0.75  # the rest is hub
 _LEAST, _MOST = 0.02, 3.0  # [m]
 
@@ -214,10 +215,11 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 
 def _mass(size: Size) -> tuple[Estimate, Estimate]:
-    """m = B · 3.3 g (D/0.2 m)^1.8,  I = ¾ m R² ∫γ²x² dx/∫γ² dx: a blade of one thickness over chord, γ = c/R"""
-    mass = size.blades * _BLADE_MASS * (size.diameter / 0.2) ** _MASS_POWER
+    """m = B 3.3 g e^(1.97 x − 0.136 x²), x = ln(D/0.2 m);  I = ¾ m R² ∫γ²ξ² dξ/∫γ² dξ, blades of one thickness over chord γ"""
+    far, (once, twice) = math.log(size.diameter / 0.2), _MASS_POWERS
+    mass = size.blades * _BLADE_MASS * math.exp(once * far + twice * far * far)
     weight, x = np.array(CHORD) ** 2, np.array(STATIONS)
     square = float(np.trapezoid(weight * x * x, x) / np.trapezoid(weight, x))
     inertia = _IN_THE_BLADE * mass * (0.5 * size.diameter) ** 2 * square
-    how = "a line through propellers of 5, 10 and 29 inches"
+    how = "a curve through 30 propellers of 40 mm to 29 inches"
     return Estimate(mass, _MASS_SPREAD, how), Estimate(inertia, math.hypot(_MASS_SPREAD, 0.2), how)
