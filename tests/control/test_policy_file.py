@@ -169,6 +169,22 @@ def test_a_policy_that_cannot_be_read_back_is_not_written(tmp_path: Path) -> Non
         parse_policy(b"", bytes(1 << 25), "policy")
 
 
+@pytest.mark.parametrize(("name", "words"), [(WEIGHTS, "it is larger than 16 MB"), (ABOUT, "it is larger than 256 kB")])
+def test_ten_gigabytes_are_not_read(tmp_path: Path, name: str, words: str) -> None:
+    folder = saved(tmp_path / "policy")
+    with (folder / name).open("r+b") as file:
+        file.truncate(10_000_000_000)  # a hole: it takes no room on the disk
+    with pytest.raises(PolicyError, match=re.escape(words)) as caught:
+        load_policy(folder)
+    assert str(caught.value).startswith(str(folder / name)) and "\n" not in str(caught.value)
+
+
+def test_an_array_that_comes_twice_is_one_sentence() -> None:
+    one = '"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}'
+    with pytest.raises(ValueError, match="has 'a' twice"):
+        read_tensors(header(f"{{{one}, {one}}}".encode(), b"1234"))
+
+
 FILE = """
 duration = 1.0
 [[drones]]

@@ -27,7 +27,7 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
     with path.open("rb") as file:
         data = file.read(largest + 1)
     if len(data) > largest:
-        raise OSError(f"it is larger than {largest >> 20} MB")
+        raise OSError(f"it is larger than {f'{largest >> 20} MB' if largest >> 20 else f'{largest >> 10} kB'}")
     return data
 
 

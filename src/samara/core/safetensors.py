@@ -6,6 +6,7 @@ sentence. https://github.com/huggingface/safetensors describes the format.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,15 +66,31 @@ def read_tensors(data: bytes) -> dict[str, Array]:
 
 def _header(text: bytes) -> dict[str, Any]:
     try:
-        entries = parsed(text.decode("utf-8"))
+        words = text.decode("utf-8")
+        entries = parsed(words)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is one
         raise ValueError(f"its header is not JSON ({shown(str(error))})") from None
     if not isinstance(entries, dict):
         raise ValueError(f"its header is {shown(entries)}; expected a table of arrays")
+    twice = next((name for name, count in _counted(words).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"its header has {shown(twice)} twice; expected every name once")
     entries.pop("__metadata__", None)
     if len(entries) > MOST_TENSORS:
         raise ValueError(f"it has {len(entries)} arrays; expected at most {MOST_TENSORS}")
     return entries
+
+
+def _counted(words: str) -> dict[str, int]:
+    """How often each name of the outermost table is in it, which a dictionary would not tell"""
+    outermost: list[tuple[str, Any]] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        outermost[:] = pairs  # tables within come before it
+        return dict(pairs)
+
+    json.loads(words, object_pairs_hook=keep)
+    return Counter(name for name, _ in outermost)
 
 
 def _entry(name: str, entry: Any, size: int) -> tuple[list[int], tuple[int, int]]:
