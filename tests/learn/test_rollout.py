@@ -93,3 +93,20 @@ def test_hover_is_learnt_on_a_cpu_and_judged_by_starts_it_has_not_seen():
     assert [done for done, _, _ in told] == [30, 60, 90]
     judged = judge(setting, 1000)(learnt.weights)
     assert judged.success > 0.95, judged.success
+
+
+def test_with_relu_the_kernel_has_the_gradient_of_xla() -> None:
+    setting = setting_for("hover", "crazyflie", sees="px4_nn")
+    pieces = pieces_of(setting)
+    weights = first_weights(jax.random.key(0), (pieces.observations, 16, 16, pieces.actions))
+    assert pieces.observations == 15
+    episodes = starts(pieces, jax.random.key(1), 16)
+
+    def total(rollout):
+        return jax.grad(lambda own: jnp.sum(rollout(own, episodes)[0]))(weights)
+
+    by_xla = total(rollout_xla(pieces, 2, "relu"))
+    by_kernel = total(rollout_kernel(pieces, 2, Launch(block=16, warps=1), interpret=True, hidden="relu"))
+    for (matrix, bias), (other, too) in zip(by_xla, by_kernel, strict=True):
+        np.testing.assert_allclose(other, matrix, rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(too, bias, rtol=2e-4, atol=2e-5)

@@ -2,12 +2,14 @@
 
 import os
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from mcap.reader import make_reader
 from support.repository import do_without
 
+from samara.core.algebra import quat_from_euler
 from samara.record.load import load_run
 from samara.record.ros2.bag import write_ros2_bag
 from samara.record.ros2.cdr import layout_of
@@ -167,17 +169,16 @@ def test_a_trajectory_is_flown_along(node):
 
 
 def test_motors_are_commanded_and_fall_silent(node):
-    """All off for half a second: it falls; then nobody repeats it, and its controller catches it"""
+    """All off for half a second: it stays on the ground; then nobody repeats it, and its controller takes over"""
     motors = {"data": [[0.0] * 4]}
     bridge, told = flown(
         node,
-        "figure8",
-        seconds=1.5,
+        seconds=1.0,
         rate=25.0,
         before=lambda _: said(node, "/drone/command/motors", "std_msgs/Float64MultiArray", motors, data=[0.0] * 4),
     )
     assert any("no command of its motors for 0.5 s" in own for own in told)
-    assert not bridge.simulation.crashed.any()
+    assert bridge.simulation.groups[0].plant.command.any() and not bridge.simulation.crashed.any()
 
 
 @pytest.mark.parametrize(
@@ -221,6 +222,37 @@ def test_pause_reset_wind_and_motors_that_fail(node):
     assert "begins again" in text and "wind (3, 0, 0) m/s" in text and "restore motor 1" in text
     assert "refused: fail motor 9: drone has no motor 9; expected one of 0 to 3" in text
     assert bridge.controls.heard == 5
+
+
+def test_a_motor_fails_and_all_goes_on(node):
+    """The drone is computed in another group from then on: its topics and its setpoint stay"""
+    clock = node.listener("/clock", "rosgraph_msgs/Clock", depth=100)
+    odometry = node.listener("/drone/odom", "nav_msgs/Odometry", depth=100)
+
+    def ask(bridge):
+        said(node, "/drone/command/pose", "geometry_msgs/PoseStamped", POSE)
+        said(node, "/drone/fail_motor", "std_msgs/Int32", data=2)
+
+    bridge, told = flown(node, seconds=0.2, before=ask)
+    assert any("fail motor 2" in own for own in told)
+    assert len(clock.heard()) == len(odometry.heard()) == 51
+    assert bridge.simulation.groups[0].around.motor_power[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert bridge.simulation.groups[0].reference[3:6, 0].any()  # it is still on its way
+
+
+def test_a_velocity_along_the_heading(node):
+    """In base_link, 90° to the left of the map's axes: forward is north; the tilt of the body is left out"""
+    from samara.sim.ros2.commands import Heard
+
+    fleet = SimpleNamespace(place_of=lambda index: (SimpleNamespace(estimate=estimate), 0))
+    yaw, tilt = quat_from_euler(0.0, 0.0, np.pi / 2), quat_from_euler(0.2, 0.3, 0.0)
+    estimate = np.array([[0.0]] * 6 + [[x] for x in yaw * tilt])
+    data = layout_of("geometry_msgs/TwistStamped", header={"frame_id": "drone/base_link"}).packed(
+        1, {"twist.linear": [[1.0, 0.0, 0.5]], "twist.angular": [[0.0, 0.0, 0.3]]}
+    )
+    wish = Heard("drone", 0, 4, 2.0).twist(parsed("geometry_msgs/TwistStamped", data[0].tobytes()), fleet)
+    assert np.hypot(*wish.v_W[:2]) == pytest.approx(1.0) and wish.v_W[2] == 0.5 and wish.yaw_rate == 0.3
+    assert wish.v_W[1] > 0.95
 
 
 def test_pause_stops_the_clock(node):

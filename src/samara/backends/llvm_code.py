@@ -42,12 +42,20 @@ class Emitter:
     def __init__(self, module: ir.Module, builder: ir.IRBuilder, dtype: str, width: int, fast: bool) -> None:
         self.module, self.builder, self.dtype, self.width, self.fast = module, builder, dtype, width, fast
         self.element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
-        self.vector = ir.VectorType(self.element, width)
+        self.vector, self.bytes = ir.VectorType(self.element, width), 8 if dtype == "float64" else 4
         self.flags = FAST if fast else ()
         self.suffix = f"v{width}f{64 if dtype == 'float64' else 32}"
 
     def constant(self, value: float) -> Any:
         return ir.Constant(self.vector, [float(value)] * self.width)
+
+    def splat(self, scalar: Any) -> Any:
+        """A number in all lanes"""
+        nothing, number = ir.Constant(self.vector, ir.Undefined), ir.IntType(32)
+        lone = self.builder.insert_element(nothing, scalar, ir.Constant(number, 0))
+        return self.builder.shuffle_vector(
+            lone, nothing, ir.Constant(ir.VectorType(number, self.width), [0] * self.width)
+        )
 
     def intrinsic(self, name: str, *arguments: Any) -> Any:
         full = f"llvm.{name}.{self.suffix}"

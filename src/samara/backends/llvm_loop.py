@@ -13,7 +13,7 @@ of a table of their addresses.
 import ctypes
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
@@ -36,7 +36,8 @@ class Array(NamedTuple):
 class Pass(NamedTuple):
     """A program on so many lanes: one array for each group of its inputs and of its outputs.
 
-    With `when`, the place of one number, it runs only where that is not 0.
+    With `when`, the place of one number, it runs only where that is not 0. A pass that is `apart` is a function of its own,
+    which all passes of the same program on arrays of the same kind call.
     """
 
     program: Program
@@ -44,15 +45,45 @@ class Pass(NamedTuple):
     outputs: tuple[Array, ...]
     width: int
     when: Array | None = None
+    apart: bool = False
+
+    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: "Code") -> None:
+        """The code of it at step k, where the builder stands"""
+        (_emit_apart if self.apart else _emit_pass)(self, builder, bases, k, code)
+
+
+class Step(Protocol):
+    """What a loop has in turn: a pass, or whatever else has arrays and emits its code"""
+
+    @property
+    def inputs(self) -> tuple[Array, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[Array, ...]: ...
+
+    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: "Code") -> None: ...
 
 
 class Loop(NamedTuple):
     """Passes in turn for k = 0 … ⌈steps/tile⌉ − 1, or from the last to the first; or only once, at k = 0 or k = steps."""
 
-    passes: tuple[Pass, ...]
+    passes: tuple[Step, ...]
     at: str = "each"  # or "start", "end"
     reverse: bool = False
     tile: int = 1
+
+
+class Code(NamedTuple):
+    """What code is emitted into: a module, of numbers of one type, and the functions in it that stand apart"""
+
+    module: ir.Module
+    dtype: str
+    fast: bool
+    functions: dict[Any, ir.Function]
+
+    def emitter(self, builder: ir.IRBuilder, width: int) -> Emitter:
+        """For programs on so many lanes"""
+        return Emitter(self.module, builder, self.dtype, width, self.fast)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +112,9 @@ def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = 
     )
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     bases = {name: builder.load(builder.gep(table, [ir.Constant(INDEX, i)])) for i, name in enumerate(names)}
+    code = Code(module, dtype, fast, {})
     for loop in loops:
-        builder = _emit(loop, builder, bases, steps, module, dtype, fast)
+        builder = _emit(loop, builder, bases, steps, code)
     builder.ret_void()
     engine = engine_of(str(module), effort)
     address = engine.get_function_address("run")
@@ -129,13 +161,11 @@ def _chain_code() -> tuple[Any, Any]:
     return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address("run")), engine
 
 
-def _emit(
-    loop: Loop, builder: ir.IRBuilder, bases: dict[str, Any], steps: Any, module: ir.Module, dtype: str, fast: bool
-) -> ir.IRBuilder:
+def _emit(loop: Loop, builder: ir.IRBuilder, bases: dict[str, Any], steps: Any, code: Code) -> ir.IRBuilder:
     if loop.at != "each":
         once = steps if loop.at == "end" else ir.Constant(INDEX, 0)
         for own in loop.passes:
-            _emit_pass(own, builder, bases, once, module, dtype, fast)
+            own.emit(builder, bases, once, code)
         return builder
     one, zero, tile = ir.Constant(INDEX, 1), ir.Constant(INDEX, 0), ir.Constant(INDEX, loop.tile)
     turns = builder.sdiv(builder.add(steps, ir.Constant(INDEX, loop.tile - 1)), tile)
@@ -147,23 +177,21 @@ def _emit(
     turn.add_incoming(zero, before)
     k = builder.sub(builder.sub(turns, one), turn) if loop.reverse else turn
     for own in loop.passes:
-        _emit_pass(own, builder, bases, k, module, dtype, fast)
+        own.emit(builder, bases, k, code)
     following = builder.add(turn, one)
     turn.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, turns), body, after)
     return ir.IRBuilder(after)
 
 
-def _emit_pass(
-    own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, module: ir.Module, dtype: str, fast: bool
-) -> None:
+def _emit_pass(own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: Code) -> None:
     after = None
     if own.when is not None:
         run, after = (builder.function.append_basic_block(name) for name in ("when", "otherwise"))
-        asked = _Places(own.when, Emitter(module, builder, dtype, 1, fast), bases, k).number()
+        asked = _Places(own.when, code.emitter(builder, 1), bases, k).number()
         builder.cbranch(builder.fcmp_unordered("!=", asked, ir.Constant(asked.type, 0.0)), run, after)
         builder.position_at_end(run)
-    emitter = Emitter(module, builder, dtype, own.width, fast)
+    emitter = code.emitter(builder, own.width)
     places = [_Places(array, emitter, bases, k) for array in (*own.inputs, *own.outputs)]
     results = emitter.run(own.program, tuple(places[: len(own.inputs)]))  # type: ignore[arg-type]
     for array, values in zip(places[len(own.inputs) :], results, strict=True):
@@ -174,12 +202,43 @@ def _emit_pass(
         builder.position_at_end(after)
 
 
+def _emit_apart(own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: Code) -> None:
+    """A call with the first place of every array at this step"""
+    arrays = (*own.inputs, *own.outputs)
+    alike = tuple(_from_first(array, i) for i, array in enumerate(arrays))
+    inner = own._replace(inputs=alike[: len(own.inputs)], outputs=alike[len(own.inputs) :], apart=False)
+    function = code.functions.get(inner) or _function(inner, alike, code)
+    code.functions[inner] = function
+    used = [array for array in arrays if array.places]
+    offsets = (builder.mul(k, ir.Constant(INDEX, array.step)) for array in used)
+    firsts = (builder.add(at, ir.Constant(INDEX, min(own.places))) for at, own in zip(offsets, used, strict=True))
+    builder.call(function, [builder.gep(bases[array.name], [at]) for array, at in zip(used, firsts, strict=True)])
+
+
+def _from_first(array: Array, number: int) -> Array:
+    return Array(f"argument{number}", tuple(place - min(array.places) for place in array.places), 0, array.lane)
+
+
+def _function(own: Pass, arrays: tuple[Array, ...], code: Code) -> ir.Function:
+    used = [array for array in arrays if array.places]
+    pointer = (ir.DoubleType() if code.dtype == "float64" else ir.FloatType()).as_pointer()
+    name = f"apart{len(code.functions)}"
+    function = ir.Function(code.module, ir.FunctionType(ir.VoidType(), [pointer] * len(used)), name)
+    function.linkage = "internal"
+    align_stack(function)
+    function.attributes.add("noinline")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    bases = {array.name: argument for array, argument in zip(used, function.args, strict=True)}
+    own.emit(builder, bases, ir.Constant(INDEX, 0), code)
+    builder.ret_void()
+    return function
+
+
 class _Places:
     """An array at one step: loads where a number is first used, as LLVM keeps it in a register from there on."""
 
     def __init__(self, array: Array, emitter: Emitter, bases: dict[str, Any], k: Any) -> None:
-        self.array, self.emitter, self.builder = array, emitter, emitter.builder
-        self.bytes = 8 if emitter.element == ir.DoubleType() else 4
+        self.array, self.emitter, self.builder, self.bytes = array, emitter, emitter.builder, emitter.bytes
         if array.places:
             offset = self.builder.mul(k, ir.Constant(INDEX, array.step))
             self.base = self.builder.gep(bases[array.name], [offset])
@@ -195,13 +254,11 @@ class _Places:
         builder, vector, width = self.builder, self.emitter.vector, self.emitter.width
         if self.array.lane == 1 or width == 1:
             return builder.load(builder.bitcast(self._at(c), vector.as_pointer()), align=self.bytes)
-        value = ir.Constant(vector, ir.Undefined)
-        number = ir.IntType(32)
         if self.array.lane == 0:
-            lone = builder.insert_element(value, builder.load(self._at(c)), ir.Constant(number, 0))
-            return builder.shuffle_vector(lone, value, ir.Constant(ir.VectorType(number, width), [0] * width))
+            return self.emitter.splat(builder.load(self._at(c)))
+        value = ir.Constant(vector, ir.Undefined)
         for lane in range(width):
-            value = builder.insert_element(value, builder.load(self._at(c, lane)), ir.Constant(number, lane))
+            value = builder.insert_element(value, builder.load(self._at(c, lane)), ir.Constant(ir.IntType(32), lane))
         return value
 
     def put(self, c: int, value: Any) -> None:

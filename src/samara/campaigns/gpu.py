@@ -8,11 +8,11 @@ batch fail, LLVM flies the first of them, and what is told says so.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.gpu import has_gpu
 from samara.campaigns.campaign import CampaignError
 from samara.campaigns.flying import Columns, Flying, some_rows
 from samara.campaigns.judged import FAIL, INVALID, LEAST
@@ -25,7 +25,6 @@ Fly = Callable[[Rows], Columns]
 
 AUTO, LLVM, JAX, PALLAS = "auto", "llvm", "jax", "pallas"
 BACKENDS = (AUTO, LLVM, JAX, PALLAS)
-DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of them is there where JAX may find a GPU
 FOUND, CONFIRMED = "found", "confirmed"
 WORTH_A_DEVICE = 4096  # rows
 MOST_AGAIN = 2048  # failures of a batch that LLVM flies too: some seconds
@@ -42,7 +41,7 @@ def backend_for(flying: Flying, asked: str, before: str | None) -> str:
     if asked == AUTO:
         if before is not None:
             return before
-        return PALLAS if _has_gpu() and not why_not(flying) else LLVM
+        return PALLAS if has_gpu() and not why_not(flying) else LLVM
     if asked != LLVM and (reason := why_not(flying)):
         raise CampaignError(f"{flying.campaign.origin}: backend {asked!r}: {reason}; expected llvm for it")
     return asked
@@ -63,14 +62,6 @@ def why_not(flying: Flying) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _has_gpu() -> bool:
-    if not any(Path(own).exists() for own in DRIVERS) or not find_spec("jax"):
-        return False
-    import jax
-
-    return bool(jax.default_backend() == "gpu")
 
 
 def flown_by(flying: Flying, rows: Rows, how: dict[str, Any]) -> Columns:

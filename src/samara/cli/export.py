@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from samara.cli.screen import say
+
+if TYPE_CHECKING:
+    from samara.control.policy_file import Policy
+    from samara.physics.types import Vehicle
 
 app = typer.Typer(help="Write equations and recordings out for other programs.", no_args_is_help=True)
 
@@ -64,9 +68,16 @@ def export_policy(
         str | None, typer.Option("--vehicle", help="A vehicle's name or .toml file, where it is not a shipped one.")
     ] = None,
     ned: Annotated[bool, typer.Option("--ned", help="Take north-east-down and forward-right-down.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the header and the source.")] = Path("out"),
+    px4_nn: Annotated[
+        bool, typer.Option("--px4-nn", help="For PX4's mc_nn_control: a TensorFlow Lite file and its source.")
+    ] = False,
+    px4_raptor: Annotated[
+        bool, typer.Option("--px4-raptor", help="For PX4's mc_raptor: policy.tar, of RAPTOR's architecture alone.")
+    ] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the files.")] = Path("out"),
 ) -> None:
-    """Write a policy as C99 that needs no library, in float: what it sees, its network, and the command of each rotor."""
+    """Write a policy as C99 that needs no library, in float: what it sees, its network, and the command of each rotor; or
+    as PX4's own modules take it."""
     from samara import vehicle as load
     from samara.control.policy_c import write_policy_c
     from samara.control.policy_compiled import measured
@@ -75,7 +86,17 @@ def export_policy(
     own = load_policy(policy)
     if vehicle is None and not own.vehicle:
         raise ValueError(f"{policy}: flies any vehicle; expected --vehicle, for one of which it is written")
-    exported = write_policy_c(own, load(vehicle or own.vehicle), out, ned=ned)
+    if sum((ned, px4_nn, px4_raptor)) > 1:
+        raise ValueError("--ned, --px4-nn and --px4-raptor are for different programs; expected one of them at most")
+    craft = load(vehicle or own.vehicle)
+    if px4_nn:
+        return _export_px4_nn(own, craft, out)
+    if px4_raptor:
+        from samara.link.px4_raptor import write_px4_raptor
+
+        path = write_px4_raptor(own, craft, out / "policy.tar")
+        return say(f"archive {path}\nupload  ftp put {path} /fs/microsd/raptor/policy.tar, by MAVLink")
+    exported = write_policy_c(own, craft, out, ned=ned)
     say(f"header {exported.header}\nsource {exported.source}")
     say(
         f"size   {exported.parameters} numbers, {4 * exported.parameters} bytes; {exported.memory_bytes} bytes between calls"
@@ -87,6 +108,18 @@ def export_policy(
     flash = 4 * exported.parameters + found.code_bytes
     say(f"flash  about {flash / 1024:.0f} KB; code as this machine's compiler makes it for size")
     say(f"time   {found.seconds * 1e6:.1f} µs a call on this CPU")
+
+
+def _export_px4_nn(policy: "Policy", vehicle: "Vehicle", out: Path) -> None:
+    from samara.link.px4_nn import write_px4_nn
+
+    written = write_px4_nn(policy, vehicle, out)
+    for path in written.paths:
+        say(f"file   {path}")
+    say(f"size   {written.numbers} numbers, {written.paths[0].stat().st_size} bytes")
+    for name, value in written.parameters.items():
+        say(f"set    {name} {value:.7g}")
+    say("build  with control_net.cpp and .hpp in src/modules/mc_nn_control; it comes to rest facing east")
 
 
 @app.command("engine")
@@ -185,6 +218,18 @@ def export_rerun(run: Recording, out: File = None) -> None:
     from samara.view.export.rerun_file import write_rerun
 
     say(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))
+
+
+@app.command("pictures")
+def export_pictures(run: Recording, out: File = None) -> None:
+    """Write what cameras and lidars saw as pictures and clouds for Foxglove: an MCAP file of RawImage and PointCloud."""
+    from samara.record.load import load_run
+    from samara.record.pictures import write_pictures
+
+    path = out or run.with_suffix(".pictures.mcap")
+    if path.exists() and path.samefile(run):
+        raise ValueError(f"{path}: is the recording itself; expected another file for the pictures")
+    say(str(write_pictures(load_run(run), path)))
 
 
 @app.command("ros2")

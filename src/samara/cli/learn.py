@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,13 @@ class Method(StrEnum):
     PPO = "ppo"
 
 
+class Activation(StrEnum):
+    """Of hidden layers"""
+
+    TANH = "tanh"
+    RELU = "relu"
+
+
 def learn(
     task: Annotated[str, typer.Argument(help="A task by name, or your own as a Python file.")] = "hover",
     vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "crazyflie",
@@ -30,6 +37,12 @@ def learn(
         Method, typer.Option("--method", help="The gradient of the flight itself, or PPO.")
     ] = Method.ANALYTIC,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of everything that is drawn.")] = 0,
+    sees: Annotated[
+        str | None, typer.Option("--sees", help="Another observation than the task's, such as px4_nn.")
+    ] = None,
+    activation: Annotated[
+        Activation, typer.Option("--activation", help="Of hidden layers; relu is what PX4's mc_nn_control computes.")
+    ] = Activation.TANH,
     drones: Annotated[int | None, typer.Option("--drones", min=1, help="How many fly at once.")] = None,
     updates: Annotated[int | None, typer.Option("--updates", min=1, help="How often the weights change.")] = None,
 ) -> None:
@@ -40,14 +53,20 @@ def learn(
     from samara.learn.training import learn as learnt_by
     from samara.view.plot.learning import learning_curve
 
-    setting = setting_for(task, vehicle)
+    setting = setting_for(task, vehicle, sees=sees)
     require_flyable(setting)
     try:
         out.mkdir(parents=True, exist_ok=True)
         require_writable(out)
     except OSError as error:
         raise ValueError(f"--out {out}: {error.strerror or error}; expected a folder that can be written to") from None
-    changes = {name: value for name, value in (("drones", drones), ("updates", updates)) if value is not None}
+    changes: dict[str, Any] = {
+        name: value for name, value in (("drones", drones), ("updates", updates)) if value is not None
+    }
+    if activation is Activation.RELU:
+        if method is not Method.ANALYTIC:
+            raise ValueError(f"--activation {activation.value} with --method {method.value}; expected analytic for it")
+        changes["activation"] = activation.value
     with _progress() as tell:
         learnt = learnt_by(setting, out, method=method.value, seed=seed, progress=tell, **changes)
     title = f"{setting.task.name} with {setting.craft.vehicle.name}, {method.value}, seed {seed}"
@@ -55,7 +74,7 @@ def learn(
     def draw(path: Path) -> None:
         learning_curve(learnt.curve, title).savefig(path, format="png")
 
-    policy = keep(setting, learnt, out, method=method.value, seed=seed, curve=draw)
+    policy = keep(setting, learnt, out, method=method.value, seed=seed, curve=draw, activation=activation.value)
     told = dict(policy.evaluation)
     say(f"learnt in {learnt.seconds:.2f} s ({learnt.compile_seconds:.1f} s to compile), {len(learnt.curve)} updates")
     if "success" in told:

@@ -1,4 +1,4 @@
-"""`samara policy`: a policy checked before it flies for real."""
+"""`samara policy`: a policy checked before it flies for real, and adapted to the vehicle that flew."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,10 +10,11 @@ from samara.cli.screen import console, say, verdict
 if TYPE_CHECKING:
     from samara.campaigns.policy_check import Checked
     from samara.campaigns.requirement import Requirement
+    from samara.physics.types import Vehicle
 
 NOT_SHOWN = 1  # exit status where a requirement is not held
 
-app = typer.Typer(help="Check policies before they fly for real.", no_args_is_help=True)
+app = typer.Typer(help="Check policies before they fly, and adapt them to the vehicle that flew.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The folder of a policy.")]
 VehicleName = Annotated[
     str | None, typer.Option("--vehicle", help="A vehicle's name or .toml file, where it is not a shipped one.")
@@ -78,6 +79,59 @@ def check(
         say(f"worst  {keep}: samara view {keep}")
     if wanted is not None:
         raise typer.Exit(_judged(wanted, checked))
+
+
+@app.command("adapt")
+def adapt(
+    policy: Folder,
+    logs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[LOG]...", help="Flight logs to find the vehicle from first.")
+    ] = None,
+    vehicle: Annotated[
+        str | None, typer.Option("--vehicle", help="The vehicle to adapt to; with logs, what is known before.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the adapted policy.")] = Path("adapted"),
+    updates: Annotated[int, typer.Option("--updates", min=1, help="How often the weights change.")] = 60,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of everything that is drawn.")] = 0,
+) -> None:
+    """Let a policy learn on with another vehicle, one that is given or the one that flew some logs, in seconds; and say how far
+    from its place it hovers before and after."""
+    from samara import save_vehicle
+    from samara import vehicle as load
+    from samara.control.policy_file import load_policy
+    from samara.core.files import require_writable
+    from samara.learn.adapt import adapt as adapted_to
+
+    own = load_policy(policy)
+    if vehicle is None and not logs:
+        raise ValueError("neither --vehicle nor a flight log; expected what to adapt the policy to")
+    require_writable(out)
+    craft = load(vehicle_of(own, policy, vehicle))
+    if logs:
+        craft = _refit(craft, logs)
+        out.mkdir(parents=True, exist_ok=True)
+        save_vehicle(craft, out / f"{craft.name}.toml")
+        say(f"vehicle {out / f'{craft.name}.toml'}")
+    with console().status("learning on"):
+        found = adapted_to(own, craft, out, updates=updates, seed=seed)
+    say(
+        f"hover error on {craft.name}: {1e3 * found.before:.1f} mm before, {1e3 * found.trimmed:.1f} mm with its trim, "
+        f"{1e3 * found.after:.1f} mm after {found.learnt.seconds:.1f} s ({found.learnt.compile_seconds:.1f} s to compile)"
+    )
+    say(f"policy {out}")
+
+
+def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
+    """The vehicle that flew the logs, with the mass and the shape of the start"""
+    from dataclasses import replace
+
+    from samara.identify.identification import identify
+    from samara.identify.readers.formats import read_logs
+    from samara.vehicles.lagging import with_lag_motors
+
+    with console().status("identifying"):
+        found = identify(read_logs(logs), with_lag_motors(start), predictor=False).physical.vehicle
+    return replace(found, structure=replace(found.structure, name=f"{start.name}_refit"))
 
 
 def vehicle_of(policy: Any, folder: Path, vehicle: str | None) -> str:

@@ -19,7 +19,8 @@ def ros2(
         float | None, typer.Option("--duration", help="Seconds; the scenario's own by default.")
     ] = None,
     rate: Annotated[
-        float, typer.Option("--rate", help="Hz of /clock and of all states; each tick of the autopilot by default.")
+        float,
+        typer.Option("--rate", show_default=False, help="Hz of /clock and of all states; the autopilot's by default."),
     ] = 0.0,
     lockstep: Annotated[
         bool, typer.Option("--lockstep", help="Wait at each tick of /clock for a command to every drone.")
@@ -35,8 +36,8 @@ def ros2(
 ) -> None:
     """Fly a scenario on ROS 2's topics, without ROS.
 
-    Publishes /clock, /tf, odometry, sensors and batteries. Subscribes to setpoints under /DRONE/command (pose, twist,
-    trajectory, motors), to /samara/pause, /samara/reset and /samara/wind, and to /DRONE/fail_motor and /DRONE/restore_motor.
+    Publishes /clock, /tf, odometry, sensors and batteries. Subscribes to setpoints: pose, twist, trajectory or motors under
+    /DRONE/command. Pause, reset, wind and motor failures are topics too: docs/ros2.md lists them all.
     """
     from samara.link.ros2.node import Node
     from samara.scenario.scenario_file import load_scenario

@@ -85,6 +85,12 @@ def raptor(seen: Seen) -> tuple[Scalar, ...]:
     return (*own.p_W, *matrix_from_quat(own.q_WB), *own.v_W, *own.omega_B, *seen.action)
 
 
+def px4_nn(seen: Seen) -> tuple[Scalar, ...]:
+    """−p, the first two rows of R, v and ω: the 15 numbers that PX4's mc_nn_control shows its network  [m, m/s, rad/s]"""
+    own = seen.state
+    return (*(own.p_W * -1.0), *matrix_from_quat(own.q_WB)[:6], *own.v_W, *own.omega_B)
+
+
 class Observation(NamedTuple):
     """How many numbers there are for a vehicle of so many rotors and a policy of so many actions, and what they are."""
 
@@ -96,6 +102,7 @@ OBSERVATIONS: dict[str, Observation] = {
     "full_state": Observation(lambda rotors, actions: 18 + rotors, full_state),
     "tracking": Observation(lambda rotors, actions: 24 + rotors, tracking),
     "raptor": Observation(lambda rotors, actions: 18 + actions, raptor),
+    "px4_nn": Observation(lambda rotors, actions: 15, px4_nn),
 }
 
 

@@ -59,12 +59,18 @@ def rotor_order(vehicle: Vehicle, who: str = "raptor") -> tuple[int, ...]:
 @cache
 def _published() -> tuple[Network, str]:
     """The network, and the SHA-256 of its numbers"""
+    tensors = published_tensors()
+    return network_of(KINDS, 22, tensors), hashlib.sha256(tensors_bytes(tensors)).hexdigest()
+
+
+def published_tensors() -> dict[str, Any]:
+    """Its numbers by the names of a policy folder"""
     try:
         from foundation_policy import Raptor
     except ImportError as error:
         raise MissingExtraError("the controller raptor needs its weights: pip install 'samara[raptor]'") from error
     first, recurrent, last = Raptor().layers
-    tensors: dict[str, Any] = {
+    return {
         "0.weight": first.weights,
         "0.bias": np.ravel(first.biases),
         "1.weight_ih": recurrent.weights_input,
@@ -75,4 +81,3 @@ def _published() -> tuple[Network, str]:
         "2.weight": last.weights,
         "2.bias": np.ravel(last.biases),
     }
-    return network_of(KINDS, 22, tensors), hashlib.sha256(tensors_bytes(tensors)).hexdigest()

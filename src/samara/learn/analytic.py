@@ -17,38 +17,15 @@ from samara.learn.adam import Moments, adam, at_rest, clipped
 from samara.learn.episode import Setting
 from samara.learn.in_chunks import learner_in_chunks
 from samara.learn.learnt import Learner, Weights
-from samara.learn.network import first_weights
+from samara.learn.network import TANH, first_weights
 from samara.learn.pieces import Pieces, pieces_of
+from samara.learn.recipe import Recipe, recipe_with
 from samara.learn.rollout import Rollout, rollout_xla
-
-
-class Recipe(NamedTuple):
-    """How to learn: drones, steps of a horizon, updates, the learning rate at the start and at the end, the share of drones
-    that start afresh, and how slowly Adam forgets the size of gradients."""
-
-    hidden: tuple[int, ...] = (64, 64)
-    drones: int = 4096
-    horizon: int = 50
-    updates: int = 200
-    rate: float = 2e-2
-    last_rate: float = 1e-4
-    afresh: float = 0.6
-    forgetting: float = 0.99
-
-
-RECIPES = {
-    "hover": Recipe((32, 32), 4096, 50, 90, 3e-2),
-    "recover": Recipe((64, 64), 4096, 100, 230, 4e-2),
-    "track": Recipe((64, 64), 4096, 100, 600, 2e-2),
-}
-"""By the name of a task: what was found to do on an H200; any other learns by the default"""
-FEW = 256  # drones that a CPU's few cores fly at once; more learn no quicker there
 
 
 def recipe_for(task: str) -> Recipe:
     """The recipe of a task, with as many drones as are worth their time where JAX runs"""
-    own = RECIPES.get(task, Recipe())
-    return own if jax.default_backend() == "gpu" else own._replace(drones=FEW)
+    return recipe_with(task, jax.default_backend() == "gpu")
 
 
 class Learning(NamedTuple):
@@ -61,15 +38,16 @@ class Learning(NamedTuple):
     done: Any
 
 
-def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1) -> Learner:
+def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weights | None = None) -> Learner:
     """A learner for a setting, compiled: `learner(seed, progress, checkpoint)` tells after each of so many chunks
 
+    It goes on from the weights of another policy where `first` are given, else from drawn ones.
     On a GPU rollout and adjoint are a kernel each (`samara.learn.rollout_kernel`).
     """
     pieces = pieces_of(setting)
-    rollout = rollout_for(pieces, recipe.horizon)
+    rollout = rollout_for(pieces, recipe.horizon, recipe.activation)
     return learner_in_chunks(
-        partial(_begun, pieces, recipe),
+        partial(_begun, pieces, recipe, first),
         partial(_updates, pieces, rollout, recipe),
         lambda learning: learning.weights,
         recipe.updates,
@@ -77,18 +55,18 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1) -> Learner:
     )
 
 
-def rollout_for(pieces: Pieces, steps: int) -> Rollout:
+def rollout_for(pieces: Pieces, steps: int, hidden: str = TANH) -> Rollout:
     """The quickest way to fly a policy where JAX runs"""
     if jax.default_backend() != "gpu":
-        return rollout_xla(pieces, steps)
+        return rollout_xla(pieces, steps, hidden)
     from samara.learn.rollout_kernel import rollout_kernel
 
-    return rollout_kernel(pieces, steps)
+    return rollout_kernel(pieces, steps, hidden=hidden)
 
 
-def _begun(pieces: Pieces, recipe: Recipe, seed: Any) -> Learning:
+def _begun(pieces: Pieces, recipe: Recipe, given: Weights | None, seed: Any) -> Learning:
     first, second, third = jax.random.split(jax.random.key(seed), 3)
-    weights = first_weights(first, (pieces.observations, *recipe.hidden, pieces.actions))
+    weights = given or first_weights(first, (pieces.observations, *recipe.hidden, pieces.actions))
     return Learning(weights, at_rest(weights), starts(pieces, second, recipe.drones), third, jnp.zeros((), jnp.int32))
 
 

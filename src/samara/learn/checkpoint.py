@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from samara.core.files import atomic_write
+from samara.learn.trees import leaves_of, mapped, rebuilt
 
 
 class Checkpoint:
@@ -18,7 +18,7 @@ class Checkpoint:
 
     def save(self, tree: Any) -> None:
         """All leaves, whole or not at all"""
-        leaves = {f"leaf{k:04d}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(_data(tree)))}
+        leaves = {f"leaf{k:04d}": np.asarray(leaf) for k, leaf in enumerate(leaves_of(mapped(_data, tree)))}
         with atomic_write(self.path) as temporary, temporary.open("wb") as file:
             np.savez(file, about=np.array(self.about), **leaves)  # type: ignore[arg-type]
 
@@ -26,7 +26,7 @@ class Checkpoint:
         """A tree like the one given, or None where nothing was saved"""
         if not self.path.exists():
             return None
-        wanted, shape = jax.tree.flatten(_data(like))
+        wanted = leaves_of(mapped(_data, like))
         try:
             with np.load(self.path, allow_pickle=False) as kept:
                 about = str(kept["about"])
@@ -37,17 +37,33 @@ class Checkpoint:
             raise ValueError(f"{self.path}: belongs to another learning ({about}); expected {self.about}")
         if any(a.shape != np.shape(b) for a, b in zip(leaves, wanted, strict=True)):
             raise ValueError(f"{self.path}: its arrays have other shapes; expected those of this learning")
-        return jax.tree.map(_as_was, like, jax.tree.unflatten(shape, leaves), is_leaf=_is_key)
+        return mapped(_as_was, like, rebuilt(like, iter(leaves)))
+
+
+def _of_jax(leaf: Any) -> bool:
+    return type(leaf).__module__.partition(".")[0] in ("jax", "jaxlib")
 
 
 def _is_key(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    if not _of_jax(leaf):
+        return False
+    import jax
+
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
-def _data(tree: Any) -> Any:
-    """The tree with the words of its random keys"""
-    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree, is_leaf=_is_key)
+def _data(leaf: Any) -> Any:
+    """An array, or the words of a random key"""
+    if not _is_key(leaf):
+        return leaf
+    import jax
+
+    return jax.random.key_data(leaf)
 
 
 def _as_was(like: Any, leaf: Any) -> Any:
+    if not _of_jax(like):
+        return np.asarray(leaf, like.dtype)
+    import jax
+
     return jax.random.wrap_key_data(jax.numpy.asarray(leaf)) if _is_key(like) else jax.numpy.asarray(leaf, like.dtype)

@@ -1,8 +1,10 @@
 """What comes of learning: the weights of a policy, and how it went."""
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-Array = Any  # of JAX
+Array = Any  # of JAX or NumPy
 Weights = list[tuple[Array, Array]]
 
 
@@ -28,3 +30,11 @@ class Learner(Protocol):
     """A compiled program that learns, from a seed, as often as it is called"""
 
     def __call__(self, seed: int = 0, progress: Progress | None = None, checkpoint: Any = None) -> Learnt: ...
+
+
+def first_layers(normals: Sequence[Array]) -> Weights:
+    """W ~ N(0, 1/in), b = 0, of normal numbers (out, in) for each layer; the last one a hundred times smaller, so that a new
+    policy does next to nothing"""
+    layers = [(own / math.sqrt(own.shape[1]), 0.0 * own[:, 0]) for own in normals]
+    matrix, bias = layers[-1]
+    return [*layers[:-1], (0.01 * matrix, bias)]

@@ -1,9 +1,8 @@
-"""One step of an episode in pieces, on flat lists of arrays: what a rollout is made of, the loop over RK4's stages its own.
+"""The parts of a step of an episode (`samara.learn.parts`) in JAX, on flat lists of arrays, each traced by itself.
 
     o = observe(x),  a = π(o),  u = command(x, a),  ż = rate(z, u, x) in each of RK4's stages,  x', r, over = after(z', x, a)
 
-or all of it at once, x', r, over = step(x, a). x is an episode, z the vehicle's state in it. All are traced from
-`samara.learn.episode.step`, each its own part.
+or all of it at once, x', r, over = step(x, a). x is an episode, z the vehicle's state in it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +15,8 @@ from samara.backends.folding import folded, new_trace, unfolded
 from samara.backends.rolled import rk4_rolled
 from samara.core.integrate import unit_quaternions
 from samara.core.tree import flatten
-from samara.learn.advance import Integrate, advance
-from samara.learn.episode import Episode, Setting, acting, kinds_at_start, kinds_at_step, observed, over, start, step
-from samara.learn.task import Draw
+from samara.learn.episode import Setting
+from samara.learn.parts import parts_of
 
 Rows = list[Any]
 
@@ -46,64 +44,30 @@ class Pieces(NamedTuple):
 
 def pieces_of(setting: Setting) -> Pieces:
     """Those of a setting with one drone, and without sensors between, which would draw at every step"""
-    if setting.task.drones > 1:
-        raise ValueError(
-            f"task {setting.task.name!r} is for a team of {setting.task.drones}; this learner takes one drone"
-        )
-    if kinds_at_step(setting):
-        raise ValueError("a setting with sensors draws random numbers at every step; this learner takes one without")
-    template, seen = start(Draw(), setting)
-    action = (0.0,) * setting.actions
-    kinds = kinds_at_start(setting)
-    state = template.situation.state
-    command = tuple(setting.craft.command)
-
-    def begin(numbers: Any) -> Any:
-        return start(Draw(iter(numbers)), setting)[0]
-
-    def held(episode: Episode, action: Any) -> tuple[Any, Any]:
-        """The rate of change under a command, and the command that the action means"""
-        found: list[Any] = []
-
-        def keep(rate: Any, state: Any, command: Any, dt: Any) -> Any:
-            found.append((rate, command))
-            return state
-
-        arrived, craft, environment = acting(episode, action, setting)
-        advance(episode.situation.state, arrived, craft, setting.task._replace(substeps=1), environment, keep)
-        return found[0]
-
-    def whole(episode: Episode, action: Any, integrate: Integrate = by_rolled_rk4) -> Any:
-        advanced, seen = step(episode, action, Draw(), setting, integrate)
-        return advanced, seen.reward, seen.terminated
-
-    def after(z: Any, episode: Episode, action: Any) -> Any:
-        return whole(episode, action, lambda rate, state, command, dt: z)
+    own = parts_of(setting)
 
     def split(rows: Rows) -> tuple[Rows, Any, Any]:
         return rows[:-2], rows[-2], rows[-1]
 
-    flat_step, flat_after = _flat(whole, template, action), _flat(after, state, template, action)
-    constant = len(flatten((template.drawn, template.late)))
-    first = len(flatten(template.situation))
-    size = len(flatten(template))
+    flat_step = _flat(lambda episode, action: own.step(episode, action, by_rolled_rk4), own.episode, own.action)
+    flat_after = _flat(own.after, own.state, own.episode, own.action)
     return Pieces(
-        begin=_flat(begin, (0.0,) * len(kinds)),
-        observe=_flat(lambda episode: observed(episode, setting), template),
+        begin=_flat(own.begin, (0.0,) * len(own.kinds)),
+        observe=_flat(own.observe, own.episode),
         step=lambda *given: split(flat_step(*given)),
-        command=_flat(lambda episode, action: held(episode, action)[1], template, action),
-        rate=_flat(lambda z, u, episode: held(episode, action)[0](z, u), state, command, template),
+        command=_flat(own.command, own.episode, own.action),
+        rate=_flat(own.rate, own.state, own.hovering, own.episode),
         after=lambda *given: split(flat_after(*given)),
-        unit=_flat(unit_quaternions, state),
-        over=_flat(lambda episode: (over(episode, setting),), template),
-        kinds=kinds,
-        state=len(flatten(state)),
-        moving=(*range(first), *range(first + constant, size)),
-        size=size,
-        observations=len(seen),
-        actions=setting.actions,
-        dt=setting.task.period / setting.task.substeps,
-        substeps=setting.task.substeps,
+        unit=_flat(unit_quaternions, own.state),
+        over=_flat(lambda episode: (own.over(episode),), own.episode),
+        kinds=own.kinds,
+        state=len(flatten(own.state)),
+        moving=own.moving,
+        size=own.size,
+        observations=own.observations,
+        actions=len(own.action),
+        dt=own.dt,
+        substeps=own.substeps,
     )
 
 

@@ -11,18 +11,18 @@ import jax.numpy as jnp
 from jax import lax
 
 from samara.learn.learnt import Weights
-from samara.learn.network import act
+from samara.learn.network import TANH, act
 from samara.learn.pieces import Pieces
 
 Rollout = Callable[[Weights, Any], tuple[Any, Any]]
 """(weights, episodes (size, N)) → (rewards summed over the steps (N,), episodes)"""
 
 
-def rollout_xla(pieces: Pieces, steps: int) -> Rollout:
+def rollout_xla(pieces: Pieces, steps: int, hidden: str = TANH) -> Rollout:
     """`steps` actions of all drones"""
 
     def one(weights: Weights, rows: Any) -> tuple[Any, Any]:
-        action = list(act(weights, jnp.stack(pieces.observe(list(rows)))))
+        action = list(act(weights, jnp.stack(pieces.observe(list(rows))), hidden))
         after, reward, _ = pieces.step(list(rows), action)
         return jnp.stack(after), reward
 

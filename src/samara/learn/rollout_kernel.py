@@ -19,6 +19,7 @@ from jax.experimental.pallas import triton
 from samara.backends.pallas import Launch, compiler_options
 from samara.backends.rolled import AHEAD, WEIGHTS, chosen
 from samara.learn.learnt import Weights
+from samara.learn.network import RELU, TANH
 from samara.learn.pieces import Pieces, Rows
 from samara.learn.rollout import Rollout
 
@@ -34,13 +35,15 @@ class Tiles(NamedTuple):
     biases: list[Any]
 
 
-def rollout_kernel(pieces: Pieces, steps: int, launch: Launch = LAUNCH, interpret: bool | None = None) -> Rollout:
+def rollout_kernel(
+    pieces: Pieces, steps: int, launch: Launch = LAUNCH, interpret: bool | None = None, hidden: str = TANH
+) -> Rollout:
     """`steps` actions of all drones, whose number is a multiple of the block; differentiable by the weights and the start
 
     In training tanh is the processor's own (11 bits) and products round their factors to 11 bits, as learning does not mind.
     """
     simulated = jax.default_backend() == "cpu" if interpret is None else interpret
-    kernels = _Kernels(pieces, steps, launch, simulated)
+    kernels = _Kernels(pieces, steps, launch, simulated, hidden)
 
     @jax.custom_vjp
     def rollout(weights: Weights, episodes: Any) -> tuple[Any, Any]:
@@ -64,8 +67,8 @@ def rollout_kernel(pieces: Pieces, steps: int, launch: Launch = LAUNCH, interpre
 class _Kernels:
     """Both kernels for one number of steps, and the arrays between them."""
 
-    def __init__(self, pieces: Pieces, steps: int, launch: Launch, interpret: bool) -> None:
-        self.pieces, self.steps, self.launch, self.interpret = pieces, steps, launch, interpret
+    def __init__(self, pieces: Pieces, steps: int, launch: Launch, interpret: bool, hidden: str) -> None:
+        self.pieces, self.steps, self.launch, self.interpret, self.hidden = pieces, steps, launch, interpret, hidden
 
     def forward(self, weights: Weights, episodes: Any) -> tuple[Any, Any, list[Any]]:
         own, tiles, n = self.pieces, tiles_of(weights), episodes.shape[1]
@@ -78,7 +81,7 @@ class _Kernels:
             *(_array(self.steps, width, n) for width in widths),
         ]
         total, end, *kept = self._call(
-            partial(_forward, own, self.steps, self.launch.block, self.interpret, len(tiles.matrices)),
+            partial(_forward, own, self.steps, self.launch.block, self.interpret, self.hidden, len(tiles.matrices)),
             [_array(n), _array(own.size, n), *kept],
             "rollout",
         )(episodes, *tiles.matrices, *tiles.biases)
@@ -90,7 +93,7 @@ class _Kernels:
         shapes = [(programs, *each.shape) for each in (*tiles.matrices, *tiles.biases)]
         rows = [_array(self.steps, width, n) for width in (tiles.matrices[-1].shape[0], tiles.matrices[0].shape[1])]
         start_bar, *found = self._call(
-            partial(_backward, own, self.steps, self.launch.block, self.interpret, layers),
+            partial(_backward, own, self.steps, self.launch.block, self.interpret, self.hidden, layers),
             [_array(own.size, n), *(_array(*shape) for shape in shapes), *rows],
             "adjoint",
         )(end_bar, total_bar, *kept, *tiles.matrices)
@@ -114,7 +117,7 @@ class _Kernels:
 
 
 def _forward(
-    pieces: Pieces, steps: int, block: int, interpret: bool, layers: int, episodes: Any, *references: Any
+    pieces: Pieces, steps: int, block: int, interpret: bool, hidden: str, layers: int, episodes: Any, *references: Any
 ) -> None:
     matrices, biases = ([own[:, :] for own in references[k * layers : (k + 1) * layers]] for k in range(2))
     total_out, end, kept, stages, *tiles = references[2 * layers :]
@@ -126,8 +129,9 @@ def _forward(
         _store(tiles[0], (t,), drones, pieces.observe(episode))
         _wait(interpret)
         x = _tile(tiles[0], t, drones, pieces.observations)
-        for matrix, bias, tile in zip(matrices, biases, tiles[1:], strict=True):
-            x = _tanh(_product(matrix, x) + bias, interpret)
+        for k, (matrix, bias, tile) in enumerate(zip(matrices, biases, tiles[1:], strict=True)):
+            x = _product(matrix, x) + bias
+            x = jnp.maximum(x, 0.0) if hidden == RELU and k < layers - 1 else _tanh(x, interpret)
             tile[t, :, drones] = x
         _wait(interpret)
         action = _load(tiles[-1], (t,), drones, pieces.actions)
@@ -163,7 +167,15 @@ def _rk4(pieces: Pieces, state: Rows, episode: Rows, action: Rows, keep: Any, at
 
 
 def _backward(
-    pieces: Pieces, steps: int, block: int, interpret: bool, layers: int, end_bar: Any, total_bar: Any, *references: Any
+    pieces: Pieces,
+    steps: int,
+    block: int,
+    interpret: bool,
+    hidden: str,
+    layers: int,
+    end_bar: Any,
+    total_bar: Any,
+    *references: Any,
 ) -> None:
     kept, stages, *tiles = references[: 3 + layers]
     matrices = [own[:, :] for own in references[3 + layers : 3 + 2 * layers]]
@@ -184,7 +196,7 @@ def _backward(
         for k in range(layers - 1, -1, -1):
             y = tiles[k + 1][t, :, drones]
             x = tiles[k][t, :, drones] if k else _tile(tiles[0], t, drones, pieces.observations)
-            bar = bar * (1.0 - y * y)
+            bar = jnp.where(y > 0.0, bar, 0.0) if hidden == RELU and k < layers - 1 else bar * (1.0 - y * y)
             found.append((_product(bar, x.T), bar.sum(1, keepdims=True)))
             bar = _product(matrices[k].T, bar)
         seen_rows[t, :, drones] = bar

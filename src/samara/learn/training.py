@@ -1,20 +1,18 @@
 """From a task and a vehicle to a policy folder: learn, judge by starts that were not trained on, write."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from samara.backends.gpu import has_gpu
 from samara.control.policy_file import Policy, mlp, save_policy
 from samara.core.extras import MissingExtraError
 from samara.learn.episode import Setting
-from samara.learn.learnt import Learnt, Progress
-
-try:
-    import jax
-except ImportError as error:
-    raise MissingExtraError("samara learn needs JAX: pip install 'samara[jax]'") from error
+from samara.learn.learnt import Learner, Learnt, Progress
+from samara.learn.recipe import recipe_with
 
 METHODS = ("analytic", "ppo")
 CHUNKS = 20  # between which progress is told and a checkpoint is written
@@ -44,16 +42,32 @@ def learn(
     **changes: Any,
 ) -> Learnt:
     """A policy learnt; what was stopped before in the same folder goes on. `changes` are fields of the method's recipe"""
-    if method not in METHODS:
-        raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
-    from samara.learn import analytic, ppo
+    learner, recipe = learner_for(setting, method, chunks=CHUNKS, **changes)
     from samara.learn.checkpoint import Checkpoint
 
-    module = {"analytic": analytic, "ppo": ppo}[method]
-    recipe = module.recipe_for(setting.task.name)._replace(**changes)
     about = {"task": setting.task.name, "vehicle": setting.craft.vehicle.name, "method": method, "seed": seed}
-    learner = getattr(module, method)(setting, recipe, chunks=CHUNKS)
     return learner(seed, progress, Checkpoint(folder / CHECKPOINT, {**about, **recipe._asdict()}))
+
+
+def learner_for(setting: Setting, method: str = "analytic", *, chunks: int = 1, **changes: Any) -> tuple[Learner, Any]:
+    """What learns a setting here, compiled, and its recipe, with changes to that
+
+    "analytic" is JAX where that has a GPU, and machine code for the CPU where not; "ppo" is JAX.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
+    if method == "analytic" and not has_gpu():
+        from samara.learn import analytic_lanes
+
+        recipe = recipe_with(setting.task.name, gpu=False)._replace(**changes)
+        return analytic_lanes.analytic(setting, recipe, chunks=chunks), recipe
+    if find_spec("jax") is None:
+        raise MissingExtraError(f"samara learn --method {method} needs JAX: pip install 'samara[jax]'")
+    from samara.learn import analytic, ppo
+
+    module: Any = {"analytic": analytic, "ppo": ppo}[method]
+    own = module.recipe_for(setting.task.name)._replace(**changes)
+    return getattr(module, method)(setting, own, chunks=chunks), own
 
 
 def keep(
@@ -64,9 +78,10 @@ def keep(
     method: str,
     seed: int,
     curve: Callable[[Path], None] | None = None,
+    activation: str = "tanh",
 ) -> Policy:
     """Judges a policy and writes its folder; the checkpoint is done with"""
-    from samara.learn.judge import judge
+    from samara.learn.judge_lanes import judge
 
     layers = [np.asarray(bias).shape[0] for _, bias in learnt.weights]
     tensors: dict[str, Any] = {}
@@ -80,19 +95,19 @@ def keep(
         "reward": float(np.asarray(learnt.curve)[-1]),
     }
     if setting.task.success is not None:
-        judged = judge(setting, FLIGHTS)(learnt.weights)
+        judged = judge(setting, FLIGHTS, hidden=activation)(learnt.weights)
         evaluation |= {"flights": judged.flights, "success": judged.success}
     policy = save_policy(
         folder,
         setting.craft.nominal,
-        mlp(layers[:-1], layers[-1]),
+        mlp(layers[:-1], layers[-1], activation),
         tensors,
         task=setting.task.name,
         observation=setting.task.sees,
         action=setting.task.action,
         period=setting.task.period,
         evaluation=evaluation,
-        versions={"jax": jax.__version__},
+        versions={"numpy": np.__version__},
         curve=curve,
     )
     (folder / CHECKPOINT).unlink(missing_ok=True)

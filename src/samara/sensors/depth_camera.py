@@ -62,9 +62,9 @@ class DepthCameraPart(NamedTuple):
 
 
 class Depths(NamedTuple):
-    """Depths [m], row by row from the top left; 0 where nothing was seen."""
+    """Depths [m], rows from the top and columns from the left; 0 where nothing was seen."""
 
-    depth: tuple[Scalar, ...]
+    depth: tuple[tuple[Scalar, ...], ...]
 
 
 def _has_inverse(part: DepthCameraPart, direction_S: Vec3) -> bool:
@@ -91,4 +91,4 @@ def depth_camera(
             f"depth_camera: k1, k2, p1, p2 = {', '.join(f'{x:g}' for x in part.camera.lens)}: such a lens "
             "has no inverse within the picture; expected less distortion"
         )
-    return eye_sensor("depth_camera", Depths((0.0,) * eye.rays), eye, name)
+    return eye_sensor("depth_camera", Depths(((0.0,) * part.shape[1],) * part.shape[0]), eye, name)

@@ -75,7 +75,7 @@ def rosette(share: Any, part: LidarPart) -> Beam:
 class Ranges(NamedTuple):
     """Distances [m], channel by channel from the highest, in the order they were sent; 0 where nothing was met."""
 
-    distance: tuple[Scalar, ...]
+    distance: tuple[tuple[Scalar, ...], ...]
 
 
 @lru_cache(maxsize=256)
@@ -93,4 +93,4 @@ def lidar(part: LidarPart, mounting: Mounting = AT_CENTRE, name: str = "", among
     if not float(part.petals).is_integer():
         raise ValueError(f"lidar.petals = {part.petals:g}: expected a whole number, or 0 for a head that turns")
     eye = Eye(part, mounting, among)
-    return eye_sensor("lidar", Ranges((0.0,) * eye.rays), eye, name)
+    return eye_sensor("lidar", Ranges(((0.0,) * part.shape[1],) * part.shape[0]), eye, name)

@@ -1,0 +1,32 @@
+"""How often a policy does its task, flown in machine code on all cores: `samara.learn.judge` without JAX."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from samara.core.tree import flatten
+from samara.learn.analytic_lanes import starts
+from samara.learn.episode import Setting
+from samara.learn.judged import UNSEEN, Judged, successes
+from samara.learn.learnt import Weights
+from samara.learn.parts import parts_of
+from samara.learn.rollout_lanes import LaneRollout, row_of, sizes_of
+
+
+def judge(
+    setting: Setting, flights: int = 10_000, seed: int = UNSEEN, hidden: str = "tanh"
+) -> Callable[[Weights], Judged]:
+    """`judged(weights)` flies a policy for the task's `seconds`; a flight that was terminated on the way has not succeeded"""
+    parts = parts_of(setting)
+    begun, _ = starts(parts, seed, 0, flights, "judge")
+    compiled: dict[tuple[int, ...], LaneRollout] = {}
+
+    def judged(weights: Weights) -> Judged:
+        sizes = sizes_of(weights)
+        if sizes not in compiled:
+            compiled[sizes] = LaneRollout(parts, sizes, hidden=hidden)
+        flown = compiled[sizes].fly(row_of(weights), begun, setting.task.steps)
+        good = successes(setting, flown.end) & ~flown.lost
+        return Judged(flights, int(np.sum(good)), flown.end[: len(flatten(parts.state))])
+
+    return judged

@@ -1,0 +1,33 @@
+"""How a policy is learnt by the gradient of the flight itself, wherever that runs."""
+
+from typing import NamedTuple
+
+
+class Recipe(NamedTuple):
+    """How to learn: drones, steps of a horizon, updates, the learning rate at the start and at the end, the share of drones
+    that start afresh, how slowly Adam forgets the size of gradients, and the activation of hidden layers."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    drones: int = 4096
+    horizon: int = 50
+    updates: int = 200
+    rate: float = 2e-2
+    last_rate: float = 1e-4
+    afresh: float = 0.6
+    forgetting: float = 0.99
+    activation: str = "tanh"
+
+
+RECIPES = {
+    "hover": Recipe((32, 32), 4096, 50, 90, 3e-2),
+    "recover": Recipe((64, 64), 4096, 100, 230, 4e-2),
+    "track": Recipe((64, 64), 4096, 100, 600, 2e-2),
+}
+"""By the name of a task: what was found to do on an H200; any other learns by the default"""
+FEW = 256  # drones that a CPU's few cores fly at once; more learn no quicker there
+
+
+def recipe_with(task: str, gpu: bool) -> Recipe:
+    """The recipe of a task, with as many drones as are worth their time"""
+    own = RECIPES.get(task, Recipe())
+    return own if gpu else own._replace(drones=FEW)
