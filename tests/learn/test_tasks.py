@@ -10,12 +10,15 @@ from samara.core.algebra import Quat, Vec3
 from samara.learn.advance import proceed
 from samara.learn.load import load_task
 from samara.learn.task import Draw, Situation, craft_for
-from samara.learn.tasks.race import COURSE, Gate, Goal, chosen, crossing, racing
+from samara.learn.tasks.race import Goal, racing
 from samara.learn.tasks.track import tracking
 from samara.learn.vector import VectorEnv
 from samara.plan.trajectory import circle, figure8
+from samara.world.gates import in_gate
+from samara.world.track import load_track
 
 CRAFT = craft_for("crazyflie")
+COURSE = load_track("hall").course
 BY_HAND = {"action": "velocity", "substeps": 4, "period": 0.02}
 
 
@@ -74,35 +77,6 @@ def test_on_the_reference_nothing_is_missing():
 # Race --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("here", "there", "crossed", "aside"),
-    [
-        ((-1.0, 0.0, 0.0), (1.0, 0.2, 0.0), True, 0.1),
-        ((-1.0, 0.0, 0.3), (3.0, 0.0, 0.3), True, 0.3),
-        ((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0), False, 0.0),
-        ((-2.0, 0.0, 0.0), (-1.0, 0.0, 0.0), False, None),
-    ],
-)
-@pytest.mark.parametrize("yaw", [0.0, 2.1])
-def test_a_way_through_a_gate(here, there, crossed, aside, yaw):
-    """Turned and moved with the gate, it is the same way"""
-    at = Vec3(1.0, -2.0, 0.5)
-
-    def placed(p):
-        c, s = math.cos(yaw), math.sin(yaw)
-        return at + Vec3(c * p[0] - s * p[1], s * p[0] + c * p[1], p[2])
-
-    found = crossing(placed(here), placed(there), Gate(at, yaw))
-    assert bool(found[0]) == crossed
-    if aside is not None:
-        assert found[1] == pytest.approx(aside, abs=1e-12)
-
-
-def test_the_next_gate_is_chosen():
-    for passed, wanted in ((0.0, 0), (2.0, 2), (3.0, 3), (4.0, 3)):
-        assert chosen(COURSE.gates, passed) == COURSE.gates[wanted]
-
-
 def test_the_course_is_flown():
     """Level 0, by hand: every gate in its order, and the reward is what was gained"""
     env = VectorEnv(racing(0), 1, "crazyflie", autoreset_mode="Disabled", action="velocity", seconds=60.0)
@@ -113,7 +87,7 @@ def test_the_course_is_flown():
         if gate is COURSE.gates[0]:
             points.append(np.array([1.6, 0.1, 1.2]))
         if gate is COURSE.gates[2]:
-            points.append(np.array([-0.6, -0.45, 1.2]))
+            points += [np.array([-1.25, -0.85, 1.0]), np.array([-0.6, -1.05, 1.2])]
     at = [0]
 
     def steer(situation):
@@ -144,16 +118,20 @@ def test_levels_differ_in_what_is_known():
     """Level 2 shows gates where they were said to be until they are near; levels 1 and 2 draw mass and inertia"""
     env = VectorEnv("race", 8, seconds=1.0)
     seen = env.reset(seed=0)[0]
-    assert seen.shape == (8, 22 + 5 + 4 * 5 + 4 * 2 + 8 + 4)
-    said = np.array([[*gate.p_W, math.cos(gate.yaw), math.sin(gate.yaw)] for gate in COURSE.gates]).ravel()
-    assert np.abs(seen[:, 27:47] - said).max() < 1e-6
-    true = np.array(env.episode.situation.goal.gates[0].p_W).T
-    aside = true - np.array(COURSE.gates[0].p_W)
+    assert seen.shape == (8, 18 + 4 + 10)
+    goal, said = env.episode.situation.goal, COURSE.gates
+    true = np.array(goal.gates[0].p_W).T
+    aside = true - np.array(said[0].p_W)
     assert (np.abs(aside).max(axis=0) <= (0.15, 0.15, 0.1)).all() and np.abs(aside).max() > 0.08
+    starts = Vec3(*np.array(env.state.p_W))
+    np.testing.assert_allclose(seen[:, :3].T, np.array(in_gate(starts, said[0])), atol=1e-6)
+    np.testing.assert_allclose(seen[:, 22:25], np.tile(in_gate(said[1].p_W, said[0]), (8, 1)), atol=1e-6)
+    assert (seen[:, 27] == 0.0).all()
     env._episodes[:3] = true.T  # at the first gate
     seen = env.step(np.zeros((8, 4)))[0]
-    assert np.abs(seen[:, 27:30] - true).max() < 1e-6
-    assert (seen[:, 55] == 1.0).all()
+    here = Vec3(*np.array(env.state.p_W))
+    np.testing.assert_allclose(seen[:, :3].T, np.array(in_gate(here, goal.gates[0])), atol=1e-6)
+    assert (seen[:, 27] == 1.0).all()
     assert racing(0).randomization is None and racing(1).randomization is not None
     assert set(env.episode.drawn.mass.tolist()) != {1.0}
     with pytest.raises(ValueError, match="level is 3; expected one of 0, 1, 2"):

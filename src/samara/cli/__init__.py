@@ -16,6 +16,7 @@ from samara.cli import (
     look,
     plan,
     policy,
+    race,
     ros2,
     rotor,
     sweep,
@@ -99,6 +100,7 @@ app.command("view")(view.view)
 app.command("ros2")(ros2.ros2)
 app.command("compare")(compare.compare)
 app.command("plan")(plan.plan)
+app.command("race")(race.race)
 app.command("validate")(validate.validate)
 app.command("rotor")(rotor.rotor)
 app.add_typer(identify.app, name="identify")

@@ -1,10 +1,11 @@
 """`samara compare`: controllers side by side."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from samara.cli.controllers import controller_of
 from samara.cli.screen import console, say
 
 
@@ -28,12 +29,12 @@ def compare(
 
     from samara import vehicle as load
     from samara.compare.contest import HEADINGS, as_markdown, contest, table_rows
-    from samara.control.named import CONTROLLERS, NAMES
+    from samara.control.named import CONTROLLERS
     from samara.core.files import write_text
     from samara.view.plot.contest import draw_contest
 
     words = [word.strip() for word in controllers.split(",") if word.strip()] or list(CONTROLLERS)
-    flown = [_controller(word, NAMES) for word in words]
+    flown = [controller_of(word) for word in words]
     try:
         winds = [float(word) for word in wind.split(",")]
     except ValueError:
@@ -59,35 +60,3 @@ def compare(
     draw_contest(entries, out / "compare.png", title)
     write_text(out / "compare.md", f"# {title}\n\n{as_markdown(entries)}\n\n![paths and errors](compare.png)\n")
     say(f"table   {out / 'compare.md'}\npicture {out / 'compare.png'}")
-
-
-def _controller(word: str, names: tuple[str, ...]) -> Any:
-    """A name, the policy of a folder, or the function of a Python file: code that is run because its user has named it here"""
-    from samara.control.tuning import tuned
-
-    if ".py:" not in word:
-        if word in names and word != "policy":
-            return word
-        if Path(word).is_dir():
-            return tuned("policy", file=word)
-        raise ValueError(
-            f"no controller {word!r}; expected some of {', '.join(names)}, a policy's folder, or a function as file.py:function"
-        )
-    import sys
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    path, _, name = word.rpartition(":")
-    if not Path(path).is_file():
-        raise ValueError(f"--controllers {word}: there is no file {path}; expected file.py:function")
-    spec = spec_from_file_location(Path(path).stem, path)
-    assert spec is not None and spec.loader is not None  # a file whose name ends in .py has both
-    module = module_from_spec(spec)
-    sys.path.insert(0, str(Path(path).resolve().parent))  # as `python file.py` has it
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ValueError(f"--controllers {word}: {path} does not run ({type(error).__name__}: {error})") from None
-    if not callable(getattr(module, name, None)):
-        own = [key for key, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__]
-        raise ValueError(f"--controllers {word}: {path} has no function {name!r}; it has {', '.join(own) or 'none'}")
-    return getattr(module, name)

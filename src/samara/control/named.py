@@ -74,7 +74,7 @@ def _ilqr(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen:
 def _policy(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
     if "file" not in chosen:
         raise ValueError("policy: file is missing: expected a policy folder, as in tuned('policy', file='policy/')")
-    return policy_controller(chosen["file"], vehicle, period)
+    return policy_controller(chosen.pop("file"), vehicle, period, **chosen)
 
 
 def _raptor(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:

@@ -7,6 +7,7 @@ rest at the origin, facing east, holds any place and heading and follows what mo
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from samara.control.racing import AHEAD
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, rotate_inverse
 from samara.core.ops import clamp, cos, sin
 from samara.core.quantity import Scalar
@@ -21,13 +22,14 @@ ACCELERATION, JERK = 5.0, 25.0  # [m/s², m/s³]: of an ordinary path
 
 class Seen(NamedTuple):
     """A state relative to the reference, the last action in [−1, 1], the rotor speeds of hover [rad/s], and the acceleration
-    and the jerk of the reference in the axes of its heading."""
+    and the jerk of the reference in the axes of its heading; in a race what is seen ahead (`samara.control.racing.sight`)."""
 
     state: State
     action: tuple[Scalar, ...]
     hover_speed: tuple[Scalar, ...]
     a_R: Vec3 = ZERO
     j_R: Vec3 = ZERO
+    ahead: tuple[Scalar, ...] = ()
 
 
 class Bounds(NamedTuple):
@@ -91,6 +93,11 @@ def px4_nn(seen: Seen) -> tuple[Scalar, ...]:
     return (*(own.p_W * -1.0), *matrix_from_quat(own.q_WB)[:6], *own.v_W, *own.omega_B)
 
 
+def race(seen: Seen) -> tuple[Scalar, ...]:
+    """The full state, relative to rest in the middle of the next gate, and what is seen ahead: 28 and one for each rotor"""
+    return (*full_state(seen), *seen.ahead)
+
+
 class Observation(NamedTuple):
     """How many numbers there are for a vehicle of so many rotors and a policy of so many actions, and what they are."""
 
@@ -103,6 +110,7 @@ OBSERVATIONS: dict[str, Observation] = {
     "tracking": Observation(lambda rotors, actions: 24 + rotors, tracking),
     "raptor": Observation(lambda rotors, actions: 18 + actions, raptor),
     "px4_nn": Observation(lambda rotors, actions: 15, px4_nn),
+    "race": Observation(lambda rotors, actions: 18 + AHEAD + rotors, race),
 }
 
 

@@ -7,7 +7,7 @@ own code for PX4 does the same.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from samara.control.action import (
     SPEED,
@@ -22,22 +22,26 @@ from samara.control.geometric import Geometric
 from samara.control.network import Hidden, evaluate, initial_hidden
 from samara.control.observation import OBSERVATIONS, heading, in_order, seen
 from samara.control.policy_file import Policy, Trim
-from samara.core.algebra import Vec3, rotate
+from samara.control.racing import Knowledge, Racer, at_gate, knowledge_of, sight
+from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
 from samara.physics.types import Command, State, Vehicle
+from samara.world.gates import chosen
+from samara.world.track import Track
 
 ALMOST = 1e-6  # of a period: a sum of ticks that is short of it by rounding is a period
 
 
 class PolicyMemory(NamedTuple):
-    """The action and the hidden state of the last period, and how long it still lasts  [s]"""
+    """The action and the hidden state of the last period, and how long it still lasts [s]; of one that races, a `Racer`"""
 
     action: tuple[Scalar, ...]
     hidden: Hidden
     left: Scalar
+    racer: Any = ()
 
 
 @dataclass(frozen=True)
@@ -47,22 +51,29 @@ class PolicyController:
     policy: Policy
     period: float
     loops: Geometric | None = None  # of actions that are not commands of rotors
+    knows: Knowledge | None = None  # of the gates, where it races
+    start_W: Vec3 = ZERO
 
     @property
     def initial_memory(self) -> PolicyMemory:
-        return PolicyMemory((0.0,) * self.policy.outputs, initial_hidden(self.policy.network), 0.0)
+        racer = () if self.knows is None else Racer(self.start_W, self.knows.at_start)
+        return PolicyMemory((0.0,) * self.policy.outputs, initial_hidden(self.policy.network), 0.0, racer)
 
     def __call__(
         self, state: State, reference: Reference, vehicle: Vehicle, memory: PolicyMemory
     ) -> tuple[Command, PolicyMemory]:
         own = self.policy
-        action, hidden = act(own, state, reference, memory)
+        racer: Any = ()
+        ahead: tuple[Scalar, ...] = ()
+        if self.knows is not None:
+            racer, reference, ahead = raced(self.knows, memory.racer, state.p_W)
+        action, hidden = act(own, state, reference, memory, ahead)
         due = memory.left <= ALMOST * own.period
         left = memory.left - self.period + where(due, own.period, 0.0)
         new, old = flatten((action, hidden)), flatten((memory.action, memory.hidden))
         chosen = iter([where(due, after, before) for after, before in zip(new, old, strict=True)])
         kept, held = unflatten((memory.action, memory.hidden), chosen)
-        return self._command(action, state, reference, vehicle), PolicyMemory(kept, held, left)
+        return self._command(action, state, reference, vehicle), PolicyMemory(kept, held, left, racer)
 
     def _command(self, action: tuple[Scalar, ...], state: State, reference: Reference, vehicle: Vehicle) -> Command:
         if self.loops is None:
@@ -73,11 +84,21 @@ class PolicyController:
         return flown_at(v_W, action[3] * YAW_RATE, state, vehicle, self.loops)
 
 
-def act(policy: Policy, state: State, reference: Reference, memory: PolicyMemory) -> tuple[tuple[Scalar, ...], Hidden]:
-    """The action in [−1, 1], and what the recurrent units then hold"""
+def raced(knows: Knowledge, racer: Racer, p_W: Vec3) -> tuple[Racer, Reference, tuple[Scalar, ...]]:
+    """Where a racer is by now; the next gate as it is known, to be flown to; and what is seen ahead"""
+    standing = knows.onward(racer.standing, racer.p_W, p_W)
+    course = knows.course(standing)
+    gate = chosen(course.gates, standing.passed)
+    return Racer(p_W, standing), at_gate(gate), sight(p_W, course, standing)
+
+
+def act(
+    policy: Policy, state: State, reference: Reference, memory: PolicyMemory, ahead: tuple[Scalar, ...] = ()
+) -> tuple[tuple[Scalar, ...], Hidden]:
+    """The action in [−1, 1], and what the recurrent units then hold; `ahead` is what one who races sees"""
     in_its_order = state._replace(rotor_speed=in_order(state.rotor_speed, policy.order))
     hover_speed = in_order(_trim(policy).hover_speed, policy.order)
-    own = seen(in_its_order, reference, memory.action, hover_speed, policy.bounds)
+    own = seen(in_its_order, reference, memory.action, hover_speed, policy.bounds)._replace(ahead=ahead)
     observed = OBSERVATIONS[policy.observation].of(own)
     return evaluate(policy.network, observed, memory.hidden)
 
@@ -95,11 +116,26 @@ def _trim(policy: Policy) -> Trim:
     return policy.trim
 
 
-def policy_controller(policy: Policy, vehicle: Vehicle, period: float) -> PolicyController:
-    """The controller of a policy for a vehicle; where a rotor fails it goes on as it has learnt"""
+def policy_controller(
+    policy: Policy, vehicle: Vehicle, period: float, track: Track | None = None, course: Sequence[Scalar] = ()
+) -> PolicyController:
+    """The controller of a policy for a vehicle; where a rotor fails it goes on as it has learnt
+
+    One that has learnt to race is told the track, and, where its gates and poles are not quite there, the `course`: numbers as
+    `samara.control.racing.knowledge_of` takes them. It sees them once it is near.
+    """
+    if (policy.observation == "race") is not (track is not None):
+        word = "needs" if track is None else "does not take"
+        raise ValueError(
+            f"the policy sees {policy.observation!r} and {word} a track; expected one where, and only where, a policy races"
+        )
     if period > policy.period * (1.0 + ALMOST):
         raise ValueError(
             f"the policy acts every {policy.period * 1e3:g} ms, and the autopilot runs every {period * 1e3:g} ms; expected "
             f"rates.autopilot = {1.0 / policy.period:g} or more"
         )
-    return PolicyController(policy.fitted(vehicle), period, None if policy.action == "rotors" else loops_for(vehicle))
+    loops = None if policy.action == "rotors" else loops_for(vehicle)
+    if track is None:
+        return PolicyController(policy.fitted(vehicle), period, loops)
+    knows = knowledge_of(track, course, vehicle)
+    return PolicyController(policy.fitted(vehicle), period, loops, knows, track.start_W)

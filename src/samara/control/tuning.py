@@ -23,6 +23,7 @@ from samara.core.integrate import RUNGE_KUTTA
 from samara.core.number import Number, plain
 from samara.core.printable import shown
 from samara.core.quantity import LARGEST
+from samara.world.track import Track, load_track
 
 
 class Tuned(NamedTuple):
@@ -63,6 +64,16 @@ def _policy(value: Any) -> Policy | None:
     return value if isinstance(value, Policy) else load_policy(value) if isinstance(value, (str, Path)) else None
 
 
+def _track(value: Any) -> Track | None:
+    """The track itself, or that of a name or a file: TrackError where there is something wrong with it"""
+    return value if isinstance(value, Track) else load_track(value) if isinstance(value, (str, Path)) else None
+
+
+def _numbers(value: Any) -> tuple[Any, ...] | None:
+    fits = isinstance(value, (list, tuple)) and all(map(_real, value))
+    return tuple(plain(x) for x in value) if fits else None
+
+
 def _three(value: Any) -> Vec3 | None:
     fits = isinstance(value, (list, tuple)) and len(value) == 3 and all(_real(x) and x > 0.0 for x in value)
     return Vec3(*(plain(x) for x in value)) if fits else None
@@ -79,6 +90,9 @@ WHOLE = Knob(
     lambda value: value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None,
 )
 POLICY = Knob("a policy folder", _policy)
+
+TRACK = Knob("a track by its name or its file", _track)
+NUMBERS = Knob("finite numbers in a list", _numbers)
 
 LIMITS = {"tilt": ANGLE, "speed": POSITIVE}
 LOOPS = {"position": POSITIVE, "attitude": THREE}
@@ -104,7 +118,7 @@ KNOBS: dict[str, dict[str, Knob]] = {
         "maxTilt": ANGLE,
         "pushSmoothing": NOT_NEGATIVE,
     },
-    "policy": {"file": POLICY},
+    "policy": {"file": POLICY, "track": TRACK, "course": NUMBERS},
     "raptor": {},
     **{name: {} for name in CRAZYFLIE},
 }

@@ -9,9 +9,14 @@ from samara.physics.reference import Reference
 STILL = Reference(ZERO)
 
 
-def observed_as(kind: str, situation: Situation, craft: Craft, reference: Reference = STILL) -> tuple[Scalar, ...]:
-    """The numbers of an observation by its name, relative to a reference; without one to rest at the origin"""
-    own = seen(situation.state, reference, situation.action, craft.trim.rotor_speed)
+def observed_as(
+    kind: str, situation: Situation, craft: Craft, reference: Reference = STILL, ahead: tuple[Scalar, ...] = ()
+) -> tuple[Scalar, ...]:
+    """The numbers of an observation by its name, relative to a reference; without one to rest at the origin
+
+    `ahead` is what one who races sees of the course (`samara.control.racing.sight`).
+    """
+    own = seen(situation.state, reference, situation.action, craft.trim.rotor_speed)._replace(ahead=ahead)
     return OBSERVATIONS[kind].of(own)
 
 

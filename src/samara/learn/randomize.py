@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from samara.core.algebra import ZERO, Mat3, Vec3
-from samara.core.ops import exp, maximum, sqrt
+from samara.core.ops import cos, exp, maximum, sin, sqrt
 from samara.core.quantity import Scalar
 from samara.learn.task import Craft, Draw
 from samara.physics.air.pushed import PUSHED
@@ -107,20 +107,26 @@ class Ranges(NamedTuple):
 
 
 class Inertial(NamedTuple):
-    """Mass and inertia that are not quite those of the file, by up to these shares; the rotors are."""
+    """Mass and inertia that are not quite those of the file, by up to these shares; the rotors are. A steady `wind` of up to so
+    much [m/s] comes from anywhere on the horizon."""
 
     mass: float = 0.1
     inertia: float = 0.1
+    wind: float = 0.0
 
     def draw(self, draw: Draw, craft: Craft) -> Drawn:
-        """Two factors"""
-        return Drawn(
+        """Two factors, and a wind"""
+        own = Drawn(
             mass=draw.uniform(1.0 - self.mass, 1.0 + self.mass),
             inertia=draw.uniform(1.0 - self.inertia, 1.0 + self.inertia),
         )
+        if not self.wind:
+            return own
+        speed, angle = draw.uniform(0.0, self.wind), draw.uniform(0.0, 2.0 * math.pi)
+        return own._replace(wind_W=Vec3(speed * cos(angle), speed * sin(angle), 0.0))
 
     def apply(self, drawn: Drawn, craft: Craft) -> tuple[Craft, Environment]:
-        """The craft of those numbers, in calm air"""
+        """The craft of those numbers, and the air about it"""
         return applied(drawn, craft)
 
 

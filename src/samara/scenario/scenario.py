@@ -30,7 +30,8 @@ class Drone:
     It starts at rest on its feet at `start_W`, or hovering there when `airborne`; its batteries have `start_charge`, from 1 to
     0. A controller is a name, a name with numbers (`samara.control.tuning.tuned`), or a function controller(state, reference,
     vehicle, memory) → command or (command, memory).
-    An `autopilot` flies it in the place of both. `battery_failsafe` brings it home before its battery is empty.
+    An `autopilot` flies it in the place of both. `battery_failsafe` brings it home before its battery is empty. `model` is the
+    vehicle that its controller is made for, where that is not quite the one that flies.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Drone:
     autopilot: Autopilot | None = None
     battery_failsafe: BatteryFailsafe | None = None
     start_charge: float = 1.0
+    model: Vehicle | None = None
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ def require_batchable(scenario: Scenario) -> None:
         f"the integrator {scenario.integrator}": scenario.integrator != "rk4",
         "wind at the hubs": scenario.wind_at_hubs,
         "gusts of the propellers' own wake": drone.vehicle.has("propwash"),
+        "a controller made for another vehicle": drone.model is not None,
         "a controller in Python": not isinstance(as_tuned(drone.controller), Tuned),
         "a wind in Python": not is_traced(scenario.wind),
         "the firmware of a Crazyflie": own_rate(drone.controller) is not None,

@@ -91,8 +91,9 @@ class Cases:
                 own = in_lane(given, way.tape, k)
                 if isinstance(own[0], Named):
                     chosen = getattr(drone.controller, "chosen", {})
-                    designed = controller_named(own[0].name, drone.vehicle, period=period, **chosen)
-                    if own != (designed, drone.vehicle):
+                    known = drone.vehicle if drone.model is None else drone.model
+                    designed = controller_named(own[0].name, known, period=period, **chosen)
+                    if own != (designed, known):
                         return False
                 if code.differs(getattr(build, "__wrapped__", build)(*own)._program, k):
                     return False

@@ -316,7 +316,7 @@ class Fleet:
         moves_alone = not (self.scenario.world.solids or self.scenario.world.terrain or key.vehicle.has("downwash"))
         if not (self.lifts and moves_alone):
             return key
-        return shape_of((key.vehicle, key.controller)), key.healthy, key.estimator, key.sensors
+        return shape_of((key.vehicle, key.controller, key.model)), key.healthy, key.estimator, key.sensors
 
     def wind_on(self, index: int) -> WindSource:
         """What blows on a drone: the setting's, with its own in place of the scenario's"""
@@ -335,7 +335,7 @@ class Fleet:
         sensors, world = drone.sensors, self.scenario.world
         if world.solids or world.terrain is not None:
             sensors = tuple(seeing(sensor, self._sees, world.terrain) for sensor in sensors)
-        return Key(vehicle, controller, own.faults.healthy, drone.estimator, sensors)
+        return Key(vehicle, controller, own.faults.healthy, drone.estimator, sensors, drone.model)
 
     @property
     def _sees(self) -> Sees:

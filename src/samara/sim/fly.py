@@ -37,6 +37,7 @@ from samara.sim.start import timeline_of
 from samara.vehicles.check import VehicleError
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.writer import vehicle_toml
+from samara.world.track import Track as RaceTrack
 
 Progress = Callable[[float, float], None]
 PATH_POINTS = 401  # of the path a drone is asked to fly, in the picture of it
@@ -206,8 +207,13 @@ def _chosen(drone: Drone) -> dict[str, Any]:
     own = drone.controller
     if not isinstance(own, Tuned) or not own.options or drone.autopilot:
         return {}
-    chosen = {key: value.about if isinstance(value, Policy) else value for key, value in own.options}
+    chosen = {key: _told(value) for key, value in own.options}
     return {"controller_options": chosen}
+
+
+def _told(value: Any) -> Any:
+    """What a recording says of something chosen: of a policy what it is, of a track its name"""
+    return value.about if isinstance(value, Policy) else value.name if isinstance(value, RaceTrack) else value
 
 
 def all_streams(scenario: Scenario) -> list[Stream]:

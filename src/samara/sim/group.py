@@ -94,6 +94,12 @@ class Key(NamedTuple):
     healthy: tuple[bool, ...]
     estimator: Estimator | Fusion
     sensors: tuple[Sensor, ...] = ()
+    model: Vehicle | None = None  # that the controller is made for, where it is another
+
+    @property
+    def known(self) -> Vehicle:
+        """The vehicle as its controller knows it"""
+        return self.vehicle if self.model is None else self.model
 
 
 class Group:
@@ -354,18 +360,18 @@ def _pilot(
 ) -> CompiledPilot | PythonPilot | ArrayPilot:
     key, controller = keys[0], as_tuned(keys[0].controller)
     if isinstance(controller, Tuned):
-        lanes = [(_named(as_tuned(own.controller), own.vehicle, own.healthy, period), own.vehicle) for own in keys]
+        lanes = [(_named(as_tuned(own.controller), own.known, own.healthy, period), own.known) for own in keys]
         named = lanes[0][0]
         if not hasattr(named.call, "look_ahead"):
-            return CompiledPilot(in_lanes(_pilot_code, lanes), key.vehicle, n=n)
+            return CompiledPilot(in_lanes(_pilot_code, lanes), key.known, n=n)
         controller, memory = named.call, named.memory
     else:
         memory = getattr(controller, "initial_memory", ())
-    require_equal([(own.controller, own.vehicle) for own in keys])
-    on_arrays = controller.on_arrays(key.vehicle, n) if hasattr(controller, "on_arrays") else None
+    require_equal([(own.controller, own.known) for own in keys])
+    on_arrays = controller.on_arrays(key.known, n) if hasattr(controller, "on_arrays") else None
     if on_arrays is not None:
-        return ArrayPilot(on_arrays, key.vehicle, controller.look_ahead, n=n, names=names)
-    return PythonPilot(controller, key.vehicle, memory, n=n, names=names, period=period)
+        return ArrayPilot(on_arrays, key.known, controller.look_ahead, n=n, names=names)
+    return PythonPilot(controller, key.known, memory, n=n, names=names, period=period)
 
 
 @lru_cache(maxsize=CODES)

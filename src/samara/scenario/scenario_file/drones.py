@@ -25,6 +25,7 @@ from samara.scenario.timeline import Rates
 from samara.sensors.earth import Place
 from samara.vehicles.build import effects_by_name, switch_names, switch_on, with_effects
 from samara.vehicles.loader import parse_vehicle, vehicle
+from samara.world.track import Track, load_track, parse_track
 
 MOST_DRONES = 10_000
 
@@ -131,6 +132,8 @@ def _controller(table: Table, beside: Beside, vehicle: Vehicle) -> str | Tuned:
         return name
     own = table.table("controller")
     kind = own.text("kind", "geometric", NAMES)
+    if "track" in own:
+        own.entries["track"] = _track(own, beside)
     if kind == "policy":
         return _policy(own, beside, vehicle)
     try:
@@ -142,6 +145,7 @@ def _controller(table: Table, beside: Beside, vehicle: Vehicle) -> str | Tuned:
 def _policy(table: Table, beside: Beside, vehicle: Vehicle) -> Tuned:
     """The policy of a folder beside the scenario, or of those files inside a recording"""
     name = table.text("file")
+    track = {"track": table.entries.pop("track")} if "track" in table else {}
     table.finish()
     held = {file: f"policy/{quote(name, safe='')}/{file}" for file in (ABOUT, WEIGHTS)}
     try:
@@ -156,7 +160,16 @@ def _policy(table: Table, beside: Beside, vehicle: Vehicle) -> Tuned:
     with table.at("file"):
         own.require(vehicle)
     beside.read |= {held[file]: data for file, data in own.files}
-    return tuned("policy", file=own)
+    return tuned("policy", file=own, **track)
+
+
+def _track(table: Table, beside: Beside) -> Track:
+    """The track that a controller races on: one that comes with Samara, or that of a file beside the scenario"""
+    name = table.text("track")
+    with table.at("track"):
+        if not name.endswith(".toml"):
+            return load_track(name)
+        return parse_track(beside.bytes_of(table, "track", name).decode("utf-8", "replace"), name)
 
 
 def _autopilot(table: Table, beside: Beside) -> Autopilot | None:

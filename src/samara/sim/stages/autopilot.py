@@ -78,7 +78,8 @@ class AutopilotStage(Stage):
             if "excess" in group.tables and group.pilot.excess.any():
                 self._out_of_range(fleet, group)
                 group.tables["excess"].add(now, group.pilot.excess)
-            group.tables["command"].add(now, group.plant.command)
+            if "command" in group.tables:  # nobody records those of many flights at once
+                group.tables["command"].add(now, group.plant.command)
 
     def _out_of_range(self, fleet: Fleet, group: Group) -> None:
         """A function of one's own asked for more than its range: an error when strict, else a warning, once for each drone."""

@@ -1,0 +1,147 @@
+"""A race: a controller flies a track with many seeds at once, and its score."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.compare.race.draws import Drawn, drawn
+from samara.compare.race.score import Score, score
+from samara.control.named import as_tuned
+from samara.control.tuning import Tuned, tuned
+from samara.core.algebra import ZERO, Vec3
+from samara.core.tree import flatten
+from samara.physics.types import Vehicle
+from samara.plan.racing_line import Line, line_of
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+from samara.sim.fly_many import fly_many
+from samara.vehicles.loader import vehicle as load_vehicle
+from samara.wind.sources import NoWind, OrnsteinUhlenbeck
+from samara.world.gates import reach_of
+from samara.world.track import Track, load_track
+
+EVERY = 0.01  # [s]: between the places of a path
+SETTLE = 1.0  # [s] after a plan has come to its end
+LULL = 1.0  # [s]: how long a gust lasts
+SEEDS = tuple(range(20))
+
+Array = np.ndarray[Any, Any]
+
+
+class Race(NamedTuple):
+    """A controller on a track at a level: its score, and the paths it flew, `p_W` of (times, n) at `time` [s, m]"""
+
+    track: Track
+    level: int
+    controller: str
+    seeds: tuple[int, ...]
+    score: Score
+    drawn: Drawn
+    line: Line
+    time: Array
+    p_W: Vec3
+
+    def row(self) -> dict[str, Any]:
+        """What a table or a file says of it: NaN is None"""
+        times = [round(float(own), 6) for own in self.score.time]
+        mean = self.score.mean_time
+        return {
+            "track": self.track.name,
+            "level": self.level,
+            "controller": self.controller,
+            "success": self.score.success,
+            "mean_time": None if math.isnan(mean) else round(mean, 6),
+            "flights": [
+                {"seed": seed, "ending": str(ending), "time": own, "gates": int(passed)}
+                for seed, ending, own, passed in zip(
+                    self.seeds, self.score.ending, times, self.score.passed.tolist(), strict=True
+                )
+            ],
+        }
+
+
+def race(
+    track: Track | str | Path = "hall",
+    *,
+    level: int = 0,
+    controller: str | Tuned | Callable[..., Any] = "geometric",
+    seeds: Sequence[int] = SEEDS,
+    vehicle: Vehicle | str | None = None,
+    pace: float = 1.0,
+) -> Race:
+    """Flies a track with every seed, and scores it
+
+    The controller is made for the vehicle of the file, whatever is drawn, and follows the fastest plan through the gates as
+    they were said to be, at a `pace`; a policy that has learnt to race sees the gates themselves.
+    """
+    own = track if isinstance(track, Track) else load_track(track)
+    if not len(seeds):
+        raise ValueError("seeds has none; expected one at least")
+    craft = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle or own.vehicle)
+    line, found = line_of(own, craft, pace), drawn(own, level, seeds)
+    flown = on_track(as_tuned(controller), own)
+    scenario = scenario_of(own, craft, line, flown, level)
+    flights = fly_many(scenario, seeds=list(seeds), vary=varied(found, craft, level, flown), record=EVERY)
+    p_W = Vec3(*(flights.states[:, k] for k in range(3)))
+    with np.errstate(invalid="ignore"):
+        told = score(flights.time, p_W, found.course, own, reach_of(craft), flights.crashed)
+    return Race(own, level, _label(controller), tuple(seeds), told, found, line, flights.time, p_W)
+
+
+def scenario_of(track: Track, vehicle: Vehicle, line: Line, controller: Any, level: int) -> Scenario:
+    """The flight of one seed, but for what is drawn"""
+    plan = line.trajectory
+    drone = Drone("drone", vehicle, plan, track.start_W, airborne=True, controller=controller, model=vehicle)
+    until = track.seconds if sees_gates(controller) else min(track.seconds, plan.duration + SETTLE)
+    wind = OrnsteinUhlenbeck(ZERO, track.disturbed.gusts, LULL) if level else NoWind()
+    seconds = math.floor(until / EVERY) * EVERY
+    return Scenario(f"race on {track.name}", (drone,), round(seconds, 6), rates=Rates(log=1.0 / EVERY), wind=wind)
+
+
+def sees_gates(controller: Any) -> bool:
+    """Whether it is told the track"""
+    return isinstance(controller, Tuned) and "track" in controller.chosen
+
+
+def on_track(controller: Any, track: Track) -> Any:
+    """A controller that is told the track, where it asks for one"""
+    if not isinstance(controller, Tuned) or sees_gates(controller):
+        return controller
+    policy = controller.chosen.get("file")
+    asks = controller.name == "policy" and getattr(policy, "observation", "") == "race"
+    return tuned(controller.name, **controller.chosen, track=track) if asks else controller
+
+
+def varied(found: Drawn, vehicle: Vehicle, level: int, controller: Any) -> dict[str, Array]:
+    """What differs from flight to flight, as `samara.fly_many` takes it"""
+    if level == 0:
+        return {}
+    course = {}
+    if level == 2 and sees_gates(controller):
+        course["controller.course"] = np.stack(flatten(found.course), axis=1)
+    inertia = {f"inertia_B.{name}": x * found.inertia for name, x in vehicle.inertia_B._asdict().items() if x != 0.0}
+    return {
+        "mass": vehicle.mass * found.mass,
+        **inertia,
+        **course,
+        "start_W": np.stack(found.start_W, axis=1),
+        "wind.mean_W.x": found.wind_W.x,
+        "wind.mean_W.y": found.wind_W.y,
+    }
+
+
+def as_json(races: Sequence[Race]) -> str:
+    """The rows as JSON, one race a line"""
+    rows = ",\n".join(f"  {json.dumps(own.row())}" for own in races)
+    return f"[\n{rows}\n]\n"
+
+
+def _label(controller: Any) -> str:
+    own = as_tuned(controller)
+    if isinstance(own, Tuned):
+        return Path(own.chosen["file"].folder).name if own.name == "policy" else own.name
+    return str(getattr(own, "__name__", type(own).__name__))

@@ -1,0 +1,1 @@
+"""The tracks of `samara race` that come with Samara, as TOML files."""
