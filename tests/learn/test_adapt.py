@@ -8,8 +8,6 @@ import pytest
 from support.learnt import trained
 from support.networks import drawn
 
-pytest.importorskip("jax")
-
 import samara
 from samara.control.policy_file import LayerKind, load_policy, save_policy
 from samara.learn.adapt import adapt, weights_of

@@ -1,7 +1,7 @@
 """A policy for a vehicle that turned out to be another than it has learnt on: its weights learn on from where they are.
 
 What the new vehicle's trim changes (the command of hover, and the rotor speeds there) is put right at once; the rest takes some
-dozens of updates of `samara.learn.analytic`, seconds on a CPU. How far both are from their place at the end of flights on the
+dozens of updates of the analytic learner, a second on a CPU. How far both are from their place at the end of flights on the
 new vehicle is told: before, with the new trim alone, and after.
 """
 
@@ -18,7 +18,7 @@ from samara.core.layer import Layer
 from samara.core.safetensors import read_tensors
 from samara.learn.learnt import Learnt, Progress, Weights
 from samara.learn.setting import AT_REST, setting_for
-from samara.learn.training import keep
+from samara.learn.training import keep, learner_for
 from samara.physics.types import Vehicle
 from samara.scenario.scenario_file import parse_scenario
 from samara.scenario.timeline import MICROSECONDS
@@ -65,8 +65,6 @@ def adapt(
     progress: Progress | None = None,
 ) -> Adapted:
     """Writes the folder of a policy that has learnt on with another vehicle; ValueError where it is none that can"""
-    from samara.learn.analytic import analytic, recipe_for
-
     weights, activation = weights_of(policy)
     if policy.task not in AT_REST or policy.bounds is not None:
         raise ValueError(
@@ -76,12 +74,17 @@ def adapt(
     as_it_was = _for(policy, vehicle)
     setting = setting_for(policy.task, vehicle, sees=policy.observation, period=policy.period, action=policy.action)
     hidden = tuple(len(bias) for _, bias in weights[:-1])
-    recipe = recipe_for(policy.task)._replace(
-        hidden=hidden, updates=updates, rate=RATE, last_rate=LAST_RATE, activation=activation
-    )
+    changes: dict[str, Any] = {
+        "hidden": hidden,
+        "updates": updates,
+        "rate": RATE,
+        "last_rate": LAST_RATE,
+        "activation": activation,
+    }
+    learner, _ = learner_for(setting, chunks=min(10, updates), first=weights, **changes)
     before = hover_error(as_it_was, vehicle)
     trimmed = hover_error(replace(as_it_was, trim=trim_of(vehicle)), vehicle)
-    learnt = analytic(setting, recipe, chunks=min(10, updates), first=weights)(seed, progress)
+    learnt = learner(seed, progress)
     own = keep(setting, learnt, Path(folder), method="adapt", seed=seed, activation=activation)
     return Adapted(own, learnt, before, trimmed, hover_error(own, vehicle))
 

@@ -11,7 +11,7 @@ from samara.backends.gpu import has_gpu
 from samara.control.policy_file import Policy, mlp, save_policy
 from samara.core.extras import MissingExtraError
 from samara.learn.episode import Setting
-from samara.learn.learnt import Learner, Learnt, Progress
+from samara.learn.learnt import Learner, Learnt, Progress, Weights
 from samara.learn.recipe import recipe_with
 
 METHODS = ("analytic", "ppo")
@@ -49,8 +49,10 @@ def learn(
     return learner(seed, progress, Checkpoint(folder / CHECKPOINT, {**about, **recipe._asdict()}))
 
 
-def learner_for(setting: Setting, method: str = "analytic", *, chunks: int = 1, **changes: Any) -> tuple[Learner, Any]:
-    """What learns a setting here, compiled, and its recipe, with changes to that
+def learner_for(
+    setting: Setting, method: str = "analytic", *, chunks: int = 1, first: Weights | None = None, **changes: Any
+) -> tuple[Learner, Any]:
+    """What learns a setting here, compiled, and its recipe, with changes to that; "analytic" may go on from `first` weights
 
     "analytic" is JAX where that has a GPU, and machine code for the CPU where not; "ppo" is JAX.
     """
@@ -60,14 +62,15 @@ def learner_for(setting: Setting, method: str = "analytic", *, chunks: int = 1, 
         from samara.learn import analytic_lanes
 
         recipe = recipe_with(setting.task.name, gpu=False)._replace(**changes)
-        return analytic_lanes.analytic(setting, recipe, chunks=chunks), recipe
+        return analytic_lanes.analytic(setting, recipe, chunks=chunks, first=first), recipe
     if find_spec("jax") is None:
         raise MissingExtraError(f"samara learn --method {method} needs JAX: pip install 'samara[jax]'")
     from samara.learn import analytic, ppo
 
     module: Any = {"analytic": analytic, "ppo": ppo}[method]
     own = module.recipe_for(setting.task.name)._replace(**changes)
-    return getattr(module, method)(setting, own, chunks=chunks), own
+    given = {"first": first} if method == "analytic" else {}
+    return getattr(module, method)(setting, own, chunks=chunks, **given), own
 
 
 def keep(
