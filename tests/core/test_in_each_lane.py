@@ -9,6 +9,8 @@ import pytest
 import samara
 from samara.core.number import Number
 from samara.core.number_tape import Tape, in_each_lane
+from samara.physics.rotors.battery import Thevenin
+from samara.vehicles.build import with_effects
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import hover
 
@@ -66,3 +68,24 @@ def test_flights_that_start_in_the_air_elsewhere_are_those_of_scenarios_that_do(
         drone = replace(drone, start_W=samara.Vec3(*starts[k].tolist()))
         alone = samara.fly(replace(scenario, drones=(drone,), seed=3 + k))
         assert together.final.p_W.x[k] == alone.tracks[0].tables["state"].rows[-1][0]
+
+
+def on_a_battery() -> samara.Vehicle:
+    """A Crazyflie, whose motors have a lag, on a cell that gives way under them"""
+    cell = Thevenin(864.0, (0.0, 0.5, 1.0), (3.0, 3.8, 4.2), 0.1, 0.02, 500.0)
+    return with_effects(samara.vehicle("crazyflie_documented"), {"battery": {"model": "thevenin", **cell._asdict()}})
+
+
+@pytest.mark.parametrize("own", [samara.vehicle("iris"), on_a_battery()], ids=["dc", "lag"])
+def test_the_fastest_that_motors_turn_is_found_in_all_lanes_at_once_with_the_bits_of_each(own):
+    """kF, R of the battery and what is a motor's own, each lane as if it were alone: iterations stop where they would there"""
+    paths = ["rotors.k_thrust", "battery.resistance", "rotors.1.k_torque", "rotors.motor.efficiency"]
+    at_first = [own.rotors[0].k_thrust, 0.1, own.rotors[1].k_torque, 0.8]
+    tape = Tape()
+    varied = own.replace(dict(zip(paths, tape.inputs(at_first), strict=True)))
+    limits = thrust_limits(varied)
+    lanes = np.array(at_first)[:, None] * np.random.default_rng(3).uniform(0.7, 1.25, (4, 9))
+    played = tape.play(lanes)
+    for k, numbers in enumerate(lanes.T.tolist()):
+        alone = thrust_limits(own.replace(dict(zip(paths, numbers, strict=True))))
+        assert [played[limit.high.at][k] for limit in limits] == [limit.high for limit in alone]

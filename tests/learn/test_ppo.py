@@ -12,7 +12,7 @@ from samara.learn.checkpoint import Checkpoint
 from samara.learn.judge import judge
 from samara.learn.lanes import Lanes
 from samara.learn.network import first_weights
-from samara.learn.ppo import Recipe, advantages, checked, ppo
+from samara.learn.ppo import Recipe, advantages, checked, ppo, shaped
 from samara.learn.program import program_of
 from samara.learn.setting import setting_for
 
@@ -133,3 +133,12 @@ def stopped(done, updates, reward):
 def test_a_recipe_that_does_not_fit_is_one_sentence(change, words):
     with pytest.raises(ValueError, match=words):
         checked(Recipe(**change))
+
+
+def test_a_reward_is_softer_far_from_the_goal_and_sharper_near_it():
+    """(eᵏʳ − 1)/k and −log(1 − r) meet at 0 with slope 1; at r = 2 a difference counts e²ᵏ times as much"""
+    slope = jax.vmap(jax.grad(lambda r: shaped(r, 2.0)))
+    np.testing.assert_allclose(slope(jnp.array([-3.0, -1e-7, 1e-7, 2.0])), [0.25, 1.0, 1.0, np.exp(4.0)], rtol=1e-5)
+    np.testing.assert_allclose(
+        shaped(jnp.array([-1.0, 0.0, 1.0]), 2.0), [-np.log(2.0), 0.0, 0.5 * (np.exp(2.0) - 1.0)], rtol=1e-6
+    )

@@ -12,7 +12,7 @@ from samara.backends.pallas import Launch
 from samara.learn.analytic import Recipe, analytic, starts
 from samara.learn.environment import Environment
 from samara.learn.judge import judge
-from samara.learn.network import act, first_weights
+from samara.learn.network import act, dense_network, first_weights
 from samara.learn.pieces import pieces_of
 from samara.learn.rollout import rollout_xla
 from samara.learn.rollout_kernel import rollout_kernel
@@ -105,7 +105,7 @@ def test_with_relu_the_kernel_has_the_gradient_of_xla() -> None:
     def total(rollout):
         return jax.grad(lambda own: jnp.sum(rollout(own, episodes)[0]))(weights)
 
-    by_xla = total(rollout_xla(pieces, 2, "relu"))
+    by_xla = total(rollout_xla(pieces, 2, dense_network(hidden="relu")))
     by_kernel = total(rollout_kernel(pieces, 2, Launch(block=16, warps=1), interpret=True, hidden="relu"))
     for (matrix, bias), (other, too) in zip(by_xla, by_kernel, strict=True):
         np.testing.assert_allclose(other, matrix, rtol=2e-4, atol=2e-5)

@@ -94,13 +94,14 @@ def test_a_rollout_is_the_flight_of_the_environment():
 @pytest.mark.parametrize(("kind", "hidden"), [*((kind, "tanh") for kind in SETTINGS), ("hover", "relu")])
 def test_jax_flies_and_differentiates_alike(kind, hidden):
     jax = pytest.importorskip("jax")
+    from samara.learn.network import dense_network
     from samara.learn.pieces import pieces_of
     from samara.learn.rollout import rollout_xla
 
     setting = setting_for("hover", "crazyflie", **SETTINGS[kind])
     flight = Flight(setting, hidden=hidden)
     layers = [tuple(map(jax.numpy.asarray, own)) for own in layers_of(flight.weights, flight.sizes)]
-    rollout = rollout_xla(pieces_of(setting), 3, hidden)
+    rollout = rollout_xla(pieces_of(setting), 3, dense_network(hidden=hidden))
     (total, end), back = jax.vjp(rollout, layers, jax.numpy.asarray(flight.episodes))
     bars = jax.numpy.asarray(flight.total_bar), jax.numpy.asarray(flight.end_bar)
     by_weights, by_start = back(bars)

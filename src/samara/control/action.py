@@ -24,10 +24,12 @@ YAW_RATE = 2.0  # [rad/s] at ±1
 
 SIZES: dict[str, Callable[[Vehicle], int]] = {
     "rotors": lambda vehicle: vehicle.command_size,
+    "throttle": lambda vehicle: vehicle.command_size,
     "thrust_and_rates": lambda vehicle: 4,
     "velocity": lambda vehicle: 4,
 }
 """How many numbers an action of each kind has"""
+OF_ROTORS = ("rotors", "throttle")
 
 
 class RotorRange(NamedTuple):
@@ -44,6 +46,16 @@ def rotor_range(command: Command, vehicle: Vehicle) -> RotorRange:
         raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
     reach = tuple(minimum(u - low, high - u) for u, (low, high) in zip(command, bounds, strict=True))
     return RotorRange(tuple(command), reach)
+
+
+def throttle_range(vehicle: Vehicle) -> RotorRange:
+    """½ (u_min + u_max) and ½ (u_max − u_min): −1 is the least that each rotor and servo can do, 1 the most"""
+    bounds = command_bounds(vehicle)
+    if bounds is None:
+        raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
+    return RotorRange(
+        tuple(0.5 * (low + high) for low, high in bounds), tuple(0.5 * (high - low) for low, high in bounds)
+    )
 
 
 def rotor_command(action: Sequence[Scalar], own: RotorRange) -> Command:

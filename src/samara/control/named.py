@@ -89,6 +89,12 @@ def _crazyflie(kind: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: 
     return crazyflie_controller(kind, vehicle, period)
 
 
+def _universal(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    from samara.control.universal import universal_policy
+
+    return policy_controller(universal_policy(), vehicle, period)
+
+
 CONTROLLERS: dict[str, Callable[..., Any]] = {
     "geometric": _geometric,
     "pid": _pid,
@@ -99,8 +105,8 @@ CONTROLLERS: dict[str, Callable[..., Any]] = {
 }
 """Each is called with a vehicle, `healthy`, `period` and numbers of `KNOBS`; it gives a controller with `initial_memory`."""
 
-LEARNT: dict[str, Callable[..., Any]] = {"policy": _policy, "raptor": _raptor}
-"""Likewise, but these have learnt: one needs a folder, the other a package."""
+LEARNT: dict[str, Callable[..., Any]] = {"policy": _policy, "universal": _universal, "raptor": _raptor}
+"""Likewise, but these have learnt: one needs a folder, and RAPTOR a package."""
 
 FIRMWARE: dict[str, Callable[..., Any]] = {name: partial(_crazyflie, name.removeprefix(PREFIX)) for name in CRAZYFLIE}
 """The Crazyflie firmware's own, which need its bindings"""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from samara.control.action import (
+    OF_ROTORS,
     SPEED,
     YAW_RATE,
     RotorRange,
@@ -24,7 +25,7 @@ from samara.control.observation import OBSERVATIONS, heading, in_order, seen
 from samara.control.policy_file import Policy, Trim
 from samara.control.racing import Knowledge, Racer, at_gate, knowledge_of, sight
 from samara.core.algebra import ZERO, Vec3, rotate
-from samara.core.ops import where
+from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
@@ -100,7 +101,8 @@ def act(
     hover_speed = in_order(_trim(policy).hover_speed, policy.order)
     own = seen(in_its_order, reference, memory.action, hover_speed, policy.bounds)._replace(ahead=ahead)
     observed = OBSERVATIONS[policy.observation].of(own)
-    return evaluate(policy.network, observed, memory.hidden)
+    action, hidden = evaluate(policy.network, observed, memory.hidden)
+    return (tuple(clamp(own, -1.0, 1.0) for own in action) if policy.action == "throttle" else action), hidden
 
 
 def command_of(policy: Policy, action: Sequence[Scalar]) -> Command:
@@ -134,7 +136,7 @@ def policy_controller(
             f"the policy acts every {policy.period * 1e3:g} ms, and the autopilot runs every {period * 1e3:g} ms; expected "
             f"rates.autopilot = {1.0 / policy.period:g} or more"
         )
-    loops = None if policy.action == "rotors" else loops_for(vehicle)
+    loops = None if policy.action in OF_ROTORS else loops_for(vehicle)
     if track is None:
         return PolicyController(policy.fitted(vehicle), period, loops)
     knows = knowledge_of(track, course, vehicle)

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.action import SIZES, rotor_range
+from samara.control.action import OF_ROTORS, SIZES, rotor_range, throttle_range
+from samara.control.corners import rotor_order
 from samara.control.network import Gru, Network
 from samara.control.observation import OBSERVATIONS, Bounds
 from samara.core.files import atomic_write, write_text
@@ -117,15 +118,19 @@ class Policy:
             )
 
     def fitted(self, vehicle: Vehicle) -> "Policy":
-        """For one vehicle: a policy for any takes that one's trim"""
+        """For one vehicle: a policy for any takes that one's trim, or where it knows of none its rotors by their corners"""
         self.require(vehicle)
-        return self if self.trim else replace(self, trim=trim_of(vehicle))
+        if self.trim:
+            return self
+        order = rotor_order(vehicle, f"policy {self.task!r}") if self.action == "throttle" else ()
+        return replace(self, trim=trim_of(vehicle, self.action), order=order)
 
 
-def trim_of(vehicle: Vehicle) -> Trim:
-    """Hover, and the range of commands about it"""
+def trim_of(vehicle: Vehicle, action: str = "rotors") -> Trim:
+    """Hover, and the range of commands about it; of throttles all the range there is"""
     state, command = hover(vehicle)
-    return Trim(tuple(state.rotor_speed), *rotor_range(command, vehicle))
+    own = throttle_range(vehicle) if action == "throttle" else rotor_range(command, vehicle)
+    return Trim(tuple(state.rotor_speed), *own)
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -204,7 +209,7 @@ def parse_policy(about: bytes, weights: bytes, origin: str) -> Policy:
 
 def _actions(kind: str, rotors: int) -> int:
     """How many numbers an action has"""
-    return rotors if kind == "rotors" else 4
+    return rotors if kind in OF_ROTORS else 4
 
 
 def digest_of(about: bytes, weights: bytes) -> str:
@@ -385,7 +390,7 @@ def save_policy(
     from samara.core.version import __version__
 
     rotors, own = len(vehicle.rotors), Path(folder)
-    trim = {} if for_any else {key: list(own) for key, own in trim_of(vehicle)._asdict().items()}
+    trim = {} if for_any else {key: list(own) for key, own in trim_of(vehicle, action)._asdict().items()}
     weights = tensors_bytes({name: np.asarray(array) for name, array in tensors.items()})
     bounded = {} if bounds is None else {"farthest": bounds.position, "fastest": bounds.velocity}
     seen = {"kind": observation, "inputs": OBSERVATIONS[observation].size(rotors, SIZES[action](vehicle)), **bounded}

@@ -119,6 +119,7 @@ KNOBS: dict[str, dict[str, Knob]] = {
         "pushSmoothing": NOT_NEGATIVE,
     },
     "policy": {"file": POLICY, "track": TRACK, "course": NUMBERS},
+    "universal": {},
     "raptor": {},
     **{name: {} for name in CRAZYFLIE},
 }

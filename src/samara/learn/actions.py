@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from samara.control import action as control
-from samara.control.action import SIZES, loops_for, rotor_range
+from samara.control.action import SIZES, loops_for, rotor_range, throttle_range
 from samara.core.quantity import Scalar
 from samara.learn.task import Craft
 from samara.physics.types import Command, State, Vehicle
@@ -25,6 +25,11 @@ def rotor_command(action: tuple[Scalar, ...], state: State, craft: Craft) -> Com
     return control.rotor_command(action, rotor_range(craft.command, craft.nominal))
 
 
+def throttle_command(action: tuple[Scalar, ...], state: State, craft: Craft) -> Command:
+    """From the least to the most that each rotor can do: nothing is said of the trim"""
+    return control.rotor_command(action, throttle_range(craft.nominal))
+
+
 def thrust_and_rates_command(action: tuple[Scalar, ...], state: State, craft: Craft) -> Command:
     """Lift, and the body's angular velocity"""
     return control.thrust_and_rates_command(action, state, craft.nominal, loops_for(craft.nominal))
@@ -37,6 +42,7 @@ def velocity_command(action: tuple[Scalar, ...], state: State, craft: Craft) -> 
 
 ACTIONS = {
     "rotors": Action(SIZES["rotors"], rotor_command),
+    "throttle": Action(SIZES["throttle"], throttle_command),
     "thrust_and_rates": Action(SIZES["thrust_and_rates"], thrust_and_rates_command),
     "velocity": Action(SIZES["velocity"], velocity_command),
 }

@@ -14,18 +14,27 @@ import jax.numpy as jnp
 from jax import lax
 
 from samara.learn.adam import Moments, adam, at_rest, clipped
+from samara.learn.advance import by_rk4
 from samara.learn.episode import Setting
 from samara.learn.in_chunks import learner_in_chunks
 from samara.learn.learnt import Learner, Weights
-from samara.learn.network import TANH, first_weights
+from samara.learn.network import Network, dense_network
 from samara.learn.pieces import Pieces, pieces_of
 from samara.learn.recipe import Recipe, recipe_with
+from samara.learn.recurrent import recurrent_network
 from samara.learn.rollout import Rollout, rollout_xla
 
 
 def recipe_for(task: str) -> Recipe:
     """The recipe of a task, with as many drones as are worth their time where JAX runs"""
     return recipe_with(task, jax.default_backend() == "gpu")
+
+
+def network_for(recipe: Recipe) -> Network:
+    """Dense layers, or some with a memory"""
+    if recipe.memory:
+        return recurrent_network(recipe.hidden, recipe.memory)
+    return dense_network(recipe.hidden, recipe.activation)
 
 
 class Learning(NamedTuple):
@@ -44,8 +53,9 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weight
     It goes on from the weights of another policy where `first` are given, else from drawn ones.
     On a GPU rollout and adjoint are a kernel each (`samara.learn.rollout_kernel`).
     """
-    pieces = pieces_of(setting)
-    rollout = rollout_for(pieces, recipe.horizon, recipe.activation)
+    launched = jax.default_backend() == "gpu" and recipe.memory
+    pieces = pieces_of(setting, by_rk4 if launched else None)  # stages in a loop would be launched one by one
+    rollout = rollout_for(pieces, recipe)
     return learner_in_chunks(
         partial(_begun, pieces, recipe, first),
         partial(_updates, pieces, rollout, recipe),
@@ -55,19 +65,26 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weight
     )
 
 
-def rollout_for(pieces: Pieces, steps: int, hidden: str = TANH) -> Rollout:
+def rollout_for(pieces: Pieces, recipe: Recipe) -> Rollout:
     """The quickest way to fly a policy where JAX runs"""
-    if jax.default_backend() != "gpu":
-        return rollout_xla(pieces, steps, hidden)
+    if jax.default_backend() != "gpu" or recipe.memory:
+        share = recipe.largest / (recipe.drones * recipe.horizon)  # of the mean reward
+        return rollout_xla(pieces, recipe.horizon, network_for(recipe), recipe.fading, share)
     from samara.learn.rollout_kernel import rollout_kernel
 
-    return rollout_kernel(pieces, steps, hidden=hidden)
+    return rollout_kernel(pieces, recipe.horizon, hidden=recipe.activation)
 
 
 def _begun(pieces: Pieces, recipe: Recipe, given: Weights | None, seed: Any) -> Learning:
     first, second, third = jax.random.split(jax.random.key(seed), 3)
-    weights = given or first_weights(first, (pieces.observations, *recipe.hidden, pieces.actions))
-    return Learning(weights, at_rest(weights), starts(pieces, second, recipe.drones), third, jnp.zeros((), jnp.int32))
+    weights = given or network_for(recipe).first(first, pieces.observations, pieces.actions)
+    episodes = _fresh(pieces, recipe, weights, second)
+    return Learning(weights, at_rest(weights), episodes, third, jnp.zeros((), jnp.int32))
+
+
+def _fresh(pieces: Pieces, recipe: Recipe, weights: Weights, key: Any) -> Any:
+    """Episodes at their start, and what the policy then remembers: (size + memory, N)"""
+    return jnp.concatenate([starts(pieces, key, recipe.drones), network_for(recipe).begin(weights, recipe.drones)])
 
 
 def starts(pieces: Pieces, key: Any, drones: int) -> Any:
@@ -87,9 +104,9 @@ def _update(pieces: Pieces, rollout: Rollout, recipe: Recipe, learning: Learning
     """One gradient, and one step of Adam up it; rewards that are not numbers are left out"""
     weights, moments, episodes, key, done = learning
     key, for_starts, for_choice = jax.random.split(key, 3)
-    lost = (pieces.over(list(episodes))[0] > 0.0) | ~jnp.isfinite(episodes).all(0)
+    lost = (pieces.over(list(episodes[: pieces.size]))[0] > 0.0) | ~jnp.isfinite(episodes).all(0)
     again = lost | (jax.random.uniform(for_choice, lost.shape) < recipe.afresh)
-    episodes = jnp.where(again, starts(pieces, for_starts, recipe.drones), episodes)
+    episodes = jnp.where(again, _fresh(pieces, recipe, weights, for_starts), episodes)
 
     def loss(weights: Weights) -> tuple[Any, Any]:
         total, end = rollout(weights, episodes)

@@ -13,16 +13,17 @@ from samara.learn.analytic import starts
 from samara.learn.episode import Setting
 from samara.learn.judged import UNSEEN, Judged, successes
 from samara.learn.learnt import Weights
-from samara.learn.network import TANH, act
+from samara.learn.network import Network
 from samara.learn.pieces import Pieces, pieces_of
+from samara.learn.rollout import DENSE
 
 
 def judge(
-    setting: Setting, flights: int = 10_000, seed: int = UNSEEN, hidden: str = TANH
+    setting: Setting, flights: int = 10_000, seed: int = UNSEEN, network: Network = DENSE
 ) -> Callable[[Weights], Judged]:
     """`judged(weights)` flies a policy for the task's `seconds`; a flight that was terminated on the way has not succeeded"""
     pieces = pieces_of(setting)
-    fly = jax.jit(partial(_flown, pieces, setting.task.steps, hidden))
+    fly = jax.jit(partial(_flown, pieces, setting.task.steps, network))
     begun = starts(pieces, jax.random.key(seed), flights)
 
     def judged(weights: Weights) -> Judged:
@@ -33,13 +34,14 @@ def judge(
     return judged
 
 
-def _flown(pieces: Pieces, steps: int, hidden: str, weights: Weights, episodes: Any) -> tuple[Any, Any]:
-    def body(both: Any, _: Any) -> tuple[Any, None]:
-        rows, lost = both
-        action = list(act(weights, jnp.stack(pieces.observe(list(rows))), hidden))
-        after, _, terminated = pieces.step(list(rows), action)
-        return (jnp.stack(after), lost | (terminated > 0.0)), None
+def _flown(pieces: Pieces, steps: int, network: Network, weights: Weights, episodes: Any) -> tuple[Any, Any]:
+    def body(now: Any, _: Any) -> tuple[Any, None]:
+        rows, hidden, lost = now
+        action, hidden = network.act(weights, jnp.stack(pieces.observe(list(rows))), hidden)
+        after, _, terminated = pieces.step(list(rows), list(action))
+        return (jnp.stack(after), hidden, lost | (terminated > 0.0)), None
 
-    nobody = jnp.zeros(episodes.shape[1], bool)
-    both, _ = lax.scan(body, (episodes, nobody), None, length=steps)
-    return both
+    count = episodes.shape[1]
+    begun = episodes, network.begin(weights, count), jnp.zeros(count, bool)
+    (rows, _, lost), _ = lax.scan(body, begun, None, length=steps)
+    return rows, lost

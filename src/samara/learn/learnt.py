@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 Array = Any  # of JAX or NumPy
-Weights = list[tuple[Array, Array]]
+Layers = list[tuple[Array, Array]]
+Weights = Any  # `Layers`, or those of `samara.learn.recurrent`
 
 
 class Learnt(NamedTuple):
     """a = tanh(W₃ tanh(W₂ tanh(W₁ o + b₁) + b₂) + b₃): `weights` has (W, b) of each layer, of shapes (out, in) and (out,)
 
+    Those of a policy that remembers are a `samara.learn.recurrent.Recurrent`.
     `curve` is the mean reward of a step, for each update. `compile_seconds` is 0 where the program was there already.
     """
 
@@ -32,7 +34,7 @@ class Learner(Protocol):
     def __call__(self, seed: int = 0, progress: Progress | None = None, checkpoint: Any = None) -> Learnt: ...
 
 
-def first_layers(normals: Sequence[Array]) -> Weights:
+def first_layers(normals: Sequence[Array]) -> Layers:
     """W ~ N(0, 1/in), b = 0, of normal numbers (out, in) for each layer; the last one a hundred times smaller, so that a new
     policy does next to nothing"""
     layers = [(own / math.sqrt(own.shape[1]), 0.0 * own[:, 0]) for own in normals]

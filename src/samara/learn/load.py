@@ -8,7 +8,7 @@ from samara.control.observation import OBSERVATIONS
 from samara.learn.actions import ACTIONS
 from samara.learn.task import Task
 
-SHIPPED = ("hover", "recover", "track", "race", "land", "formation")
+SHIPPED = ("hover", "recover", "track", "race", "land", "formation", "universal")
 
 
 def load_task(name: str | Path | Task) -> Task:

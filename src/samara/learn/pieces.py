@@ -15,6 +15,7 @@ from samara.backends.folding import folded, new_trace, unfolded
 from samara.backends.rolled import rk4_rolled
 from samara.core.integrate import unit_quaternions
 from samara.core.tree import flatten
+from samara.learn.advance import Integrate
 from samara.learn.episode import Setting
 from samara.learn.parts import parts_of
 
@@ -42,14 +43,17 @@ class Pieces(NamedTuple):
     substeps: int
 
 
-def pieces_of(setting: Setting) -> Pieces:
-    """Those of a setting with one drone, and without sensors between, which would draw at every step"""
-    own = parts_of(setting)
+def pieces_of(setting: Setting, integrate: Integrate | None = None) -> Pieces:
+    """Those of a setting with one drone, and without sensors between, which would draw at every step
+
+    `step` goes through RK4's stages in a loop, unless it is to `integrate` otherwise.
+    """
+    own, by = parts_of(setting), integrate or by_rolled_rk4
 
     def split(rows: Rows) -> tuple[Rows, Any, Any]:
         return rows[:-2], rows[-2], rows[-1]
 
-    flat_step = _flat(lambda episode, action: own.step(episode, action, by_rolled_rk4), own.episode, own.action)
+    flat_step = _flat(lambda episode, action: own.step(episode, action, by), own.episode, own.action)
     flat_after = _flat(own.after, own.state, own.episode, own.action)
     return Pieces(
         begin=_flat(own.begin, (0.0,) * len(own.kinds)),

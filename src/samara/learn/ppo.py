@@ -4,7 +4,8 @@
     Âₜ = δₜ + γ λ (1 − endₜ) Âₜ₊₁,   δₜ = (1 − γ) r̃ₜ + γ (1 − terminatedₜ) V(oₜ') − V(oₜ)
 
 oₜ' is what is seen at the end of a step, before another episode begins: where time has run out its value still counts. With
-1 − γ before the reward a value is a mean reward, whatever the horizon 1/(1 − γ); r̃ is the reward, softened below 0.
+1 − γ before the reward a value is a mean reward, whatever the horizon 1/(1 − γ); r̃ is the reward, softened below 0 and
+sharpened above.
 """
 
 from functools import partial
@@ -31,8 +32,9 @@ from samara.learn.network import act, first_weights
 class Recipe(NamedTuple):
     """How to learn: `drones` fly `horizon` steps, then `epochs` times `batches` steps of Adam are taken; so for all `updates`
 
-    The learning rate falls from `rate` to `last_rate`; `discount` is γ, `trace` λ, `clip` ε, `spread` σ at the start, and
-    `largest` the length that a gradient is cut to. Many short batches learn faster than few long ones.
+    The learning rate falls from `rate` to `last_rate`; `discount` is γ, `trace` λ, `clip` ε, `spread` σ at the start,
+    `largest` the length that a gradient is cut to, and `sharpness` how much more a reward counts near the best. Many short
+    batches learn faster than few long ones.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -48,11 +50,12 @@ class Recipe(NamedTuple):
     clip: float = 0.2
     spread: float = 0.3
     largest: float = 10.0
+    sharpness: float = 2.0
 
 
 RECIPES = {
     "hover": Recipe(updates=120),
-    "recover": Recipe(drones=8192, updates=1000, batches=32, rate=3e-3, trace=0.98),
+    "recover": Recipe(drones=4096, horizon=64, updates=800, batches=8, rate=3e-3, discount=0.99, clip=0.1, spread=0.5),
 }
 """By the name of a task; any other learns by the default"""
 
@@ -118,7 +121,7 @@ def checked(recipe: Recipe) -> Recipe:
     for name in SHARES:
         if not 0.0 < getattr(recipe, name) < 1.0:
             raise ValueError(f"{name} is {getattr(recipe, name)!r}; expected a number between 0 and 1")
-    for name in ("rate", "spread", "largest"):
+    for name in ("rate", "spread", "largest", "sharpness"):
         if not 0.0 < getattr(recipe, name) < np.inf:
             raise ValueError(f"{name} is {getattr(recipe, name)!r}; expected a positive number")
     if recipe.drones % recipe.batches:
@@ -182,7 +185,9 @@ def _flown(
     drones, (seen, action, step) = lax.scan(one, drones, (noise, lanes.noise(other, horizon, n)))
     seen, after, action = (x.swapaxes(0, 1) for x in (seen, step.after, action))  # (size, horizon, drones)
     now, later = (_value(networks.value, x.reshape(len(x), -1)).reshape(horizon, n) for x in (seen, after))
-    worth = (1.0 - recipe.discount) * softened(step.reward) + recipe.discount * (1.0 - step.terminated) * later
+    worth = (1.0 - recipe.discount) * shaped(step.reward, recipe.sharpness) + recipe.discount * (
+        1.0 - step.terminated
+    ) * later
     advantage = advantages(worth - now, recipe.discount * recipe.trace * (1.0 - step.ended))
     log_density = -0.5 * jnp.sum(noise * noise, 1) - jnp.sum(networks.log_spread)
     relative = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -190,9 +195,14 @@ def _flown(
     return drones, jax.tree.map(lambda x: _cut(x, recipe.batches), whole), jnp.mean(step.reward)
 
 
-def softened(reward: Any) -> Any:
-    """r above 0, −log(1 − r) below: far from the goal differences count for less, and the value is learnt finer near it"""
-    return jnp.where(reward < 0.0, -jnp.log1p(jnp.maximum(-reward, 0.0)), reward)
+def shaped(reward: Any, sharpness: float) -> Any:
+    """(eᵏʳ − 1)/k above 0, −log(1 − r) below
+
+    Far from the goal differences count for less, and near it for more: else a policy that comes to rest a hand's breadth
+    beside the target is as good as any, for all that the noise of the advantages lets it see.
+    """
+    above = jnp.expm1(sharpness * jnp.maximum(reward, 0.0)) / sharpness
+    return jnp.where(reward < 0.0, -jnp.log1p(jnp.maximum(-reward, 0.0)), above)
 
 
 def _cut(x: Any, batches: int) -> Any:

@@ -37,6 +37,7 @@ class Drawn(NamedTuple):
     drag: Scalar = 1.0  # of what the air does to the body, beside its own growth with mass and inertia
     rise: Any = ()
     fall: Any = ()
+    idle: Any = ()
     push: Any = ()
     wind_W: Any = ()
 
@@ -46,7 +47,8 @@ class Ranges(NamedTuple):
 
     `mass` [kg] is drawn by the cube root, evenly in size, and the arms follow the size but for a factor of
     e^(± `size_deviation`). `torque_to_inertia` [rad/s²] is the thrust of one rotor at its limit, times its distance from the
-    centre, over Jxx. `torque_to_thrust` [m] is kM/kF. `lag_rise`, `lag_fall` [s] are for motors with a lag. `drag` is a factor.
+    centre, over Jxx. `torque_to_thrust` [m] is kM/kF. `lag_rise`, `lag_fall` [s] and `idle`, a factor to the slowest speed, are
+    for motors with a lag. `drag` is a factor.
     `force` and `torque` are the standard deviations of a steady push, over the weight and over weight times arm; `force_spare`
     that of a force over the thrust that is to spare, times three. `wind` [m/s] is its standard deviation along each axis.
     """
@@ -58,6 +60,7 @@ class Ranges(NamedTuple):
     torque_to_thrust: Range | None = None
     lag_rise: Range | None = None
     lag_fall: Range | None = None
+    idle: Range | None = None
     drag: Range | None = None
     force: float = 0.0
     torque: float = 0.0
@@ -88,6 +91,7 @@ class Ranges(NamedTuple):
             _evenly(draw, self.drag, 1.0),
             _evenly(draw, self.lag_rise, ()),
             _evenly(draw, self.lag_fall, ()),
+            _evenly(draw, self.idle, ()),
             self._push(draw, mass * weight, arm * reach, ratio),
             _normals(draw, self.wind) if self.wind else (),
         )
@@ -183,14 +187,17 @@ def grown(drawn: Drawn, vehicle: Vehicle) -> Vehicle:
 
 def _rotor(rotor: Rotor, drawn: Drawn, vehicle: Vehicle) -> Rotor:
     motor = rotor.motor
-    if not (isinstance(drawn.rise, tuple) and isinstance(drawn.fall, tuple)):
+    own = (drawn.rise, drawn.fall, drawn.idle)
+    if not all(isinstance(each, tuple) for each in own):
         if not isinstance(motor, Lag):
-            raise ValueError(f"vehicle {vehicle.name!r} has motors without a lag; expected no lag_rise and lag_fall")
-        rise, fall = (
-            usual if isinstance(own, tuple) else own
-            for own, usual in ((drawn.rise, motor.rise), (drawn.fall, motor.fall))
+            raise ValueError(
+                f"vehicle {vehicle.name!r} has motors without a lag; expected no lag_rise, lag_fall and idle"
+            )
+        rise, fall, idle = (
+            usual if isinstance(each, tuple) else each
+            for each, usual in zip(own, (motor.rise, motor.fall, 1.0), strict=True)
         )
-        motor = motor._replace(rise=rise, fall=fall)
+        motor = motor._replace(rise=rise, fall=fall, speed_min=motor.speed_min * idle)
     return rotor._replace(
         r_B=rotor.r_B * drawn.arm,
         k_thrust=rotor.k_thrust * drawn.thrust,

@@ -11,6 +11,7 @@ They are traced, so that each is written once for every environment and learner:
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from samara.control.observation import Bounds
 from samara.core.algebra import Quat, Vec3
 from samara.core.ops import cos, safe_divide, safe_norm, sin
 from samara.core.quantity import Scalar
@@ -69,6 +70,7 @@ class Task(NamedTuple):
     substeps: int = 1  # of RK4 within
     seconds: float = 5.0  # then the episode is cut
     action: str = "rotors"  # or another of `samara.learn.actions`
+    bounds: Bounds | None = None  # of the errors that its observation shows, where it cuts them
     sees: str = ""  # what of `samara.control.observation` the observation is, where a controller can show it as well
     randomization: Any = None  # of `samara.learn.randomize`
     drones: int = 1  # a team of so many; what ends it for one ends it for all

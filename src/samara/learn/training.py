@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from samara.backends.gpu import has_gpu
-from samara.control.policy_file import Policy, mlp, save_policy
+from samara.control.policy_file import LayerKind, Policy, dense_tensors, mlp, save_policy
 from samara.core.extras import MissingExtraError
 from samara.learn.episode import Setting
+from samara.learn.judged import Judged
 from samara.learn.learnt import Learner, Learnt, Progress, Weights
 from samara.learn.recipe import recipe_with
 
@@ -54,11 +55,12 @@ def learner_for(
 ) -> tuple[Learner, Any]:
     """What learns a setting here, compiled, and its recipe, with changes to that; "analytic" may go on from `first` weights
 
-    "analytic" is JAX where that has a GPU, and machine code for the CPU where not; "ppo" is JAX.
+    "analytic" is JAX where that has a GPU or the policy is to remember, and machine code for the CPU where not; "ppo" is JAX.
     """
     if method not in METHODS:
         raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
-    if method == "analytic" and not has_gpu():
+    remembers = recipe_with(setting.task.name, gpu=False).memory
+    if method == "analytic" and not (has_gpu() or remembers):
         from samara.learn import analytic_lanes
 
         recipe = recipe_with(setting.task.name, gpu=False)._replace(**changes)
@@ -73,6 +75,36 @@ def learner_for(
     return getattr(module, method)(setting, own, chunks=chunks, **given), own
 
 
+def layers_of(weights: Weights, activation: str = "tanh") -> tuple[tuple[LayerKind, ...], dict[str, Any]]:
+    """What a policy folder has of them: the kinds of its layers, and their arrays by name"""
+    if isinstance(weights, list):
+        sizes = [np.shape(bias)[0] for _, bias in weights]
+        return mlp(sizes[:-1], sizes[-1], activation), dense_tensors(weights)
+    before = len(weights.first)
+    kinds = (
+        *(LayerKind("dense", np.shape(bias)[0], "relu") for _, bias in weights.first),
+        LayerKind("gru", np.shape(weights.gru.initial)[0]),
+        LayerKind("dense", np.shape(weights.last[1])[0], "linear"),
+    )
+    tensors = dense_tensors(weights.first)
+    tensors |= {f"{before}.{name}": own for name, own in weights.gru._asdict().items()}
+    tensors |= {f"{before + 1}.{name}": own for name, own in zip(("weight", "bias"), weights.last, strict=True)}
+    return kinds, tensors
+
+
+def _judged(setting: Setting, weights: Weights, activation: str) -> Judged:
+    """In machine code; what remembers, in JAX, which it was learnt in"""
+    if isinstance(weights, list):
+        from samara.learn.judge_lanes import judge
+
+        return judge(setting, FLIGHTS, hidden=activation)(weights)
+    from samara.learn import judge as of_jax
+    from samara.learn.recurrent import recurrent_network
+
+    network = recurrent_network((), np.shape(weights.gru.initial)[0])
+    return of_jax.judge(setting, FLIGHTS, network=network)(weights)
+
+
 def keep(
     setting: Setting,
     learnt: Learnt,
@@ -84,12 +116,7 @@ def keep(
     activation: str = "tanh",
 ) -> Policy:
     """Judges a policy and writes its folder; the checkpoint is done with"""
-    from samara.learn.judge_lanes import judge
-
-    layers = [np.asarray(bias).shape[0] for _, bias in learnt.weights]
-    tensors: dict[str, Any] = {}
-    for k, (matrix, bias) in enumerate(learnt.weights):
-        tensors |= {f"{k}.weight": np.asarray(matrix), f"{k}.bias": np.asarray(bias)}
+    kinds, tensors = layers_of(learnt.weights, activation)
     evaluation: dict[str, str | float] = {
         "method": method,
         "seed": seed,
@@ -98,17 +125,19 @@ def keep(
         "reward": float(np.asarray(learnt.curve)[-1]),
     }
     if setting.task.success is not None:
-        judged = judge(setting, FLIGHTS, hidden=activation)(learnt.weights)
+        judged = _judged(setting, learnt.weights, activation)
         evaluation |= {"flights": judged.flights, "success": judged.success}
     policy = save_policy(
         folder,
         setting.craft.nominal,
-        mlp(layers[:-1], layers[-1], activation),
+        kinds,
         tensors,
         task=setting.task.name,
         observation=setting.task.sees,
         action=setting.task.action,
         period=setting.task.period,
+        bounds=setting.task.bounds,
+        for_any=setting.task.action == "throttle",
         evaluation=evaluation,
         versions={"numpy": np.__version__},
         curve=curve,

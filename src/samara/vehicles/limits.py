@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from samara.core.matrices import product, pseudoinverse
 from samara.core.number import Number, plain
 from samara.core.number_tape import in_each_lane
-from samara.core.ops import clamp
+from samara.core.ops import clamp, maximum, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
@@ -101,48 +102,55 @@ def within_limits(command: Sequence[Scalar], vehicle: Vehicle) -> tuple[Scalar, 
     return (*held, *(clamp(u, *own) for u, own in servos))
 
 
-def _of_its_rotors(speeds: Callable[[Vehicle], list[float]], vehicle: Vehicle) -> Sequence[Scalar]:
-    """What iterations find of floats; of a vehicle held still, whose mass and inertia do not matter"""
+def _of_its_rotors(speeds: Callable[[Vehicle], list[Scalar]], vehicle: Vehicle) -> Sequence[Scalar]:
+    """What iterations find, in all lanes at once; of a vehicle held still, whose mass and inertia do not matter"""
     structure, numbers = vehicle.structure, (vehicle.rotors, vehicle.parameters)
     still = (vehicle.mass, vehicle.inertia_B)
     mass, inertia_B = unflatten(still, (own.value if type(own) is Number else own for own in flatten(still)))
     name = (speeds.__name__, structure)
     found: Sequence[Scalar] = in_each_lane(
-        name, lambda own: tuple(speeds(Vehicle(structure, mass, inertia_B, *own))), numbers
+        name, lambda own: tuple(speeds(Vehicle(structure, mass, inertia_B, *own))), numbers, of_arrays=True
     )
     return found
 
 
-def _fastest(vehicle: Vehicle) -> list[float]:
+def _fastest(vehicle: Vehicle) -> list[Scalar]:
     """Ω_max of motors with a lag, on a battery V/V_full of it, at the V of the full battery while all turn as fast  [rad/s]
 
     That V falls as they turn faster, and they turn faster as V rises: halving finds where both agree.
     """
     motors = [rotor.motor for rotor in vehicle.rotors]
     state, rated = at_rest(vehicle), rated_voltages(vehicle)
-    low, high = 0.0, max(rated)
+    low: Scalar = 0.0
+    high = reduce(maximum, rated)
     for _ in range(60):
         voltage = 0.5 * (low + high)
         speeds = [slowed(motor, voltage / full).speed_max for motor, full in zip(motors, rated, strict=True)]
         agrees = voltage < supply_voltage(state._replace(rotor_speed=tuple(speeds)), (), vehicle, CALM)
-        low, high = (voltage, high) if agrees else (low, voltage)
+        low, high = where(agrees, voltage, low), where(agrees, high, voltage)
     return speeds
 
 
-def _full_speed(vehicle: Vehicle) -> list[float]:
-    """Ω̇ = 0 at full duty on a full battery, by Newton from above: there Ω̇ is concave, and he does not overshoot  [rad/s]"""
+def _full_speed(vehicle: Vehicle) -> list[Scalar]:
+    """Ω̇ = 0 at full duty on a full battery, by Newton from above: there Ω̇ is concave, and he does not overshoot  [rad/s]
+
+    Where it is asked of many lanes, each stops where it would by itself.
+    """
     direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
     state, full = at_rest(direct), (1.0,) * direct.command_size
 
     def rate(speeds: Array) -> Array:
-        turning = state._replace(rotor_speed=tuple(float(x) for x in speeds))
-        return np.array(direct.structure.actuation.rotor_acceleration(turning, full, direct, CALM))
+        turning = state._replace(rotor_speed=tuple(speeds if speeds.ndim > 1 else speeds.tolist()))
+        rates = direct.structure.actuation.rotor_acceleration(turning, full, direct, CALM)
+        return np.array(np.broadcast_arrays(*rates))
 
-    speeds = np.full(len(direct.rotors), _TOO_FAST)
+    lanes = rate(np.full(len(direct.rotors), _TOO_FAST)).shape[1:]
+    speeds, moving = np.full((len(direct.rotors), *lanes), _TOO_FAST), np.full(lanes, True)
     for _ in range(100):
         here = rate(speeds)
         step = here * (1e-6 * speeds) / (here - rate(speeds * (1.0 + 1e-6)))
-        speeds = speeds + step
-        if np.abs(step).max() <= 1e-12 * speeds.max():
+        speeds = np.where(moving, speeds + step, speeds)
+        moving = moving & ~(np.abs(step).max(axis=0) <= 1e-12 * speeds.max(axis=0))
+        if not moving.any():
             break
-    return [float(x) for x in speeds]
+    return list(speeds) if lanes else speeds.tolist()

@@ -10,11 +10,11 @@ from typing import Any
 
 from samara.backends.machine import CompiledStep
 from samara.control.allocation import allocation_for
+from samara.control.corners import rotor_order
 from samara.control.firmware.kinds import PREFIX, RATE
 from samara.control.firmware.motors import thrust_of_pwm, voltage_of_thrust
 from samara.control.firmware.process import FirmwareProcess, module_folder
 from samara.control.firmware.units import numbers_of, told
-from samara.control.raptor import rotor_order
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import safe_sqrt
 from samara.core.tree import flatten

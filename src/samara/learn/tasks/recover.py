@@ -35,9 +35,7 @@ def reward(situation: Situation, craft: Craft) -> Scalar:
     """
     p_W, v_W, q_WB, omega_B = situation.state[:4]
     cost = (
-        sqrt(dot(p_W, p_W) + 1e-4)
-        + 0.1 * _softened(dot(v_W, v_W), 1.0)
-        + 0.003 * _softened(dot(omega_B, omega_B), 25.0)
+        sqrt(dot(p_W, p_W) + 1e-4) + 0.1 * softened(dot(v_W, v_W), 1.0) + 0.003 * softened(dot(omega_B, omega_B), 25.0)
     )
     cost = cost + 0.1 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y + q_WB.z * q_WB.z)
     for a in situation.action:
@@ -45,7 +43,7 @@ def reward(situation: Situation, craft: Craft) -> Scalar:
     return 2.0 - cost
 
 
-def _softened(square: Scalar, scale: Scalar) -> Scalar:
+def softened(square: Scalar, scale: Scalar) -> Scalar:
     """s (√(1 + 2 x²/s) − 1): x² where it is small, a line where it is large"""
     return scale * (sqrt(1.0 + square * (2.0 / scale)) - 1.0)
 

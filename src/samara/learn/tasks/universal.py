@@ -1,0 +1,63 @@
+"""Universal: hover, as a quadrotor that the policy has never seen, of whose motors it knows no more than their least and most.
+
+It sees what RAPTOR sees, and commands what RAPTOR commands: what lifts the weight, how fast motors follow and what pushes it
+sideways it has to find out, so a policy needs a memory. Starts are those of `hover`.
+"""
+
+from samara.control.observation import OBSERVATIONS, Bounds, seen
+from samara.core.algebra import dot, norm
+from samara.core.ops import sqrt
+from samara.core.quantity import Scalar
+from samara.learn.observations import STILL
+from samara.learn.randomize import RAPTOR
+from samara.learn.task import Craft, Situation, Task
+from samara.learn.tasks import hover
+from samara.learn.tasks.recover import softened
+
+BOUNDS = Bounds(0.5, 1.0)  # [m, m/s]: the largest errors that it is shown
+FAR = 5.0  # [m]: lost
+NEAR = 0.1  # [m]: there
+QUADROTORS = RAPTOR._replace(drag=(0.5, 2.0), idle=(0.0, 1.0), torque=0.02)
+
+
+def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
+    """p and v cut to ±0.5 m and ±1 m/s, R by rows, ω, and the last action"""
+    own = seen(situation.state, STILL, situation.action, craft.trim.rotor_speed, BOUNDS)
+    return OBSERVATIONS["raptor"].of(own)
+
+
+def reward(situation: Situation, craft: Craft) -> Scalar:
+    """2 less √(p² + 1 cm²) + 0.1 ⟨v²⟩₁ + 0.01 ⟨ω²⟩₄ + 0.2 (q_x² + q_y²) + 0.2 q_z²; what an action is costs nothing"""
+    p_W, v_W, q_WB, omega_B = situation.state[:4]
+    cost = (
+        sqrt(dot(p_W, p_W) + 1e-4)
+        + 0.1 * softened(dot(v_W, v_W), 1.0)
+        + 0.01 * softened(dot(omega_B, omega_B), 4.0)
+        + 0.2 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y + q_WB.z * q_WB.z)
+    )
+    return 2.0 - cost
+
+
+def termination(situation: Situation, craft: Craft) -> Scalar:
+    """Beyond 5 m"""
+    return norm(situation.state.p_W) > FAR
+
+
+def success(situation: Situation, craft: Craft) -> Scalar:
+    """Within 10 cm"""
+    return norm(situation.state.p_W) < NEAR
+
+
+TASK = Task(
+    "universal",
+    hover.reset,
+    observation,
+    reward,
+    termination,
+    success=success,
+    seconds=6.0,
+    action="throttle",
+    sees="raptor",
+    bounds=BOUNDS,
+    randomization=QUADROTORS,
+)
