@@ -184,3 +184,20 @@ keep(setting, learnt, folder, method="analytic", seed=0)
 def test_a_policy_is_learnt_and_written_without_jax(tmp_path):
     subprocess.run([sys.executable, "-c", WITHOUT_JAX, str(tmp_path)], check=True)
     assert dict(load_policy(tmp_path).evaluation)["updates"] == 3
+
+
+def test_an_episode_is_judged_by_where_it_ended():
+    """One that ends after half a second, and would have succeeded until then, has; what a policy does later is not seen"""
+    setting = setting_for("hover", "crazyflie", seconds=1.0)
+    task = setting.task._replace(
+        reset=lambda draw, craft: (craft.trim, ()),
+        termination=lambda situation, craft: situation.time > 0.5,
+        success=lambda situation, craft: situation.time < 0.75,
+    )
+    nothing = [(np.zeros((4, 22), np.float32), np.zeros(4, np.float32))]
+    for own, share in ((task, 1.0), (task._replace(success=lambda situation, craft: situation.time > 0.75), 0.0)):
+        assert judge(setting._replace(task=own), 5)(nothing).success == share
+        pytest.importorskip("jax")
+        from samara.learn.judge import judge as by_jax
+
+        assert by_jax(setting._replace(task=own), 5)(nothing).success == share

@@ -90,9 +90,9 @@ def _fresh(pieces: Pieces, recipe: Recipe, weights: Weights, key: Any) -> Any:
 def starts(pieces: Pieces, key: Any, drones: int) -> Any:
     """Episodes at their start, (size, N)"""
     first, second = jax.random.split(key)
-    shape = (len(pieces.kinds), drones)
+    shape = (max(1, len(pieces.kinds)), drones)
     uniform, normal = jax.random.uniform(first, shape, jnp.float32), jax.random.normal(second, shape, jnp.float32)
-    rows = [(uniform if kind == "uniform" else normal)[k] for k, kind in enumerate(pieces.kinds)]
+    rows = [(uniform if kind == "uniform" else normal)[k] for k, kind in enumerate(pieces.kinds or ("uniform",))]
     return jnp.stack(pieces.begin(rows))
 
 

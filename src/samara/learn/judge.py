@@ -21,27 +21,26 @@ from samara.learn.rollout import DENSE
 def judge(
     setting: Setting, flights: int = 10_000, seed: int = UNSEEN, network: Network = DENSE
 ) -> Callable[[Weights], Judged]:
-    """`judged(weights)` flies a policy for the task's `seconds`; a flight that was terminated on the way has not succeeded"""
+    """`judged(weights)` flies a policy for the task's `seconds`; a flight that ends before is judged by where it ended"""
     pieces = pieces_of(setting)
     fly = jax.jit(partial(_flown, pieces, setting.task.steps, network))
     begun = starts(pieces, jax.random.key(seed), flights)
 
     def judged(weights: Weights) -> Judged:
-        rows, lost = fly(weights, begun)
-        good = successes(setting, rows) & ~np.asarray(lost)
-        return Judged(flights, int(good.sum()), np.asarray(rows[: pieces.state]))
+        rows = fly(weights, begun)
+        return Judged(flights, int(successes(setting, rows).sum()), np.asarray(rows[: pieces.state]))
 
     return judged
 
 
-def _flown(pieces: Pieces, steps: int, network: Network, weights: Weights, episodes: Any) -> tuple[Any, Any]:
+def _flown(pieces: Pieces, steps: int, network: Network, weights: Weights, episodes: Any) -> Any:
     def body(now: Any, _: Any) -> tuple[Any, None]:
-        rows, hidden, lost = now
+        rows, hidden, over = now
         action, hidden = network.act(weights, jnp.stack(pieces.observe(list(rows))), hidden)
         after, _, terminated = pieces.step(list(rows), list(action))
-        return (jnp.stack(after), hidden, lost | (terminated > 0.0)), None
+        return (jnp.where(over, rows, jnp.stack(after)), hidden, over | (terminated > 0.0)), None
 
     count = episodes.shape[1]
     begun = episodes, network.begin(weights, count), jnp.zeros(count, bool)
-    (rows, _, lost), _ = lax.scan(body, begun, None, length=steps)
-    return rows, lost
+    (rows, _, _), _ = lax.scan(body, begun, None, length=steps)
+    return rows

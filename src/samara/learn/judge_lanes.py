@@ -16,7 +16,7 @@ from samara.learn.rollout_lanes import LaneRollout, row_of, sizes_of
 def judge(
     setting: Setting, flights: int = 10_000, seed: int = UNSEEN, hidden: str = "tanh"
 ) -> Callable[[Weights], Judged]:
-    """`judged(weights)` flies a policy for the task's `seconds`; a flight that was terminated on the way has not succeeded"""
+    """`judged(weights)` flies a policy for the task's `seconds`; a flight that ends before is judged by where it ended"""
     parts = parts_of(setting)
     begun, _ = starts(parts, seed, 0, flights, "judge")
     compiled: dict[tuple[int, ...], LaneRollout] = {}
@@ -26,7 +26,7 @@ def judge(
         if sizes not in compiled:
             compiled[sizes] = LaneRollout(parts, sizes, hidden=hidden)
         flown = compiled[sizes].fly(row_of(weights), begun, setting.task.steps)
-        good = successes(setting, flown.end) & ~flown.lost
+        good = flown.done | (successes(setting, flown.end) & ~flown.lost)
         return Judged(flights, int(np.sum(good)), flown.end[: len(flatten(parts.state))])
 
     return judged

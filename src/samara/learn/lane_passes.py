@@ -19,11 +19,12 @@ from samara.backends.llvm_dense import Dense, DenseBack, DenseGradient
 from samara.backends.llvm_loop import Array, Loop, Pass, Step
 from samara.backends.program import Program, program_of
 from samara.core.integrate import RK4, unit_quaternions
-from samara.core.ops import maximum, where
+from samara.core.ops import where
 from samara.core.tree import flatten, unflatten
 from samara.learn.parts import Parts
 
 STAGES = len(RK4.weights)
+DONE, LOST = 0.5, 1.0  # how an episode has ended: by success, or otherwise
 AHEAD = (
     *(row[-1] for row in RK4.stages[1:]),
     0.0,
@@ -289,7 +290,8 @@ class Passes:
         def after(z: Any, m: Any, c: Any, a: Any, total: Any, lost: Any) -> Any:
             state, episode = unflatten(self.parts.state, iter(z)), self._episode(m, c)
             later, reward, over = self.parts.after(state, episode, tuple(a))
-            return self._moving_of(later), (total[0] + reward,), (maximum(where(over, 1.0, 0.0), lost[0]),)
+            ended = where(over, where(self.parts.done(later), DONE, LOST), 0.0)
+            return self._moving_of(later), (total[0] + reward,), (where(lost[0] > 0.0, lost[0], ended),)
 
         return self._traced(after, "z", "m", "c", "a", "one", "one")
 

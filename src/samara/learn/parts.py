@@ -10,7 +10,18 @@ from typing import Any, NamedTuple
 
 from samara.core.tree import flatten
 from samara.learn.advance import Integrate, advance
-from samara.learn.episode import Episode, Setting, acting, kinds_at_start, kinds_at_step, observed, over, start, step
+from samara.learn.episode import (
+    Episode,
+    Setting,
+    acting,
+    kinds_at_start,
+    kinds_at_step,
+    observed,
+    over,
+    start,
+    step,
+    succeeded,
+)
 from samara.learn.task import Draw
 from samara.physics.types import Command, State
 
@@ -25,6 +36,7 @@ class Parts(NamedTuple):
     rate: Callable[[State, Command, Episode], State]
     after: Callable[[State, Episode, Any], tuple[Episode, Any, Any]]
     over: Callable[[Episode], Any]
+    done: Callable[[Episode], Any]  # whether it has succeeded, as its task says; never where that does not say it
     episode: Episode
     state: State
     hovering: Command
@@ -74,6 +86,7 @@ def parts_of(setting: Setting) -> Parts:
         rate=lambda z, u, episode: held(episode, action)[0](z, u),
         after=lambda z, episode, action: whole(episode, action, lambda rate, state, command, dt: z),
         over=lambda episode: over(episode, setting),
+        done=lambda episode: succeeded(episode, setting) if setting.task.success is not None else False,
         episode=template,
         state=template.situation.state,
         hovering=tuple(setting.craft.command),

@@ -56,7 +56,9 @@ def pieces_of(setting: Setting, integrate: Integrate | None = None) -> Pieces:
     flat_step = _flat(lambda episode, action: own.step(episode, action, by), own.episode, own.action)
     flat_after = _flat(own.after, own.state, own.episode, own.action)
     return Pieces(
-        begin=_flat(own.begin, (0.0,) * len(own.kinds)),
+        begin=_flat(
+            own.begin, (0.0,) * max(1, len(own.kinds))
+        ),  # a number more where none is drawn: it tells how many drones
         observe=_flat(own.observe, own.episode),
         step=lambda *given: split(flat_step(*given)),
         command=_flat(own.command, own.episode, own.action),

@@ -18,7 +18,7 @@ import numpy as np
 from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_loop import Loops, compile_loops
 from samara.backends.threads import shares_of, side_by_side
-from samara.learn.lane_passes import Layers, Passes, Room
+from samara.learn.lane_passes import DONE, LOST, Layers, Passes, Room
 from samara.learn.parts import Parts
 
 Array = np.ndarray[Any, Any]
@@ -26,11 +26,13 @@ WORK = 20_000  # vector instructions of a step there and back, about
 
 
 class Flown(NamedTuple):
-    """Rewards summed over the steps (N,), episodes at the end (size, N), and whether they were over on the way (N,)"""
+    """Rewards summed over the steps (N,), episodes at the end (size, N), and whether they were over on the way (N,), by
+    success or not"""
 
     total: Array
     end: Array
     lost: Array
+    done: Array
 
 
 class Gradient(NamedTuple):
@@ -112,7 +114,8 @@ class LaneRollout:
         end[moving] = self._in_columns(m, n)
         if bars:
             start[moving] = self._in_columns(bars[0], n)
-        flown = Flown(self._in_columns(total, n)[0], end, self._in_columns(lost, n)[0] > 0.0)
+        ended = self._in_columns(lost, n)[0]
+        flown = Flown(self._in_columns(total, n)[0], end, ended == LOST, ended == DONE)
         return Gradient(flown, gradients.sum(axis=0), start)
 
     def _in_tiles(self, rows: Array, tiles: int) -> Array:
