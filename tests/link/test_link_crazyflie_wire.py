@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
+from support.children import child
 from support.repository import REPOSITORY
 
 import samara
@@ -270,8 +271,11 @@ def flown_with_cflib(script, tmp_path, *arguments):
     simulation = Simulation(scenario, lambda blocks, lines: None)
     command = [python, str(RUNNER), str(clock_file), str(file), *arguments]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    with open(clock_file, "r+b") as own, mmap.mmap(own.fileno(), 8) as clock:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path)
+    with (
+        open(clock_file, "r+b") as own,
+        mmap.mmap(own.fileno(), 8) as clock,
+        child(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as process,
+    ):
         try:
             while process.poll() is None and simulation.advance():
                 clock[:8] = struct.pack("<d", simulation.time_us / 1e6)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.control.action import OF_ROTORS
 from samara.control.network import evaluate, initial_hidden
 from samara.control.policy_file import WEIGHTS, Policy, network_of
 from samara.control.raptor import KINDS, LIMITS, PERIOD, published_tensors, raptor_policy
@@ -70,7 +71,8 @@ def raptor_tensors(policy: Policy | None, vehicle: Vehicle) -> dict[str, Array]:
     if bounds is None or own.trim is None:
         raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
     found = {name: array.astype(float) for name, array in read_tensors(dict(own.files)[WEIGHTS]).items()}
-    rotors, width = list(order), [bounds[k].high - bounds[k].low for k in order]
+    rotors = list(range(len(order))) if own.order else list(order)  # one for any quadrotor has them in this order
+    width = [bounds[k].high - bounds[k].low for k in order]
     c = np.array([(own.trim.centre[k] - bounds[k].low) / w for k, w in zip(order, width, strict=True)])
     r = np.array([own.trim.reach[k] / w for k, w in zip(order, width, strict=True)])
     last_action = found["0.weight"][:, [SEEN + k for k in rotors]]
@@ -91,7 +93,7 @@ def _require(policy: Policy) -> None:
         raise ValueError(
             f"{where}: its layers are {own}; PX4's mc_raptor is built for dense 16 relu, gru 16, dense 4 linear"
         )
-    if policy.observation != "raptor" or policy.action != "rotors":
+    if policy.observation != "raptor" or policy.action not in OF_ROTORS:
         raise ValueError(
             f"{where}: sees {policy.observation} and commands {policy.action}; PX4's mc_raptor shows raptor and takes rotors"
         )
