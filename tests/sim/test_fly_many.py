@@ -173,6 +173,17 @@ def test_a_motor_fails_in_flights_whose_numbers_differ():
         assert final(flights, i).tobytes() == told.rows[-1].tobytes()
 
 
+def test_steps_of_their_own_choice_are_taken_with_the_numbers_of_each_flight():
+    """rk45 with another mass and lag: to the tolerance of both integrators the flights of rk4 with the same numbers"""
+    mass = samara.vehicle("crazyflie").mass
+    vary = {"mass": [mass, 1.1 * mass], "rotors.motor.rise": [0.07, 0.08]}
+    flown = {
+        name: samara.fly_many("hover", 2, settings={"duration": 1.5, "integrator": name}, vary=vary).worst_error
+        for name in ("rk4", "rk45")
+    }
+    np.testing.assert_allclose(flown["rk45"], flown["rk4"], rtol=1e-5)
+
+
 def test_a_number_of_one_flight_that_does_not_fit_is_one_sentence():
     for name, words in (
         ("controller.position", "position = -1.0: expected a positive"),

@@ -31,7 +31,8 @@ class FlyingInLanes:
     ) -> None:
         self.scenario, self.seeds, self.varied = scenario, seeds, varied
         self.precision, self.every_us = precision, every_us
-        self.chunk, self.width = _at_once(scenario, precision), vector_width(precision.dtype)
+        alone = bool(varied) and scenario.integrator != "rk4"  # steps of their own choice are taken drone by drone
+        self.chunk, self.width = 1 if alone else _at_once(scenario, precision), vector_width(precision.dtype)
 
     def all(self, progress: Callable[[int, int], None]) -> list[tuple[Any, ...]]:
         """Final states, landed and crashed, measures and kept states, in the order of the flights"""
