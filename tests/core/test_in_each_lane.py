@@ -9,7 +9,9 @@ import pytest
 import samara
 from samara.core.number import Number
 from samara.core.number_tape import Tape, in_each_lane
+from samara.physics.multirotor import at_rest
 from samara.physics.rotors.battery import Thevenin
+from samara.physics.types import CALM
 from samara.vehicles.build import with_effects
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import hover
@@ -89,3 +91,19 @@ def test_the_fastest_that_motors_turn_is_found_in_all_lanes_at_once_with_the_bit
     for k, numbers in enumerate(lanes.T.tolist()):
         alone = thrust_limits(own.replace(dict(zip(paths, numbers, strict=True))))
         assert [played[limit.high.at][k] for limit in limits] == [limit.high for limit in alone]
+
+
+def test_at_the_fastest_that_dc_motors_turn_nothing_accelerates_at_full_duty():
+    """Ω̇ = 0 there on a full battery, and it is steep: a thousandth slower they gain, a thousandth faster they lose"""
+    own = samara.vehicle("iris")
+    own = own.without_effect("actuator") if own.has("actuator") else own
+    fastest = [
+        math.sqrt(limit.high / rotor.k_thrust) for limit, rotor in zip(thrust_limits(own), own.rotors, strict=True)
+    ]
+
+    def rates(share):
+        state = at_rest(own)._replace(rotor_speed=tuple(share * speed for speed in fastest))
+        return np.array(own.structure.actuation.rotor_acceleration(state, (1.0,) * own.command_size, own, CALM))
+
+    steep = 0.5 * (rates(0.999) - rates(1.001))
+    assert (steep > 1.0).all() and (np.abs(rates(1.0)) < 1e-6 * steep).all()

@@ -1,7 +1,7 @@
 """The process in which a drone's firmware runs: python child.py PARENT FOLDER MODULE CONTROLLER FIELDS
 
-It answers with one line: what the module is built for, or why it is of no use. Then for every tick of a millisecond it reads
-the numbers of the fields, which are `units.FIELDS` with commas between, and the supply's voltage, as doubles, and writes the
+FIELDS is the comma-separated list of `units.FIELDS`. The process answers with one line: what the module is built for, or why
+it cannot be used. Then, every millisecond, it reads one double for each field and one for the supply voltage, and writes the
 PWM of four motors.
 """
 

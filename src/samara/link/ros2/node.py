@@ -13,7 +13,7 @@ ENDPOINTS = 100  # of other participants, looked at in one go
 
 
 class Node:
-    """On loopback and domain 0 unless told otherwise; a domain has one node in a process at a time.
+    """On loopback and in domain 0 by default. A process can have only one node per domain at a time.
 
     `is_confined` where its sockets hear nothing but loopback: not with an interface, nor where the system has no way to.
     """
