@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import samara
 from samara.cli import app
 from samara.control.policy import PolicyController
+from samara.control.policy_boundary import NED, OURS
 from samara.control.policy_c import write_policy_c
 from samara.control.policy_compiled import PolicyInC, compiled
 from samara.control.policy_file import LayerKind, Policy, mlp, save_policy
@@ -28,7 +29,7 @@ STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-Wdouble-promotion", "-Wf
 
 
 def in_c(policy: Policy, vehicle: Vehicle, folder: Path, period: float, *, ned: bool = False) -> PolicyInC:
-    exported = write_policy_c(policy, vehicle, folder, ned=ned)
+    exported = write_policy_c(policy, vehicle, folder, NED if ned else OURS)
     return PolicyInC(policy, exported, compiled(exported.source, folder / "policy.so", *STRICT), period)
 
 

@@ -11,7 +11,13 @@ from samara.cli import app
 from samara.exchange.full_thrust import full_thrust, hover_output
 from samara.exchange.px4_out import airframe_parameters
 from samara.link.px4_parameters import px4_parameters
-from samara.link.thrust import command_for_outputs, command_of_outputs, commands_code, outputs_code
+from samara.link.thrust import (
+    command_for_outputs,
+    command_of_outputs,
+    commands_code,
+    outputs_code,
+    outputs_of_command,
+)
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import CALM
@@ -98,6 +104,8 @@ def test_outputs_that_are_commands_are_handed_on_and_px4_is_told_the_motors_curv
     fast = replace(fast, structure=replace(fast.structure, actuation=ACTUATIONS["speed"]))
     assert command_of_outputs((0.2, -1.0, 2.0, 0.5), own) == (0.2, 0.0, 1.0, 0.5)
     assert command_of_outputs((0.5,) * 4, fast)[0] == 0.5 * fast.rotors[0].motor.speed_max
+    for craft in (own, fast):
+        assert outputs_of_command(command_of_outputs((0.25, 0.0, 1.0, 0.5), craft), craft) == (0.25, 0.0, 1.0, 0.5)
     machine = commands_code(own).machine()
     machine.held[:, 0] = (0.2, -1.0, 2.0, 0.5)
     machine.run()

@@ -74,11 +74,19 @@ def export_policy(
     px4_raptor: Annotated[
         bool, typer.Option("--px4-raptor", help="For PX4's mc_raptor: policy.tar, of RAPTOR's architecture alone.")
     ] = False,
+    crazyflie: Annotated[
+        bool, typer.Option("--crazyflie", help="For the Crazyflie's firmware: an app with an out-of-tree controller.")
+    ] = False,
+    betaflight: Annotated[
+        bool,
+        typer.Option("--betaflight", help="For Betaflight: its axes, units and motors, and a mixer that calls it."),
+    ] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the files.")] = Path("out"),
 ) -> None:
-    """Write a policy as C99 that needs no library, in float: what it sees, its network, and the command of each rotor; or
-    as PX4's own modules take it."""
+    """Write a policy as C99 that needs no library, in float: what it sees, its network, and the command of each rotor; or as
+    the firmware of an aircraft takes it."""
     from samara import vehicle as load
+    from samara.control.policy_boundary import NED, OURS
     from samara.control.policy_c import write_policy_c
     from samara.control.policy_compiled import measured
     from samara.control.policy_file import load_policy
@@ -86,8 +94,11 @@ def export_policy(
     own = load_policy(policy)
     if vehicle is None and not own.vehicle:
         raise ValueError(f"{policy}: flies any vehicle; expected --vehicle, for one of which it is written")
-    if sum((ned, px4_nn, px4_raptor)) > 1:
-        raise ValueError("--ned, --px4-nn and --px4-raptor are for different programs; expected one of them at most")
+    if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
+        raise ValueError(
+            "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight are for different programs; expected one of them at "
+            "most"
+        )
     craft = load(vehicle or own.vehicle)
     if px4_nn:
         return _export_px4_nn(own, craft, out)
@@ -96,7 +107,18 @@ def export_policy(
 
         path = write_px4_raptor(own, craft, out / "policy.tar")
         return say(f"archive {path}\nupload  ftp put {path} /fs/microsd/raptor/policy.tar, by MAVLink")
-    exported = write_policy_c(own, craft, out, ned=ned)
+    if crazyflie:
+        from samara.link.crazyflie_policy import write_crazyflie_policy
+
+        exported = write_crazyflie_policy(own, craft, out)
+        say(f"app    {out}: cd {out} && make CRAZYFLIE_BASE=/path/to/crazyflie-firmware")
+    elif betaflight:
+        from samara.link.betaflight_policy import MIXER, write_betaflight_policy
+
+        exported = write_betaflight_policy(own, craft, out)
+        say(f"mixer  {out / MIXER}.c: how to call it is in {MIXER}.h")
+    else:
+        exported = write_policy_c(own, craft, out, NED if ned else OURS)
     say(f"header {exported.header}\nsource {exported.source}")
     say(
         f"size   {exported.parameters} numbers, {4 * exported.parameters} bytes; {exported.memory_bytes} bytes between calls"

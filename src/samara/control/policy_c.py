@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 
 from samara.backends.code import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
 from samara.backends.program import Instruction, program_of
-from samara.control.policy import PolicyMemory, policy_controller
+from samara.control.action import OF_ROTORS
+from samara.control.policy import policy_controller
+from samara.control.policy_boundary import OURS, Boundary, Told
 from samara.control.policy_file import Policy
+from samara.control.turning import commanded_speeds, motors_in_hover, standing, turned
 from samara.core.algebra import ZERO
 from samara.core.files import write_text
 from samara.core.layer import Layer
 from samara.core.tree import flatten
 from samara.core.version import __version__
-from samara.physics.frames import enu_from_ned, state_enu_flu_from_ned_frd, yaw_enu_from_ned
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 from samara.physics.types import State, Vehicle
@@ -33,6 +35,7 @@ C_FLOAT = Dialect(
 )
 PREFIX = "samara_policy"
 MOVING = "pvaj"  # of a reference: position and its derivatives
+WITHOUT_ROTORS = ("raptor", "px4_nn")  # observations that have no speeds of rotors
 LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
 ACTIVATED = {
     "linear": "",
@@ -51,14 +54,21 @@ class Exported(NamedTuple):
     memory_bytes: int
 
 
-def write_policy_c(policy: Policy, vehicle: Vehicle, folder: str | Path, *, ned: bool = False) -> Exported:
-    """Writes samara_policy.h and .c into the folder; with `ned` they take north-east-down and forward-right-down"""
+def write_policy_c(
+    policy: Policy, vehicle: Vehicle, folder: str | Path, boundary: Boundary = OURS, about: str = ""
+) -> Exported:
+    """Writes samara_policy.h and .c into the folder, in the axes and units of a boundary; `about` goes into the header"""
     own = policy.fitted(vehicle)
-    text, memory, layers = _source(own, vehicle, ned)
+    text, memory, layers = _source(own, vehicle, boundary)
     header, source = Path(folder) / f"{PREFIX}.h", Path(folder) / f"{PREFIX}.c"
-    write_text(header, _header(own, vehicle, memory, ned))
+    write_text(header, _header(own, vehicle, memory, boundary, about))
     write_text(source, text)
     return Exported(header, source, sum(each.size + each.rows for each in layers), 4 * memory)
+
+
+def sees_rotors(policy: Policy) -> bool:
+    """Whether it matters to it how fast its rotors turn"""
+    return policy.observation not in WITHOUT_ROTORS or policy.action not in OF_ROTORS
 
 
 def read_of_reference(policy: Policy) -> str:
@@ -72,8 +82,9 @@ def read_of_reference(policy: Policy) -> str:
 class _Layers(Body):
     """A body whose layers are calls on tables."""
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *given: Any, small_stack: bool) -> None:
         self.tables: list[Layer] = []
+        self.declared = "static float" if small_stack else "float"
         super().__init__(*given)
 
     def _term(self, instruction: Instruction, inputs: Sequence[Places]) -> Term:
@@ -89,9 +100,9 @@ class _Layers(Body):
             x = last
         else:
             x = f"x{k}"
-            self.lines += [f"float {x}[{own.columns}];", *(f"{x}[{i}] = {each};" for i, each in enumerate(given))]
+            self.lines += [f"{self.declared} {x}[{own.columns}];", *(f"{x}[{i}] = {each};" for i, each in enumerate(given))]
         self.lines += [
-            f"float y{k}[{own.rows}];",
+            f"{self.declared} y{k}[{own.rows}];",
             f"{own.activation}_layer(&weights_{k}[0][0], bias_{k}, {own.rows}, {own.columns}, {x}, y{k});",
         ]
         return Term(f"y{k}")
@@ -101,31 +112,38 @@ class _Layers(Body):
             super()._give_name(i)
 
 
-def _source(policy: Policy, vehicle: Vehicle, ned: bool) -> tuple[str, int, list[Layer]]:
+def _source(policy: Policy, vehicle: Vehicle, boundary: Boundary) -> tuple[str, int, list[Layer]]:
     """The text, how many numbers are remembered, and the layers"""
     controller, resting = policy_controller(policy, vehicle, policy.period), at_rest(vehicle)
-    memory, state = controller.initial_memory, resting._replace(effects=())
+    follows = not boundary.measures_rotors and sees_rotors(policy)
+    motors = motors_in_hover(vehicle) if follows else ()
+    memory = (controller.initial_memory, standing(vehicle) if follows else ())
+    known = resting[:5] if boundary.measures_rotors else resting[:4]
     reads = read_of_reference(policy)
     reference = ((ZERO,) * len(reads), 0.0)
 
-    def act(state: State, asked: Any, memory: PolicyMemory, dt: Any) -> Any:
-        vectors, yaw = asked
-        if ned:
-            state, yaw = state_enu_flu_from_ned_frd(state), yaw_enu_from_ned(yaw)
-            vectors = tuple(map(enu_from_ned, vectors))
+    def act(known: Any, asked: Any, memory: Any, dt: Any) -> Any:
+        remembered, turning = memory
+        if follows:
+            turning = turned(turning, dt[0], motors)
+            known = (*known, turning.speed)
+        state, vectors, yaw = boundary.ours(Told(State(*known, *resting[len(known) :]), *asked))
         own = replace(controller, period=dt[0])
         wanted = Reference(ZERO)._replace(yaw=yaw, **{f"{name}_W": x for name, x in zip(reads, vectors, strict=True)})
-        return own(state._replace(effects=resting.effects), wanted, vehicle, memory)
+        command, remembered = own(state, wanted, vehicle, remembered)
+        if follows:
+            turning = turning._replace(target=commanded_speeds(command, vehicle, motors))
+        return boundary.theirs(command), (remembered, turning)
 
-    program = program_of(act, state, reference, memory, (0.0,))
+    program = program_of(act, known, reference, memory, (0.0,))
     rotors, held = len(vehicle.rotors), len(flatten(memory))
-    names = _places(rotors, reads)
+    names = _places(rotors if boundary.measures_rotors else 0, reads)
     inputs = [names[0], names[1], array("memory->held", [f"held[{k}]" for k in range(held)]), Places(["dt"], ["dt"])]
     outputs = [
         array("command", [f"rotor {k}" for k in range(rotors)]),
         array("after", [f"held[{k}]" for k in range(held)]),
     ]
-    body = _Layers(program, inputs, outputs, C_FLOAT)
+    body = _Layers(program, inputs, outputs, C_FLOAT, small_stack=boundary.small_stack)
     lines = [LITERAL.sub(r"\1f", line) for line in body.lines]
     start = ", ".join(_decimal(x) for x in flatten(memory))
     parts = [
@@ -158,40 +176,38 @@ def _signature() -> str:
     )
 
 
-def _header(policy: Policy, vehicle: Vehicle, held: int, ned: bool) -> str:
+def _header(policy: Policy, vehicle: Vehicle, held: int, boundary: Boundary, about: str) -> str:
     capitals, rotors = PREFIX.upper(), len(vehicle.rotors)
-    reads = read_of_reference(policy)
-    frames = (
-        "world: north, east, down; body: forward, right, down; yaw clockwise from north"
-        if ned
-        else "world: x, y, z up; body: forward, left, up; yaw counter-clockwise from x"
-    )
-    about = (
+    reads, units = read_of_reference(policy), boundary.units
+    whole = (
         f"A policy for {vehicle.name}, learnt to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}. "
-        f"Frames: {frames}. Quaternions are Hamilton's, scalar first, from body to world. SI units, radians."
+        f"Frames: {boundary.frames}"
     )
     state = [
-        "float p[3]; /* [m] */",
-        "float v[3]; /* [m/s], world axes */",
-        "float q[4];",
-        "float omega[3]; /* [rad/s], body axes */",
-        f"float rotor_speed[{rotors}]; /* [rad/s] */",
+        _field("p", 3, units.p),
+        _field("v", 3, units.v),
+        _field("q", 4, units.q),
+        _field("omega", 3, units.omega),
+        *([_field("rotor_speed", rotors, "[rad/s]")] if boundary.measures_rotors else []),
     ]
     call = (
-        f"The command of each rotor ({vehicle.structure.actuation.name}), dt [s] after the last call. It may be called more "
-        "often than it has learnt at: what it remembers goes on once a period."
+        f"{units.given or f'The command of each rotor ({vehicle.structure.actuation.name})'}, dt [s] after the last call. It "
+        "may be called more often than it has learnt at: what it remembers goes on once a period."
     )
     remembered = "What it remembers: the last action, what its recurrent layers hold, and the time left of a period."
+    if not boundary.measures_rotors and sees_rotors(policy):
+        remembered += " How fast its rotors turn, as their motors follow the commands."
     parts = [
-        comment(about),
+        comment(whole),
+        *([comment(about)] if about else []),
         f"#ifndef {capitals}_H\n#define {capitals}_H",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
         f"#define {capitals}_ROTORS {rotors}",
         f"#define {capitals}_PERIOD {_decimal(policy.period)} /* [s] it has learnt at */",
-        _struct("state", state, "What is known of the drone; rotor speeds in the order of its rotors."),
+        _struct("state", state, _KNOWN if boundary.measures_rotors else "What is known of the drone."),
         _struct(
             "reference",
-            [*(f"float {name}[3];" for name in reads), "float yaw;"],
+            [*(_field(name, 3, units.moving if name == "p" else "") for name in reads), _field("yaw", 1, units.yaw)],
             "Where it should be, the derivatives of that by time, and which way it should face.",
         ),
         _struct("memory", [f"float held[{held}];"], remembered),
@@ -201,6 +217,14 @@ def _header(policy: Policy, vehicle: Vehicle, held: int, ned: bool) -> str:
         f"#endif /* {capitals}_H */",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+_KNOWN = "What is known of the drone; rotor speeds in the order of its rotors."
+
+
+def _field(name: str, count: int, about: str) -> str:
+    declared = f"float {name}[{count}];" if count > 1 else f"float {name};"
+    return f"{declared} /* {about} */" if about else declared
 
 
 def _struct(name: str, lines: Sequence[str], about: str) -> str:

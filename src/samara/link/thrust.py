@@ -36,6 +36,14 @@ def command_of_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle) -> Command
     return tuple(u * rotor.motor.speed_max for u, rotor in zip(held, vehicle.rotors, strict=True))
 
 
+def outputs_of_command(command: Command, vehicle: Vehicle) -> tuple[Scalar, ...]:
+    """u of each rotor, 0 … 1: the inverse of `command_of_outputs` within its range"""
+    if vehicle.structure.actuation.name != "speed":
+        return tuple(clamp(u, 0.0, 1.0) for u in command)
+    speeds = zip(command, vehicle.rotors, strict=True)
+    return tuple(clamp(speed / rotor.motor.speed_max, 0.0, 1.0) for speed, rotor in speeds)
+
+
 @lru_cache(maxsize=64)
 def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> CompiledStep:
     """The same as machine code: command from (outputs)"""
