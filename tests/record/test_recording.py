@@ -1072,9 +1072,9 @@ def test_what_is_not_a_recording_says_so(tmp_path):
 
 
 def test_a_newer_format_is_refused_by_its_number(tmp_path, monkeypatch):
-    monkeypatch.setattr(recorder, "ONE_BY_ONE", 3)
+    monkeypatch.setattr(recorder, "ONE_BY_ONE", 4)
     recorded(tmp_path / "run.mcap")
-    with pytest.raises(RecordingError, match=r"run\.mcap: is of format 3; a newer Samara wrote it, and .* up to 2$"):
+    with pytest.raises(RecordingError, match=r"run\.mcap: is of format 4; a newer Samara wrote it, and .* up to 3$"):
         read_recording(tmp_path / "run.mcap")
 
 

@@ -17,6 +17,7 @@ from mcap.records import MessageIndex
 from samara.record.fleet import FleetLayout, FleetMessages
 from samara.record.layout import Array, Layout, Messages, Times
 from samara.record.mcap_sections import COMPRESS, RECORD, Buffer, Indexed, chunk_head, indexed, written
+from samara.record.raster import RasterLayout, RasterMessages
 
 INDEX_HEAD = struct.Struct("<BQHI")  # opcode, length, channel, bytes of the entries that follow
 ENTRY = 16  # time and place of a message, eight bytes each
@@ -30,7 +31,7 @@ class Batch(NamedTuple):
     fleet's layout.
     """
 
-    layouts: Sequence[Sequence[Layout]] | Sequence[Sequence[FleetLayout]]
+    layouts: Sequence[Sequence[Layout | RasterLayout]] | Sequence[Sequence[FleetLayout]]
     times: Times
     rows: Sequence[Array]
 
@@ -87,7 +88,7 @@ class Arrangement:
 
     def __init__(self, batches: Sequence[Batch], memory: Array) -> None:
         self.channels = [np.array([own.channel for part in batch.layouts for own in part]) for batch in batches]
-        self.messages: list[Messages | FleetMessages] = []
+        self.messages: list[Messages | FleetMessages | RasterMessages] = []
         at = 0
         for batch in batches:
             self.messages.append(_messages(list(chain.from_iterable(batch.layouts)), len(batch.times.us), memory[at:]))
@@ -139,9 +140,11 @@ class Arrangement:
             entries[:, 0], entries[:, 1] = times_ns[order], places[order]
 
 
-def _messages(layouts: list[Any], count: int, memory: Array) -> Messages | FleetMessages:
+def _messages(layouts: list[Any], count: int, memory: Array) -> Messages | FleetMessages | RasterMessages:
     if isinstance(layouts[0], FleetLayout):
         return FleetMessages(layouts[0], count, memory)
+    if isinstance(layouts[0], RasterLayout):
+        return RasterMessages(layouts, count, memory)
     return Messages(layouts, count, memory)
 
 

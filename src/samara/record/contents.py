@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
 from foxglove_schemas_protobuf.Log_pb2 import Log
 from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
+from foxglove_schemas_protobuf.RawImage_pb2 import RawImage
 from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
 from mcap.records import Channel, Schema
 from mcap.well_known import MessageEncoding, SchemaEncoding
@@ -22,6 +23,7 @@ from samara.record.format import (
 )
 from samara.record.foxglove import Posed, pose_layout, posed, transform_layout
 from samara.record.layout import Layout, stream_layout
+from samara.record.raster import RasterLayout, raster_layout
 from samara.record.schema import message_type, published_schema, stream_schema
 
 
@@ -32,7 +34,7 @@ class StreamLayouts(NamedTuple):
     """
 
     stream: Stream
-    layout: Layout
+    layout: Layout | RasterLayout
     posed: Posed | None
     drawn: tuple[Layout, ...]
     family: int
@@ -74,9 +76,15 @@ def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
 
     for stream in streams:
         require_stream(stream)
-        schema = add_schema(stream.kind, tuple(stream.fields))
-        channel = add_channel(stream.topic, schema, stream_metadata(stream))
-        layout = stream_layout(channel, message_type(schema.data, schema.name))
+        layout: Layout | RasterLayout
+        if stream.raster:
+            schema = add_schema("foxglove.RawImage", published=RawImage)
+            channel = add_channel(stream.topic, schema, stream_metadata(stream))
+            layout = raster_layout(channel, stream.raster, stream.topic.strip("/"))
+        else:
+            schema = add_schema(stream.kind, tuple(stream.fields))
+            channel = add_channel(stream.topic, schema, stream_metadata(stream))
+            layout = stream_layout(channel, message_type(schema.data, schema.name))
         tracks[stream.topic] = StreamLayouts(stream, layout, posed(stream), (), 0)
     log = add_channel(LOG_TOPIC, add_schema("foxglove.Log", published=Log), {})
     if any(track.posed for track in tracks.values()):

@@ -96,7 +96,12 @@ class Fleets:
         '/cf0/state' and its like are '/fleet/state', or '/fleet2/state' where others are the fleet already.
         """
         first, number = streams[0], self._channels + len(self.all) + 1
-        if len(streams) < MANY or any(own[1:] != first[1:] for own in streams) or number > MOST_CHANNELS:
+        if (
+            len(streams) < MANY
+            or first.raster
+            or any(own[1:] != first[1:] for own in streams)
+            or number > MOST_CHANNELS
+        ):
             return None
         drones, lasts = zip(*(stream.topic.rsplit("/", 1) for stream in streams), strict=True)
         if len(set(lasts)) > 1:
@@ -127,7 +132,7 @@ def _fresh(name: str, taken: AbstractSet[str]) -> str:
 
 def may_be_fleets(streams: Iterable[Stream]) -> bool:
     """Whether there are so many streams alike that blocks of them would be written as one"""
-    alike = Counter((stream.topic.rpartition("/")[2], *stream[1:]) for stream in streams)
+    alike = Counter((stream.topic.rpartition("/")[2], *stream[1:]) for stream in streams if not stream.raster)
     return max(alike.values(), default=0) >= MANY
 
 

@@ -9,10 +9,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from samara.core.files import parsed
+from samara.record.raster import Raster, raster_from, raster_metadata
 
-FORMAT = 2
-"""Raised when a reader of the old number could not read the new file: format 2 has one message for many drones."""
-ONE_BY_ONE = 1  # what a recording is marked with that has none of those
+FORMAT = 3
+"""Raised when a reader of the old number could not read the new file: 2 has one message for many drones, 3 has pictures."""
+WITH_FLEETS = 2  # what a recording is marked with that has no pictures
+ONE_BY_ONE = 1  # and one that has no messages for many drones either
 ABOUT = "samara.recording"  # the metadata record that makes an MCAP file a recording of ours
 OWN = "samara"  # the metadata record with what the caller gave
 LOG_TOPIC = "/log"
@@ -31,12 +33,16 @@ class RecordingError(ValueError):
 
 
 class Stream(NamedTuple):
-    """Rows of numbers under one topic: '/drone0/state', the names 'p_W.x', their units 'm', and the kind 'samara.State'."""
+    """Rows of numbers under one topic: '/drone0/state', the names 'p_W.x', their units 'm', and the kind 'samara.State'.
+
+    Those of a `raster` are written as pictures.
+    """
 
     topic: str
     fields: tuple[str, ...]
     units: tuple[str, ...]
     kind: str
+    raster: Raster | None = None
 
 
 class LogLine(NamedTuple):
@@ -60,6 +66,11 @@ def require_stream(stream: Stream) -> None:
         raise RecordingError(
             f"{stream.topic}: {len(stream.units)} units; expected {len(stream.fields)}, one for each field"
         )
+    if stream.raster and (stream.raster.fields != stream.fields or len(set(stream.units)) > 1):
+        raise RecordingError(
+            f"{stream.topic}: a picture of {stream.raster.rows} × {stream.raster.columns}; expected a field for each pixel, "
+            "in the same unit"
+        )
     if len(stream.fields) > MOST_FIELDS:
         raise RecordingError(f"{stream.topic}: {len(stream.fields)} fields; expected at most {MOST_FIELDS}")
     for name, times in Counter(stream.fields).items():
@@ -73,11 +84,16 @@ def require_stream(stream: Stream) -> None:
 
 def stream_metadata(stream: Stream) -> dict[str, str]:
     """What protobuf has no place for, as the metadata of a channel."""
+    if stream.raster:
+        return raster_metadata(stream.raster, stream.kind, stream.units)
     return {"kind": stream.kind, "fields": _written(stream.fields), "units": _written(stream.units)}
 
 
 def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
     """The inverse of `stream_metadata`."""
+    if "raster" in metadata:
+        raster = raster_from(metadata, MOST_FIELDS)
+        return Stream(topic, raster.fields, (metadata["unit"],) * len(raster.fields), metadata["kind"], raster)
     return Stream(topic, _names(metadata["fields"]), _names(metadata["units"]), metadata["kind"])
 
 

@@ -108,7 +108,8 @@ def thinned(track: Track, span_us: int) -> dict[str, Table]:
     """
     recorded = {name: table for name, table in track.tables.items() if len(table.rows) and name not in WHOLE}
     derived = np.column_stack([track.error, track.tilt]) if "reference" in recorded else track.tilt[:, None]
-    telling = [_telling(table.times_us, table.rows, span_us) for table in recorded.values()]
+    told = (table for table in recorded.values() if table.raster is None)  # a picture's pixels are no curves
+    telling = [_telling(table.times_us, table.rows, span_us) for table in told]
     telling.append(_telling(recorded["state"].times_us, derived, span_us))
     instants = np.unique(np.concatenate(telling))
     found = dict(track.tables)

@@ -22,6 +22,7 @@ from samara.record.format import (
     LEVELS,
     ONE_BY_ONE,
     OWN,
+    WITH_FLEETS,
     LogLine,
     RecordingError,
     Stream,
@@ -30,6 +31,7 @@ from samara.record.format import (
 from samara.record.foxglove import Posed, first_of_each, log_message, slots
 from samara.record.layout import Array, Layout, Times, message_record, times_of
 from samara.record.mcap_sections import COMPRESS, Buffer, Indexed, Opening, closing, declared, opening
+from samara.record.raster import RasterLayout
 
 __all__ = ["LogLine", "Recorder", "RecordingError", "Stream"]
 
@@ -59,7 +61,7 @@ class Together(NamedTuple):
     channels: Array
     family: int
     posed: Posed | None
-    layouts: list[Layout]
+    layouts: list[Layout | RasterLayout]
     drawn: list[list[Layout]]
     fleet: Fleet | None = None
 
@@ -92,14 +94,19 @@ class Recorder:
         attachments: Mapping[str, bytes] | None = None,
         *,
         overwrite: bool = False,
-        compression: str = "",
+        compression: str | None = None,
         scene: bytes = b"",
     ) -> None:
-        """`scene` is a foxglove.SceneUpdate that says how the drones look: the first message of the first chunk."""
+        """`scene` is a foxglove.SceneUpdate that says how the drones look: the first message of the first chunk.
+
+        Chunks are compressed by "lz4", by "zstd" or not at all (""); None is zstd where there are pictures, which are worth it.
+        """
         self.path = Path(path)
         self.problem = ""
         if not overwrite and (self.path.exists() or self.path.is_symlink()):
             raise RecordingError(f"{path}: exists; expected a new file, or overwrite=True")
+        if compression is None:
+            compression = "zstd" if any(stream.raster for stream in streams) else ""
         if compression not in COMPRESS:
             raise RecordingError(f"compression {compression!r}: expected one of {', '.join(map(repr, COMPRESS))}")
         for what, entries in (("metadata", metadata or {}), ("attachment", attachments or {})):
@@ -108,7 +115,9 @@ class Recorder:
         self._contents = contents_of(streams, bool(scene))
         self._scene = scene
         self._tracks = self._contents.tracks
-        number = FORMAT if may_be_fleets(streams) else ONE_BY_ONE
+        number = WITH_FLEETS if may_be_fleets(streams) else ONE_BY_ONE
+        if any(stream.raster for stream in streams):
+            number = FORMAT
         about = {"format": str(number), "samara": __version__, "metadata_crc32": checksum(metadata or {})}
         self._opened = opening(
             f"samara {__version__}",
@@ -306,6 +315,11 @@ class Recorder:
                 f"{topics[0]}: times are {times_us.dtype}, rows {rows.dtype} of shape {rows.shape}; "
                 f"expected int64, and float64 of shape {shape}"
             )
+        raster = self._tracks[topics[0]].stream.raster
+        if raster and not raster.holds(rows):
+            raise RecordingError(
+                f"{topics[0]}: a picture is not of whole multiples of {raster.step:g}; expected what its sensor measured"
+            )
         return times_us, rows
 
     def _require_times(self, together: Together, times_us: Array) -> None:
@@ -349,6 +363,8 @@ def _batches(groups: Sequence[Group]) -> Iterator[Batch]:
     for _, times, slot, blocks in groups:
         alone = [(own.layouts, rows) for own, rows in blocks if own.fleet is None]
         if alone:
+            if isinstance(alone[0][0][0], RasterLayout):
+                times = times_of(times.us, stamped=True)
             yield Batch([layouts for layouts, _ in alone], times, [rows for _, rows in alone])
         rows = [own for _, own in blocks]
         posed = blocks[0][0].posed

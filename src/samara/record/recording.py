@@ -35,6 +35,7 @@ from samara.record.format import (
 from samara.record.foxglove import log_line
 from samara.record.layout import CHANNEL, Array, Layout, alike, sequence, stream_layout, unpack
 from samara.record.mcap_sections import COMPRESS, MAGIC, decompressed, is_absurd
+from samara.record.raster import RasterLayout, raster_layout, unpack_raster
 from samara.record.schema import message_type
 from samara.record.table import Recording, Table
 
@@ -191,7 +192,7 @@ class _Track:
     """A channel that is a stream of ours: its layout, and what was read of it, chunk by chunk."""
 
     stream: Stream
-    layout: Layout
+    layout: Layout | RasterLayout
     next: int = 0
     kept: int = 0
     latest_us: int = 0
@@ -201,7 +202,10 @@ class _Track:
     def take(self, block: Array) -> None:
         if block.shape[1] != self.layout.size:
             raise _DamageError(f"a message of {self.stream.topic} has {block.shape[1]} bytes, not {self.layout.size}")
-        numbers, times_us, rows = unpack(self.layout, block)
+        unpacked = (
+            unpack_raster(self.layout, block) if isinstance(self.layout, RasterLayout) else unpack(self.layout, block)
+        )
+        numbers, times_us, rows = unpacked
         if (numbers != sequence(self.next, len(numbers))).any():
             raise _DamageError(f"rows of {self.stream.topic} are missing before it")
         self.next += len(numbers)
@@ -214,12 +218,12 @@ class _Track:
         self.rows.append(rows)
 
     def table(self) -> Table:
-        fields, units, kind = self.stream.fields, self.stream.units, self.stream.kind
+        _, fields, units, kind, raster = self.stream
         if not self.rows:
-            return Table(fields, units, kind, np.empty(0, np.int64), np.empty((0, len(fields))))
+            return Table(fields, units, kind, np.empty(0, np.int64), np.empty((0, len(fields))), raster)
         if len(self.rows) > 1:  # the blocks go as they are joined: all of a long recording is not there twice
             self.times_us, self.rows = [np.concatenate(self.times_us)], [np.concatenate(self.rows)]
-        return Table(fields, units, kind, self.times_us[0], self.rows[0])
+        return Table(fields, units, kind, self.times_us[0], self.rows[0], raster)
 
 
 @dataclass
@@ -349,9 +353,13 @@ class _Contents:
         self.channels[channel.id] = channel.topic
         if "topics" in channel.metadata:
             self.fleets[channel.id] = self._fleet(channel)
-        elif "fields" in channel.metadata:
+        elif "fields" in channel.metadata or "raster" in channel.metadata:
             stream = stream_from_metadata(channel.topic, channel.metadata)
             require_stream(stream)
+            if stream.raster:
+                pictures = raster_layout(channel.id, stream.raster, stream.topic.strip("/"))
+                self.tracks[channel.id] = _Track(stream, pictures)
+                return
             schema = self.schemas[channel.schema_id]
             layout = stream_layout(channel.id, message_type(schema.data, schema.name))
             if layout.width != len(stream.fields):

@@ -254,7 +254,7 @@ class Run:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Writes the run as an MCAP file, with everything in it, and tells where"""
         streams = [
-            Stream(f"/{track.name}/{name}", table.fields, table.units, table.kind)
+            Stream(f"/{track.name}/{name}", table.fields, table.units, table.kind, table.fitting_raster)
             for track in self.tracks
             for name, table in track.tables.items()
         ]

@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from samara.control.named import instants_ahead
-from samara.core.algebra import IDENTITY, ZERO
+from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.quantity import Quantity
 from samara.core.tree import leaf_names
 from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
@@ -17,10 +17,13 @@ from samara.physics.surroundings import environment_of
 from samara.physics.types import State, Vehicle
 from samara.record.block import Block
 from samara.record.outputs import output_fields, output_units
+from samara.record.raster import MOST_STEPS, NOT_A_NUMBER, Raster
 from samara.record.recorder import Stream
 from samara.record.table import Table
 from samara.scenario.facts import EVENT_FIELDS, Occurrence
 from samara.scenario.scenario import Drone
+from samara.sensors.eyes import Beam, Eye
+from samara.sensors.sensor import Sensor
 
 
 class Rows:
@@ -57,6 +60,7 @@ class Rows:
 ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
 LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
 CABLE_FIELD = "cable_holds"
+LARGEST_NORMAL = 9.0  # no draw of 53 bits is further out
 SENSOR_KIND = "samara.sensor."  # what the kinds of sensors' streams begin with
 STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row whenever one changes
 UNITS = {
@@ -177,5 +181,17 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         if sensor.name in streams:
             raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
         kind = f"{SENSOR_KIND}{sensor.name}"
-        streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, kind)
+        raster = raster_of(sensor)
+        streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, kind, raster)
     return streams
+
+
+def raster_of(sensor: Sensor) -> Raster | None:
+    """How the pictures of a camera or a lidar are written; None of other sensors, and where steps are too many to be told"""
+    if not isinstance(sensor.about, Eye):
+        return None
+    part = sensor.about.part
+    steps = part.told(part.farthest, Beam(Vec3(1.0, 0.0, 0.0)), (LARGEST_NORMAL,) * 2) / part.resolution
+    rows, columns = part.shape
+    raster = Raster(sensor.reading._fields[0], rows, columns, part.resolution, wide=steps >= NOT_A_NUMBER)
+    return raster if steps < MOST_STEPS else None

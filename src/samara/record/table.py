@@ -9,24 +9,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.record.format import LogLine
+from samara.record.raster import Raster
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A stream as it was recorded: names and units of its fields, times (m,) and rows (m, number of fields)."""
+    """A stream as it was recorded: names and units of its fields, times (m,) and rows (m, number of fields).
+
+    Rows of a `raster` are pictures, and are written as such.
+    """
 
     fields: tuple[str, ...]
     units: tuple[str, ...]
     kind: str
     times_us: Array
     rows: Array
+    raster: Raster | None = None
 
     @property
     def time(self) -> Array:
         """t  [s]"""
         return self.times_us / 1e6
+
+    @property
+    def fitting_raster(self) -> Raster | None:
+        """Its raster, where its rows are still what a sensor measured"""
+        return self.raster if self.raster and self.raster.holds(self.rows) else None
 
     def __getitem__(self, name: str) -> Array:
         """The column of one field, 'p_W.x', or the columns of all that begin so, 'p_W' or 'rotor_speed', side by side."""

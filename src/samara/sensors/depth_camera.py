@@ -9,7 +9,17 @@ import numpy as np
 from samara.core.algebra import Vec3
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.sensors.eyes import ONLY_GROUND, Among, Beam, Eye, eye_sensor, ranged, require_count, require_range
+from samara.sensors.eyes import (
+    MILLIMETRE,
+    ONLY_GROUND,
+    Among,
+    Beam,
+    Eye,
+    eye_sensor,
+    ranged,
+    require_count,
+    require_range,
+)
 from samara.sensors.pinhole import Lens, Pinhole, pinhole, pixel_of, pixel_ray
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
 
@@ -38,6 +48,7 @@ class DepthCameraPart(NamedTuple):
     k2: Annotated[float, Quantity("1", -1.0, 1.0)] = 0.0
     p1: Annotated[float, Quantity("1", -1.0, 1.0)] = 0.0
     p2: Annotated[float, Quantity("1", -1.0, 1.0)] = 0.0
+    resolution: Annotated[float, Quantity("m", 1e-6, 0.1)] = MILLIMETRE
 
     @property
     def camera(self) -> Pinhole:

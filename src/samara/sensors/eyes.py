@@ -26,7 +26,8 @@ from samara.world.obstacles import HeightMap, Ray, Solid
 from samara.world.rays import first_hit
 
 MOST_RAYS = 16_384  # 128 × 128: each is a field of the recording
-MILLIMETRE = 1e-3  # what readings are whole numbers of, as in pictures of depth everywhere (16UC1)
+MILLIMETRE = 1e-3  # what readings are whole multiples of by default, as in pictures of depth everywhere (16UC1)
+FINEST = 1e-6  # of the farthest distance: a resolution that single precision still tells apart
 NO_RETURN = 0.0  # what a ray says that met nothing it could tell
 
 
@@ -97,13 +98,13 @@ def ray_sent(state: State, mounting: Mounting, beam: Beam) -> Ray:
 
 
 def ranged(distance: Scalar, told: Scalar, normals: Any, part: Any) -> Scalar:
-    """What is told of a distance within the limits of a part, in whole millimetres; 0 beyond them or, as often as `lost`
-    says, at random"""
+    """Δ ⌊told/Δ + ½⌋ of a distance within the limits of a part, Δ its resolution; 0 beyond them or, as often as `lost` says, at
+    random"""
     missed = logical_or(distance < part.nearest, distance > part.farthest)
     if part.lost > 0.0:
         missed = logical_or(missed, normals[-1] < NormalDist().inv_cdf(min(part.lost, 1.0 - 1e-12)))
-    counted = floor(told / MILLIMETRE + 0.5)
-    return where(missed, NO_RETURN, MILLIMETRE * where(counted < 0.0, 0.0, counted))
+    counted = floor(told / part.resolution + 0.5)
+    return where(missed, NO_RETURN, part.resolution * where(counted < 0.0, 0.0, counted))
 
 
 def drone_box(p_W: Vec3, q_WB: Quat, lowest_B: Vec3, highest_B: Vec3) -> Box:
@@ -162,6 +163,10 @@ def require_range(kind: str, part: Any, most: float) -> None:
     if not part.nearest < part.farthest <= most:
         raise ValueError(
             f"{kind}.farthest = {part.farthest:g}: expected more than nearest, {part.nearest:g} m, and at most {most:g} m"
+        )
+    if not part.resolution >= FINEST * part.farthest:
+        raise ValueError(
+            f"{kind}.resolution = {part.resolution:g}: expected at least {FINEST:g} of farthest, {FINEST * part.farthest:g} m"
         )
     if part.lost > 1.0:
         raise ValueError(f"{kind}.lost = {part.lost:g}: expected a share from 0 to 1")

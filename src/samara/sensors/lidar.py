@@ -14,7 +14,17 @@ from samara.core.algebra import Vec3
 from samara.core.ops import cos, sin
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
-from samara.sensors.eyes import ONLY_GROUND, Among, Beam, Eye, eye_sensor, ranged, require_count, require_range
+from samara.sensors.eyes import (
+    MILLIMETRE,
+    ONLY_GROUND,
+    Among,
+    Beam,
+    Eye,
+    eye_sensor,
+    ranged,
+    require_count,
+    require_range,
+)
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
 
 FARTHEST = 1000.0  # [m]
@@ -41,6 +51,7 @@ class LidarPart(NamedTuple):
     highest: Annotated[float, Quantity("rad", -1.5, 1.5)] = 0.0
     lost: Annotated[float, Quantity("1", 0.0, 1.0)] = 0.0
     petals: Annotated[float, Quantity("1", 0.0, 1000.0)] = 0.0
+    resolution: Annotated[float, Quantity("m", 1e-6, 0.1)] = MILLIMETRE
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -187,7 +187,7 @@ def _in_memory(
     tracks, found = [], tables(kept)
     for drone in scenario.drones:
         own = {
-            name: Table(stream.fields, stream.units, stream.kind, *found[stream.topic])
+            name: Table(stream.fields, stream.units, stream.kind, *found[stream.topic], stream.raster)
             for name, stream in streams_of(drone).items()
             if stream.topic in found
         }
