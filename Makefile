@@ -4,6 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 PEERS ?= $(BIN)# an environment that also has the peers, for the long tests that compare with them
 PYTEST := python -m pytest -n auto --dist worksteal
+unexport PYTHONDONTWRITEBYTECODE# or every worker and every process that a test starts would compile all it imports
 
 .DEFAULT_GOAL := help
 .PHONY: help install fly test check bench gallery docs verify clean
@@ -16,7 +17,8 @@ install: $(STAMP) ## put Samara and all it needs into .venv
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Samara needs Python 3.11 or newer; $(PYTHON) is %d.%d: try make PYTHON=python3.11" % sys.version_info[:2])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[test]"
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' .venv/lib || true  # on every core; pip would use one
 	@touch $@
 
 fly: install ## fly the first mission

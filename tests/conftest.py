@@ -1,5 +1,6 @@
 """What every test may ask for: files outside the repository, and double precision in JAX."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -32,6 +33,17 @@ SLOW = frozenset(line for line in (TESTS / "slow.txt").read_text(encoding="utf-8
 def pytest_unconfigure() -> None:
     if CODE:
         CODE.cleanup()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported stays until the end: the search for garbage need not look through it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

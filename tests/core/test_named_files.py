@@ -272,7 +272,7 @@ OVERRIDES = [  # a key and a value, as TOML or Python would write them
 
 
 @pytest.mark.parametrize("key", ["drones", "rates", "versions", "settings", "instants_us"])
-@pytest.mark.parametrize("text", [DEEP, "[1, 2]"])
+@pytest.mark.parametrize("text", [DEEP, "[1, 2]"], ids=["deep", "flat"])
 def test_a_forged_recording_is_one_sentence_or_a_report(key, text, flown, tmp_path):
     """Well checksummed, and of a shape that no Samara writes"""
     replace(flown, metadata={**flown.metadata, key: text}).save(tmp_path / "forged.mcap")

@@ -1,6 +1,7 @@
 """Blade element momentum theory: the balance it solves, closed forms it must reach, and every propeller of the wind tunnel."""
 
 import math
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +37,7 @@ from samara.rotor.blade import Blade, BladeError, blade, blade_names, parse_blad
 from samara.rotor.comparison import compare, compare_all, medians, table, zero_thrust_advance
 from samara.rotor.fit import (
     FITTED_ROTORS,
+    RotorFit,
     fit_rotor,
     fitted_coefficients,
     fitted_load,
@@ -258,11 +260,14 @@ def test_what_the_theory_cannot_answer_is_refused(advance, rpm, angle):
 # Every backend -----------------------------------------------------------------------------------------------------
 
 
-FIT = fit_rotor(APC, RPM)
+@cache
+def fit_of_apc() -> RotorFit:
+    """Of the propeller at the speed that several tests ask for, solved once"""
+    return fit_rotor(APC, RPM)
 
 
 def flown(speed: RotorSpeed, flow: HubFlow, rotor: Rotor, air_density: AirDensity) -> Any:
-    return fitted_load(speed, flow, rotor, FIT, air_density)
+    return fitted_load(speed, flow, rotor, fit_of_apc(), air_density)
 
 
 def axial_annulus(section: Section, onset: Onset, tip_reynolds: TipReynolds, airfoil: Airfoil) -> Any:
@@ -383,14 +388,14 @@ def test_the_fit_is_within_a_hundredth_of_the_theory_it_was_made_from(name):
 
 
 def test_the_fit_is_held_at_its_ends():
-    fit = fit_rotor(APC, RPM)
+    fit = fit_of_apc()
     assert fitted_coefficients(-0.3, 0.0, fit) == fitted_coefficients(0.0, 0.0, fit)
     assert fitted_coefficients(0.1, 9.0, fit) == fitted_coefficients(0.1, fit.largest, fit)
 
 
 def test_a_fitted_rotor_has_the_thrust_and_torque_of_its_coefficients():
     """T = ρn²D⁴CT, Q = P/Ω; at rest they are kF Ω² and kM Ω²"""
-    fit, radius, speed = fit_rotor(APC, RPM), APC.radius, 500.0
+    fit, radius, speed = fit_of_apc(), APC.radius, 500.0
     k_thrust, k_torque = rotor_constants(fit, radius)
     own_rotor = samara.vehicle("hexarotor_x").rotors[0]._replace(k_thrust=k_thrust, k_torque=k_torque, radius=radius)
     still = fitted_load(speed, HubFlow(0.0, Vec3(0.0, 0.0, 0.0)), own_rotor, fit, SEA_LEVEL_DENSITY)
@@ -406,7 +411,7 @@ def test_a_fitted_rotor_has_the_thrust_and_torque_of_its_coefficients():
 
 
 def test_a_vehicle_with_fitted_rotors_hovers_as_before_and_drags_in_flight():
-    fit = fit_rotor(APC, RPM)
+    fit = fit_of_apc()
     k_thrust, k_torque = rotor_constants(fit, APC.radius)
     plain = samara.vehicle("hexarotor_x").replace({"rotors.k_thrust": k_thrust, "rotors.k_torque": k_torque})
     vehicle = plain.with_effect(FITTED_ROTORS, fit)

@@ -8,7 +8,7 @@ on.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -56,13 +56,22 @@ def vehicle(name_or_path: str | Path, *, effects: Sequence[EffectOption] = (), *
     Its file may have the tables of `effects` from outside the package too, and `switch_on` knows them by name.
     """
     text, origin, folder = VEHICLES.find(ALIASES.get(str(name_or_path), name_or_path))
-    loaded = parse_vehicle(text, origin, folder, feet=folder is not None, effects=effects)
+    if folder is None and not effects:
+        loaded = _shipped_vehicle(text, origin)
+    else:
+        loaded = parse_vehicle(text, origin, folder, feet=folder is not None, effects=effects)
     if not overrides:
         return loaded
     try:
         return check_vehicle(loaded.replace(overrides))
     except KeyError as error:
         raise VehicleError(error.args[0]) from None
+
+
+@lru_cache(maxsize=64)
+def _shipped_vehicle(text: str, origin: str) -> Vehicle:
+    """Read once: a fleet asks for the same one again and again, and nothing of it can change"""
+    return parse_vehicle(text, origin)
 
 
 def parse_vehicle(
