@@ -4,13 +4,12 @@ import os
 import socket
 import sys
 import time
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from support.children import child
 from support.command import call
 from support.repository import do_without
+from support.ros2_peer import peer, require_cyclonedds
 
 from samara.core.extras import MissingExtraError
 from samara.link.ros2 import dds
@@ -20,71 +19,20 @@ from samara.record.ros2.cdr import layout_of
 
 DOMAIN = 20 + os.getpid() % 75  # tests of several processes do not hear each other
 PEER = """
-import sys, time
-from dataclasses import dataclass
-from cyclonedds.domain import Domain, DomainParticipant
-from cyclonedds.idl import IdlStruct
-from cyclonedds.idl.types import array, float64, int32, uint32
-from cyclonedds.pub import DataWriter
-from cyclonedds.qos import Policy, Qos
-from cyclonedds.sub import DataReader
-from cyclonedds.topic import Topic
-
-@dataclass
-class Time(IdlStruct, typename="builtin_interfaces::msg::dds_::Time_"):
-    sec: int32
-    nanosec: uint32
-
-@dataclass
-class Header(IdlStruct, typename="std_msgs::msg::dds_::Header_"):
-    stamp: Time
-    frame_id: str
-
-@dataclass
-class Vector3(IdlStruct, typename="geometry_msgs::msg::dds_::Vector3_"):
-    x: float64
-    y: float64
-    z: float64
-
-@dataclass
-class Quaternion(IdlStruct, typename="geometry_msgs::msg::dds_::Quaternion_"):
-    x: float64
-    y: float64
-    z: float64
-    w: float64
-
-@dataclass
-class Imu(IdlStruct, typename="sensor_msgs::msg::dds_::Imu_"):
-    header: Header
-    orientation: Quaternion
-    orientation_covariance: array[float64, 9]
-    angular_velocity: Vector3
-    angular_velocity_covariance: array[float64, 9]
-    linear_acceleration: Vector3
-    linear_acceleration_covariance: array[float64, 9]
-
-@dataclass
-class Text(IdlStruct, typename="std_msgs::msg::dds_::String_"):
-    data: str
-
-domain = Domain(DOMAIN, sys.argv[1])
-participant = DomainParticipant(DOMAIN)
-quality = Qos(Policy.Reliability.Reliable(10**9), Policy.History.KeepLast(10))
-reader = DataReader(participant, Topic(participant, "rt/drone/imu", Imu, qos=quality), qos=quality)
-writer = DataWriter(participant, Topic(participant, "rt/drone/heard", Text, qos=quality), qos=quality)
+import time
+heard, answers = reader("rt/drone/imu", Imu), writer("rt/drone/heard", Text)
 while True:
-    for own in reader.take(10):
+    for own in heard.take(10):
         head, first = own.header, own.orientation_covariance[0]
-        writer.write(Text(f"{head.stamp.sec} {head.frame_id} {own.angular_velocity.z!r} {first}"))
+        answers.write(Text(f"{head.stamp.sec} {head.frame_id} {own.angular_velocity.z!r} {first}"))
     time.sleep(0.005)
-""".replace("DOMAIN", str(DOMAIN))
+"""
 
 
 @pytest.fixture
 def wire():
     """Cyclone DDS, or the test does without"""
-    if find_spec("cyclonedds") is None:
-        do_without("Cyclone DDS is not installed")
+    require_cyclonedds()
 
 
 def test_another_process_hears_and_answers(wire):
@@ -94,7 +42,7 @@ def test_another_process_hears_and_answers(wire):
     layout = layout_of("sensor_msgs/Imu", header={"frame_id": "drone/imu"}, orientation_covariance=[-1.0] + [0.0] * 8)
     columns = {"header.stamp.sec": [7], "angular_velocity": np.array([[0.0, 0.0, 0.1]])}
     data = layout.packed(1, columns)[0].tobytes()
-    with child([sys.executable, "-c", PEER, dds.configuration()]), Node(DOMAIN) as node:
+    with peer(PEER, DOMAIN), Node(DOMAIN) as node:
         imu = node.speaker("/drone/imu", "sensor_msgs/Imu")
         answers = node.listener("/drone/heard", "std_msgs/String")
         said, until = [], time.monotonic() + 60.0
