@@ -13,67 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from campaign_files import campaign_in
 
 import samara
-from samara.campaigns.campaign import Campaign, load_campaign
 from samara.campaigns.flying import Flying
 from samara.campaigns.rows import Block, as_varied
 from samara.campaigns.sweep import Progress
 
 Seconds = np.ndarray[Any, Any]
-
-SCENARIO = """
-schema = 1
-name = "there_and_back"
-duration = 20.0
-rates = { log = 50.0, sensor = 250.0 }
-wind = [{ kind = "dryden", mean = [1.5, 0.5, 0.0] }]
-
-[[drones]]
-vehicle = "crazyflie"
-controller = "geometric"
-
-[[drones.tasks]]
-kind = "waypoints"
-points = [[0, 0, 1], [1.5, 0, 1.5], [1.5, 1.5, 1], [0, 0, 1]]
-speed = 0.5
-rest = 1.0
-
-[expect]
-max_error = 0.5
-"""
-CAMPAIGN = """
-schema = 1
-scenario = "there_and_back.toml"
-flights = {rows}
-seed = 7
-
-[vary]
-mass = {{ normal = [1.0, 0.03], relative = true }}
-"inertia_B.xx" = {{ uniform = [0.95, 1.05], relative = true }}
-"inertia_B.zz" = {{ uniform = [0.95, 1.05], relative = true }}
-"rotors.k_thrust" = {{ uniform = [0.95, 1.05], relative = true }}
-"rotors.k_torque" = {{ uniform = [0.95, 1.05], relative = true }}
-"rotors.motor.rise" = {{ uniform = [0.95, 1.05], relative = true }}
-"controller.position" = {{ uniform = [2.9, 3.1] }}
-"wind.sigma_aloft" = {{ uniform = [1.4, 1.6] }}
-"start_W.x" = {{ uniform = [-0.1, 0.1] }}
-"start_W.y" = {{ uniform = [-0.1, 0.1] }}
-"""
-
-
-def campaign(folder: Path, rows: int) -> Campaign:
-    """The campaign's file and its scenario's, in a folder"""
-    (folder / "there_and_back.toml").write_text(SCENARIO, encoding="utf-8")
-    (folder / "campaign.toml").write_text(CAMPAIGN.format(rows=rows), encoding="utf-8")
-    return load_campaign(folder / "campaign.toml")
+TENTH = '"controller.position" = { uniform = [2.9, 3.1] }'
 
 
 def campaigns(rows: int = 4096, turns: int = 3) -> list[dict[str, Any]]:
     """Flights a second of a campaign, end to end with its files; the bar is 85 % of `fly_many`'s rate, the aim 95 %"""
     with tempfile.TemporaryDirectory() as named:
         folder = Path(named)
-        own = campaign(folder, rows * (1 + turns))
+        own = campaign_in(folder, rows * (1 + turns), tenth=TENTH, max_error=0.5)
         flying = Flying.of(own)
         block = Block(0, 0, own.flights)
         flown: list[Seconds] = []  # by fly_many, a batch of the campaign each time

@@ -19,9 +19,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from campaign_files import campaign_in
 
 import samara
-from samara.campaigns.campaign import load_campaign
 from samara.campaigns.flying import Columns, Flying
 from samara.campaigns.gpu import failures_confirmed, on_devices
 from samara.campaigns.judged import PASS
@@ -29,44 +29,7 @@ from samara.campaigns.rows import Block
 from samara.campaigns.store import store_for
 from samara.campaigns.sweep import BATCH_ON_GPU
 
-SCENARIO = """
-schema = 1
-name = "there_and_back"
-duration = {duration}
-rates = {{ log = 50.0, sensor = 250.0 }}
-wind = [{{ kind = "dryden", mean = [1.5, 0.5, 0.0] }}]
-
-[[drones]]
-vehicle = "crazyflie"
-controller = "geometric"
-
-[[drones.tasks]]
-kind = "waypoints"
-points = [[0, 0, 1], [1.5, 0, 1.5], [1.5, 1.5, 1], [0, 0, 1]]
-speed = 0.5
-rest = 1.0
-
-[expect]
-max_error = 3.0
-"""
-CAMPAIGN = """
-schema = 1
-scenario = "there_and_back.toml"
-flights = {flights}
-seed = 7
-
-[vary]
-mass = {{ normal = [1.0, 0.03], relative = true }}
-"inertia_B.xx" = {{ uniform = [0.95, 1.05], relative = true }}
-"inertia_B.zz" = {{ uniform = [0.95, 1.05], relative = true }}
-"rotors.k_thrust" = {{ uniform = [0.95, 1.05], relative = true }}
-"rotors.k_torque" = {{ uniform = [0.95, 1.05], relative = true }}
-"rotors.motor.rise" = {{ uniform = [0.95, 1.05], relative = true }}
-"wind.sigma_aloft" = {{ uniform = [1.4, 1.6] }}
-"start_W.x" = {{ uniform = [-0.1, 0.1] }}
-"start_W.y" = {{ uniform = [-0.1, 0.1] }}
-yaw = {{ normal = [0.0, 0.1] }}
-"""
+TENTH = "yaw = { normal = [0.0, 0.1] }"
 LLVM = all(find_spec(own) for own in ("casadi", "llvmlite"))
 PARQUET = bool(find_spec("pyarrow"))
 
@@ -114,9 +77,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as named:
         folder = Path(named)
-        (folder / "there_and_back.toml").write_text(SCENARIO.format(duration=options.duration), encoding="utf-8")
-        (folder / "campaign.toml").write_text(CAMPAIGN.format(flights=options.flights), encoding="utf-8")
-        flying = Flying.of(load_campaign(folder / "campaign.toml"))
+        flown = campaign_in(folder, options.flights, tenth=TENTH, max_error=3.0, duration=options.duration)
+        flying = Flying.of(flown)
         first, again = (campaign(flying, folder / turn, options.batch, options.backend) for turn in ("first", "again"))
     found = {
         "device": str(jax.devices()[0].device_kind),
