@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.operations import BINARY, UNARY
 from support.scans import (
     PATTERNS,
     SPRING,
@@ -128,38 +129,22 @@ def test_folding_changes_no_bit(name):
 
 def test_every_operation_takes_folded_scalars():
     """All of samara.ops on folded scalars and on one with a literal, against Python floats; a condition has no truth value."""
-    unary = (
-        "sqrt",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "exp",
-        "log",
-        "floor",
-        "absolute",
-        "sign",
-        "safe_sqrt",
-    )
-    binary = ("atan2", "power", "minimum", "maximum", "safe_divide", "safe_norm")
     knots = ((0.0, 0.5, 1.0), (1.0, 3.0, 2.0))
     x, y = 0.6, 0.35
 
     def everything(*arguments: Any) -> list[Any]:
         trace = new_trace(jnp.float64)
         a, b = (Folded(each, trace) for each in arguments)
-        results = [getattr(ops, name)(a) for name in unary]
-        results += [getattr(ops, name)(*pair) for name in binary for pair in ((a, b), (a, y), (x, b))]
+        results = [getattr(ops, name)(a) for name in UNARY]
+        results += [getattr(ops, name)(*pair) for name in BINARY for pair in ((a, b), (a, y), (x, b))]
         both, either = ops.logical_and(a > y, b > x), ops.logical_or(a > y, b > x)
         results += [ops.where(condition, 1.0, 2.0) for condition in (both, either, ops.equal(a, x), ops.equal(a, b))]
         with pytest.raises(TypeError, match="neither true nor false"):
             bool(both)
         return unfolded((*results, ops.wrap_angle(a + 7.0), ops.piecewise_linear(a, *knots)))
 
-    expected = [getattr(ops, name)(x) for name in unary] + [
-        getattr(ops, name)(x, y) for name in binary for _ in range(3)
+    expected = [getattr(ops, name)(x) for name in UNARY] + [
+        getattr(ops, name)(x, y) for name in BINARY for _ in range(3)
     ]
     expected += [2.0, 1.0, 1.0, 2.0, ops.wrap_angle(x + 7.0), np.interp(x, *knots)]
     assert jax.jit(everything)(x, y) == pytest.approx(expected, rel=4e-16)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.operations import BINARY, UNARY
 from support.scans import (
     PATTERNS,
     SPRING,
@@ -160,28 +161,12 @@ def test_a_closed_loop_lowers_to_one_kernel(fast):
 
 def test_every_operation_lowers():
     """Whatever samara.core.ops offers may be used in a controller or an effect."""
-    unary = (
-        "sqrt",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "exp",
-        "log",
-        "floor",
-        "absolute",
-        "sign",
-        "wrap_angle",
-    )
-    binary = ("atan2", "power", "minimum", "maximum", "safe_divide", "safe_norm")
 
     def body(x: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
         total = x[0] * 0.0 + 1.0
-        for name in unary:
+        for name in UNARY:
             total = total + getattr(ops, name)(x[0])
-        for name in binary:
+        for name in BINARY:
             total = total + getattr(ops, name)(x[0], held[0]) + getattr(ops, name)(x[0], 0.5)
         inside = ops.logical_and(total > 0.0, ops.logical_or(x[0] < 1.0, ops.equal(x[0], held[0])))
         table = ops.piecewise_linear(total, (0.0, 1.0, 2.0), (3.0, 1.0, 2.0))

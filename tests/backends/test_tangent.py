@@ -149,6 +149,11 @@ def test_every_effect_flies_below():
     assert {name for group in GROUPS.values() for name in group} == set(OPTIONS)
 
 
+def wide(rows):
+    """Each number for three drones"""
+    return [jnp.array(np.broadcast_to(x, 3)) for x in rows]
+
+
 class Flight:
     """Three drones that tumble in wind, off every kink, and a direction along everything there is"""
 
@@ -196,8 +201,8 @@ class Flight:
             record_every=1,
         )
 
-    def by_jax(self):
-        """The tangents after the first step, by `jax.jvp` of its body"""
+    def first_step(self):
+        """The body of the first step as a function of JAX, and what it is given"""
         scan = self.sim.stepper.rollout(self.shapes[1])
 
         def step(*groups):
@@ -205,10 +210,11 @@ class Flight:
             given = (folded(template, own, trace) for template, own in zip(scan.templates, groups, strict=True))
             return unfolded(scan.body(*given)[0])
 
-        def wide(rows):
-            return [jnp.array(np.broadcast_to(x, 3)) for x in rows]
+        return step, (wide(self.state), wide([DT, *self.held]), wide(self.commands[0]))
 
-        numbers = wide(self.state), wide([DT, *self.held]), wide(self.commands[0])
+    def by_jax(self):
+        """The tangents after the first step, by `jax.jvp` of its body"""
+        step, numbers = self.first_step()
         directions = wide(self.d_state), wide([0.0, *self.d_held]), wide(self.d_commands[0])
         return np.array(jax.jvp(step, numbers, directions)[1])
 

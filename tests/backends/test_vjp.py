@@ -1,14 +1,12 @@
 """`samara.compile(...).vjp`: the slopes of one number by all that led to it, by differences, by JAX and by tangents."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from backends.test_tangent import CRAZYFLIE, DT, GROUPS, Flight, tumbling
+from backends.test_tangent import CRAZYFLIE, DT, GROUPS, Flight, tumbling, wide
 
 import samara
 from samara.backends import cotangents
-from samara.backends.folding import folded, new_trace, unfolded
 from samara.backends.simulator import compile
 from samara.control.geometric import geometric
 from samara.core.tree import flatten, unflatten
@@ -62,17 +60,8 @@ class There(Flight):
 
     def by_jax(self):
         """The cotangents of the first step by `jax.vjp`"""
-        scan = self.sim.stepper.rollout(self.shapes[1])
-
-        def step(*groups):
-            trace = new_trace(jnp.float64)
-            given = (folded(template, own, trace) for template, own in zip(scan.templates, groups, strict=True))
-            return unfolded(scan.body(*given)[0])
-
-        def wide(rows):
-            return [jnp.array(np.broadcast_to(x, 3)) for x in rows]
-
-        back = jax.vjp(step, wide(self.state), wide([DT, *self.held]), wide(self.commands[0]))[1]
+        step, numbers = self.first_step()
+        back = jax.vjp(step, *numbers)[1]
         return [np.array(group) for group in back(wide(self.bars[0]))]
 
 
