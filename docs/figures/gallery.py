@@ -202,7 +202,7 @@ def sensors(folder: Path) -> None:
 
 
 def viewer(folder: Path) -> None:
-    """viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png: the page in a browser"""
+    """viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png, viewer_eyes.png: the page in a browser"""
     from figures.chromium import find_chromium
     from figures.viewer import draw_viewer
 

@@ -13,7 +13,7 @@ from PIL import Image
 from figures.chromium import Browser, BrowserPage, find_chromium, wait_for
 from samara.core.files import atomic_write
 from samara.scenario.events import Event, at, wind_step
-from samara.scenario.scenario_file import load_scenario
+from samara.scenario.scenario_file import load_scenario, parse_scenario
 from samara.sim.fly import fly
 from samara.view.web.live import Live, endless
 from samara.view.web.replay import Replay
@@ -23,7 +23,7 @@ PATIENCE = 120.0  # [s] with a machine that draws in software
 
 
 def draw_viewer(folder: Path) -> None:
-    """viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png"""
+    """viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png, viewer_eyes.png"""
     program = find_chromium()
     if program is None:
         raise FileNotFoundError("there is no Chromium here; expected chromium, chromium-browser or google-chrome")
@@ -48,6 +48,10 @@ def _moments() -> Iterator[tuple[str, Live | Replay, str]]:
     replay = Replay(runs, ["calm", "wind 0.8 m/s"], port=0)
     replay.time, replay.playing = 9.5, False
     yield "replay", replay, "Plots"
+    garden = Path(__file__).with_name("garden.toml")
+    eyes = Replay([fly(parse_scenario(garden.read_text("utf-8"), garden.name))], port=0)
+    eyes.time, eyes.playing = 1.0, False
+    yield "eyes", eyes, "Plots"
 
 
 def _live(scenario: object, seconds: float) -> Live:

@@ -68,7 +68,7 @@ def images_of(eye: Eye, rows: Array) -> Array:
 def points_of(eye: Eye, row: Array) -> Array:
     """One row of a table as points (k, 4) in the sensor's axes, with their distances: those of a camera by depth/dₓ  [m]"""
     direction_S = np.stack(eye.beams.direction_S, axis=1)
-    distance = row / direction_S[:, 0] if hasattr(eye.part, "camera") else row
+    distance = row / direction_S[:, 0] if eye.is_camera else row
     met = row > 0.0
     return np.column_stack([direction_S[met] * distance[met, None], distance[met]])
 
@@ -121,7 +121,7 @@ def _seen(topic: str, sensor: Sensor, table: Table) -> Iterator[Told]:
     late_us = round(1e6 * sensor.delay)
     for time_us, row in zip(table.times_us.tolist(), table.rows, strict=True):
         stamp = _stamp(time_us - late_us)
-        if hasattr(eye.part, "camera"):
+        if eye.is_camera:
             yield Told(time_us, f"{topic}/image", image_message(eye, row, stamp, f"{drone}/{sensor.name}"))
         yield Told(time_us, f"{topic}/points", cloud_message(eye, row, stamp, drone))
 

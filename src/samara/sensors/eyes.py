@@ -65,6 +65,11 @@ class Eye(NamedTuple):
         return int(rows * columns)
 
     @property
+    def is_camera(self) -> bool:
+        """Whether it says depths along its axis; a lidar says distances along its rays"""
+        return hasattr(self.part, "camera")
+
+    @property
     def beams(self) -> Beam:
         """All of them, (rays,)"""
         return _beams(self.part)

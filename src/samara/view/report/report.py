@@ -25,6 +25,7 @@ from samara.record.load import load_run
 from samara.record.run import Judged, Run, Track, judge
 from samara.record.summary import formatted, table_of
 from samara.scenario.world import world_inside
+from samara.view.plot.eyes import draw_eyes
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
 from samara.view.plot.run import draw_run
 from samara.view.report.charts import Charts, script, script_hash
@@ -105,6 +106,7 @@ def _of_one(flown: Flown, judged: Sequence[Judged] | None, picture_file: str | P
         _events(run),
         element("h2", "Plots"),
         *_plots(charts, drawn),
+        *_eyes(run),
         element("h2", "Fly it again"),
         _again(flown),
         script=script(),
@@ -116,6 +118,19 @@ def _plots(charts: Charts, drawn: Sequence[Html | None]) -> list[Html]:
     help_ = "Drag to zoom, double-click to see all again, point to read values, click a name to hide its curve."
     without = element("noscript", element("p", "The charts below are drawn by a script, which is switched off here."))
     return [element("p", help_, class_="faint"), without, element("div", drawn, class_="pair"), charts.data()]
+
+
+def _eyes(run: Run) -> list[Html]:
+    """What its cameras and lidars saw"""
+    drawn = draw_eyes(run)
+    if drawn is None:
+        return []
+    words = "Each when it was nearest to something; a lidar's points from above, with the path that was flown."
+    return [
+        element("h2", "What its eyes saw"),
+        element("p", words, class_="faint"),
+        element("figure", picture(drawn, "what cameras and lidars saw, coloured by distance")),
+    ]
 
 
 def _first_picture(run: Run, file: str | Path | None) -> Html:

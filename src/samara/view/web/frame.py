@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import Quat, Vec3, normalize
+from samara.core.algebra import Vec3
 from samara.core.tree import unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
@@ -19,11 +19,14 @@ from samara.scenario.bus import BatteryStatus
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS
+from samara.sensors.eyes import Eye
 from samara.sensors.sensor import Sensor
 from samara.sim.fly import controller_name
 from samara.sim.group import Group
 from samara.sim.simulation import Simulation
 from samara.vehicles.slung_load import cable_ends
+from samara.view.rows import row_at, state_between
+from samara.view.sight import Seen, is_picture, moving, seen_at
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +45,7 @@ class Close(NamedTuple):
     landed: bool
     crashed: bool
     measurements: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]]
+    eyes: tuple[Seen, ...] = ()
 
     def full_state(self) -> State:
         """The state as a record"""
@@ -264,16 +268,33 @@ def _close(snapshot: Snapshot, lanes: Lanes, lane: int, index: int) -> Close:
         controller_name(drone),
         bool(snapshot.landed[index]),
         bool(snapshot.crashed[index]),
-        {sensor.name: (sensor.fields, sensor.units, tuple(said[:, lane].tolist())) for sensor, said in lanes.measuring},
+        {
+            sensor.name: (sensor.fields, sensor.units, tuple(said[:, lane].tolist()))
+            for sensor, said in lanes.measuring
+            if not isinstance(sensor.about, Eye)
+        },
+        tuple(
+            Seen(sensor.name, sensor.about, said[:, lane], moving(lanes.state[:, lane]), _age(sensor, snapshot.time))
+            for sensor, said in lanes.measuring
+            if isinstance(sensor.about, Eye)
+        ),
     )
+
+
+def _age(sensor: Sensor, now: float) -> float:
+    """How long ago what is heard now was measured: the delay, and what has passed since then of the period  [s]"""
+    since = (now - sensor.delay) % (1.0 / sensor.rate) if sensor.rate else 0.0
+    return sensor.delay + since
 
 
 # Of recorded runs ---------------------------------------------------------------------------------------------------
 
 
-def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
+def frame_at(
+    runs: Sequence[Run], time: float, chosen: int = 0, eyes: Sequence[Mapping[str, Sensor]] | None = None
+) -> Frame:
     """All drones of all runs at a time [s], between two logged rows in proportion; before its first and after its last row
-    a drone stands still"""
+    a drone stands still. `eyes` are the cameras and lidars of each, by name: see `eyes_of`"""
     tracks = [track for run in runs for track in run.tracks]
     rotors = most_rotors([track.vehicle for track in tracks])
     n = len(tracks)
@@ -283,9 +304,9 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
     plans: list[tuple[Array, Array]] = []
     cables, tilt = np.full((n, 2, 3), np.nan), np.zeros((n, rotors))
     for k, track in enumerate(tracks):
-        row, share = _row(track.tables["state"].times_us, time)
+        row, share = row_at(track.tables["state"].times_us, time)
         rows = track.tables["state"].rows
-        here = _between(rows, row, share)
+        here = state_between(rows, row, share)
         own = len(track.vehicle.rotors)
         p_W[k], q_WB[k], speed[k, :own] = here[:3], here[6:10], here[13 : 13 + own]
         if own:
@@ -316,7 +337,7 @@ def frame_at(runs: Sequence[Run], time: float, chosen: int = 0) -> Frame:
         wind_W,
         (p_estimate, q_estimate) if estimated else None,
         _together(plans, n),
-        _recorded_close(tracks[chosen], time),
+        _recorded_close(tracks[chosen], time, eyes[chosen] if eyes else {}),
         chosen,
         cables,
         tilt,
@@ -334,39 +355,18 @@ def _stands(track: Track, what: str, time: float) -> bool:
     return row >= 0 and bool(said[row])
 
 
-def _row(times_us: Array, time: float) -> tuple[int, float]:
-    """The row at or before a time, and how far it is on the way to the next, from 0 to 1."""
-    now = time * MICROSECONDS
-    row = int(np.clip(np.searchsorted(times_us, now, side="right") - 1, 0, len(times_us) - 1))
-    if row == len(times_us) - 1:
-        return row, 0.0
-    return row, float(np.clip((now - times_us[row]) / (times_us[row + 1] - times_us[row]), 0.0, 1.0))
-
-
-def _between(rows: Array, row: int, share: float) -> Array:
-    """A state between two: in proportion, the attitude the shorter way round and of length 1."""
-    if share == 0.0:
-        return rows[row]
-    before, after = rows[row], rows[row + 1].copy()
-    if before[6:10] @ after[6:10] < 0.0:
-        after[6:10] *= -1.0
-    here: Array = before + share * (after - before)
-    here[6:10] = normalize(Quat(*here[6:10].tolist()))
-    return here
-
-
 def _at(track: Track, name: str, time: float) -> Array:
     table = track.tables[name]
-    row, share = _row(table.times_us, time)
+    row, share = row_at(table.times_us, time)
     if name == "estimate":
-        return _between(table.rows, row, share)
+        return state_between(table.rows, row, share)
     own: Array = table.rows[row] if share == 0.0 else table.rows[row] + share * (table.rows[row + 1] - table.rows[row])
     return own
 
 
 def _held(track: Track, name: str, time: float) -> tuple[float, ...]:
     table = track.tables[name]
-    return tuple(table.rows[_row(table.times_us, time)[0]].tolist())
+    return tuple(table.rows[row_at(table.times_us, time)[0]].tolist())
 
 
 def _cable_holds(track: Track, time: float) -> bool:
@@ -378,13 +378,13 @@ def _environment_fields(track: Track) -> list[str]:
     return [f for f in track.tables["environment"].fields if f not in (*LOAD_FIELDS, CABLE_FIELD)]
 
 
-def _recorded_close(track: Track, time: float) -> Close:
-    row, share = _row(track.tables["state"].times_us, time)
+def _recorded_close(track: Track, time: float, eyes: Mapping[str, Sensor]) -> Close:
+    row, share = row_at(track.tables["state"].times_us, time)
     environment = _held(track, "environment", time)[: len(_environment_fields(track))]
     return Close(
         track.name,
         track.vehicle,
-        tuple(_between(track.tables["state"].rows, row, share).tolist()),
+        tuple(state_between(track.tables["state"].rows, row, share).tolist()),
         _held(track, "command", time),
         environment,
         Vec3(*_at(track, "reference", time)[:3].tolist()),
@@ -395,6 +395,11 @@ def _recorded_close(track: Track, time: float) -> Close:
         {
             name: (table.fields, table.units, _held(track, name, time))
             for name, table in track.tables.items()
-            if is_reading(table) and len(table.times_us)
+            if is_reading(table) and len(table.times_us) and not is_picture(table.fields)
         },
+        tuple(
+            seen_at(track, sensor, time)
+            for name, sensor in eyes.items()
+            if len(track.tables[name].times_us) and time * MICROSECONDS >= track.tables[name].times_us[0]
+        ),
     )

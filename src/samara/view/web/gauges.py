@@ -12,7 +12,6 @@ from samara.record.recorder import LogLine
 from samara.vehicles.limits import command_limits
 from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED
 from samara.view.web.frame import Close
-from samara.view.web.picture import picture_html, shape_of
 
 LOW_CHARGE = 0.2
 LINES = 6  # of the log
@@ -146,11 +145,9 @@ def _motors(close: Close) -> str:
 
 
 def _sensors(close: Close) -> str:
-    rows, pictures = [], ""
-    for name, (fields, units, said) in close.measurements.items():
-        if (shape := shape_of(fields)) is not None:
-            pictures += picture_html(escape(name), shape, said)
-            continue
-        for field, unit, value in list(zip(fields, units, said, strict=True))[:9]:
-            rows.append((f"{name} {field}", f"{value:.4g} {unit}"))
-    return (f"<div>sensors</div>{_table(rows)}" if rows else "") + pictures
+    rows = [
+        (f"{name} {field}", f"{value:.4g} {unit}")
+        for name, (fields, units, said) in close.measurements.items()
+        for field, unit, value in list(zip(fields, units, said, strict=True))[:9]
+    ]
+    return f"<div>sensors</div>{_table(rows)}" if rows else ""

@@ -17,6 +17,7 @@ from samara.view.web.gauges import gauges
 from samara.view.web.history import History, Recorded
 from samara.view.web.keys import Key, add_keys
 from samara.view.web.mesh import rgb
+from samara.view.web.picture import eyes_html
 from samara.view.web.pressed import Pressed
 from samara.view.web.pulse import Pulse
 from samara.view.web.requests import Requests
@@ -32,6 +33,7 @@ PARTS = {
     "axes": "body axes",
     "estimate": "estimate (ghost)",
     "names": "names",
+    "eyes": "what cameras and lidars see",
 }
 
 
@@ -130,6 +132,9 @@ class Page:
     def add_instruments(self) -> None:
         """What the drone's gauges show, and plots of the last seconds"""
         gui = self.server.gui
+        self._eyes_folder = gui.add_folder("Eyes", visible=False)
+        with self._eyes_folder:
+            self._eyes = gui.add_html("")
         tabs = gui.add_tab_group()
         with tabs.add_tab("Plots"):
             self.curves = Curves(gui, self.scene.figures[0].vehicle)
@@ -197,6 +202,9 @@ class Page:
         if frame.close is not None and (fresh or now - self._gauged > GAUGES_EVERY):
             self._gauged = now
             self.instruments.content = gauges(frame.close)
+            self._eyes_folder.visible = bool(frame.close.eyes)
+            if frame.close.eyes:
+                self._eyes.content = eyes_html(frame.close.eyes)
         if frame.close is not None and (fresh or now - self._plotted > PLOTS_EVERY):
             self._plotted = now
             times, values = self._history.of(frame.close_index, frame.time)

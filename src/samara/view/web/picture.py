@@ -1,49 +1,54 @@
-"""What a camera or a lidar saw, as a small picture of the page: near is light, far is dark, nothing is black."""
+"""What a camera or a lidar saw, as a small picture of the page with the scale of its colours below."""
 
 import base64
-import re
 import struct
 import zlib
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
 
+from samara.view.sight import ANCHORS, Seen, coloured, common_scale
+from samara.view.web.gauges import STYLE
+
 Array = np.ndarray[Any, Any]
 
-LAST = re.compile(r"\w+\[(\d+)\]\[(\d+)\]")  # the field of the last ray: its row and column
-WIDTH = 240  # pixels of the page
-NEAR, FAR = (
-    np.array([253.0, 231.0, 37.0]),
-    np.array([68.0, 1.0, 84.0]),
-)  # the ends of viridis, with its middle between them
-MIDDLE = np.array([33.0, 145.0, 140.0])
+FLATTEST = 4.0  # width to height: a lidar's sixteen channels would be a line
 
 
-def shape_of(fields: Sequence[str]) -> tuple[int, int] | None:
-    """Rows and columns, where the fields are those of a picture: 'depth[59][79]' is the last of 60 × 80"""
-    found = LAST.fullmatch(fields[-1]) if fields else None
-    shape = (int(found[1]) + 1, int(found[2]) + 1) if found else None
-    return shape if shape and shape[0] * shape[1] == len(fields) else None
+def eyes_html(eyes: Sequence[Seen]) -> str:
+    """All eyes of a drone below each other, and what their colours mean"""
+    far = common_scale(eyes)
+    pictures = "".join(picture_html(seen, far) for seen in eyes)
+    return f'<div style="{STYLE}">{pictures}{_legend(far)}</div>'
 
 
-def picture_html(name: str, shape: tuple[int, int], said: Sequence[float]) -> str:
-    """A picture with its name and the nearest and the farthest that is in it  [m]"""
-    image = np.array(said).reshape(shape)
-    seen = image[image > 0.0]
-    ends = f"{seen.min():.2f} to {seen.max():.2f} m" if len(seen) else "nothing seen"
-    data = base64.b64encode(png(coloured(image))).decode("ascii")
-    style = f"width:{WIDTH}px;image-rendering:pixelated"
-    return f'<div>{name}: {ends}</div><img alt="{name}" style="{style}" src="data:image/png;base64,{data}">'
+def picture_html(seen: Seen, far: float) -> str:
+    """A picture with its name and the nearest that is in it  [m]"""
+    image = np.asarray(seen.said).reshape(seen.eye.part.shape)
+    met = image[image > 0.0]
+    nearest = f"nearest {met.min():.2f} m" if len(met) else "nothing seen"
+    kind, (rows, columns) = "depth" if seen.eye.is_camera else "range", image.shape
+    data = base64.b64encode(png(coloured(_as_seen(seen, image), far))).decode("ascii")
+    ratio = min(columns / rows, FLATTEST)
+    style = f"display:block;width:100%;margin-bottom:6px;aspect-ratio:{ratio:.3f};image-rendering:pixelated"
+    title = f"<span><b>{escape(seen.name)}</b> · {kind}</span><span>{nearest}</span>"
+    head = f'<div style="display:flex;justify-content:space-between">{title}</div>'
+    return f'{head}<img alt="{escape(seen.name)}" style="{style}" src="data:image/png;base64,{data}">'
 
 
-def coloured(image: Array) -> Array:
-    """Depths (rows, columns) as bytes of red, green and blue, evenly from the nearest to the farthest"""
-    seen = image > 0.0
-    low, high = (float(image[seen].min()), float(image[seen].max())) if seen.any() else (0.0, 1.0)
-    share = ((image - low) / max(high - low, 1e-9))[..., None].clip(0.0, 1.0)
-    colour = np.where(share < 0.5, NEAR + 2.0 * share * (MIDDLE - NEAR), MIDDLE + (2.0 * share - 1.0) * (FAR - MIDDLE))
-    return np.where(seen[..., None], colour, 0.0).round().astype(np.uint8)
+def _as_seen(seen: Seen, image: Array) -> Array:
+    """A lidar's columns go from right to left; in the picture left is left"""
+    return image if seen.eye.is_camera else image[:, ::-1]
+
+
+def _legend(far: float) -> str:
+    """A bar from near to far, with its ends and its middle in metres"""
+    colours = ",".join(f"rgb({r:.0f},{g:.0f},{b:.0f})" for r, g, b in ANCHORS)
+    bar = f'<div style="height:6px;margin-top:3px;background:linear-gradient(to right,{colours})"></div>'
+    ends = "".join(f"<span>{text}</span>" for text in ("0", f"{0.5 * far:g}", f"{far:g} m and more"))
+    return f'{bar}<div style="display:flex;justify-content:space-between;font-size:11px">{ends}</div>'
 
 
 def png(pixels: Array) -> bytes:

@@ -17,6 +17,7 @@ from samara.record.load import load_run
 from samara.record.recorder import LogLine
 from samara.record.run import Run, Track
 from samara.scenario.world import world_inside
+from samara.view.sight import eyes_of
 from samara.view.web.frame import Array, frame_at
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import Recorded
@@ -53,6 +54,7 @@ class Replay(Viewer):
             raise ValueError(f"the speed is {speed!r}; expected a finite number above 0: 1 is real time")
         self.runs, self.speed, self.time, self.playing = tuple(runs), float(speed), 0.0, True
         self.tracks = [track for run in runs for track in run.tracks]
+        self._eyes = eyes_of(runs)
         self.end = max(float(track.time[-1]) for track in self.tracks)
         self._slider_due, self._drawn_static = 0.0, False
         figures = _figures(runs, list(names) or _run_names(runs))
@@ -105,7 +107,7 @@ class Replay(Viewer):
     # The drawer's thread ---------------------------------------------------------------------------------------------
 
     def _draw(self, shown: Shown) -> None:
-        frame, page, now = frame_at(self.runs, shown.time, self.page.chosen), self.page, time.perf_counter()
+        frame, page, now = frame_at(self.runs, shown.time, self.page.chosen, self._eyes), self.page, time.perf_counter()
         with page.server.atomic():
             if not self._drawn_static:
                 page.scene.draw_runs([_thinned(track.position, len(self.tracks)) for track in self.tracks])

@@ -55,6 +55,7 @@ from samara.view.web.mesh import (
     turn_to,
 )
 from samara.view.web.shadow import ABOVE, SHADOW, shadow_poses, silhouette
+from samara.view.web.sights import Sights
 
 FEW = 8  # so many drones have colours, names and thrust arrows of their own
 GHOST, PLAN, WIND = COLOURS[3], COLOURS[2], COLOURS[0]
@@ -168,8 +169,10 @@ class Scene:
             "axes": self.few,
             "estimate": True,
             "names": True,
+            "eyes": True,
         }
         self._marks: list[Any] = []
+        self.sights = Sights(server, self.reach, self.cell)
         self.show_parts()
 
     # What stands still -----------------------------------------------------------------------------------------------
@@ -334,6 +337,9 @@ class Scene:
             self.loads.batched_positions = frame.cables_W[self._hung, 1]
         self._show_plan(frame)
         self._show_wind(frame)
+        p, q = frame.p_W[frame.close_index], frame.q_WB[frame.close_index]
+        eyes, shown = frame.close.eyes if frame.close else (), self.shown["eyes"]
+        self.sights.show(eyes, p, q, points=shown, frustums=shown and not self.on_board)
 
     def _show_shadows(self, frame: Frame) -> None:
         places, turns = shadow_poses(frame.p_W, frame.q_WB, self.ground + ABOVE * self.cell)
