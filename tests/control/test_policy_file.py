@@ -2,13 +2,16 @@
 
 import json
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import samara
+from samara.cli import app
 from samara.control.policy_file import (
     ABOUT,
     WEIGHTS,
@@ -75,12 +78,22 @@ ONE = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
     [
         (b"", "it has 0 bytes"),
         (header({}, length=10_000_000_000), "header is said to have 10000000000 bytes"),
-        (header(b"[" * 60_000), "header is not JSON"),
-        (header(b'{"a": ' * 5000), "header is not JSON"),
-        (header(b"\xff\xfe{}"), "header is not JSON"),
+        (header(b"[" * 60_000), "header is not JSON (brackets within brackets without end)"),
+        (header(b'{"a": ' * 5000), "header is not JSON (brackets within brackets without end)"),
+        (header(b"\xff\xfe{}"), "header is not JSON (it is not a text in UTF-8)"),
         (header([1]), "expected a table of arrays"),
         (header({"a": {**ONE, "dtype": "F16"}}, b"1234"), "expected F32"),
-        (header({"a": 3}, b"1234"), "expected F32"),
+        (header({"a": 3}, b"1234"), "'a' is 3; expected a table of dtype, shape, data_offsets"),
+        (header({"a": {**ONE, "code": "x"}}, b"1234"), "expected a table of dtype, shape, data_offsets"),
+        (
+            header({"a": ONE, "__metadata__": {"b": [1]}}, b"1234"),
+            "its __metadata__ is {'b': [1]}; expected a table of texts",
+        ),
+        (header({}, length=2**63), "header is said to have 9223372036854775808 bytes; expected at most 2"),
+        (header(b'{"a": ' + b"9" * 5000 + b"}"), "header is not JSON (a number of thousands of digits)"),
+        (header(b'{"a": {"shape": [1], "shape": [2]}}'), "has 'shape' twice"),
+        (header({"a": {**ONE, "data_offsets": [-4, 0]}}, b"1234"), "from 0 to 4"),
+        (header({"a": {**ONE, "data_offsets": [0, 10**400]}}, b"1234"), "from 0 to 4"),
         (header({"a": {**ONE, "shape": [-1]}}, b"1234"), "whole numbers"),
         (header({"a": {**ONE, "shape": [1e300]}}, b"1234"), "whole numbers"),
         (header({"a": {**ONE, "shape": [1] * 9}}, b"1234"), "up to 4 whole numbers"),
@@ -109,6 +122,9 @@ def changed(folder: Path, pattern: str, text: str) -> None:
         ("schema = 1", "schema = 2", "a newer Samara wrote it"),
         ("task", "tusk", "task is missing"),
         ("period = .*", "period = nan", "period = nan: expected a number"),
+        ("period = .*", "period = 1e-12", "period = 1e-12: expected a number above 1e-05 and up to 1"),
+        ('task = "hover"', r'task = "hover\\n#include"', "expected a text of up to 200 printable characters"),
+        ("schema = 1", f"schema = 1\na = {'[' * 5000}", "is not TOML (brackets within brackets without end)"),
         ("period = .*", "period = 0.01\nprogram = 'rm'", "program = 'rm': expected only the keys"),
         ("size = 8", "size = 9", "0.weight is 8 × 22; expected 9 × 22"),
         ("size = 8", "size = 1000000000", "a whole number from 1 to 1024"),
@@ -118,7 +134,8 @@ def changed(folder: Path, pattern: str, text: str) -> None:
         ('kind = "full_state"', 'kind = "../x"', "one of full_state, tracking, raptor, px4_nn"),
         ("centre = .*", "centre = [1.0]", "expected 4 positive numbers"),
         ("weights_sha256 = .*", 'weights_sha256 = "0"', "is not the file that policy.toml was written with"),
-        ("success = .*", "success = [1]", "expected a text or a number"),
+        ("success = .*", "success = [1]", "expected a text or a finite number"),
+        ("success = .*", "success = nan", "expected a text or a finite number"),
         ('kind = "dense"', 'kind = "code"', "one of dense, gru"),
     ],
 )
@@ -174,9 +191,30 @@ def test_ten_gigabytes_are_not_read(tmp_path: Path, name: str, words: str) -> No
     folder = saved(tmp_path / "policy")
     with (folder / name).open("r+b") as file:
         file.truncate(10_000_000_000)  # a hole: it takes no room on the disk
+    tracemalloc.start()
     with pytest.raises(PolicyError, match=re.escape(words)) as caught:
         load_policy(folder)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1 << 20  # nor is a part of them
     assert str(caught.value).startswith(str(folder / name)) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "command", ["export policy HERE -o out", "policy check HERE", "policy adapt HERE run.mcap -o out"]
+)
+def test_a_stranger_names_no_files(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vehicle of a policy is found by its name among those that are shipped, and never read from a path"""
+    folder = saved(tmp_path / "policy")
+    monkeypatch.chdir(tmp_path)
+    for name in ("../secret.toml", str(tmp_path / "secret.toml"), "nobody"):
+        changed(folder, 'name = ".*"', f'name = "{name}"')
+        run = CliRunner().invoke(app, command.replace("HERE", str(folder)).split())
+        words = (
+            f"{folder}: has learnt on {name!r}, which does not come with Samara; expected --vehicle with its .toml file"
+        )
+        assert str(run.exception) == words
+    assert not list(tmp_path.glob("out/*"))
 
 
 def test_an_array_that_comes_twice_is_one_sentence() -> None:
@@ -206,7 +244,7 @@ def test_a_scenario_names_policies_beside_it(tmp_path: Path) -> None:
     cases = [
         ("crazyflie", "../elsewhere", "a file beside the scenario or below it"),
         ("crazyflie", str(tmp_path / "elsewhere"), "a file beside the scenario or below it"),
-        ("crazyflie", "linked", "is not in the folder of the file that names it"),
+        ("crazyflie", "linked", "weights.safetensors: leads out of its folder; expected a file in it"),
         ("crazyflie", "nothing", "is no folder; expected one with policy.toml and weights.safetensors"),
         ("iris", "policy", "learnt on 'crazyflie' and is to fly 'iris'"),
     ]

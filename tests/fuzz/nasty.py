@@ -1,5 +1,6 @@
 """Values that readers stumble over, of each kind that a document or a call can hold."""
 
+import copy
 from datetime import date
 from random import Random
 from typing import Any
@@ -97,13 +98,13 @@ def nasty_value(rng: Random) -> Any:
     if kind < 0.60:
         return rng.choice(TEXTS)
     if kind < 0.75:
-        return rng.choice(CONTAINERS)
+        return copy.deepcopy(rng.choice(CONTAINERS))  # they are changed on
     if kind < 0.85:
         return rng.choice((True, False))
     if kind < 0.90:
         return nested(rng.choice((2, 20, 90)))
     if kind < 0.94:
-        return [rng.choice(PLAIN) for _ in range(rng.randrange(5))]
+        return [copy.deepcopy(rng.choice(PLAIN)) for _ in range(rng.randrange(5))]
     if kind < 0.97:
         return [rng.choice(NUMBERS)] * rng.choice((3, 100, 10_000))
     return date(2026, 1, 1)

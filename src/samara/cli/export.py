@@ -86,20 +86,19 @@ def export_policy(
     """Write a policy as C99 that needs no library, in float: what it sees, its network, and the command of each rotor; or as
     the firmware of an aircraft takes it."""
     from samara import vehicle as load
+    from samara.cli.policy import vehicle_of
     from samara.control.policy_boundary import NED, OURS
     from samara.control.policy_c import write_policy_c
     from samara.control.policy_compiled import measured
     from samara.control.policy_file import load_policy
 
     own = load_policy(policy)
-    if vehicle is None and not own.vehicle:
-        raise ValueError(f"{policy}: flies any vehicle; expected --vehicle, for one of which it is written")
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
         raise ValueError(
             "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight are for different programs; expected one of them at "
             "most"
         )
-    craft = load(vehicle or own.vehicle)
+    craft = load(vehicle_of(own, policy, vehicle))
     if px4_nn:
         return _export_px4_nn(own, craft, out)
     if px4_raptor:

@@ -135,10 +135,20 @@ def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
 
 
 def vehicle_of(policy: Any, folder: Path, vehicle: str | None) -> str:
-    """The name or file that was given, else what the policy has learnt on"""
-    if vehicle is None and not policy.vehicle:
+    """The name or file that was given, else what the policy has learnt on, if that is shipped: a stranger's names no files"""
+    from samara.core.printable import shown
+    from samara.vehicles.loader import vehicle_names
+
+    if vehicle is not None:
+        return vehicle
+    if not policy.vehicle:
         raise ValueError(f"{folder}: flies any vehicle; expected --vehicle, for one of which it is meant")
-    return vehicle or str(policy.vehicle)
+    if policy.vehicle not in vehicle_names():
+        raise ValueError(
+            f"{folder}: has learnt on {shown(policy.vehicle)}, which does not come with Samara; expected --vehicle with its "
+            ".toml file"
+        )
+    return str(policy.vehicle)
 
 
 # What is told ---------------------------------------------------------------------------------------------------------

@@ -100,7 +100,10 @@ class _Layers(Body):
             x = last
         else:
             x = f"x{k}"
-            self.lines += [f"{self.declared} {x}[{own.columns}];", *(f"{x}[{i}] = {each};" for i, each in enumerate(given))]
+            self.lines += [
+                f"{self.declared} {x}[{own.columns}];",
+                *(f"{x}[{i}] = {each};" for i, each in enumerate(given)),
+            ]
         self.lines += [
             f"{self.declared} y{k}[{own.rows}];",
             f"{own.activation}_layer(&weights_{k}[0][0], bias_{k}, {own.rows}, {own.columns}, {x}, y{k});",

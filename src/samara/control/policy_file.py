@@ -21,6 +21,7 @@ from samara.control.action import OF_ROTORS, SIZES, rotor_range, throttle_range
 from samara.control.corners import rotor_order
 from samara.control.network import Gru, Network
 from samara.control.observation import OBSERVATIONS, Bounds
+from samara.core.argument import is_number
 from samara.core.files import atomic_write, write_text
 from samara.core.layer import ACTIVATIONS, Layer
 from samara.core.named_files import path_beside, read_bytes
@@ -37,6 +38,8 @@ LARGEST_FILE = 1 << 24  # [bytes] of weights
 LARGEST_TEXT = 1 << 18  # [bytes] of policy.toml
 WIDEST, MOST_LAYERS, MOST_PRODUCTS = 1024, 16, 1 << 20
 LARGEST_WEIGHT = 1e6  # in size
+SHORTEST_PERIOD = 1e-5  # [s]
+LONGEST_NAME = 200
 
 
 class PolicyError(ValueError):
@@ -144,9 +147,13 @@ def load_policy(folder: str | Path) -> Policy:
 
     def read(name: str, largest: int) -> bytes:
         try:
-            return read_bytes(path_beside(own, name), largest)
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
+            path = path_beside(own, name)
+        except ValueError:
+            raise PolicyError(f"{own / name}: leads out of its folder; expected a file in it") from None
+        try:
+            return read_bytes(path, largest)
+        except OSError as error:
+            why = error.strerror or error
             raise PolicyError(f"{own / name}: cannot be read ({why}); expected a file of a policy folder") from None
 
     return parse_policy(read(ABOUT, LARGEST_TEXT), read(WEIGHTS, LARGEST_FILE), str(folder))
@@ -163,7 +170,7 @@ def parse_policy(about: bytes, weights: bytes, origin: str) -> Policy:
         raise PolicyError(f"{name}: is not a text in UTF-8") from None
     table = Table(tables_of(text, name, PolicyError), File(name, PolicyError))
     table.schema(SCHEMA)
-    task, period = table.text("task"), table.number("period", above=0.0, upto=1.0)
+    task, period = _plain(table, "task"), table.number("period", above=SHORTEST_PERIOD, upto=1.0)
     stated = table.text("weights_sha256")
     observation, inputs, bounds = _observation(table.table("observation"))
     vehicle, rotors, hover_speed = _vehicle(table.table("vehicle"))
@@ -230,7 +237,7 @@ def _observation(table: Table) -> tuple[str, int, Bounds | None]:
 
 def _vehicle(table: Table) -> tuple[str, int, tuple[float, ...]]:
     """The name, "" for any; the number of rotors, and their speeds in hover"""
-    anyone, name = table.flag("any", False), table.text("name")
+    anyone, name = table.flag("any", False), _plain(table, "name")
     rotors = table.whole("rotors", 0, low=1, high=64)
     speeds = () if anyone else _positive(table, "hover_speed", rotors)
     table.finish()
@@ -242,6 +249,14 @@ def _action(table: Table, rotors: int, fixed: bool) -> tuple[str, tuple[float, .
     centre, reach = (_positive(table, key, rotors) if fixed else () for key in ("centre", "reach"))
     table.finish()
     return kind, centre, reach
+
+
+def _plain(table: Table, key: str) -> str:
+    """A text that may stand in a sentence, a title or a comment"""
+    text = table.text(key)
+    if not text.isprintable() or len(text) > LONGEST_NAME:
+        raise table.error(key, text, f"a text of up to {LONGEST_NAME} printable characters")
+    return text
 
 
 def _positive(table: Table, key: str, count: int) -> tuple[float, ...]:
@@ -271,8 +286,8 @@ def _about(table: Table, key: str) -> tuple[tuple[str, Any], ...]:
     if own is None:
         return ()
     for name, value in own.entries.items():
-        if not isinstance(value, (str, int, float)):
-            raise own.error(name, value, "a text or a number")
+        if not isinstance(value, (str, bool)) and not is_number(value):
+            raise own.error(name, value, "a text or a finite number")
     return tuple(own.entries.items())
 
 

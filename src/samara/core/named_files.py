@@ -1,5 +1,6 @@
 """Files that somebody else's file names: those in its own folder, and plain ones of a size that can be read."""
 
+import os
 from pathlib import Path
 
 LARGEST = 1 << 28  # [bytes] of a table
@@ -25,8 +26,9 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
     if path.exists() and not path.is_file():
         raise OSError("it is no plain file")
     with path.open("rb") as file:
-        data = file.read(largest + 1)
-    if len(data) > largest:
+        size = os.fstat(file.fileno()).st_size  # nothing is read of what is too large
+        data = file.read(largest + 1) if size <= largest else b""
+    if max(size, len(data)) > largest:
         raise OSError(f"it is larger than {f'{largest >> 20} MB' if largest >> 20 else f'{largest >> 10} kB'}")
     return data
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.files import parsed
+from samara.core.files import TOO_DEEP, parsed
 from samara.core.printable import shown
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -20,6 +20,7 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 LONGEST_HEADER = 1 << 16  # [bytes]
 MOST_TENSORS = 256
 MOST_AXES = 4
+ENTRY = ("dtype", "shape", "data_offsets")
 
 
 def tensors_bytes(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -68,36 +69,43 @@ def _header(text: bytes) -> dict[str, Any]:
     try:
         words = text.decode("utf-8")
         entries = parsed(words)
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is one
-        raise ValueError(f"its header is not JSON ({shown(str(error))})") from None
+    except UnicodeDecodeError:
+        raise ValueError("its header is not JSON (it is not a text in UTF-8)") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"its header is not JSON ({error})") from None
+    except ValueError as error:  # what is nested without end, and numbers of thousands of digits
+        why = str(error) if str(error) == TOO_DEEP else "a number of thousands of digits"
+        raise ValueError(f"its header is not JSON ({why})") from None
     if not isinstance(entries, dict):
         raise ValueError(f"its header is {shown(entries)}; expected a table of arrays")
-    twice = next((name for name, count in _counted(words).items() if count > 1), None)
-    if twice is not None:
+    if (twice := _twice(words)) is not None:
         raise ValueError(f"its header has {shown(twice)} twice; expected every name once")
-    entries.pop("__metadata__", None)
+    about = entries.pop("__metadata__", {})
+    if not isinstance(about, dict) or not all(isinstance(own, str) for own in about.values()):
+        raise ValueError(f"its __metadata__ is {shown(about)}; expected a table of texts")
     if len(entries) > MOST_TENSORS:
         raise ValueError(f"it has {len(entries)} arrays; expected at most {MOST_TENSORS}")
     return entries
 
 
-def _counted(words: str) -> dict[str, int]:
-    """How often each name of the outermost table is in it, which a dictionary would not tell"""
-    outermost: list[tuple[str, Any]] = []
+def _twice(words: str) -> str | None:
+    """A name that some table of the header has twice, which a dictionary would not tell"""
+    found: list[str] = []
 
     def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        outermost[:] = pairs  # tables within come before it
+        found.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         return dict(pairs)
 
     json.loads(words, object_pairs_hook=keep)
-    return Counter(name for name, _ in outermost)
+    return found[-1] if found else None  # tables within come before those they are in
 
 
 def _entry(name: str, entry: Any, size: int) -> tuple[list[int], tuple[int, int]]:
     """The shape of an array and where its bytes are, all of them within the file"""
-    if not isinstance(entry, dict) or entry.get("dtype") != "F32":
-        kind = entry.get("dtype") if isinstance(entry, dict) else entry
-        raise ValueError(f"{shown(name)} is of {shown(kind)}; expected F32")
+    if not isinstance(entry, dict) or not entry.keys() <= set(ENTRY):
+        raise ValueError(f"{shown(name)} is {shown(entry)}; expected a table of {', '.join(ENTRY)}")
+    if entry.get("dtype") != "F32":
+        raise ValueError(f"{shown(name)} is of {shown(entry.get('dtype'))}; expected F32")
     shape, span = (_whole_numbers(entry.get(key)) for key in ("shape", "data_offsets"))
     if shape is None or len(shape) > MOST_AXES:
         raise ValueError(

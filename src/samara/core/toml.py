@@ -15,6 +15,7 @@ from typing import Any, Self, get_type_hints
 
 from samara.core.algebra import Vec3
 from samara.core.argument import UnfitError, argument, is_number, radians, wanted
+from samara.core.files import TOO_DEEP
 from samara.core.printable import shown, shown_key
 
 MANY = 16  # keys that one sentence lists; of more, those most like the one that was found come first
@@ -42,7 +43,9 @@ def document(text: str, origin: str, error: type[ValueError] = ValueError) -> di
     """The tables of a text as they are written"""
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as reason:  # tomllib's own, and Python's on endless digits or brackets
+    except RecursionError:
+        raise error(f"{origin}: is not TOML ({TOO_DEEP})") from None
+    except ValueError as reason:  # tomllib's own, and Python's on endless digits
         raise error(f"{origin}: is not TOML ({reason})") from None
 
 

@@ -57,6 +57,11 @@ def crazyflie_boundary(vehicle: Vehicle) -> Boundary:
 
 def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Exported:
     """Writes an app for the firmware's build: the policy, the controller that calls it, Kbuild, app-config and Makefile"""
+    if policy.period * RATE < 1.0 - 1e-6:
+        raise ValueError(
+            f"{policy.folder or 'the policy'}: acts every {policy.period * 1e3:g} ms; the Crazyflie's stabilizer runs every "
+            f"{1e3 / RATE:g} ms"
+        )
     exported = write_policy_c(policy, vehicle, folder, crazyflie_boundary(vehicle))
     about = f"A policy for {vehicle.name}, learnt to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
     objects = " ".join(f"{Path(name).stem}.o" for name in FILES if name.endswith(".c"))

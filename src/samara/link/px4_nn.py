@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.code import comment
 from samara.control.policy_file import Policy, Trim
 from samara.core.extras import MissingExtraError
 from samara.core.files import atomic_write, write_text
@@ -271,11 +272,11 @@ def tflite_bytes(layers: tuple[tuple[Array, Array], ...]) -> bytes:
 def _source(data: bytes, about: str) -> str:
     lines = [data[k : k + PER_LINE] for k in range(0, len(data), PER_LINE)]
     rows = "\n".join("\t" + " ".join(f"0x{byte:02x}," for byte in line) for line in lines)
-    return f'// {about}\n#include "control_net.hpp"\n\nalignas(16) const unsigned char {SYMBOL}[] = {{\n{rows}\n}};\n'
+    return f'{comment(about)}\n#include "control_net.hpp"\n\nalignas(16) const unsigned char {SYMBOL}[] = {{\n{rows}\n}};\n'
 
 
 def _header(data: bytes, about: str) -> str:
     return (
-        f"// {about}\n#pragma once\n\n#include <cstdint>\n\nconstexpr unsigned int {SYMBOL}_size = {len(data)};\n"
+        f"{comment(about)}\n#pragma once\n\n#include <cstdint>\n\nconstexpr unsigned int {SYMBOL}_size = {len(data)};\n"
         f"extern const unsigned char {SYMBOL}[];\n"
     )
