@@ -8,8 +8,8 @@ import pytest
 
 from samara.backends import draws_jax
 from samara.backends.trace import trace
-from samara.control.action import RATES, SPEED, YAW_RATE
-from samara.core.algebra import Quat, Vec3, matrix_from_quat, norm
+from samara.control.action import ANGLES, RATES, SPEED, YAW_RATE
+from samara.core.algebra import Quat, Vec3, euler_from_quat, matrix_from_quat, norm
 from samara.core.random import key_of, normals, normals_of, uniforms_of, words
 from samara.core.tree import flatten
 from samara.learn.actions import ACTIONS
@@ -126,6 +126,16 @@ def test_rates_are_what_was_asked_for():
     assert omega_B.z == pytest.approx(0.1 * RATES.z, abs=0.1)
 
 
+@pytest.mark.parametrize("share", [0.1, -0.5])
+def test_attitude_is_what_was_asked_for(share):
+    """R(roll, pitch, yaw), where the turn has come to rest; yaw takes longest"""
+    craft = craft_for(vehicle("crazyflie_brushless").without_effect("airspeed_moment"))
+    state = settled((0.0, share, -0.5 * share, share), "thrust_and_attitude", 4.0, craft)
+    wanted = (share * ANGLES.x, -0.5 * share * ANGLES.y, share * ANGLES.z)
+    assert euler_from_quat(state.q_WB) == pytest.approx(wanted, abs=0.01)
+    assert norm(state.omega_B) < 0.02
+
+
 def test_no_thrust_falls():
     """ż = −g t but for drag and for the rotors' spinning down"""
     fallen = settled((-1.0, 0.0, 0.0, 0.0), "thrust_and_rates", 0.5).v_W.z
@@ -191,7 +201,7 @@ def test_a_file_is_a_task(tmp_path):
         (("2.0", "-1"), "mine.py: SECONDS = -1; expected a positive number of seconds"),
         (
             ("SECONDS = 2.0", "ACTION = 'wings'"),
-            "mine.py: ACTION = 'wings'; expected one of rotors, throttle, thrust_and_rates, vel",
+            "mine.py: ACTION = 'wings'; expected one of rotors, throttle, thrust_and_rates, thr",
         ),
         (("SECONDS = 2.0", "SUBSTEPS = 0"), "mine.py: SUBSTEPS = 0; expected a whole number from 1 to 1000"),
     ],

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from samara.control.allocation import command_for_wrench
-from samara.control.geometric import Deviation, Geometric, geometric, wanted_turn
+from samara.control.geometric import Deviation, Geometric, attitude_error, geometric, wanted_turn
 from samara.control.opposing import opposed
-from samara.core.algebra import ZERO, Vec3, matrix_from_quat, scale
+from samara.core.algebra import ZERO, Vec3, matrix_from_quat, quat_from_euler, scale
 from samara.core.ops import atan2, minimum, where
 from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
@@ -19,6 +19,7 @@ from samara.physics.types import Command, State, Vehicle
 from samara.vehicles.limits import command_bounds
 
 RATES = Vec3(10.0, 10.0, 4.0)  # [rad/s] at ±1
+ANGLES = Vec3(1.2, 1.2, 1.0)  # [rad] at ±1: roll, pitch and yaw
 SPEED = 5.0  # [m/s] at ±1, along each axis
 YAW_RATE = 2.0  # [rad/s] at ±1
 
@@ -26,6 +27,7 @@ SIZES: dict[str, Callable[[Vehicle], int]] = {
     "rotors": lambda vehicle: vehicle.command_size,
     "throttle": lambda vehicle: vehicle.command_size,
     "thrust_and_rates": lambda vehicle: 4,
+    "thrust_and_attitude": lambda vehicle: 4,
     "velocity": lambda vehicle: 4,
 }
 """How many numbers an action of each kind has"""
@@ -65,11 +67,28 @@ def rotor_command(action: Sequence[Scalar], own: RotorRange) -> Command:
 
 def thrust_and_rates_command(action: Sequence[Scalar], state: State, vehicle: Vehicle, loops: Geometric) -> Command:
     """τ = −2 ω_n J (ω_B − ω) + ω_B × J ω_B,  ω = a ∘ (10, 10, 4) rad/s;  the lift is m g at 0, none at −1, all there is at 1"""
-    weight, most = vehicle.mass * vehicle["gravity"].acceleration, loops.allocation.lift.high
-    lift = weight + action[0] * where(action[0] < 0.0, weight, most - weight)
     wanted_B = scale(RATES, Vec3(*action[1:]))
-    turn_B = wanted_turn(Deviation(ZERO, state.omega_B - wanted_B, wanted_B, ZERO), loops.gains)
-    tau_B = required_torque(state.omega_B, turn_B, inertia_B=vehicle.inertia_B)
+    own = Deviation(ZERO, state.omega_B - wanted_B, wanted_B, ZERO)
+    return _turned(_lift(action[0], vehicle, loops), own, state, vehicle, loops)
+
+
+def thrust_and_attitude_command(action: Sequence[Scalar], state: State, vehicle: Vehicle, loops: Geometric) -> Command:
+    """τ = −J (ω_n² e_R + 2 ω_n ω_B) + ω_B × J ω_B,  R_d = R(roll, pitch, yaw) = R(a ∘ (1.2, 1.2, 1) rad);  the lift as above"""
+    R_WD = matrix_from_quat(quat_from_euler(*scale(ANGLES, Vec3(*action[1:]))))
+    error = attitude_error(R_WD.transpose @ matrix_from_quat(state.q_WB), loops.allocation.keeps_yaw)
+    own = Deviation(error, state.omega_B, ZERO, ZERO)
+    return _turned(_lift(action[0], vehicle, loops), own, state, vehicle, loops)
+
+
+def _lift(action: Scalar, vehicle: Vehicle, loops: Geometric) -> Scalar:
+    """m g at 0, none at −1, all there is at 1  [N]"""
+    weight, most = vehicle.mass * vehicle["gravity"].acceleration, loops.allocation.lift.high
+    return weight + action * where(action < 0.0, weight, most - weight)
+
+
+def _turned(lift: Scalar, own: Deviation, state: State, vehicle: Vehicle, loops: Geometric) -> Command:
+    """The command of a lift, and of the torque that undoes a deviation"""
+    tau_B = required_torque(state.omega_B, wanted_turn(own, loops.gains), inertia_B=vehicle.inertia_B)
     return command_for_wrench(lift, opposed(lift, tau_B, state, vehicle, None), state, vehicle, loops.allocation)
 
 

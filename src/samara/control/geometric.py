@@ -246,21 +246,26 @@ class Deviation(NamedTuple):
 def deviation(pull_W: Vec3, state: State, reference: Reference, keeps_yaw: bool = True) -> Deviation:
     """R_d points b₃ along f and b₁ as near to the yaw as that allows; e_Ω = ω − RᵀR_d ω_d, and RᵀR_d ω̇_d − ω × RᵀR_d ω_d
 
-    About b₃, e_R is that component of Lee's ½ (R_dᵀR − RᵀR_d)^∨, and across it sin θ of the angle θ from b₃ to f, or 1 beyond
-    90°. Without yaw, the turn about b₃ is only damped.
+    Without yaw, the turn about b₃ is only damped.
     """
     R_WD = attitude_along(pull_W, reference.yaw)
     turn: Mat3 = R_WD.transpose @ matrix_from_quat(state.q_WB)
-    beyond = where(turn.zz < 0.0, safe_divide(1.0, safe_norm(turn.zx, turn.zy)), 1.0)
-    e_yaw = 0.5 * (turn.yx - turn.xy) if keeps_yaw else 0.0
     wanted = turning_along(pull_W, reference, R_WD, keeps_yaw)
     omega_B = turn.transpose @ wanted.omega
     return Deviation(
-        Vec3(turn.zy * beyond, -turn.zx * beyond, e_yaw),
+        attitude_error(turn, keeps_yaw),
         state.omega_B - omega_B,
         omega_B,
         turn.transpose @ wanted.alpha - cross(state.omega_B, omega_B),
     )
+
+
+def attitude_error(turn: Mat3, keeps_yaw: bool = True) -> Vec3:
+    """e_R of R_dᵀR: about b₃ that component of Lee's ½ (R_dᵀR − RᵀR_d)^∨, and across it sin θ of the angle θ from b₃ to the one
+    wanted, or 1 beyond 90°"""
+    beyond = where(turn.zz < 0.0, safe_divide(1.0, safe_norm(turn.zx, turn.zy)), 1.0)
+    e_yaw = 0.5 * (turn.yx - turn.xy) if keeps_yaw else 0.0
+    return Vec3(turn.zy * beyond, -turn.zx * beyond, e_yaw)
 
 
 def wanted_turn(own: Deviation, gains: Gains) -> Vec3:

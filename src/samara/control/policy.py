@@ -17,6 +17,7 @@ from samara.control.action import (
     flown_at,
     loops_for,
     rotor_command,
+    thrust_and_attitude_command,
     thrust_and_rates_command,
 )
 from samara.control.geometric import Geometric
@@ -81,6 +82,8 @@ class PolicyController:
             return command_of(self.policy, action)
         if self.policy.action == "thrust_and_rates":
             return thrust_and_rates_command(action, state, vehicle, self.loops)
+        if self.policy.action == "thrust_and_attitude":
+            return thrust_and_attitude_command(action, state, vehicle, self.loops)
         v_W = reference.v_W + rotate(heading(reference), Vec3(*action[:3]) * SPEED)
         return flown_at(v_W, action[3] * YAW_RATE, state, vehicle, self.loops)
 

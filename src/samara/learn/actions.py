@@ -35,6 +35,11 @@ def thrust_and_rates_command(action: tuple[Scalar, ...], state: State, craft: Cr
     return control.thrust_and_rates_command(action, state, craft.nominal, loops_for(craft.nominal))
 
 
+def thrust_and_attitude_command(action: tuple[Scalar, ...], state: State, craft: Craft) -> Command:
+    """Lift, and roll, pitch and yaw"""
+    return control.thrust_and_attitude_command(action, state, craft.nominal, loops_for(craft.nominal))
+
+
 def velocity_command(action: tuple[Scalar, ...], state: State, craft: Craft) -> Command:
     """Velocity, and a turn about the vertical"""
     return control.velocity_command(action, state, craft.nominal, loops_for(craft.nominal))
@@ -44,5 +49,6 @@ ACTIONS = {
     "rotors": Action(SIZES["rotors"], rotor_command),
     "throttle": Action(SIZES["throttle"], throttle_command),
     "thrust_and_rates": Action(SIZES["thrust_and_rates"], thrust_and_rates_command),
+    "thrust_and_attitude": Action(SIZES["thrust_and_attitude"], thrust_and_attitude_command),
     "velocity": Action(SIZES["velocity"], velocity_command),
 }
