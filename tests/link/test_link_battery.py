@@ -107,7 +107,7 @@ def test_one_setting_is_the_failsafe_of_each():
     """Half of 1620 C is 225 mA h, and three tenths 135; what `parameters` say goes before it."""
     own = load_scenario("low_battery")
     px4 = dict(flown_by(own, Autopilot("px4", parameters=(("BAT_CRIT_THR", 0.45),))).drones[0].autopilot.parameters)
-    assert px4.pop("EKF2_GPS_DELAY") == 100.0
+    assert px4.pop("EKF2_GPS_DELAY") == px4.pop("SENS_GPS0_DELAY") == 100.0
     assert px4 == {"BAT_LOW_THR": 0.55, "BAT_CRIT_THR": 0.45, "BAT_EMERGEN_THR": 0.3}
     ardupilot = dict(flown_by(own, Autopilot("ardupilot")).drones[0].autopilot.parameters)
     assert ardupilot == {"BATT_LOW_MAH": 225, "BATT_CRT_MAH": 135}

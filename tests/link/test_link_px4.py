@@ -542,9 +542,13 @@ def test_two_rates_in_one_world_are_refused():
 def test_parameters_of_ones_own_go_along():
     """Its filter is told how late the receiver is, unless it is told otherwise."""
     own = scenario(more='[drones.autopilot]\nkind = "px4"\nparameters = { MPC_XY_CRUISE = 3 }')
-    assert dict(own.drones[0].autopilot.parameters) == {"EKF2_GPS_DELAY": 100.0, "MPC_XY_CRUISE": 3.0}
+    assert dict(own.drones[0].autopilot.parameters) == {
+        "EKF2_GPS_DELAY": 100.0,  # until PX4 1.17
+        "SENS_GPS0_DELAY": 100.0,  # from 1.18 on
+        "MPC_XY_CRUISE": 3.0,
+    }
     own = scenario(more='[drones.autopilot]\nkind = "px4"\nparameters = { EKF2_GPS_DELAY = 20 }')
-    assert dict(own.drones[0].autopilot.parameters) == {"EKF2_GPS_DELAY": 20.0}
+    assert dict(own.drones[0].autopilot.parameters) == {"EKF2_GPS_DELAY": 20.0, "SENS_GPS0_DELAY": 100.0}
 
 
 def test_a_failed_sensor_is_silent_on_the_wire():

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 import samara
 from samara.record.run import judge
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.scenario_file import load_scenario
+from samara.scenario.scenario_file import load_scenario, parse_scenario
 from samara.sim import links as sim_links
 
 
@@ -78,6 +80,54 @@ def test_px4_flies_the_mission_and_answers_every_packet(rate, links):
 def test_px4_flies_the_mission_with_the_parameters_we_export_and_no_thrust_curve_between():
     """Its outputs are the motors' commands, and it knows their curve and hover from `samara vehicle export --px4`"""
     require_flown(mission("px4", "SAMARA_PX4", outputs="command"))
+
+
+STEPS = """
+name = "steps"
+duration = 44.0
+[[drones]]
+name = "drone"
+vehicle = "{vehicle}"
+controller = "universal"
+[[events]]
+at = 0.0
+do = "take_off"
+height = 3.0
+[[events]]
+at = 32.0
+do = "go_to"
+p_W = [1, 0, 3]
+speed = 1.0
+[[events]]
+at = 38.0
+do = "follow"
+task = {{ kind = "figure8", centre = [1, 0, 3], reach = 1.0, speed = 1.0 }}
+"""
+
+
+@pytest.mark.long
+def test_px4_follows_the_reference_in_offboard():
+    own = parse_scenario(STEPS.format(vehicle="iris"), "steps.toml")
+    run = samara.fly(own, autopilot=Autopilot("px4", binary=binary("SAMARA_PX4"), mode="offboard"))
+    assert run.problem == "" and "PX4 obeys: offboard" in [line.message for line in run.logs]
+    assert run.error[run.time > 25.0].max() < 0.5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("vehicle", ["iris", "crazyflie"])  # with rotors in PX4's order, and in another
+def test_px4_flies_our_policy_inside_itself_as_we_do(vehicle):
+    """In `mc_raptor`, by its own filter, beside our flight of the same policy along the same reference by the truth"""
+    px4 = binary("SAMARA_PX4")
+    if not (Path(px4).parent / "px4-mc_raptor").exists():
+        pytest.skip("SAMARA_PX4 is built without mc_raptor; expected `make px4_sitl_raptor`, PX4 1.18 or later")
+    own = parse_scenario(STEPS.format(vehicle=vehicle), "steps.toml")
+    run = samara.fly(own, autopilot=Autopilot("px4", binary=px4, mode="raptor"))
+    assert run.problem == "" and "PX4 obeys: raptor" in [line.message for line in run.logs]
+    ours = samara.fly(replace(own, rates=replace(own.rates, autopilot=100.0)))
+    flown = run.time > 25.0
+    places = [np.interp(run.time, ours.time, ours.position[:, k]) for k in range(3)]
+    apart = np.linalg.norm(run.position - np.transpose(places), axis=1)[flown]
+    assert run.error[flown].max() < 0.25 and apart.max() < 0.25
 
 
 @pytest.mark.long

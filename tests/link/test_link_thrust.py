@@ -85,7 +85,7 @@ def test_the_command_line_wants_an_autopilot_it_knows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for words, sentence in (
         (["--autopilot", "ardu"], "--autopilot 'ardu': expected one of px4, ardupilot, betaflight"),
-        (["--connect"], "--binary and --connect say where an autopilot is; expected --autopilot with them"),
+        (["--connect"], "--binary, --connect, --mode are about an autopilot; expected --autopilot with them"),
         (["--autopilot", "px4", "--connect", "--binary", "x"], "expected one of them"),
         (
             ["--autopilot", "px4", "--binary", "nowhere/px4"],

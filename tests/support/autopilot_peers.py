@@ -193,7 +193,7 @@ class Px4Peer(threading.Thread):
 class GroundPeer(threading.Thread):
     """The MAVLink port of a PX4: heartbeats, and orders that are refused at first and then obeyed."""
 
-    def __init__(self, port: int = 14540, refusals: int = 2) -> None:
+    def __init__(self, port: int = 14540, refusals: int = 2, origin: tuple[int, int, int] | None = None) -> None:
         super().__init__(daemon=True)
         from pymavlink.dialects.v20 import common
 
@@ -202,6 +202,7 @@ class GroundPeer(threading.Thread):
         self.to, self.refusals = ("127.0.0.1", port), refusals
         self.orders: list[Any] = []
         self.batteries: list[Any] = []
+        self.origin, self.setpoints = origin, list[Any]()
         self.on_battery: Any = lambda message: None
         self.height, self.armed, self.mode, self.running = 0.0, False, 0, True
         self.start()
@@ -213,6 +214,8 @@ class GroundPeer(threading.Thread):
         while self.running:
             base = 1 | (128 if self.armed else 0)
             wire.sendto(self.common.MAVLink_heartbeat_message(2, 12, base, self.mode, 4, 3).pack(self.mav), self.to)
+            if self.origin is not None:
+                wire.sendto(self.common.MAVLink_gps_global_origin_message(*self.origin).pack(self.mav), self.to)
             try:
                 for message in self.heard.parse_buffer(wire.recv(4096)) or []:
                     self._obey(wire, message)
@@ -225,6 +228,8 @@ class GroundPeer(threading.Thread):
         if kind == "BATTERY_STATUS":
             self.batteries.append(message)
             self.on_battery(message)
+        if kind == "SET_POSITION_TARGET_LOCAL_NED":
+            self.setpoints.append(message)
         if kind == "PARAM_SET":
             self.height = message.param_value if message.param_id == "MIS_TAKEOFF_ALT" else self.height
         if kind not in ("COMMAND_LONG", "COMMAND_INT"):
@@ -237,6 +242,8 @@ class GroundPeer(threading.Thread):
             wire.sendto(text.pack(self.mav), self.to)
         elif message.command == 400:
             self.armed = message.param1 == 1.0
+            if self.armed and self.origin is not None:
+                self.mode = 4 << 16 | 3 << 24  # and up it is, and holds
         elif message.command == 176:
             self.mode = int(message.param2) << 16 | int(message.param3) << 24
         wire.sendto(self.common.MAVLink_command_ack_message(message.command, result).pack(self.mav), self.to)

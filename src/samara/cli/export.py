@@ -63,7 +63,9 @@ def export_vehicle(
 
 @app.command("policy")
 def export_policy(
-    policy: Annotated[Path, typer.Argument(help="The folder of a policy.")],
+    policy: Annotated[
+        Path, typer.Argument(help="The folder of a policy, or universal: the one that comes with Samara.")
+    ],
     vehicle: Annotated[
         str | None, typer.Option("--vehicle", help="A vehicle's name or .toml file, where it is not a shipped one.")
     ] = None,
@@ -91,8 +93,9 @@ def export_policy(
     from samara.control.policy_c import write_policy_c
     from samara.control.policy_compiled import measured
     from samara.control.policy_file import load_policy
+    from samara.control.universal import universal_policy
 
-    own = load_policy(policy)
+    own = universal_policy() if str(policy) == "universal" and not policy.exists() else load_policy(policy)
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
         raise ValueError(
             "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight are for different programs; expected one of them at "
@@ -105,7 +108,11 @@ def export_policy(
         from samara.link.px4_raptor import write_px4_raptor
 
         path = write_px4_raptor(own, craft, out / "policy.tar")
-        return say(f"archive {path}\nupload  ftp put {path} /fs/microsd/raptor/policy.tar, by MAVLink")
+        say(f"archive {path}\nupload  ftp put {path} /fs/microsd/raptor/policy.tar, by MAVLink")
+        say("motors  in the order of PX4's quadrotor in X: front right, back left, front left, back right")
+        return say(
+            "set     MC_RAPTOR_ENABLE 1, and IMU_GYRO_RATEMAX to a multiple of 100; 100 is what it has learnt at"
+        )
     if crazyflie:
         from samara.link.crazyflie_policy import write_crazyflie_policy
 

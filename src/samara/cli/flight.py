@@ -62,6 +62,14 @@ def fly(
     connect: Annotated[
         bool, typer.Option("--connect", help="Wait for an autopilot that is started elsewhere.")
     ] = False,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode",
+            help="What PX4 flies the reference by, once it has taken off: offboard, its own controllers; raptor, the "
+            "policy of --controller inside its module mc_raptor.",
+        ),
+    ] = None,
     with_report: Annotated[
         bool, typer.Option("--report/--no-report", help="Draw the picture and write the report.")
     ] = True,
@@ -82,7 +90,7 @@ def fly(
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
     changes = steady_wind(scenario, wind) if wind is not None else {}
     changes |= dict(parse_override(text) for text in settings or [])
-    changes |= autopilot_changes(scenario, changes, autopilot, binary, connect)
+    changes |= autopilot_changes(scenario, changes, autopilot, binary, connect, mode)
     if vehicle is not None:
         changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
     if controller is not None:
@@ -125,7 +133,7 @@ def fly(
     say(f"recording {path}")
     if with_report:
         picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
-        typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect, controller)
+        typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect, controller, mode)
         with screen.status("drawing"):
             from samara.view.plot.run import draw_run
             from samara.view.report.report import Flown, write_report
@@ -139,9 +147,14 @@ def fly(
 
 
 def autopilot_changes(
-    scenario: str, settings: dict[str, Any], autopilot: str | None, binary: Path | None, connect: bool
+    scenario: str,
+    settings: dict[str, Any],
+    autopilot: str | None,
+    binary: Path | None,
+    connect: bool,
+    mode: str | None = None,
 ) -> dict[str, Any]:
-    """The settings that say which autopilot flies, and whether it is started or waited for; the rest is the scenario's"""
+    """The settings that say which autopilot flies, by what, and whether it is started or waited for; the rest stays"""
     from samara.link.process import require_binary
     from samara.scenario.autopilot import DEFAULT_RATE, VARIABLES
     from samara.scenario.scenario_file import scenario_document
@@ -160,6 +173,8 @@ def autopilot_changes(
         kind = autopilot or table.get("kind", "px4")
         if autopilot is not None:
             changes[f"drones[{i}].autopilot.kind"] = kind
+        if mode is not None:
+            changes[f"drones[{i}].autopilot.mode"] = mode
         if connect or kind not in VARIABLES:  # what has none is waited for
             path = ""
         elif binary is not None:
@@ -169,9 +184,9 @@ def autopilot_changes(
         else:
             path = _found(kind)
         changes[f"drones[{i}].autopilot.binary"] = path
-    if not changes and (binary is not None or connect):
+    if not changes and (binary is not None or connect or mode is not None):
         raise ValueError(
-            "--binary and --connect say where an autopilot is; expected --autopilot with them, or a scenario that names one"
+            "--binary, --connect, --mode are about an autopilot; expected --autopilot with them, or a scenario that names one"
         )
     return changes
 
@@ -240,6 +255,7 @@ def typed_command(
     binary: Path | None,
     connect: bool,
     controller: str | None = None,
+    mode: str | None = None,
 ) -> str:
     """The command that flies this again."""
     words = ["samara", "fly", scenario, *(word for text in settings or [] for word in ("--set", text))]
@@ -250,6 +266,7 @@ def typed_command(
         ("--wind", blows),
         ("--autopilot", autopilot),
         ("--binary", binary),
+        ("--mode", mode),
     )
     words += [str(word) for flag, value in flags if value is not None for word in (flag, value)]
     return shlex.join([*words, "--connect"] if connect else words)

@@ -7,7 +7,7 @@ It speaks beside the simulator's connection, as any ground station would: to PX4
 import math
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Vec3, norm
@@ -16,7 +16,8 @@ from samara.link.autopilot import Repeated, Say
 from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
 from samara.link.ports import bound
 from samara.link.readings import Supply
-from samara.physics.frames import Geodetic, geodetic_from_enu
+from samara.physics.frames import Geodetic, enu_from_geodetic, geodetic_from_enu, ned_from_enu, yaw_ned_from_enu
+from samara.physics.reference import Reference
 from samara.scenario.setting import Order
 
 SYSTEM, COMPONENT = 245, 190  # a ground station that is nobody else's, and MAV_COMP_ID_MISSIONPLANNER
@@ -26,6 +27,8 @@ LOOK_US = 20_000  # how often it listens
 ARMED = 128  # MAV_MODE_FLAG_SAFETY_ARMED
 CUSTOM = 1  # MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
 REACHED = 1.0  # [m]: near enough to a place to go on to the next
+HEARD = ("HEARTBEAT", "COMMAND_ACK", "STATUSTEXT", "GPS_GLOBAL_ORIGIN")
+LOCAL_NED = 1  # MAV_FRAME
 BATTERY = 180  # MAV_COMP_ID_BATTERY
 CELLS, NO_CELL, NO_TEMPERATURE = 10, 65535, 32767
 AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1
@@ -45,10 +48,20 @@ class Dialect(NamedTuple):
     mode_of: Callable[[tuple[int, int, int]], int]
     take_off_by_parameter: bool
     altitude_frame: int
+    modes: Mapping[str, tuple[int, int, int]] = {}  # in which it follows a reference, by name
 
 
-PX4 = Dialect((1, 4, 3), (1, 4, 6), (1, 4, 2), lambda mode: mode[1] << 16 | mode[2] << 24, True, GLOBAL)
-"""(base, main, sub) of PX4's custom modes: AUTO with LOITER, LAND, TAKEOFF; altitudes above mean sea level."""
+PX4 = Dialect(
+    (1, 4, 3),
+    (1, 4, 6),
+    (1, 4, 2),
+    lambda mode: mode[1] << 16 | mode[2] << 24,
+    True,
+    GLOBAL,
+    {"offboard": (1, 6, 0), "raptor": (1, 4, 11)},
+)
+"""(base, main, sub) of PX4's custom modes: AUTO with LOITER, LAND, TAKEOFF; OFFBOARD, and AUTO with EXTERNAL1, the first mode
+that a module brings. Altitudes above mean sea level."""
 ARDUCOPTER = Dialect((1, 4, 0), (1, 9, 0), (1, 4, 0), lambda mode: mode[1], False, GLOBAL_RELATIVE)
 """GUIDED is 4 and LAND 9; altitudes above home."""
 
@@ -133,8 +146,8 @@ class GroundStation:
         self._wire, self._speaks, self._title, self._say = wire, speaks, title, say
         self._speaker = Speaker(SYSTEM, COMPONENT)
         self._battery: Speaker | None = None
-        self._listener = Listener("HEARTBEAT", "COMMAND_ACK", "STATUSTEXT")
-        self._ids = {name: layout(name).id for name in ("HEARTBEAT", "COMMAND_ACK", "STATUSTEXT")}
+        self._listener = Listener(*HEARD)
+        self._ids = {name: layout(name).id for name in HEARD}
         self._orders: deque[Order] = deque()
         self._accepted: set[int] = set()
         self._once = Repeated(say, MOST_WORDS)
@@ -144,6 +157,8 @@ class GroundStation:
     def reset(self) -> None:
         """The autopilot restarted"""
         self.armed, self.mode, self.target, self._line = False, -1, 1, ""
+        self._local_origin: Geodetic | None = None  # of its local frame, once it has said so
+        self._local_origin_W: Vec3 | None = None
         self._wire.keep(None)
         self._beat_us = self._asked_us = self._look_us = -AGAIN_US
 
@@ -179,6 +194,28 @@ class GroundStation:
             self._asked_us = time_us
             self._ask(self._orders[0], origin)
 
+    def steer(self, wanted: Reference, origin: Geodetic) -> None:
+        """SET_POSITION_TARGET_LOCAL_NED: place, velocity, acceleration and heading, from where the autopilot has its origin"""
+        if self._local_origin is None:
+            return
+        if self._local_origin_W is None:
+            self._local_origin_W = enu_from_geodetic(self._local_origin, origin)
+        self._wire.send(
+            self._speaker.frame(
+                "SET_POSITION_TARGET_LOCAL_NED",
+                0,
+                *ned_from_enu(wanted.p_W - self._local_origin_W),
+                *ned_from_enu(wanted.v_W),
+                *ned_from_enu(wanted.a_W),
+                yaw_ned_from_enu(wanted.yaw),
+                -wanted.yaw_rate,
+                0,  # nothing of it is to be ignored
+                self.target,
+                AUTOPILOT,
+                LOCAL_NED,
+            )
+        )
+
     def report(self, supply: Supply) -> None:
         """BATTERY_STATUS as a battery of the autopilot's own system says it: its own component would be ignored"""
         if self.mode < 0:
@@ -202,8 +239,16 @@ class GroundStation:
                 names = dialect().enums["MAV_RESULT"]
                 why = names[result].name.removeprefix("MAV_RESULT_").lower() if result in names else str(result)
                 self._once.say("info", f"{self._title} does not take command {command} yet: {why.replace('_', ' ')}")
+        elif frame.id == self._ids["GPS_GLOBAL_ORIGIN"]:
+            self._hear_origin(*(float(x) for x in frame.fields[:3]))
         elif frame.id == self._ids["STATUSTEXT"]:
             self._read(frame)
+
+    def _hear_origin(self, latitude: float, longitude: float, altitude: float) -> None:
+        """In 1e-7 degrees and mm, which is 1 cm"""
+        said = Geodetic(math.radians(1e-7 * latitude), math.radians(1e-7 * longitude), 1e-3 * altitude)
+        if said != self._local_origin:
+            self._local_origin, self._local_origin_W = said, None
 
     def _read(self, frame: Frame) -> None:
         """A line in pieces of 50 letters: one that is full and has a number is continued"""
@@ -224,8 +269,13 @@ class GroundStation:
             return not self.armed and self.mode >= 0
         if order.kind == "land":
             return self.mode == self._speaks.mode_of(self._speaks.land)
+        if order.kind in self._speaks.modes:
+            return self.mode == self._speaks.mode_of(self._speaks.modes[order.kind])
         if order.kind == "take_off":
-            up = len(self._orders) < 2 or self._orders[1].kind != "reach" or p_W.z > order.p_W.z - REACHED
+            after = self._orders[1].kind if len(self._orders) > 1 else ""
+            up = after != "reach" or p_W.z > order.p_W.z - REACHED
+            if after in self._speaks.modes:  # it holds its place once it has taken off
+                up = self.mode == self._speaks.mode_of(self._speaks.guided)
             return self.armed and up and (TAKE_OFF in self._accepted or self._speaks.take_off_by_parameter)
         if order.kind == "reach" and norm(p_W - order.p_W) > REACHED:
             return False
@@ -239,6 +289,8 @@ class GroundStation:
             self._command(ARM, float(order.kind == "arm"))
         elif order.kind == "land":
             self._set_mode(own.land)
+        elif order.kind in own.modes:
+            self._set_mode(own.modes[order.kind])
         elif order.kind == "take_off" and TAKE_OFF not in self._accepted:
             if own.take_off_by_parameter and not self.armed:
                 self._wire.send(

@@ -1,16 +1,20 @@
 """The link to an autopilot, by its kind."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from samara.link.autopilot import Link, Say
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
 
 
-def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence[Link] = ()) -> Link:
+def open_link(
+    autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence[Link] = (), controller: Any = None
+) -> Link:
     """The link to an autopilot, which may not be there yet: it is waited for at the first exchange
 
     `beside` are the links of the same flight, opened before or after this one: some begin together.
+    `controller` is the drone's, a policy where the autopilot is to fly one.
     """
     if vehicle.servos:
         raise ValueError(
@@ -20,7 +24,7 @@ def open_link(autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence
     if autopilot.kind == "px4":
         from samara.link.px4 import Px4
 
-        return Px4(autopilot, vehicle, say)
+        return Px4(autopilot, vehicle, say, controller)
     if autopilot.kind == "ardupilot":
         from samara.link.ardupilot import ArduPilot
 

@@ -43,6 +43,7 @@ class Process:
         self.command, self._environment, self._polite = list(command), dict(environment or {}), polite
         self.folder = Path(tempfile.mkdtemp(prefix="samara-autopilot-"))
         for name, content in (files or {}).items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_bytes(content)
         self.log = self.folder / "said.txt"
         self.running: subprocess.Popen[bytes] | None = None

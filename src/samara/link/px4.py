@@ -9,7 +9,8 @@ import math
 import select
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from samara.core.algebra import Vec3
 from samara.link.autopilot import Repeated, Say, Watch, counted
@@ -19,12 +20,14 @@ from samara.link.mavlink import Listener, Speaker, layout
 from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
 from samara.link.px4_parameters import px4_environment, px4_parameters
+from samara.link.px4_raptor import ON_CARD, archive_of
 from samara.link.readings import Fix, Readings, outside
 from samara.link.start import Start
+from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.air.atmosphere import pressure_altitude
 from samara.physics.frames import frd_from_flu, ned_from_enu
 from samara.physics.types import Vehicle
-from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot import POLICY, Autopilot
 from samara.scenario.setting import Order
 
 PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16
@@ -33,6 +36,7 @@ SIMULATOR = (1, 51)  # system and component the simulator speaks as
 IMU, MAGNETOMETER, BAROMETER = 0x3F, 0x1C0, 0x1A00  # fields_updated; a group needs all its bits
 ARMED = 128
 SET_MESSAGE_INTERVAL = 511
+SETPOINT_US = 10_000  # from one setpoint to the next
 HERE_AND_THERE = 250  # steps from one look for a second client to the next
 FIRST_PATIENCE = 0.5  # [s], by the clock, for one answer
 SECOND_PATIENCE = 0.02  # [s], from one that is known to miss some
@@ -48,14 +52,19 @@ class Px4:
 
     title = "PX4"
 
-    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: Any = None) -> None:
         self._autopilot, self._rotors, self._say = autopilot, len(vehicle.rotors), say
         self._period_us = round(1e6 / autopilot.sensor_rate)
         self.parameters = {
-            **px4_parameters(vehicle, autopilot.sensor_rate, autopilot.hover, autopilot.outputs),
+            **px4_parameters(vehicle, autopilot.sensor_rate, autopilot.hover, autopilot.outputs, autopilot.mode),
             **dict(autopilot.parameters),
         }
         environment = px4_environment(self.parameters)
+        files: dict[str, bytes] = {}
+        self._order = tuple(range(self._rotors))
+        if autopilot.mode == POLICY:
+            files[ON_CARD] = archive_of(controller, vehicle)
+            self._order = rotor_of_output(vehicle, "px4")
         host, instance = autopilot.host, autopilot.instance
         command = None
         if autopilot.binary:
@@ -71,8 +80,8 @@ class Px4:
             wire.close()
             raise
         self._server.listen(4)
-        process = Process(command, environment) if command else None
-        self.watch = Watch(autopilot, self.title, process, px4_start(instance, environment), say)
+        process = Process(command, environment, files) if command else None
+        self.watch = Watch(autopilot, self.title, process, px4_start(instance, environment, files), say)
         self._once = Repeated(say)
         self._peer: socket.socket | None = None
         self._outputs = [0.0] * self._rotors
@@ -100,6 +109,8 @@ class Px4:
         if readings.supply is not None:
             self.ground.report(readings.supply)
         self._steps += 1
+        if self._autopilot.mode and readings.time_us % SETPOINT_US < self._period_us:
+            self.ground.steer(readings.wanted, readings.origin)
         if self._steps % HERE_AND_THERE == 0:
             self._refuse_others()
         while True:
@@ -116,8 +127,13 @@ class Px4:
                 begun = time.perf_counter()
 
     def obey(self, order: Order) -> None:
-        """Over MAVLink, as a ground station"""
+        """Over MAVLink, as a ground station; in a mode that follows the reference places are the reference's"""
+        mode = self._autopilot.mode
+        if mode and order.kind in ("go_to", "reach"):
+            return
         self.ground.obey(order)
+        if mode and order.kind == "take_off":
+            self.ground.obey(Order(mode))
 
     def ending(self) -> Iterator[tuple[str, str]]:
         """How often it answered, and what was said more than once"""
@@ -249,7 +265,8 @@ class Px4:
                 else:
                     self.late += 1
                 if told <= now:
-                    self._outputs = [output(u) for u in frame.fields[2 : 2 + self._rotors]]
+                    said = [output(u) for u in frame.fields[2 : 2 + self._rotors]]
+                    self._outputs = outputs_by_rotor(said, self._order)
                     self.armed = bool(frame.fields[-1] & ARMED)
         if self._listener.nonsense and not self._nonsense_told:
             self._nonsense_told = True
@@ -282,13 +299,13 @@ def px4_command(binary: str, instance: int) -> list[str]:
     return [binary, "-d", "-i", str(instance), *([str(folder)] if folder is not None else ["etc"])]
 
 
-def px4_start(instance: int, environment: dict[str, str]) -> Start:
+def px4_start(instance: int, environment: Mapping[str, str], files: Mapping[str, bytes] = {}) -> Start:
     """How a person starts PX4: as `px4_command` has it, the folder `etc` found where the program is"""
     lines = (
         'for etc in "$(dirname "$program")/etc" "$(dirname "$program")/../etc"; do [ -d "$etc" ] && break; done',
         f'exec "$program" -d -i {instance} "$etc"',
     )
-    return Start("px4", lines, environment)
+    return Start("px4", lines, environment, files)
 
 
 def output(u: float) -> float:

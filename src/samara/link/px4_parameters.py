@@ -5,14 +5,19 @@ where they are the motors' commands PX4 gets what `samara vehicle export --px4` 
 """
 
 import math
+from dataclasses import replace
 
 from samara.exchange.full_thrust import HOVER_OUTPUT, hover_output
-from samara.exchange.px4_out import airframe_parameters, gain_parameters, rotor_parameters
+from samara.exchange.px4_out import HOVER_RANGE, airframe_parameters, gain_parameters, rotor_parameters
+from samara.exchange.throttle import hover_throttle
+from samara.link.wiring import rotor_of_output
 from samara.physics.types import Vehicle
+from samara.scenario.autopilot import POLICY
 from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.supply import battery_of, failsafe_parameters
 
 MODEL = "none_iris"  # an airframe of PX4 that brings no simulator of its own
+NO_BATTERY = {"SIM_BAT_ENABLE": 0, "SIM_BAT_DRAIN": 0}  # that of PX4 until 1.17, and from 1.18 on
 DEFAULT_RATE = 250.0  # [Hz], of PX4's own integration
 
 
@@ -27,13 +32,15 @@ def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
     """Without the battery PX4 invents, where ours empties: it returns when that is critical, and lands in an emergency"""
     if battery_of(vehicle) is None:
         return {}
-    return {"SIM_BAT_ENABLE": 0, "COM_LOW_BAT_ACT": 3, **failsafe_parameters("px4", vehicle, BatteryFailsafe())}
+    return {**NO_BATTERY, "COM_LOW_BAT_ACT": 3, **failsafe_parameters("px4", vehicle, BatteryFailsafe())}
 
 
 def px4_parameters(
-    vehicle: Vehicle, rate: float = DEFAULT_RATE, hover: float = HOVER_OUTPUT, outputs: str = "thrust"
+    vehicle: Vehicle, rate: float = DEFAULT_RATE, hover: float = HOVER_OUTPUT, outputs: str = "thrust", mode: str = ""
 ) -> dict[str, float]:
     """All that PX4 must know of a vehicle and of how fast its sensors come"""
+    if mode == POLICY:
+        return {**policy_parameters(vehicle, rate), **battery_parameters(vehicle)}
     if outputs == "thrust":
         own = {
             **rotor_parameters(vehicle),
@@ -46,6 +53,27 @@ def px4_parameters(
         **own,
         **rate_parameters(rate),
         **battery_parameters(vehicle),
+    }
+
+
+def policy_parameters(vehicle: Vehicle, rate: float) -> dict[str, float]:
+    """For mc_raptor: its motors in the order of PX4's quadrotor in X, commands that no curve bends, and turns to count
+
+    THR_MDL_FAC would bend what the module commands too. Without it PX4's own controllers feel the slope of the motors' curve at
+    hover, dt/du = 1 − e + 2 e u, and their gains are made for that. Every IMU_GYRO_RATEMAX/100 turns the module goes on: only
+    where that is the rate of the sensors are these 10 ms.
+    """
+    order, at_hover = rotor_of_output(vehicle, "px4"), hover_throttle(vehicle)
+    slope = 1.0 - at_hover.expo + 2.0 * at_hover.expo * at_hover.throttle
+    return {
+        **rotor_parameters(replace(vehicle, rotors=tuple(vehicle.rotors[k] for k in order))),
+        **gain_parameters(vehicle, min(at_hover.thrust / slope, at_hover.throttle)),
+        "THR_MDL_FAC": 0,
+        "MPC_THR_HOVER": min(max(at_hover.throttle, HOVER_RANGE[0]), HOVER_RANGE[1]),
+        "IMU_INTEG_RATE": rate,
+        "IMU_GYRO_RATEMAX": rate,
+        "MC_RAPTOR_ENABLE": 1,
+        "MC_RAPTOR_OFFB": 0,
     }
 
 

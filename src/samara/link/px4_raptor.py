@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from samara.control.action import OF_ROTORS
+from samara.control.named import LEARNT, as_tuned
 from samara.control.network import evaluate, initial_hidden
 from samara.control.policy_file import WEIGHTS, Policy, network_of
 from samara.control.raptor import KINDS, LIMITS, PERIOD, published_tensors, raptor_policy
+from samara.control.tuning import Tuned
+from samara.control.universal import universal_policy
 from samara.core.files import atomic_write
 from samara.core.safetensors import read_tensors
 from samara.link.wiring import rotor_of_output
@@ -31,6 +34,7 @@ from samara.vehicles.limits import command_bounds
 Array = np.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
 
+ON_CARD = "raptor/policy.tar"  # where the module looks for it
 INPUTS, SEEN = 22, 18  # numbers, and those before the last action
 EXAMPLE = (500, 2)  # steps and flights, as in PX4's own archive: where its numbers are is built into PX4
 NAMES = {
@@ -52,13 +56,28 @@ METAS = {
 }
 
 
+def archive_of(controller: Any, vehicle: Vehicle) -> bytes:
+    """The archive of the policy that a scenario has for a controller; ValueError with one sentence where it has none"""
+    own = as_tuned(controller)
+    name = own.name if isinstance(own, Tuned) else "a function" if own is not None else "none"
+    if name not in LEARNT:
+        raise ValueError(
+            f"autopilot.mode is 'raptor' and the controller is {name}; expected a policy that PX4 can fly: {', '.join(LEARNT)}"
+        )
+    policy = universal_policy() if name == "universal" else own.chosen["file"] if name == "policy" else None
+    return archive_bytes(raptor_tensors(policy, vehicle), _named(policy))
+
+
 def write_px4_raptor(policy: Policy | None, vehicle: Vehicle, path: str | Path) -> Path:
     """Writes the archive of a policy, or of RAPTOR's own weights where there is none, for a quadrotor in X"""
     tensors = raptor_tensors(policy, vehicle)
-    name = "raptor" if policy is None else f"samara {policy.task} {policy.digest[:12]}"
     with atomic_write(path) as temporary:
-        temporary.write_bytes(archive_bytes(tensors, name))
+        temporary.write_bytes(archive_bytes(tensors, _named(policy)))
     return Path(path)
+
+
+def _named(policy: Policy | None) -> str:
+    return "raptor" if policy is None else f"samara {policy.task} {policy.digest[:12]}"
 
 
 def raptor_tensors(policy: Policy | None, vehicle: Vehicle) -> dict[str, Array]:

@@ -16,7 +16,7 @@ class Start(NamedTuple):
     program: str
     lines: tuple[str, ...]
     environment: Mapping[str, str] = {}
-    files: Mapping[str, str] = {}
+    files: Mapping[str, str | bytes] = {}
     remark: str = ""
 
     def script(self, variable: str) -> str:
@@ -42,12 +42,14 @@ class StartFolder:
     def __init__(self, start: Start, variable: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="samara-start-"))
         self._files = {NAME: start.script(variable), **start.files}
-        for name, text in self._files.items():
-            (self.folder / name).write_text(text, encoding="utf-8")
+        for name, own in self._files.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_bytes(own.encode() if isinstance(own, str) else own)
         (self.folder / NAME).chmod(0o755)
         self.words = f"sh {shlex.quote(str(self.folder / NAME))}" + (f" ({start.remark})" if start.remark else "")
 
     def close(self) -> None:
         """What the autopilot has written there since stays, with the script it was started by"""
-        if {path.name for path in self.folder.iterdir()} <= set(self._files):
+        own = {part for name in map(Path, self._files) for part in (name, *name.parents)}
+        if {path.relative_to(self.folder) for path in self.folder.rglob("*")} <= own:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -6,6 +6,9 @@ from ipaddress import ip_address
 
 LOOPBACK = "127.0.0.1"
 CONVENTIONS = ("4.6", "2026.12")
+POLICY = "raptor"
+MODES = ("offboard", POLICY)
+POLICY_RATE = 100.0  # [Hz], of PX4's mc_raptor, which goes on every so many of its turns
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,9 @@ class Autopilot:
     how long its first word is waited for. `hover` is its output at hover. With `outputs` "thrust" an output is a thrust, with
     "command" it is the motor's own command, as on the aircraft (PX4 alone). `convention` is Betaflight's: "4.6", "2026.12", or
     empty for what its version says. `parameters` are its own, (name, value), set when it is started here.
+
+    With a `mode` PX4 follows the scenario's reference once it has taken off: "offboard" by its own controllers, "raptor" by the
+    drone's controller, a policy that its module mc_raptor flies inside it, whose outputs are commands of the motors.
     """
 
     kind: str = "px4"
@@ -32,11 +38,16 @@ class Autopilot:
     convention: str = ""
     parameters: tuple[tuple[str, float], ...] = ()
     outputs: str = "thrust"
+    mode: str = ""
 
     def __post_init__(self) -> None:
         _one_of("kind", self.kind, tuple(DEFAULT_RATE))
         _one_of("on_loss", self.on_loss, ("end", "wait"))
         _one_of("outputs", self.outputs, ("thrust", "command") if self.kind == "px4" else ("thrust",))
+        if self.mode and self.kind != "px4":
+            raise ValueError(f"autopilot.mode is {self.mode!r} and its kind {self.kind}; expected px4, or no mode")
+        if self.mode:
+            _one_of("mode", self.mode, MODES)
         if self.convention:
             _one_of("convention", self.convention, CONVENTIONS)
         for name in ("patience", "wait"):
@@ -49,7 +60,10 @@ class Autopilot:
         low, high = RATES[self.kind]
         if self.rate and not low <= self.rate <= high:
             raise ValueError(f"autopilot.rate is {self.rate:g} Hz; expected {low:g} to {high:g} for {self.kind}")
-
+        if self.mode == POLICY and self.sensor_rate % POLICY_RATE:
+            raise ValueError(
+                f"autopilot.rate is {self.rate:g} Hz; expected a multiple of {POLICY_RATE:g} for {POLICY}, which counts turns"
+            )
         for name, _ in self.parameters:  # they become lines of scripts and files
             if not (name.isascii() and name.replace("_", "").isalnum()):
                 raise ValueError(f"autopilot.parameters has {name!r:.60}; expected names of letters, digits and _")
@@ -57,7 +71,12 @@ class Autopilot:
     @property
     def sensor_rate(self) -> float:
         """How often it gets sensors  [Hz]"""
-        return self.rate or DEFAULT_RATE[self.kind]
+        return self.rate or (POLICY_RATE if self.mode == POLICY else DEFAULT_RATE[self.kind])
+
+    @property
+    def commands_motors(self) -> bool:
+        """Whether its outputs are the motors' own commands, and not thrusts"""
+        return self.outputs == "command" or self.mode == POLICY
 
 
 DEFAULT_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0, "crazyflie": 250.0}

@@ -20,6 +20,7 @@ NEEDED = {
     "betaflight": ("imu", "barometer"),
     "crazyflie": ("imu",),
 }
+GPS_DELAY = ("EKF2_GPS_DELAY", "SENS_GPS0_DELAY")  # until PX4 1.17, and from 1.18 on
 
 
 def default_sensor(kind: str, rate: float, where: Place) -> Sensor:
@@ -92,9 +93,12 @@ def _fitted(drone: Drone, instance: int, where: Place) -> Drone:
 
 
 def _delays(kind: str, sensors: Sequence[Sensor]) -> dict[str, float]:
-    """How late the receiver is, for PX4's filter, which believes its fixes to be 10 ms old in a simulation  [ms]"""
+    """How late the receiver is, for PX4's filter, which believes its fixes to be 10 ms old in a simulation  [ms]
+
+    PX4 1.18 has another name for it; a name that PX4 does not know it passes over.
+    """
     receivers = [own for own in sensors if kind_of(own) == "gps"] if kind == "px4" else []
-    return {"EKF2_GPS_DELAY": 1e3 * receivers[0].delay} if receivers else {}
+    return dict.fromkeys(GPS_DELAY, 1e3 * receivers[0].delay) if receivers else {}
 
 
 def _instances(autopilots: Sequence[Autopilot | None]) -> list[int]:

@@ -79,11 +79,11 @@ class HubWind:
 
 @dataclass(frozen=True, eq=False)
 class Linked:
-    """In place of a controller: the autopilot that flies this one drone, its output at hover, and what its outputs are."""
+    """In place of a controller: the autopilot of this one drone, its output at hover, and whether outputs are commands."""
 
     link: Any
     hover_output: float
-    outputs: str = "thrust"
+    commands_motors: bool = False
 
 
 class Key(NamedTuple):

@@ -27,9 +27,9 @@ class Links:
             for index, drone in enumerate(scenario.drones):
                 if drone.autopilot is not None:
                     heard = partial(self._heard, self._who(index))
-                    link = open_link(drone.autopilot, drone.vehicle, heard, opened)
+                    link = open_link(drone.autopilot, drone.vehicle, heard, opened, drone.controller)
                     opened.append(link)
-                    self.by_drone[index] = Linked(link, drone.autopilot.hover, drone.autopilot.outputs)
+                    self.by_drone[index] = Linked(link, drone.autopilot.hover, drone.autopilot.commands_motors)
                     self.obey(index, task_orders(drone.task))
         except BaseException:
             self.close()

@@ -223,8 +223,8 @@ class LinkedPilot:
         from samara.sim.power import PowerModule
 
         self._link, self._plant, self._senses, self._power = linked.link, plant, Senses(measuring), PowerModule(plant)
-        thrusts = linked.outputs == "thrust"
-        code = outputs_code(plant.vehicle, linked.hover_output) if thrusts else commands_code(plant.vehicle)
+        own = plant.vehicle
+        code = commands_code(own) if linked.commands_motors else outputs_code(own, linked.hover_output)
         self._machine = code.machine()
         self.command = self._machine.carry
         self.invalid_count = np.zeros(1)
