@@ -74,7 +74,7 @@ def test_the_policy_knows_the_file_and_no_world() -> None:
     scenario, _ = drawn(1)
     policy = scenario.drones[0].controller.chosen["file"]
     assert policy.trim == trained().trim
-    assert scenario.rates.autopilot == 100.0  # as it has learnt
+    assert scenario.rates.autopilot == 100.0  # as in training
 
 
 # Trials ---------------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_what_failures_depend_on_is_found_with_the_range_to_trust() -> None:
 
 @pytest.fixture(scope="module")
 def checks() -> tuple[Checked, Checked]:
-    """Of a policy that was learnt, and of the same that does a third of what it should"""
+    """Of a trained policy, and of the same that does a third of what it should"""
     return tuple(check_policy(own, "crazyflie", worlds=200) for own in (trained(), softened()))  # type: ignore[return-value]
 
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_checked_is_one_sentence(tmp_path: Path) -> None:
     folder = str(trained().folder)
     for words, sentence in (
         ([str(tmp_path)], "policy.toml: cannot be read"),
-        ([folder, "--vehicle", "iris"], "learnt on 'crazyflie' and is to fly 'iris'"),
+        ([folder, "--vehicle", "iris"], "trained on 'crazyflie' and is to fly 'iris'"),
         ([folder, "--require", "often"], "requirement 'often'; expected a name"),
         ([folder, "--scenario", "swarm", "--worlds", "2"], "expected one, which the policy flies"),
     ):

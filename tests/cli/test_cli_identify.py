@@ -136,7 +136,7 @@ def with_value(at, value, every=1, begin=500):
         ("short.ulg", b"ULog\x01\x12\x35\x01" + bytes(8), "short.ulg: "),
         ("cut.mcap", None, "cut.mcap"),
         ("still.csv", rows(with_value(slice(1, 5), [0.0] * 4, begin=0)), "motors never turn"),
-        ("nan.csv", rows(with_value(1, "nan")), "are no numbers"),
+        ("nan.csv", rows(with_value(1, "nan")), "are not numbers"),
         ("back.csv", rows(with_value(0, 3.0, every=3)), "goes back"),
         ("beyond.csv", rows(with_value(1, 7.5)), "outside 0 … 1"),
     ],

@@ -38,7 +38,7 @@ controller = { kind = "policy", file = "policy/", track = "hall" }
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A scenario, and beside it a policy that has learnt nothing"""
+    """A scenario, and beside it an untrained policy"""
     own, draw = tmp_path_factory.mktemp("raced"), np.random.default_rng(0)
     layers = [(0.1 * draw.normal(size=(8, 32)), np.zeros(8)), (0.1 * draw.normal(size=(4, 8)), np.zeros(4))]
     about = {"task": "race_level_2", "observation": "race", "action": "thrust_and_rates", "period": 0.02}

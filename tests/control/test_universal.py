@@ -32,7 +32,7 @@ QUADS = ("crazyflie", "crazyflie_brushless", "crazyflie_documented", "iris", "ir
 def test_one_policy_hovers_every_quadrotor(name):
     """27 g to 1.5 kg, motors with a lag and on a battery, in the order of each file: within 2 cm after five seconds
 
-    `crazyflie_documented` has motors twice as fast as any that it has learnt on, and sways.
+    `crazyflie_documented` has motors twice as fast as any that it was trained on, and sways.
     """
     run = samara.fly("hover", controller="universal", settings={"drones.vehicle": name})
     own = run.tracks[0].tables["state"]

@@ -109,7 +109,7 @@ def test_numbers_that_are_none():
     assert codes(log) == {("nan", WARNING, "attitude")}
     assert len(usable(log)[0].attitude.time) == len(values[0]) - 1
     values[1, ::10] = np.nan
-    with pytest.raises(ValueError, match=r"own: 10 % of the attitudes are no numbers, first at sample 0"):
+    with pytest.raises(ValueError, match=r"own: 10 % of the attitudes are not numbers, first at sample 0"):
         usable(changed("attitude", values))
 
 

@@ -1,4 +1,4 @@
-"""A vehicle that is off from what a policy has learnt on: the policy learns on, and hovers as well as before."""
+"""A vehicle that differs from the one a policy was trained on: the policy is trained further, and hovers as well as before."""
 
 from dataclasses import replace
 from pathlib import Path

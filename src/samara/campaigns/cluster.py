@@ -151,7 +151,7 @@ def _place_of(address: str) -> str:
 def _answers(host: str) -> bool:
     """Whether somebody at host:port answers as Ray does, in HTTP/2; true where the address is not known
 
-    Ray itself waits for ever at an address where somebody listens who is not Ray.
+    Ray itself waits forever at an address where something other than Ray listens.
     """
     name, _, port = host.removeprefix("ray://").rpartition(":")
     if not host:

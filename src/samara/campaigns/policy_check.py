@@ -42,7 +42,7 @@ APART = 0.01  # [m] that flights in C may end from ours
 
 
 class Trial(NamedTuple):
-    """One way to fly the worlds: which succeeded, and where each ended  [m]; `changed` came out otherwise than before"""
+    """One way to fly the worlds: which succeeded, and where each ended  [m]; `changed` turned out differently from before"""
 
     name: str
     about: str

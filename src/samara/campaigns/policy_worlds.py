@@ -1,4 +1,4 @@
-"""Worlds that are not quite the one a policy has learnt in: each with its own mass, inertia, thrust, lag, wind and start.
+"""Worlds that are not quite the one a policy was trained in: each with its own mass, inertia, thrust, lag, wind and start.
 
 worlds = worlds_of(scenario, 1000, seed=1)
 flights = fly_many(scenario, seeds=worlds.seeds, vary=worlds.vary)

@@ -4,7 +4,7 @@
     campaign.json          schema, fingerprint, versions, blocks of rows
     rows/000000000000-000000004095.parquet
 
-A file appears whole or not at all, so that whoever is killed has lost the batch he was at and nothing else.
+A file appears whole or not at all, so that a process that is killed loses the batch it was at and nothing else.
 """
 
 import json
@@ -168,7 +168,7 @@ def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
 
 
 def _just_begun(folder: Path, text: str) -> bool:
-    """Whether a folder is empty, or has no more than somebody left who was killed while he made it for this campaign"""
+    """Whether a folder is empty, or has no more than what a process left that was killed while it made it for this campaign"""
     left = {own.name for own in folder.iterdir() if not own.name.startswith((f".{ABOUT}.", f".{TEXT}."))}
     return (
         left <= {ROWS, TEXT, LOCK}

@@ -135,7 +135,7 @@ def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
 
 
 def vehicle_of(policy: Any, folder: Path, vehicle: str | None) -> str:
-    """The name or file that was given, else what the policy has learnt on, if that is shipped: a stranger's names no files"""
+    """The name or file that was given, else what the policy was trained on, if that is shipped: a stranger's names no files"""
     from samara.core.printable import shown
     from samara.vehicles.loader import vehicle_names
 

@@ -1,4 +1,4 @@
-"""`samara sweep falsify` and `samara sweep rare`: a campaign searched for a flight that fails, and for how seldom one does."""
+"""`samara sweep falsify` and `samara sweep rare`: a campaign searched for a flight that fails, and for how rarely one does."""
 
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +32,7 @@ def falsify(
         found = weakness(own, budget=budget, method=method, seed=seed)
     if found.shrunk is None:
         say(f"no failure in {found.searched.flights} flights; the worst has the margin {found.searched.margin:.4g}")
-        say("that proves nothing: samara sweep rare tells how seldom failures are")
+        say("that proves nothing: samara sweep rare estimates how rare failures are")
     else:
         words = "the fewest" if found.shrunk.fewest else "none of which can be put back alone"
         say(f"a failure after {found.searched.flights} flights, its margin {found.shrunk.margin:.4g}")
@@ -51,7 +51,7 @@ def rare(
     budget: Annotated[int, typer.Option("--budget", min=1, help="Flights in all, at most.")] = 100_000,
     seed: Seed = 0,
 ) -> None:
-    """How seldom flights of a campaign fail, by subset simulation: for failures that are too rare to be counted."""
+    """How rarely flights of a campaign fail, by subset simulation: for failures that are too rare to be counted."""
     from samara.campaigns.campaign import load_campaign
     from samara.campaigns.search import rare_failures
 

@@ -106,7 +106,7 @@ CONTROLLERS: dict[str, Callable[..., Any]] = {
 """Each is called with a vehicle, `healthy`, `period` and numbers of `KNOBS`; it gives a controller with `initial_memory`."""
 
 LEARNT: dict[str, Callable[..., Any]] = {"policy": _policy, "universal": _universal, "raptor": _raptor}
-"""Likewise, but these have learnt: one needs a folder, and RAPTOR a package."""
+"""Likewise, but these are trained networks: one needs a folder, and RAPTOR a package."""
 
 FIRMWARE: dict[str, Callable[..., Any]] = {name: partial(_crazyflie, name.removeprefix(PREFIX)) for name in CRAZYFLIE}
 """The Crazyflie firmware's own, which need its bindings"""

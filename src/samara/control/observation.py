@@ -1,6 +1,6 @@
 """What a policy sees of a drone: scalars, each about 1 in size in ordinary flight, relative to what it is asked.
 
-Position and velocity are errors in the axes of the reference's heading, and so is the attitude: a policy that learnt to come to
+Position and velocity are errors in the axes of the reference's heading, and so is the attitude: a policy trained to come to
 rest at the origin, facing east, holds any place and heading and follows what moves.
 """
 
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The largest errors that are seen along each axis  [m, m/s]: what is farther off than a policy has learnt is cut."""
+    """The largest errors that are seen along each axis  [m, m/s]: what is beyond the range of the training is clipped."""
 
     position: float
     velocity: float

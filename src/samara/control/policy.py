@@ -1,7 +1,7 @@
 """A policy as a controller: what a network makes of the error, every time it is asked.
 
 It acts whenever it is called. What it remembers, the last action and what its recurrent units hold, goes on once in each of its
-own periods: called at the rate it has learnt at, it does what it did there, and called more often it only sees sooner. RAPTOR's
+own periods: called at the rate of its training, it does what it did there, and called more often it only sees sooner. RAPTOR's
 own code for PX4 does the same.
 """
 
@@ -124,9 +124,9 @@ def _trim(policy: Policy) -> Trim:
 def policy_controller(
     policy: Policy, vehicle: Vehicle, period: float, track: Track | None = None, course: Sequence[Scalar] = ()
 ) -> PolicyController:
-    """The controller of a policy for a vehicle; where a rotor fails it goes on as it has learnt
+    """The controller of a policy for a vehicle; where a rotor fails it goes on as it was trained
 
-    One that has learnt to race is told the track, and, where its gates and poles are not quite there, the `course`: numbers as
+    One trained to race is told the track, and, where its gates and poles are not quite there, the `course`: numbers as
     `samara.control.racing.knowledge_of` takes them. It sees them once it is near.
     """
     if (policy.observation == "race") is not (track is not None):

@@ -183,7 +183,7 @@ def _header(policy: Policy, vehicle: Vehicle, held: int, boundary: Boundary, abo
     capitals, rotors = PREFIX.upper(), len(vehicle.rotors)
     reads, units = read_of_reference(policy), boundary.units
     whole = (
-        f"A policy for {vehicle.name}, learnt to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}. "
+        f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}. "
         f"Frames: {boundary.frames}"
     )
     state = [
@@ -195,7 +195,7 @@ def _header(policy: Policy, vehicle: Vehicle, held: int, boundary: Boundary, abo
     ]
     call = (
         f"{units.given or f'The command of each rotor ({vehicle.structure.actuation.name})'}, dt [s] after the last call. It "
-        "may be called more often than it has learnt at: what it remembers goes on once a period."
+        "may be called more often than in training: what it remembers advances once a period."
     )
     remembered = "What it remembers: the last action, what its recurrent layers hold, and the time left of a period."
     if not boundary.measures_rotors and sees_rotors(policy):
@@ -206,7 +206,7 @@ def _header(policy: Policy, vehicle: Vehicle, held: int, boundary: Boundary, abo
         f"#ifndef {capitals}_H\n#define {capitals}_H",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
         f"#define {capitals}_ROTORS {rotors}",
-        f"#define {capitals}_PERIOD {_decimal(policy.period)} /* [s] it has learnt at */",
+        f"#define {capitals}_PERIOD {_decimal(policy.period)} /* [s] between actions in training */",
         _struct("state", state, _KNOWN if boundary.measures_rotors else "What is known of the drone."),
         _struct(
             "reference",

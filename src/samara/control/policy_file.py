@@ -1,8 +1,8 @@
-"""A policy folder: policy.toml says what was learnt, for what and how well, weights.safetensors holds the numbers.
+"""A policy folder: policy.toml says what was trained, for what and how well it does, weights.safetensors holds the numbers.
 
     policy/policy.toml            task, vehicle, observation, action, layers, versions, evaluation
     policy/weights.safetensors    0.weight, 0.bias, 1.weight, …: float32, by the number of the layer
-    policy/curve.png              how it learnt; nobody reads it
+    policy/curve.png              the learning curve; no program reads it
 
 A folder comes from strangers: both files are read strictly, with limits, and nothing of them is run.
 """
@@ -113,7 +113,7 @@ class Policy:
             raise ValueError(f"a policy commands rotors alone; vehicle {vehicle.name!r} is driven by more, or by none")
         if self.vehicle and vehicle.name != self.vehicle:
             raise ValueError(
-                f"the policy was learnt on {self.vehicle!r} and is to fly {vehicle.name!r}; expected the same"
+                f"the policy was trained on {self.vehicle!r} and is to fly {vehicle.name!r}; expected the same"
             )
         if len(vehicle.rotors) != self.rotors:
             raise ValueError(
@@ -400,7 +400,7 @@ def save_policy(
     """Writes a policy folder, each file whole or not at all, and gives the policy as it is read back
 
     `tensors` are the weights by the names of the folder (`samara.control.policy_file`), `curve(path)` draws the picture.
-    `for_any` is a policy that has learnt on vehicles drawn at random.
+    `for_any` is a policy trained on vehicles drawn at random.
     """
     from samara.core.version import __version__
 

@@ -1,6 +1,6 @@
 """The policy that comes with Samara and flies any quadrotor in X: 22 numbers in, a memory of 16, a throttle for each rotor out.
 
-It has the layers, the observation and the actions of RAPTOR (`samara.control.raptor`), and was learnt by the gradient of the
+It has the layers, the observation and the actions of RAPTOR (`samara.control.raptor`), and was trained by the gradient of the
 flight on quadrotors drawn at random (`samara learn universal`). Its card, with where it fails, is in docs/policies.md.
 """
 

@@ -130,7 +130,7 @@ def _finite(name: str, own: Signal) -> Iterator[Finding]:
     wrong = ~(np.isfinite(own.time) & np.isfinite(own.values).all(axis=0))
     if wrong.any():
         share = float(wrong.mean())
-        sentence = f"{_percent(share)} of {_called(name)} are no numbers, first at sample {int(np.argmax(wrong))}"
+        sentence = f"{_percent(share)} of {_called(name)} are not numbers, first at sample {int(np.argmax(wrong))}"
         yield Finding("nan", ERROR if share > MANY else WARNING, name, sentence)
 
 

@@ -1,4 +1,4 @@
-"""A policy for a vehicle that turned out to be another than it has learnt on: its weights learn on from where they are.
+"""A policy for a vehicle other than the one it was trained on: its weights are trained further from where they are.
 
 What the new vehicle's trim changes (the command of hover, and the rotor speeds there) is put right at once; the rest takes some
 dozens of updates of the analytic learner, a second on a CPU. How far both are from their place at the end of flights on the
@@ -46,7 +46,7 @@ AWAY = 0.3  # [m] along each axis that a flight starts from its place
 
 class Adapted(NamedTuple):
     """The policy's folder as it was read back, how it went, and the mean distance from its place at the end  [m]: as it was,
-    with the new trim alone, and learnt on"""
+    with the new trim alone, and after further training"""
 
     policy: Policy
     learnt: Learnt
@@ -64,12 +64,12 @@ def adapt(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Adapted:
-    """Writes the folder of a policy that has learnt on with another vehicle; ValueError where it is none that can"""
+    """Writes the folder of a policy trained further on another vehicle; ValueError where that cannot be done"""
     weights, activation = weights_of(policy)
     if policy.task not in AT_REST or policy.bounds is not None:
         raise ValueError(
-            f"{policy.folder}: has learnt to {policy.task}{' within bounds' if policy.bounds else ''}; expected one of "
-            f"{', '.join(AT_REST)}, which can learn on"
+            f"{policy.folder}: trained to {policy.task}{' within bounds' if policy.bounds else ''}; expected one of "
+            f"{', '.join(AT_REST)}, which can be trained further"
         )
     as_it_was = _for(policy, vehicle)
     setting = setting_for(policy.task, vehicle, sees=policy.observation, period=policy.period, action=policy.action)
@@ -119,7 +119,7 @@ def hover_error(policy: Policy, vehicle: Vehicle) -> float:
 
 
 def _for(policy: Policy, vehicle: Vehicle) -> Policy:
-    """The policy as it is, with the trim it has learnt, allowed to fly a vehicle of another name"""
+    """The policy as it is, with the trim of its training, allowed to fly a vehicle of another name"""
     if policy.trim is None:
         policy = replace(policy, trim=trim_of(vehicle))
     own = replace(policy, vehicle="")

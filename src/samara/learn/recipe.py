@@ -1,4 +1,4 @@
-"""How a policy is learnt by the gradient of the flight itself, wherever that runs."""
+"""How a policy is trained by the gradient of the flight itself, wherever that runs."""
 
 import math
 from typing import NamedTuple

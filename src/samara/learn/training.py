@@ -42,7 +42,7 @@ def learn(
     progress: Progress | None = None,
     **changes: Any,
 ) -> Learnt:
-    """A policy learnt; what was stopped before in the same folder goes on. `changes` are fields of the method's recipe"""
+    """A trained policy; what was stopped before in the same folder goes on. `changes` are fields of the method's recipe"""
     learner, recipe = learner_for(setting, method, chunks=CHUNKS, **changes)
     from samara.learn.checkpoint import Checkpoint
 
@@ -93,7 +93,7 @@ def layers_of(weights: Weights, activation: str = "tanh") -> tuple[tuple[LayerKi
 
 
 def _judged(setting: Setting, weights: Weights, activation: str) -> Judged:
-    """In machine code; what remembers, in JAX, which it was learnt in"""
+    """In machine code; what remembers, in JAX, in which it was trained"""
     if isinstance(weights, list):
         from samara.learn.judge_lanes import judge
 

@@ -91,7 +91,7 @@ def write_betaflight_policy(policy: Policy, vehicle: Vehicle, folder: str | Path
         "compass, or with GPS before it has moved, turns the place about the vertical."
     )
     exported = write_policy_c(policy, vehicle, folder, boundary, f"{turned} {needed}")
-    about = f"A policy for {vehicle.name}, learnt to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
+    about = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
     write_text(Path(folder) / f"{MIXER}.h", _mixer_header(about))
     write_text(Path(folder) / f"{MIXER}.c", _mixer(about))
     return exported

@@ -1,4 +1,4 @@
-"""A policy for the Crazyflie's firmware: C for an app with an out-of-tree controller, in the place of all its own.
+"""A policy for the Crazyflie's firmware: C for an app with an out-of-tree controller, in place of all its own.
 
 The firmware's world is ours, its body too; its gyroscope tells degrees per second, and so does the yaw of its set point
 degrees. Motors are told a share of THRUST_MAX (`controlModeForce`), which the firmware makes into a PWM by the voltage of the
@@ -63,7 +63,7 @@ def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path)
             f"{1e3 / RATE:g} ms"
         )
     exported = write_policy_c(policy, vehicle, folder, crazyflie_boundary(vehicle))
-    about = f"A policy for {vehicle.name}, learnt to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
+    about = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
     objects = " ".join(f"{Path(name).stem}.o" for name in FILES if name.endswith(".c"))
     for name, text in (
         (CONTROLLER, _controller(about, steps_of(policy.period), read_of_reference(policy))),

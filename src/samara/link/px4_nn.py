@@ -66,7 +66,7 @@ def write_px4_nn(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Writte
     paths = tuple(Path(folder) / name for name in FILES)
     with atomic_write(paths[0]) as temporary:
         temporary.write_bytes(data)
-    about = f"A policy for {vehicle.name}, learnt to {policy.task}: SHA-256 {policy.digest}. Samara {__version__}."
+    about = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Samara {__version__}."
     write_text(paths[1], _source(data, about))
     write_text(paths[2], _header(data, about))
     numbers = sum(matrix.size + bias.size for matrix, bias in network.layers)

@@ -76,7 +76,7 @@ def race(
     """Flies a track with every seed, and scores it
 
     The controller is made for the vehicle of the file, whatever is drawn, and follows the fastest plan through the gates as
-    they were said to be, at a `pace`; a policy that has learnt to race sees the gates themselves.
+    they were said to be, at a `pace`; a policy trained to race sees the gates themselves.
     """
     own = track if isinstance(track, Track) else load_track(track)
     if not len(seeds):

@@ -30,7 +30,7 @@ ANSWERED = 0x80  # beside the number of a supervisor's order
 FULL = Supply(4.1, 0.0, 1.0, 1, 900.0)  # a battery that does not empty
 EMERGENCY, WATCHDOG = 3, 4
 NO_MORE_SETPOINTS = 0
-TOLD = {Condition.CRASHED: "Crashed, recovery required", Condition.LOCKED: "Locked until the simulation starts anew"}
+TOLD = {Condition.CRASHED: "Crashed, recovery required", Condition.LOCKED: "Locked until the simulation is restarted"}
 _EXTERNAL = {0: struct.Struct("<3f"), 1: struct.Struct("<B7f")}
 EXTERNAL_POSE = 8
 
