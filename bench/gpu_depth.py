@@ -1,5 +1,7 @@
 """How many depth pictures a GPU takes: 64 × 48 pixels for 4096 drones among 20 solids over a plane, in float32.
 
+A program takes pictures of all drones from one place after another, as a flight does, and keeps all of them.
+
     PYTHONPATH=src python3 bench/gpu_depth.py --out bench/results/gpu_depth.json
 
 needs NumPy and JAX only. Every row is one kind of world: columns (capsules), boxes, spheres, or a forest of all three; the
@@ -28,7 +30,7 @@ from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.types import State
 from samara.sensors.depth_camera import DepthCameraPart
-from samara.sensors.depth_jax import depth_images
+from samara.sensors.depth_jax import LAUNCH, depth_images
 from samara.sensors.eyes import Beam, Eye, ray_sent
 from samara.sensors.sensor import AT_CENTRE
 from samara.world.rays import along, first_hit, seen_from
@@ -39,6 +41,7 @@ CAMERA = DepthCameraPart(
 )  # fmt: skip
 LANES = {"H200": 132 * 128 * 1.98e9, "H100": 132 * 128 * 1.98e9, "A100": 108 * 64 * 1.41e9}  # per second, float32
 CHECKED = 4
+PICTURES = 20  # of each drone, one after the other in one program
 REPEATS = 5
 
 
@@ -62,12 +65,12 @@ def world(kind: str, count: int, drones: int | None, rng: Any) -> list[Any]:
 
 
 def poses(drones: int, rng: Any) -> State:
-    """Drones within the world, tilted as in flight"""
-    p_W = Vec3(*(rng.uniform(low, high, drones) for low, high in ((-15.0, 15.0), (-15.0, 15.0), (0.5, 5.0))))
-    yaw, lean = rng.uniform(-1.55, 1.55, drones), rng.uniform(-0.25, 0.25, (2, drones))  # halves of angles
-    turned = Quat(np.cos(yaw), np.zeros(drones), np.zeros(drones), np.sin(yaw))
-    q_WB = normalize(turned * Quat(np.ones(drones), *lean, np.zeros(drones)))
-    return State(p_W, Vec3(*np.zeros(3)), q_WB, Vec3(*np.zeros(3)))
+    """Drones within the world, tilted as in flight, (pictures, drones)"""
+    shape = PICTURES, drones
+    p_W = Vec3(*(rng.uniform(low, high, shape) for low, high in ((-15.0, 15.0), (-15.0, 15.0), (0.5, 5.0))))
+    yaw, lean, zero = rng.uniform(-1.55, 1.55, shape), rng.uniform(-0.25, 0.25, (2, *shape)), np.zeros(shape)
+    q_WB = normalize(Quat(np.cos(yaw), zero, zero, np.sin(yaw)) * Quat(zero + 1.0, *lean, zero))  # halves of angles
+    return State(p_W, Vec3(zero, zero, zero), q_WB, Vec3(zero, zero, zero))
 
 
 def in_float32(tree: Any) -> Any:
@@ -92,11 +95,11 @@ def one_pixel(solids: Any) -> int:
 
 
 def reference(states: State, solids: Any) -> Any:
-    """The same pictures of the first drones, by NumPy in float64"""
+    """The first pictures of the first drones, by NumPy in float64"""
     found = []
     beams = Eye(CAMERA).beams
     for k in range(CHECKED):
-        pick = lambda x, k=k: float(x[k]) if np.ndim(x) else float(x)  # noqa: E731
+        pick = lambda x, k=k: float(x[..., k].ravel()[0]) if np.ndim(x) else float(x)  # noqa: E731
         own = jax.tree.map(pick, State(states.p_W, states.v_W, states.q_WB, states.omega_B))
         ray = ray_sent(own, AT_CENTRE, Beam(beams.direction_S))
         z = first_hit(ray, [Ground(), *jax.tree.map(pick, list(solids))]) * beams.direction_S.x
@@ -128,21 +131,24 @@ def measured(
     given = in_float32(states), in_float32(solids)
 
     def look(states: Any, solids: Any) -> Any:
-        return depth_images(states, solids, CAMERA, kernel=kernel, dtype=dtype, launch=launch)
+        return jax.lax.map(
+            lambda now: depth_images(now, solids, CAMERA, kernel=kernel, dtype=dtype, launch=launch), states
+        )
 
     begun = time.perf_counter()
     compiled = jax.jit(look).lower(*given).compile()
     compiling = time.perf_counter() - begun
     seconds, images = timed(compiled, *given)
-    apart = np.abs(np.asarray(images[:CHECKED], np.float64) - reference(states, solids))
+    apart = np.abs(np.asarray(images[0, :CHECKED], np.float64) - reference(states, solids))
+    taken = PICTURES * args.drones / seconds
     instructions = one_pixel(solids)
     row = {
         "world": f"{kind}, {'each its own' if own_worlds else 'one for all'}",
         "kernel": kernel,
         "dtype": dtype,
         "launch": list(launch) if kernel == "pallas" else None,
-        "images_per_second": args.drones / seconds,
-        "gigarays_per_second": args.drones * CAMERA.width * CAMERA.height / seconds / 1e9,
+        "images_per_second": taken,
+        "gigarays_per_second": taken * CAMERA.width * CAMERA.height / 1e9,
         "instructions": instructions,
         "error_mm": float(1e3 * np.quantile(apart, 0.999)),
         "grazed": float((apart > 0.01).mean()),
@@ -167,11 +173,12 @@ def slopes(args: argparse.Namespace) -> dict[str, Any]:
     given = in_float32(poses(args.drones, rng)), in_float32(world("forest", args.solids, None, rng))
 
     def total(states: Any, solids: Any) -> Any:
-        return depth_images(states, solids, CAMERA).sum()
+        return jax.lax.map(lambda now: depth_images(now, solids, CAMERA).sum(), states).sum()
 
     seconds, _ = timed(jax.jit(jax.grad(total)), *given)
-    print(f"with slopes: {args.drones / seconds / 1e6:.3f} M images/s", flush=True)
-    return {"world": "forest, slopes", "images_per_second": args.drones / seconds}
+    taken = PICTURES * args.drones / seconds
+    print(f"with slopes: {taken / 1e6:.3f} M images/s", flush=True)
+    return {"world": "forest, slopes", "images_per_second": taken}
 
 
 def main() -> None:
@@ -185,9 +192,11 @@ def main() -> None:
         f"{jax.devices()[0].device_kind}, JAX {jax.__version__}, {args.drones} drones, {args.solids} solids", flush=True
     )
     gpu = jax.default_backend() == "gpu"
-    launches = [Launch(1024, 4)]
+    launches = [LAUNCH]
     if args.launches:
-        launches = [Launch(b, w) for b, w in ((256, 1), (512, 2), (512, 4), (1024, 2), (1024, 4), (1024, 8), (2048, 8))]
+        launches += [
+            Launch(b, w) for b, w in ((64, 1), (128, 1), (256, 1), (256, 2), (512, 1), (512, 2), (512, 4), (1024, 4))
+        ]
     cases = [
         (kind, own, kernel, dtype, launch)
         for kind in ("forest", "columns", "boxes", "spheres")

@@ -18,6 +18,7 @@ from samara.world.rays import first_hit
 jax = pytest.importorskip("jax")
 
 from samara.backends.jax_scan import precision  # noqa: E402
+from samara.backends.pallas import Launch  # noqa: E402
 from samara.sensors.depth_jax import depth_images  # noqa: E402
 
 CAMERA = part("d435", width=9, height=7, farthest=20.0, k1=-0.05).numbers
@@ -62,6 +63,30 @@ def test_pictures_of_many_drones_are_those_of_plain_python(kernel, worlds):
         images = depth_images(states, solids, CAMERA, mounting=MOUNTING, ground=GROUND, dtype="float64", kernel=kernel)
     assert np.asarray(images) == pytest.approx(reference(states, solids), rel=1e-9, abs=1e-9)
     assert (np.asarray(images[0]) == 0.0).all() and len(np.unique(images)) > 50
+
+
+def test_what_is_not_in_a_tile_is_passed_over_and_nothing_else():
+    """Among more solids than a word has bits, in tiles of 4 × 4 pixels and as one: the pictures of plain Python."""
+    rng = np.random.default_rng(3)
+    place = lambda: Vec3(*rng.uniform(-8.0, 8.0, 3).tolist())  # noqa: E731
+    solids = [Sphere(place(), float(rng.uniform(0.1, 0.8))) for _ in range(40)]
+    solids += [Capsule(place(), place(), 0.1) for _ in range(3)]
+    solids += [Box(place(), Vec3(0.2, 1.0, 0.4), quat_from_euler(*rng.normal(size=3).tolist())) for _ in range(3)]
+    states = poses(2)
+    expected = reference(states, solids)
+    for launch in (Launch(block=16, warps=1), Launch(block=256, warps=1)):
+        with precision("float64"):
+            images = depth_images(
+                states,
+                solids,
+                CAMERA,
+                mounting=MOUNTING,
+                ground=GROUND,
+                dtype="float64",
+                kernel="pallas",
+                launch=launch,
+            )
+        assert np.asarray(images) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_in_single_precision_and_as_half_floats():

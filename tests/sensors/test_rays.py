@@ -9,7 +9,7 @@ from samara.core.algebra import IDENTITY, UP, ZERO, Quat, Vec3, direction, norma
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.world.obstacles import NEVER, HeightMap, Ray, distance_along
-from samara.world.rays import first_hit, hit
+from samara.world.rays import first_hit, hit, reach, seen_from
 
 EAST = Vec3(1.0, 0.0, 0.0)
 FAR = 50.0  # [m]: marching on a plane that is all but parallel comes no farther
@@ -163,3 +163,21 @@ def test_gradients_are_the_surfaces_own():
         toward = normal.x * d.x + normal.y * d.y + normal.z * d.z
         assert slope == pytest.approx([-x / toward for x in normal], rel=1e-9, abs=1e-12)
         assert np.array_equal(away, np.zeros(3))
+
+
+def test_how_far_a_solid_reaches_along_a_direction():
+    """max n·(x − p): by hand of the centres and axes, and no point that a ray meets is beyond it."""
+    p, n = Vec3(1.0, 2.0, 3.0), direction(Vec3(3.0, 0.0, 4.0))
+    assert reach(seen_from(p, Sphere(Vec3(6.0, 2.0, 3.0), 0.5)), n) == pytest.approx(0.6 * 5.0 + 0.5, abs=1e-12)
+    pole = Capsule(Vec3(1.0, 2.0, 0.0), Vec3(1.0, 2.0, 8.0), 0.25)
+    assert reach(seen_from(p, pole), n) == pytest.approx(0.8 * 5.0 + 0.25, abs=1e-12)
+    assert reach(seen_from(p, pole), -n) == pytest.approx(0.8 * 3.0 + 0.25, abs=1e-12)
+    box = Box(Vec3(1.0, 2.0, 3.0), Vec3(1.0, 2.0, 3.0), quat_from_euler(0.0, 0.0, math.pi / 2.0))
+    assert reach(seen_from(p, box), n) == pytest.approx(0.6 * 2.0 + 0.8 * 3.0, abs=1e-12)
+    assert reach(seen_from(p, Ground()), n) == NEVER
+    solids, ray = scene(np.random.default_rng(8))
+    for solid in solids[1:]:
+        s = hit(ray, solid)
+        ahead = np.stack([own + s * d - start for own, d, start in zip(ray.p_W, ray.direction_W, p, strict=True)])
+        along = (np.array(n) @ ahead)[(s > 0.0) & (s < NEVER)]
+        assert len(along) > 10 and along.max() <= reach(seen_from(p, solid), n) + 1e-9

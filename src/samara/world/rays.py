@@ -91,6 +91,19 @@ def is_inside(seen: Seen) -> Scalar:
     return logical_and(logical_and(x, y), z)
 
 
+def reach(seen: Seen, n_W: Vec3) -> Scalar:
+    """max of n·(x − p) over all x in it: how far it gets along a unit vector from where it is seen; a plane, everywhere  [m]"""
+    if isinstance(seen, PlaneSeen):
+        return NEVER
+    if isinstance(seen, BoxSeen):
+        n = seen.to_box @ n_W
+        return sum((absolute(own) * half for own, half in zip(n, seen.half, strict=True)), -dot(n, seen.m))
+    c = seen.c if isinstance(seen, SphereSeen) else seen.c_a
+    radius = sqrt(greater_of(dot(seen.m_W, seen.m_W) - c, 0.0))
+    middle = radius - dot(n_W, seen.m_W)
+    return middle if isinstance(seen, SphereSeen) else middle + greater_of(dot(n_W, seen.u_W), 0.0)
+
+
 def along(seen: Seen, d_W: Vec3, nearest: Scalar) -> Scalar:
     """The lesser of `nearest` and how far along a direction, a unit vector, what was seen from outside it is  [m]"""
     if isinstance(seen, SphereSeen):
