@@ -13,7 +13,7 @@ from samara.learn.analytic import Recipe, analytic, starts
 from samara.learn.environment import Environment
 from samara.learn.judge import judge
 from samara.learn.network import act, dense_network, first_weights
-from samara.learn.pieces import pieces_of
+from samara.learn.pieces import pieces_of, rolled_by
 from samara.learn.rollout import rollout_xla
 from samara.learn.rollout_kernel import rollout_kernel
 from samara.learn.setting import setting_for
@@ -46,6 +46,17 @@ def test_the_kernel_and_xla_fly_and_differentiate_alike(kind):
     pull = pull * jnp.isin(jnp.arange(pieces.size), jnp.array(pieces.moving))[:, None]
     by_xla = gradients(rollout_xla(pieces, 2), weights, episodes, pull)
     by_kernel = gradients(rollout_kernel(pieces, 2, Launch(block=16, warps=1), interpret=True), weights, episodes, pull)
+    for expected, found in zip(jax.tree.leaves(by_xla), jax.tree.leaves(by_kernel), strict=True):
+        assert np.abs(found - expected).max() <= 4e-6 * np.abs(expected).max()
+
+
+def test_by_the_midpoint_the_kernel_has_the_gradient_of_xla():
+    pieces = pieces_of(setting_for("hover", "crazyflie"), rolled_by("midpoint"))
+    weights, episodes = lively(pieces), starts(pieces, jax.random.key(1), 32)
+    pull = 0.01 * jax.random.normal(jax.random.key(2), episodes.shape)
+    kernel = rollout_kernel(pieces, 2, Launch(block=16, warps=1), interpret=True, integrator="midpoint")
+    by_xla = gradients(rollout_xla(pieces, 2), weights, episodes, pull)
+    by_kernel = gradients(kernel, weights, episodes, pull)
     for expected, found in zip(jax.tree.leaves(by_xla), jax.tree.leaves(by_kernel), strict=True):
         assert np.abs(found - expected).max() <= 4e-6 * np.abs(expected).max()
 

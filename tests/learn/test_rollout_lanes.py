@@ -31,10 +31,10 @@ TINY = Recipe(hidden=(8,), drones=20, horizon=3, updates=4)
 class Flight:
     """A lively policy, drones in their first moments, and cotangents of what comes of it"""
 
-    def __init__(self, setting, steps=3, drones=19, dtype="float64", hidden="tanh"):
+    def __init__(self, setting, steps=3, drones=19, dtype="float64", hidden="tanh", integrator="rk4"):
         self.parts = parts_of(setting)
         self.sizes = (self.parts.observations, 13, 8, len(self.parts.action))
-        self.rollout = LaneRollout(self.parts, self.sizes, steps, dtype, dtype == "float32", hidden)
+        self.rollout = LaneRollout(self.parts, self.sizes, steps, dtype, dtype == "float32", hidden, integrator)
         rng = np.random.default_rng(0)
         self.weights = (0.3 * rng.normal(size=self.rollout.layers.numbers)).astype(dtype)
         self.episodes = starts(self.parts, 1, 0, drones)[0].astype(dtype)
@@ -91,17 +91,20 @@ def test_a_rollout_is_the_flight_of_the_environment():
     np.testing.assert_allclose(found.end, rows, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(("kind", "hidden"), [*((kind, "tanh") for kind in SETTINGS), ("hover", "relu")])
-def test_jax_flies_and_differentiates_alike(kind, hidden):
+@pytest.mark.parametrize(
+    ("kind", "hidden", "integrator"),
+    [*((kind, "tanh", "rk4") for kind in SETTINGS), ("hover", "relu", "rk4"), ("hover", "tanh", "midpoint")],
+)
+def test_jax_flies_and_differentiates_alike(kind, hidden, integrator):
     jax = pytest.importorskip("jax")
     from samara.learn.network import dense_network
-    from samara.learn.pieces import pieces_of
+    from samara.learn.pieces import pieces_of, rolled_by
     from samara.learn.rollout import rollout_xla
 
     setting = setting_for("hover", "crazyflie", **SETTINGS[kind])
-    flight = Flight(setting, hidden=hidden)
+    flight = Flight(setting, hidden=hidden, integrator=integrator)
     layers = [tuple(map(jax.numpy.asarray, own)) for own in layers_of(flight.weights, flight.sizes)]
-    rollout = rollout_xla(pieces_of(setting), 3, dense_network(hidden=hidden))
+    rollout = rollout_xla(pieces_of(setting, rolled_by(integrator)), 3, dense_network(hidden=hidden))
     (total, end), back = jax.vjp(rollout, layers, jax.numpy.asarray(flight.episodes))
     bars = jax.numpy.asarray(flight.total_bar), jax.numpy.asarray(flight.end_bar)
     by_weights, by_start = back(bars)

@@ -14,11 +14,8 @@ import numpy as np
 from jax import lax
 
 from samara.backends.folding import Folded, folded, unfolded
-from samara.core.integrate import RK4, rk4, unit_quaternions
+from samara.core.integrate import RK4, Chain, chain_of, rk4, unit_quaternions
 from samara.core.tree import flatten, unflatten
-
-WEIGHTS, AHEAD = RK4.weights, (*(row[-1] for row in RK4.stages[1:]), 0.0)
-"""bᵢ of each stage, and a of the one after it: every stage of this method leans on the last one only"""
 
 LONG = 1000
 """Operations in a stage above which the step is a loop"""
@@ -46,6 +43,11 @@ def _operations(rate: Callable[[Any], Any], state: Any) -> int:
 
 def rk4_rolled(rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
     """`rk4` for a state of folded scalars, four times one stage: to rounding the same numbers"""
+    return rolled(chain_of(RK4), rate, state, dt)
+
+
+def rolled(chain: Chain, rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
+    """A step for a state of folded scalars, as a loop over its stages"""
     trace = next(x.trace for x in flatten(state) if isinstance(x, Folded))
     shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in unfolded(state)))
     start = [_filled(x, shape, trace.dtype) for x in unfolded(state)]
@@ -54,14 +56,14 @@ def rk4_rolled(rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
         known = dict(trace.done)  # what is traced in here is not known outside
         here, total = carried
         slopes = flatten(rate(folded(state, here, trace)))
-        further, weight = (Folded(chosen(i, row, trace.dtype), trace) * dt for row in (AHEAD, WEIGHTS))
+        further, weight = (Folded(chosen(i, row, trace.dtype), trace) * dt for row in (chain.ahead, chain.weights))
         after = unfolded(tuple(Folded(x, trace) + further * k for x, k in zip(start, slopes, strict=True)))
         summed = unfolded(tuple(Folded(x, trace) + weight * k for x, k in zip(total, slopes, strict=True)))
         trace.done.clear()
         trace.done.update(known)
         return tuple([_filled(x, shape, trace.dtype) for x in group] for group in (after, summed))
 
-    _, advanced = lax.fori_loop(np.int32(0), np.int32(len(WEIGHTS)), stage, (start, start))
+    _, advanced = lax.fori_loop(np.int32(0), np.int32(len(chain.weights)), stage, (start, start))
     return unit_quaternions(unflatten(state, iter([Folded(x, trace) for x in advanced])))
 
 

@@ -1,4 +1,4 @@
-"""Integrators over any nested tuple of scalars: Euler, semi-implicit Euler, RK4, Bogacki–Shampine, Dormand–Prince.
+"""Integrators over any nested tuple of scalars: Euler, semi-implicit Euler, midpoint, RK4, Bogacki–Shampine, Dormand–Prince.
 
 `rate(state)` returns the time derivative in the shape of the state; inputs are held through the stages. Whatever is a
 quaternion in the state is brought back to unit length at the end of a step. `INTEGRATORS` has all of them by name; who takes
@@ -27,6 +27,7 @@ class Tableau(NamedTuple):
 
 
 EULER = Tableau(((),), (1.0,), order=1)
+MIDPOINT = Tableau(((), (1 / 2,)), (0.0, 1.0), order=2)
 RK4 = Tableau(((), (1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0)), (1 / 6, 1 / 3, 1 / 3, 1 / 6), order=4)
 BOGACKI_SHAMPINE = Tableau(
     ((), (1 / 2,), (0.0, 3 / 4), (2 / 9, 1 / 3, 4 / 9)),
@@ -48,6 +49,20 @@ DORMAND_PRINCE = Tableau(
     (5179 / 57600, 0.0, 7571 / 16695, 393 / 640, -92097 / 339200, 187 / 2100, 1 / 40),
     order=5,
 )
+
+
+class Chain(NamedTuple):
+    """A tableau whose every stage leans on the one before alone: bᵢ of each, and a of the one after it (0 for the last)."""
+
+    weights: tuple[float, ...]
+    ahead: tuple[float, ...]
+
+
+def chain_of(tableau: Tableau | None) -> Chain:
+    """The weights of an explicit method as a loop goes through them; ValueError where a stage leans on others as well"""
+    if tableau is None or any(any(row[:-1]) for row in tableau.stages):
+        raise ValueError("a stage leans on more than the one before it; expected Euler, the midpoint or RK4")
+    return Chain(tableau.weights, (*(row[-1] for row in tableau.stages[1:]), 0.0))
 
 
 def _map(function: Callable[..., Any], *trees: Any) -> Any:
@@ -108,6 +123,11 @@ def _stage_rates(tableau: Tableau, rate: Rate[S], state: S, dt: Scalar) -> list[
 def euler(rate: Rate[S], state: S, dt: Scalar) -> S:
     """x' = x + dt f(x)"""
     return runge_kutta(EULER, rate, state, dt)
+
+
+def midpoint(rate: Rate[S], state: S, dt: Scalar) -> S:
+    """x' = x + dt f(x + ½ dt f(x)): second order for half the work of the classical step"""
+    return runge_kutta(MIDPOINT, rate, state, dt)
 
 
 def rk4(rate: Rate[S], state: S, dt: Scalar) -> S:
@@ -211,6 +231,7 @@ INTEGRATORS = {
     for own in (
         Integrator("euler", euler, EULER),
         Integrator("semi_implicit", semi_implicit),
+        Integrator("midpoint", midpoint, MIDPOINT),
         Integrator("rk4", rk4, RK4),
         Integrator("rk23", rk23, BOGACKI_SHAMPINE),
         Integrator("rk45", rk45, DORMAND_PRINCE),

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from samara.learn.adam import Moments, adam, at_rest, clipped
-from samara.learn.advance import by_rk4
+from samara.learn.advance import held_by
 from samara.learn.episode import Setting
 from samara.learn.in_chunks import learner_in_chunks
 from samara.learn.learnt import Learner, Weights
 from samara.learn.network import Network, dense_network
-from samara.learn.pieces import Pieces, pieces_of
+from samara.learn.pieces import Pieces, pieces_of, rolled_by
 from samara.learn.recipe import Recipe, recipe_with
 from samara.learn.recurrent import recurrent_network
 from samara.learn.rollout import Rollout, rollout_xla
@@ -53,8 +53,8 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weight
     It goes on from the weights of another policy where `first` are given, else from drawn ones.
     On a GPU rollout and adjoint are a kernel each (`samara.learn.rollout_kernel`).
     """
-    launched = jax.default_backend() == "gpu" and recipe.memory
-    pieces = pieces_of(setting, by_rk4 if launched else None)  # stages in a loop would be launched one by one
+    launched = jax.default_backend() == "gpu" and recipe.memory  # stages in a loop would be launched one by one
+    pieces = pieces_of(setting, (held_by if launched else rolled_by)(recipe.integrator))
     rollout = rollout_for(pieces, recipe)
     return learner_in_chunks(
         partial(_begun, pieces, recipe, first),
@@ -72,7 +72,7 @@ def rollout_for(pieces: Pieces, recipe: Recipe) -> Rollout:
         return rollout_xla(pieces, recipe.horizon, network_for(recipe), recipe.fading, share)
     from samara.learn.rollout_kernel import rollout_kernel
 
-    return rollout_kernel(pieces, recipe.horizon, hidden=recipe.activation)
+    return rollout_kernel(pieces, recipe.horizon, hidden=recipe.activation, integrator=recipe.integrator)
 
 
 def _begun(pieces: Pieces, recipe: Recipe, given: Weights | None, seed: Any) -> Learning:

@@ -43,7 +43,7 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weight
     clock = time.perf_counter()
     parts = parts_of(setting)
     sizes = (parts.observations, *recipe.hidden, len(parts.action))
-    rollout = LaneRollout(parts, sizes, recipe.horizon, hidden=recipe.activation)
+    rollout = LaneRollout(parts, sizes, recipe.horizon, hidden=recipe.activation, integrator=recipe.integrator)
     compile_seconds = time.perf_counter() - clock
     size = -(-recipe.updates // chunks)
 

@@ -18,18 +18,12 @@ from samara.backends.adjoint import adjoint_of
 from samara.backends.llvm_dense import Dense, DenseBack, DenseGradient
 from samara.backends.llvm_loop import Array, Loop, Pass, Step
 from samara.backends.program import Program, program_of
-from samara.core.integrate import RK4, unit_quaternions
+from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
 from samara.core.ops import where
 from samara.core.tree import flatten, unflatten
 from samara.learn.parts import Parts
 
-STAGES = len(RK4.weights)
 DONE, LOST = 0.5, 1.0  # how an episode has ended: by success, or otherwise
-AHEAD = (
-    *(row[-1] for row in RK4.stages[1:]),
-    0.0,
-)  # of each stage in the one after it: every stage leans on the last one only
-
 
 Traced = tuple[Program, list[int]]
 """A program, and the sizes of its groups of inputs"""
@@ -73,8 +67,12 @@ class Layers(NamedTuple):
 class Passes:
     """The loops of a rollout and where their numbers are; with `kept` states there can be a way back."""
 
-    def __init__(self, parts: Parts, layers: Layers, width: int, kept: bool, hidden: str = "tanh") -> None:
+    def __init__(
+        self, parts: Parts, layers: Layers, width: int, kept: bool, hidden: str = "tanh", integrator: str = "rk4"
+    ) -> None:
         self.parts, self.layers, self.width, self.kept = parts, layers, width, kept
+        self.chain = chain_of(integrator_named(integrator, RUNGE_KUTTA).tableau)
+        self.stages = len(self.chain.weights)
         self.rooms: dict[str, Room] = {}
         self.activations = [*[hidden] * (len(layers.sizes) - 2), "tanh"]
         state, command = len(flatten(parts.state)), len(parts.hovering)
@@ -82,8 +80,8 @@ class Passes:
         self.moving, self.constant = len(parts.moving), parts.size - len(parts.moving)
         self.m, self.c = self._kept("m", self.moving), self._room("c", self.constant)
         self.u = self._kept("u", parts.substeps * command)
-        self.z = self._kept("z", parts.substeps * (STAGES + 1) * state)
-        self.k, self.z_after = self._room("k", STAGES * state), self._kept("z_after", state)
+        self.z = self._kept("z", parts.substeps * (self.stages + 1) * state)
+        self.k, self.z_after = self._room("k", self.stages * state), self._kept("z_after", state)
         self.total, self.lost = self._room("total", 1), self._room("lost", 1)
         self.columns = [self._kept(f"column{i}", size) for i, size in enumerate(layers.sizes)]
 
@@ -114,13 +112,13 @@ class Passes:
                 self._pass(self.copy, (self.m.array(0, self.state) if s == 0 else self.z_after.array(),), (start,))
             )
             passes.append(self._pass(self.commanded, (start, rest, c, a), (self._u(s),)))
-            for i in range(STAGES):
+            for i in range(self.stages):
                 passes.append(self._pass(self.rate, (self._z(s, i), self._u(s), c), (self._k(i),)))
-                if i + 1 < STAGES:
+                if i + 1 < self.stages:
                     passes.append(self._pass(self.ahead[i], (start, self._k(i)), (self._z(s, i + 1),)))
-            slopes = tuple(self._k(i) for i in range(STAGES))
-            passes.append(self._pass(self.summed, (start, *slopes), (self._z(s, STAGES),)))
-            passes.append(self._pass(self.unit, (self._z(s, STAGES),), (self.z_after.array(),)))
+            slopes = tuple(self._k(i) for i in range(self.stages))
+            passes.append(self._pass(self.summed, (start, *slopes), (self._z(s, self.stages),)))
+            passes.append(self._pass(self.unit, (self._z(s, self.stages),), (self.z_after.array(),)))
         given = self.z_after.array(), m, c, a, self.total.array(), self.lost.array()
         passes.append(self._pass(self.after, given, (self.m.array(ahead=True), self.total.array(), self.lost.array())))
         return Loop(tuple(passes))
@@ -134,7 +132,7 @@ class Passes:
         z_bar, t_bar, by_command, k_bar = (
             self._room(name, state) for name in ("z_bar", "t_bar", "by_command", "k_bar")
         )
-        z_bars, u_bars = self._room("z_bars", STAGES * state), self._room("u_bars", STAGES * self.command)
+        z_bars, u_bars = self._room("z_bars", self.stages * state), self._room("u_bars", self.stages * self.command)
         u_bar, r_bar = self._room("u_bar", self.command), self._room("r_bar", 1)
         a_bar, by_action = self._room("a_bar", self.action), self._room("by_action", self.action)
         rest_bar = self._room("rest_bar", self.moving - state)
@@ -147,21 +145,21 @@ class Passes:
             )
         ]
         for s in range(self.parts.substeps - 1, -1, -1):
-            total = self._z(s, STAGES)
+            total = self._z(s, self.stages)
             passes.append(self._pass(self._adjoint(self.unit, 0), (total, z_bar.array()), (t_bar.array(),)))
-            for i in range(STAGES - 1, -1, -1):
+            for i in range(self.stages - 1, -1, -1):
                 z_own, u_own = z_bars.array(i * state, state), u_bars.array(i * self.command, self.command)
-                later = z_bars.array((i + 1) * state, state) if i + 1 < STAGES else t_bar.array()
+                later = z_bars.array((i + 1) * state, state) if i + 1 < self.stages else t_bar.array()
                 passes.append(self._pass(self.pulled[i], (t_bar.array(), later), (k_bar.array(),)))
                 given = self._z(s, i), self._u(s), c, k_bar.array()
                 passes.append(self._pass(self._adjoint(self.rate, 0, 1), given, (z_own, u_own)))
-            every = tuple(u_bars.array(i * self.command, self.command) for i in range(STAGES))
-            passes.append(self._pass(_sum(self.command, STAGES), every, (u_bar.array(),)))
+            every = tuple(u_bars.array(i * self.command, self.command) for i in range(self.stages))
+            passes.append(self._pass(_sum(self.command, self.stages), every, (u_bar.array(),)))
             commanded = self._z(s, 0), rest, c, a, u_bar.array()
             found = by_command.array(), rest_bar.array(), by_action.array()
             passes.append(self._pass(self._adjoint(self.commanded, 0, 1, 3), commanded, found))
-            each = tuple(z_bars.array(i * state, state) for i in range(STAGES))
-            passes.append(self._pass(_sum(state, STAGES + 2), (t_bar.array(), *each, found[0]), (z_bar.array(),)))
+            each = tuple(z_bars.array(i * state, state) for i in range(self.stages))
+            passes.append(self._pass(_sum(state, self.stages + 2), (t_bar.array(), *each, found[0]), (z_bar.array(),)))
             passes.append(self._pass(_sum(self.moving - state, 2), (before_rest, found[1]), (before_rest,)))
             passes.append(self._pass(_sum(self.action, 2), (a_bar.array(), found[2]), (a_bar.array(),)))
         passes += self._network_back(a_bar)
@@ -259,12 +257,14 @@ class Passes:
         def ahead(factor: float, x: Any, k: Any) -> Any:
             return (tuple(own + factor * slope for own, slope in zip(x, k, strict=True)),)
 
-        return [self._traced(partial(ahead, self.parts.dt * AHEAD[i]), "z", "z") for i in range(STAGES - 1)]
+        return [
+            self._traced(partial(ahead, self.parts.dt * self.chain.ahead[i]), "z", "z") for i in range(self.stages - 1)
+        ]
 
     @cached_property
     def summed(self) -> Traced:
         def summed(x: Any, *slopes: Any) -> Any:
-            weights = [self.parts.dt * own for own in RK4.weights]
+            weights = [self.parts.dt * own for own in self.chain.weights]
             return (
                 tuple(
                     own + sum(w * k for w, k in zip(weights, ks, strict=True))
@@ -272,7 +272,7 @@ class Passes:
                 ),
             )
 
-        return self._traced(summed, *["z"] * (1 + STAGES))
+        return self._traced(summed, *["z"] * (1 + self.stages))
 
     @cached_property
     def pulled(self) -> list[Traced]:
@@ -282,7 +282,7 @@ class Passes:
             return (tuple(weight * t + (factor * z if factor else 0.0) for t, z in zip(t_bar, z_bar, strict=True)),)
 
         dt = self.parts.dt
-        factors = [(dt * weight, dt * own) for weight, own in zip(RK4.weights, AHEAD, strict=True)]
+        factors = [(dt * weight, dt * own) for weight, own in zip(*self.chain, strict=True)]
         return [self._traced(partial(pulled, *own), "z", "z") for i, own in enumerate(factors)]
 
     @cached_property
@@ -311,7 +311,7 @@ class Passes:
         return Pass(program[0], inputs, outputs, self.width, apart=True)
 
     def _z(self, substep: int, stage: int) -> Array:
-        return self.z.array((substep * (STAGES + 1) + stage) * self.state, self.state)
+        return self.z.array((substep * (self.stages + 1) + stage) * self.state, self.state)
 
     def _u(self, substep: int) -> Array:
         return self.u.array(substep * self.command, self.command)

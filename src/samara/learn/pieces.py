@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from samara.backends.folding import folded, new_trace, unfolded
-from samara.backends.rolled import rk4_rolled
-from samara.core.integrate import unit_quaternions
+from samara.backends.rolled import rk4_rolled, rolled
+from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
 from samara.core.tree import flatten
 from samara.learn.advance import Integrate
 from samara.learn.episode import Setting
@@ -75,6 +75,12 @@ def pieces_of(setting: Setting, integrate: Integrate | None = None) -> Pieces:
         dt=own.dt,
         substeps=own.substeps,
     )
+
+
+def rolled_by(integrator: str) -> Integrate:
+    """x(t + dt) under a command that is held: a loop over the stages of a method"""
+    chain = chain_of(integrator_named(integrator, RUNGE_KUTTA).tableau)
+    return lambda rate, state, command, dt: rolled(chain, lambda x: rate(x, command), state, dt)
 
 
 def by_rolled_rk4(rate: Any, state: Any, command: Any, dt: Any) -> Any:

@@ -2,8 +2,8 @@
 
 A program of the kernel flies a block of drones for all steps. Their state stays in registers; the network's layers are products
 of tiles, on tensor cores, to which single rows go, and from which they come back, through memory that this program alone uses.
-On the way back the adjoint of a step is JAX's, of the same pieces; each stage of RK4 starts from where it was on the way there,
-and the gradients of the weights are summed in registers until the last step.
+On the way back the adjoint of a step is JAX's, of the same pieces; each of its stages starts from where it was on the way
+there, and the gradients of the weights are summed in registers until the last step.
 """
 
 from functools import partial
@@ -17,13 +17,13 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from samara.backends.pallas import Launch, compiler_options
-from samara.backends.rolled import AHEAD, WEIGHTS, chosen
+from samara.backends.rolled import chosen
+from samara.core.integrate import RUNGE_KUTTA, Chain, chain_of, integrator_named
 from samara.learn.learnt import Weights
 from samara.learn.network import RELU, TANH
 from samara.learn.pieces import Pieces, Rows
 from samara.learn.rollout import Rollout
 
-STAGES = len(WEIGHTS)
 NARROWEST = 16  # rows of a tile, for tensor cores
 LAUNCH = Launch(block=32, warps=2)
 
@@ -36,14 +36,21 @@ class Tiles(NamedTuple):
 
 
 def rollout_kernel(
-    pieces: Pieces, steps: int, launch: Launch = LAUNCH, interpret: bool | None = None, hidden: str = TANH
+    pieces: Pieces,
+    steps: int,
+    launch: Launch = LAUNCH,
+    interpret: bool | None = None,
+    hidden: str = TANH,
+    integrator: str = "rk4",
 ) -> Rollout:
     """`steps` actions of all drones, whose number is a multiple of the block; differentiable by the weights and the start
 
     In training tanh is the processor's own (11 bits) and products round their factors to 11 bits, as learning does not mind.
     """
     simulated = jax.default_backend() == "cpu" if interpret is None else interpret
-    kernels = _Kernels(pieces, steps, launch, simulated, hidden)
+    kernels = _Kernels(
+        pieces, steps, launch, simulated, hidden, chain_of(integrator_named(integrator, RUNGE_KUTTA).tableau)
+    )
 
     @jax.custom_vjp
     def rollout(weights: Weights, episodes: Any) -> tuple[Any, Any]:
@@ -67,8 +74,9 @@ def rollout_kernel(
 class _Kernels:
     """Both kernels for one number of steps, and the arrays between them."""
 
-    def __init__(self, pieces: Pieces, steps: int, launch: Launch, interpret: bool, hidden: str) -> None:
+    def __init__(self, pieces: Pieces, steps: int, launch: Launch, interpret: bool, hidden: str, chain: Chain) -> None:
         self.pieces, self.steps, self.launch, self.interpret, self.hidden = pieces, steps, launch, interpret, hidden
+        self.chain = chain
 
     def forward(self, weights: Weights, episodes: Any) -> tuple[Any, Any, list[Any]]:
         own, tiles, n = self.pieces, tiles_of(weights), episodes.shape[1]
@@ -77,11 +85,20 @@ class _Kernels:
         widths = [tiles.matrices[0].shape[1], *(matrix.shape[0] for matrix in tiles.matrices)]
         kept = [
             _array(self.steps, own.size, n),
-            _array(self.steps * own.substeps, STAGES + 1, own.state, n),
+            _array(self.steps * own.substeps, len(self.chain.weights) + 1, own.state, n),
             *(_array(self.steps, width, n) for width in widths),
         ]
         total, end, *kept = self._call(
-            partial(_forward, own, self.steps, self.launch.block, self.interpret, self.hidden, len(tiles.matrices)),
+            partial(
+                _forward,
+                own,
+                self.chain,
+                self.steps,
+                self.launch.block,
+                self.interpret,
+                self.hidden,
+                len(tiles.matrices),
+            ),
             [_array(n), _array(own.size, n), *kept],
             "rollout",
         )(episodes, *tiles.matrices, *tiles.biases)
@@ -93,7 +110,7 @@ class _Kernels:
         shapes = [(programs, *each.shape) for each in (*tiles.matrices, *tiles.biases)]
         rows = [_array(self.steps, width, n) for width in (tiles.matrices[-1].shape[0], tiles.matrices[0].shape[1])]
         start_bar, *found = self._call(
-            partial(_backward, own, self.steps, self.launch.block, self.interpret, self.hidden, layers),
+            partial(_backward, own, self.chain, self.steps, self.launch.block, self.interpret, self.hidden, layers),
             [_array(own.size, n), *(_array(*shape) for shape in shapes), *rows],
             "adjoint",
         )(end_bar, total_bar, *kept, *tiles.matrices)
@@ -117,7 +134,15 @@ class _Kernels:
 
 
 def _forward(
-    pieces: Pieces, steps: int, block: int, interpret: bool, hidden: str, layers: int, episodes: Any, *references: Any
+    pieces: Pieces,
+    chain: Chain,
+    steps: int,
+    block: int,
+    interpret: bool,
+    hidden: str,
+    layers: int,
+    episodes: Any,
+    *references: Any,
 ) -> None:
     matrices, biases = ([own[:, :] for own in references[k * layers : (k + 1) * layers]] for k in range(2))
     total_out, end, kept, stages, *tiles = references[2 * layers :]
@@ -137,9 +162,8 @@ def _forward(
         action = _load(tiles[-1], (t,), drones, pieces.actions)
         state = episode[: pieces.state]
         for k in range(pieces.substeps):
-            state = _rk4(
-                pieces, state, episode, action, partial(_store, stages, drones=drones), t * pieces.substeps + k
-            )
+            keep = partial(_store, stages, drones=drones)
+            state = _advanced(pieces, chain, state, episode, action, keep, t * pieces.substeps + k)
         episode, reward, _ = pieces.after(state, episode, action)
         return episode, total + reward
 
@@ -149,25 +173,27 @@ def _forward(
     total_out[drones] = total
 
 
-def _rk4(pieces: Pieces, state: Rows, episode: Rows, action: Rows, keep: Any, at: Any) -> Rows:
-    """RK4 as a loop over its stages, each of which leaves where it started"""
+def _advanced(pieces: Pieces, chain: Chain, state: Rows, episode: Rows, action: Rows, keep: Any, at: Any) -> Rows:
+    """A step as a loop over its stages, each of which leaves where it started"""
     command = pieces.command([*state, *episode[pieces.state :]], action)
 
     def stage(i: Any, carried: tuple[Rows, Rows]) -> tuple[Rows, Rows]:
         z, total = carried
         keep((at, i), rows=z)
         slopes = pieces.rate(z, command, episode)
-        ahead, weight = (chosen(i, row, jnp.float32) * pieces.dt for row in (AHEAD, WEIGHTS))
+        ahead, weight = (chosen(i, row, jnp.float32) * pieces.dt for row in (chain.ahead, chain.weights))
         z = [x + ahead * k for x, k in zip(state, slopes, strict=True)]
         return z, [x + weight * k for x, k in zip(total, slopes, strict=True)]
 
-    _, total = _loop(STAGES, stage, (state, state))
-    keep((at, STAGES), rows=total)
+    count = len(chain.weights)
+    _, total = _loop(count, stage, (state, state))
+    keep((at, count), rows=total)
     return pieces.unit(total)
 
 
 def _backward(
     pieces: Pieces,
+    chain: Chain,
     steps: int,
     block: int,
     interpret: bool,
@@ -189,7 +215,7 @@ def _backward(
         t = steps - 1 - i
         episode = _load(kept, (t,), drones, pieces.size)
         action = _load(tiles[-1], (t,), drones, pieces.actions)
-        before_bar, action_bar = _adjoint(pieces, episode, action, stages, t, drones, episode_bar, reward_bar)
+        before_bar, action_bar = _adjoint(pieces, chain, episode, action, stages, t, drones, episode_bar, reward_bar)
         _store(action_rows, (t,), drones, action_bar)
         _wait(interpret)
         bar, found = _tile(action_rows, t, drones, pieces.actions), []
@@ -214,22 +240,30 @@ def _backward(
 
 
 def _adjoint(
-    pieces: Pieces, episode: Rows, action: Rows, stages: Any, t: Any, drones: Any, episode_bar: Rows, reward_bar: Any
+    pieces: Pieces,
+    chain: Chain,
+    episode: Rows,
+    action: Rows,
+    stages: Any,
+    t: Any,
+    drones: Any,
+    episode_bar: Rows,
+    reward_bar: Any,
 ) -> tuple[Rows, Rows]:
     """Cotangents of an episode and an action, from those of the episode after it and of its reward"""
-    last = t * pieces.substeps + pieces.substeps - 1
+    last, count = t * pieces.substeps + pieces.substeps - 1, len(chain.weights)
 
     def after(total: Rows, moving: Rows, action: Rows) -> Any:
         advanced, reward, _ = pieces.after(pieces.unit(total), _with(pieces, episode, moving), action)
         return [advanced[k] for k in pieces.moving], reward
 
-    total = _load(stages, (last, STAGES), drones, pieces.state)
+    total = _load(stages, (last, count), drones, pieces.state)
     _, back = jax.vjp(after, total, [episode[k] for k in pieces.moving], action)
     total_bar, moving_bar, action_bar = back(([episode_bar[k] for k in pieces.moving], reward_bar))
     for k in range(pieces.substeps - 1, -1, -1):
         at = t * pieces.substeps + k
         if k < pieces.substeps - 1:
-            total = _load(stages, (at, STAGES), drones, pieces.state)
+            total = _load(stages, (at, count), drones, pieces.state)
             _, normalized = jax.vjp(pieces.unit, total)
             (total_bar,) = normalized(total_bar)
         here = [*_load(stages, (at, 0), drones, pieces.state), *episode[pieces.state :]]
@@ -238,7 +272,7 @@ def _adjoint(
             return pieces.command(_with(pieces, here, moving), action)
 
         command, back = jax.vjp(commanded, [here[k] for k in pieces.moving], action)
-        start_bar, command_bar = _rk4_adjoint(pieces, command, episode, stages, at, drones, total_bar)
+        start_bar, command_bar = _advanced_adjoint(pieces, chain, command, episode, stages, at, drones, total_bar)
         more, acted = back(command_bar)
         total_bar = _sum(start_bar, more[: pieces.state])
         moving_bar = [*moving_bar[: pieces.state], *_sum(moving_bar[pieces.state :], more[pieces.state :])]
@@ -249,23 +283,23 @@ def _adjoint(
     return [*_sum(before[: pieces.state], total_bar), *before[pieces.state :]], action_bar
 
 
-def _rk4_adjoint(
-    pieces: Pieces, command: Rows, episode: Rows, stages: Any, at: Any, drones: Any, total_bar: Rows
+def _advanced_adjoint(
+    pieces: Pieces, chain: Chain, command: Rows, episode: Rows, stages: Any, at: Any, drones: Any, total_bar: Rows
 ) -> tuple[Rows, Rows]:
     """k̄ᵢ = dt (bᵢ x̄' + aᵢ₊₁ z̄ᵢ₊₁),  z̄ᵢ = f_zᵀ k̄ᵢ,  x̄ = x̄' + Σ z̄ᵢ,  ū = Σ f_uᵀ k̄ᵢ: from the last stage to the first"""
-    nothing = jnp.zeros_like(total_bar[0])
+    nothing, count = jnp.zeros_like(total_bar[0]), len(chain.weights)
 
     def stage(j: Any, carried: Any) -> Any:
         z_bar, start_bar, command_bar = carried
-        i = STAGES - 1 - j
+        i = count - 1 - j
         z = _load(stages, (at, i), drones, pieces.state)
-        ahead, weight = (chosen(i, row, jnp.float32) * pieces.dt for row in (AHEAD, WEIGHTS))
+        ahead, weight = (chosen(i, row, jnp.float32) * pieces.dt for row in (chain.ahead, chain.weights))
         slope_bar = [weight * a + ahead * b for a, b in zip(total_bar, z_bar, strict=True)]
         _, back = jax.vjp(lambda z, u: pieces.rate(z, u, episode), z, command)
         z_bar, more = back(slope_bar)
         return z_bar, _sum(start_bar, z_bar), _sum(command_bar, more)
 
-    _, start_bar, command_bar = _loop(STAGES, stage, ([nothing] * pieces.state, total_bar, [nothing] * len(command)))
+    _, start_bar, command_bar = _loop(count, stage, ([nothing] * pieces.state, total_bar, [nothing] * len(command)))
     return start_bar, command_bar
 
 

@@ -58,10 +58,11 @@ class LaneRollout:
         dtype: str = "float32",
         fast: bool = True,
         hidden: str = "tanh",
+        integrator: str = "rk4",
     ) -> None:
         self.parts, self.layers, self.kept, self.dtype = parts, Layers(tuple(sizes)), kept, np.dtype(dtype)
         self.width = vector_width(dtype)
-        self._passes = Passes(parts, self.layers, self.width, bool(kept), hidden)
+        self._passes = Passes(parts, self.layers, self.width, bool(kept), hidden, integrator)
         loops = (self._passes.there(), *(self._passes.back() if kept else ()))
         self._code = compile_loops(loops, dtype, fast)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._code.address)

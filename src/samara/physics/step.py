@@ -18,7 +18,7 @@ def step(
 ) -> State:
     """x(t + dt) from ẋ = derivative(x, command, vehicle, environment), command and environment held  [s]
 
-    Methods: euler, semi_implicit, rk4, rk23, rk45; the last two choose their own steps within dt.
+    Methods: euler, semi_implicit, midpoint, rk4, rk23, rk45; the last two choose their own steps within dt.
     """
     own = integrator_named(method, what="method")
     require_command_size(command, vehicle)
