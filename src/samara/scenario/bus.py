@@ -24,7 +24,17 @@ BUS_SCHEMA_VERSION = 3
 name, settings apart, and the streams `status` and `outputs`. 3: what happened as numbers, in the stream `event`.
 """
 
-SENSORS = ("gyro", "accelerometer", "magnetometer", "barometer", "gps", "vision")
+EYES = ("depth_camera", "lidar")
+SENSORS = ("gyro", "accelerometer", "magnetometer", "barometer", "gps", "vision", *EYES)
+
+
+class Blindness(NamedTuple):
+    """What cameras or lidars of a drone no longer see: "blank" nothing at all, "occluded" a share of the picture from its left
+    edge, "dead" single pixels or beams, so many of all."""
+
+    sensor: str
+    how: str
+    share: float = 1.0
 
 
 class Faults(NamedTuple):
@@ -35,6 +45,7 @@ class Faults(NamedTuple):
     cells_left: float = 1.0
     sensors: frozenset[str] = frozenset()
     estimator_frozen: bool = False
+    eyes: tuple[Blindness, ...] = ()
 
     @property
     def motor_disable_mask(self) -> int:

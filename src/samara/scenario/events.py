@@ -20,7 +20,7 @@ from samara.physics.structure.slung_load import LoadState
 from samara.plan import trajectory as plan
 from samara.plan.trajectory import Trajectory
 from samara.plan.transfer import stop, transfer
-from samara.scenario.bus import SENSORS, Bus, DroneBus
+from samara.scenario.bus import EYES, SENSORS, Blindness, Bus, DroneBus
 from samara.scenario.conditions import Sentence, holds, read_sentence
 from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import microseconds
@@ -301,26 +301,42 @@ def fail_cell(cells: int, drone: str = "") -> Action:
     return _fault(drone, f"fail one of {cells} cells", cells_left=(cells - 1) / cells)
 
 
+FAILURES = ("frozen", "blank", "occluded", "dead")
+
+
 @remade
-def fail_sensor(sensor: str, drone: str = "") -> Action:
-    """What the sensor told stays as it was last"""
+def fail_sensor(sensor: str, drone: str = "", how: str = "frozen", share: float = 0.5) -> Action:
+    """What the sensor told stays as it was last; a depth camera or a lidar may fail in other ways too
+
+    "blank" sees nothing, "occluded" nothing in a `share` of the picture from its left edge, and "dead" nothing in that share of
+    its pixels or beams, here and there.
+    """
     if sensor not in SENSORS:
         raise ValueError(f"fail sensor: {sensor!r} is none; expected one of {', '.join(SENSORS)}")
-    return _on(
-        drone,
-        lambda own, bus, now: own._replace(faults=own.faults._replace(sensors=own.faults.sensors | {sensor})),
-        f"fail {sensor}",
-    )
+    if how not in FAILURES or (how != "frozen" and sensor not in EYES):
+        kinds = FAILURES if sensor in EYES else FAILURES[:1]
+        raise ValueError(f"fail sensor: {sensor} cannot be {how!r}; expected {' or '.join(kinds)}")
+    if not is_number(share) or not 0.0 < share <= 1.0:
+        raise ValueError(f"fail sensor: the share is {share!r}; expected a number above 0 and up to 1")
+
+    def broken(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+        if how == "frozen":
+            return own._replace(faults=own.faults._replace(sensors=own.faults.sensors | {sensor}))
+        fault = Blindness(sensor, how, 1.0 if how == "blank" else float(share))
+        return own._replace(faults=own.faults._replace(eyes=(*own.faults.eyes, fault)))
+
+    return _on(drone, broken, f"fail {sensor}" if how == "frozen" else f"fail {sensor}: {how}")
 
 
 @remade
 def restore_sensor(sensor: str, drone: str = "") -> Action:
     """The sensor works again"""
-    return _on(
-        drone,
-        lambda own, bus, now: own._replace(faults=own.faults._replace(sensors=own.faults.sensors - {sensor})),
-        f"restore {sensor}",
-    )
+
+    def whole(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+        eyes = tuple(fault for fault in own.faults.eyes if fault.sensor != sensor)
+        return own._replace(faults=own.faults._replace(sensors=own.faults.sensors - {sensor}, eyes=eyes))
+
+    return _on(drone, whole, f"restore {sensor}")
 
 
 @remade

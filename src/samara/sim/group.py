@@ -293,6 +293,8 @@ class Group:
                 self.around.motor_power[:, lane] = own.faults.motor_power
             for measuring in self.measuring:
                 measuring.silent[lane] = bool(FAULTS.get(measuring.sensor.kind, frozenset()) & own.faults.sensors)
+                if isinstance(measuring, Looking):
+                    measuring.blind(lane, own.faults.eyes)
             rows = [] if self.fusing else sensors_rows(own.faults.sensors)
             if own.faults.estimator_frozen:
                 rows = list(range(len(self.plant.fields)))

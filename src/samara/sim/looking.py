@@ -8,6 +8,7 @@ NumPy.
 from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +20,9 @@ from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
 from samara.physics.types import State
+from samara.scenario.bus import Blindness
 from samara.scenario.timeline import sampling
-from samara.sensors.eyes import Beam, Eye, drone_box, ray_sent
+from samara.sensors.eyes import NO_RETURN, Beam, Eye, drone_box, ray_sent
 from samara.sensors.sensor import Mounting, Sensor
 from samara.sim.measuring import Heard
 from samara.sim.plant import Plant
@@ -70,7 +72,18 @@ class Looking:
         self.eye: Eye = sensor.about
         self.said, self.fresh, self.silent = np.zeros((self.eye.rays, n)), np.zeros(n), np.zeros(n)
         self._coming: deque[tuple[int, Array]] = deque()
+        self._blind: dict[int, Array] = {}  # by lane: which rays see nothing
         self._picture = Picture(self.eye)
+
+    def blind(self, lane: int, faults: Sequence[Blindness]) -> None:
+        """From the next picture on, some rays of a drone see nothing; without a fault of this kind of eye all see again"""
+        own = [fault for fault in faults if fault.sensor == self.sensor.kind]
+        self._blind.pop(lane, None)
+        if own:
+            source, drone = f"dead {self.sensor.name}", int(self.drones[lane])
+            self._blind[lane] = np.any(
+                [blind_rays(self.eye, each, self.seeds[lane], source, drone) for each in own], axis=0
+            )
 
     def look(self, plant: Plant, tick: int, others: Others | None, numbers: Sequence[int]) -> bool:
         """One tick of the sensor axis: a picture when it is time for one; whether one was heard
@@ -95,6 +108,8 @@ class Looking:
             boxes = others.boxes(number, far + 1.0) if others else []
             plane = plant.environment[ground : ground + 6, lane]
             values[:, lane] = self._picture.taken(plant.state[:13, lane], plane, boxes, drawn)
+            if lane in self._blind:
+                values[self._blind[lane], lane] = NO_RETURN
         self._coming.append((tick + self.late, values))
 
     def memory(self) -> Any:
@@ -113,6 +128,16 @@ class Looking:
             self._coming.append((own.coming[len(self._coming)][0], np.zeros_like(self.said)))
         for (_, values), (_, column) in zip(self._coming, own.coming, strict=True):
             values[:, lane] = column
+
+
+def blind_rays(eye: Eye, fault: Blindness, seed: int, source: str, drone: int) -> Array:
+    """Which rays of an eye see nothing: the columns left of a share of the picture, or the same few as long as it flies"""
+    if fault.how == "dead":
+        below = NormalDist().inv_cdf(min(max(fault.share, 1e-12), 1.0 - 1e-12))
+        return normals(seed, source, drone, 0, eye.rays) < below
+    rows, columns = eye.part.shape
+    from_left = np.arange(columns) if eye.is_camera else np.arange(columns)[::-1]  # a lidar's go from right to left
+    return np.tile(from_left < round(fault.share * columns), rows)
 
 
 class Picture:

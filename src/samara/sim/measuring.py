@@ -27,6 +27,8 @@ FAULTS = {
     "barometer": frozenset({"barometer"}),
     "gps": frozenset({"gps"}),
     "motion_capture": frozenset({"vision"}),
+    "depth_camera": frozenset({"depth_camera"}),
+    "lidar": frozenset({"lidar"}),
 }
 """By kind: the faults of `samara.scenario.bus.SENSORS` that silence a sensor."""
 
