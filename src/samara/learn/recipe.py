@@ -30,14 +30,14 @@ class Recipe(NamedTuple):
 
 RECIPES = {
     "hover": Recipe((32, 32), 4096, 50, 90, 6e-2, integrator="midpoint"),
-    "recover": Recipe((64, 64), 4096, 100, 170, 4e-2, 1e-3, integrator="midpoint"),
+    "recover": Recipe((64, 64), 4096, 100, 170, 6e-2, integrator="midpoint"),
     "track": Recipe((64, 64), 4096, 100, 600, 2e-2),
     "universal": Recipe((16,), 8192, 150, 6800, 6e-3, 1e-5, 0.1, memory=16, fading=0.997, largest=50.0),
 }
 """By the name of a task: what was found to do on an H200; any other learns by the default"""
 FEW = 256  # drones that a CPU's few cores fly at once; more learn no quicker there
 WITH_FEW: dict[str, dict[str, Any]] = {
-    "recover": {"updates": 230, "last_rate": 1e-4, "integrator": "rk4"},
+    "recover": {"updates": 230, "rate": 4e-2, "integrator": "rk4"},
 }
 """What else differs then: gradients of fewer drones are rougher"""
 
