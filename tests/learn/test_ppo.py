@@ -142,3 +142,4 @@ def test_a_reward_is_softer_far_from_the_goal_and_sharper_near_it():
     np.testing.assert_allclose(
         shaped(jnp.array([-1.0, 0.0, 1.0]), 2.0), [-np.log(2.0), 0.0, 0.5 * (np.exp(2.0) - 1.0)], rtol=1e-6
     )
+    np.testing.assert_array_equal(shaped(jnp.array([-3.0, 10.0]), 0.0), [-3.0, 10.0])

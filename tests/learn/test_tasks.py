@@ -138,6 +138,33 @@ def test_levels_differ_in_what_is_known():
         racing(3)
 
 
+def test_practice_begins_on_the_way_through_any_gate():
+    """Within two widths before a gate, which is next, or one behind it, which is passed; or at the start"""
+    task = racing(2)
+    env = VectorEnv(task._replace(reset=task.practice), 400)
+    env.reset(seed=0)
+    situation = env.episode.situation
+    goal, width, start_W = situation.goal, 0.4, np.array(load_track("hall").start_W)
+    passed, kinds = goal.passed.astype(int), {"start": 0, "before": 0, "behind": 0}
+    for k in range(400):
+        p_W, v_W = (Vec3(*(own[k] for own in each)) for each in (situation.state.p_W, situation.state.v_W))
+        gates = [type(own)(Vec3(*(x[k] for x in own.p_W)), own.yaw[k]) for own in goal.gates]
+        if passed[k] == 0 and np.abs(np.array(p_W) - start_W).max() <= 0.1:
+            kinds["start"] += 1
+            continue
+        ways = []
+        for kind, low, high in (("before", -2.4, 0.4), ("behind", -0.4, 1.4)):
+            gate = gates[passed[k] - (kind == "behind")]
+            r, forwards = in_gate(p_W, gate), v_W.x * math.cos(gate.yaw) + v_W.y * math.sin(gate.yaw)
+            aside = max(abs(r.y), abs(r.z)) / width
+            if low <= r.x / width <= high and aside <= 0.36 and 0.0 < forwards < 3.5:
+                ways.append(kind)
+        kinds[ways[0]] += 1
+    assert min(kinds.values()) > 60
+    said = np.all([goal.gates[k].p_W.x == COURSE.gates[k].p_W.x for k in range(4)], axis=0)
+    assert 0.1 < said.mean() < 0.25
+
+
 # Land --------------------------------------------------------------------------------------------------------------
 
 

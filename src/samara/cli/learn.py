@@ -34,8 +34,12 @@ def learn(
     vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "crazyflie",
     out: Annotated[Path, typer.Option("--out", "-o", help="The policy's folder.")] = Path("policy"),
     method: Annotated[
-        Method, typer.Option("--method", help="The gradient of the flight itself, or PPO.")
-    ] = Method.ANALYTIC,
+        Method | None,
+        typer.Option(
+            "--method",
+            help="The gradient of the flight itself, or PPO; PPO for race by default, the gradient otherwise.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of everything that is drawn.")] = 0,
     sees: Annotated[
         str | None, typer.Option("--sees", help="Another observation than the task's, such as px4_nn.")
@@ -49,12 +53,13 @@ def learn(
     """Learn a policy, judge it by 10 000 starts it has not seen, and write its folder. What was stopped goes on."""
     from samara.core.files import require_writable
     from samara.learn.setting import setting_for
-    from samara.learn.training import keep, require_flyable
+    from samara.learn.training import keep, method_for, require_flyable
     from samara.learn.training import learn as learnt_by
     from samara.view.plot.learning import learning_curve
 
     setting = setting_for(task, vehicle, sees=sees)
     require_flyable(setting)
+    by = method.value if method is not None else method_for(setting.task.name)
     try:
         out.mkdir(parents=True, exist_ok=True)
         require_writable(out)
@@ -64,22 +69,23 @@ def learn(
         name: value for name, value in (("drones", drones), ("updates", updates)) if value is not None
     }
     if activation is Activation.RELU:
-        if method is not Method.ANALYTIC:
-            raise ValueError(f"--activation {activation.value} with --method {method.value}; expected analytic for it")
+        if by != Method.ANALYTIC:
+            raise ValueError(f"--activation {activation.value} with --method {by}; expected analytic for it")
         changes["activation"] = activation.value
     with _progress() as tell:
-        learnt = learnt_by(setting, out, method=method.value, seed=seed, progress=tell, **changes)
-    title = f"{setting.task.name} with {setting.craft.vehicle.name}, {method.value}, seed {seed}"
+        learnt = learnt_by(setting, out, method=by, seed=seed, progress=tell, **changes)
+    title = f"{setting.task.name} with {setting.craft.vehicle.name}, {by}, seed {seed}"
 
     def draw(path: Path) -> None:
         learning_curve(learnt.curve, title).savefig(path, format="png")
 
-    policy = keep(setting, learnt, out, method=method.value, seed=seed, curve=draw, activation=activation.value)
+    policy = keep(setting, learnt, out, method=by, seed=seed, curve=draw, activation=activation.value)
     told = dict(policy.evaluation)
     say(f"learnt in {learnt.seconds:.2f} s ({learnt.compile_seconds:.1f} s to compile), {len(learnt.curve)} updates")
     if "success" in told:
         say(f"success {100 * told['success']:.2f} % of {told['flights']} starts that it has not seen")
-    say(f"policy {out}\nfly    samara fly hover --controller {out}")
+    flown = "race" if policy.observation == "race" else "fly hover"
+    say(f"policy {out}\nfly    samara {flown} --controller {out}")
 
 
 @contextmanager

@@ -95,6 +95,12 @@ def _universal(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **ch
     return policy_controller(universal_policy(), vehicle, period)
 
 
+def _racer(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    from samara.control.racer import racing_policy
+
+    return policy_controller(racing_policy(), vehicle, period, **chosen)
+
+
 CONTROLLERS: dict[str, Callable[..., Any]] = {
     "geometric": _geometric,
     "pid": _pid,
@@ -105,7 +111,12 @@ CONTROLLERS: dict[str, Callable[..., Any]] = {
 }
 """Each is called with a vehicle, `healthy`, `period` and numbers of `KNOBS`; it gives a controller with `initial_memory`."""
 
-LEARNT: dict[str, Callable[..., Any]] = {"policy": _policy, "universal": _universal, "raptor": _raptor}
+LEARNT: dict[str, Callable[..., Any]] = {
+    "policy": _policy,
+    "universal": _universal,
+    "racer": _racer,
+    "raptor": _raptor,
+}
 """Likewise, but these are trained networks: one needs a folder, and RAPTOR a package."""
 
 FIRMWARE: dict[str, Callable[..., Any]] = {name: partial(_crazyflie, name.removeprefix(PREFIX)) for name in CRAZYFLIE}

@@ -120,6 +120,7 @@ KNOBS: dict[str, dict[str, Knob]] = {
     },
     "policy": {"file": POLICY, "track": TRACK, "course": NUMBERS},
     "universal": {},
+    "racer": {"track": TRACK, "course": NUMBERS},
     "raptor": {},
     **{name: {} for name in CRAZYFLIE},
 }

@@ -14,8 +14,9 @@ SHIPPED = ("hover", "recover", "track", "race", "land", "formation", "universal"
 def load_task(name: str | Path | Task) -> Task:
     """A task that comes with Samara, by its name, or the one of a Python file, which is run: give only what you trust
 
-    The file has functions `reset`, `observation`, `reward` and `termination`; `progress`, `success` and the constants `PERIOD`,
-    `SUBSTEPS`, `SECONDS`, `ACTION` and `DRONES` where it wants them; or it has a `TASK` of `samara.learn.task.Task`.
+    The file has functions `reset`, `observation`, `reward` and `termination`; `progress`, `success`, `practice` and the
+    constants `PERIOD`, `SUBSTEPS`, `SECONDS`, `ACTION` and `DRONES` where it wants them; or it has a `TASK` of
+    `samara.learn.task.Task`.
     """
     if isinstance(name, Task):
         return name
@@ -39,7 +40,9 @@ def task_of(module: Any, name: str, where: str) -> Task:
     for each in needed:
         if not callable(getattr(module, each, None)):
             raise ValueError(f"{where}: {each} is missing; a task has functions {', '.join(needed)}")
-    given = {each: getattr(module, each) for each in (*needed, "progress", "success") if hasattr(module, each)}
+    given = {
+        each: getattr(module, each) for each in (*needed, "progress", "success", "practice") if hasattr(module, each)
+    }
     constants = ("period", "substeps", "seconds", "action", "sees", "drones")
     given |= {each: getattr(module, each.upper()) for each in constants if hasattr(module, each.upper())}
     return checked(Task(name, **given), where)

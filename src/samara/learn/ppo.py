@@ -33,8 +33,11 @@ class Recipe(NamedTuple):
     """How to learn: `drones` fly `horizon` steps, then `epochs` times `batches` steps of Adam are taken; so for all `updates`
 
     The learning rate falls from `rate` to `last_rate`; `discount` is γ, `trace` λ, `clip` ε, `spread` σ at the start,
-    `largest` the length that a gradient is cut to, and `sharpness` how much more a reward counts near the best. Many short
-    batches learn faster than few long ones.
+    `largest` the length that a gradient is cut to, and `sharpness` how much more a reward counts near the best; at 0 all
+    rewards count as they are. `loss` is what an episode costs that ends with a negative reward, beside that reward; it grows
+    from 0 over the first third of the updates: one learns to fly first, and then to take care. σ does not fall below
+    `least_spread` times the share of updates that is left: a policy that stops trying stops learning. Many short batches learn
+    faster than few long ones.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -51,14 +54,31 @@ class Recipe(NamedTuple):
     spread: float = 0.3
     largest: float = 10.0
     sharpness: float = 2.0
+    loss: float = 0.0
+    least_spread: float = 0.0
 
 
 RECIPES = {
     "hover": Recipe(updates=120),
     "recover": Recipe(drones=4096, horizon=64, updates=800, batches=8, rate=3e-3, discount=0.99, clip=0.1, spread=0.5),
+    "race": Recipe(
+        hidden=(128, 128),
+        drones=4096,
+        updates=4300,
+        batches=8,
+        rate=7e-4,
+        last_rate=2e-5,
+        discount=0.995,
+        spread=0.5,
+        largest=1.0,
+        sharpness=0.0,
+        loss=35.0,
+        least_spread=0.06,
+    ),
 }
-"""By the name of a task; any other learns by the default"""
+"""By the name of a task, race at any level and on any track; any other learns by the default"""
 
+SMALL = 3e-3  # σ that may be left at the end
 COUNTS = ("drones", "horizon", "updates", "epochs", "batches")
 SHARES = ("discount", "trace", "clip")
 
@@ -93,7 +113,7 @@ class Batch(NamedTuple):
 
 def recipe_for(task: str) -> Recipe:
     """That of a task by its name"""
-    return RECIPES.get(task, Recipe())
+    return RECIPES.get("race" if task.startswith("race_") else task, Recipe())
 
 
 def ppo(setting: Setting, recipe: Recipe, *, chunks: int = 1, kernel: bool | None = None) -> Learner:
@@ -121,9 +141,12 @@ def checked(recipe: Recipe) -> Recipe:
     for name in SHARES:
         if not 0.0 < getattr(recipe, name) < 1.0:
             raise ValueError(f"{name} is {getattr(recipe, name)!r}; expected a number between 0 and 1")
-    for name in ("rate", "spread", "largest", "sharpness"):
+    for name in ("rate", "spread", "largest"):
         if not 0.0 < getattr(recipe, name) < np.inf:
             raise ValueError(f"{name} is {getattr(recipe, name)!r}; expected a positive number")
+    for name in ("sharpness", "loss", "least_spread"):
+        if not 0.0 <= getattr(recipe, name) < np.inf:
+            raise ValueError(f"{name} is {getattr(recipe, name)!r}; expected a number that is not negative")
     if recipe.drones % recipe.batches:
         raise ValueError(f"drones is {recipe.drones}; expected a multiple of batches, which is {recipe.batches}")
     return recipe
@@ -151,7 +174,7 @@ def _updates(lanes: Lanes, recipe: Recipe, count: int, learning: Learning) -> tu
 def _update(lanes: Lanes, recipe: Recipe, learning: Learning) -> tuple[Learning, Any]:
     """All drones fly, and what they saw is learnt from"""
     first, second, key = jax.random.split(learning.key, 3)
-    drones, batches, reward = _flown(lanes, recipe, learning.networks, learning.drones, first, second)
+    drones, batches, reward = _flown(lanes, recipe, learning, first, second)
     left = jnp.maximum(0.0, 1.0 - learning.done / recipe.updates)
     rate = recipe.last_rate + (recipe.rate - recipe.last_rate) * left
 
@@ -164,14 +187,18 @@ def _update(lanes: Lanes, recipe: Recipe, learning: Learning) -> tuple[Learning,
         return lax.scan(descend, now, batches)[0], None
 
     (networks, moments), _ = lax.scan(epoch, (learning.networks, learning.moments), None, length=recipe.epochs)
+    if recipe.least_spread:
+        least = jnp.log(recipe.least_spread * left + SMALL)
+        networks = networks._replace(log_spread=jnp.maximum(networks.log_spread, least))
     return Learning(networks, moments, drones, key, learning.done + 1), reward
 
 
 def _flown(
-    lanes: Lanes, recipe: Recipe, networks: Networks, drones: Drones, for_starts: Any, for_noise: Any
+    lanes: Lanes, recipe: Recipe, learning: Learning, for_starts: Any, for_noise: Any
 ) -> tuple[Drones, Batch, Any]:
     """The drones after `horizon` steps; what came of them, in batches; and the mean reward"""
     n, horizon = recipe.drones, recipe.horizon
+    networks, drones = learning.networks, learning.drones
     fresh = lanes.begin(for_starts, n)
     own, other = jax.random.split(for_noise)
     noise = jax.random.normal(own, (horizon, lanes.setting.actions, n), jnp.float32)
@@ -185,9 +212,11 @@ def _flown(
     drones, (seen, action, step) = lax.scan(one, drones, (noise, lanes.noise(other, horizon, n)))
     seen, after, action = (x.swapaxes(0, 1) for x in (seen, step.after, action))  # (size, horizon, drones)
     now, later = (_value(networks.value, x.reshape(len(x), -1)).reshape(horizon, n) for x in (seen, after))
-    worth = (1.0 - recipe.discount) * shaped(step.reward, recipe.sharpness) + recipe.discount * (
-        1.0 - step.terminated
-    ) * later
+    reward = shaped(step.reward, recipe.sharpness)
+    if recipe.loss:
+        lost = jnp.where(step.reward < 0.0, step.terminated, 0.0)
+        reward = reward - recipe.loss * jnp.minimum(1.0, 3.0 * learning.done / recipe.updates) * lost
+    worth = (1.0 - recipe.discount) * reward + recipe.discount * (1.0 - step.terminated) * later
     advantage = advantages(worth - now, recipe.discount * recipe.trace * (1.0 - step.ended))
     log_density = -0.5 * jnp.sum(noise * noise, 1) - jnp.sum(networks.log_spread)
     relative = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -196,11 +225,13 @@ def _flown(
 
 
 def shaped(reward: Any, sharpness: float) -> Any:
-    """(eᵏʳ − 1)/k above 0, −log(1 − r) below
+    """(eᵏʳ − 1)/k above 0, −log(1 − r) below; r itself where k is 0
 
     Far from the goal differences count for less, and near it for more: else a policy that comes to rest a hand's breadth
     beside the target is as good as any, for all that the noise of the advantages lets it see.
     """
+    if sharpness == 0.0:
+        return reward
     above = jnp.expm1(sharpness * jnp.maximum(reward, 0.0)) / sharpness
     return jnp.where(reward < 0.0, -jnp.log1p(jnp.maximum(-reward, 0.0)), above)
 

@@ -57,6 +57,7 @@ class Task(NamedTuple):
 
     `progress(before, after, craft)` → goal, where it changes: a gate passed, the next point of a path. `success(situation,
     craft)` is a condition at the last moment of an episode. `randomization` belongs to the task, unless another is chosen.
+    `practice` is a `reset` for learning alone, where it is learnt sooner from other starts than it is judged by.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Task(NamedTuple):
     sees: str = ""  # what of `samara.control.observation` the observation is, where a controller can show it as well
     randomization: Any = None  # of `samara.learn.randomize`
     drones: int = 1  # a team of so many; what ends it for one ends it for all
+    practice: Callable[["Draw", Craft], tuple[State, Any]] | None = None
 
     @property
     def steps(self) -> int:

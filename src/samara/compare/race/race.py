@@ -112,7 +112,7 @@ def on_track(controller: Any, track: Track) -> Any:
     if not isinstance(controller, Tuned) or sees_gates(controller):
         return controller
     policy = controller.chosen.get("file")
-    asks = controller.name == "policy" and getattr(policy, "observation", "") == "race"
+    asks = controller.name == "racer" or getattr(policy, "observation", "") == "race"
     return tuned(controller.name, **controller.chosen, track=track) if asks else controller
 
 
