@@ -16,6 +16,7 @@ from samara.control.network import Gru, evaluate, initial_hidden
 from samara.control.observation import OBSERVATIONS, Bounds, Seen, relative
 from samara.control.policy_file import LayerKind, Policy, load_policy, network_of, save_policy, trim_of
 from samara.control.racing import AHEAD
+from samara.control.sight import BLOCKS
 from samara.control.tuning import tuned
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.core.layer import ACTIVATIONS, Layer
@@ -131,9 +132,10 @@ def test_a_drone_is_seen_from_its_reference() -> None:
 
 def test_observations_are_as_long_as_they_say() -> None:
     vehicle = samara.vehicle("hexarotor_x")
-    seen = Seen(at_rest(vehicle), (0.0,) * 6, trim_of(vehicle).hover_speed, ahead=(0.0,) * AHEAD)
-    for own in OBSERVATIONS.values():
-        assert len(own.of(seen)) == own.size(6, 6)
+    seen = Seen(at_rest(vehicle), (0.0,) * 6, trim_of(vehicle).hover_speed)
+    ahead = {"race": AHEAD, "depth": BLOCKS}
+    for name, own in OBSERVATIONS.items():
+        assert len(own.of(seen._replace(ahead=(0.0,) * ahead.get(name, 0)))) == own.size(6, 6)
     assert OBSERVATIONS["full_state"].of(seen)[6:15] == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 

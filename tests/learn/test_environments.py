@@ -17,7 +17,7 @@ from samara.core.tree import flatten
 from samara.learn.advance import advance
 from samara.learn.draws import keys_for
 from samara.learn.environment import environment
-from samara.learn.load import SHIPPED, load_task
+from samara.learn.load import BLIND, load_task
 from samara.learn.program import program_of
 from samara.learn.randomize import RAPTOR
 from samara.learn.sensing import L2F_NOISE, noisy
@@ -42,7 +42,7 @@ def jitted(function):
 
 
 @pytest.mark.filterwarnings("ignore:.*infinity.*:UserWarning")  # positions and speeds have no bounds
-@pytest.mark.parametrize("task", SHIPPED)
+@pytest.mark.parametrize("task", BLIND)
 def test_gymnasium_finds_nothing_wrong(task):
     """Its own checker: seeds, spaces, types, pictures, and that the same seed and action give the same step"""
     env = gymnasium.make(samara.learn.registration.identifier(task), render_mode="rgb_array", **BRIEF)

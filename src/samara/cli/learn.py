@@ -84,7 +84,8 @@ def learn(
     say(f"learnt in {learnt.seconds:.2f} s ({learnt.compile_seconds:.1f} s to compile), {len(learnt.curve)} updates")
     if "success" in told:
         say(f"success {100 * told['success']:.2f} % of {told['flights']} starts that it has not seen")
-    flown = "race" if policy.observation == "race" else "fly hover"
+    scene = "hover" if setting.task.sight is None else "forest.toml"
+    flown = "race" if policy.observation == "race" else f"fly {scene}"
     say(f"policy {out}\nfly    samara {flown} --controller {out}")
 
 

@@ -101,6 +101,12 @@ def _racer(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen
     return policy_controller(racing_policy(), vehicle, period, **chosen)
 
 
+def _navigate(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    from samara.control.navigate import navigate_policy
+
+    return policy_controller(navigate_policy(), vehicle, period)
+
+
 CONTROLLERS: dict[str, Callable[..., Any]] = {
     "geometric": _geometric,
     "pid": _pid,
@@ -115,9 +121,10 @@ LEARNT: dict[str, Callable[..., Any]] = {
     "policy": _policy,
     "universal": _universal,
     "racer": _racer,
+    "navigate": _navigate,
     "raptor": _raptor,
 }
-"""Likewise, but these are trained networks: one needs a folder, and RAPTOR a package."""
+"""Likewise, but these are trained networks: one needs a folder, RAPTOR a package, and `navigate` a depth camera."""
 
 FIRMWARE: dict[str, Callable[..., Any]] = {name: partial(_crazyflie, name.removeprefix(PREFIX)) for name in CRAZYFLIE}
 """The Crazyflie firmware's own, which need its bindings"""

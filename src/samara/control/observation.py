@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from samara.control.racing import AHEAD
+from samara.control.sight import BLOCKS
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, rotate_inverse
 from samara.core.ops import clamp, cos, sin
 from samara.core.quantity import Scalar
@@ -22,7 +23,8 @@ ACCELERATION, JERK = 5.0, 25.0  # [m/s², m/s³]: of an ordinary path
 
 class Seen(NamedTuple):
     """A state relative to the reference, the last action in [−1, 1], the rotor speeds of hover [rad/s], and the acceleration
-    and the jerk of the reference in the axes of its heading; in a race what is seen ahead (`samara.control.racing.sight`)."""
+    and the jerk of the reference in the axes of its heading; and what is seen ahead, in a race
+    (`samara.control.racing.sight`) or by a camera (`samara.control.sight.nearness`)."""
 
     state: State
     action: tuple[Scalar, ...]
@@ -98,6 +100,12 @@ def race(seen: Seen) -> tuple[Scalar, ...]:
     return (*full_state(seen), *seen.ahead)
 
 
+def depth(seen: Seen) -> tuple[Scalar, ...]:
+    """p, v, R by rows, ω / 5 rad/s, and the 96 blocks of a depth picture (`samara.control.sight`)  [m, m/s, 1/m]"""
+    own = seen.state
+    return (*own.p_W, *own.v_W, *matrix_from_quat(own.q_WB), *(own.omega_B * (1.0 / RATE)), *seen.ahead)
+
+
 class Observation(NamedTuple):
     """How many numbers there are for a vehicle of so many rotors and a policy of so many actions, and what they are."""
 
@@ -111,6 +119,7 @@ OBSERVATIONS: dict[str, Observation] = {
     "raptor": Observation(lambda rotors, actions: 18 + actions, raptor),
     "px4_nn": Observation(lambda rotors, actions: 15, px4_nn),
     "race": Observation(lambda rotors, actions: 18 + AHEAD + rotors, race),
+    "depth": Observation(lambda rotors, actions: 18 + BLOCKS, depth),
 }
 
 

@@ -25,6 +25,7 @@ from samara.control.network import Hidden, evaluate, initial_hidden
 from samara.control.observation import OBSERVATIONS, heading, in_order, seen
 from samara.control.policy_file import Policy, Trim
 from samara.control.racing import Knowledge, Racer, at_gate, knowledge_of, sight
+from samara.control.sight import BLOCKS, NOTHING
 from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
@@ -38,12 +39,14 @@ ALMOST = 1e-6  # of a period: a sum of ticks that is short of it by rounding is 
 
 
 class PolicyMemory(NamedTuple):
-    """The action and the hidden state of the last period, and how long it still lasts [s]; of one that races, a `Racer`"""
+    """The action and the hidden state of the last period, and how long it still lasts [s]; of one that races, a `Racer`; of one
+    that looks, what it was last shown of a picture (`samara.control.sight`), which a flight writes here"""
 
     action: tuple[Scalar, ...]
     hidden: Hidden
     left: Scalar
     racer: Any = ()
+    picture: tuple[Scalar, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,25 +60,33 @@ class PolicyController:
     start_W: Vec3 = ZERO
 
     @property
+    def looks(self) -> bool:
+        """Whether it has to be shown pictures of a depth camera"""
+        return self.policy.observation == "depth"
+
+    @property
     def initial_memory(self) -> PolicyMemory:
         racer = () if self.knows is None else Racer(self.start_W, self.knows.at_start)
-        return PolicyMemory((0.0,) * self.policy.outputs, initial_hidden(self.policy.network), 0.0, racer)
+        dark = (NOTHING,) * BLOCKS if self.looks else ()
+        return PolicyMemory((0.0,) * self.policy.outputs, initial_hidden(self.policy.network), 0.0, racer, dark)
 
     def __call__(
         self, state: State, reference: Reference, vehicle: Vehicle, memory: PolicyMemory
     ) -> tuple[Command, PolicyMemory]:
         own = self.policy
         racer: Any = ()
-        ahead: tuple[Scalar, ...] = ()
+        ahead: tuple[Scalar, ...] = memory.picture
         if self.knows is not None:
             racer, reference, ahead = raced(self.knows, memory.racer, state.p_W)
+        if self.looks:  # it finds its own way to where the reference is, which may have gone straight through a column
+            reference = Reference(reference.p_W, yaw=reference.yaw)
         action, hidden = act(own, state, reference, memory, ahead)
         due = memory.left <= ALMOST * own.period
         left = memory.left - self.period + where(due, own.period, 0.0)
         new, old = flatten((action, hidden)), flatten((memory.action, memory.hidden))
         chosen = iter([where(due, after, before) for after, before in zip(new, old, strict=True)])
         kept, held = unflatten((memory.action, memory.hidden), chosen)
-        return self._command(action, state, reference, vehicle), PolicyMemory(kept, held, left, racer)
+        return self._command(action, state, reference, vehicle), PolicyMemory(kept, held, left, racer, memory.picture)
 
     def _command(self, action: tuple[Scalar, ...], state: State, reference: Reference, vehicle: Vehicle) -> Command:
         if self.loops is None:
@@ -99,13 +110,14 @@ def raced(knows: Knowledge, racer: Racer, p_W: Vec3) -> tuple[Racer, Reference, 
 def act(
     policy: Policy, state: State, reference: Reference, memory: PolicyMemory, ahead: tuple[Scalar, ...] = ()
 ) -> tuple[tuple[Scalar, ...], Hidden]:
-    """The action in [−1, 1], and what the recurrent units then hold; `ahead` is what one who races sees"""
+    """The action in [−1, 1], and what the recurrent units then hold; `ahead` is what one who races or looks sees"""
     in_its_order = state._replace(rotor_speed=in_order(state.rotor_speed, policy.order))
     hover_speed = in_order(_trim(policy).hover_speed, policy.order)
     own = seen(in_its_order, reference, memory.action, hover_speed, policy.bounds)._replace(ahead=ahead)
     observed = OBSERVATIONS[policy.observation].of(own)
     action, hidden = evaluate(policy.network, observed, memory.hidden)
-    return (tuple(clamp(own, -1.0, 1.0) for own in action) if policy.action == "throttle" else action), hidden
+    cut = policy.action == "throttle" or policy.observation == "depth"  # their last layers are linear
+    return (tuple(clamp(own, -1.0, 1.0) for own in action) if cut else action), hidden
 
 
 def command_of(policy: Policy, action: Sequence[Scalar]) -> Command:

@@ -118,6 +118,8 @@ class _Layers(Body):
 def _source(policy: Policy, vehicle: Vehicle, boundary: Boundary) -> tuple[str, int, list[Layer]]:
     """The text, how many numbers are remembered, and the layers"""
     controller, resting = policy_controller(policy, vehicle, policy.period), at_rest(vehicle)
+    if controller.looks:
+        raise ValueError(f"policy {policy.task!r} flies by a depth camera; expected one without pictures to write as C")
     follows = not boundary.measures_rotors and sees_rotors(policy)
     motors = motors_in_hover(vehicle) if follows else ()
     memory = (controller.initial_memory, standing(vehicle) if follows else ())

@@ -121,6 +121,7 @@ KNOBS: dict[str, dict[str, Knob]] = {
     "policy": {"file": POLICY, "track": TRACK, "course": NUMBERS},
     "universal": {},
     "racer": {"track": TRACK, "course": NUMBERS},
+    "navigate": {},
     "raptor": {},
     **{name: {} for name in CRAZYFLIE},
 }

@@ -16,7 +16,7 @@ from samara.core.tree import flatten, unflatten
 from samara.learn.adam import Moments, adam, at_rest, clipped
 from samara.learn.checkpoint import Checkpoint
 from samara.learn.draws import SOURCE, numbers
-from samara.learn.episode import Setting
+from samara.learn.episode import Setting, require_blind
 from samara.learn.learnt import Learner, Learnt, Progress, Weights, first_layers
 from samara.learn.parts import Parts, parts_of
 from samara.learn.recipe import Recipe
@@ -41,6 +41,7 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weight
     It goes on from the weights of another policy where `first` are given, else from drawn ones.
     """
     clock = time.perf_counter()
+    require_blind(setting)
     parts = parts_of(setting)
     sizes = (parts.observations, *recipe.hidden, len(parts.action))
     rollout = LaneRollout(parts, sizes, recipe.horizon, hidden=recipe.activation, integrator=recipe.integrator)

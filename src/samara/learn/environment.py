@@ -17,7 +17,7 @@ from samara.core.extras import MissingExtraError
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
 from samara.learn.draws import SOURCE
-from samara.learn.episode import Randomization, Sensing, Setting
+from samara.learn.episode import Randomization, Sensing, Setting, require_blind
 from samara.learn.setting import setting_for
 from samara.learn.task import Draw, Task
 from samara.learn.team import kinds_at_start, kinds_at_step, start, step
@@ -139,4 +139,6 @@ def environment(
         raise ValueError(f"dtype {dtype!r}: expected one of float32, float64")
     if dtype == "float64" and jnp.result_type(float) != "float64":
         raise ValueError("dtype 'float64': JAX computes in float32 until jax.config.update('jax_enable_x64', True)")
-    return Environment(setting_for(task, vehicle, randomization, sensing, history, delay, **changes), dtype)
+    setting = setting_for(task, vehicle, randomization, sensing, history, delay, **changes)
+    require_blind(setting)
+    return Environment(setting, dtype)

@@ -129,6 +129,15 @@ def succeeded(episode: Episode, setting: Setting) -> Any:
     return setting.task.success(episode.situation, _own(episode.drawn, setting)[0])
 
 
+def require_blind(setting: Setting) -> None:
+    """ValueError where a task shows pictures, which only the learner by gradients in JAX takes"""
+    if setting.task.sight is not None:
+        raise ValueError(
+            f"task {setting.task.name!r} shows pictures of a depth camera, which are taken by samara.learn.analytic and "
+            "samara.learn.judge alone; expected a task without"
+        )
+
+
 def kinds_at_start(setting: Setting) -> tuple[str, ...]:
     """What `start` draws, in its order: "uniform" or "normal" for each number"""
     draw = Draw()

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from samara.learn.advance import by_rk4
 from samara.learn.analytic import starts
 from samara.learn.episode import Setting
 from samara.learn.judged import UNSEEN, Judged, successes
@@ -22,7 +23,7 @@ def judge(
     setting: Setting, flights: int = 10_000, seed: int = UNSEEN, network: Network = DENSE
 ) -> Callable[[Weights], Judged]:
     """`judged(weights)` flies a policy for the task's `seconds`; a flight that ends before is judged by where it ended"""
-    pieces = pieces_of(setting)
+    pieces = pieces_of(setting, by_rk4 if jax.default_backend() == "gpu" else None)
     fly = jax.jit(partial(_flown, pieces, setting.task.steps, network))
     begun = starts(pieces, jax.random.key(seed), flights)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from samara.core.tree import flatten
 from samara.learn.analytic_lanes import starts
-from samara.learn.episode import Setting
+from samara.learn.episode import Setting, require_blind
 from samara.learn.judged import UNSEEN, Judged, successes
 from samara.learn.learnt import Weights
 from samara.learn.parts import parts_of
@@ -17,6 +17,7 @@ def judge(
     setting: Setting, flights: int = 10_000, seed: int = UNSEEN, hidden: str = "tanh"
 ) -> Callable[[Weights], Judged]:
     """`judged(weights)` flies a policy for the task's `seconds`; a flight that ends before is judged by where it ended"""
+    require_blind(setting)
     parts = parts_of(setting)
     begun, _ = starts(parts, seed, 0, flights, "judge")
     compiled: dict[tuple[int, ...], LaneRollout] = {}

@@ -8,7 +8,9 @@ from samara.control.observation import OBSERVATIONS
 from samara.learn.actions import ACTIONS
 from samara.learn.task import Task
 
-SHIPPED = ("hover", "recover", "track", "race", "land", "formation", "universal")
+SHIPPED = ("hover", "recover", "track", "race", "land", "formation", "universal", "navigate")
+BLIND = tuple(name for name in SHIPPED if name != "navigate")
+"""Those that show no pictures: what every environment and learner takes"""
 
 
 def load_task(name: str | Path | Task) -> Task:

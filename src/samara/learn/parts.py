@@ -32,6 +32,7 @@ class Parts(NamedTuple):
     begin: Callable[[Any], Episode]
     observe: Callable[[Episode], tuple[Any, ...]]
     step: Callable[[Episode, Any, Integrate], tuple[Episode, Any, Any]]
+    fly: Callable[[Episode, Any, Integrate], State]  # one step of the physics of several within an action
     command: Callable[[Episode, Any], Command]
     rate: Callable[[State, Command, Episode], State]
     after: Callable[[State, Episode, Any], tuple[Episode, Any, Any]]
@@ -76,12 +77,19 @@ def parts_of(setting: Setting) -> Parts:
         advanced, seen = step(episode, action, Draw(), setting, integrate)
         return advanced, seen.reward, seen.terminated
 
+    brief = setting.task._replace(period=setting.task.period / setting.task.substeps, substeps=1)
+
+    def flown(episode: Episode, action: Any, integrate: Integrate) -> State:
+        arrived, craft, environment = acting(episode, action, setting)
+        return advance(episode.situation.state, arrived, craft, brief, environment, integrate)
+
     constant, first = len(flatten((template.drawn, template.late))), len(flatten(template.situation))
     size = len(flatten(template))
     return Parts(
         begin=lambda numbers: start(Draw(iter(numbers)), setting)[0],
         observe=lambda episode: observed(episode, setting),
         step=whole,
+        fly=flown,
         command=lambda episode, action: held(episode, action)[1],
         rate=lambda z, u, episode: held(episode, action)[0](z, u),
         after=lambda z, episode, action: whole(episode, action, lambda rate, state, command, dt: z),

@@ -8,13 +8,15 @@ or all of it at once, x', r, over = step(x, a). x is an episode, z the vehicle's
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from samara.backends.folding import folded, new_trace, unfolded
 from samara.backends.rolled import rk4_rolled, rolled
+from samara.control.sight import BLOCKS
 from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
-from samara.core.tree import flatten
+from samara.core.tree import flatten, unflatten
 from samara.learn.advance import Integrate
 from samara.learn.episode import Setting
 from samara.learn.parts import parts_of
@@ -49,28 +51,49 @@ def pieces_of(setting: Setting, integrate: Integrate | None = None) -> Pieces:
     `step` goes through RK4's stages in a loop, unless it is to `integrate` otherwise.
     """
     own, by = parts_of(setting), integrate or by_rolled_rk4
+    state = len(flatten(own.state))
 
     def split(rows: Rows) -> tuple[Rows, Any, Any]:
         return rows[:-2], rows[-2], rows[-1]
 
     flat_step = _flat(lambda episode, action: own.step(episode, action, by), own.episode, own.action)
     flat_after = _flat(own.after, own.state, own.episode, own.action)
+    observe, step, sight = _flat(own.observe, own.episode), lambda *given: split(flat_step(*given)), setting.task.sight
+    if sight is not None:
+        alone, fly = observe, _flat(lambda episode, action: own.fly(episode, action, by), own.episode, own.action)
+
+        def observe(rows: Sequence[Any]) -> Rows:
+            from samara.learn.sight import picture
+
+            return [*alone(rows), *picture(sight, unflatten(own.episode, iter(rows)).situation)]
+
+        def step(rows: Sequence[Any], action: Sequence[Any]) -> tuple[Rows, Any, Any]:
+            """The steps of physics in a loop: code for one of them is enough"""
+            rest = list(rows[state:])
+
+            @jax.checkpoint
+            def once(now: Any, _: Any) -> tuple[Any, None]:
+                return jnp.stack(fly([*now, *rest], list(action))), None
+
+            there, _ = lax.scan(once, jnp.stack(list(rows[:state])), None, length=own.substeps)
+            return split(flat_after(list(there), rows, action))
+
     return Pieces(
         begin=_flat(
             own.begin, (0.0,) * max(1, len(own.kinds))
         ),  # a number more where none is drawn: it tells how many drones
-        observe=_flat(own.observe, own.episode),
-        step=lambda *given: split(flat_step(*given)),
+        observe=observe,
+        step=step,
         command=_flat(own.command, own.episode, own.action),
         rate=_flat(own.rate, own.state, own.hovering, own.episode),
         after=lambda *given: split(flat_after(*given)),
         unit=_flat(unit_quaternions, own.state),
         over=_flat(lambda episode: (own.over(episode),), own.episode),
         kinds=own.kinds,
-        state=len(flatten(own.state)),
+        state=state,
         moving=own.moving,
         size=own.size,
-        observations=own.observations,
+        observations=own.observations + (0 if sight is None else BLOCKS),
         actions=len(own.action),
         dt=own.dt,
         substeps=own.substeps,

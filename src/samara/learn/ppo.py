@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from samara.core.extras import MissingExtraError
-from samara.learn.episode import Setting
+from samara.learn.episode import Setting, require_blind
 from samara.learn.in_chunks import learner_in_chunks
 from samara.learn.lanes import Drones, Lanes
 from samara.learn.learnt import Learner, Weights
@@ -121,6 +121,7 @@ def ppo(setting: Setting, recipe: Recipe, *, chunks: int = 1, kernel: bool | Non
 
     On a GPU a step of all drones is one `kernel`.
     """
+    require_blind(setting)
     own = checked(recipe)
     lanes = Lanes(setting, jax.default_backend() == "gpu" if kernel is None else kernel)
     return learner_in_chunks(

@@ -11,7 +11,7 @@ from samara.core.ops import where
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.learn import episode as alone
 from samara.learn.advance import advance
-from samara.learn.episode import Episode, Seen, Setting
+from samara.learn.episode import Episode, Seen, Setting, require_blind
 from samara.learn.task import Draw
 from samara.learn.team import kinds_at_start, kinds_at_step, start, step, step_apart
 from samara.physics.types import State
@@ -71,6 +71,7 @@ class Program(NamedTuple):
 @lru_cache(maxsize=16)
 def program_of(setting: Setting, dtype: str = "float64", apart: bool = False) -> Program:
     """The program of a setting; `apart` has a reward and an end for each drone of a team"""
+    require_blind(setting)
     at_start, at_step = kinds_at_start(setting), kinds_at_step(setting)
     template, seen = start(Draw(), setting)
 

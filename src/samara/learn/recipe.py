@@ -33,6 +33,7 @@ RECIPES = {
     "recover": Recipe((64, 64), 4096, 100, 170, 6e-2, integrator="midpoint"),
     "track": Recipe((64, 64), 4096, 100, 600, 2e-2),
     "universal": Recipe((16,), 8192, 150, 6800, 6e-3, 1e-5, 0.1, memory=16, fading=0.997, largest=50.0),
+    "navigate": Recipe((64,), 4096, 60, 600, 3e-3, 1e-5, 0.25, memory=48, fading=0.97, largest=50.0),
 }
 """By the name of a task: what was found to do on an H200; any other learns by the default"""
 FEW = 256  # drones that a CPU's few cores fly at once; more learn no quicker there

@@ -1,8 +1,8 @@
-"""The tasks as environments of Gymnasium: importing this makes `samara/Hover-v0` known to its `make` and `make_vec`."""
+"""The tasks, but for what looks, as environments of Gymnasium: importing this makes `samara/Hover-v0` known to it."""
 
 import gymnasium
 
-from samara.learn.load import SHIPPED
+from samara.learn.load import BLIND
 
 
 def identifier(task: str) -> str:
@@ -10,7 +10,7 @@ def identifier(task: str) -> str:
     return f"samara/{task.capitalize()}-v0"
 
 
-for _task in SHIPPED:
+for _task in BLIND:
     gymnasium.register(
         identifier(_task),
         entry_point="samara.learn.single:Env",

@@ -2,7 +2,7 @@
 
 x₀ → x_H and Σ r of each drone:   ∂ Σ r / ∂ weights by reverse differentiation, each step computed again on the way back
 
-What a policy remembers is carried along as more rows of an episode.
+What a policy remembers is carried along as more rows of an episode; pictures are kept, and not taken again.
 """
 
 import math
@@ -17,6 +17,7 @@ from jax import lax
 from samara.learn.learnt import Weights
 from samara.learn.network import Network, dense_network
 from samara.learn.pieces import Pieces
+from samara.learn.sight import PICTURE
 
 BEYOND = 0.1  # what an action costs that is cut: so much times the square of what is beyond ±1
 DENSE = dense_network()  # its layers are told by the weights
@@ -39,10 +40,12 @@ def rollout_xla(
         beyond = jnp.maximum(jnp.abs(action) - 1.0, 0.0)
         return jnp.concatenate([jnp.stack(after), hidden]), reward - BEYOND * jnp.sum(beyond * beyond, axis=0)
 
+    again = jax.checkpoint(one, policy=jax.checkpoint_policies.save_only_these_names(PICTURE))
+
     def rollout(weights: Weights, episodes: Any) -> tuple[Any, Any]:
         def body(both: Any, _: Any) -> tuple[Any, None]:
             rows, total = both
-            rows, reward = jax.checkpoint(one)(weights, rows if whole else faded(rows, fading, largest))
+            rows, reward = again(weights, rows if whole else faded(rows, fading, largest))
             return (rows, total + reward), None
 
         (rows, total), _ = lax.scan(body, (episodes, jnp.zeros_like(episodes[0])), None, length=steps)

@@ -16,8 +16,10 @@ from samara.core.algebra import Quat, Vec3
 from samara.core.ops import cos, safe_divide, safe_norm, sin
 from samara.core.quantity import Scalar
 from samara.physics.types import Command, State, Vehicle
+from samara.sensors.depth_camera import DepthCameraPart
 from samara.vehicles.loader import vehicle as load_vehicle
 from samara.vehicles.trim import hover
+from samara.world.obstacles import Solid
 
 
 class Other(NamedTuple):
@@ -51,6 +53,13 @@ class Craft(NamedTuple):
     number: int = 0
 
 
+class Sight(NamedTuple):
+    """A camera at the centre of mass that looks along the body's x axis, and the solids it is among, of an episode's goal"""
+
+    camera: DepthCameraPart
+    solids: Callable[[Any], tuple[Solid, ...]]
+
+
 class Task(NamedTuple):
     """reset(draw, craft) → state, goal;  observation(situation, craft) → scalars, about 1 in size;  reward(situation, craft),
     smooth: a gradient climbs it;  termination(situation, craft), a condition
@@ -76,6 +85,7 @@ class Task(NamedTuple):
     randomization: Any = None  # of `samara.learn.randomize`
     drones: int = 1  # a team of so many; what ends it for one ends it for all
     practice: Callable[["Draw", Craft], tuple[State, Any]] | None = None
+    sight: Sight | None = None  # what comes after the observation (`samara.learn.sight`)
 
     @property
     def steps(self) -> int:

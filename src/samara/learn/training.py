@@ -19,6 +19,7 @@ METHODS = ("analytic", "ppo")
 CHUNKS = 20  # between which progress is told and a checkpoint is written
 CHECKPOINT = "checkpoint.npz"
 FLIGHTS = 10_000
+WITH_PICTURES = {True: 4096, False: 256}  # flights, where there is a GPU to take them and where not
 
 
 def require_flyable(setting: Setting) -> None:
@@ -109,7 +110,8 @@ def _judged(setting: Setting, weights: Weights, activation: str) -> Judged:
     from samara.learn.recurrent import recurrent_network
 
     network = recurrent_network((), np.shape(weights.gru.initial)[0])
-    return of_jax.judge(setting, FLIGHTS, network=network)(weights)
+    flights = FLIGHTS if setting.task.sight is None else WITH_PICTURES[has_gpu()]
+    return of_jax.judge(setting, flights, network=network)(weights)
 
 
 def keep(

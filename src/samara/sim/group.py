@@ -11,6 +11,7 @@ from samara.backends.lanes import in_lanes, require_equal
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
 from samara.control.named import Named, as_tuned, controller_named
+from samara.control.sight import nearness, require_blocks
 from samara.control.tuning import Tuned
 from samara.core.tree import flatten, unflatten
 from samara.estimate.fusion import Fusion
@@ -159,6 +160,7 @@ class Group:
             self.pilot = LinkedPilot(key.controller, self.plant, self.measuring)
         else:
             self.pilot = _pilot(self.keys, n, autopilot_us / MICROSECONDS, names)
+        self.eyes = _eyes_of(self.pilot, self.measuring, names)
         self.estimate = self.plant.state
         self.fusing: Fusing | None = None
         if isinstance(key.estimator, Fusion):
@@ -275,6 +277,7 @@ class Group:
         """Goes on with what another group knew of this drone"""
         for own, heard in zip(self.measuring, known[0], strict=True):
             own.take(lane, heard)
+            self.show(own)
         if self.fusing:
             self.fusing.known[:, lane] = known[1]
             self._listen()
@@ -330,6 +333,13 @@ class Group:
             ]
         return operations
 
+    def show(self, heard: Measuring | Looking) -> None:
+        """A picture that was heard, to a pilot that flies by it"""
+        if heard is self.eyes and isinstance(self.pilot, CompiledPilot):
+            part, n = heard.sensor.about.part, len(self.drones)
+            pictures = heard.said.T.reshape(n, *part.shape)
+            self.pilot.picture[:] = nearness(pictures, part.farthest).T
+
     def close(self) -> None:
         """Ends what its controllers have started"""
         for memory in self._going_on().values():
@@ -365,7 +375,8 @@ def _pilot(
         lanes = [(_named(as_tuned(own.controller), own.known, own.healthy, period), own.known) for own in keys]
         named = lanes[0][0]
         if not hasattr(named.call, "look_ahead"):
-            return CompiledPilot(in_lanes(_pilot_code, lanes), key.known, n=n)
+            blocks = len(getattr(named.memory, "picture", ()))
+            return CompiledPilot(in_lanes(_pilot_code, lanes), key.known, n=n, blocks=blocks)
         controller, memory = named.call, named.memory
     else:
         memory = getattr(controller, "initial_memory", ())
@@ -374,6 +385,20 @@ def _pilot(
     if on_arrays is not None:
         return ArrayPilot(on_arrays, key.known, controller.look_ahead, n=n, names=names)
     return PythonPilot(controller, key.known, memory, n=n, names=names, period=period)
+
+
+def _eyes_of(pilot: Any, measuring: Sequence[Measuring | Looking], names: tuple[str, ...]) -> Looking | None:
+    """The first depth camera of a drone whose pilot flies by pictures; ValueError where there is none"""
+    if not len(getattr(pilot, "picture", ())):
+        return None
+    eyes = [own for own in measuring if isinstance(own, Looking) and own.sensor.kind == "depth_camera"]
+    if not eyes:
+        raise ValueError(
+            f"{names[0] if names else 'a drone'}: its policy flies by a depth camera; expected one among its sensors, as "
+            '{ part = "d435", width = 64, height = 48 }'
+        )
+    require_blocks(*eyes[0].eye.part.shape)
+    return eyes[0]
 
 
 @lru_cache(maxsize=CODES)

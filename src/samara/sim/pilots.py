@@ -67,11 +67,13 @@ class CompiledPilot:
     prediction = NO_PLAN
     excess = NOTHING_CUT
 
-    def __init__(self, code: CompiledStep, vehicle: Vehicle, *, n: int = 1) -> None:
+    def __init__(self, code: CompiledStep, vehicle: Vehicle, *, n: int = 1, blocks: int = 0) -> None:
+        """`blocks` of a picture are the last of its memory"""
         self.machine = code.machine(n)
         commands, components = vehicle.command_size, len(flatten(at_rest(vehicle)))
         self.command = self.machine.carry[:commands]
         self.invalid_count = self.machine.carry[-1]
+        self.picture = self.machine.carry[-1 - blocks : -1]
         self._estimate, self._reference = self.machine.held[:components], self.machine.held[components:]
 
     def operations(self, due: int, estimate: np.ndarray, reference: np.ndarray) -> list[Operation]:

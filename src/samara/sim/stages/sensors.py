@@ -50,6 +50,8 @@ class SensorsStage(Stage):
                 if isinstance(own, Looking):
                     others = self._others(fleet) if tick % own.every == 0 else None
                     heard = own.look(group.plant, tick, others, group.drones)
+                    if heard:
+                        group.show(own)
                 else:
                     heard = not own.is_traced and own.update(group.plant, tick)
                 if heard and own.sensor.name in group.tables:
