@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import samara
+from samara.control.navigate import navigate_policy
 from samara.control.policy import policy_controller
 from samara.control.policy_file import Policy, dense_tensors, mlp, save_policy
 from samara.control.sight import BLOCKS, COLUMNS, ROWS, nearness, require_blocks
@@ -168,7 +169,7 @@ def flown(policy, change=("", ""), seconds=0.2):
 
 
 def test_a_policy_that_looks_needs_a_camera(policy):
-    camera = 'part = "d435", name = "camera", width = 64, height = 48'
+    camera = 'part = "d435", name = "camera", width = 64, height = 48, nearest = 0.05'
     with pytest.raises(ValueError, match="drone: its policy flies by a depth camera; expected one among its sensors"):
         flown(policy, (camera, 'part = "bmi088"'))
     with pytest.raises(ValueError, match="60 × 48 pixels has no 16 × 6 equal blocks"):
@@ -184,6 +185,14 @@ def test_in_flight_it_acts_on_the_pictures_that_were_heard(policy):
     same = (np.asarray(one.rows) == np.asarray(other.rows)).all(axis=1)
     assert same[one.time < heard].all() and not same[one.time >= heard].any()
     assert len(policy_controller(policy, samara.vehicle("crazyflie"), 0.004).initial_memory.picture) == BLOCKS
+
+
+def test_the_shipped_policy_is_small_and_finds_its_way():
+    """The first forest of the picture in docs/policies.md, with noise, delay and lost pixels of the camera"""
+    own = navigate_policy()
+    assert len(dict(own.files)["weights.safetensors"]) < 100_000 and own.observation == "depth"
+    run = samara.fly(parse_scenario(forest_toml(1), "forest"))
+    assert not run.facts and np.linalg.norm(run.tracks[0].position[-1] - np.array(GOAL_W)) < 0.5
 
 
 # Learning -----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ vehicle = "{vehicle}"
 start = {start}
 airborne = true
 controller = "navigate"
-sensors = [{{ part = "d435", name = "camera", width = 64, height = 48 }}]
+sensors = [{{ part = "d435", name = "camera", width = 64, height = 48, nearest = 0.05 }}]
 
 [[drones.tasks]]              # the goal is there at once: the policy finds its own way
 kind = "line"
