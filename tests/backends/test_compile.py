@@ -255,7 +255,7 @@ def test_scan_runs_forwards_and_backwards():
         (lambda: samara.compile(BENCH, integrator="rk5"), "integrator 'rk5': expected one of"),
         (
             lambda: samara.compile(BENCH, integrator="semi_implicit").linearize(*samara.hover(BENCH), 1e-3),
-            "linearize: integrator 'semi_implicit': expected one of euler, rk4",
+            "linearize: integrator 'semi_implicit': expected one of euler, midpoint, rk4",
         ),
         (lambda: samara.compile(BENCH, effects=("gravity", "magic")), "effects names 'magic'"),
         (lambda: samara.compile(BENCH, vary=("rotors.colour",)), "no parameter 'rotors.colour'"),

@@ -868,7 +868,7 @@ def test_options_are_checked_in_one_sentence():
         ({"wPosition": -1.0}, "wPosition = -1.0: expected a finite number"),
         ({"maxRefVelocity": 0.0}, "maxRefVelocity = 0: expected a positive number"),
         ({"lineSearch": (2.0,)}, "lineSearch = "),
-        ({"integrator": "rk45"}, "integrator 'rk45': expected one of euler, rk4"),
+        ({"integrator": "rk45"}, "integrator 'rk45': expected one of euler, midpoint, rk4"),
         ({"inputs": "pwm"}, "inputs = 'pwm': expected one of wrench, rotors"),
         ({"obstacles": [((0.0, 0.0, 1.0), -1.0)]}, "obstacles"),
         ({"limits": Limits((0.0,), (1.0,))}, "limits = "),
