@@ -493,7 +493,9 @@ def test_a_command_of_the_wrong_length_is_refused(name, takes):
 def test_an_unknown_method_is_refused_with_the_known_ones(crazyflie):
     """Names them all."""
     state, command = samara.hover(crazyflie)
-    with pytest.raises(ValueError, match=r"^method 'rk5': expected one of euler, semi_implicit, midpoint, rk4, rk23, rk45$"):
+    with pytest.raises(
+        ValueError, match=r"^method 'rk5': expected one of euler, semi_implicit, midpoint, rk4, rk23, rk45$"
+    ):
         samara.step(state, command, crazyflie, 1e-3, method="rk5")
 
 
