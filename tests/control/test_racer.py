@@ -5,12 +5,12 @@ import pytest
 import samara
 from samara.compare.race.race import race
 from samara.control.named import controller_named
-from samara.control.racer import racing_policy
+from samara.control.shipped import shipped_policy
 from samara.world.track import load_track
 
 
 def test_the_shipped_policy_is_small_and_for_the_tracks_vehicle():
-    own = racing_policy()
+    own = shipped_policy("racer")
     assert own.observation == "race" and own.action == "thrust_and_rates" and own.vehicle == "crazyflie"
     assert sum(len(data) for _, data in own.files) < 100_000
     with pytest.raises(ValueError, match="crazyflie"):

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.universal import universal_policy
+from samara.control.shipped import shipped_policy
 from samara.vehicles.limits import command_bounds
 
 
 def test_a_throttle_is_all_that_a_motor_can_do():
-    own = universal_policy().fitted(samara.vehicle("iris"))
+    own = shipped_policy("universal").fitted(samara.vehicle("iris"))
     bounds = command_bounds(samara.vehicle("iris"))
     for (low, high), centre, reach in zip(bounds, own.trim.centre, own.trim.reach, strict=True):
         assert (centre - reach, centre + reach) == (low, high)
 
 
 def test_the_shipped_policy_is_small_and_has_the_layers_of_raptor():
-    own = universal_policy()
+    own = shipped_policy("universal")
     assert [(kind.kind, kind.size) for kind in own.kinds] == [("dense", 16), ("gru", 16), ("dense", 4)]
     assert sum(len(data) for _, data in own.files) < 100_000 and not own.vehicle and own.inputs == 22
     with pytest.raises(ValueError, match="the policy is for 4 rotors; vehicle 'hexarotor_x' has 6"):

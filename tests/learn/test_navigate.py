@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.navigate import navigate_policy
 from samara.control.policy import policy_controller
 from samara.control.policy_file import Policy, dense_tensors, mlp, save_policy
+from samara.control.shipped import shipped_policy
 from samara.control.sight import BLOCKS, COLUMNS, ROWS, nearness, require_blocks
 from samara.control.tuning import tuned
 from samara.core.algebra import Vec3
@@ -189,7 +189,7 @@ def test_in_flight_it_acts_on_the_pictures_that_were_heard(policy):
 
 def test_the_shipped_policy_is_small_and_finds_its_way():
     """The first forest of the picture in docs/policies.md, with noise, delay and lost pixels of the camera"""
-    own = navigate_policy()
+    own = shipped_policy("navigate")
     assert len(dict(own.files)["weights.safetensors"]) < 100_000 and own.observation == "depth"
     run = samara.fly(parse_scenario(forest_toml(1), "forest"))
     assert not run.facts and np.linalg.norm(run.tracks[0].position[-1] - np.array(GOAL_W)) < 0.5

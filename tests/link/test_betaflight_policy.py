@@ -20,8 +20,8 @@ from samara.cli import app
 from samara.control.policy import PolicyController
 from samara.control.policy_compiled import compiled
 from samara.control.policy_file import Policy
+from samara.control.shipped import shipped_policy
 from samara.control.tuning import tuned
-from samara.control.universal import universal_policy
 from samara.core.algebra import Quat, Vec3
 from samara.link.betaflight_policy import FILES, betaflight_boundary, write_betaflight_policy
 from samara.physics.multirotor import at_rest
@@ -97,7 +97,7 @@ def by_corner(vehicle: Vehicle) -> list[int]:
 
 
 @needs_cc
-@pytest.mark.parametrize(("name", "own"), [("crazyflie", trained), ("iris", universal_policy)])
+@pytest.mark.parametrize(("name", "own"), [("crazyflie", trained), ("iris", lambda: shipped_policy("universal"))])
 def test_motors_are_told_what_the_policy_commands(name: str, own: Any, tmp_path: Path) -> None:
     """States drawn in Betaflight's axes and units; ours by SciPy, rotor speeds (the other sees none) by the closed form"""
     craft, draw, policy = samara.vehicle(name), np.random.default_rng(6), own()

@@ -21,8 +21,8 @@ from samara.control.firmware.controller import command_of_thrusts
 from samara.control.policy import PolicyController
 from samara.control.policy_compiled import compiled
 from samara.control.policy_file import LayerKind, Policy, mlp, save_policy
+from samara.control.shipped import shipped_policy
 from samara.control.tuning import tuned
-from samara.control.universal import universal_policy
 from samara.core.algebra import Quat, Vec3
 from samara.link.crazyflie_policy import FILES, crazyflie_boundary, steps_of, write_crazyflie_policy
 from samara.physics.multirotor import at_rest
@@ -127,7 +127,7 @@ POLICIES = {
     "full state": lambda folder: trained(),
     "recurrent": remembers,
     "tracking": follows,
-    "universal": lambda folder: universal_policy(),
+    "universal": lambda folder: shipped_policy("universal"),
 }
 
 

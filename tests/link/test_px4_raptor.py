@@ -16,7 +16,7 @@ from samara.control.observation import Bounds
 from samara.control.policy import PolicyController
 from samara.control.policy_file import WEIGHTS, Policy, network_of, save_policy
 from samara.control.raptor import KINDS
-from samara.control.universal import universal_policy
+from samara.control.shipped import shipped_policy
 from samara.core.algebra import Vec3
 from samara.core.safetensors import read_tensors
 from samara.link.px4_raptor import raptor_tensors, write_px4_raptor
@@ -114,6 +114,6 @@ def test_another_architecture_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["crazyflie", "iris"])
 def test_the_policy_for_every_quadrotor_goes_to_px4_as_it_is(name: str) -> None:
     """Its rotors are in RAPTOR's order and −1 and 1 are its motors' limits: not a number changes, whatever the vehicle"""
-    own = universal_policy()
+    own = shipped_policy("universal")
     written, kept = raptor_tensors(own, samara.vehicle(name)), read_tensors(dict(own.files)[WEIGHTS])
     assert written.keys() == kept.keys() and all((written[key] == kept[key]).all() for key in kept)

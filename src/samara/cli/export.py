@@ -93,9 +93,9 @@ def export_policy(
     from samara.control.policy_c import write_policy_c
     from samara.control.policy_compiled import measured
     from samara.control.policy_file import load_policy
-    from samara.control.universal import universal_policy
+    from samara.control.shipped import shipped_policy
 
-    own = universal_policy() if str(policy) == "universal" and not policy.exists() else load_policy(policy)
+    own = shipped_policy("universal") if str(policy) == "universal" and not policy.exists() else load_policy(policy)
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
         raise ValueError(
             "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight are for different programs; expected one of them at "

@@ -13,6 +13,7 @@ from samara.control.lqr import hover_design, lqr
 from samara.control.mellinger import mellinger
 from samara.control.pid import pid, pid_gains
 from samara.control.policy import policy_controller
+from samara.control.shipped import SHIPPED, shipped_policy
 from samara.control.tuning import LIMITS, LOOPS, Tuned, checked
 from samara.physics.types import Vehicle
 
@@ -89,22 +90,8 @@ def _crazyflie(kind: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: 
     return crazyflie_controller(kind, vehicle, period)
 
 
-def _universal(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
-    from samara.control.universal import universal_policy
-
-    return policy_controller(universal_policy(), vehicle, period)
-
-
-def _racer(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
-    from samara.control.racer import racing_policy
-
-    return policy_controller(racing_policy(), vehicle, period, **chosen)
-
-
-def _navigate(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
-    from samara.control.navigate import navigate_policy
-
-    return policy_controller(navigate_policy(), vehicle, period)
+def _shipped(name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    return policy_controller(shipped_policy(name), vehicle, period, **chosen)
 
 
 CONTROLLERS: dict[str, Callable[..., Any]] = {
@@ -119,9 +106,7 @@ CONTROLLERS: dict[str, Callable[..., Any]] = {
 
 LEARNT: dict[str, Callable[..., Any]] = {
     "policy": _policy,
-    "universal": _universal,
-    "racer": _racer,
-    "navigate": _navigate,
+    **{name: partial(_shipped, name) for name in SHIPPED},
     "raptor": _raptor,
 }
 """Likewise, but these are trained networks: one needs a folder, RAPTOR a package, and `navigate` a depth camera."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from samara.core.integrate import ONE_STEP, integrator_named, rk4
+from samara.core.integrate import ONE_STEP, integrator_named
 from samara.core.ops import clamp
 from samara.core.quantity import Scalar
 from samara.learn.actions import ACTIONS
@@ -24,15 +24,13 @@ Rate = Callable[[State, Command], State]
 Integrate = Callable[[Rate, State, Command, float], State]
 
 
-def by_rk4(rate: Rate, state: State, command: Command, dt: float) -> State:
-    """x(t + dt) under a command that is held"""
-    return rk4(lambda x: rate(x, command), state, dt)
-
-
 def held_by(integrator: str) -> Integrate:
     """x(t + dt) under a command that is held, by a method of `samara.core.integrate`"""
     step = integrator_named(integrator, ONE_STEP).advance
     return lambda rate, state, command, dt: step(lambda x: rate(x, command), state, dt)
+
+
+by_rk4 = held_by("rk4")
 
 
 def advance(

@@ -23,8 +23,8 @@ from samara.control.named import LEARNT, as_tuned
 from samara.control.network import evaluate, initial_hidden
 from samara.control.policy_file import WEIGHTS, Policy, network_of
 from samara.control.raptor import KINDS, LIMITS, PERIOD, published_tensors, raptor_policy
+from samara.control.shipped import shipped_policy
 from samara.control.tuning import Tuned
-from samara.control.universal import universal_policy
 from samara.core.files import atomic_write
 from samara.core.safetensors import read_tensors
 from samara.link.wiring import rotor_of_output
@@ -64,7 +64,7 @@ def archive_of(controller: Any, vehicle: Vehicle) -> bytes:
         raise ValueError(
             f"autopilot.mode is 'raptor' and the controller is {name}; expected a policy that PX4 can fly: {', '.join(LEARNT)}"
         )
-    policy = universal_policy() if name == "universal" else own.chosen["file"] if name == "policy" else None
+    policy = shipped_policy("universal") if name == "universal" else own.chosen["file"] if name == "policy" else None
     return archive_bytes(raptor_tensors(policy, vehicle), _named(policy))
 
 
