@@ -1,6 +1,7 @@
 """Pictures in recordings: small, for Foxglove as they are, and bit for bit what was measured."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,7 +143,15 @@ def test_a_sensor_with_many_or_fine_steps_has_more_bytes():
 
 @pytest.mark.parametrize(
     "raster",
-    [[], ["depth", 3, 5], ["depth", 0, 5, 0.1, False], ["depth", 10**9, 10**9, 0.1, False], ["d", 3, 5, -1.0, False]],
+    [
+        [],
+        ["depth", 3, 5],
+        ["depth", 0, 5, 0.1, False],
+        ["depth", 10**9, 10**9, 0.1, False],
+        ["d", 3, 5, -1.0, False],
+        ["d", 3, 5, math.nan, False],
+        ["d", 3, 5, math.inf, False],
+    ],
 )
 def test_metadata_that_make_no_picture_are_damage(tmp_path, monkeypatch, raster):
     own = stream("/a/depth", NARROW)

@@ -6,6 +6,7 @@ to x (32FC1), from which k follows.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -90,7 +91,7 @@ def raster_from(metadata: Mapping[str, str], most: int) -> Raster:
     """The inverse; ValueError where it cannot be, or has more pixels than are allowed"""
     name, rows, columns, step, wide = parsed(metadata["raster"])
     own = Raster(str(name), int(rows), int(columns), float(step), bool(wide))
-    if own.rows < 1 or own.columns < 1 or own.rows * own.columns > most or not own.step > 0.0:
+    if own.rows < 1 or own.columns < 1 or own.rows * own.columns > most or not 0.0 < own.step < math.inf:
         raise ValueError(f"a picture of {own.rows} × {own.columns} pixels in steps of {own.step:g}")
     return own
 
