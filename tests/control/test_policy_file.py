@@ -210,9 +210,7 @@ def test_a_stranger_names_no_files(tmp_path: Path, command: str, monkeypatch: py
     for name in ("../secret.toml", str(tmp_path / "secret.toml"), "nobody"):
         changed(folder, 'name = ".*"', f'name = "{name}"')
         run = CliRunner().invoke(app, command.replace("HERE", str(folder)).split())
-        words = (
-            f"{folder}: has learnt on {name!r}, which does not come with Samara; expected --vehicle with its .toml file"
-        )
+        words = f"{folder}: was trained on {name!r}, which does not come with Samara; expected --vehicle with its .toml file"
         assert str(run.exception) == words
     assert not list(tmp_path.glob("out/*"))
 

@@ -33,6 +33,7 @@ from samara.core.integrate import (
     INTEGRATORS,
     ONE_STEP,
     RUNGE_KUTTA,
+    chain_of,
     euler,
     integrator_named,
     rk4,
@@ -384,6 +385,16 @@ def test_who_takes_an_integrator_gets_one_of_its_kind():
     assert integrator_named("rk45", IN_FLIGHT).advance is rk45
     with pytest.raises(ValueError, match=r"^integrator 'rk45': expected one of euler, midpoint, rk4$"):
         integrator_named("rk45", RUNGE_KUTTA)
+
+
+def test_a_loop_goes_through_stages_of_which_each_depends_on_the_one_before_alone():
+    assert chain_of(INTEGRATORS["midpoint"].tableau) == ((0.0, 1.0), (0.5, 0.0))
+    assert chain_of(INTEGRATORS["rk4"].tableau) == ((1 / 6, 1 / 3, 1 / 3, 1 / 6), (0.5, 0.5, 1.0, 0.0))
+    for name in ("semi_implicit", "rk45"):
+        with pytest.raises(
+            ValueError, match="depends on more than the one before it; expected Euler, the midpoint or RK4"
+        ):
+            chain_of(INTEGRATORS[name].tableau)
 
 
 @pytest.mark.parametrize("method", ["euler", "semi_implicit", "rk4"])

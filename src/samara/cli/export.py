@@ -110,9 +110,7 @@ def export_policy(
         path = write_px4_raptor(own, craft, out / "policy.tar")
         say(f"archive {path}\nupload  ftp put {path} /fs/microsd/raptor/policy.tar, by MAVLink")
         say("motors  in the order of PX4's quadrotor in X: front right, back left, front left, back right")
-        return say(
-            "set     MC_RAPTOR_ENABLE 1, and IMU_GYRO_RATEMAX to a multiple of 100; 100 is what it has learnt at"
-        )
+        return say("set     MC_RAPTOR_ENABLE 1, and IMU_GYRO_RATEMAX to a multiple of 100; it was trained at 100")
     if crazyflie:
         from samara.link.crazyflie_policy import write_crazyflie_policy
 

@@ -145,7 +145,7 @@ def vehicle_of(policy: Any, folder: Path, vehicle: str | None) -> str:
         raise ValueError(f"{folder}: flies any vehicle; expected --vehicle, for one of which it is meant")
     if policy.vehicle not in vehicle_names():
         raise ValueError(
-            f"{folder}: has learnt on {shown(policy.vehicle)}, which does not come with Samara; expected --vehicle with its "
+            f"{folder}: was trained on {shown(policy.vehicle)}, which does not come with Samara; expected --vehicle with its "
             ".toml file"
         )
     return str(policy.vehicle)

@@ -52,16 +52,16 @@ DORMAND_PRINCE = Tableau(
 
 
 class Chain(NamedTuple):
-    """A tableau whose every stage leans on the one before alone: bᵢ of each, and a of the one after it (0 for the last)."""
+    """A tableau whose every stage depends on the one before alone: bᵢ of each, and a of the one after it (0 for the last)."""
 
     weights: tuple[float, ...]
     ahead: tuple[float, ...]
 
 
 def chain_of(tableau: Tableau | None) -> Chain:
-    """The weights of an explicit method as a loop goes through them; ValueError where a stage leans on others as well"""
+    """The weights of an explicit method as a loop goes through them; ValueError where a stage depends on others as well"""
     if tableau is None or any(any(row[:-1]) for row in tableau.stages):
-        raise ValueError("a stage leans on more than the one before it; expected Euler, the midpoint or RK4")
+        raise ValueError("a stage depends on more than the one before it; expected Euler, the midpoint or RK4")
     return Chain(tableau.weights, (*(row[-1] for row in tableau.stages[1:]), 0.0))
 
 
