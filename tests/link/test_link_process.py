@@ -12,13 +12,16 @@ from types import SimpleNamespace
 import pytest
 from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 from support.children import COMMAND, child
+from support.px4_program import read_reports, write_px4_program
 
 import samara
 from samara.link.autopilot import AutopilotLostError, Watch
 from samara.link.open import open_link
+from samara.link.ports import bound
 from samara.link.process import Process
 from samara.link.start import Start
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.scenario_file import parse_scenario
 
 UNKNOWN_ON_WINDOWS = ("killpg", "getpgid", "setsid", "fork", "getuid"), ("SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1")
 
@@ -109,6 +112,47 @@ def test_a_process_is_gone_when_its_owner_was_killed(sleeper):
         assert runs(pid)
         owner.kill()  # it alone: its autopilot has a group of its own
         assert until(lambda: not runs(pid))
+
+
+SWARM = """
+name = "swarm"
+duration = {duration}
+[[drones]]
+name = "drone"
+vehicle = "iris_documented"
+count = 3
+spacing = [2, 0, 0]
+autopilot = "px4"
+"""
+
+
+def test_a_swarm_has_a_px4_process_each_and_leaves_none(tmp_path):
+    """Ports and folders of their own, the same instants for all; after the flight none runs, and their ports are free."""
+    program = write_px4_program(tmp_path)
+    scenario = parse_scenario(SWARM.format(duration=0.4), "swarm.toml")
+    run = samara.fly(scenario, autopilot=Autopilot("px4", binary=str(program)))
+    assert run.problem == "" and len(run.tracks) == 3
+    reports = read_reports(tmp_path)
+    assert [(answers, time_us) for _, _, answers, time_us in reports] == [(101, 404_000)] * 3
+    assert len({process for process, *_ in reports}) == len({folder for _, folder, *_ in reports}) == 3
+    assert not any(runs(process) or Path(folder).exists() for process, folder, *_ in reports)
+    for port in (4560, 14540, 14580, 18570):
+        for k in range(3):
+            bound("127.0.0.1", port + k, "left open", stream=port == 4560).close()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a process when its parent is gone")
+def test_every_px4_of_a_swarm_is_gone_when_the_flight_was_killed(tmp_path):
+    program = write_px4_program(tmp_path)
+    (tmp_path / "swarm.toml").write_text(SWARM.format(duration=600.0))
+    words = [*COMMAND, "fly", tmp_path / "swarm.toml", "--binary", program, "--out", tmp_path / "out"]
+    with child(words, stdout=subprocess.DEVNULL) as flight:
+        assert until(lambda: len(read_reports(tmp_path)) == 3)
+        processes = [process for process, *_ in read_reports(tmp_path)]
+        assert all(map(runs, processes))
+        flight.kill()
+        assert until(lambda: not any(map(runs, processes)))
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.long)])

@@ -3,6 +3,7 @@
 import math
 import socket
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -457,15 +458,36 @@ def test_a_program_that_ends_at_once_is_told_with_its_last_words(tmp_path):
 # Several, and their orders ------------------------------------------------------------------------------------------
 
 
-def test_several_drones_have_a_px4_each():
-    own = scenario("iris_documented", 1.0, 'count = 2\nautopilot = "px4"')
-    assert [drone.autopilot.instance for drone in own.drones] == [0, 1]
-    peers = [Px4Peer(port=4560 + k) for k in range(2)]
+def test_a_swarm_of_three_flies_in_one_lockstep():
+    """Each answers an instant only when all three have its sensors: one after the other they would wait for ever."""
+    own = scenario("hakoniwa", 3.0, 'count = 3\nspacing = [2, 0, 0]\nyaw_deg = 90.0\nautopilot = "px4"')
+    assert [drone.autopilot.instance for drone in own.drones] == [0, 1, 2]
+    starts = [drone.task.at(0.0).p_W for drone in own.drones]
+    heights, together = (1.0, 1.5, 2.0), threading.Barrier(3)
+    parameters = px4_parameters(own.drones[0].vehicle)
+    peers = [
+        Px4Peer(parameters, port=4560 + k, target=(float(p.y), float(p.x), -height), together=together)
+        for k, (p, height) in enumerate(zip(starts, heights, strict=True))
+    ]
     run = samara.fly(own)
     for peer in peers:
         peer.stop()
-    assert [peer.answered for peer in peers] == [251 - 17] * 2
-    assert len(run.tracks) == 2
+    assert run.problem == ""
+    times = [[message.time_usec for message in peer.sensors] for peer in peers]
+    assert times == [[4000 * (k + 1) for k in range(751)]] * 3
+    assert [peer.answered for peer in peers] == [751 - 17] * 3
+    assert [line.message for line in run.logs if "missed" in line.message] == [
+        f"{drone.name}: PX4 answered 734 of 751 packets, 0 missed" for drone in own.drones
+    ]
+    for track, start, height in zip(run.tracks, starts, heights, strict=True):
+        settled = track.position[track.time > 2.6]
+        assert np.abs(settled - np.array([start.x, start.y, height])).max() < 0.1
+
+
+def test_an_instance_whose_port_px4_shares_with_others_is_refused():
+    """PX4's startup script sends instances above 9 to UDP 14549, the port of instance 9."""
+    with pytest.raises(ValueError, match=r"instance is 10; PX4 .* expected 0 to 9"):
+        opened([], instance=10)
 
 
 def test_events_become_orders_that_are_asked_until_they_are_obeyed():

@@ -167,6 +167,34 @@ def test_nothing_is_left_running_after_a_flight():
     assert f"{os.path.realpath(binary('SAMARA_PX4'))} -d -i 0" not in running
 
 
+SWARM = """
+name = "swarm"
+duration = 50.0
+[[drones]]
+name = "drone"
+vehicle = "iris"
+count = 3
+spacing = [4, 0, 0]
+[[events]]
+at = 0.0
+do = "take_off"
+height = 5.0
+"""
+
+
+@pytest.mark.long
+def test_a_swarm_of_three_px4_takes_off(links):
+    """Three processes in one lockstep: each answers every packet after its boot, and holds its own position."""
+    scenario = parse_scenario(SWARM, "swarm.toml")
+    starts = [drone.task.at(0.0).p_W for drone in scenario.drones]
+    run = samara.fly(scenario, autopilot=Autopilot("px4", binary=binary("SAMARA_PX4")))
+    assert run.problem == "" and [link.missed for link in links] == [0, 0, 0]
+    for track, start in zip(run.tracks, starts, strict=True):
+        assert track.position[-1] == pytest.approx([start.x, start.y, 5.0], abs=0.8)
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert not any(f"{os.path.realpath(binary('SAMARA_PX4'))} -d -i {k}" in running for k in range(3))
+
+
 @pytest.mark.long
 def test_px4_comes_home_on_our_battery():
     run = comes_home("px4", "SAMARA_PX4", 130.0)

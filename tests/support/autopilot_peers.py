@@ -82,7 +82,9 @@ class Px4Peer(threading.Thread):
         answers_every: int = 1,
         trouble: str = "",
         trouble_at: int = 100,
+        together: threading.Barrier | None = None,
     ) -> None:
+        """With `together` it answers an instant only when every other peer at that barrier has its sensors too."""
         super().__init__(daemon=True)
         from pymavlink.dialects.v20 import common
 
@@ -91,7 +93,7 @@ class Px4Peer(threading.Thread):
         self.heard = common.MAVLink(None)
         self.heard.robust_parsing = True
         self.port, self.boot_us, self.answers_every = port, boot_us, answers_every
-        self.trouble, self.trouble_at = trouble, trouble_at
+        self.trouble, self.trouble_at, self.together = trouble, trouble_at, together
         self.sensors: list[Any] = []
         self.fixes: list[Any] = []
         self.truths: list[Any] = []
@@ -154,6 +156,8 @@ class Px4Peer(threading.Thread):
 
     def _answer(self, wire: socket.socket, sensor: Any, truth: Any) -> bool:
         controls = [0.0] * 16
+        if self.together is not None:
+            self.together.wait(5.0)
         if truth is not None and self.parameters:
             controls[: len(self.mixer)] = self.motors(truth).tolist()
         packet = self.common.MAVLink_hil_actuator_controls_message(sensor.time_usec, controls, 129, 1).pack(self.mav)

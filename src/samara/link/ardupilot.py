@@ -123,6 +123,9 @@ class ArduPilot:
 
     # The interface ---------------------------------------------------------------------------------------------------
 
+    def begin(self, readings: Readings) -> None:
+        """Do nothing: the whole exchange is in `exchange`."""
+
     def exchange(self, readings: Readings) -> Sequence[float]:
         """A line of state out, the servos it makes of it in"""
         begun = time.perf_counter()

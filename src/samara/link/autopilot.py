@@ -49,6 +49,9 @@ class Link(Protocol):
     sent: int
     answered: int
 
+    def begin(self, readings: Readings) -> None:
+        """Start the exchange of this instant without waiting, so that several autopilots compute at the same time; optional"""
+
     def exchange(self, readings: Readings) -> Sequence[float]:
         """Hands it what the sensors said, waits for its answer: the output of each rotor, 0 … 1"""
 

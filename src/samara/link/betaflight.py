@@ -177,6 +177,9 @@ class Betaflight:
 
     # The interface ---------------------------------------------------------------------------------------------------
 
+    def begin(self, readings: Readings) -> None:
+        """Do nothing: the whole exchange is in `exchange`."""
+
     def exchange(self, readings: Readings) -> Sequence[float]:
         """State and sticks out, when the clock says so; four motors in"""
         if not self._known:

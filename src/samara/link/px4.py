@@ -31,11 +31,13 @@ from samara.scenario.autopilot import POLICY, Autopilot
 from samara.scenario.setting import Order
 
 PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16
+LAST_INSTANCE = 9  # with a port for onboard computers of its own
 ITS_PORTS = (14580, 18570)  # which PX4 opens itself: for onboard computers, and for a ground station
 SIMULATOR = (1, 51)  # system and component the simulator speaks as
 IMU, MAGNETOMETER, BAROMETER = 0x3F, 0x1C0, 0x1A00  # fields_updated; a group needs all its bits
 ARMED = 128
 SET_MESSAGE_INTERVAL = 511
+NOT_BEGUN = -1  # [µs], in place of the time of an exchange
 SETPOINT_US = 10_000  # from one setpoint to the next
 HERE_AND_THERE = 250  # steps from one look for a second client to the next
 FIRST_PATIENCE = 0.5  # [s], by the clock, for one answer
@@ -66,6 +68,11 @@ class Px4:
             files[ON_CARD] = archive_of(controller, vehicle)
             self._order = rotor_of_output(vehicle, "px4")
         host, instance = autopilot.host, autopilot.instance
+        if instance > LAST_INSTANCE:
+            raise ValueError(
+                f"autopilot.instance is {instance}; PX4 sends every instance above {LAST_INSTANCE} to UDP "
+                f"{OFFBOARD_PORT + LAST_INSTANCE}, where their messages cannot be told apart: expected 0 to {LAST_INSTANCE}"
+            )
         command = None
         if autopilot.binary:
             binary = require_binary(autopilot.binary, "PX4, bin/px4 of a px4_sitl build")
@@ -85,6 +92,8 @@ class Px4:
         self._once = Repeated(say)
         self._peer: socket.socket | None = None
         self._outputs = [0.0] * self._rotors
+        self._begun_us, self._is_sent = NOT_BEGUN, False
+        self._lost: _GoneError | None = None
         self._steps = self.sent = self.answered = self.missed = self.late = 0
         self.own_seconds = self.waited_seconds = 0.0
         self.armed = False
@@ -102,9 +111,10 @@ class Px4:
 
     # The interface ---------------------------------------------------------------------------------------------------
 
-    def exchange(self, readings: Readings) -> Sequence[float]:
-        """HIL_SENSOR and what else is new out, HIL_ACTUATOR_CONTROLS of the same time in"""
+    def begin(self, readings: Readings) -> None:
+        """Send HIL_SENSOR and what else is new, where PX4 is connected; `exchange` waits for the answer"""
         begun = time.perf_counter()
+        self._begun_us, self._is_sent, self._lost = readings.time_us, False, None
         self.ground.look(readings.time_us, readings.origin, readings.state.p_W)
         if readings.supply is not None:
             self.ground.report(readings.supply)
@@ -113,18 +123,33 @@ class Px4:
             self.ground.steer(readings.wanted, readings.origin)
         if self._steps % HERE_AND_THERE == 0:
             self._refuse_others()
+        if self._peer is not None:
+            try:
+                self._send(readings, begun)
+            except _GoneError as gone:
+                self._lost = gone
+
+    def exchange(self, readings: Readings) -> Sequence[float]:
+        """HIL_SENSOR and what else is new out, HIL_ACTUATOR_CONTROLS of the same time in"""
+        if self._begun_us != readings.time_us:
+            self.begin(readings)
+        self._begun_us = NOT_BEGUN
         while True:
             if self._peer is None:
                 self._connect()
+            begun = time.perf_counter()
             try:
-                self._send(readings, begun)
+                if self._lost is not None:
+                    raise self._lost
+                if not self._is_sent:
+                    self._send(readings, begun)
                 self._wait(readings.time_us + self._period_us)
                 return self._outputs
             except _GoneError as gone:
                 turned = any(self._outputs)
                 self._close_peer()
+                self._is_sent, self._lost = False, None
                 self.watch.lost(f"{self.title} {gone} at {readings.time_us / 1e6:.3f} s", turned)
-                begun = time.perf_counter()
 
     def obey(self, order: Order) -> None:
         """Over MAVLink, as a ground station; in a mode that follows the reference places are the reference's"""
@@ -210,6 +235,7 @@ class Px4:
             raise _GoneError(f"has taken nothing for {self._autopilot.patience:g} s") from None
         except OSError:
             raise _GoneError("closed the connection") from None
+        self._is_sent = True
         self.sent += 1
         self.own_seconds += ready - begun
 

@@ -28,6 +28,7 @@ from samara.sim.plant import Plant
 from samara.vehicles.limits import LARGEST_COMMAND, command_bounds, command_range, within_limits
 
 if TYPE_CHECKING:
+    from samara.link.readings import Readings
     from samara.sim.group import Linked
 
 REFERENCE = Reference(ZERO)
@@ -230,14 +231,23 @@ class LinkedPilot:
         self._machine = code.machine()
         self.command = self._machine.carry
         self.invalid_count = np.zeros(1)
+        self._readings: Readings | None = None
 
-    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
-        """command ← the vehicle's, for the thrusts the autopilot asks of its rotors"""
+    def begin(self, reference: np.ndarray, time_us: int) -> None:
+        """Read the sensors and start the exchange, which `run` completes: several autopilots compute at the same time"""
         p_v_q_omega = self._plant.state[:BODY, 0].tolist()
         readings = self._senses.read(time_us, p_v_q_omega, reference[:, 0].tolist())
         speeds = tuple(self._plant.state[BODY : BODY + len(self._plant.vehicle.rotors), 0].tolist())
         supply = self._power.read(time_us)
-        self._machine.held[:, 0] = self._link.exchange(readings._replace(supply=supply, rotor_speed=speeds))
+        self._readings = readings._replace(supply=supply, rotor_speed=speeds)
+        self._link.begin(self._readings)
+
+    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
+        """command ← the vehicle's, for the thrusts the autopilot asks of its rotors"""
+        if self._readings is None or self._readings.time_us != time_us:
+            self.begin(reference, time_us)
+        self._machine.held[:, 0] = self._link.exchange(self._readings)
+        self._readings = None
         self._machine.run()
 
 

@@ -54,6 +54,9 @@ class Crazyflie:
 
     # The interface ---------------------------------------------------------------------------------------------------
 
+    def begin(self, readings: Readings) -> None:
+        """Do nothing: the whole exchange is in `exchange`."""
+
     def exchange(self, readings: Readings) -> Sequence[float]:
         """What the client has asked for until now decides the outputs; answers and log data go out"""
         if not self._waited:

@@ -11,7 +11,7 @@ from samara.scenario.facts import Fact
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
-from samara.sim.pilots import CompiledPilot
+from samara.sim.pilots import CompiledPilot, LinkedPilot
 from samara.sim.references import asked_ahead, asked_now, cover, taken
 from samara.sim.stage import Stage
 from samara.vehicles.limits import command_bounds
@@ -61,11 +61,12 @@ class AutopilotStage(Stage):
 
     def update(self, fleet: Fleet) -> None:
         now = fleet.time_us
-        for group in fleet.groups:
-            if not self.is_flown_here(group):
-                continue
+        flown = [(group, *self.asked(fleet, group)) for group in fleet.groups if self.is_flown_here(group)]
+        for group, reference, _ in flown:
+            if isinstance(group.pilot, LinkedPilot):
+                group.pilot.begin(reference, now)
+        for group, reference, ahead in flown:
             try:
-                reference, ahead = self.asked(fleet, group)
                 group.control(reference, now, ahead)
                 self.overrule(fleet, group)
             except AutopilotLostError as lost:
