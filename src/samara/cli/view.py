@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from samara.scenario.scenario import Scenario
     from samara.view.web.live import Live
     from samara.view.web.replay import Replay
+    from samara.view.web.sih import SihView
 
 RECORDING = ".mcap"
+SIH_VEHICLE = "iris_documented"  # a quadrotor X, numbered as PX4's sihsim_quadx
 
 Speed = Annotated[float, typer.Option("--speed", help="Simulated seconds in one of the clock's; 1 is real time.")]
 Port = Annotated[int, typer.Option("--port", help="Where the page is served, on this machine only; 0 is any free one.")]
@@ -43,8 +45,22 @@ def view(
     port: Port = 8080,
     browser: Browser = True,
     wait: Wait = True,
+    px4_sih: Annotated[
+        bool, typer.Option("--px4-sih", help="Show PX4's built-in simulator (SIH), which sends its state to UDP 19410.")
+    ] = False,
+    vehicle: Annotated[
+        str | None,
+        typer.Option("--vehicle", help="The vehicle that is drawn with --px4-sih; iris_documented if omitted."),
+    ] = None,
+    instances: Annotated[
+        int | None, typer.Option("--instances", help="How many PX4 are shown with --px4-sih: UDP 19410, 19411, …")
+    ] = None,
 ) -> None:
     """Show a flight in the browser: fly a scenario there, or play recordings. Ctrl-C ends it; nothing is recorded."""
+    if px4_sih and (what or settings or speed != 1.0):
+        raise ValueError("--px4-sih shows what PX4 computes; expected no scenario, recording, --set or --speed with it")
+    if not px4_sih and (vehicle is not None or instances is not None):
+        raise ValueError("--vehicle and --instances belong to --px4-sih; expected it with them")
     names = what or ["waypoints"]
     recorded = [name for name in names if name.endswith(RECORDING)]
     if recorded and len(recorded) < len(names):
@@ -53,10 +69,13 @@ def view(
         raise ValueError(f"{', '.join(names)}: expected one scenario; only recordings are shown side by side")
     if recorded and settings:
         raise ValueError(f"--set {settings[0]}: a recording was flown already; expected a scenario with it")
-    shown: Live | Replay | None = None
+    shown: Live | Replay | SihView | None = None
     with interrupts() as asked:
         try:
-            shown = _replay(names, port, speed) if recorded else _live(names[0], settings or [], port, speed)
+            if px4_sih:
+                shown = _sih(vehicle or SIH_VEHICLE, 1 if instances is None else instances, port)
+            else:
+                shown = _replay(names, port, speed) if recorded else _live(names[0], settings or [], port, speed)
             announce(shown.page.address, browser)
             asked.check()
             shown.run(wait=wait)
@@ -83,6 +102,14 @@ def _replay(names: list[str], port: int, speed: float) -> "Replay":
 
     runs, called = load_runs([Path(name) for name in names])
     return Replay(runs, called, port=port, speed=speed)
+
+
+def _sih(vehicle: str, instances: int, port: int) -> "SihView":
+    require_viser()
+    from samara import vehicle as load_vehicle
+    from samara.view.web.sih import SihView
+
+    return SihView(load_vehicle(vehicle), instances, port=port)
 
 
 def require_viser() -> None:

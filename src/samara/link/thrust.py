@@ -17,11 +17,16 @@ from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.limits import command_limits
 
 
-def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Scalar) -> Command:
-    """Ωᵢ = √(uᵢ T_full / kF), and the command that keeps Ω on the healthy vehicle"""
-    speeds = tuple(
+def speeds_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Scalar) -> tuple[Scalar, ...]:
+    """Ωᵢ = √(uᵢ T_full / kF)  [rad/s]"""
+    return tuple(
         safe_sqrt(clamp(u, 0.0, 1.0) * full / rotor.k_thrust) for u, rotor in zip(outputs, vehicle.rotors, strict=True)
     )
+
+
+def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Scalar) -> Command:
+    """Ωᵢ = √(uᵢ T_full / kF), and the command that keeps Ω on the healthy vehicle"""
+    speeds = speeds_for_outputs(outputs, vehicle, full)
     state: State = at_rest(vehicle)._replace(rotor_speed=speeds)
     command = vehicle.structure.actuation.steady_command(state, vehicle, CALM)
     limits = command_limits(vehicle)

@@ -39,7 +39,7 @@ class Close(NamedTuple):
     state: tuple[float, ...]
     command: tuple[float, ...]
     environment: tuple[float, ...]
-    reference_W: Vec3
+    reference_W: Vec3 | None  # None: not known
     task: str
     controller: str
     landed: bool
@@ -182,7 +182,7 @@ def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
         wind_W[at] = lanes.environment[:3].T
         speed[at, :own] = state[13 : 13 + own].T
         if own:
-            thrust[at, :own] = _thrusts(state, lanes.environment, lanes.vehicle)
+            thrust[at, :own] = thrusts_of(state, lanes.environment, lanes.vehicle)
             power[at, :own] = _powers(lanes.environment, lanes.vehicle)
             tilt[at, :own] = _tilts(state, lanes.vehicle)
         known = state if lanes.estimate is None else lanes.estimate
@@ -222,7 +222,7 @@ def _tilts(state: Array, vehicle: Vehicle) -> Array:
     return angles
 
 
-def _thrusts(state: Array, environment: Array, vehicle: Vehicle) -> Array:
+def thrusts_of(state: Array, environment: Array, vehicle: Vehicle) -> Array:
     """Of every rotor of every drone, (drones, rotors)  [N]"""
     moving: State = unflatten(at_rest(vehicle), iter(state))
     return np.stack([load.thrust for load in rotor_loads(moving, vehicle, _around(environment, vehicle))], axis=1)
@@ -311,7 +311,7 @@ def frame_at(
         p_W[k], q_WB[k], speed[k, :own] = here[:3], here[6:10], here[13 : 13 + own]
         if own:
             around = np.array(_held(track, "environment", time)[: len(_environment_fields(track))])[:, None]
-            thrust[k, :own] = _thrusts(here[:, None], around, track.vehicle)[0]
+            thrust[k, :own] = thrusts_of(here[:, None], around, track.vehicle)[0]
             power[k, :own] = _powers(around, track.vehicle)[0]
             tilt[k, :own] = _tilts(here[:, None], track.vehicle)[0]
         if "environment" in track.tables:

@@ -29,13 +29,13 @@ def gauges(close: Close) -> str:
     """Position, motion, batteries, motors and sensors of one drone"""
     state = close.full_state()
     roll, pitch, yaw = (math.degrees(angle) for angle in euler_from_quat(state.q_WB))
-    off = norm(state.p_W - close.reference_W)
     rows = [
         ("position x, y, z", "{:.2f}, {:.2f}, {:.2f} m".format(*state.p_W)),
         ("speed, climb", f"{norm(state.v_W):.2f}, {state.v_W.z:+.2f} m/s"),
         ("roll, pitch, yaw", f"{roll:.1f}, {pitch:.1f}, {yaw:.1f}°"),
-        ("off its reference", f"{off:.2f} m"),
     ]
+    if close.reference_W is not None:
+        rows.append(("off its reference", f"{norm(state.p_W - close.reference_W):.2f} m"))
     if close.task:
         rows.append(("task", close.task))
     rows.append(("controller", close.controller))

@@ -74,8 +74,20 @@ class Viewer(ABC):
     # The server's thread: what is asked is only noted ----------------------------------------------------------------
 
     def _add_controls(self) -> None:
-        gui, wish, meaning = self.page.server.gui, self.page.requests.put, self._clock()
+        gui = self.page.server.gui
         self._status = gui.add_html("")
+        self._add_clock()
+        self.page.add_camera()
+        self._add_own()
+        self.page.add_instruments()
+        with gui.add_folder("Log"):
+            self._log = gui.add_html("")
+        self.page.add_parts()
+        self.page.add_keys(self._keys())
+
+    def _add_clock(self) -> None:
+        """The buttons of the clock and the choice of a speed."""
+        gui, wish, meaning = self.page.server.gui, self.page.requests.put, self._clock()
         with gui.add_folder("Time"):
             self._add_time()
             clock = gui.add_button_group("clock", tuple(meaning))
@@ -86,13 +98,6 @@ class Viewer(ABC):
         self._speeds = dict(sorted(speeds.items(), key=lambda own: own[1]))
         on_choice(clock.on_click, meaning, wish)
         on_choice(self._speed.on_update, speeds, lambda speed: wish("speed", speed))
-        self.page.add_camera()
-        self._add_own()
-        self.page.add_instruments()
-        with gui.add_folder("Log"):
-            self._log = gui.add_html("")
-        self.page.add_parts()
-        self.page.add_keys(self._keys())
 
     @abstractmethod
     def _clock(self) -> Mapping[str, str]:

@@ -1,0 +1,126 @@
+"""PX4's built-in simulator (SIH), as it reports to a display: HIL_STATE_QUATERNION and HIL_ACTUATOR_CONTROLS over UDP.
+
+PX4 with a model `sihsim_…` computes the physics itself and sends instance N's true state to 127.0.0.1:19410 + N, 25 times a
+second, and its motor outputs 200 times a second. On the wire: attitude FRD → NED, rates FRD, WGS-84 position, velocity NED.
+"""
+
+import math
+import select
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from samara.core.algebra import Quat, Vec3
+from samara.link.mavlink import Listener, layout
+from samara.link.ports import bound
+from samara.physics.frames import Geodetic, enu_from_geodetic, state_enu_flu_from_ned_frd
+from samara.physics.types import State
+from samara.scenario.autopilot import LOOPBACK
+
+PORT = 19410
+ARMED = 128  # MAV_MODE_FLAG_SAFETY_ARMED
+UNIT_TOLERANCE = 0.05  # of |q|: single precision is far better, anything else is not an attitude
+MAX_PACKETS = 512  # read at once, so that a flood leaves time to draw
+
+
+class SihState(NamedTuple):
+    """What PX4 reported last: its clock [µs], the body's state (ENU, FLU), 16 motor outputs 0 … 1, and whether it is armed."""
+
+    time_us: int
+    body: State
+    outputs: tuple[float, ...]
+    armed: bool
+
+
+class SihReceiver:
+    """Receives one instance on loopback. `received_at` is when its state last came (`time.monotonic()`), None before.
+
+    Positions are relative to `origin`, which is shared by all receivers of a display: the first position that any of them gets.
+    """
+
+    def __init__(self, instance: int = 0, origin: "SharedOrigin | None" = None) -> None:
+        self.port = PORT + instance
+        advice = "is Hawkeye, jMAVSim or another `samara view --px4-sih` open? End it first"
+        self._socket = bound(LOOPBACK, self.port, advice)
+        self._socket.setblocking(False)
+        self.origin = origin or SharedOrigin()
+        self._state_id, self._outputs_id = layout("HIL_STATE_QUATERNION").id, layout("HIL_ACTUATOR_CONTROLS").id
+        self._outputs, self._armed = (0.0,) * 16, False
+        self.latest: SihState | None = None
+        self.received_at: float | None = None
+        self.restarts = self.rejected = 0
+
+    def receive(self) -> bool:
+        """Read what has arrived; whether there is a new state"""
+        before = self.latest
+        for data in self._packets():
+            listener = Listener("HIL_STATE_QUATERNION", "HIL_ACTUATOR_CONTROLS")  # a datagram holds whole frames
+            for frame in listener.hear(data):
+                if frame.id == self._outputs_id:
+                    self._take_outputs(frame.fields)
+                else:
+                    self._take_state(frame.fields)
+            self.rejected += bool(listener.nonsense or listener.waiting)
+        return self.latest is not before
+
+    def _packets(self) -> Iterator[bytes]:
+        for _ in range(MAX_PACKETS):
+            try:
+                yield self._socket.recv(4096)
+            except OSError:  # nothing is left
+                return
+
+    def _take_outputs(self, fields: tuple[Any, ...]) -> None:
+        """NaN marks an output that is not used"""
+        self._outputs = tuple(min(max(u, 0.0), 1.0) if math.isfinite(u) else 0.0 for u in fields[2:18])
+        self._armed = bool(fields[18] & ARMED)
+
+    def _take_state(self, fields: tuple[Any, ...]) -> None:
+        time_us, (q, rates, place, v) = fields[0], (fields[1:5], fields[5:8], fields[8:11], fields[11:14])
+        if not any(place[:2]):
+            return  # no position yet: PX4 sends zeros until its simulator has begun
+        length = math.hypot(*q)
+        finite = all(math.isfinite(x) for x in (*q, *rates))
+        if not finite or abs(length - 1.0) > UNIT_TOLERANCE or abs(place[0]) > 900_000_000:
+            self.rejected += 1
+            return
+        position = Geodetic(math.radians(1e-7 * place[0]), math.radians(1e-7 * place[1]), 1e-3 * place[2])
+        ned = State(
+            Vec3(0.0, 0.0, 0.0), Vec3(*(0.01 * x for x in v)), Quat(*(x / length for x in q)), Vec3(*map(float, rates))
+        )
+        body = state_enu_flu_from_ned_frd(ned)._replace(p_W=self.origin.position_of(position))
+        if self.latest is not None and time_us < self.latest.time_us:
+            self.restarts += 1
+        self.latest = SihState(time_us, body, self._outputs, self._armed)
+        self.received_at = time.monotonic()
+
+    @property
+    def silence(self) -> float:
+        """How long nothing has come  [s, wall-clock]; infinite before the first state"""
+        return math.inf if self.received_at is None else time.monotonic() - self.received_at
+
+    def fileno(self) -> int:
+        """For `select`"""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Free the port"""
+        self._socket.close()
+
+
+class SharedOrigin:
+    """Where the local frame begins: at the first position that is converted."""
+
+    def __init__(self) -> None:
+        self.place: Geodetic | None = None
+
+    def position_of(self, place: Geodetic) -> Vec3:
+        """East, north, up from the origin  [m]"""
+        if self.place is None:
+            self.place = place
+        return Vec3(*(float(x) for x in enu_from_geodetic(place, self.place)))
+
+
+def wait_for_any(receivers: list[SihReceiver], seconds: float) -> None:
+    """Sleep until one of them has something to read, or so long"""
+    select.select(receivers, [], [], seconds)

@@ -1,0 +1,222 @@
+"""PX4's built-in simulator (SIH) on the page, live: PX4 computes the flight, and this only shows what it reports."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import Vec3
+from samara.core.colours import COLOURS
+from samara.core.tree import flatten
+from samara.link.px4_sih import SharedOrigin, SihReceiver, SihState, wait_for_any
+from samara.link.thrust import command_for_outputs, speeds_for_outputs
+from samara.link.wiring import outputs_by_rotor, rotor_of_output
+from samara.physics.multirotor import at_rest
+from samara.physics.surroundings import environment_of
+from samara.physics.types import Vehicle
+from samara.record.recorder import LogLine
+from samara.vehicles.ground import clearance
+from samara.view.web.frame import Array, Close, Frame, thrusts_of
+from samara.view.web.gauges import log_html, status_html
+from samara.view.web.history import ERROR, History, measured
+from samara.view.web.keys import Key
+from samara.view.web.page import Page
+from samara.view.web.scene import Figure
+from samara.view.web.server import PORT
+from samara.view.web.trail import Trail
+from samara.view.web.viewer import FRAMES, Viewer
+
+MAX_INSTANCES = 10
+SIH_HOVER = 0.5  # PX4's output at hover, of its default vehicle: 1 kg, four times 5 N
+SILENCE = 1.0  # [s] without a state, after which the page says so
+TRAIL_EVERY = 0.2  # [s], wall-clock
+START = "PX4_SIM_MODEL=sihsim_quadx px4"
+
+
+class Shown(NamedTuple):
+    """What the drawer is handed."""
+
+    states: tuple[SihState | None, ...]
+    trail: Array | None
+    words: str
+    logs: tuple[LogLine, ...]
+    fresh: bool
+
+
+class SihView(Viewer):
+    """The display of one or several PX4 instances. Outputs are drawn as rotor speeds of `vehicle` at the same thrust ratio."""
+
+    speed = 1.0
+
+    def __init__(self, vehicle: Vehicle, instances: int = 1, *, port: int = PORT) -> None:
+        if not 1 <= instances <= MAX_INSTANCES:
+            raise ValueError(f"--instances {instances}: expected a whole number from 1 to {MAX_INSTANCES}")
+        self._vehicle, self._order = vehicle, rotor_of_output(vehicle, "px4")
+        weight = float(vehicle.mass * vehicle["gravity"].acceleration)
+        self._full_thrust = weight / (len(vehicle.rotors) * SIH_HOVER)
+        self._trail, self._history, self._trail_shown = Trail(instances), History(), 0.0
+        self._restarts, self._is_known = 0, [False] * instances
+        self.logs: deque[LogLine] = deque(maxlen=100)
+        origin = SharedOrigin()
+        self.receivers: list[SihReceiver] = []
+        try:
+            self.receivers += [SihReceiver(k, origin) for k in range(instances)]
+            figures = [Figure(f"PX4 {k}", vehicle, COLOURS[k % len(COLOURS)]) for k in range(instances)]
+            self._open(Page(figures, "samara · PX4 SIH", self._history, port=port))
+        except BaseException:
+            self._close_receivers()
+            raise
+
+    def take_down(self) -> None:
+        """Close the page and free the ports"""
+        super().take_down()
+        self._close_receivers()
+
+    def _close_receivers(self) -> None:
+        for receiver in self.receivers:
+            receiver.close()
+
+    # The receiving thread --------------------------------------------------------------------------------------------
+
+    def run(self, *, wait: bool = False) -> None:
+        """Receive and show until it is closed; `wait` has no meaning here, since PX4 does not wait for a display"""
+        while not self._closed:
+            self.page.requests.take()
+            wait_for_any(self.receivers, 1.0 / FRAMES)
+            if sum(receiver.receive() for receiver in self.receivers):  # of all, not only up to the first that has news
+                self._remember()
+            self._publish()
+
+    def _remember(self) -> None:
+        """Extend the paths and plots, from the beginning where a PX4 was started again"""
+        for k, receiver in enumerate(self.receivers):
+            if receiver.latest is not None and not self._is_known[k]:
+                self._is_known[k] = True
+                self.logs.append(
+                    LogLine(receiver.latest.time_us, "info", "px4", f"PX4 {k} is received on UDP {receiver.port}")
+                )
+        restarts = sum(receiver.restarts for receiver in self.receivers)
+        if restarts != self._restarts:
+            self._restarts = restarts
+            self._trail.clear()
+            self._history.clear()
+        states = [receiver.latest for receiver in self.receivers]
+        if any(state is None for state in states):
+            return
+        frame = self._frame(tuple(states))
+        if self._trail.is_due(frame.time):
+            self._trail.add(frame.time, frame.p_W)
+        if self._history.is_due(frame.time):
+            self._history.add(frame.time, measured(frame.p_W, frame.q_WB, frame.reference_W, frame.rotor_speed, 0.0))
+
+    @property
+    def _is_moving(self) -> bool:
+        return True
+
+    def _shown(self, fresh: bool) -> Shown:
+        now, trail = time.perf_counter(), None
+        if fresh or now - self._trail_shown > TRAIL_EVERY:
+            trail, self._trail_shown = self._trail.points(), now
+        states = tuple(receiver.latest for receiver in self.receivers)
+        return Shown(states, trail, self._words(), tuple(self.logs), fresh)
+
+    def _words(self) -> str:
+        """What comes from PX4, or what is missing"""
+        missing = [receiver.port for receiver in self.receivers if receiver.latest is None]
+        silence = max(receiver.silence for receiver in self.receivers)
+        rejected = sum(receiver.rejected for receiver in self.receivers)
+        words = f"nothing received for {silence:.0f} s" if silence > SILENCE else "live"
+        if missing:
+            words = f"waiting for PX4 on UDP {', '.join(map(str, missing))}; start it with: {START}"
+        return f"{words}; {rejected} packets rejected, expected MAVLink 2" if rejected else words
+
+    # The drawer's thread ---------------------------------------------------------------------------------------------
+
+    def _draw(self, shown: Shown) -> None:
+        page, frame = self.page, self._frame(shown.states)
+        with page.server.atomic():
+            if shown.trail is not None:
+                page.scene.draw_paths(np.concatenate([shown.trail, frame.p_W[None]]))
+            page.draw(frame, time.perf_counter(), shown.fresh)
+            page.pressed.show({"camera": page.mode})
+            state = shown.states[page.chosen]
+            armed = "" if state is None else " · armed" if state.armed else " · disarmed"
+            self._status.content = status_html(
+                f"PX4's built-in simulator (SIH){armed}", frame.time, math.inf, shown.words, shown.logs
+            )
+            self._log.content = log_html(shown.logs)
+
+    def _frame(self, states: tuple[SihState | None, ...]) -> Frame:
+        """The vehicles as they are drawn: the first position received stands on the ground"""
+        n, vehicle = len(states), self._vehicle
+        rows = [self._state_row(state) for state in states]
+        state, environment = np.array(rows).T, np.array([flatten(environment_of(vehicle))] * n, dtype=float).T
+        rotors, chosen = len(vehicle.rotors), self.page.chosen
+        now = max((own.time_us for own in states if own is not None), default=0) / 1e6
+        outputs = self._outputs(states[chosen])
+        close = Close(
+            f"PX4 {chosen}",
+            vehicle,
+            tuple(rows[chosen]),
+            tuple(float(u) for u in command_for_outputs(outputs, vehicle, self._full_thrust)),
+            tuple(environment[:, chosen].tolist()),
+            None,
+            "",
+            "PX4 (SIH)",
+            landed=False,
+            crashed=False,
+            measurements={},
+        )
+        p_W = state[:3].T
+        return Frame(
+            now,
+            p_W,
+            state[6:10].T,
+            state[13 : 13 + rotors].T,
+            thrusts_of(state, environment, vehicle),
+            np.ones((n, rotors)),
+            np.zeros(n, dtype=bool),
+            p_W,
+            np.zeros((n, 3)),
+            close=close,
+            close_index=chosen,
+            cables_W=np.full((n, 2, 3), np.nan),
+            tilt=np.zeros((n, rotors)),
+        )
+
+    def _state_row(self, state: SihState | None) -> list[float]:
+        """The vehicle's state with the body that PX4 reports and rotor speeds for its outputs"""
+        rest, height = at_rest(self._vehicle), clearance(self._vehicle)
+        if state is None:
+            return [float(x) for x in flatten(rest._replace(p_W=Vec3(0.0, 0.0, height)))]
+        speeds = speeds_for_outputs(self._outputs(state), self._vehicle, self._full_thrust)
+        body = state.body
+        raised = body.p_W._replace(z=body.p_W.z + height)
+        full = rest._replace(p_W=raised, v_W=body.v_W, q_WB=body.q_WB, omega_B=body.omega_B, rotor_speed=speeds)
+        return [float(x) for x in flatten(full)]
+
+    def _outputs(self, state: SihState | None) -> tuple[float, ...]:
+        if state is None:
+            return (0.0,) * len(self._order)
+        return tuple(outputs_by_rotor(list(state.outputs[: len(self._order)]), self._order))
+
+    # Controls --------------------------------------------------------------------------------------------------------
+
+    def _add_clock(self) -> None:
+        """PX4 has the clock"""
+
+    def _clock(self) -> Mapping[str, str]:
+        return {}
+
+    def _add_own(self) -> None:
+        return
+
+    def _keys(self) -> list[Key]:
+        return []
+
+    def _add_controls(self) -> None:
+        super()._add_controls()
+        self.page.curves.plots[ERROR].visible = False  # PX4 does not report where it should be
