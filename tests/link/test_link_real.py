@@ -1,4 +1,4 @@
-"""PX4 and ArduCopter themselves, by SAMARA_PX4 and SAMARA_ARDUCOPTER: document 004's mission, and home on a low battery."""
+"""PX4 and ArduCopter themselves, installed or named by SAMARA_PX4 and SAMARA_ARDUCOPTER: missions, faults, a swarm."""
 
 import math
 import os
@@ -14,17 +14,18 @@ import pytest
 from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 
 import samara
+from samara.link.process import default_binary
 from samara.record.run import judge
-from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot import VARIABLES, Autopilot
 from samara.scenario.scenario_file import load_scenario, parse_scenario
 from samara.sim import links as sim_links
 
 
 def binary(variable):
     """They take an hour to build: without them these tests are skipped, in continuous integration too."""
-    path = os.environ.get(variable, "")
+    path = default_binary(next(kind for kind, name in VARIABLES.items() if name == variable))
     if not path:
-        pytest.skip(f"{variable} is not set; expected the path of the autopilot's binary")
+        pytest.skip(f"the autopilot is not installed, and {variable} is not set; expected the path of its binary")
     return path
 
 

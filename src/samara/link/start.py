@@ -28,6 +28,7 @@ class Start(NamedTuple):
                 f'wanted="${{1:-${{{variable}:-{self.program}}}}}"',
                 'program="$(command -v "$wanted")" || { echo "$wanted: not found; expected: sh $0 PROGRAM" >&2; exit 1; }',
                 'program="$(cd "$(dirname "$program")" && pwd)/$(basename "$program")"',
+                'program="$(readlink -f "$program" 2>/dev/null || echo "$program")"',  # its files are where it is itself
                 'cd "$(dirname "$0")" || exit 1',
                 *(f"export {key}={shlex.quote(value)}" for key, value in self.environment.items()),
                 *self.lines,
