@@ -19,6 +19,7 @@ from samara.cli import (
     race,
     ros2,
     rotor,
+    sticks,
     sweep,
     validate,
     vehicle,
@@ -97,6 +98,7 @@ app.command("check")(check.check)
 flight.add_to(app)
 look.add_to(app)
 app.command("view")(view.view)
+app.command("sticks")(sticks.sticks)
 app.command("ros2")(ros2.ros2)
 app.command("compare")(compare.compare)
 app.command("plan")(plan.plan)

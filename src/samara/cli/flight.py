@@ -70,6 +70,19 @@ def fly(
             "policy of --controller inside its module mc_raptor.",
         ),
     ] = None,
+    sticks: Annotated[
+        str | None,
+        typer.Option(
+            "--sticks",
+            help="Fly by hand, in real time: auto, gamepad, transmitter, a device (/dev/input/js0) or a map (.toml).",
+        ),
+    ] = None,
+    sticks_mode: Annotated[
+        str | None,
+        typer.Option(
+            "--sticks-mode", help="What the sticks command: rate, angle or hold; hold, or Betaflight's angle."
+        ),
+    ] = None,
     with_report: Annotated[
         bool, typer.Option("--report/--no-report", help="Draw the picture and write the report.")
     ] = True,
@@ -96,6 +109,13 @@ def fly(
     if controller is not None:
         changes["drones.controller"] = controller_setting(controller)
     own = load_scenario(scenario, changes)
+    if sticks is not None:
+        if controller is not None:
+            raise ValueError("--controller and --sticks both fly the drone; expected one of them")
+        own = flown_by_hand(own, sticks, sticks_mode)
+        realtime = True
+    elif sticks_mode is not None:
+        raise ValueError("--sticks-mode belongs to --sticks; expected it with it")
     _require_packages(own)
     _doubt(scenario, changes, own)
     folder = out if out is not None else Path("out") / own.name
@@ -133,7 +153,8 @@ def fly(
     say(f"recording {path}")
     if with_report:
         picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
-        typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect, controller, mode)
+        by_hand = (sticks, sticks_mode)
+        typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect, controller, mode, by_hand)
         with screen.status("drawing"):
             from samara.view.plot.run import draw_run
             from samara.view.report.report import Flown, write_report
@@ -189,6 +210,26 @@ def autopilot_changes(
             "--binary, --connect, --mode are about an autopilot; expected --autopilot with them, or a scenario that names one"
         )
     return changes
+
+
+def flown_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scenario":
+    """The scenario with its one drone flown by a person, by the built-in stick modes or through Betaflight's radio"""
+    from dataclasses import replace
+
+    from samara.link.joystick import open_hands
+    from samara.link.stick_controller import StickController
+
+    if len(scenario.drones) != 1:
+        raise ValueError(f"--sticks flies one drone, and the scenario has {len(scenario.drones)}; expected one")
+    (drone,) = scenario.drones
+    kind = drone.autopilot.kind if drone.autopilot is not None else ""
+    if kind not in ("", "betaflight"):
+        raise ValueError(f"--sticks does not reach {kind}: a ground station does; expected betaflight, or no autopilot")
+    hands = open_hands(sticks)
+    layout = "a throttle that springs back" if hands.stick_map.springs else "an absolute throttle"
+    say(f"sticks    {hands.joystick.name or hands.joystick.path}, read as one with {layout}")
+    person = StickController(hands, mode or ("angle" if kind else "hold"), tell=say)
+    return replace(scenario, drones=(replace(drone, controller=person),))
 
 
 def _found(kind: str) -> str:
@@ -255,6 +296,7 @@ def typed_command(
     connect: bool,
     controller: str | None = None,
     mode: str | None = None,
+    by_hand: tuple[str | None, str | None] = (None, None),
 ) -> str:
     """The command that flies this again."""
     words = ["samara", "fly", scenario, *(word for text in settings or [] for word in ("--set", text))]
@@ -266,6 +308,8 @@ def typed_command(
         ("--autopilot", autopilot),
         ("--binary", binary),
         ("--mode", mode),
+        ("--sticks", by_hand[0]),
+        ("--sticks-mode", by_hand[1]),
     )
     words += [str(word) for flag, value in flags if value is not None for word in (flag, value)]
     return shlex.join([*words, "--connect"] if connect else words)

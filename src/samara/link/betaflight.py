@@ -19,6 +19,7 @@ from samara.link.ports import bound, require_free
 from samara.link.process import Process, default_binary, require_binary
 from samara.link.readings import Readings, outside
 from samara.link.start import Start
+from samara.link.stick_controller import RadioSticks, StickController
 from samara.link.sticks import Sticks
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
@@ -109,7 +110,8 @@ class Betaflight:
 
     title = "Betaflight"
 
-    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: Any = None) -> None:
+        """A `StickController` as the drone's controller hands the radio to a person; else an automatic pilot flies."""
         if autopilot.instance:
             raise ValueError("Betaflight's ports are fixed: only one can fly at a time; expected instance 0")
         self._autopilot, self._say, self._vehicle = autopilot, say, vehicle
@@ -117,6 +119,9 @@ class Betaflight:
             raise ValueError(
                 f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; Betaflight's simulator has 4 motors"
             )
+        person = controller if isinstance(controller, StickController) else None
+        self.sticks: Sticks | RadioSticks
+        self.sticks = Sticks(vehicle, autopilot.hover) if person is None else person.radio(vehicle, autopilot.hover)
         binary = require_binary(autopilot.binary, "Betaflight's SITL") if autopilot.binary else None
         newest = binary is not None and takes_options(binary)
         self._speak(autopilot.convention or (NEWEST if newest else OLDEST))
@@ -141,7 +146,6 @@ class Betaflight:
         self.watch = Watch(autopilot, self.title, process, start, say)
         if process is not None:
             self._configure(process)
-        self.sticks = Sticks(vehicle, autopilot.hover)
         self._outputs, self._pressure = [0.0] * MOTOR_COUNT, 101325.0
         self._sent_at, self._packets = 0.0, 0
         self._heard_at = time.monotonic()

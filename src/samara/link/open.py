@@ -35,4 +35,4 @@ def open_link(
         return Crazyflie(autopilot, vehicle, say, beside)
     from samara.link.betaflight import Betaflight
 
-    return Betaflight(autopilot, vehicle, say)
+    return Betaflight(autopilot, vehicle, say, controller)

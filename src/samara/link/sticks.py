@@ -48,7 +48,7 @@ class Sticks:
             up = self.armed and readings.time_us % TRY_US >= SWITCH_DOWN_US
             return [MIDDLE, MIDDLE, LOW, MIDDLE, HIGH if up else LOW, HIGH, *(LOW,) * (CHANNELS - 6)]
         roll, pitch, throttle, turn = self._deflections(readings)
-        aetr = (_channel(roll), _channel(pitch), LOW + round((HIGH - LOW) * throttle), _channel(turn))
+        aetr = (channel(roll), channel(pitch), LOW + round((HIGH - LOW) * throttle), channel(turn))
         return [*aetr, HIGH, HIGH, *(LOW,) * (CHANNELS - 6)]
 
     def _deflections(self, r: Readings) -> tuple[float, float, float, float]:
@@ -73,5 +73,6 @@ class Sticks:
         return roll / FULL_ANGLE, pitch / FULL_ANGLE, throttle, min(max(turn, -0.5), 0.5)
 
 
-def _channel(deflection: float) -> int:
+def channel(deflection: float) -> int:
+    """µs of a stick at −1 … 1"""
     return min(max(round(MIDDLE + (HIGH - MIDDLE) * deflection), LOW), HIGH)

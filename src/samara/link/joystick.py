@@ -1,0 +1,290 @@
+"""A gamepad, or an RC transmitter in USB joystick mode: its axes and buttons as Linux reports them, as a pilot's sticks.
+
+Linux's joystick device sends events of 8 bytes: time [ms], value −32767 … 32767, type (1 button, 2 axis, 128 added for the
+state when it is opened) and number. A `StickMap` says which axis is which stick, over which range.
+"""
+
+import errno
+import os
+import re
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from samara.control.sticks import Sticks
+from samara.core.files import atomic_write
+from samara.core.toml import File, Table, document
+
+EVENT = struct.Struct("<IhBB")
+BUTTON, AXIS, INITIAL = 1, 2, 0x80
+FULL_SCALE = 32767
+MAX_AXES = 64
+NAME_LENGTH = 128
+READ_NAME = 0x80006A13 + (NAME_LENGTH << 16)  # JSIOCGNAME(128)
+DEVICES = Path("/dev/input")
+STICKS = ("roll", "pitch", "throttle", "yaw")
+MAP_SCHEMA = 1
+MAX_MAP_BYTES = 1 << 16
+NO_DEVICE = (
+    "no gamepad or RC transmitter is connected: expected one at {devices}/js*, a transmitter in its USB joystick mode; "
+    "or fly with the keyboard in a browser: samara export web"
+)
+NOT_STICKS = re.compile(r"motion sensor|accelerometer|touchpad|keyboard|mouse", re.IGNORECASE)
+TRANSMITTERS = re.compile(
+    r"opentx|edgetx|ethos|frsky|radiomaster|jumper|taranis|flysky|spektrum|betafpv|tbs", re.IGNORECASE
+)
+
+
+class JoystickError(ValueError):
+    """Nothing to fly with, or a map that is not one; the message is one sentence."""
+
+
+class StickAxis(NamedTuple):
+    """One stick: the number of its axis, and what it reads at −1, 0 and 1. An inverted one has `low` above `high`."""
+
+    number: int
+    low: float = -FULL_SCALE
+    centre: float = 0.0
+    high: float = FULL_SCALE
+
+    def deflection(self, value: float) -> float:
+        """−1 … 1, linear on either side of the centre"""
+        side = self.high if (value - self.centre) * (self.high - self.centre) >= 0.0 else self.low
+        share = (value - self.centre) / (side - self.centre)
+        return min(max(share if side == self.high else -share, -1.0), 1.0)
+
+
+class StickMap(NamedTuple):
+    """Which axis is which stick. `arm_axis` is a switch, armed above its middle; `arm_button` arms and disarms by turns.
+
+    With `springs` the throttle returns to its middle, as a gamepad's does: there it is hover. Else its lowest is no thrust.
+    """
+
+    roll: StickAxis
+    pitch: StickAxis
+    throttle: StickAxis
+    yaw: StickAxis
+    arm_axis: int | None = None
+    arm_button: int | None = None
+    springs: bool = False
+    deadband: float = 0.0
+
+
+TRANSMITTER = StickMap(*(StickAxis(k) for k in range(4)), arm_axis=4)
+"""EdgeTX, OpenTX: channels 1 … 8 are the axes: aileron, elevator, throttle, rudder, and the arm switch on channel 5."""
+GAMEPAD = StickMap(
+    StickAxis(3),
+    StickAxis(4, FULL_SCALE, 0.0, -FULL_SCALE),
+    StickAxis(1, FULL_SCALE, 0.0, -FULL_SCALE),
+    StickAxis(0),
+    arm_button=5,
+    springs=True,
+    deadband=0.08,
+)
+"""Xbox and PlayStation, mode 2: throttle and yaw left, pitch and roll right; down is positive there. RB or R1 arms."""
+LAYOUTS = {"transmitter": TRANSMITTER, "gamepad": GAMEPAD}
+
+
+class Joystick:
+    """An open device. `axes` and `buttons` have what it reported last, `presses` how often each button went down."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError as error:
+            raise JoystickError(
+                f"{path}: cannot be read ({error.strerror}); expected a joystick such as /dev/input/js0"
+            ) from None
+        self.name = _device_name(self._file)
+        self.axes: dict[int, int] = {}
+        self.buttons: dict[int, bool] = {}
+        self.presses: dict[int, int] = {}
+        self.is_lost = False
+        self._rest = b""
+
+    def poll(self) -> None:
+        """Take in the events that have come; `is_lost` once the device is gone"""
+        while not self.is_lost:
+            try:
+                data = os.read(self._file, 64 * EVENT.size)
+            except OSError as error:
+                self.is_lost = error.errno not in (errno.EAGAIN, errno.EINTR)
+                return
+            if not data:
+                self.is_lost = True
+                return
+            data = self._rest + data
+            whole = len(data) - len(data) % EVENT.size
+            self._rest = data[whole:]
+            for _, value, kind, number in EVENT.iter_unpack(data[:whole]):
+                self._take(value, kind, number)
+
+    def _take(self, value: int, kind: int, number: int) -> None:
+        if kind & ~INITIAL == AXIS and number < MAX_AXES:
+            self.axes[number] = value
+        elif kind & ~INITIAL == BUTTON:
+            if value and not kind & INITIAL and not self.buttons.get(number, False):
+                self.presses[number] = self.presses.get(number, 0) + 1
+            self.buttons[number] = bool(value)
+
+    def close(self) -> None:
+        """Close the device"""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self.is_lost = -1, True
+
+
+def _device_name(file: int) -> str:
+    """What the device calls itself; "" of one that does not say"""
+    try:
+        from fcntl import ioctl
+
+        name = ioctl(file, READ_NAME, bytes(NAME_LENGTH))
+    except (ImportError, OSError):
+        return ""
+    return bytes(name).split(b"\0")[0].decode(errors="replace")
+
+
+class Hands:
+    """A pilot's hands on a joystick: `read` gives the sticks, or None once the device is gone; `armed` is the switch."""
+
+    def __init__(self, joystick: Joystick, stick_map: StickMap | None = None) -> None:
+        self.joystick = joystick
+        self.stick_map = stick_map or (TRANSMITTER if TRANSMITTERS.search(joystick.name) else GAMEPAD)
+        joystick.poll()
+
+    def read(self) -> Sticks | None:
+        """Roll right, pitch forward, yaw clockwise, throttle up: −1 … 1; an axis that has not spoken yet is at rest"""
+        self.joystick.poll()
+        if self.joystick.is_lost:
+            return None
+        own = self.stick_map
+        roll, pitch, throttle, yaw = (self._deflection(name) for name in STICKS)
+        if not own.springs and own.throttle.number not in self.joystick.axes:
+            throttle = -1.0
+        return Sticks(roll=roll, pitch=pitch, yaw=yaw, throttle=throttle)
+
+    def _deflection(self, name: str) -> float:
+        axis: StickAxis = getattr(self.stick_map, name)
+        if axis.number not in self.joystick.axes:
+            return 0.0
+        value, dead = axis.deflection(self.joystick.axes[axis.number]), self.stick_map.deadband
+        return 0.0 if abs(value) <= dead else (abs(value) - dead) / (1.0 - dead) * (1.0 if value > 0.0 else -1.0)
+
+    @property
+    def armed(self) -> bool:
+        """Whether the arm switch is up, or the arm button was pressed an odd number of times"""
+        own = self.stick_map
+        by_axis = own.arm_axis is not None and self.joystick.axes.get(own.arm_axis, -FULL_SCALE) > 0
+        by_button = own.arm_button is not None and self.joystick.presses.get(own.arm_button, 0) % 2 == 1
+        return by_axis or by_button
+
+    def close(self) -> None:
+        """Close the device"""
+        self.joystick.close()
+
+
+def open_hands(what: str = "auto", devices: Path = DEVICES) -> Hands:
+    """Open what `--sticks` names: `auto`, a layout (`transmitter`, `gamepad`), a device, or the file of a calibrated map
+
+    JoystickError, in one sentence, where nothing is connected.
+    """
+    stick_map = LAYOUTS.get(what)
+    if what.endswith(".toml"):
+        stick_map = load_stick_map(what)
+    elif what != "auto" and stick_map is None:
+        return Hands(Joystick(what))
+    if sys.platform != "linux":
+        raise JoystickError("gamepads are read on Linux only; expected it, or a browser: samara export web")
+    return Hands(_first_joystick(devices), stick_map)
+
+
+def _first_joystick(devices: Path) -> Joystick:
+    """The first that has sticks: a gamepad's motion sensors are a joystick too"""
+    paths = sorted(devices.glob("js*"), key=lambda path: (len(path.name), path.name))
+    for path in paths:
+        joystick = Joystick(path)
+        if not NOT_STICKS.search(joystick.name):
+            return joystick
+        joystick.close()
+    raise JoystickError(NO_DEVICE.format(devices=devices))
+
+
+# Maps in files ------------------------------------------------------------------------------------------------------
+
+
+def load_stick_map(path: str | Path) -> StickMap:
+    """The map that `samara sticks --calibrate` wrote, or one written by hand"""
+    with open(path, "rb") as file:
+        data = file.read(MAX_MAP_BYTES + 1)
+    if len(data) > MAX_MAP_BYTES:
+        raise JoystickError(f"{path}: is larger than {MAX_MAP_BYTES} bytes; expected the map of a joystick")
+    top = Table(document(data.decode("utf-8", "replace"), str(path), JoystickError), File(str(path), JoystickError))
+    top.schema(MAP_SCHEMA)
+    axes = [_stick_axis(top.table(name)) for name in STICKS]
+    arm_axis, arm_button = (top.whole(key, -1, low=-1, high=255) for key in ("arm_axis", "arm_button"))
+    springs, deadband = top.flag("springs", default=False), top.number("deadband", 0.0)
+    if not 0.0 <= deadband < 0.5:
+        raise top.error("deadband", deadband, "a number from 0 to below 0.5")
+    top.finish()
+    return StickMap(
+        *axes,
+        arm_axis=arm_axis if arm_axis >= 0 else None,
+        arm_button=arm_button if arm_button >= 0 else None,
+        springs=springs,
+        deadband=deadband,
+    )
+
+
+def _stick_axis(table: Table) -> StickAxis:
+    number = table.whole("axis", 0, low=0, high=MAX_AXES - 1)
+    axis = StickAxis(
+        number, table.number("low", -FULL_SCALE), table.number("centre", 0.0), table.number("high", FULL_SCALE)
+    )
+    if not (axis.low < axis.centre < axis.high or axis.low > axis.centre > axis.high):
+        raise table.error("centre", axis.centre, f"a number between low = {axis.low:g} and high = {axis.high:g}")
+    table.finish()
+    return axis
+
+
+def save_stick_map(stick_map: StickMap, path: str | Path) -> None:
+    """Write a map that `load_stick_map` reads"""
+    lines = [
+        f"schema = {MAP_SCHEMA}",
+        f"springs = {str(stick_map.springs).lower()}",
+        f"deadband = {stick_map.deadband:g}",
+    ]
+    for key in ("arm_axis", "arm_button"):
+        if getattr(stick_map, key) is not None:
+            lines.append(f"{key} = {getattr(stick_map, key)}")
+    for name in STICKS:
+        axis: StickAxis = getattr(stick_map, name)
+        lines += ["", f"[{name}]", f"axis = {axis.number}"]
+        lines += [f"{key} = {getattr(axis, key):g}" for key in ("low", "centre", "high")]
+    with atomic_write(path) as new:
+        new.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def calibrated(stick_map: StickMap, readings: Sequence[dict[int, int]]) -> StickMap:
+    """The map with the ranges that were seen while all sticks were moved to their ends, and let go at last
+
+    The last reading is the centre, but for a throttle that does not spring back: its centre is the middle of its range.
+    """
+    axes = {}
+    for name in STICKS:
+        axis: StickAxis = getattr(stick_map, name)
+        seen = [reading[axis.number] for reading in readings if axis.number in reading]
+        low, high = min(seen, default=0), max(seen, default=0)
+        if high - low < FULL_SCALE // 2:
+            raise JoystickError(
+                f"{name}: axis {axis.number} moved from {low} to {high}; expected the stick to be moved from end to end"
+            )
+        centre = seen[-1] if name != "throttle" or stick_map.springs else (low + high) / 2
+        if not low < centre < high:
+            raise JoystickError(f"{name}: axis {axis.number} rests at {centre:g}, its end; expected it to be let go")
+        ends = (low, high) if axis.low < axis.high else (high, low)
+        axes[name] = StickAxis(axis.number, ends[0], centre, ends[1])
+    return stick_map._replace(**axes)

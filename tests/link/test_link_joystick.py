@@ -1,0 +1,342 @@
+"""A person at the sticks: events of Linux's joystick device, maps and calibration, built-in modes, radio channels, failsafe."""
+
+import math
+import os
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.autopilot_peers import BetaflightPeer, one_at_a_time  # noqa: F401 - a fixture
+from support.command import call
+
+import samara
+from samara.core.algebra import ZERO, Vec3, quat_from_euler
+from samara.link.betaflight import Betaflight
+from samara.link.joystick import (
+    GAMEPAD,
+    TRANSMITTER,
+    Hands,
+    Joystick,
+    JoystickError,
+    StickAxis,
+    calibrated,
+    load_stick_map,
+    open_hands,
+    save_stick_map,
+)
+from samara.link.readings import Readings
+from samara.link.stick_controller import LOST, RadioSticks, StickController
+from samara.physics.types import State
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.scenario_file import parse_scenario
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="joystick devices are Linux's")
+
+AXIS, BUTTON, INITIAL = 2, 1, 0x80
+FLIGHT = """
+name = "by_hand"
+duration = {duration}
+[[drones]]
+name = "drone"
+vehicle = "hakoniwa"
+airborne = true
+start = [0, 0, 5]
+"""
+
+
+class Device:
+    """The other end of a joystick: a pipe with events as linux/joystick.h has them"""
+
+    def __init__(self, path):
+        self.path = path
+        os.mkfifo(path)
+        self.reader = Joystick(path)
+        self.file = os.open(path, os.O_WRONLY)
+
+    def send(self, kind, number, value):
+        os.write(self.file, struct.pack("<IhBB", 12345, value, kind, number))
+
+    def axes(self, *values):
+        for number, value in enumerate(values):
+            self.send(AXIS, number, round(32767 * value))
+
+    def unplug(self):
+        os.close(self.file)
+        self.file = -1
+
+
+@pytest.fixture
+def device(tmp_path):
+    own = Device(tmp_path / "js0")
+    yield own
+    own.reader.close()
+    if own.file >= 0:
+        own.unplug()
+
+
+def readings(time_us=0, p_W=ZERO, v_W=ZERO):
+    state = State(p_W, v_W, quat_from_euler(0.0, 0.0, 0.0), ZERO)
+    return Readings(time_us, Vec3(0.0, 0.0, 9.8), ZERO, None, None, None, state)
+
+
+# The device ---------------------------------------------------------------------------------------------------------
+
+
+def test_events_are_read_also_in_pieces(device):
+    """Initial state, changes, a button pressed twice; an event cut in two is put together."""
+    device.send(AXIS | INITIAL, 2, -32767)
+    device.send(BUTTON | INITIAL, 5, 1)
+    for value in (0, 1, 1, 0, 1):
+        device.send(BUTTON, 5, value)
+    event = struct.pack("<IhBB", 1, 1234, AXIS, 0)
+    os.write(device.file, event[:3])
+    device.reader.poll()
+    assert device.reader.axes == {2: -32767} and device.reader.presses == {5: 2} and not device.reader.is_lost
+    os.write(device.file, event[3:])
+    device.reader.poll()
+    assert device.reader.axes == {0: 1234, 2: -32767}
+    device.unplug()
+    device.reader.poll()
+    assert device.reader.is_lost
+
+
+def test_a_transmitter_is_read_as_aileron_elevator_throttle_rudder(device):
+    hands = Hands(device.reader, TRANSMITTER)
+    assert hands.read() == (0.0, 0.0, 0.0, -1.0) and not hands.armed  # before its first event the throttle is down
+    device.axes(0.25, 0.5, -1.0, -0.75, 1.0)
+    assert hands.read() == pytest.approx((0.25, 0.5, -0.75, -1.0), abs=1e-4)  # roll, pitch, yaw, throttle
+    assert hands.armed
+
+
+def test_a_gamepad_is_read_in_mode_two_and_armed_by_its_shoulder(device):
+    """Left stick: yaw, throttle; right stick: roll, pitch. Up is negative on its axes. Near the middle is the middle."""
+    hands = Hands(device.reader, GAMEPAD)
+    device.axes(0.5, -1.0, 0.0, -1.0, 0.05)
+    sticks = hands.read()
+    assert (sticks.roll, sticks.throttle, sticks.pitch) == (-1.0, 1.0, 0.0)
+    assert sticks.yaw == pytest.approx((0.5 - 0.08) / 0.92, abs=1e-4)
+    assert not hands.armed
+    device.send(BUTTON, 5, 1)
+    device.send(BUTTON, 5, 0)
+    hands.read()
+    assert hands.armed
+
+
+@pytest.mark.parametrize(
+    ("name", "springs"),
+    [
+        ("OpenTX Radiomaster TX16S Joystick", False),
+        ("EdgeTX Boxer Joystick", False),
+        ("Microsoft X-Box One pad", True),
+        ("Sony Interactive Entertainment Wireless Controller", True),
+    ],
+)
+def test_a_device_is_known_by_its_name(device, name, springs):
+    device.reader.name = name
+    assert Hands(device.reader).stick_map.springs is springs
+
+
+def test_motion_sensors_are_passed_over_and_nothing_connected_is_one_sentence(tmp_path, monkeypatch):
+    for name in ("js0", "js1", "js10"):
+        (tmp_path / name).write_bytes(b"")
+    names = iter(["Wireless Controller Motion Sensors", "Wireless Controller"])
+    monkeypatch.setattr("samara.link.joystick._device_name", lambda file: next(names))
+    hands = open_hands("auto", tmp_path)
+    assert hands.joystick.path.name == "js1"
+    hands.close()
+    with pytest.raises(JoystickError, match=r"no gamepad or RC transmitter is connected: expected one at .*/none/js\*"):
+        open_hands("auto", tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["hover", "--sticks", "/dev/input/js99"], "/dev/input/js99: cannot be read (No such file or directory)"),
+        (["swarm", "--sticks", "auto"], "--sticks flies one drone, and the scenario has 20; expected one"),
+        (["hover", "--sticks-mode", "rate"], "--sticks-mode belongs to --sticks"),
+        (["hover", "--sticks", "auto", "--controller", "lqr"], "--controller and --sticks both fly the drone"),
+        (["hover", "--autopilot", "px4", "--connect", "--sticks", "auto"], "--sticks does not reach px4"),
+    ],
+)
+def test_the_command_refuses_in_one_sentence_and_writes_nothing(words, sentence, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = call(monkeypatch, capsys, "fly", *words)
+    assert status == 2 and err.startswith(f"samara: {sentence}") and err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+# Calibration --------------------------------------------------------------------------------------------------------
+
+
+def test_a_stick_is_linear_on_either_side_of_its_centre():
+    axis = StickAxis(0, low=-20000, centre=2000, high=30000)
+    assert [axis.deflection(x) for x in (-30000, -20000, -9000, 2000, 16000, 30000)] == [-1, -1, -0.5, 0, 0.5, 1]
+    inverted = StickAxis(0, low=30000, centre=2000, high=-20000)
+    assert [inverted.deflection(x) for x in (30000, 16000, 2000, -9000)] == [-1, -0.5, 0, 0.5]
+
+
+def test_what_was_measured_is_written_and_read_again(tmp_path):
+    """Reduced travel, a centre that is off, and a throttle that stays down"""
+    readings = [{0: -30000, 1: 28000, 2: -29000, 3: -31000}, {0: 31000, 1: -30000, 2: 31000, 3: 30000}]
+    readings.append({0: 500, 1: -200, 2: -29000, 3: 0})
+    measured = calibrated(TRANSMITTER, readings)
+    assert measured.roll == (0, -30000, 500, 31000) and measured.throttle == (2, -29000, 1000, 31000)
+    save_stick_map(measured, tmp_path / "mine.toml")
+    assert load_stick_map(tmp_path / "mine.toml") == measured
+    pad = calibrated(
+        GAMEPAD,
+        [{0: -32767, 1: -32767, 3: -32767, 4: -32767}, dict.fromkeys(range(5), 32767), {0: 1, 1: 2, 3: 3, 4: 4}],
+    )
+    assert pad.pitch == (4, 32767, 4, -32767)  # still inverted
+    save_stick_map(pad, tmp_path / "pad.toml")
+    assert load_stick_map(tmp_path / "pad.toml") == pad
+
+
+def test_a_stick_that_was_not_moved_is_named():
+    still = dict.fromkeys(range(5), 0)
+    with pytest.raises(
+        JoystickError, match="roll: axis 0 moved from 0 to 0; expected the stick to be moved from end to end"
+    ):
+        calibrated(TRANSMITTER, [still])
+    with pytest.raises(JoystickError, match="roll: axis 0 rests at 32767, its end; expected it to be let go"):
+        calibrated(TRANSMITTER, [dict.fromkeys(range(5), -32767), dict.fromkeys(range(5), 32767)])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("centre = 0", "centre = 40000"), "roll.centre = 40000.0: expected a number between low = -32767 and high"),
+        (("axis = 0", "axis = 64"), "roll.axis = 64: expected"),
+        (("[roll]", "[rol]"), "roll"),
+        (("deadband = 0", "deadband = nan"), "deadband"),
+        (("schema = 1", "schema = 2"), "schema"),
+    ],
+)
+def test_a_map_that_is_wrong_is_one_sentence(change, sentence, tmp_path):
+    path = tmp_path / "mine.toml"
+    save_stick_map(TRANSMITTER, path)
+    path.write_text(path.read_text().replace(*change, 1))
+    with pytest.raises(JoystickError) as error:
+        load_stick_map(path)
+    assert str(error.value).startswith(f"{path}: ") and sentence in str(error.value) and "\n" not in str(error.value)
+
+
+def test_the_command_calibrates(device, monkeypatch, capsys, tmp_path):
+    """Of a device that reports all its ends while it is watched."""
+    monkeypatch.chdir(tmp_path)
+    device.reader.close()
+    watched = open_hands(str(device.path))
+    watched.stick_map = TRANSMITTER
+    monkeypatch.setattr("samara.link.joystick.open_hands", lambda what: watched)
+    positions = iter([(-1.0,) * 4, (0.9,) * 4])
+
+    def sleep(seconds):
+        device.axes(*next(positions, (0.0, 0.1, -1.0, 0.0)))
+
+    monkeypatch.setattr("samara.cli.sticks.time.sleep", sleep)
+    device.axes(0.0, 0.0, 0.0, 0.0)
+    status, out, _ = call(monkeypatch, capsys, "sticks", "--calibrate", "mine.toml", "--seconds", "0.3")
+    assert status == 0 and "fly with: samara fly hover --sticks mine.toml" in out
+    assert load_stick_map("mine.toml").roll == (0, -32767, 0, round(0.9 * 32767))
+
+
+# Built-in modes -----------------------------------------------------------------------------------------------------
+
+
+def fly_by_hand(device, mode, duration=2.0, stick_map=GAMEPAD):
+    said = []
+    person = StickController(Hands(device.reader, stick_map), mode, said.append)
+    run = samara.fly(parse_scenario(FLIGHT.format(duration=duration), "by_hand.toml"), controller=person)
+    return run, said
+
+
+def test_in_angle_mode_a_stick_held_to_the_right_tilts_it_so_far(device):
+    """tan of the tilt = tan 30° · stick; at +x east, right is south: it drifts to −y."""
+    device.axes(0.0, 0.0, 0.0, 0.08 + 0.5 * 0.92, 0.0)
+    run, said = fly_by_hand(device, "angle")
+    roll = run.euler[run.time > 1.0][:, 0]
+    assert roll == pytest.approx(math.atan(0.5 * math.tan(math.radians(30.0))), abs=0.02)
+    assert run.velocity[-1, 1] < -2.0 and run.controller == "sticks (angle)" and said == []
+
+
+def test_in_hold_mode_sticks_that_are_let_go_keep_the_position(device):
+    device.axes(0.0, 0.0, 0.0, 0.0, 0.0)
+    run, _ = fly_by_hand(device, "hold", 1.5)
+    assert np.abs(run.position - np.array([0.0, 0.0, 5.0])).max() < 0.02
+
+
+def test_without_the_device_it_holds_then_descends(device):
+    """Full right in rate mode would roll over; the device is gone from the start."""
+    device.axes(0.0, 0.0, 0.0, 1.0, 0.0)
+    device.reader.poll()
+    device.unplug()
+    run, said = fly_by_hand(device, "rate", 5.0)
+    assert said == [LOST]
+    assert run.position[run.time < 1.0][:, 2] == pytest.approx(5.0, abs=0.05)
+    assert run.velocity[-1] == pytest.approx([0.0, 0.0, -0.5], abs=0.1)
+    assert run.tilt.max() < math.radians(5.0)
+
+
+# Betaflight's radio -------------------------------------------------------------------------------------------------
+
+
+def radio(device, stick_map, mode="angle"):
+    said = []
+    return RadioSticks(Hands(device.reader, stick_map), mode, samara.vehicle("hakoniwa"), 0.5, said.append), said
+
+
+@pytest.mark.parametrize(("mode", "angle"), [("angle", 2000), ("rate", 1000)])
+def test_a_transmitter_becomes_channels(device, mode, angle):
+    own, _ = radio(device, TRANSMITTER, mode)
+    device.axes(0.5, -0.5, 0.2, 1.0, 1.0)
+    assert own.channels(readings(), turning=True) == [1750, 1250, 1600, 2000, 2000, angle, *[1000] * 10]
+    assert own.armed
+    device.axes(0.0, 0.0, -1.0, 0.0, -1.0)
+    assert own.channels(readings(), turning=True) == [1500, 1500, 1000, 1500, 1000, angle, *[1000] * 10]
+
+
+def test_a_throttle_that_springs_back_is_at_hover(device):
+    own, _ = radio(device, GAMEPAD)
+    for stick, expected in ((0.0, 1500), (1.0, 1000), (-1.0, 2000)):
+        device.axes(0.0, stick, 0.0, 0.0, 0.0)
+        assert own.channels(readings(), turning=True)[2] == expected
+    with pytest.raises(ValueError, match="--sticks-mode hold: Betaflight has no such mode; expected rate or angle"):
+        radio(device, GAMEPAD, "hold")
+
+
+def test_when_the_device_is_gone_it_descends_and_disarms_on_the_ground(device):
+    own, said = radio(device, TRANSMITTER)
+    device.axes(0.0, 0.0, 0.0, 0.0, 1.0)
+    own.channels(readings(), turning=True)
+    device.unplug()
+    up = Vec3(0.0, 0.0, 2.0)
+    held = own.channels(readings(1_000_000, up), turning=True)
+    assert said == [LOST] and own.armed and held[4] == held[5] == 2000 and held[2] == pytest.approx(1500, abs=2)
+    sinking = own.channels(readings(4_000_000, up), turning=True)  # the setpoint is a metre lower by now
+    assert sinking[2] < 1450 and own.armed
+    own.channels(readings(9_000_000), turning=True)
+    assert not own.armed and own.channels(readings(9_100_000), turning=True)[4] == 1000
+
+
+def test_betaflight_hears_the_person_and_not_the_automatic_pilot(device):
+    person = StickController(Hands(device.reader, TRANSMITTER), "angle")
+    device.axes(0.2, 0.0, -1.0, 0.0, 1.0)
+    peer = BetaflightPeer()
+    link = Betaflight(Autopilot("betaflight", wait=10.0), samara.vehicle("hakoniwa"), lambda level, text: None, person)
+    try:
+        for _ in range(5):
+            link.exchange(readings())
+    finally:
+        link.close()
+        peer.stop()
+    assert peer.radio[-1][1:7] == (1600, 1500, 1000, 1500, 2000, 2000)
+
+
+def test_the_device_path_is_only_typed():
+    """A scenario's file has no word for it."""
+    text = FLIGHT.format(duration=1.0) + 'sticks = "/dev/input/js0"\n'
+    with pytest.raises(ValueError, match="expected only the keys"):
+        parse_scenario(text, "by_hand.toml")
+    assert Path("/dev/input").is_absolute()
