@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
 from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, state_packet
 from samara.link.open import open_link
+from samara.link.ports import open_to_network
 from samara.link.process import default_binary
 from samara.link.readings import Readings
 from samara.link.sticks import HIGH, LOW, MIDDLE, Sticks
@@ -297,6 +299,44 @@ def test_only_one_can_fly_and_only_with_four_motors():
         open_link(Autopilot("betaflight", instance=1), samara.vehicle("iris_documented"), print)
     with pytest.raises(ValueError, match="Betaflight's simulator has 4 motors"):
         open_link(Autopilot("betaflight"), samara.vehicle("hexarotor_x"), print)
+
+
+def test_ports_that_the_network_reaches_are_warned_of_once():
+    """As Betaflight opens them, on all interfaces; a peer on loopback is not warned of."""
+    wide = [socket.socket(socket.AF_INET, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)]
+    narrow = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        for own in wide:
+            own.bind(("0.0.0.0", 0))
+        narrow.bind(("127.0.0.1", 0))
+        wide[0].listen()
+        narrow.listen()
+        tcp, udp, closed = (own.getsockname()[1] for own in (*wide, narrow))
+        if not Path("/proc/net/tcp").exists():
+            pytest.skip("open ports are listed in Linux's /proc/net")
+        assert open_to_network(tcp=(closed, tcp), udp=(udp,)) == [f"TCP {tcp}", f"UDP {udp}"]
+        assert open_to_network(tcp=(udp,), udp=(tcp, closed)) == []
+    finally:
+        for own in (*wide, narrow):
+            own.close()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "127.0.0.1"])
+def test_a_betaflight_that_listens_to_the_network_is_warned_of(address, monkeypatch):
+    said, bind = [], socket.socket.bind
+    with monkeypatch.context() as patched:
+        patched.setattr(socket.socket, "bind", lambda own, where: bind(own, (address, where[1])))
+        peer = BetaflightPeer()
+    link = open_link(
+        Autopilot("betaflight", wait=10.0), samara.vehicle("hakoniwa"), lambda level, text: said.append(text)
+    )
+    try:
+        link.exchange(level())
+    finally:
+        link.close()
+        peer.stop()
+    warned = [text for text in said if "listens on all network interfaces (UDP 9003, UDP 9004)" in text]
+    assert len(warned) == (address == "0.0.0.0") and all("iptables -I INPUT ! -i lo" in text for text in warned)
 
 
 # Betaflight itself --------------------------------------------------------------------------------------------------

