@@ -390,7 +390,6 @@ def test_betaflight_itself_is_flown_by_a_transmitter_and_lands_when_that_is_gone
     assert 0.2 < run.euler[:, 0].max() < 0.6  # 0.31 rad is what the stick asks for: 60° at its end
     highest = run.position[:, 2].argmax()
     assert run.position[highest:, 2].min() < run.position[highest, 2] - 0.3  # it comes down by itself
-    print(run.position[-1], run.position[:, 2].max(), run.position[:, 1].min(), run.euler[:, 0].max())
 
 
 def test_the_device_path_is_only_typed():

@@ -72,7 +72,7 @@ class StickMap(NamedTuple):
     deadband: float = 0.0
 
 
-TRANSMITTER = StickMap(*(StickAxis(k) for k in range(4)), arm_axis=4)
+TRANSMITTER = StickMap(StickAxis(0), StickAxis(1), StickAxis(2), StickAxis(3), arm_axis=4)
 """EdgeTX, OpenTX: channels 1 … 8 are the axes: aileron, elevator, throttle, rudder, and the arm switch on channel 5."""
 GAMEPAD = StickMap(
     StickAxis(3),
@@ -224,14 +224,17 @@ def load_stick_map(path: str | Path) -> StickMap:
         raise JoystickError(f"{path}: is larger than {MAX_MAP_BYTES} bytes; expected the map of a joystick")
     top = Table(document(data.decode("utf-8", "replace"), str(path), JoystickError), File(str(path), JoystickError))
     top.schema(MAP_SCHEMA)
-    axes = [_stick_axis(top.table(name)) for name in STICKS]
+    roll, pitch, throttle, yaw = (_stick_axis(top.table(name)) for name in STICKS)
     arm_axis, arm_button = (top.whole(key, -1, low=-1, high=255) for key in ("arm_axis", "arm_button"))
     springs, deadband = top.flag("springs", default=False), top.number("deadband", 0.0)
     if not 0.0 <= deadband < 0.5:
         raise top.error("deadband", deadband, "a number from 0 to below 0.5")
     top.finish()
     return StickMap(
-        *axes,
+        roll,
+        pitch,
+        throttle,
+        yaw,
         arm_axis=arm_axis if arm_axis >= 0 else None,
         arm_button=arm_button if arm_button >= 0 else None,
         springs=springs,
@@ -273,7 +276,7 @@ def calibrated(stick_map: StickMap, readings: Sequence[dict[int, int]]) -> Stick
 
     The last reading is the centre, but for a throttle that does not spring back: its centre is the middle of its range.
     """
-    axes = {}
+    measured = []
     for name in STICKS:
         axis: StickAxis = getattr(stick_map, name)
         seen = [reading[axis.number] for reading in readings if axis.number in reading]
@@ -286,5 +289,6 @@ def calibrated(stick_map: StickMap, readings: Sequence[dict[int, int]]) -> Stick
         if not low < centre < high:
             raise JoystickError(f"{name}: axis {axis.number} rests at {centre:g}, its end; expected it to be let go")
         ends = (low, high) if axis.low < axis.high else (high, low)
-        axes[name] = StickAxis(axis.number, ends[0], centre, ends[1])
-    return stick_map._replace(**axes)
+        measured.append(StickAxis(axis.number, ends[0], centre, ends[1]))
+    roll, pitch, throttle, yaw = measured
+    return stick_map._replace(roll=roll, pitch=pitch, throttle=throttle, yaw=yaw)
