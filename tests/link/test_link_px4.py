@@ -514,6 +514,27 @@ def test_events_become_orders_that_are_asked_until_they_are_obeyed():
     assert "PX4 says: Preflight Fail: no fix" in [line.message for line in run.logs]
 
 
+def test_ports_of_px4_that_the_network_reaches_are_named():
+    """PX4 binds its MAVLink ports on all interfaces; said with its first heartbeat, once."""
+    said, peer, ground = [], Px4Peer(boot_us=0), GroundPeer()
+    wide = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    wide.bind(("0.0.0.0", 14580))
+    link = opened(said)
+    try:
+        for k in range(2000):
+            link.exchange(still(4000 * k))
+            if said:
+                break
+    finally:
+        link.close()
+        peer.stop()
+        ground.stop()
+        wide.close()
+    if not Path("/proc/net/udp").exists():
+        pytest.skip("open ports are listed in Linux's /proc/net")
+    assert said[0].startswith("PX4 listens on all network interfaces (UDP 14580): any machine that reaches this one")
+
+
 def test_a_task_of_places_becomes_orders_and_a_circle_none():
     legs = waypoints([Vec3(0, 0, 0), Vec3(0, 0, 10), Vec3(10, 0, 10)], speed=2.0)
     assert [(order.kind, order.p_W) for order in task_orders(legs)] == [

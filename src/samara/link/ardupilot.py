@@ -109,7 +109,7 @@ class ArduPilot:
         start = Start("arducopter", (line,), files={PARAMETERS: words})
         self.watch = Watch(autopilot, self.title, process, start, say)
         wire = Wire(autopilot.host, mavlink_port, stream=True)
-        self._wire, self.ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say)
+        self._wire, self.ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say, tcp=(mavlink_port,))
         self._peer: tuple[str, int] | None = None
         self._frame, self._last_line = -1, b""
         self._line_at = 0.0

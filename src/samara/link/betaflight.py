@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from samara.core.algebra import Quat, Vec3
 from samara.link.autopilot import Repeated, Say, Watch, counted
-from samara.link.ports import bound, open_to_network, require_free
+from samara.link.ports import bound, network_warning, require_free
 from samara.link.process import Process, default_binary, require_binary
 from samara.link.readings import Readings, outside
 from samara.link.start import Start
@@ -57,7 +57,6 @@ SETTINGS = (
 )
 OTHER_FLIGHT = "is another flight there? End it first: Betaflight's ports are fixed"
 RUNNING = "Betaflight is already running; end it, or fly with --connect: its ports are fixed"
-BLOCK = "sudo iptables -I INPUT ! -i lo -p tcp --dport 5761 -j DROP; the same with -p udp --dport 9003:9004"
 PROMPT = b"\n# "
 HALF_TURN_X = Quat(0.0, 1.0, 0.0, 0.0)
 
@@ -274,13 +273,9 @@ class Betaflight:
             self._ask_version()
 
     def _warn_of_open_ports(self) -> None:
-        """No version has an option for the address it binds: say which ports the network reaches, and how to close them"""
-        ports = open_to_network(udp=(STATE_PORT, RADIO_PORT), tcp=(CLI_PORT,))
-        if ports and is_loopback(self._autopilot.host):
-            words = (
-                f"{self.title} listens on all network interfaces ({', '.join(ports)}): whoever reaches this machine can steer "
-                f"and reconfigure it; to close them, {BLOCK}"
-            )
+        """No version has an option for the address that it binds"""
+        words = network_warning(self.title, udp=(STATE_PORT, RADIO_PORT), tcp=(CLI_PORT,))
+        if words and is_loopback(self._autopilot.host):
             self._once.say("warning", words)
 
     def _ask_version(self) -> None:

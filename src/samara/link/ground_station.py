@@ -7,17 +7,18 @@ It speaks beside the simulator's connection, as any ground station would: to PX4
 import math
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Vec3, norm
 from samara.core.printable import printable
 from samara.link.autopilot import Repeated, Say
 from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
-from samara.link.ports import bound
+from samara.link.ports import bound, network_warning
 from samara.link.readings import Supply
 from samara.physics.frames import Geodetic, enu_from_geodetic, geodetic_from_enu, ned_from_enu, yaw_ned_from_enu
 from samara.physics.reference import Reference
+from samara.scenario.autopilot import is_loopback
 from samara.scenario.setting import Order
 
 SYSTEM, COMPONENT = 245, 190  # a ground station that is nobody else's, and MAV_COMP_ID_MISSIONPLANNER
@@ -70,7 +71,7 @@ class Wire:
     """A UDP port or a TCP connection that never blocks."""
 
     def __init__(self, host: str, port: int, *, stream: bool) -> None:
-        self._address, self._stream = (host, port), stream
+        self.host, self._address, self._stream = host, (host, port), stream
         self._peer: Any = None
         self.strangers = 0  # packets from elsewhere
         self._socket: socket.socket | None = None
@@ -142,7 +143,18 @@ class Wire:
 class GroundStation:
     """Orders one after the other, each asked again every second until the autopilot has obeyed it."""
 
-    def __init__(self, wire: Wire, speaks: Dialect, title: str, say: Say) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        speaks: Dialect,
+        title: str,
+        say: Say,
+        *,
+        udp: Sequence[int] = (),
+        tcp: Sequence[int] = (),
+    ) -> None:
+        """`udp` and `tcp` are the autopilot's ports, which a warning names if the network reaches them."""
+        self._ports = {"udp": udp, "tcp": tcp}
         self._wire, self._speaks, self._title, self._say = wire, speaks, title, say
         self._speaker = Speaker(SYSTEM, COMPONENT)
         self._battery: Speaker | None = None
@@ -226,6 +238,12 @@ class GroundStation:
 
     def _hear(self, frame: Frame, peer: Any) -> None:
         if frame.id == self._ids["HEARTBEAT"] and frame.component == AUTOPILOT:
+            if (
+                self.mode < 0
+                and is_loopback(self._wire.host)
+                and (words := network_warning(self._title, **self._ports))
+            ):
+                self._once.say("warning", words)
             self._wire.keep(peer)
             self.target = frame.system
             self.mode, self.armed = int(frame.fields[0]), bool(frame.fields[3] & ARMED)

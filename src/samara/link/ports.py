@@ -28,12 +28,28 @@ def require_free(host: str, advice: str, *, udp: Iterable[int] = (), tcp: Iterab
                 continue
 
 
-def open_to_network(*, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> list[str]:
-    """Which of the ports a program of this machine has opened on all its network interfaces: "TCP 5761", …
+def network_warning(title: str, *, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> str:
+    """Name the ports that an autopilot has opened on all network interfaces, and how to close them; "" where there are none"""
+    exposed = open_to_network(udp=udp, tcp=tcp)
+    if not exposed:
+        return ""
+    names = ", ".join(f"{protocol} {port}" for protocol, ports in exposed.items() for port in ports)
+    rules = "; ".join(
+        f"sudo iptables -I INPUT ! -i lo -p {protocol.lower()} -m multiport --dports {','.join(map(str, ports))} -j DROP"
+        for protocol, ports in exposed.items()
+    )
+    return (
+        f"{title} listens on all network interfaces ({names}): any machine that reaches this one can steer and reconfigure it; "
+        f"to close these ports: {rules}"
+    )
 
-    As Linux lists them in /proc/net; nothing where that is not to be read.
+
+def open_to_network(*, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> dict[str, list[int]]:
+    """The ports that a program has opened on all network interfaces, by protocol: {"TCP": [5761], …}
+
+    As Linux lists them in /proc/net; none on other systems.
     """
-    found = []
+    result: dict[str, list[int]] = {}
     for ports, name, listening in ((tcp, "TCP", "0A"), (udp, "UDP", "07")):
         lines: list[str] = []
         for file in (f"/proc/net/{name.lower()}", f"/proc/net/{name.lower()}6"):
@@ -45,8 +61,9 @@ def open_to_network(*, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> list
             address, _, port = local.partition(":")
             if state == listening and not address.strip("0"):
                 exposed.add(int(port, 16))
-        found += [f"{name} {port}" for port in ports if port in exposed]
-    return found
+        if open_ports := [port for port in ports if port in exposed]:
+            result[name] = open_ports
+    return result
 
 
 def other_flight(instance: int) -> str:

@@ -80,7 +80,8 @@ class Px4:
             require_free(host, other_process(self.title, instance), udp=[port + instance for port in ITS_PORTS])
         self._where = f"on TCP {host}:{PORT + instance}"
         wire = Wire(host, OFFBOARD_PORT + instance, stream=False)
-        self.ground = GroundStation(wire, PX4_MODES, self.title, say)
+        udp = [port + instance for port in ITS_PORTS]
+        self.ground = GroundStation(wire, PX4_MODES, self.title, say, udp=udp)
         try:
             self._server = bound(host, PORT + instance, other_flight(instance), stream=True)
         except ValueError:
