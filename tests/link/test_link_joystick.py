@@ -234,7 +234,7 @@ def test_the_command_calibrates(device, monkeypatch, capsys, tmp_path):
     device.reader.close()
     watched = open_hands(str(device.path))
     watched.stick_map = TRANSMITTER
-    monkeypatch.setattr("samara.link.joystick.open_hands", lambda what: watched)
+    monkeypatch.setattr("samara.link.joystick.open_hands", lambda device: watched)
     positions = iter([(-1.0,) * 4, (0.9,) * 4])
 
     def sleep(seconds):

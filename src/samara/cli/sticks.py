@@ -1,4 +1,4 @@
-"""`samara sticks`: what a gamepad or an RC transmitter reports, and its calibration."""
+"""`samara sticks`: show and calibrate a gamepad or an RC transmitter."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ EVERY = 0.02  # [s]
 
 
 def sticks(
-    what: Annotated[
+    device: Annotated[
         str, typer.Argument(help="auto, gamepad, transmitter, a device such as /dev/input/js0, or a map (.toml).")
     ] = "auto",
     calibrate: Annotated[
@@ -27,7 +27,7 @@ def sticks(
     """Show the sticks of a gamepad or RC transmitter as Samara reads them, or calibrate it."""
     from samara.link.joystick import calibrated, open_hands, save_stick_map
 
-    hands = open_hands(what)
+    hands = open_hands(device)
     say(f"{hands.joystick.name or hands.joystick.path}")
     try:
         if calibrate is None:
@@ -47,9 +47,9 @@ def _watch(hands: "Hands", seconds: float, readings: list[dict[int, int]]) -> No
     from rich.live import Live
 
     until = time.monotonic() + seconds if seconds else float("inf")
-    with interrupts() as asked, Live(console=console(), refresh_per_second=10) as line:
+    with interrupts() as interrupt, Live(console=console(), refresh_per_second=10) as line:
         while time.monotonic() < until:
-            asked.check()
+            interrupt.check()
             position = hands.read()
             if position is None:
                 raise ValueError(f"{hands.joystick.path}: the device is gone; expected it to stay connected")

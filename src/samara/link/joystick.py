@@ -1,7 +1,7 @@
 """A gamepad, or an RC transmitter in USB joystick mode: its axes and buttons as Linux reports them, as a pilot's sticks.
 
 Linux's joystick device sends events of 8 bytes: time [ms], value −32767 … 32767, type (1 button, 2 axis, 128 added for the
-state when it is opened) and number. A `StickMap` says which axis is which stick, over which range.
+state when it is opened) and number. A `StickMap` assigns an axis and its range to each stick.
 """
 
 import errno
@@ -42,7 +42,7 @@ class JoystickError(ValueError):
 
 
 class StickAxis(NamedTuple):
-    """One stick: the number of its axis, and what it reads at −1, 0 and 1. An inverted one has `low` above `high`."""
+    """One stick: its axis, and the readings at −1, 0 and 1. An inverted one has `low` above `high`."""
 
     number: int
     low: float = -FULL_SCALE
@@ -57,9 +57,9 @@ class StickAxis(NamedTuple):
 
 
 class StickMap(NamedTuple):
-    """Which axis is which stick. `arm_axis` is a switch, armed above its middle; `arm_button` arms and disarms by turns.
+    """The axis of each stick. `arm_axis` is a switch, armed above its middle; `arm_button` arms and disarms by turns.
 
-    With `springs` the throttle returns to its middle, as a gamepad's does: there it is hover. Else its lowest is no thrust.
+    With `springs` the throttle returns to its middle, which is hover, as on a gamepad. Otherwise its lower end is zero thrust.
     """
 
     roll: StickAxis
@@ -88,7 +88,7 @@ LAYOUTS = {"transmitter": TRANSMITTER, "gamepad": GAMEPAD}
 
 
 class Joystick:
-    """An open device. `axes` and `buttons` have what it reported last, `presses` how often each button went down."""
+    """An open device. `axes` and `buttons` hold the latest values, `presses` the count of presses of each button."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -117,9 +117,9 @@ class Joystick:
                 self.is_lost = True
                 return
             data = self._rest + data
-            whole = len(data) - len(data) % EVENT.size
-            self._rest = data[whole:]
-            for _, value, kind, number in EVENT.iter_unpack(data[:whole]):
+            complete = len(data) - len(data) % EVENT.size
+            self._rest = data[complete:]
+            for _, value, kind, number in EVENT.iter_unpack(data[:complete]):
                 self._take(value, kind, number)
 
     def _take(self, value: int, kind: int, number: int) -> None:
@@ -138,7 +138,7 @@ class Joystick:
 
 
 def _device_name(file: int) -> str:
-    """What the device calls itself; "" of one that does not say"""
+    """The name that the device reports; empty if it has none"""
     try:
         from fcntl import ioctl
 
@@ -161,9 +161,9 @@ class Hands:
         self.joystick.poll()
         if self.joystick.is_lost:
             return None
-        own = self.stick_map
+        stick_map = self.stick_map
         roll, pitch, throttle, yaw = (self._deflection(name) for name in STICKS)
-        if not own.springs and own.throttle.number not in self.joystick.axes:
+        if not stick_map.springs and stick_map.throttle.number not in self.joystick.axes:
             throttle = -1.0
         return Sticks(roll=roll, pitch=pitch, yaw=yaw, throttle=throttle)
 
@@ -176,10 +176,10 @@ class Hands:
 
     @property
     def armed(self) -> bool:
-        """Whether the arm switch is up, or the arm button was pressed an odd number of times"""
-        own = self.stick_map
-        by_axis = own.arm_axis is not None and self.joystick.axes.get(own.arm_axis, -FULL_SCALE) > 0
-        by_button = own.arm_button is not None and self.joystick.presses.get(own.arm_button, 0) % 2 == 1
+        """Whether the arm switch is up, or the last press of the arm button armed"""
+        axis, button = self.stick_map.arm_axis, self.stick_map.arm_button
+        by_axis = axis is not None and self.joystick.axes.get(axis, -FULL_SCALE) > 0
+        by_button = button is not None and self.joystick.presses.get(button, 0) % 2 == 1
         return by_axis or by_button
 
     def close(self) -> None:
@@ -187,16 +187,16 @@ class Hands:
         self.joystick.close()
 
 
-def open_hands(what: str = "auto", devices: Path = DEVICES) -> Hands:
-    """Open what `--sticks` names: `auto`, a layout (`transmitter`, `gamepad`), a device, or the file of a calibrated map
+def open_hands(device: str = "auto", devices: Path = DEVICES) -> Hands:
+    """Open the device of `--sticks`: `auto`, a layout (`transmitter`, `gamepad`), a device, or the file of a calibrated map
 
     JoystickError, in one sentence, where nothing is connected.
     """
-    stick_map = LAYOUTS.get(what)
-    if what.endswith(".toml"):
-        stick_map = load_stick_map(what)
-    elif what != "auto" and stick_map is None:
-        return Hands(Joystick(what))
+    stick_map = LAYOUTS.get(device)
+    if device.endswith(".toml"):
+        stick_map = load_stick_map(device)
+    elif device != "auto" and stick_map is None:
+        return Hands(Joystick(device))
     if sys.platform != "linux":
         raise JoystickError("gamepads are read on Linux only; expected it, or a browser: samara export web")
     return Hands(_first_joystick(devices), stick_map)
@@ -272,20 +272,20 @@ def save_stick_map(stick_map: StickMap, path: str | Path) -> None:
 
 
 def calibrated(stick_map: StickMap, readings: Sequence[dict[int, int]]) -> StickMap:
-    """The map with the ranges that were seen while all sticks were moved to their ends, and let go at last
+    """The map with the ranges measured while all sticks were moved to their ends, and let go at last
 
     The last reading is the centre, but for a throttle that does not spring back: its centre is the middle of its range.
     """
     measured = []
     for name in STICKS:
         axis: StickAxis = getattr(stick_map, name)
-        seen = [reading[axis.number] for reading in readings if axis.number in reading]
-        low, high = min(seen, default=0), max(seen, default=0)
+        values = [reading[axis.number] for reading in readings if axis.number in reading]
+        low, high = min(values, default=0), max(values, default=0)
         if high - low < FULL_SCALE // 2:
             raise JoystickError(
                 f"{name}: axis {axis.number} moved from {low} to {high}; expected the stick to be moved from end to end"
             )
-        centre = seen[-1] if name != "throttle" or stick_map.springs else (low + high) / 2
+        centre = values[-1] if name != "throttle" or stick_map.springs else (low + high) / 2
         if not low < centre < high:
             raise JoystickError(f"{name}: axis {axis.number} rests at {centre:g}, its end; expected it to be let go")
         ends = (low, high) if axis.low < axis.high else (high, low)

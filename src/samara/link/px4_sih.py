@@ -24,7 +24,7 @@ MAX_PACKETS = 512  # read at once, so that a flood leaves time to draw
 
 
 class SihState(NamedTuple):
-    """What PX4 reported last: its clock [µs], the body's state (ENU, FLU), 16 motor outputs 0 … 1, and whether it is armed."""
+    """The latest report of PX4: its clock [µs], the body's state (ENU, FLU), 16 motor outputs 0 … 1, and the arming state."""
 
     time_us: int
     body: State
@@ -52,7 +52,7 @@ class SihReceiver:
         self.restarts = self.rejected = 0
 
     def receive(self) -> bool:
-        """Read what has arrived; whether there is a new state"""
+        """Read the waiting packets; return whether there is a new state"""
         before = self.latest
         for data in self._packets():
             listener = Listener("HIL_STATE_QUATERNION", "HIL_ACTUATOR_CONTROLS")  # a datagram holds whole frames
@@ -97,7 +97,7 @@ class SihReceiver:
 
     @property
     def silence(self) -> float:
-        """How long nothing has come  [s, wall-clock]; infinite before the first state"""
+        """Time since the last state  [s, wall-clock]; infinite before the first state"""
         return math.inf if self.received_at is None else time.monotonic() - self.received_at
 
     def fileno(self) -> int:

@@ -19,7 +19,7 @@ from samara.physics.types import Command, State, Vehicle
 
 HOLD_S = 1.0  # [s] from the loss of the device to the descent
 DESCENT = 0.5  # [m/s]
-LANDED_BELOW = 1.0  # [m]: a setpoint so far below a drone that stands still is below the ground
+LANDED_BELOW = 1.0  # [m]: with the setpoint this far below it, a drone at rest stands on the ground
 STANDING = 0.05  # [m/s]
 LOST = "the sticks are gone: failsafe, it holds its position and descends"
 
@@ -27,9 +27,9 @@ Tell = Callable[[str], None]
 
 
 class StickController:
-    """`controller(state, reference, vehicle, memory, time, dt)`: what the person at the sticks asks for, in a mode
+    """`controller(state, reference, vehicle, memory, time, dt)`: the command of a person at the sticks
 
-    It flies without a model of the pilot and without the scenario's reference. Recordings hold its commands, and replay.
+    The mode is one of `samara.control.sticks.MODES`. The scenario's reference is not used. Recordings hold the commands.
     """
 
     def __init__(self, hands: Hands, mode: str = "hold", tell: Tell = lambda sentence: None) -> None:
@@ -52,15 +52,15 @@ class StickController:
             sticks = self._failsafe(time, pilot.limits.climb)
         if memory is None:
             memory = pilot.initial_memory(state)
-        asked, memory = pilot.asked(state, sticks, vehicle, memory)
-        return pilot.command(asked, state, vehicle), memory
+        wrench, memory = pilot.asked(state, sticks, vehicle, memory)
+        return pilot.command(wrench, state, vehicle), memory
 
     def _pilot(self, mode: str, vehicle: Vehicle, period: float) -> StickPilot:
         """Made once for each mode: making one solves for the allocation of the rotors"""
-        known = self._pilots.get(mode)
-        if known is None or known[0] is not vehicle or known[1].period != period:
-            self._pilots[mode] = known = vehicle, stick_pilot(vehicle, mode, period=period)
-        return known[1]
+        cached = self._pilots.get(mode)
+        if cached is None or cached[0] is not vehicle or cached[1].period != period:
+            self._pilots[mode] = cached = vehicle, stick_pilot(vehicle, mode, period=period)
+        return cached[1]
 
     def _failsafe(self, time: float, climb: float) -> Sticks:
         if self._lost_at is None:
@@ -114,9 +114,9 @@ class RadioSticks:
         sink = DESCENT * max(since - HOLD_S, 0.0)
         target = self._lost.state.p_W - Vec3(0.0, 0.0, sink)
         speed = Vec3(0.0, 0.0, -DESCENT if sink > 0.0 else 0.0)
-        here = readings.state
-        if here.p_W.z - target.z > LANDED_BELOW and norm(here.v_W) < STANDING:
+        state = readings.state
+        if state.p_W.z - target.z > LANDED_BELOW and norm(state.v_W) < STANDING:
             self._rescue.armed = False
         self.armed = self._rescue.armed
-        wanted = Reference(target, speed, yaw=float(yaw_from_quat(self._lost.state.q_WB)))
-        return self._rescue.channels(readings._replace(wanted=wanted), turning)
+        reference = Reference(target, speed, yaw=float(yaw_from_quat(self._lost.state.q_WB)))
+        return self._rescue.channels(readings._replace(wanted=reference), turning)

@@ -31,13 +31,13 @@ from samara.view.web.viewer import FRAMES, Viewer
 
 MAX_INSTANCES = 10
 SIH_HOVER = 0.5  # PX4's output at hover, of its default vehicle: 1 kg, four times 5 N
-SILENCE = 1.0  # [s] without a state, after which the page says so
+SILENCE = 1.0  # [s] without a state, before the page reports it
 TRAIL_EVERY = 0.2  # [s], wall-clock
 START = "PX4_SIM_MODEL=sihsim_quadx px4"
 
 
 class Shown(NamedTuple):
-    """What the drawer is handed."""
+    """Input of the drawer."""
 
     states: tuple[SihState | None, ...]
     trail: Array | None
@@ -124,7 +124,7 @@ class SihView(Viewer):
         return Shown(states, trail, self._words(), tuple(self.logs), fresh)
 
     def _words(self) -> str:
-        """What comes from PX4, or what is missing"""
+        """The state of the connection"""
         missing = [receiver.port for receiver in self.receivers if receiver.latest is None]
         silence = max(receiver.silence for receiver in self.receivers)
         rejected = sum(receiver.rejected for receiver in self.receivers)
@@ -155,7 +155,7 @@ class SihView(Viewer):
         rows = [self._state_row(state) for state in states]
         state, environment = np.array(rows).T, np.array([flatten(environment_of(vehicle))] * n, dtype=float).T
         rotors, chosen = len(vehicle.rotors), self.page.chosen
-        now = max((own.time_us for own in states if own is not None), default=0) / 1e6
+        now = max((state.time_us for state in states if state is not None), default=0) / 1e6
         outputs = self._outputs(states[chosen])
         close = Close(
             f"PX4 {chosen}",
@@ -219,4 +219,4 @@ class SihView(Viewer):
 
     def _add_controls(self) -> None:
         super()._add_controls()
-        self.page.curves.plots[ERROR].visible = False  # PX4 does not report where it should be
+        self.page.curves.plots[ERROR].visible = False  # PX4 does not report its setpoint
