@@ -1,7 +1,9 @@
 """A node on the wire, and another process that is a plain participant of DDS with types of its own."""
 
+import json
 import os
 import socket
+import subprocess
 import sys
 import time
 
@@ -28,6 +30,34 @@ while True:
     time.sleep(0.005)
 """
 
+GRAPH = """
+import json, time
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant as Participants
+from cyclonedds.builtin import BuiltinTopicDcpsPublication as Publications, BuiltinTopicDcpsSubscription as Subscriptions
+
+def user_data(sample):
+    return sample.qos[Policy.Userdata].data.decode() if Policy.Userdata in sample.qos else ""
+
+builtin = [BuiltinDataReader(PARTICIPANT, topic) for topic in (Participants, Publications, Subscriptions)]
+graph, infos, until = reader("ros_discovery_info", ParticipantEntitiesInfo, LATCHED), [], time.monotonic() + 60.0
+participants, publications, subscriptions = samples = {}, {}, {}
+writers = readers = ()
+while not (writers and readers and publications.keys() >= {*writers} and subscriptions.keys() >= {*readers}):
+    time.sleep(0.01 if time.monotonic() < until else "too late")
+    for found, source in zip(samples, builtin):
+        found |= {own.key.hex: own for own in source.take(100) if hasattr(own, "qos")}
+    infos += graph.take(10)
+    if infos:
+        (node,) = infos[-1].node_entities_info_seq
+        writers, readers = ([bytes(own.data).hex() for own in gids] for gids in (node.writer_gid_seq, node.reader_gid_seq))
+print(json.dumps({
+    "gid": bytes(infos[-1].gid.data).hex(), "node": node.node_namespace + node.node_name,
+    "participants": {key: user_data(own) for key, own in participants.items()}, "writers": writers, "readers": readers,
+    "endpoints": [{key: [own.topic_name, own.type_name, user_data(own), own.participant_key.hex]
+                   for key, own in each.items()} for each in (publications, subscriptions)],
+}))
+"""
+
 
 @pytest.fixture
 def wire():
@@ -52,6 +82,42 @@ def test_another_process_hears_and_answers(wire):
             time.sleep(0.02)
         assert said and said[0].data == "7 drone/imu 0.1 -1.0"
         assert imu.heard_by == 1 and imu.dropped == 0
+
+
+def test_ros2_graph_as_another_participant_discovers_it(wire):
+    """Node, endpoints and type hashes: identifiers in `ros_discovery_info` are those of DDS discovery
+
+    The hashes are the ones ROS 2 Jazzy publishes for these types (docs.ros.org, zenoh-plugin-ros2dds).
+    """
+    from samara.link.ros2.node import Node
+
+    with Node(DOMAIN + 6, name="sim") as node, peer(GRAPH, DOMAIN + 6, stdout=subprocess.PIPE) as other:
+        speaker, listener = node.speaker("/drone/text", "std_msgs/String"), node.listener("/clock", "rosgraph_msgs/Clock")
+        node.announce()
+        seen = json.loads(other.communicate(timeout=90)[0])
+        assert [speaker.gid.hex(), listener.gid.hex()] == seen["writers"] + seen["readers"]
+    publications, subscriptions = seen["endpoints"]
+    (writer,), (reader,) = seen["writers"], seen["readers"]
+    assert seen["node"] == "/sim" and seen["participants"][seen["gid"]] == "enclave=/;"
+    text = "typehash=RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18;"
+    clock = "typehash=RIHS01_692f7a66e93a3c83e71765d033b60349ba68023a8c689a79e48078bcb5c58564;"
+    graph = "typehash=RIHS01_91a0593bacdcc50ea9bdcf849a938b128412cc1ea821245c663bcd26f83c295e;"
+    assert publications[writer] == ["rt/drone/text", "std_msgs::msg::dds_::String_", text, seen["gid"]]
+    assert subscriptions[reader] == ["rt/clock", "rosgraph_msgs::msg::dds_::Clock_", clock, seen["gid"]]
+    info = "ros_discovery_info", "rmw_dds_common::msg::dds_::ParticipantEntitiesInfo_", graph, seen["gid"]
+    assert list(info) in publications.values()
+
+
+def test_node_names(wire):
+    """A name that ROS 2 rejects is one sentence; without a name there is no entry in the graph."""
+    from samara.link.ros2.node import Node
+
+    for name in ("7up", "a/b", "a b", "x" * 256):
+        with pytest.raises(ValueError, match="expected letters, digits and '_'"):
+            Node(DOMAIN + 7, name=name)
+    with Node(DOMAIN + 7, name="") as node:
+        node.announce()
+        assert node.listener("/a", "std_msgs/String").said_by == 0
 
 
 def test_names_on_the_wire():
@@ -108,7 +174,7 @@ def test_command_line(wire, monkeypatch, capsys, tmp_path):
     assert status == 2 and "expected the autopilot's 250 Hz, or a whole fraction" in said
     run = tmp_path / "run.mcap"
     status, said, _ = call(monkeypatch, capsys, *words, "--rate", "50", "--out", str(run))
-    assert status == 0 and f"domain {DOMAIN + 2}, this computer alone" in said
+    assert status == 0 and f"domain {DOMAIN + 2}, this computer alone (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST" in said
     assert "hover: 0.10 s, landed" in said and "messages said, 0 heard" in said
     assert load_run(run).tracks[0].time[-1] == 0.1
 

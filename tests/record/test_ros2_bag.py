@@ -26,6 +26,7 @@ from samara.record.ros2.noise import variances_of
 from samara.record.ros2.parse import CdrError, parsed
 from samara.record.ros2.readings import readings
 from samara.record.ros2.topic import Topic, ros_name
+from samara.record.ros2.type_hash import type_hash
 from samara.record.table import Table
 from samara.sensors.loader import part
 
@@ -179,8 +180,31 @@ def test_the_fields_are_those_of_ros(store):
             continue
         text, _ = own.generate_msgdef(schema_name(kind), ros_version=2)
         lines = [line.replace("/msg/", "/") for line in text.partition("=" * 80)[0].splitlines() if line]
-        assert [line for line in lines if "=" not in line] == [field.text for field in definitions()[kind]], kind
+        fields = [line for line in lines if "=" not in line.replace("<=", "")]
+        assert fields == [field.text for field in definitions()[kind]], kind
+        assert type_hash(kind) == own.hash_rihs01(schema_name(kind)), kind
     assert len(standard) > 25
+
+
+PUBLISHED_HASHES = {
+    "std_msgs/Empty": "20b625256f32d5dbc0d04fee44f43c41e51c70d3502f84b4a08e7a9c26a96312",
+    "std_msgs/String": "df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18",
+    "std_msgs/Header": "f49fb3ae2cf070f793645ff749683ac6b06203e41c891e17701b1cb597ce6a01",
+    "rosgraph_msgs/Clock": "692f7a66e93a3c83e71765d033b60349ba68023a8c689a79e48078bcb5c58564",
+    "rmw_dds_common/ParticipantEntitiesInfo": "91a0593bacdcc50ea9bdcf849a938b128412cc1ea821245c663bcd26f83c295e",
+    "trajectory_msgs/MultiDOFJointTrajectory": "3a18fd095292a65cfde8833c72985a30af981f3ec44494655c6267262b443a4a",
+    "sensor_msgs/Imu": "7d9a00ff131080897a5ec7e26e315954b8eae3353c3f995c55faf71574000b5b",
+    "sensor_msgs/BatteryState": "4bee5dfce981c98faa6828b868307a0a73f992ed0789f374ee96c8f840e69741",
+    "nav_msgs/Odometry": "3cc97dc7fb7502f8714462c526d369e35b603cfc34d946e3f2eda2766dfec6e0",
+    "tf2_msgs/TFMessage": "e369d0f05a23ae52508854b66f6aa0437f3449d652e8cbf22d5abe85d020f087",
+}
+"""RIHS01 hashes in the JSON that `rosidl_generator_type_description` of ROS 2 Jazzy installs with each message."""
+
+
+@pytest.mark.parametrize("kind", PUBLISHED_HASHES)
+def test_published_type_hashes(kind):
+    """REP 2016: arrays, sequences, bounded strings, nested types and an empty message"""
+    assert type_hash(kind) == f"RIHS01_{PUBLISHED_HASHES[kind]}"
 
 
 def test_bytes_are_those_that_rosbags_writes(bag):

@@ -15,7 +15,7 @@ def require_cyclonedds() -> None:
         do_without("Cyclone DDS is not installed")
 
 
-def peer(program: str, domain: int) -> AbstractContextManager[Any]:
+def peer(program: str, domain: int, **options: Any) -> AbstractContextManager[Any]:
     """A process that runs the program, with the names of `support.ros2_types`, in a domain on loopback"""
     words = [sys.executable, "-c", f"from support.ros2_types import *\n{program}", str(domain), dds.configuration()]
-    return child(words, cwd=TESTS)
+    return child(words, cwd=TESTS, **options)

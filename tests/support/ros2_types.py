@@ -7,7 +7,7 @@ from typing import Any
 
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct
-from cyclonedds.idl.types import array, float64, int32, uint32
+from cyclonedds.idl.types import array, bounded_str, float64, int32, sequence, uint8, uint32
 from cyclonedds.pub import DataWriter
 from cyclonedds.qos import Policy, Qos
 from cyclonedds.sub import DataReader
@@ -74,13 +74,33 @@ class Imu(IdlStruct, typename="sensor_msgs::msg::dds_::Imu_"):
     linear_acceleration_covariance: array[float64, 9]
 
 
+@dataclass
+class Gid(IdlStruct, typename="rmw_dds_common::msg::dds_::Gid_"):
+    data: array[uint8, 16]
+
+
+@dataclass
+class NodeEntitiesInfo(IdlStruct, typename="rmw_dds_common::msg::dds_::NodeEntitiesInfo_"):
+    node_namespace: bounded_str[256]
+    node_name: bounded_str[256]
+    reader_gid_seq: sequence[Gid]
+    writer_gid_seq: sequence[Gid]
+
+
+@dataclass
+class ParticipantEntitiesInfo(IdlStruct, typename="rmw_dds_common::msg::dds_::ParticipantEntitiesInfo_"):
+    gid: Gid
+    node_entities_info_seq: sequence[NodeEntitiesInfo]
+
+
 DOMAIN = Domain(int(sys.argv[1]), sys.argv[2])  # as long as this is held
 PARTICIPANT = DomainParticipant(int(sys.argv[1]))
 QUALITY = Qos(Policy.Reliability.Reliable(10**9), Policy.History.KeepLast(10))
+LATCHED = Qos(Policy.Reliability.Reliable(10**9), Policy.History.KeepAll, Policy.Durability.TransientLocal)
 
 
-def reader(name: str, kind: Any) -> DataReader:
-    return DataReader(PARTICIPANT, Topic(PARTICIPANT, name, kind, qos=QUALITY), qos=QUALITY)
+def reader(name: str, kind: Any, quality: Qos = QUALITY) -> DataReader:
+    return DataReader(PARTICIPANT, Topic(PARTICIPANT, name, kind, qos=quality), qos=quality)
 
 
 def writer(name: str, kind: Any) -> DataWriter:

@@ -7,6 +7,8 @@ import typer
 
 from samara.cli.screen import say
 
+LOOPBACK_HINT = "this computer alone (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST for your nodes)"
+
 
 def ros2(
     scenario: Annotated[str, typer.Argument(help="A shipped scenario or a .toml file.")],
@@ -15,6 +17,10 @@ def ros2(
         str,
         typer.Option("--interface", help="A network interface such as eth0; by default nothing leaves this computer."),
     ] = "",
+    node_name: Annotated[
+        str,
+        typer.Option("--node", help="Name in `ros2 node list`; '' announces no node, which ROS 2 Humble needs."),
+    ] = "samara",
     duration: Annotated[
         float | None, typer.Option("--duration", help="Seconds; the scenario's own by default.")
     ] = None,
@@ -44,9 +50,9 @@ def ros2(
     from samara.sim.ros2.bridge import Bridge
 
     own = load_scenario(scenario, {} if duration is None else {"duration": duration})
-    with Node(domain, interface) as node:
+    with Node(domain, interface, name=node_name) as node:
         bridge = Bridge(own, node, rate=rate, lockstep=lockstep, patience=patience, speed=speed, out=out, tell=say)
-        where = f"interface {interface}" if interface else "this computer alone"
+        where = f"interface {interface}" if interface else LOOPBACK_HINT
         say(f"{own.name} on ROS 2: domain {domain}, {where}; Ctrl-C ends it")
         if not interface and not node.is_confined:
             say("its ports could not be kept to loopback: others on the network could send to them")

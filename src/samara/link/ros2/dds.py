@@ -7,6 +7,7 @@ from typing import Any
 
 from samara.core.extras import MissingExtraError
 from samara.record.ros2.definitions import SIZES, definitions
+from samara.record.ros2.type_hash import type_hash
 
 LOOPBACK = """<CycloneDDS><Domain>
   <General><Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces><AllowMulticast>false</AllowMulticast></General>
@@ -18,6 +19,9 @@ ON_INTERFACE = """<CycloneDDS><Domain>
 </Domain></CycloneDDS>"""
 INTERFACE = re.compile(r"[\w.:-]{1,32}", re.ASCII)
 LAST_DOMAIN = 232  # beyond it a port would have no number
+NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
+ENCLAVE = b"enclave=/;"
+"""The user data of a participant that ROS 2 counts as one of its own."""
 
 
 def cyclonedds(module: str) -> Any:
@@ -44,6 +48,18 @@ def require_domain(domain: int) -> int:
     return domain
 
 
+def require_node_name(name: str) -> str:
+    """Return the name of a node, empty for a participant that announces none; ValueError for a name ROS 2 rejects."""
+    if name and not NODE_NAME.fullmatch(name):
+        raise ValueError(f"node {name!r}: expected letters, digits and '_', not beginning with a digit, as in 'samara'")
+    return name
+
+
+def endpoint_user_data(kind: str) -> bytes:
+    """Return the user data in which an endpoint publishes the hash of its type, as the middleware of ROS 2 does."""
+    return f"typehash={type_hash(kind)};".encode()
+
+
 def wire_topic(topic: str) -> str:
     """'/drone/imu' as 'rt/drone/imu', as ROS 2 has it on the wire"""
     return f"rt{topic}"
@@ -62,7 +78,10 @@ def idl_type(kind: str) -> Any:
     plain = {"bool": bool, "string": str}
     fields = {}
     for field in definitions()[kind]:
-        own = plain.get(field.kind) or (getattr(types, field.kind) if field.kind in SIZES else idl_type(field.kind))
+        if field.capacity:
+            own = types.bounded_str[field.capacity]
+        else:
+            own = plain.get(field.kind) or (getattr(types, field.kind) if field.kind in SIZES else idl_type(field.kind))
         if field.is_array:
             own = types.sequence[own] if field.length is None else types.array[own, field.length]
         fields[field.name] = own

@@ -17,13 +17,13 @@ class Voice:
     """The topics of a node: each is made the first time it is asked for, and stays"""
 
     def __init__(self, node: Node) -> None:
-        self._node = node
+        self.node = node
         self.speakers: dict[str, Speaker] = {}
 
     def speaker(self, topic: str, kind: str, *, latched: bool = False) -> Speaker:
         """What says messages under this topic"""
         if topic not in self.speakers:
-            self.speakers[topic] = self._node.speaker(topic, kind, latched=latched)
+            self.speakers[topic] = self.node.speaker(topic, kind, latched=latched)
         return self.speakers[topic]
 
     @property

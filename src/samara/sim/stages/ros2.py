@@ -78,6 +78,7 @@ class Ros2Stage(Stage):
             self._say_status(fleet)
             self._say_logs(fleet)
             self.say_clock(now)  # at the end: whoever follows the clock has heard all of this instant
+        self.voice.node.announce()
 
     def _begin(self, fleet: Fleet) -> None:
         """Topics of all drones, and the frames that never change"""
