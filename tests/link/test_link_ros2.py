@@ -92,7 +92,10 @@ def test_ros2_graph_as_another_participant_discovers_it(wire):
     from samara.link.ros2.node import Node
 
     with Node(DOMAIN + 6, name="sim") as node, peer(GRAPH, DOMAIN + 6, stdout=subprocess.PIPE) as other:
-        speaker, listener = node.speaker("/drone/text", "std_msgs/String"), node.listener("/clock", "rosgraph_msgs/Clock")
+        speaker, listener = (
+            node.speaker("/drone/text", "std_msgs/String"),
+            node.listener("/clock", "rosgraph_msgs/Clock"),
+        )
         node.announce()
         seen = json.loads(other.communicate(timeout=90)[0])
         assert [speaker.gid.hex(), listener.gid.hex()] == seen["writers"] + seen["readers"]
@@ -174,7 +177,9 @@ def test_command_line(wire, monkeypatch, capsys, tmp_path):
     assert status == 2 and "expected the autopilot's 250 Hz, or a whole fraction" in said
     run = tmp_path / "run.mcap"
     status, said, _ = call(monkeypatch, capsys, *words, "--rate", "50", "--out", str(run))
-    assert status == 0 and f"domain {DOMAIN + 2}, this computer alone (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST" in said
+    assert (
+        status == 0 and f"domain {DOMAIN + 2}, this computer alone (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST" in said
+    )
     assert "hover: 0.10 s, landed" in said and "messages said, 0 heard" in said
     assert load_run(run).tracks[0].time[-1] == 0.1
 

@@ -1,5 +1,6 @@
 """Bags of ROS 2: bytes against CDR by hand, types against ROS's own, and what two other libraries read back."""
 
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -180,7 +181,7 @@ def test_the_fields_are_those_of_ros(store):
             continue
         text, _ = own.generate_msgdef(schema_name(kind), ros_version=2)
         lines = [line.replace("/msg/", "/") for line in text.partition("=" * 80)[0].splitlines() if line]
-        fields = [line for line in lines if "=" not in line.replace("<=", "")]
+        fields = [re.sub(r"^char\b", "uint8", line) for line in lines if "=" not in line.replace("<=", "")]  # aliases
         assert fields == [field.text for field in definitions()[kind]], kind
         assert type_hash(kind) == own.hash_rihs01(schema_name(kind)), kind
     assert len(standard) > 25
