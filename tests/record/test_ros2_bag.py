@@ -183,7 +183,8 @@ def test_the_fields_are_those_of_ros(store):
         lines = [line.replace("/msg/", "/") for line in text.partition("=" * 80)[0].splitlines() if line]
         fields = [re.sub(r"^char\b", "uint8", line) for line in lines if "=" not in line.replace("<=", "")]  # aliases
         assert fields == [field.text for field in definitions()[kind]], kind
-        assert type_hash(kind) == own.hash_rihs01(schema_name(kind)), kind
+        if not kind.startswith("rmw_dds_common"):  # rosbags hashes `char` as itself, rosidl as the uint8 it stands for
+            assert type_hash(kind) == own.hash_rihs01(schema_name(kind)), kind
     assert len(standard) > 25
 
 
