@@ -20,7 +20,7 @@ from samara.scenario.battery_failsafe import BatteryFailsafe, failsafe_events
 from samara.scenario.bus import BatteryStatus
 from samara.scenario.conditions import COMPARISONS, QUANTITIES, Comparison, Watched, holds, read_sentence
 from samara.scenario.events import when, when_charge_below
-from samara.scenario.landing import CRASH_TILT, touchdown
+from samara.scenario.landing import CRASH_TILT, TAKEOFF_CLEARANCE, touchdown
 from samara.scenario.scenario import Drone
 
 IRIS = samara.vehicle("iris")
@@ -139,29 +139,39 @@ def test_landed_and_crashed_by_the_rules():
     level, over = Quat(1.0, 0.0, 0.0, 0.0), quat_exp(Vec3(CRASH_TILT + 1e-6, 0.0, 0.0))
     almost = quat_exp(Vec3(0.0, CRASH_TILT - 1e-6, 0.0))
     slow, slower = Vec3(0.06, 0.0, 0.0801), Vec3(0.06, 0.0, 0.0799)  # |v| = 0.1 between them
-    cases = [  # v_W, q_WB, omega_B, touching, impact speed, crashed before → landed, crashed, crashed now
-        ((ZERO, level, ZERO, 1.0, 0.0, 0.0), (1, 0, 0)),
-        ((ZERO, level, ZERO, 0.0, 0.0, 0.0), (0, 0, 0)),
-        ((slow, level, ZERO, 1.0, 0.0, 0.0), (0, 0, 0)),
-        ((slower, level, ZERO, 1.0, 0.0, 0.0), (1, 0, 0)),
-        ((ZERO, level, Vec3(0.0, 0.3, 0.0), 1.0, 0.0, 0.0), (0, 0, 0)),
-        ((ZERO, almost, ZERO, 1.0, 0.0, 0.0), (1, 0, 0)),
-        ((ZERO, over, ZERO, 1.0, 0.0, 0.0), (0, 1, 1)),
-        ((ZERO, over, ZERO, 0.0, 0.0, 0.0), (0, 0, 0)),
-        ((ZERO, level, ZERO, 1.0, 3.0, 0.0), (1, 0, 0)),
-        ((ZERO, level, ZERO, 1.0, math.nextafter(3.0, 4.0), 0.0), (0, 1, 1)),
-        ((ZERO, level, ZERO, 0.0, 3.1, 0.0), (0, 1, 1)),
-        ((ZERO, level, ZERO, 1.0, 0.0, 1.0), (0, 1, 0)),
-        ((ZERO, over, ZERO, 1.0, 9.0, 1.0), (0, 1, 0)),
-        ((Vec3(math.nan, 0.0, 0.0), level, ZERO, 1.0, 0.0, 0.0), (0, 0, 0)),
+    high, low = TAKEOFF_CLEARANCE, math.nextafter(TAKEOFF_CLEARANCE, 0.0)
+    fast, faster = Vec3(0.18, 0.0, 0.2399), Vec3(0.18, 0.0, 0.2401)  # |v| = 0.3 between them
+    cases = [  # v_W, q_WB, omega_B, clearance, impact speed, landed and crashed before → landed, crashed, crashed now
+        ((ZERO, level, ZERO, -1e-4, 0.0, 0.0, 0.0), (1, 0, 0)),
+        ((ZERO, level, ZERO, 0.0, 0.0, 0.0, 0.0), (0, 0, 0)),
+        ((slow, level, ZERO, -1e-4, 0.0, 0.0, 0.0), (0, 0, 0)),
+        ((slower, level, ZERO, -1e-4, 0.0, 0.0, 0.0), (1, 0, 0)),
+        ((ZERO, level, Vec3(0.0, 0.3, 0.0), -1e-4, 0.0, 0.0, 0.0), (0, 0, 0)),
+        ((ZERO, almost, ZERO, -1e-4, 0.0, 0.0, 0.0), (1, 0, 0)),
+        ((ZERO, over, ZERO, -1e-4, 0.0, 0.0, 0.0), (0, 1, 1)),
+        ((ZERO, over, ZERO, 1.0, 0.0, 0.0, 0.0), (0, 0, 0)),
+        ((ZERO, level, ZERO, -1e-4, 3.0, 0.0, 0.0), (1, 0, 0)),
+        ((ZERO, level, ZERO, -1e-4, math.nextafter(3.0, 4.0), 0.0, 0.0), (0, 1, 1)),
+        ((ZERO, level, ZERO, 1.0, 3.1, 0.0, 0.0), (0, 1, 1)),
+        ((ZERO, level, ZERO, -1e-4, 0.0, 0.0, 1.0), (0, 1, 0)),
+        ((ZERO, over, ZERO, -1e-4, 9.0, 0.0, 1.0), (0, 1, 0)),
+        ((Vec3(math.nan, 0.0, 0.0), level, ZERO, -1e-4, 0.0, 1.0, 0.0), (0, 0, 0)),
+        ((ZERO, level, ZERO, low, 0.0, 1.0, 0.0), (1, 0, 0)),  # a bounce
+        ((ZERO, level, ZERO, high, 0.0, 1.0, 0.0), (0, 0, 0)),
+        ((fast, level, ZERO, -1e-4, 0.0, 1.0, 0.0), (1, 0, 0)),
+        ((faster, level, ZERO, -1e-4, 0.0, 1.0, 0.0), (0, 0, 0)),
+        ((ZERO, level, Vec3(0.89, 0.0, 0.0), low, 0.0, 1.0, 0.0), (1, 0, 0)),
+        ((ZERO, level, Vec3(0.91, 0.0, 0.0), -1e-4, 0.0, 1.0, 0.0), (0, 0, 0)),
+        ((ZERO, level, ZERO, low, 3.1, 1.0, 0.0), (0, 1, 1)),
     ]
 
-    def ruled(v_W, q_WB, omega_B, touching, impact_speed, crashed):
-        return touchdown(v_W, q_WB, omega_B, touching=touching, impact_speed=impact_speed, crashed=crashed)
+    def ruled(v_W, q_WB, omega_B, clearance, impact_speed, landed, crashed):
+        status = {"landed": landed, "crashed": crashed}
+        return touchdown(v_W, q_WB, omega_B, clearance=clearance, impact_speed=impact_speed, **status)
 
     for given, expected in cases:
         assert ruled(*given) == expected
-        assert ruled(*given[:3], given[3] > 0.0, given[4], given[5] > 0.0) == expected
+        assert ruled(*given[:5], given[5] > 0.0, given[6] > 0.0) == expected
     wanted = np.array([expected for _, expected in cases], dtype=float).T
     rows = np.array([flatten(given) for given, _ in cases]).T
     template = cases[0][0]

@@ -95,15 +95,105 @@ def test_what_is_said_is_what_the_recording_has(node, tmp_path):
     assert bridge.stage.voice.dropped == 0
 
 
+AIRBORNE = {"drones.start": [0.0, 0.0, 1.4], "drones.airborne": True}
+
+
+@pytest.mark.long
+def test_landed_changes_once_per_flight(node):
+    """`hover` takes off and lands: three messages of /drone/landed, at heights and times of its own motion
+
+    At touchdown it bounces by 1 mm, then hops by 3 cm: without hysteresis that made nine messages.
+    """
+    landed = node.listener("/drone/landed", "std_msgs/Bool", depth=100)
+    truth = node.listener("/drone/ground_truth", "nav_msgs/Odometry", depth=2000)
+    changes = []
+
+    def watch(bridge):
+        advance = bridge.simulation.advance
+
+        def advance_and_watch():
+            is_flying = advance()
+            changes.extend((message.data, bridge.simulation.time_us / 1e6) for message in landed.heard())
+            return is_flying
+
+        bridge.simulation.advance = advance_and_watch
+
+    flown(node, seconds=16.0, before=watch, rate=25.0)
+    assert [value for value, _ in changes] == [True, False, True]
+    (_, takeoff), (_, landing) = changes[1:]
+    messages = truth.heard()
+    times = np.array([own.header.stamp.sec + 1e-9 * own.header.stamp.nanosec for own in messages])
+    height = np.array([own.pose.pose.position.z for own in messages])
+    height -= height[0]  # it stands at the start
+    assert len(times) == 401 and height[(times > takeoff + 0.1) & (times < landing - 0.5)].min() > 0.05
+    assert np.abs(height[(times < takeoff - 0.1) | (times > landing)]).max() < 0.05
+
+
+def test_a_fall_is_published_as_a_crash(node):
+    """All motors fail 1.4 m up: it hits the ground at about √(2 g h) = 5.2 m/s, has crashed, and has not landed"""
+
+    def fail_all(bridge):
+        for motor in range(4):
+            said(node, "/drone/fail_motor", "std_msgs/Int32", data=motor)
+
+    statuses = {name: node.listener(f"/drone/{name}", "std_msgs/Bool", depth=100) for name in ("landed", "crashed")}
+    flown(node, seconds=0.8, before=fail_all, rate=25.0, settings=AIRBORNE)
+    reports = {name: [message.data for message in listener.heard()] for name, listener in statuses.items()}
+    assert reports == {"landed": [False], "crashed": [False, True]}
+
+
+def test_standing_is_published_as_landed(node):
+    """A drone on its feet has landed, and has not crashed"""
+    statuses = {name: node.listener(f"/drone/{name}", "std_msgs/Bool", depth=100) for name in ("landed", "crashed")}
+    flown(node, seconds=0.1)
+    reports = {name: [message.data for message in listener.heard()] for name, listener in statuses.items()}
+    assert reports == {"landed": [True], "crashed": [False]}
+
+
+def test_lockstep_waits_at_each_tick_of_the_clock(node, monkeypatch):
+    """One command after each of the first three ticks of 50 Hz: the flight waits at the fourth, at 60 ms, and ends there"""
+    from samara.sim.stages.ros2 import Ros2Stage
+
+    tick, commands = Ros2Stage.say_clock, node.speaker("/drone/command/pose", "geometry_msgs/PoseStamped")
+    pose = layout_of("geometry_msgs/PoseStamped").packed(1, POSE)[0].tobytes()
+    ticks = []
+
+    def answer(stage, time_us):
+        tick(stage, time_us)
+        ticks.append(time_us)
+        if time_us <= 40_000:
+            commands.say(pose)
+
+    monkeypatch.setattr(Ros2Stage, "say_clock", answer)
+    bridge, told = flown(node, seconds=1.0, lockstep=True, rate=50.0, patience=0.2)
+    assert ticks == [0, 20_000, 40_000, 60_000] and bridge.commands.heard == 3
+    assert bridge.simulation.time_us == 60_000 and "no command on /drone/command" in bridge.simulation.ended
+
+
+def test_wind_from_a_topic_blows_along_its_axes(node):
+    """3 m/s to the north, 1 m/s down, in `map`: this is the wind around the drone, and it is blown north"""
+    wind = {"y": 3.0, "z": -1.0}
+    bridge, _ = flown(
+        node,
+        seconds=0.5,
+        before=lambda _: said(node, "/samara/wind", "geometry_msgs/Vector3", **wind),
+        settings=AIRBORNE,
+    )
+    x, y, _ = bridge.simulation.fleet.p_W[:, 0]
+    assert bridge.simulation.groups[0].around.wind_W[:, 0].tolist() == [0.0, 3.0, -1.0]
+    assert y > 3.0 * abs(x) and y > 5e-3, (x, y)
+
+
 # What is asked
 
 
-def flown(node, name="hover", seconds=3.0, before=lambda bridge: None, **options):
+def flown(node, name="hover", seconds=3.0, before=lambda bridge: None, settings=None, **options):
     """A bridge after its flight, and what it told; `before` is called when it is there"""
     from samara.sim.ros2.bridge import Bridge
 
     told = []
-    bridge = Bridge(load_scenario(name, {"duration": seconds}), node, tell=told.append, **options)
+    scenario = load_scenario(name, {"duration": seconds, **(settings or {})})
+    bridge = Bridge(scenario, node, tell=told.append, **options)
     before(bridge)
     bridge.run(realtime=False)
     return bridge, told

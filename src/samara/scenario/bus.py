@@ -54,7 +54,9 @@ class Faults(NamedTuple):
 
     @property
     def healthy(self) -> tuple[bool, ...]:
-        return tuple(power > 0.0 for power in self.motor_power)
+        """Rotors the controller allocates thrust to; all of them if none works, where its commands have no effect."""
+        working = tuple(power > 0.0 for power in self.motor_power)
+        return working if any(working) else (True,) * len(working)
 
 
 FaultState = Faults

@@ -12,6 +12,7 @@ from samara.core.quantity import Scalar
 from samara.physics.types import Vehicle
 
 LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, it has landed
+TAKEOFF_SPEED, TAKEOFF_RATE, TAKEOFF_CLEARANCE = 0.3, 0.9, 0.05  # [m/s], [rad/s], [m]: below all three it stays landed
 BELOW_GROUND = 0.3  # [m], where a landing aims
 _SURELY = 2.0  # times the load under which friction just holds
 _MOST_LOAD = 0.5  # of the weight: more is not asked of the feet, however slippery the ground
@@ -27,22 +28,39 @@ class Touchdown(NamedTuple):
 
 
 def touchdown(
-    v_W: Vec3, q_WB: Quat, omega_B: Vec3, *, touching: Scalar, impact_speed: Scalar, crashed: Scalar
+    v_W: Vec3,
+    q_WB: Quat,
+    omega_B: Vec3,
+    *,
+    clearance: Scalar,
+    impact_speed: Scalar,
+    landed: Scalar,
+    crashed: Scalar,
 ) -> Touchdown:
-    """Crashed: it hit the ground faster than 3 m/s, or touches it leaning by more than 60°. Landed: at rest on it, and no wreck
+    """Update whether a drone has landed or crashed.
 
-    `touching` and `crashed`, so far, are conditions or 0 and 1; `impact_speed` [m/s] is that of the hardest touch since the
-    last look.
+    Crashed: it hit the ground faster than 3 m/s, or touches it leaning by more than 60°. Landed: it touches the ground
+    slower than 0.1 m/s and 0.3 rad/s and is no wreck. It stays landed (hysteresis) while its lowest point is within 5 cm of
+    the ground and it moves slower than 0.3 m/s and 0.9 rad/s.
+
+    Args:
+        clearance: height of the lowest contact point above the ground, negative where it touches [m].
+        impact_speed: speed of the hardest touch since the last update [m/s].
+        landed: status so far, a condition or 0 and 1.
+        crashed: status so far, a condition or 0 and 1.
     """
-    touches, was = touching > 0.5, crashed > 0.5
+    touches, was_landed, was_crashed = clearance < 0.0, landed > 0.5, crashed > 0.5
     leaning = 1.0 - 2.0 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y) < math.cos(CRASH_TILT)
     broken = logical_or(impact_speed > CRASH_SPEED, logical_and(touches, leaning))
-    wreck = logical_or(broken, was)
-    still = logical_and(norm(v_W) < LANDED_SPEED, norm(omega_B) < LANDED_RATE)
+    wreck = logical_or(broken, was_crashed)
+    speed, rate = norm(v_W), norm(omega_B)
+    at_rest = logical_and(logical_and(speed < LANDED_SPEED, rate < LANDED_RATE), touches)
+    near_rest = logical_and(logical_and(speed < TAKEOFF_SPEED, rate < TAKEOFF_RATE), clearance < TAKEOFF_CLEARANCE)
+    stands = logical_or(at_rest, logical_and(was_landed, near_rest))
     return Touchdown(
-        where(wreck, 0.0, where(logical_and(touches, still), 1.0, 0.0)),
+        where(wreck, 0.0, where(stands, 1.0, 0.0)),
         where(wreck, 1.0, 0.0),
-        where(was, 0.0, where(broken, 1.0, 0.0)),
+        where(was_crashed, 0.0, where(broken, 1.0, 0.0)),
     )
 
 

@@ -8,7 +8,6 @@ in the order of `samara.sim.simulation`, at the same instants and with the same 
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 from samara.backends.flight_program import Draws, Physics, Program, Unit
@@ -17,7 +16,7 @@ from samara.backends.rolled import rk4_in_kernel, rk4_rolled
 from samara.control.named import as_tuned, controller_named, own_rate
 from samara.control.tuning import Tuned
 from samara.core.algebra import UP, ZERO, Vec3, norm
-from samara.core.ops import logical_and, maximum, where
+from samara.core.ops import logical_and, where
 from samara.core.quantity import Scalar
 from samara.estimate.fusion import Estimate, Fusion, Sample
 from samara.estimate.simple import TRUTH
@@ -33,7 +32,7 @@ from samara.sensors.sensor import Sensor
 from samara.sim.measures import START, Measures, measured, touched
 from samara.sim.touching import Touching, seen
 from samara.sim.vary import WIND, wind_number, wind_with
-from samara.vehicles.ground import contact_depths
+from samara.vehicles.ground import ground_clearance
 from samara.vehicles.limits import LARGEST_COMMAND, within_limits
 from samara.wind.sources import is_traced, wind_at
 
@@ -137,15 +136,14 @@ class _Units:
         """Who stands, and who has hit the ground too hard since the last time or lies on it"""
 
         def update(state: State, varied: Any, last: Touching, status: Status, so_far: Measures) -> Any:
-            depths = contact_depths(state, self.with_numbers(varied), self.environment)
-            touching = where(reduce(maximum, depths) > 0.0, 1.0, 0.0) if depths else 0.0
             hardest = last.impact_speed
             now = touchdown(
                 state.v_W,
                 state.q_WB,
                 state.omega_B,
-                touching=touching,
+                clearance=ground_clearance(state, self.with_numbers(varied), self.environment),
                 impact_speed=hardest,
+                landed=status.landed,
                 crashed=status.crashed,
             )
             return last._replace(impact_speed=0.0), Status(now.landed, now.crashed), touched(so_far, hardest)

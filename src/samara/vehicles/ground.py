@@ -120,10 +120,15 @@ def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> 
     return tuple(point.depth for _, point in points)
 
 
+def ground_clearance(state: State, vehicle: Vehicle, environment: Environment) -> Any:
+    """Return the height of the lowest contact point above the ground, negative where it touches; ∞ without points  [m]"""
+    depths = contact_depths(state, vehicle, environment)
+    return -reduce(maximum, depths) if depths else math.inf
+
+
 def in_the_air(state: State, vehicle: Vehicle, ground: Ground) -> Any:
     """Whether no part of it touches the ground: a condition"""
-    depths = contact_depths(state, vehicle, Environment(ground=ground))
-    return reduce(maximum, depths) < -OFF_GROUND if depths else True
+    return ground_clearance(state, vehicle, Environment(ground=ground)) > OFF_GROUND
 
 
 def asked_to_fly(reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Any:

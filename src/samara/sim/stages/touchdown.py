@@ -1,6 +1,6 @@
 """Who stands, and who has hit the ground too hard since the last time or lies on it."""
 
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -9,10 +9,9 @@ import numpy as np
 from samara.backends.lanes import in_lanes
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep
-from samara.core.ops import logical_or, where
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
-from samara.physics.types import Environment, State, Vehicle
+from samara.physics.types import Vehicle
 from samara.scenario.facts import Against, Fact
 from samara.scenario.landing import Touchdown, touchdown
 from samara.sim.fleet import Fleet
@@ -20,7 +19,7 @@ from samara.sim.group import Group
 from samara.sim.plant import CODES
 from samara.sim.stage import Stage
 from samara.sim.stages.status import StatusStage
-from samara.vehicles.ground import contact_depths
+from samara.vehicles.ground import ground_clearance
 
 TOUCHES = (
     "touches"  # landed, crashed, crashed just now, and how fast it came to the ground, by tick: not recorded itself
@@ -39,15 +38,15 @@ class TouchdownStage(Stage):
         """Whether each drone stands or lies, and the touches since the last time"""
         due, plant, n = fleet.calendar.axis("scenario"), group.plant, len(group.drones)
         machine = in_lanes(_code, [(own,) for own in group.vehicles]).machine(n)
-        places = np.cumsum([0, len(plant.state), len(plant.environment), 1, 1])
-        state, around, impact, crashed = (machine.held[a:b] for a, b in pairwise(places))
+        places = np.cumsum([0, len(plant.state), len(plant.environment), 1, 2])
+        state, around, impact, status = (machine.held[a:b] for a, b in pairwise(places))
         seen, none = group.touch, np.zeros((1, n))
         came = plant.impact_speed.reshape(1, n)
         return [
             Operation("copy", due, (plant.state, state, len(state))),
             Operation("copy", due, (plant.environment, around, len(around))),
             Operation("copy", due, (came, impact, 1)),
-            Operation("copy", due, (group.status[1:], crashed, 1)),
+            Operation("copy", due, (group.status, status, 2)),
             Operation("run", due, (machine,)),
             Operation("copy", due, (machine.carry, group.status, 2)),
             Operation("copy", due, (machine.carry, seen, 3)),
@@ -84,17 +83,18 @@ class TouchdownStage(Stage):
 
 @lru_cache(maxsize=CODES)
 def _code(vehicle: Vehicle) -> CompiledStep:
-    """`Touchdown` from (state, environment, impact speed, crashed)."""
+    """`Touchdown` from (state, environment, impact speed, landed, crashed)."""
 
     def look(own: Any, held: Any) -> Touchdown:
-        state, around, impact_speed, crashed = held
-        motion = state.v_W, state.q_WB, state.omega_B
-        return touchdown(*motion, touching=touches(state, vehicle, around), impact_speed=impact_speed, crashed=crashed)
+        state, around, impact_speed, landed, crashed = held
+        return touchdown(
+            state.v_W,
+            state.q_WB,
+            state.omega_B,
+            clearance=ground_clearance(state, vehicle, around),
+            impact_speed=impact_speed,
+            landed=landed,
+            crashed=crashed,
+        )
 
-    return CompiledStep(look, Touchdown(0.0, 0.0, 0.0), (at_rest(vehicle), environment_of(vehicle), 0.0, 0.0))
-
-
-def touches(state: State, vehicle: Vehicle, environment: Environment) -> Any:
-    """1 where a contact point is below the ground, else 0"""
-    depths = contact_depths(state, vehicle, environment)
-    return where(reduce(logical_or, (depth > 0.0 for depth in depths)), 1.0, 0.0) if depths else 0.0
+    return CompiledStep(look, Touchdown(0.0, 0.0, 0.0), (at_rest(vehicle), environment_of(vehicle), 0.0, 0.0, 0.0))
