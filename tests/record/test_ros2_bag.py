@@ -27,6 +27,7 @@ from samara.record.ros2.noise import variances_of
 from samara.record.ros2.parse import CdrError, parsed
 from samara.record.ros2.readings import readings
 from samara.record.ros2.topic import Topic, ros_name
+from samara.record.ros2.topics import topics_of
 from samara.record.ros2.type_hash import type_hash
 from samara.record.table import Table
 from samara.sensors.loader import part
@@ -186,6 +187,19 @@ def test_the_fields_are_those_of_ros(store):
         if not kind.startswith("rmw_dds_common"):  # rosbags hashes `char` as itself, rosidl as the uint8 it stands for
             assert type_hash(kind) == own.hash_rihs01(schema_name(kind)), kind
     assert len(standard) > 25
+
+
+def test_status_of_a_fall():
+    """A drone that falls from 3 m hits the ground after √(2 h/g) = 0.76 s: it has crashed from then on, and never landed"""
+    topics = {topic.name: topic for topic in topics_of(load_run(RECORDINGS / "fall.mcap"))}
+    crashed, landed = topics["/first/crashed"], topics["/first/landed"]
+    assert crashed.times_us.tolist() == landed.times_us.tolist() == [0, 760_000]
+    assert crashed.columns["data"].tolist() == [False, True] and not landed.columns["data"].any()
+
+
+def test_status_of_a_drone_that_stands(by_rosbags):
+    """It has landed, and has not crashed"""
+    assert by_rosbags["/drone/landed"][0][1].data and not by_rosbags["/drone/crashed"][0][1].data
 
 
 PUBLISHED_HASHES = {
