@@ -190,8 +190,11 @@ def test_the_fields_are_those_of_ros(store):
 
 
 def test_status_of_a_fall():
-    """A drone that falls from 3 m hits the ground after √(2 h/g) = 0.76 s: it has crashed from then on, and never landed"""
-    topics = {topic.name: topic for topic in topics_of(load_run(RECORDINGS / "fall.mcap"))}
+    """A drone that falls has crashed where its motion is stopped by the ground, at more than 3 m/s, and never landed"""
+    fall = load_run(RECORDINGS / "fall.mcap")
+    topics, state = {topic.name: topic for topic in topics_of(fall)}, fall.tracks[0].tables["state"]
+    before, after = (state["v_W"][state.times_us == time_us, 2].item() for time_us in (700_000, 800_000))
+    assert before < -3.0 < 0.0 < after
     crashed, landed = topics["/first/crashed"], topics["/first/landed"]
     assert crashed.times_us.tolist() == landed.times_us.tolist() == [0, 760_000]
     assert crashed.columns["data"].tolist() == [False, True] and not landed.columns["data"].any()
