@@ -165,7 +165,7 @@ def test_lockstep_waits_at_each_tick_of_the_clock(node, monkeypatch):
             commands.say(pose)
 
     monkeypatch.setattr(Ros2Stage, "say_clock", answer)
-    bridge, told = flown(node, seconds=1.0, lockstep=True, rate=50.0, patience=0.2)
+    bridge, _ = flown(node, seconds=1.0, lockstep=True, rate=50.0, patience=0.2)
     assert ticks == [0, 20_000, 40_000, 60_000] and bridge.commands.heard == 3
     assert bridge.simulation.time_us == 60_000 and "no command on /drone/command" in bridge.simulation.ended
 
