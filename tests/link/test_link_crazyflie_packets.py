@@ -3,15 +3,18 @@
 import errno
 import math
 import struct
+import zlib
 
 import pytest
 
+import samara
 from samara.core.algebra import Vec3
 from samara.link.crazyflie.contents import Contents, Entry
+from samara.link.crazyflie.endpoint import Endpoint
 from samara.link.crazyflie.logs import APPEND, CREATE, DELETE, RESET, START, STOP, Logs, Variable
 from samara.link.crazyflie.memory import SIZE, Memory
-from samara.link.crazyflie.number import FLOAT, HALF, I16, U8, U16, packed
-from samara.link.crazyflie.packet import Packet, datagram, parse
+from samara.link.crazyflie.number import FLOAT, HALF, I16, U8, U16, U32, packed
+from samara.link.crazyflie.packet import Packet, Port, datagram, parse
 from samara.link.crazyflie.parameters import Parameter, Parameters
 from samara.link.crazyflie.setpoints import Drift, Off, Place, Tilt, Turn, roll_pitch_yaw_thrust, setpoint, unpacked
 from samara.link.crazyflie.settings import PARAMETERS
@@ -172,17 +175,119 @@ def test_a_persistent_parameter_is_stored_and_cleared(parameters):
 
 def test_memory_is_written_and_read_and_nothing_beyond_it():
     memory = Memory()
-    assert memory.about(b"\1") == b"\1\1"
     assert memory.about(b"\2\0") == b"\2\0\x12" + struct.pack("<I", SIZE) + bytes(8)
-    assert memory.about(b"\2\1") == b"\2\1"
     place = struct.pack("<BI", 0, SIZE - 3)
     assert memory.write(place + b"abc") == place + b"\0"
     assert memory.read(place + b"\3") == place + b"\0abc"
     assert memory.write(place + b"abcd")[-1] == errno.EINVAL
     assert memory.write(struct.pack("<BI", 0, 2**32 - 1) + b"a")[-1] == errno.EINVAL
-    assert memory.write(struct.pack("<BI", 1, 0) + b"a")[-1] == errno.EINVAL
     assert memory.read(place + b"\4")[-1] == errno.EINVAL
     assert bytes(memory.content) == bytes(SIZE - 3) + b"abc"
+
+
+def listed_memories(memory):
+    """Number and size by type, as a client lists them"""
+    count = memory.about(b"\1")[1]
+    rows = [struct.unpack("<BBBI8x", memory.about(bytes([2, number]))) for number in range(count)]
+    assert [row[:2] for row in rows] == [(2, number) for number in range(count)]
+    found = {}
+    for _, number, memory_type, size in rows:
+        found.setdefault(memory_type, []).append((number, size))
+    return found
+
+
+def bytes_of(memory, number, address, length):
+    """As a client reads them, in pieces of 24"""
+    found = b""
+    while len(found) < length:
+        request = struct.pack("<BIB", number, address + len(found), min(24, length - len(found)))
+        answer = memory.read(request)
+        assert answer[:6] == request[:5] + b"\0"
+        found += answer[6:]
+    return found
+
+
+def test_eeprom_has_the_configuration_of_a_new_crazyflie():
+    """Byte by byte, as the firmware's configblock_v1_s has it; what is written is read back"""
+    memory = Memory()
+    ((number, size),) = listed_memories(memory)[0x00]
+    block = bytes.fromhex("30784243 01 50 02 00000000 00000000 e7 e7e7e7e7".replace(" ", ""))
+    block += bytes([sum(block) & 0xFF])
+    assert size == 0x1FFF and bytes_of(memory, number, 0, 21) == block
+    assert memory.write(struct.pack("<BI", number, 5) + b"\x0a") == struct.pack("<BI", number, 5) + b"\0"
+    assert bytes_of(memory, number, 4, 3) == b"\x01\x0a\x02"
+
+
+def test_one_wire_memories_name_the_decks():
+    """Header and elements with the checksums that a client compares them by"""
+    memory = Memory()
+    names = []
+    for number, size in listed_memories(memory)[0x01]:
+        start, pins, vendor, product, checksum = struct.unpack("<BIBBB", header := bytes_of(memory, number, 0, 8))
+        assert (size, start, pins, vendor) == (112, 0xEB, 0, 0xBC) and checksum == zlib.crc32(header[:7]) & 0xFF
+        elements = bytes_of(memory, number, 8, 2 + bytes_of(memory, number, 9, 1)[0] + 1)
+        assert elements[-1] == zlib.crc32(elements[:-1]) & 0xFF and elements[2] == 1
+        names.append((elements[4 : 4 + elements[3]].decode(), product))
+    assert names == [("bcFlow2", 0x0F), ("bcLedRing", 0x01)]
+
+
+def test_the_memory_tester_has_its_pattern_and_counts_what_differs():
+    endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, 4e-3)
+    memory = endpoint.memory
+    ((number, size),) = listed_memories(memory)[0x15]
+    assert size == 4096 and bytes_of(memory, number, 250, 30) == bytes((250 + k) % 256 for k in range(30))
+
+    def write(address, data):
+        ((_, _, answer),) = endpoint.answers(Packet(Port.MEMORY, 2, struct.pack("<BI", number, address) + data))
+        assert answer == struct.pack("<BI", number, address) + b"\0"
+
+    write(255, b"\xff\0\1")
+    assert memory.tester.errors == 0
+    write(255, b"\xff\1\1")
+    assert memory.tester.errors == 1 and bytes_of(memory, number, 255, 3) == b"\xff\0\1"
+    endpoint.parameters.values["memTst.resetW"] = 1.0
+    write(0, b"\0")
+    assert memory.tester.errors == 0 and endpoint.parameters.values["memTst.resetW"] == 0.0
+
+
+@pytest.mark.parametrize("memory_type", [0x00, 0x01, 0x10, 0x12, 0x14, 0x15, 0x17, 0x19])
+def test_every_request_to_a_memory_is_answered(memory_type):
+    """At both ends of each memory, beyond it, and in packets that are too short"""
+    memory = Memory()
+    for number, size in listed_memories(memory)[memory_type]:
+        for address, length, fits in ((0, 1, True), (size - 1, 1, True), (size, 1, False), (size - 1, 2, False)):
+            place = struct.pack("<BI", number, address)
+            assert (memory.read(place + bytes([length]))[5] == 0) is fits
+            answer = memory.write(place + bytes(length))
+            assert len(answer) == 6 and answer[:5] == place and (answer[5] == 0) is fits
+        for request in (bytes([number]), bytes([number, 0, 0]), struct.pack("<BI", number, 0)):
+            assert memory.read(request)[5] == memory.write(request)[5] == errno.EINVAL
+
+
+def test_a_memory_or_command_that_does_not_exist_is_answered():
+    memory = Memory()
+    unknown = memory.about(b"\1")[1]
+    assert memory.about(bytes([2, unknown])) == bytes([2, unknown])  # details without details
+    assert memory.about(b"\7") == bytes([7, errno.ENOEXEC]) and memory.about(b"") == bytes([errno.ENOEXEC])
+    place = struct.pack("<BI", unknown, 0)
+    assert memory.read(place + b"\1") == memory.write(place + b"a") == place + bytes([errno.EINVAL])
+
+
+def test_ring_parameters_are_those_of_the_firmware():
+    """Names, types and defaults of `PARAM_GROUP_START(ring)` in the firmware's ledring12.c"""
+    ring = {own.name: (own.kind, own.default, own.read_only) for own in PARAMETERS if own.group == "ring"}
+    assert ring == {
+        "effect": (U8, 6, False),
+        "neffect": (U32, 18, True),
+        "solidRed": (U8, 20, False),
+        "solidGreen": (U8, 20, False),
+        "solidBlue": (U8, 20, False),
+        "headlightEnable": (U8, 0, False),
+        "emptyCharge": (FLOAT, 3.1, False),
+        "fullCharge": (FLOAT, 4.2, False),
+        "fadeColor": (U32, 0, False),
+        "fadeTime": (FLOAT, 0.5, False),
+    }
 
 
 # Setpoints ----------------------------------------------------------------------------------------------------------

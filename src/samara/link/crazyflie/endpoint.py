@@ -16,7 +16,7 @@ from samara.link.crazyflie.packet import Packet, Port
 from samara.link.crazyflie.parameters import Parameters
 from samara.link.crazyflie.pilot import Pilot
 from samara.link.crazyflie.setpoints import roll_pitch_yaw_thrust, setpoint
-from samara.link.crazyflie.settings import PARAMETERS, STOP
+from samara.link.crazyflie.settings import PARAMETERS, RESET_TESTER, STOP
 from samara.link.crazyflie.supervisor import Condition
 from samara.link.crazyflie.variables import VARIABLES, Known
 from samara.link.readings import Readings, Supply
@@ -61,7 +61,16 @@ class Endpoint:
         outputs = tuple(self._pilot.outputs(state._replace(rotor_speed=readings.rotor_speed), wanted))
         self._supply = readings.supply or self._supply
         self.known = Known(
-            readings.time_us, state, euler, force_B, wanted, outputs, self._supply, self.status, self.external_W
+            readings.time_us,
+            state,
+            euler,
+            force_B,
+            wanted,
+            outputs,
+            self._supply,
+            self.status,
+            self.external_W,
+            self.memory.tester.errors,
         )
         return outputs
 
@@ -120,13 +129,20 @@ class Endpoint:
             own = self.parameters
             return (own.contents.answer, own.read, own.write, own.other)[channel](data)
         if port == Port.MEMORY:
-            return (self.memory.about, self.memory.read, self.memory.write, _none)[channel](data)
+            return (self.memory.about, self.memory.read, self._write_memory, _none)[channel](data)
         if port == Port.SUPERVISOR:
             return self._supervisor(channel, data)
         if port == Port.HIGH_LEVEL and channel == 0 and data:
             return (data[:3] + b"\0\0\0")[:3] + bytes([self.commander.order(data)])
         self._command(port, channel, data)
         return None
+
+    def _write_memory(self, data: bytes) -> bytes:
+        """Write to memory; the tester counts its errors from 0 after `memTst.resetW`."""
+        if self.parameters.values[RESET_TESTER]:
+            self.parameters.values[RESET_TESTER] = 0.0
+            self.memory.tester.errors = 0
+        return self.memory.write(data)
 
     def _command(self, port: int, channel: int, data: bytes) -> None:
         """What is obeyed and not answered"""

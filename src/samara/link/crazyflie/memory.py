@@ -1,47 +1,129 @@
-"""The memory for trajectories: a client writes them there piece by piece before it has one of them flown."""
+"""The memories of a Crazyflie, which a client lists, reads and writes in pieces of a packet.
+
+Trajectories are flown from theirs. The others hold what was written to them and have no effect, as if their hardware were
+attached: EEPROM, LED ring, Lighthouse geometry, decks.
+"""
 
 import errno
 import struct
+import zlib
+from enum import IntEnum
 
 COUNT, DETAILS = 1, 2
-TRAJECTORIES = 0x12
 SIZE, MOST_AT_ONCE = 4096, 24
+EEPROM_SIZE = 0x1FFF
+DECKS = {"bcFlow2": 0x0F, "bcLedRing": 0x01}
+"""Product numbers of the decks that have a 1-wire memory."""
+_VENDOR = 0xBC  # Bitcraze
 _PLACE = struct.Struct("<BI")
 
 
+class MemoryType(IntEnum):
+    """What a memory is for, by the firmware's numbers."""
+
+    EEPROM = 0x00
+    ONE_WIRE = 0x01
+    LED_RING = 0x10
+    TRAJECTORIES = 0x12
+    LIGHTHOUSE = 0x14
+    TESTER = 0x15
+    LED_TIMINGS = 0x17
+    DECKS = 0x19
+
+
+class Region:
+    """One memory: its type, its serial number and its content."""
+
+    def __init__(self, memory_type: MemoryType, content: bytes, serial: bytes = bytes(8)) -> None:
+        self.memory_type, self.content, self.serial = memory_type, bytearray(content), serial
+        self.errors = 0
+        """Writes to the tester that were not its pattern."""
+
+    def write(self, address: int, data: bytes) -> None:
+        """Store the data; the tester compares them with its pattern instead."""
+        part = slice(address, address + len(data))
+        if self.memory_type is not MemoryType.TESTER:
+            self.content[part] = data
+        elif self.content[part] != data:
+            self.errors += 1
+
+
 class Memory:
-    """One memory, number 0: `content`."""
+    """The regions by number; `content` is that of the trajectories, number 0."""
 
     def __init__(self) -> None:
-        self.content = bytearray(SIZE)
+        self.tester = Region(MemoryType.TESTER, bytes(range(256)) * 16)
+        self.regions = (
+            Region(MemoryType.TRAJECTORIES, bytes(SIZE)),
+            Region(MemoryType.EEPROM, _padded(_configuration_block(), EEPROM_SIZE)),
+            Region(MemoryType.LED_RING, bytes(24)),  # 12 lights in RGB565
+            Region(MemoryType.LED_TIMINGS, bytes(44)),  # a hash, then ten steps of four bytes
+            Region(MemoryType.LIGHTHOUSE, bytes(0x2000)),
+            self.tester,
+            Region(MemoryType.DECKS, _padded(b"\3", 0x1000)),  # version 3, and no deck that has a memory of its own
+            *(
+                Region(MemoryType.ONE_WIRE, _padded(_one_wire(name, product), 112), bytes([0x0D, *bytes(6), product]))
+                for name, product in DECKS.items()
+            ),
+        )
 
-    def about(self, data: bytes) -> bytes | None:
-        """How many there are, or what one of them is"""
+    @property
+    def content(self) -> bytearray:
+        """The content of the memory for trajectories."""
+        return self.regions[0].content
+
+    def about(self, data: bytes) -> bytes:
+        """Return how many memories there are, or type, size and serial number of one.
+
+        The answer is the request alone for a memory that does not exist, and ends in ENOEXEC for such a command.
+        """
         if data == bytes([COUNT]):
-            return bytes([COUNT, 1])
+            return bytes([COUNT, len(self.regions)])
         if len(data) == 2 and data[0] == DETAILS:
-            return data + (struct.pack("<BI8x", TRAJECTORIES, SIZE) if data[1] == 0 else b"")
-        return None
+            if data[1] >= len(self.regions):
+                return data
+            region = self.regions[data[1]]
+            return data + struct.pack("<BI", region.memory_type, len(region.content)) + region.serial
+        return data[:1] + bytes([errno.ENOEXEC])
 
-    def read(self, data: bytes) -> bytes | None:
+    def read(self, data: bytes) -> bytes:
         """Number, address, 0 and the bytes; or what is wrong"""
-        if len(data) != _PLACE.size + 1:
-            return None
-        (number, address), length = _PLACE.unpack_from(data), data[-1]
-        if not self._has(number, address, length) or length > MOST_AT_ONCE:
-            return data[:-1] + bytes([errno.EINVAL])
-        return data[:-1] + b"\0" + bytes(self.content[address : address + length])
+        place, rest = _split(data)
+        number, address = _PLACE.unpack(place)
+        if len(rest) != 1 or rest[0] > MOST_AT_ONCE or not self._has(number, address, rest[0]):
+            return place + bytes([errno.EINVAL])
+        return place + b"\0" + bytes(self.regions[number].content[address : address + rest[0]])
 
-    def write(self, data: bytes) -> bytes | None:
+    def write(self, data: bytes) -> bytes:
         """Number, address, and 0 or what is wrong"""
-        if len(data) <= _PLACE.size:
-            return None
-        (number, address), new = _PLACE.unpack_from(data), data[_PLACE.size :]
-        fits = self._has(number, address, len(new))
-        if fits:
-            self.content[address : address + len(new)] = new
-        return data[: _PLACE.size] + bytes([0 if fits else errno.EINVAL])
+        place, rest = _split(data)
+        number, address = _PLACE.unpack(place)
+        if not rest or not self._has(number, address, len(rest)):
+            return place + bytes([errno.EINVAL])
+        self.regions[number].write(address, rest)
+        return place + b"\0"
 
-    @staticmethod
-    def _has(number: int, address: int, length: int) -> bool:
-        return number == 0 and address + length <= SIZE
+    def _has(self, number: int, address: int, length: int) -> bool:
+        return number < len(self.regions) and address + length <= len(self.regions[number].content)
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    """Number and address, filled up with zeros where the packet is too short for them, and the rest."""
+    return _padded(data[: _PLACE.size], _PLACE.size), data[_PLACE.size :]
+
+
+def _padded(data: bytes, size: int) -> bytes:
+    return data + bytes(size - len(data))
+
+
+def _configuration_block() -> bytes:
+    """The EEPROM of a new Crazyflie: channel 80, 2 Mbit/s, no trim, address E7E7E7E7E7, and the sum of these bytes."""
+    block = b"0xBC" + struct.pack("<BBBffBI", 1, 80, 2, 0.0, 0.0, 0xE7, 0xE7E7E7E7)
+    return block + bytes([sum(block) % 256])
+
+
+def _one_wire(name: str, product: int) -> bytes:
+    """The 1-wire memory of a deck: pins, vendor and product, then its name and revision; each part ends with a checksum."""
+    elements = b"".join(bytes([key, len(text)]) + text for key, text in ((1, name.encode()), (2, b"A")))
+    parts = struct.pack("<BIBB", 0xEB, 0, _VENDOR, product), bytes([0, len(elements)]) + elements
+    return b"".join(part + bytes([zlib.crc32(part) & 0xFF]) for part in parts)

@@ -8,10 +8,10 @@ from samara.link.crazyflie.number import FLOAT, U8, U16, U32
 from samara.link.crazyflie.parameters import Parameter
 
 GROUP, TAKE_OFF_SPEED, LANDING_SPEED = "hlCommander.groupmask", "hlCommander.vtoff", "hlCommander.vland"
-STOP = "stabilizer.stop"
+STOP, RESET_TESTER = "stabilizer.stop", "memTst.resetW"
 DECKS = ("bcFlow2", "bcLighthouse4", "bcLoco", "bcMultiranger", "bcZRanger2", "bcLedRing", "bcAI", "bcBuzzer", "bcUSD")
-THERE = ("bcFlow2", "bcZRanger2")
-"""The decks that it says it has: it knows where it is, and how high."""
+THERE = ("bcFlow2", "bcZRanger2", "bcLedRing")
+"""The decks that it says it has: it knows where it is and how high, and scripts may set its lights."""
 
 
 def _floats(group: str, **values: float) -> tuple[Parameter, ...]:
@@ -36,6 +36,12 @@ PARAMETERS: tuple[Parameter, ...] = (
     *_floats("locSrv", extPosStdDev=0.01, extQuatStdDev=0.0045),
     Parameter(U8, "led", "bitmask", 0),
     Parameter(U8, "ring", "effect", 6, persistent=True),
+    Parameter(U32, "ring", "neffect", 18, read_only=True),
+    *(Parameter(U8, "ring", name, 20) for name in ("solidRed", "solidGreen", "solidBlue")),
+    Parameter(U8, "ring", "headlightEnable", 0),
+    *_floats("ring", emptyCharge=3.1, fullCharge=4.2, fadeTime=0.5),
+    Parameter(U32, "ring", "fadeColor", 0),
+    Parameter(U8, "memTst", "resetW", 0),
     Parameter(U8, "sound", "effect", 0),
     Parameter(U8, "motorPowerSet", "enable", 0),
     *(Parameter(U16, "motorPowerSet", f"m{index}", 0) for index in (1, 2, 3, 4)),

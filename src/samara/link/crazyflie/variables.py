@@ -32,6 +32,7 @@ class Known(NamedTuple):
     supply: Supply
     status: int
     external_W: Vec3 = ZERO
+    tester_errors: int = 0
 
 
 Read = Callable[[Known], float]
@@ -102,4 +103,5 @@ VARIABLES: tuple[Variable, ...] = (
     *_same("range", ("front", "back", "left", "right", "up"), U16, 32766.0),  # nothing in sight
     *_same("radio", ("rssi",), U8, 0.0),
     Variable(FLOAT, "controller", "cmd_thrust", _thrust),
+    Variable(U32, "memTst", "errCntW", lambda own: float(own.tester_errors)),
 )
