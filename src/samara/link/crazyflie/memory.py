@@ -1,7 +1,7 @@
 """The memories of a Crazyflie, which a client lists, reads and writes in pieces of a packet.
 
-Trajectories are flown from theirs. The others hold what was written to them and have no effect, as if their hardware were
-attached: EEPROM, LED ring, Lighthouse geometry, decks.
+Trajectories are flown from theirs. The others (EEPROM, LED ring, Lighthouse geometry, decks) store the bytes written to them
+and have no effect.
 """
 
 import errno
@@ -19,7 +19,7 @@ _PLACE = struct.Struct("<BI")
 
 
 class MemoryType(IntEnum):
-    """What a memory is for, by the firmware's numbers."""
+    """Memory types by the firmware's numbers."""
 
     EEPROM = 0x00
     ONE_WIRE = 0x01
@@ -60,7 +60,7 @@ class Memory:
             Region(MemoryType.LED_TIMINGS, bytes(44)),  # a hash, then ten steps of four bytes
             Region(MemoryType.LIGHTHOUSE, bytes(0x2000)),
             self.tester,
-            Region(MemoryType.DECKS, _padded(b"\3", 0x1000)),  # version 3, and no deck that has a memory of its own
+            Region(MemoryType.DECKS, _padded(b"\3", 0x1000)),  # version 3, no deck with firmware
             *(
                 Region(MemoryType.ONE_WIRE, _padded(_one_wire(name, product), 112), bytes([0x0D, *bytes(6), product]))
                 for name, product in DECKS.items()
@@ -73,7 +73,7 @@ class Memory:
         return self.regions[0].content
 
     def about(self, data: bytes) -> bytes:
-        """Return how many memories there are, or type, size and serial number of one.
+        """Return the count of memories, or type, size and serial number of one of them.
 
         The answer is the request alone for a memory that does not exist, and ends in ENOEXEC for such a command.
         """
@@ -87,20 +87,20 @@ class Memory:
         return data[:1] + bytes([errno.ENOEXEC])
 
     def read(self, data: bytes) -> bytes:
-        """Number, address, 0 and the bytes; or what is wrong"""
-        place, rest = _split(data)
+        """Return the request, 0 and the bytes; EINVAL instead of 0 outside a memory."""
+        place, length = _split(data)
         number, address = _PLACE.unpack(place)
-        if len(rest) != 1 or rest[0] > MOST_AT_ONCE or not self._has(number, address, rest[0]):
+        if len(length) != 1 or length[0] > MOST_AT_ONCE or not self._has(number, address, length[0]):
             return place + bytes([errno.EINVAL])
-        return place + b"\0" + bytes(self.regions[number].content[address : address + rest[0]])
+        return place + b"\0" + bytes(self.regions[number].content[address : address + length[0]])
 
     def write(self, data: bytes) -> bytes:
-        """Number, address, and 0 or what is wrong"""
-        place, rest = _split(data)
+        """Return the memory, the address and 0; EINVAL instead of 0 outside a memory."""
+        place, content = _split(data)
         number, address = _PLACE.unpack(place)
-        if not rest or not self._has(number, address, len(rest)):
+        if not content or not self._has(number, address, len(content)):
             return place + bytes([errno.EINVAL])
-        self.regions[number].write(address, rest)
+        self.regions[number].write(address, content)
         return place + b"\0"
 
     def _has(self, number: int, address: int, length: int) -> bool:
@@ -108,7 +108,7 @@ class Memory:
 
 
 def _split(data: bytes) -> tuple[bytes, bytes]:
-    """Number and address, filled up with zeros where the packet is too short for them, and the rest."""
+    """Split a packet into memory number and address, padded with zeros if it is too short for them, and the remainder."""
     return _padded(data[: _PLACE.size], _PLACE.size), data[_PLACE.size :]
 
 

@@ -79,10 +79,12 @@ def idl_type(kind: str) -> Any:
     fields = {}
     for field in definitions()[kind]:
         if field.capacity:
-            own = types.bounded_str[field.capacity]
+            member = types.bounded_str[field.capacity]
+        elif field.kind in plain:
+            member = plain[field.kind]
         else:
-            own = plain.get(field.kind) or (getattr(types, field.kind) if field.kind in SIZES else idl_type(field.kind))
+            member = getattr(types, field.kind) if field.kind in SIZES else idl_type(field.kind)
         if field.is_array:
-            own = types.sequence[own] if field.length is None else types.array[own, field.length]
-        fields[field.name] = own
+            member = types.sequence[member] if field.length is None else types.array[member, field.length]
+        fields[field.name] = member
     return idl.make_idl_struct(f"{kind.partition('/')[2]}_", wire_type(kind), fields)

@@ -35,12 +35,12 @@ class Node:
 
     def __init__(self, domain: int = 0, interface: str = "", *, name: str = "samara") -> None:
         """MissingExtraError without Cyclone DDS; ValueError for a domain, an interface or a name that cannot be"""
-        domains, told, qos = cyclonedds("domain"), configuration(interface), cyclonedds("qos")
+        domains, settings, qos = cyclonedds("domain"), configuration(interface), cyclonedds("qos")
         self.name = require_node_name(name)
         self._kinds: dict[str, str] = {}  # by the topic's name on the wire
         before = open_to_all()
         try:
-            self._domain = domains.Domain(require_domain(domain), told)
+            self._domain = domains.Domain(require_domain(domain), settings)
             self._participant = domains.DomainParticipant(domain, qos=qos.Qos(qos.Policy.Userdata(ENCLAVE)))
         except cyclonedds("core").DDSException as error:
             where = f"interface {interface!r}" if interface else "loopback"
