@@ -226,6 +226,14 @@ def test_published_type_hashes(kind):
     assert type_hash(kind) == f"RIHS01_{PUBLISHED_HASHES[kind]}"
 
 
+def test_channels_of_a_bag_have_the_hashes_of_their_types(bag):
+    """Under the key that rosbag2 reads them from"""
+    with bag.open("rb") as file:
+        channels = {own.topic: own for own in make_reader(file).get_summary().channels.values()}
+    for topic, kind in {"/clock": "rosgraph_msgs/Clock", "/drone/imu": "sensor_msgs/Imu"}.items():
+        assert channels[topic].metadata["topic_type_hash"] == f"RIHS01_{PUBLISHED_HASHES[kind]}"
+
+
 def test_bytes_are_those_that_rosbags_writes(bag):
     """The first and the last message of every topic of a standard type, written anew from what was read"""
     store = get_typestore(Stores.ROS2_JAZZY)

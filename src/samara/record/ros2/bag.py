@@ -14,6 +14,7 @@ from samara.record.ros2.cdr import Array
 from samara.record.ros2.definitions import schema_name, schema_text
 from samara.record.ros2.topic import Topic
 from samara.record.ros2.topics import topics_of
+from samara.record.ros2.type_hash import type_hash
 from samara.record.run import Run
 from samara.record.streams import is_reading
 
@@ -74,7 +75,7 @@ def _registered(writer: Writer, topics: Sequence[Topic]) -> dict[str, int]:
                 durability="transient_local" if topic.latched else "volatile",
                 forever=FOREVER,
             )
-            metadata = {"offered_qos_profiles": quality}
+            metadata = {"offered_qos_profiles": quality, "topic_type_hash": type_hash(kind)}
             channels[topic.name] = writer.register_channel(topic.name, "cdr", schemas[kind], metadata)
     return channels
 
