@@ -279,6 +279,73 @@ def test_angles_may_be_a_vector_in_the_two_transforms_and_nothing_else_may(sourc
             said_in_cpp(source, sources, tmp_path)
 
 
+CPP_LAWS = """#include <cstdio>
+#include <iostream>
+#include "drone_physics.hpp"
+
+namespace dp = hako::drone_physics;
+
+int main() {
+    dp::VelocityType a{1, 2, 3}, b{4, 5, 6};
+    auto c = a + b;
+    c -= dp::VectorType{1, 1, 1};
+    c *= 2;
+    c /= 4;
+    std::cout << c << " " << -(a * 2 - 0.5 * b) / 2 << " " << cross(a, b) << " " << dot(a, b) << "\\n";
+    std::cout << length_squared(a) << " " << length(dp::VectorType{2, 3, 6}) << "\\n";
+
+    dp::QuaternionType p{1, 2, 3, 4}, q{5, 6, 7, 8};
+    auto r = 2 * (p + q) - q / 2;
+    r += p;
+    std::cout << r << " " << -p * 3 << " " << length_squared(p) << " " << length(dp::QuaternionType{1, 1, 1, 1}) << "\\n";
+    dp::QuaternionType unit{2, 0, 0, 0};
+    normalize(unit);
+    std::cout << unit << " " << normalize_quaternion(dp::QuaternionType{0, 0, -4, 0}) << "\\n";
+
+    std::cout << dp::EulerType{M_PI / 6, -M_PI / 2, 0} << "\\n";
+    std::printf("%.15g %.15g\\n", euler_from_quaternion(dp::QuaternionType{0, 0, 0, 1}).psi,
+                euler_from_quaternion(dp::QuaternionType{0, 1, 0, 0}).phi);
+
+    const dp::VectorType position[] = {{0.3, 0, 0}, {0, -0.3, 0}, {-0.3, 0, 0}, {0, 0.3, 0}};
+    double ccw[] = {-1, 1, -1, 1}, omega[] = {100, 0, 0, 0}, rate[] = {0, 0, 0, 10};
+    std::cout << dp::body_torque(1, 0, 0, 4, position, ccw, omega, rate) << " "
+              << dp::body_torque(1, 0, 1, 4, position, ccw, omega, rate) << " " << dp::body_thrust(2, 4, omega) << "\\n";
+}
+"""
+
+
+def test_cpp_types_need_no_using_directive(sources, tmp_path):
+    """Operators, norms and `<<` are found by argument-dependent lookup; the expected values are computed by hand."""
+    (tmp_path / "laws.cpp").write_text(CPP_LAWS, encoding="utf-8")
+    assert said_in_cpp(tmp_path / "laws.cpp", sources, tmp_path) == [
+        "(2, 3, 4) (-0, -0.75, -1.5) (-3, 6, -3) 32",
+        "14 7",
+        "(10.5, 15, 19.5, 24) (-3, -6, -9, -12) 30 2",
+        "(1, 0, 0, 0) (0, 0, -1, 0)",
+        "(30d, -90d, 0d)",
+        "3.14159265358979 3.14159265358979",
+        "(0, 3000, 0) (0, 3000, 10) 20000",
+    ]
+
+
+def test_euler_angles_of_cpp_are_not_vectors(sources, tmp_path):
+    program = '#include "drone_physics.hpp"\nint main() { hako::drone_physics::EulerType a{}, b{}; a + b; }'
+    (tmp_path / "angles.cpp").write_text(program, encoding="utf-8")
+    with pytest.raises(AssertionError, match=r"no match for .operator\+|invalid operands"):
+        said_in_cpp(tmp_path / "angles.cpp", sources, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("quaternion", "angles"),
+    [((0, 0, 0, 1), (0, 0, math.pi)), ((0, 1, 0, 0), (math.pi, 0, 0)), ((0, 0, 1, 0), (math.pi, 0, math.pi))],
+)
+def test_half_a_turn_is_plus_pi(quaternion, angles):
+    """atan2(0, −1) = +π, as the library behind the document has it; −q is the same attitude."""
+    assert dp.euler_from_quaternion(quaternion) == pytest.approx(angles, abs=1e-15)
+    batch = dp.euler_from_quaternion(np.array([quaternion, [-x for x in quaternion]], dtype=float))
+    assert np.abs(np.stack(batch, axis=-1) - angles).max() < 1e-15
+
+
 def test_the_library_keeps_nothing_and_needs_nothing(sources, tmp_path):
     """Functions without state: the object has no data that could change, and asks for elementary functions only."""
     nm, made = shutil.which("nm"), tmp_path / "drone_physics_c.o"

@@ -280,6 +280,7 @@ def euler_from_quat(q: Attitude) -> Euler:
     """(yaw ∓ roll)/2 = ∠(w ± y, z ∓ x),  pitch = 2 ∠(|·₋|, |·₊|) − π/2  [rad]
 
     The two half angles keep full accuracy up to gimbal lock, where the one that vanishes is set so that roll = 0.
+    Roll and yaw lie in (−π, π], as atan2 has them: half a turn is +π.
     """
     nose_up, nose_down = (q.w + q.y, q.z - q.x), (q.w - q.y, q.z + q.x)
     size_up, size_down = safe_norm(*nose_up), safe_norm(*nose_down)
@@ -291,9 +292,9 @@ def euler_from_quat(q: Attitude) -> Euler:
         where(locked_up, half_difference, half_sum),
     )
     return Euler(
-        roll=wrap_angle(half_sum - half_difference),
+        roll=-wrap_angle(-(half_sum - half_difference)),
         pitch=2.0 * atan2(size_up, size_down) - math.pi / 2.0,
-        yaw=wrap_angle(half_sum + half_difference),
+        yaw=-wrap_angle(-(half_sum + half_difference)),
     )
 
 

@@ -270,24 +270,37 @@ def _cpp_type(argument: Argument) -> str:
     return "".join(word.capitalize() for word in argument.kind.name.split("_")) + "Type"
 
 
-def _cpp_function(function: CFunction, name: str) -> str:
-    rotors, texts, given = function.rotors, [], []
-    for own in function.arguments:
-        if rotors and own.name in rotors.per_rotor:
-            if "unsigned n" not in texts:
-                texts.append("unsigned n")
-                given.append("static_cast<int>(n)")
-            texts.append(f"const {_cpp_type(own)} {own.name}[]")
-            given.append(own.name)
-        elif own.record is Scalar:
-            texts.append(f"double {own.name}")
-            given.append(own.name)
+def _cpp_function(function: CFunction) -> str:
+    """Return the C++ overload of a C function: the records are converted, arrays of records one rotor at a time."""
+    rotors = function.rotors
+    per_rotor = rotors.per_rotor if rotors else ()
+    parameters, values, conversions = [], [], []
+    sums_here = any(argument.name in per_rotor and argument.record is not Scalar for argument in function.arguments)
+    for argument in function.arguments:
+        name, is_record, is_array = argument.name, argument.record is not Scalar, argument.name in per_rotor
+        if is_array and "unsigned n" not in parameters:
+            parameters.append("unsigned n")
+            values.append("1" if sums_here else "static_cast<int>(n)")
+        if is_record:
+            conversions.append(f"const auto {name}_c = detail::to_c({name}{'[i]' if is_array else ''});")
+            values.append(f"&{name}_c")
         else:
-            texts.append(f"const {_cpp_type(own)}& {own.name}")
-            given.append(f"&{own.name}")
-    call = f"dp_{function.name}({', '.join(given)})"
-    answer = f"{call} != 0" if function.result.kind.name == "int" else call
-    return f"inline {_cpp_type(function.result)} {name}(\n    {', '.join(texts)}) {{\n    return {answer};\n}}"
+            values.append(f"&{name}[i]" if is_array and sums_here else name)
+        reference = "&" if is_record and not is_array else ""
+        qualifier = "const " if is_record or is_array else ""
+        parameters.append(f"{qualifier}{_cpp_type(argument)}{reference} {name}{'[]' if is_array else ''}")
+    kind, answer = _cpp_type(function.result), f"dp_{function.name}({', '.join(values)})"
+    if function.result.record is not Scalar:
+        answer = f"detail::from_c({answer})"
+    elif function.result.kind.name == "int":
+        answer += " != 0"
+    lines = [*conversions, f"return {answer};"]
+    if sums_here:
+        body = [*conversions, f"out += {answer};"]
+        loop = ["for (unsigned i = 0; i < n; ++i) {", *(f"    {line}" for line in body), "}"]
+        lines = [f"{kind} out{{}};", *loop, "return out;"]
+    text = "\n".join(f"    {line}" for line in lines)
+    return f"inline {kind} {function.shared_name}(\n    {', '.join(parameters)}) {{\n{text}\n}}"
 
 
 TAKE_A_VECTOR_FOR_ANGLES = ("ground_vector_from_body", "body_vector_from_ground")
@@ -306,36 +319,94 @@ def _cpp_with_vector_angles(function: CFunction) -> str:
     )
 
 
-_OPERATORS = """
-inline VectorType operator+(const VectorType& u, const VectorType& v) { return {u.x + v.x, u.y + v.y, u.z + v.z}; }
-inline VectorType operator-(const VectorType& u, const VectorType& v) { return {u.x - v.x, u.y - v.y, u.z - v.z}; }
-inline VectorType operator-(const VectorType& v) { return {-v.x, -v.y, -v.z}; }
-inline VectorType operator*(double s, const VectorType& v) { return {s * v.x, s * v.y, s * v.z}; }
-inline VectorType operator*(const VectorType& v, double s) { return s * v; }
-inline VectorType operator/(const VectorType& v, double s) { return {v.x / s, v.y / s, v.z / s}; }
-inline VectorType& operator+=(VectorType& u, const VectorType& v) { return u = u + v; }
-inline VectorType& operator-=(VectorType& u, const VectorType& v) { return u = u - v; }
+def _cpp_record(base: str) -> str:
+    """Return the struct of a record, in the library's namespace so that its operators are found by argument-dependent lookup,
+    and its conversions to and from C."""
+    name, fields = f"{base.capitalize()}Type", RECORDS[base]
+    values = ", ".join(f"r.{field}" for field in fields)
+    return (
+        f"struct {name} {{\n    double {', '.join(fields)};\n}};\n\nnamespace detail {{\n"
+        f"inline dp_{base}_t to_c(const {name}& r) {{ return {{{values}}}; }}\n"
+        f"inline {name} from_c(const dp_{base}_t& r) {{ return {{{values}}}; }}\n}}"
+    )
+
+
+def _cpp_print(base: str) -> str:
+    """Return `operator<<`: (x, y, z); Euler angles in degrees, (30d, 0d, 0d)."""
+    scale, unit = (" * 180 / M_PI", "d") if base == "euler" else ("", "")
+    values = f' << "{unit}, " << '.join(f"r.{field}{scale}" for field in RECORDS[base])
+    return (
+        f"inline std::ostream& operator<<(std::ostream& stream, const {base.capitalize()}Type& r) {{\n"
+        f'    return stream << "(" << {values} << "{unit})";\n}}'
+    )
+
+
+def _cpp_operators(base: str) -> str:
+    """Return the operators of a linear space and its norm, component by component; Euler angles have none of them."""
+    name, fields = f"{base.capitalize()}Type", RECORDS[base]
+
+    def each(text: str, separator: str = ", ") -> str:
+        return separator.join(text.replace("@", field) for field in fields)
+
+    return "\n".join(
+        [
+            f"inline {name} operator+(const {name}& a, const {name}& b) {{ return {{{each('a.@ + b.@')}}}; }}",
+            f"inline {name} operator-(const {name}& a, const {name}& b) {{ return {{{each('a.@ - b.@')}}}; }}",
+            f"inline {name} operator-(const {name}& a) {{ return {{{each('-a.@')}}}; }}",
+            f"inline {name} operator*(double s, const {name}& a) {{ return {{{each('s * a.@')}}}; }}",
+            f"inline {name} operator*(const {name}& a, double s) {{ return s * a; }}",
+            f"inline {name} operator/(const {name}& a, double s) {{ return {{{each('a.@ / s')}}}; }}",
+            f"inline {name}& operator+=({name}& a, const {name}& b) {{ return a = a + b; }}",
+            f"inline {name}& operator-=({name}& a, const {name}& b) {{ return a = a - b; }}",
+            f"inline {name}& operator*=({name}& a, double s) {{ return a = s * a; }}",
+            f"inline {name}& operator/=({name}& a, double s) {{ return a = a / s; }}",
+            f"inline double length_squared(const {name}& a) {{ return {each('a.@ * a.@', ' + ')}; }}",
+            f"inline double length(const {name}& a) {{ return std::sqrt(length_squared(a)); }}",
+        ]
+    )
+
+
+_CPP_NORMALIZE = """
+/* q = q / |q|, in place; the length of q must not be 0. normalize_quaternion returns a copy. */
+inline void normalize(QuaternionType& q) {
+    assert(length_squared(q) > 0.0);
+    q = normalize_quaternion(q);
+}
 """.strip()
 
 
+def _cpp_aliases(functions: list[CFunction]) -> str:
+    """Return `using VelocityType = VectorType;` and so on for every type a function takes or returns."""
+    used = {item.kind.name: item for f in functions for item in (*f.arguments, f.result) if item.record is not Scalar}
+    lines = []
+    for name, argument in sorted(used.items()):
+        if name not in RECORDS:
+            base = next(base for base, fields in RECORDS.items() if fields == argument.record._fields)
+            lines.append(f"using {_cpp_type(argument)} = {base.capitalize()}Type;")
+    return "\n".join(lines)
+
+
 def _cpp_header(functions: list[CFunction]) -> str:
-    used = {own.kind.name: own for f in functions for own in (*f.arguments, f.result) if own.record is not Scalar}
-    aliases = "\n".join(f"using {_cpp_type(own)} = dp_{name}_t;" for name, own in sorted(used.items()))
     parts = [
         comment(
             "drone_physics: the functions of drone_physics_c.h for C++17, with one name for all versions of a function. "
             "Frames, signs, units and equations are explained there.",
+            "The types are structs of the namespace hako::drone_physics, so that operators and functions are found without "
+            "`using namespace`. Vectors and quaternions have +, -, *, / with a number, length, length_squared; everything "
+            "prints with <<. Euler angles are not vectors: they have no operators.",
             f"Generated by Samara {__version__} (samara export drone-physics); changes belong into Samara.",
         ),
         "#pragma once",
-        "#include <type_traits>",
+        "#include <cassert>\n#include <cmath>\n#include <ostream>\n#include <type_traits>",
         '#include "drone_physics_c.h"',
         "namespace hako::drone_physics {",
-        aliases,
-        _OPERATORS,
-        *(_cpp_function(function, function.shared_name) for function in functions),
+        *(_cpp_record(base) for base in RECORDS),
+        _cpp_aliases(functions),
+        *(_cpp_print(base) for base in RECORDS),
+        *(_cpp_operators(base) for base in RECORDS if base != "euler"),
+        *(_cpp_function(function) for function in functions),
         *(_cpp_with_vector_angles(function) for function in functions if function.name in TAKE_A_VECTOR_FOR_ANGLES),
-        *(_cpp_function(function, "normalize") for function in functions if function.name == "normalize_quaternion"),
+        _CPP_NORMALIZE,
         "}  // namespace hako::drone_physics",
     ]
     return "\n\n".join(parts) + "\n"
