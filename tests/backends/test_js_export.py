@@ -151,5 +151,5 @@ def test_a_name_cannot_break_the_module(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match=r"file: cannot be written to .*; expected a folder for a module"):
+    with pytest.raises(OSError, match=r"file: cannot be written to .*; expected a folder for modules"):
         write_js(samara.vehicle("iris"), Path(tmp_path / "file"))

@@ -1,6 +1,8 @@
 """Document 000's modules under Node: Python's engine over ten seconds, and the document's own checks."""
 
+import json
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -122,6 +124,141 @@ def test_a_state_is_the_readers_own_and_vectors_of_a_library_keep_their_class(mo
     assert said == [True, True]
 
 
+LAWS = """
+import { createRequire } from "node:module";
+import { DronePhysicsEngine } from "./drone_physics_engine.js";
+import * as small from "./vectors.js";
+
+const three = given && createRequire(import.meta.url)("three");
+const round = (own) => [...own].map((value) => Math.round(value * 1e12) / 1e12 + 0);
+const laws = (library, options) => {
+  const engine = new DronePhysicsEngine({}, options);
+  engine.reset({ p_W: [1, 2, 3], v_W: new library.Vector3(2, 3, 6), q_WB: new library.Quaternion(0, 0, 1, 1) });
+  const { p_W, v_W, q_WB, omega_B } = engine.state, before = q_WB.clone();
+  const classes = [p_W, v_W, omega_B, engine.getState().p_W, engine.motorWrench().tau_B, engine.wind_W]
+    .every((own) => own instanceof library.Vector3) && q_WB instanceof library.Quaternion;
+  engine.state.q_WB.multiply(new library.Quaternion(1, 0, 0, 0));
+  const turned = round(q_WB);
+  q_WB.copy(before);
+  engine.step(0.001);
+  return {
+    classes,
+    kept: engine.state.q_WB === q_WB && engine.state.p_W === p_W,
+    attitude: round(before),
+    length: new library.Vector3(2, 3, 6).length(),
+    body: round(new library.Vector3(1, 2, 3).applyQuaternion(before)),
+    back: round(new library.Vector3(-2, 1, 3).applyQuaternion(before.clone().invert())),
+    turned,
+    first: round(before.clone().premultiply(new library.Quaternion(1, 0, 0, 0))),
+    cross: round(new library.Vector3(1, 2, 3).cross(new library.Vector3(4, 5, 6))),
+    sum: round(new library.Vector3(1, 2, 3).addScaledVector(new library.Vector3(4, 5, 6), 2).sub({ x: 1, y: 1, z: 1 })),
+    unit: round(new library.Vector3(2, 3, 6).normalize().multiplyScalar(7)),
+    distance: new library.Vector3(1, 2, 3).distanceTo(new library.Vector3(3, 5, 9)),
+    matrix: round(new library.Vector3(1, 2, 3).applyMatrix3({ elements: [1, 4, 7, 2, 5, 8, 3, 6, 9] })),
+    axis: round(new library.Quaternion().setFromAxisAngle({ x: 0, y: 1, z: 0 }, Math.PI / 2)),
+    json: JSON.stringify([new library.Vector3(1, 2, 3), new library.Quaternion(0, 0, 0, 1)]),
+    stored: [before._x, before._y, before._z, before._w].every((own, i) => own === before.toArray()[i]),
+  };
+};
+const said = { small: laws(small, {}), option: laws(small, { THREE: small }) };
+globalThis.THREE = { Vector3: class extends small.Vector3 {}, Quaternion: class extends small.Quaternion {} };
+said.page = laws(globalThis.THREE, {});
+delete globalThis.THREE;
+if (three) {
+  said.three = laws(three, { THREE: three });
+  const engine = new DronePhysicsEngine(); // small classes, given to functions of three.js
+  const roll = 0.3, pitch = -0.2, yaw = 0.9;
+  const asked = new three.Quaternion().setFromEuler(new three.Euler(roll, pitch, yaw, "XYZ"));
+  engine.reset({ q_WB: asked });
+  const euler = new three.Euler().setFromQuaternion(engine.state.q_WB, "XYZ");
+  const matrix = new three.Matrix4().makeRotationFromQuaternion(engine.state.q_WB);
+  const turned = new three.Vector3(1, 2, 3).applyMatrix4(matrix), same = new small.Vector3(1, 2, 3).applyQuaternion(asked);
+  said.euler = round([euler.x - roll, euler.y - pitch, euler.z - yaw, turned.distanceTo(same)]);
+}
+console.log(JSON.stringify(said));
+"""
+
+
+def test_state_vectors_follow_the_laws_of_three_js(modules):
+    """q = 90° about z, v = (1, 2, 3), by hand: with the small classes, with those of a page, and with three.js where the
+    package is installed (NODE_PATH)."""
+    found = subprocess.run([node(), "-e", "require.resolve('three')"], capture_output=True, cwd=modules).returncode == 0
+    said = printed(modules, LAWS, found)
+    assert said.pop("euler", [0, 0, 0, 0]) == [0, 0, 0, 0]
+    assert set(said) == {"small", "option", "page"} | ({"three"} if found else set())
+    half = round(0.5**0.5, 12)
+    for laws in said.values():
+        assert laws == {
+            "classes": True,
+            "kept": True,
+            "attitude": [0, 0, half, half],
+            "length": 7,
+            "body": [-2, 1, 3],
+            "back": [1, 2, 3],
+            "turned": [half, half, 0, 0],
+            "first": [half, -half, 0, 0],
+            "cross": [-3, 6, -3],
+            "sum": [8, 11, 14],
+            "unit": [2, 3, 6],
+            "distance": 7,
+            "matrix": [14, 32, 50],
+            "axis": [0, half, 0, half],
+            "json": '[{"x":1,"y":2,"z":3},[0,0,0,1]]',
+            "stored": True,
+        }
+
+
+def test_names_of_the_origins_controllers_are_aliases(modules):
+    """position, velocity, orientation, …, CRAZYFLIE_PARAMS and PARAMS: the same objects, or the same numbers in their shape."""
+    said = printed(
+        modules,
+        """
+        import { CRAZYFLIE_PARAMS, DronePhysicsEngine, MotorModel, PARAMS } from "./drone_physics_engine.js";
+        import { PARAMS_CRAZYFLIE } from "./params_crazyflie.js";
+        const engine = new DronePhysicsEngine(Object.assign({}, CRAZYFLIE_PARAMS, { mass: 0.03 }));
+        const velocity_W = { x: 4, y: 5, z: 6 };
+        engine.reset({ position: [1, 2, 3], velocity: velocity_W, orientation: [0, 0, 1, 0], angularVelocity: [7, 8, 9] });
+        const { state } = engine, { position, velocity, orientationQuat, quaternion, angularVelocity } = engine.getState();
+        state.position.x += 10;
+        console.log(JSON.stringify([
+          state.position === state.p_W && state.orientation === state.q_WB && state.angularVelocity === state.omega_B,
+          state.p_W.x, [...position], [...velocity], [...orientationQuat], [...quaternion], [...angularVelocity],
+          engine.params.mass, engine.params.omegaMax, Object.keys(engine.params).includes("motor"),
+          PARAMS === PARAMS_CRAZYFLIE, CRAZYFLIE_PARAMS.motor, CRAZYFLIE_PARAMS.maxThrustPerMotor, new MotorModel().tau,
+          new DronePhysicsEngine({ motor: { omegaMax: 2000 } }).params.omegaMax,
+        ]));
+        """,
+    )
+    motor = {"omegaMin": 300, "omegaMax": 2500, "tauMotor": 0.015}
+    assert said[:11] == [
+        *(True, 11, [1, 2, 3], [4, 5, 6], [0, 0, 1, 0], [0, 0, 1, 0], [7, 8, 9], 0.03, 2500, False, True),
+    ]
+    assert said[11] == motor and said[12] == pytest.approx(0.18, rel=1e-12) and said[13:] == [0.015, 2000]
+
+
+def test_a_state_survives_json(modules):
+    said = printed(
+        modules,
+        """
+        import { DronePhysicsEngine } from "./drone_physics_engine.js";
+        const engine = new DronePhysicsEngine();
+        engine.reset({ p_W: [1, 2, 3], q_WB: [0.6, 0, 0, 0.8] });
+        engine.applyMotorCommands(1, 0, 1, 0);
+        engine.step(0.005);
+        const text = JSON.stringify(engine.getState());
+        engine.reset(JSON.parse(text));
+        console.log(JSON.stringify([text === JSON.stringify(engine.getState())]));
+        """,
+    )
+    assert said == [True]
+
+
+def test_a_package_json_of_the_users_own_is_left_alone(tmp_path):
+    (tmp_path / "package.json").write_text('{"name": "page"}')
+    write_engine_js(tmp_path)
+    assert json.loads((tmp_path / "package.json").read_text()) == {"name": "page"}
+
+
 WRONG = {
     "engine.step(-1)": "dt = -1 s: expected a positive number, at most 3600",
     "engine.step(NaN)": "dt = NaN s: expected a positive number, at most 3600",
@@ -131,7 +268,14 @@ WRONG = {
     "new DronePhysicsEngine({ mass: -1 })": "params.mass = -1: expected a positive number",
     "new DronePhysicsEngine({ inertia: { Jxx: 1 } })": "params.inertia.Jyy = NaN: expected a positive number",
     "new DronePhysicsEngine({}, { allocation: 'x' })": "allocation x: expected one of documented, geometric",
-    "engine.reset({ p_W: { x: 1, y: 2 } })": "a state has numbers that are not finite",
+    "new DronePhysicsEngine({ motor: { kv: 1 } })": "params.motor.kv: expected one of omegaMin, omegaMax, tauMotor",
+    "new DronePhysicsEngine({ omegaMax: 1, motor: { omegaMax: 2 } })": "params.omegaMax and params.motor.omegaMax differ",
+    "engine.reset({ pos: { x: 1, y: 2, z: 3 } })": "reset: pos: expected one of p_W, v_W, q_WB, omega_B, motorSpeeds, position",
+    "engine.reset({ p_W: { x: 1, y: 2 } })": "reset: p_W.z = undefined: expected a finite number",
+    "engine.reset({ p_W: 3 })": "reset: p_W = 3: expected 3 numbers",
+    "engine.reset({ q_WB: [0, 0, 0, 0] })": "reset: q_WB: expected numbers that are not all 0",
+    "engine.reset({ motorSpeeds: [1, 2, 3] })": "reset: motorSpeeds = 1,2,3: expected 4 numbers",
+    "engine.reset({ motorSpeeds: [1, 2, 3, -4] })": "reset: motorSpeeds = 1,2,3,-4 rad/s: expected numbers that are not",
     "new MotorModel(0)": "tau = 0 s: expected a positive number",
 }
 
@@ -166,8 +310,11 @@ def test_samara_export_engine_and_vehicle(monkeypatch, capsys, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         "drone_physics_engine.js",
         "motor_model.js",
+        "package.json",
         "params_crazyflie.js",
+        "vectors.js",
     }
+    assert json.loads((tmp_path / "package.json").read_text())["type"] == "module"
     status, out, _ = call(monkeypatch, capsys, "export", "vehicle", "hakoniwa", "--js", "-o", str(tmp_path))
     assert status == 0 and "samara_hakoniwa.js" in out and "µs a step" in out
     status, out, _ = call(monkeypatch, capsys, "export", "vehicle", "hakoniwa", "-o", str(tmp_path))

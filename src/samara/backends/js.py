@@ -4,6 +4,7 @@ Emitted from the same traced programs as C. Around them stand the objects and th
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,28 @@ from samara.physics.surroundings import empty_command, environment_of
 from samara.physics.types import Environment, State, Vehicle
 
 OWN = Path(__file__).parent / "js"  # what is the same for every vehicle
+PACKAGE = json.dumps({"private": True, "type": "module"}, indent=2) + "\n"
 
 
 def write_js(vehicle: Vehicle, folder: str | Path) -> Path:
-    """Writes samara_<vehicle>.js into the folder, whole or not at all, and tells where it is."""
-    path = Path(folder) / f"{js_layout(vehicle).prefix}.js"
+    """Write samara_<vehicle>.js and package.json into the folder and return the path of the module."""
+    name = f"{js_layout(vehicle).prefix}.js"
+    return write_modules({name: js_source(vehicle)}, folder)[0]
+
+
+def write_modules(texts: Mapping[str, str], folder: str | Path) -> list[Path]:
+    """Write ES modules by their file names, each atomically, and return their paths.
+
+    A package.json with "type": "module" is added, so that every version of Node takes them as such; one that is there already
+    is left alone.
+    """
+    package = {} if (Path(folder) / "package.json").exists() else {"package.json": PACKAGE}
     try:
-        write_text(path, js_source(vehicle))
+        for name, text in {**texts, **package}.items():
+            write_text(Path(folder) / name, text)
     except OSError as error:
-        raise OSError(f"{folder}: cannot be written to ({error.strerror}); expected a folder for a module") from None
-    return path
+        raise OSError(f"{folder}: cannot be written to ({error.strerror}); expected a folder for modules") from None
+    return [Path(folder) / name for name in texts]
 
 
 def js_layout(vehicle: Vehicle) -> Layout:

@@ -150,9 +150,7 @@ def _export_px4_nn(policy: "Policy", vehicle: "Vehicle", out: Path) -> None:
 
 @app.command("engine")
 def export_engine(
-    js: Annotated[
-        bool, typer.Option("--js", help="Three ES modules, as the document has them, instead of C99.")
-    ] = False,
+    js: Annotated[bool, typer.Option("--js", help="Write the document's ES modules instead of C99.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
 ) -> None:
     """Write document 000's Crazyflie engine: its class, methods and state names in JavaScript, or its vehicle as C99."""

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samara.backends.code import comment
-from samara.backends.js import runge_kutta
+from samara.backends.js import runge_kutta, write_modules
 from samara.backends.js_code import Argument, copies, decimal, record, traced, traced_scalar
 from samara.core.algebra import Vec3
-from samara.core.files import write_text
 from samara.core.integrate import unit_quaternions
 from samara.core.tree import leaf_names
 from samara.core.version import __version__
@@ -37,18 +36,14 @@ GIVEN = Given(*(getattr(DEFAULTS, name) for name in NAMES))
 
 
 def write_engine_js(folder: str | Path) -> list[Path]:
-    """Writes drone_physics_engine.js, motor_model.js and params_crazyflie.js, each whole or not at all."""
+    """Write the document's three modules, vectors.js and package.json, and return the paths of the modules."""
     texts = {
         "drone_physics_engine.js": engine_module(),
         "motor_model.js": motor_module(),
         "params_crazyflie.js": params_module(),
+        "vectors.js": _module("vectors.js", "Vectors and quaternions for pages without three.js."),
     }
-    try:
-        for name, text in texts.items():
-            write_text(Path(folder) / name, text)
-    except OSError as error:
-        raise OSError(f"{folder}: cannot be written to ({error.strerror}); expected a folder for modules") from None
-    return [Path(folder) / name for name in texts]
+    return write_modules(texts, folder)
 
 
 def _module(name: str, about: str, *parts: str) -> str:
@@ -64,9 +59,19 @@ def params_module() -> str:
     hints = get_type_hints(CrazyflieParams, include_extras=True)
     lines = [f"  {name}: {record(getattr(GIVEN, name))}, // [{get_args(hints[name])[1].unit}]" for name in NAMES]
     frozen = "\n".join(["export const PARAMS_CRAZYFLIE = {", *lines, "};"])
-    return _module(
-        "params_crazyflie.js", "The physical constants of document 000.", frozen, "export default PARAMS_CRAZYFLIE;"
-    )
+    return _module("params_crazyflie.js", "The physical constants of document 000.", frozen, _PARAMS_ALIASES)
+
+
+_PARAMS_ALIASES = """
+export const PARAMS = PARAMS_CRAZYFLIE;
+const { omegaMin, omegaMax, tauMotor, ...body } = structuredClone(PARAMS_CRAZYFLIE);
+export const CRAZYFLIE_PARAMS = {
+  ...body,
+  motor: { omegaMin, omegaMax, tauMotor },
+  maxThrustPerMotor: body.thrustCoeff * omegaMax * omegaMax,
+};
+export default PARAMS_CRAZYFLIE;
+""".strip()
 
 
 def motor_module() -> str:

@@ -1,5 +1,9 @@
 import { lagStep, speedFromCommand } from "./motor_model.js";
 import { PARAMS_CRAZYFLIE } from "./params_crazyflie.js";
+import { Quaternion, Vector3 } from "./vectors.js";
+
+export { MotorModel } from "./motor_model.js";
+export { CRAZYFLIE_PARAMS, PARAMS, PARAMS_CRAZYFLIE } from "./params_crazyflie.js";
 
 const MOTORS = 4;
 const RK4_STEP = 1e-3; // [s]: a longer step is made of several
@@ -14,41 +18,77 @@ const x = new Float64Array(STATES), k = new Float64Array(STATES), at = new Float
 const next = new Float64Array(STATES), u = new Float64Array(MOTORS), e = new Float64Array(3);
 const p = new Float64Array(LIMITS.length), w = new Float64Array(6);
 
+const VECTOR = ["x", "y", "z"], QUATERNION = ["x", "y", "z", "w"];
+const STATE = { p_W: VECTOR, v_W: VECTOR, q_WB: QUATERNION, omega_B: VECTOR, motorSpeeds: [..."0123"] };
+const ALIASES = {
+  position: "p_W",
+  velocity: "v_W",
+  orientation: "q_WB",
+  orientationQuat: "q_WB",
+  quaternion: "q_WB",
+  angularVelocity: "omega_B",
+};
+
 /**
- * A Crazyflie: four motor commands in [0, 1], step(dt), and a state under these names:
- *
- *     p_W, v_W       position and velocity in the world [m, m/s]: { x, y, z }
- *     q_WB           attitude, body to world: { x, y, z, w }
- *     omega_B        angular velocity in the body [rad/s]
+ *     p_W, v_W       position and velocity in the world [m, m/s], vectors
+ *     q_WB           attitude, body to world, a quaternion
+ *     omega_B        angular velocity in the body [rad/s], a vector
  *     motorSpeeds    [rad/s]: front left, front right, back right, back left
  *
- * The objects are plain; THREE.Vector3 and THREE.Quaternion can copy() them, or take their places in engine.state.
+ * The names that controllers written for the document's engine use are aliases: position, velocity, orientation,
+ * orientationQuat, quaternion, angularVelocity.
+ */
+export class EngineState {
+  constructor(p_W, v_W, q_WB, omega_B, motorSpeeds) {
+    Object.assign(this, { p_W, v_W, q_WB, omega_B, motorSpeeds });
+  }
+}
+for (const [alias, name] of Object.entries(ALIASES))
+  Object.defineProperty(EngineState.prototype, alias, {
+    get() { return this[name]; },
+    set(value) { this[name] = value; },
+  });
+
+/**
+ * A Crazyflie: four motor commands in [0, 1], step(dt), and an EngineState.
+ *
+ * Vectors and quaternions are THREE.Vector3 and THREE.Quaternion where the page has a global THREE or one is given as an
+ * option, { THREE }; otherwise the small classes of vectors.js, which functions of three.js take as well.
  *
  * params are those of params_crazyflie.js that differ. allocation is how rotor speeds make torques: "documented", the
  * document's equations letter by letter, or "geometric", r x F and reaction torque of the airframe it draws.
  */
 export class DronePhysicsEngine {
-  constructor(params = {}, { allocation = "documented", wind_W = { x: 0.0, y: 0.0, z: 0.0 } } = {}) {
+  #library;
+
+  constructor(params = {}, { allocation = "documented", wind_W = [0.0, 0.0, 0.0], THREE = globalThis.THREE } = {}) {
     if (!Object.hasOwn(ALLOCATIONS, allocation))
       throw new RangeError(`allocation ${allocation}: expected one of ${Object.keys(ALLOCATIONS).join(", ")}`);
     this.params = checked(params);
     this.allocation = allocation;
-    this.wind_W = { ...wind_W };
+    this.#library = THREE?.Vector3 && THREE?.Quaternion ? THREE : { Vector3, Quaternion };
+    this.wind_W = new this.#library.Vector3(...numbers("wind_W", wind_W, VECTOR));
     this.reset();
   }
 
-  /** A new state, and all commands 0; reset(engine.getState()) goes back to a state. */
-  reset({ p_W, v_W, q_WB, omega_B, motorSpeeds } = {}) {
-    this.state = {
-      p_W: three(p_W),
-      v_W: three(v_W),
-      q_WB: { x: 0.0, y: 0.0, z: 0.0, w: 1.0, ...only(q_WB, ["x", "y", "z", "w"]) },
-      omega_B: three(omega_B),
-      motorSpeeds: [...(motorSpeeds ?? [0.0, 0.0, 0.0, 0.0])],
+  /** A new state, and all commands 0; what is not named is 0. reset(engine.getState()) goes back to a state. */
+  reset(initial = {}) {
+    const values = {
+      p_W: [0.0, 0.0, 0.0], v_W: [0.0, 0.0, 0.0], q_WB: [0.0, 0.0, 0.0, 1.0], omega_B: [0.0, 0.0, 0.0],
+      motorSpeeds: [0.0, 0.0, 0.0, 0.0],
     };
+    for (const [given, value] of Object.entries(initial)) {
+      const name = Object.hasOwn(ALIASES, given) ? ALIASES[given] : given;
+      if (!Object.hasOwn(STATE, name))
+        throw new RangeError(`reset: ${given}: expected one of ${[...Object.keys(STATE), ...Object.keys(ALIASES)].join(", ")}`);
+      values[name] = numbers(`reset: ${given}`, value, STATE[name]);
+    }
+    const { p_W, v_W, q_WB, omega_B, motorSpeeds } = values;
+    if (!(Math.hypot(...q_WB) > 0.0)) throw new RangeError("reset: q_WB: expected numbers that are not all 0");
+    if (motorSpeeds.some((speed) => speed < 0.0))
+      throw new RangeError(`reset: motorSpeeds = ${motorSpeeds} rad/s: expected numbers that are not negative`);
+    this.state = this.#state(p_W, v_W, q_WB, omega_B, motorSpeeds);
     load_state(this.state, x);
-    if (!x.every(Number.isFinite)) throw new RangeError("a state has numbers that are not finite");
-    if (this.state.motorSpeeds.length !== MOTORS) throw new RangeError(`motorSpeeds: expected ${MOTORS} numbers`);
     unit(x, at);
     store_state(at, this.state);
     this.command = [0.0, 0.0, 0.0, 0.0];
@@ -81,23 +121,24 @@ export class DronePhysicsEngine {
         before[i], speedFromCommand(this.command[i], omegaMin, omegaMax), dt, tauMotor);
   }
 
-  /** The state as it is; later steps do not change what was returned. */
+  /** A clone of the state: later steps do not change what was returned. */
   getState() {
     const { p_W, v_W, q_WB, omega_B, motorSpeeds } = this.state;
-    return {
-      p_W: three(p_W),
-      v_W: three(v_W),
-      q_WB: only(q_WB, ["x", "y", "z", "w"]),
-      omega_B: three(omega_B),
-      motorSpeeds: [...motorSpeeds],
-    };
+    return this.#state(part(p_W, VECTOR), part(v_W, VECTOR), part(q_WB, QUATERNION), part(omega_B, VECTOR), motorSpeeds);
   }
 
   /** Force [N] and torque [N m] of the rotors at their present speeds, body axes. */
   motorWrench() {
+    const { Vector3 } = this.#library;
     this.#load();
     ALLOCATIONS[this.allocation].wrench(x, u, e, p, w);
-    return { f_B: { x: w[0], y: w[1], z: w[2] }, tau_B: { x: w[3], y: w[4], z: w[5] } };
+    return { f_B: new Vector3(w[0], w[1], w[2]), tau_B: new Vector3(w[3], w[4], w[5]) };
+  }
+
+  #state(p_W, v_W, q_WB, omega_B, motorSpeeds) {
+    const { Vector3, Quaternion } = this.#library;
+    return new EngineState(
+      new Vector3(...p_W), new Vector3(...v_W), new Quaternion(...q_WB), new Vector3(...omega_B), [...motorSpeeds]);
   }
 
   #load() {
@@ -122,20 +163,34 @@ function rungeKutta(rate, dt) {
   unit(next, x);
 }
 
-function only(own, names) {
-  return own === undefined ? {} : Object.fromEntries(names.map((name) => [name, own[name]]));
+function part(object, names) {
+  return names.map((name) => object[name]);
 }
 
-function three(own) {
-  return { x: 0.0, y: 0.0, z: 0.0, ...only(own, ["x", "y", "z"]) };
+/** The components of a vector or quaternion: an object of that name, or an array in the order x, y, z, w. */
+function numbers(what, given, names) {
+  const isArray = Array.isArray(given) || ArrayBuffer.isView(given);
+  if (given === null || typeof given !== "object" || (isArray && given.length !== names.length))
+    throw new RangeError(`${what} = ${given}: expected ${names.length} numbers`);
+  const values = isArray ? [...given] : part(given, names);
+  values.forEach((value, i) => {
+    if (!Number.isFinite(value)) throw new RangeError(`${what}.${names[i]} = ${value}: expected a finite number`);
+  });
+  return values;
 }
 
 /** The parameters with those of PARAMS_CRAZYFLIE for what is not given: known names, finite numbers. */
-function checked(params) {
-  for (const name of Object.keys(params))
-    if (!Object.hasOwn(PARAMS_CRAZYFLIE, name))
-      throw new RangeError(`params.${name}: expected one of ${Object.keys(PARAMS_CRAZYFLIE).join(", ")}`);
-  const whole = structuredClone({ ...PARAMS_CRAZYFLIE, ...params });
+function checked({ motor = {}, maxThrustPerMotor, ...params }) { // the last is derived, and not read
+  for (const [group, names, known] of [
+    ["params", params, Object.keys(PARAMS_CRAZYFLIE)],
+    ["params.motor", motor, ["omegaMin", "omegaMax", "tauMotor"]],
+  ])
+    for (const name of Object.keys(names))
+      if (!known.includes(name)) throw new RangeError(`${group}.${name}: expected one of ${known.join(", ")}`);
+  for (const name of Object.keys(motor))
+    if (Object.hasOwn(params, name) && params[name] !== motor[name])
+      throw new RangeError(`params.${name} and params.motor.${name} differ: expected one of them`);
+  const whole = structuredClone({ ...PARAMS_CRAZYFLIE, ...params, ...motor });
   load_params(whole, p);
   LIMITS.forEach(([name, positive], i) => {
     if (!(p[i] < Infinity) || p[i] < 0.0 || (positive && p[i] === 0.0))
