@@ -1,6 +1,7 @@
 """Document 003's conventions, north-east-down and forward-right-down, against NumPy in those frames and the vehicle `iris`."""
 
 import math
+import pickle
 import re
 
 import numpy as np
@@ -61,7 +62,7 @@ from samara.scenario.actuators import (
     px4_command,
     sanitized_command,
 )
-from samara.scenario.bus import BUS_SCHEMA_VERSION, Bus, FaultState
+from samara.scenario.bus import BUS_SCHEMA_VERSION, Bus, Faults, FaultState
 
 DOWN = Vec3(0.0, 0.0, 1.0)
 small = st.floats(-3.0, 3.0)
@@ -358,6 +359,34 @@ def test_the_bus_has_the_documents_wind_and_faults():
     assert Bus(0, ()).schema == BUS_SCHEMA_VERSION
     assert FaultState(motor_power=(1.0, 0.0, 0.5, 0.0)).motor_disable_mask == motor_disable_mask(1, 3)
     assert HomeLocation(1.0, 2.0, 3.0) == WorldOrigin(1.0, 2.0, 3.0)
+
+
+def test_a_fault_state_is_constructed_from_its_mask():
+    """Document 003: bit i is physical propulsor i."""
+    faults = FaultState(motor_disable_mask=0b0101, propulsors=4, battery_connected=False)
+    assert faults.motor_power == (0.0, 1.0, 0.0, 1.0) and not faults.battery_connected
+    assert faults.motor_disable_mask == 5 and faults.healthy == (False, True, False, True)
+    assert faults == Faults(motor_power=(0.0, 1.0, 0.0, 1.0), battery_connected=False)
+    assert faults._replace(battery_connected=True).battery_connected
+    assert pickle.loads(pickle.dumps(faults)) == faults
+    assert FaultState(motor_disable_mask=0).motor_power == ()
+    assert FaultState(motor_disable_mask=2).motor_power == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"motor_disable_mask": -1}, "motor_disable_mask = -1: expected an integer from 0 to 0b111111111111"),
+        ({"motor_disable_mask": 1 << 12}, "motor_disable_mask = 4096: expected an integer"),
+        ({"motor_disable_mask": 1.0}, "motor_disable_mask = 1.0: expected an integer"),
+        ({"motor_disable_mask": 0b1000, "propulsors": 3}, "0b1000 of 3 propulsors: expected 4 to 12"),
+        ({"motor_disable_mask": 1, "motor_power": (1.0, 1.0)}, "were both given: expected one of them"),
+        ({"propulsors": 3}, "propulsors = 3 without motor_disable_mask: expected both"),
+    ],
+)
+def test_a_wrong_mask_is_refused(fields, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        FaultState(**fields)
 
 
 def test_a_vehicle_without_a_battery_has_no_current():

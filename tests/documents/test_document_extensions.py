@@ -27,6 +27,19 @@ ALL = {
 WIND = Vec3(1.5, -0.7, 0.2)
 
 
+def test_an_effect_that_needs_a_simulation_is_refused_with_its_reason():
+    """Downwash comes from other drones, and propwash's gusts are drawn by a simulation: alone they would do nothing."""
+    with pytest.raises(ValueError, match=r"'downwash' is the air that other drones blow down.*samara\.fly"):
+        DroneEngine(effects=["downwash"])
+    assert not DroneEngine(effects={"downwash": False}).vehicle.has("downwash")
+    with pytest.raises(ValueError, match=r"propwash.gusts = 0.16: only samara\.fly draws these gusts"):
+        engine_vehicle(
+            CrazyflieParams(), effects={"rotor_air": True, "propwash": {"drag_area": 1e-3, "distance": 0.02}}
+        )
+    calm = {"propwash": {"drag_area": 1e-3, "distance": 0.02, "gusts": 0.0}}
+    assert engine_vehicle(CrazyflieParams(), effects=calm).has("propwash")
+
+
 # Document 000 ------------------------------------------------------------------------------------------------------
 
 
@@ -197,11 +210,14 @@ def test_linear_momentum_is_m_v():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"effects": ["ground_effect"]}, "ground_effect is on and rotors has 0 entries"),
-        ({"effects": ["ground_effect"], "motor_lag": 0.05}, r"rotors\[0\].radius = 0.0 m: expected a positive number"),
+        ({"effects": ["ground_effect"]}, "effects = ground_effect: .* expected motor_lag and rotor_radius too"),
+        ({"effects": ["ground_effect"], "motor_lag": 0.05}, "effects = ground_effect: .* expected rotor_radius too"),
+        ({"effects": ["arms"]}, "effects = arms: these need rotors: expected motor_lag too"),
+        ({"effects": ["damping"]}, r"damping.linear is missing: .*; as in effects={'damping': {'linear': ...}}"),
+        ({"effects": ["downwash"]}, "effect 'downwash' is the air that other drones blow down"),
         ({"effects": ["tail"]}, "effect 'tail': expected one of .* battery"),
         ({"effects": "battery"}, "effects = 'battery': expected a list of names"),
-        ({"effects": ["battery"]}, "battery is given; actuation 'wrench' expects none"),
+        ({"effects": ["battery"]}, "effects = battery: these need rotors: expected motor_lag too"),
         ({"rotor_radius": 0.1}, "rotor_radius = 0.1 and no motor_lag: expected both, or neither"),
         ({"wind_W": (1.0, 2.0)}, r"wind_W has the shape \(2,\)"),
     ],

@@ -10,6 +10,7 @@ import math
 import re
 import shutil
 import subprocess
+import warnings
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ import samara.documents.drone_physics as dp
 from samara.core.quantity import Scalar
 from samara.documents.drone_physics.arguments import arguments_of
 from samara.documents.drone_physics.c_library import c_functions, write_library
+from samara.documents.gimbal_lock import GimbalLockWarning
 
 LOCKED = "euler_from_quaternion__gimbal_lock"
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -497,6 +499,23 @@ def test_document_004_small_angles_leave_the_rates_alone():
     ]
     assert apart[0] < 2.0e-3
     assert apart[0] / apart[1] == pytest.approx(10.0, rel=1e-2)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_euler_rates_warn_at_gimbal_lock(sign):
+    """cos θ = 0 at θ = ±90°; a batch with one such attitude warns too, 0.1° away nothing does."""
+    rates = [
+        lambda euler: dp.euler_rate_from_body_angular_velocity((0.1, 0.2, 0.3), euler),
+        lambda euler: dp.euler_acceleration_in_ground_frame((0.1, 0.2, 0.3), euler, (0, 0, 0), 1, 1, 1),
+    ]
+    for rate in rates:
+        for euler in ((0.0, sign * math.pi / 2, 0.3), np.array([[0.0, 0.0, 0.0], [0.0, sign * math.pi / 2, 0.0]])):
+            with pytest.warns(GimbalLockWarning, match="near gimbal lock .*quaternion_velocity") as said:
+                rate(euler)
+            assert said[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            rate((0.0, sign * math.radians(89.9), 0.3))
 
 
 @pytest.mark.parametrize("own", [dp.EulerType, dp.EulerRateType, dp.EulerAccelerationType])

@@ -624,12 +624,32 @@ def test_positional_arguments_are_mass_and_moments():
     assert RigidBodyQuadrotor(1.0, 0.01, 0.01, 0.015).I[2, 2] == 0.015
 
 
-def test_a_quadrotor_does_not_change_and_says_so():
-    """Neither by assignment nor through its arrays: a changed number that changes nothing would be worse."""
+def test_the_numbers_of_a_quadrotor_can_be_set():
+    """What is set acts in the next call of `dynamics`, by the document's equation; a refused value changes nothing."""
     quad = RigidBodyQuadrotor()
-    for name in ("m", "g", "I", "D"):
-        with pytest.raises(AttributeError):
-            setattr(quad, name, 0.0)
+    x, u = np.zeros(12), [6.0, 0.1, 0.2, 0.3]
+    x[3:6] = 1.0, 2.0, 3.0
+    quad.D = 0
+    assert quad.dynamics(0.0, x, u)[3:6] == pytest.approx([0.0, 0.0, 6.0 / 1.2 - 9.81], abs=1e-14)
+    quad.D = (0.1, 0.2, 0.3)
+    quad.m = 2.0
+    quad.g = 1.0
+    assert quad.dynamics(0.0, x, u)[3:6] == pytest.approx([-0.05, -0.2, 3.0 - 1.0 - 0.45], abs=1e-14)
+    quad.I = (0.01, 0.02, 0.025)
+    assert quad.dynamics(0.0, x, u)[9:] == pytest.approx([10.0, 10.0, 12.0], rel=1e-12)
+    assert quad.mass == 2.0 and quad.inertia[1, 1] == 0.02 and quad.I_inv[1, 1] == pytest.approx(50.0)
+    quad.motor_lag = 0.05
+    assert len(quad.dynamics(0.0, np.zeros(16), u)) == 16 and quad.motor_lag == 0.05
+    quad.rotor_radius = 0.1
+    assert quad.rotor_radius == 0.1
+    with pytest.raises(ValueError, match=r"body.mass = -1.0 kg: expected a positive number"):
+        quad.m = -1
+    assert quad.m == 2.0
+
+
+def test_the_elements_of_its_matrices_are_read_only():
+    """A changed number that changes nothing would be worse."""
+    quad = RigidBodyQuadrotor()
     for array in (quad.I, quad.D, quad.I_inv):
         with pytest.raises(ValueError, match="read-only"):
             array[2, 2] = 0.0

@@ -38,6 +38,7 @@ from samara.core.algebra import (
 from samara.core.ops import clamp
 from samara.core.quantity import Quantity
 from samara.core.tree import require_finite
+from samara.documents.single_vehicle import Telemetry, with_single_vehicle_effects
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import Role, Wrench
 from samara.physics.frames import state_ned_frd_from_enu_flu
@@ -46,8 +47,9 @@ from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.rotors.propulsion import delivered
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
+from samara.record.run import Run
 from samara.sim.standing import standing
-from samara.vehicles.build import build_vehicle, effects_by_name, with_effects
+from samara.vehicles.build import build_vehicle, effects_by_name
 from samara.vehicles.check import check_numbers
 from samara.vehicles.ground import clearance
 from samara.vehicles.loader import vehicle
@@ -175,7 +177,7 @@ def engine_vehicle(
         friction=_CRAZYFLIE["contact"].surface.friction,
         description=f"{_CRAZYFLIE.structure.description}, {allocation} allocation",
     )
-    return with_effects(plain, more) if more else plain
+    return with_single_vehicle_effects(plain, more)
 
 
 @lru_cache(maxsize=16)
@@ -219,6 +221,8 @@ class DroneEngine:
     `effects` are what the document lists as extensions, by the names of `samara.switch_on`, with their numbers or without:
     `effects=["ground_effect", "battery"]`, `effects={"battery": {"capacity": 864.0}}`; and "contact", a floor at height 0.
     `wind_W` is the wind [m/s] of every step that is not given an environment; it may be set at any time.
+
+    With `telemetry=True` every step since the last reset is recorded, and `telemetry()` returns it as a `Run`.
     """
 
     def __init__(
@@ -229,6 +233,7 @@ class DroneEngine:
         *,
         effects: Mapping[str, Any] | Sequence[str] = (),
         wind_W: Sequence[float] = ZERO,
+        telemetry: bool = False,
     ) -> None:
         if not isinstance(params, CrazyflieParams | None):
             raise ValueError(
@@ -240,6 +245,7 @@ class DroneEngine:
         self._effects = tuple(effects_by_name(effects))
         self.wind_W = _three(wind_W, "wind_W")
         self._simulator = _compiled(self.vehicle, backend)
+        self._records = telemetry
         self.reset()
 
     def __repr__(self) -> str:
@@ -287,6 +293,13 @@ class DroneEngine:
         if p_W is None:
             self._state = standing(self._state, ZERO, self.vehicle, CALM, lambda p_W, q_WB, vehicle: CALM.ground)
         self._command = (0.0,) * MOTORS
+        self._time = 0.0
+        self._telemetry = Telemetry(self.vehicle) if self._records else None
+
+    @property
+    def time(self) -> float:
+        """t since the last reset  [s]"""
+        return self._time
 
     @property
     def command(self) -> tuple[float, ...]:
@@ -318,10 +331,25 @@ class DroneEngine:
                 stacklevel=2,
             )
         around = self._environment if environment is None else environment
+        if self._telemetry is not None:
+            self._telemetry.add(self._time, self._state, self._command, around)
         after = self._simulator.step(self._state, self._command, dt / steps, steps, around)
         between = (Role.SUPPLY, Role.ACTUATOR)
         known = not any(effect.role in between for effect in self.vehicle.structure.effects)
         self._state = after._replace(rotor_speed=self._speeds_after(dt, around)) if known else after
+        self._time += dt
+        if self._telemetry is not None:
+            self._telemetry.add(self._time, self._state, self._command, around)
+
+    def telemetry(self, reference: Any = None, controller: str = "motor commands") -> Run:
+        """Return the steps since the last reset as a `Run`: `run.plot()`, `run.summary()`, `run.save("run.mcap")`
+
+        `reference` is the desired position [m]: three numbers, a row for each recorded time, or a function of the time [s].
+        With one the run has tracking errors. `controller` is the name of what commanded the motors.
+        """
+        if self._telemetry is None:
+            raise ValueError("this engine records nothing: expected DroneEngine(telemetry=True)")
+        return self._telemetry.run("DroneEngine", controller, reference)
 
     def _speeds_after(self, dt: float, environment: Environment) -> tuple[float, ...]:
         motors = tuple(rotor.motor for rotor in self.vehicle.rotors)

@@ -108,7 +108,8 @@ def tracking(track: "Track") -> list[Measure]:
         return [*found, Measure("took off", "never")]
     if track.controller in ORDERED and track.landed and own.asked_to_fly.value:
         return found  # its own failsafe brought it down, where it chose
-    return [*found, _ending(track)]
+    has_reference = math.isfinite(own.off.value[1])
+    return [*found, _ending(track)] if has_reference else found
 
 
 def _ending(track: "Track") -> Measure:

@@ -104,6 +104,21 @@ def disabled_propulsors(mask: int) -> tuple[int, ...]:
     return tuple(propulsor for propulsor in range(mask.bit_length()) if mask >> propulsor & 1)
 
 
+def power_of_mask(mask: int, propulsors: int | None = None) -> tuple[float, ...]:
+    """The power of each physical propulsor's motor: 0 where the mask has its bit, 1 elsewhere
+
+    `propulsors` is how many there are; by default as many as the mask names.
+    """
+    if isinstance(mask, bool) or not isinstance(mask, int) or not 0 <= mask < 1 << MOTOR_CHANNELS:
+        raise ValueError(f"motor_disable_mask = {mask!r}: expected an integer from 0 to {(1 << MOTOR_CHANNELS) - 1:#b}")
+    count = mask.bit_length() if propulsors is None else propulsors
+    if not mask.bit_length() <= count <= MOTOR_CHANNELS:
+        raise ValueError(
+            f"motor_disable_mask = {mask:#b} of {count} propulsors: expected {mask.bit_length()} to {MOTOR_CHANNELS}"
+        )
+    return tuple(0.0 if mask >> propulsor & 1 else 1.0 for propulsor in range(count))
+
+
 def propulsor_duties(command: ActuatorCommand, motor_map: MotorMap, mask: int = 0) -> tuple[float, ...]:
     """The duty of each physical propulsor: its channel's, or 0 where the mask says that the propulsor has failed"""
     if mask < 0 or mask >> motor_map.count:

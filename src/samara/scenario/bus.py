@@ -6,14 +6,14 @@ Commands, wind and faults are held from the instant that sets them until the nex
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.physics.frames import ned_from_enu
 from samara.physics.reference import Reference
 from samara.physics.types import Environment, State
-from samara.scenario.actuators import ActuatorCommand, motor_disable_mask
+from samara.scenario.actuators import ActuatorCommand, motor_disable_mask, power_of_mask
 from samara.scenario.timeline import MICROSECONDS
 from samara.vehicles.limits import UNIT_RANGE
 
@@ -59,8 +59,30 @@ class Faults(NamedTuple):
         return working if any(working) else (True,) * len(working)
 
 
-FaultState = Faults
-"""Document 003's name."""
+class FaultState(Faults):
+    """`Faults` under document 003's name, which can also be constructed from its mask of dead propulsors.
+
+    `FaultState(motor_disable_mask=0b0100, propulsors=4)` is `Faults(motor_power=(1, 1, 0, 1))`: bit i of the mask is physical
+    propulsor i, and `propulsors` is how many there are; by default as many as the mask names.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        motor_power: Sequence[float] = (),
+        *fields: Any,
+        motor_disable_mask: int | None = None,
+        propulsors: int | None = None,
+        **named: Any,
+    ) -> Self:
+        if motor_disable_mask is None:
+            if propulsors is not None:
+                raise ValueError(f"propulsors = {propulsors!r} without motor_disable_mask: expected both")
+            return super().__new__(cls, tuple(motor_power), *fields, **named)
+        if motor_power:
+            raise ValueError("motor_power and motor_disable_mask were both given: expected one of them")
+        return super().__new__(cls, power_of_mask(motor_disable_mask, propulsors), *fields, **named)
 
 
 class AutopilotCommand(NamedTuple):

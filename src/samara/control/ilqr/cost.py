@@ -27,7 +27,7 @@ class Weights(NamedTuple):
     wSmooth: Scalar = 5e-3
     wTerminalPosition: Scalar = 60.0
     wTerminalVelocity: Scalar = 15.0
-    wTerminalTilt: Scalar = 4.0
+    wTerminalTilt: Scalar = 8.0
     wYaw: Scalar = 0.0
     wRate: Scalar = 0.0
     wObstacle: Scalar = 0.0

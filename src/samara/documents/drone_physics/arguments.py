@@ -12,7 +12,9 @@ import numpy as np
 
 from samara.core.quantity import Scalar
 from samara.documents.drone_physics.types import Kind
+from samara.documents.gimbal_lock import warn_near_gimbal_lock
 
+_ADVICE = "quaternion_velocity_from_body_angular_velocity has no such attitude"
 VERSIONS, ROTORS = "versions", "rotors"  # what a function of several versions, or of n rotors, is made of
 
 
@@ -91,8 +93,11 @@ def _require(leaf: Any, what: str, kind: Kind) -> None:
         raise ValueError(f"{what} is {numbers[bad][0]}; expected {expected}")
 
 
-def document(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, taking what users have: lists, tuples, arrays, by position or by name."""
+def document(function: Callable[..., Any], *, singular_in: str = "") -> Callable[..., Any]:
+    """The function, taking what users have: lists, tuples, arrays, by position or by name.
+
+    `singular_in` names the Euler angles near whose θ = ±90° it warns.
+    """
     arguments, form = arguments_of(function), signature(function)
 
     @wraps(function)
@@ -103,6 +108,8 @@ def document(function: Callable[..., Any]) -> Callable[..., Any]:
             for own in arguments
             if own.name in values
         }
+        if singular_in:
+            warn_near_gimbal_lock(taken[singular_in].theta, _ADVICE, stacklevel=2)
         return _answer(function.__name__.lstrip("_"), lambda: function(**taken))
 
     return call

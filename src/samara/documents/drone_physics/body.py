@@ -1,5 +1,6 @@
 """Body dynamics: acceleration of translation and rotation, in the body and in the ground frame."""
 
+from functools import partial
 from inspect import unwrap
 
 from samara.core.algebra import ZERO, Vec3, diagonal, rotate_inverse
@@ -113,7 +114,7 @@ def angular_acceleration_in_body_frame(
     return angular_acceleration(body_angular_velocity, torque, inertia_B=diagonal(Vec3(I_xx, I_yy, I_zz)))
 
 
-@document
+@partial(document, singular_in="euler")
 def euler_acceleration_in_ground_frame(
     euler_rate: EulerRate, euler: Angles, torque_body: Torque, I_xx: Inertia, I_yy: Inertia, I_zz: Inertia
 ) -> EulerAcceleration:

@@ -1,5 +1,7 @@
 """Frame conversion: vectors, angular velocities, Euler angles and quaternions between body and ground."""
 
+from functools import partial
+
 from samara.core.algebra import Euler, Quat, Vec3, euler_from_quat, quat_from_euler, rotate, rotate_inverse
 from samara.core.algebra import cross as cross_product
 from samara.core.algebra import dot as dot_product
@@ -52,9 +54,12 @@ def body_vector_from_ground(ground: Vector, angle: Angles) -> Vector:
     return rotate_inverse(attitude(angle), ground)
 
 
-@document
+@partial(document, singular_in="euler")
 def euler_rate_from_body_angular_velocity(body_angular_velocity: AngularVelocity, euler: Angles) -> EulerRate:
-    """φ̇ = p + tan θ (q sin φ + r cos φ), θ̇ = q cos φ − r sin φ, ψ̇ = sec θ (q sin φ + r cos φ), eq. (1.109)"""
+    """φ̇ = p + tan θ (q sin φ + r cos φ), θ̇ = q cos φ − r sin φ, ψ̇ = sec θ (q sin φ + r cos φ), eq. (1.109)
+
+    Within 0.06° of θ = ±90° the rates of φ and ψ grow without bound: Python warns (`GimbalLockWarning`).
+    """
     return EulerType(*euler_rates(euler_angles(euler), body_angular_velocity))
 
 

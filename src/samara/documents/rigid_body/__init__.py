@@ -1,7 +1,8 @@
 """Document 002's own API: `RigidBodyQuadrotor`, thin over `samara.physics`."""
 
 from samara.core.lazy import lazily as _lazily
-from samara.documents.rigid_body.quadrotor import GimbalLockWarning, RigidBodyQuadrotor
+from samara.documents.gimbal_lock import GimbalLockWarning
+from samara.documents.rigid_body.quadrotor import RigidBodyQuadrotor
 
 __all__ = ["GimbalLockWarning", "RigidBodyQuadrotor"]
 

@@ -9,7 +9,6 @@ their length, and takes (n, k) for k states at once. The world is z-up, the body
 down, +ψ counter-clockwise.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,24 +30,23 @@ from samara.core.algebra import (
 )
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, unflatten
+from samara.documents.gimbal_lock import warn_near_gimbal_lock
+from samara.documents.single_vehicle import Telemetry, with_single_vehicle_effects
 from samara.physics.air.drag import Drag
 from samara.physics.motion.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
 from samara.physics.motion.gravity import potential_energy, weight
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
-from samara.physics.types import CALM, State, Vehicle, initial_effects
-from samara.vehicles.build import build_vehicle, effects_by_name, with_effects
+from samara.physics.types import CALM, Command, State, Vehicle, initial_effects
+from samara.record.run import Run
+from samara.vehicles.build import build_vehicle, effects_by_name
+from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle as load_vehicle
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-NEAR_GIMBAL_LOCK = 1e-3  # |cos θ| below which a warning is given; document 002's own threshold
-
-_WARNING = (
-    f"|cos θ| < {NEAR_GIMBAL_LOCK:g}: near gimbal lock the rates of φ and ψ grow without bound; with a quaternion in place "
-    "of the angles, `quad.quaternion_state(x)`, there is no such place"
-)
+_ADVICE = "with a quaternion in place of the angles, `quad.quaternion_state(x)`, there is no such attitude"
 _PLACE = ("x", "y", "z", "vx", "vy", "vz")
 _ANGLES = ("φ", "θ", "ψ")
 _QUATERNION = ("qw", "qx", "qy", "qz")
@@ -60,10 +58,6 @@ _COMMAND = ("F", "τφ", "τθ", "τψ")
 _K_THRUST, _K_TORQUE = 1e-5, 1.6e-7  # [N s²/rad²], [N m s²/rad²]: 542 rad/s at hover, torque ratio 16 mm
 _SPINS = (-1, 1, -1, 1)  # front left, front right, back right, back left
 _NO_LIMIT = 1e5  # [rad/s]: the document knows none
-
-
-class GimbalLockWarning(UserWarning):
-    """The pitch is within 0.06° of ±90°, where Euler angles have no rates."""
 
 
 class _Parts(NamedTuple):
@@ -83,11 +77,14 @@ class RigidBodyQuadrotor:
     What is not given is document 002's: mass 1.2 kg, I diag(0.0081, 0.0081, 0.0142) kg m², g 9.81 m/s², D diag(0.1, 0.1,
     0.15) N s/m. `inertia` is three numbers or a symmetric 3×3 matrix, instead of Ixx, Iyy, Izz. `D` is one number, three, or
     a diagonal matrix; D=0 is no drag and g=0 no weight. `motor_lag` is the time constant [s] of four motors that follow the
-    speeds u asks for, with rotors of `rotor_radius` [m]. A quadrotor does not change: make another with other numbers.
+    speeds u asks for, with rotors of `rotor_radius` [m].
 
-    `effects` are those of `samara.switch_on`, with their numbers or without: `effects=["damping"]`, or with motors
-    `effects={"ground_effect": True, "battery": {"capacity": 18000.0}}`; and "contact", feet and a floor at height 0. `wind_W`
-    is the wind [m/s], three numbers or a function of t.
+    Every number can be set later: `quad.D = 0`, `quad.m = 1.5`, `quad.I = (0.01, 0.01, 0.02)`, `quad.motor_lag = 0.05`.
+    Matrices are set as a whole; their elements are read-only.
+
+    `effects` are those of `samara.switch_on`, with their numbers or without: `effects={"damping": {"linear": [1e-3] * 3}}`, or
+    with motors `effects={"ground_effect": True, "battery": {"capacity": 18000.0}}`; and "contact", feet and a floor at height
+    0. `wind_W` is the wind [m/s], three numbers or a function of t.
     """
 
     def __init__(
@@ -105,46 +102,37 @@ class RigidBodyQuadrotor:
         effects: Mapping[str, Any] | Sequence[str] = (),
         wind_W: Sequence[float] | Callable[[Any], Any] = ZERO,
     ) -> None:
-        documented = load_vehicle("rigid_body_quadrotor")
         if inertia is not None and (Ixx, Iyy, Izz) != (None, None, None):
             raise ValueError("inertia and Ixx, Iyy, Izz were both given; expected one or the other")
-        own = documented.inertia_B
-        diagonal = [
-            given if given is not None else written
-            for given, written in zip((Ixx, Iyy, Izz), (own.xx, own.yy, own.zz), strict=True)
+        written = load_vehicle("rigid_body_quadrotor").inertia_B
+        moments = [
+            number if number is not None else default
+            for number, default in zip((Ixx, Iyy, Izz), (written.xx, written.yy, written.zz), strict=True)
         ]
-        weightless = g is not None and _number("g", g) == 0.0
-        drag = documented["drag"].linear if D is None else _diagonal(D)
-        if rotor_radius is not None and motor_lag is None:
-            raise ValueError(f"rotor_radius = {rotor_radius!r} and no motor_lag: expected both, or neither")
-        radius = 0.0 if rotor_radius is None else _number("rotor_radius", rotor_radius)
-        more = effects_by_name(effects)
-        feet = documented["contact"] if more.pop("contact", False) else None
-        vehicle = build_vehicle(
-            documented.name,
-            mass=documented.mass if mass is None else _number("mass", mass),
-            inertia=_inertia(diagonal if inertia is None else inertia),
-            rotors=() if motor_lag is None else _rotors(documented, _number("motor_lag", motor_lag), radius),
-            actuation="wrench" if motor_lag is None else "speed",
-            gravity=documented["gravity"].acceleration if g is None or weightless else _number("g", g),
-            drag=Drag(linear=drag) if any(drag) else None,
-            drag_axes="world",
-            contact_points=feet.points_B if feet else (),
-            contact_top=feet.top if feet else None,
-            friction=documented["contact"].surface.friction,
-            description=documented.structure.description,
-        )
-        vehicle = with_effects(vehicle, more) if more else vehicle
-        self._vehicle = vehicle.without_effect("gravity") if weightless else vehicle
-        self._effects, self._wind = tuple(effects_by_name(effects)), _wind(wind_W)
-        self._allocation = least_squares_allocation(self._vehicle)
-        motors = tuple(f"Ω{i}" for i in range(len(self._vehicle.rotors)))
-        effect_names = [effect.name for effect in self._vehicle.structure.effects]
-        states = zip(initial_effects(self._vehicle), effect_names, strict=True)
+        self._effects, self._wind = effects_by_name(effects), _wind(wind_W)
+        self._settings: dict[str, Any] = {
+            "mass": mass,
+            "inertia": moments if inertia is None else inertia,
+            "g": g,
+            "D": D,
+            "motor_lag": motor_lag,
+            "rotor_radius": rotor_radius,
+        }
+        self._set()
+
+    def _set(self, **changes: Any) -> None:
+        """Build the vehicle with these numbers changed; one that cannot be built leaves everything as it was."""
+        settings = {**self._settings, **changes}
+        vehicle = _vehicle(**settings, effects=self._effects)
+        self._settings, self._vehicle = settings, vehicle
+        self._allocation = least_squares_allocation(vehicle)
+        motors = tuple(f"Ω{i}" for i in range(len(vehicle.rotors)))
+        effect_names = [effect.name for effect in vehicle.structure.effects]
+        states = zip(initial_effects(vehicle), effect_names, strict=True)
         extra = tuple(leaf for tree, name in states for leaf in leaf_names(tree, name))
         self._layouts = tuple((*_PLACE, *attitude, *_RATES, *motors, *extra) for attitude in (_ANGLES, _QUATERNION))
-        self._I = _frozen([list(row) for row in self._vehicle.inertia_B.rows])
-        self._D = _frozen(np.diag(self._vehicle["drag"].linear if self._vehicle.has("drag") else ZERO))
+        self._I = _frozen([list(row) for row in vehicle.inertia_B.rows])
+        self._D = _frozen(np.diag(vehicle["drag"].linear if vehicle.has("drag") else ZERO))
 
     def __repr__(self) -> str:
         lag = f", motor_lag={self._vehicle.rotors[0].motor.rise:g}" if self._vehicle.rotors else ""
@@ -162,15 +150,31 @@ class RigidBodyQuadrotor:
         """Mass [kg]"""
         return self._vehicle.mass
 
+    @m.setter
+    def m(self, mass: float) -> None:
+        self._set(mass=mass)
+
+    mass = m
+
     @property
     def g(self) -> float:
         """Free-fall acceleration [m/s²]"""
         return self._vehicle["gravity"].acceleration if self._vehicle.has("gravity") else 0.0
 
+    @g.setter
+    def g(self, g: float) -> None:
+        self._set(g=g)
+
     @property
     def I(self) -> Array:  # noqa: E743 (document 002's name)
-        """Inertia in the body frame, 3×3 [kg m²]"""
+        """Inertia in the body frame, 3×3 [kg m²]; set as three numbers or a symmetric 3×3 matrix"""
         return self._I
+
+    @I.setter
+    def I(self, inertia: Any) -> None:  # noqa: E743
+        self._set(inertia=inertia)
+
+    inertia = I
 
     @property
     def I_inv(self) -> Array:
@@ -179,8 +183,30 @@ class RigidBodyQuadrotor:
 
     @property
     def D(self) -> Array:
-        """Linear drag along the world's axes, 3×3 and diagonal [N s/m]"""
+        """Linear drag along the world's axes, 3×3 and diagonal [N s/m]; set as one number, three, or a diagonal matrix"""
         return self._D
+
+    @D.setter
+    def D(self, drag: Any) -> None:
+        self._set(D=drag)
+
+    @property
+    def motor_lag(self) -> float | None:
+        """Time constant of the motors [s]; None without motors. With motors a state has their four speeds."""
+        return self._vehicle.rotors[0].motor.rise if self._vehicle.rotors else None
+
+    @motor_lag.setter
+    def motor_lag(self, lag: float | None) -> None:
+        self._set(motor_lag=lag)
+
+    @property
+    def rotor_radius(self) -> float | None:
+        """Radius of the rotors [m]; None where none was given"""
+        return (self._vehicle.rotors[0].radius or None) if self._vehicle.rotors else None
+
+    @rotor_radius.setter
+    def rotor_radius(self, radius: float | None) -> None:
+        self._set(rotor_radius=radius)
 
     # The equation of motion ------------------------------------------------------------------------------------------
 
@@ -195,16 +221,46 @@ class RigidBodyQuadrotor:
         zero is zero), and Ω̇ = (Ω_des − Ω)/τ.
         """
         parts = self._parts(x)
-        thrust, *tau_B = _components(u, "u", (_COMMAND,))
         state = self._state(parts)
-        command = command_for_wrench(thrust, Vec3(*tau_B), state, self._vehicle, self._allocation)
-        rate = derivative(state, command, self._vehicle, CALM._replace(wind_W=self._wind(t)))
+        rate = derivative(state, self._command(u, state), self._vehicle, CALM._replace(wind_W=self._wind(t)))
         if isinstance(parts.attitude, Quat):
             turning: Sequence[Scalar] = attitude_rate(parts.attitude, parts.omega_B)
         else:
-            _warn_near_gimbal_lock(parts.attitude.pitch)
+            warn_near_gimbal_lock(parts.attitude.pitch, _ADVICE, stacklevel=2)
             turning = euler_rates(parts.attitude, parts.omega_B)
         return _stacked(rate.p_W, rate.v_W, turning, rate.omega_B, rate.rotor_speed, flatten(rate.effects))
+
+    def telemetry(
+        self,
+        t: Any,
+        x: Any,
+        u: Any,
+        *,
+        reference: Any = None,
+        controller: str = "wrench",
+        name: str = "RigidBodyQuadrotor",
+    ) -> Run:
+        """Return a motion as a `Run`: `run.plot()`, `run.summary()`, `run.save("run.mcap")`
+
+        `t` [s] and `x`, (n, k), are `solution.t` and `solution.y` of `solve_ivp`; `u` is [F, τφ, τθ, τψ], one for all times,
+        (4, k), or a function u(t, x). `reference` is the desired position [m], three numbers, (k, 3), or a function of t: with
+        one the run has tracking errors. `controller` is the name of what chose u.
+        """
+        times, states = _numbers("t", t), _numbers("x", x)
+        if times.ndim != 1 or states.ndim != 2 or states.shape[1] != len(times):
+            raise ValueError(f"t has the shape {times.shape} and x {states.shape}; expected (k,) and (n, k)")
+        commands = None if callable(u) else np.asarray(_numbers("u", u))
+        if commands is not None and commands.shape not in ((4,), (4, len(times))):
+            raise ValueError(
+                f"u has the shape {commands.shape}; expected (4,), (4, {len(times)}), or a function u(t, x)"
+            )
+        flight = Telemetry(self._vehicle)
+        for k, time in enumerate(times.tolist()):
+            row = states[:, k]
+            wrench = u(time, row) if commands is None else commands if commands.ndim == 1 else commands[:, k]
+            state = self.state(row)
+            flight.add(time, state, self._command(wrench, state), CALM._replace(wind_W=self._wind(time)))
+        return flight.run(name, controller, reference)
 
     def effect_states(self) -> Array:
         """What the effects start with, for the end of x: a full battery, air that stands; (0,) where none has a state"""
@@ -235,7 +291,7 @@ class RigidBodyQuadrotor:
         else:
             attitude = self._attitude(angles)
             euler = euler_from_quat(_unit(attitude)) if isinstance(attitude, Quat) else attitude
-        _warn_near_gimbal_lock(euler.pitch)
+        warn_near_gimbal_lock(euler.pitch, _ADVICE, stacklevel=2)
         columns = [euler_rates(euler, axis_B) for axis_B in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), UP)]
         return np.swapaxes(np.array([_stacked(column, like=euler) for column in columns]), 0, 1)
 
@@ -288,6 +344,10 @@ class RigidBodyQuadrotor:
     def state(self, x: Any) -> State:
         """x as a `samara.State`, for `vehicle`"""
         return self._state(self._parts(x))
+
+    def _command(self, u: Any, state: State) -> Command:
+        thrust, *tau_B = _components(u, "u", (_COMMAND,))
+        return command_for_wrench(thrust, Vec3(*tau_B), state, self._vehicle, self._allocation)
 
     def _state(self, parts: _Parts) -> State:
         return State(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, parts.rotor_speed, parts.effects)
@@ -349,16 +409,65 @@ def _stacked(*parts: Sequence[Scalar], like: Sequence[Scalar] = ()) -> Array:
     return np.stack(np.broadcast_arrays(*leaves, *like)[: len(leaves)])
 
 
-def _warn_near_gimbal_lock(pitch: Scalar) -> None:
-    if np.any(np.abs(np.cos(pitch)) < NEAR_GIMBAL_LOCK):
-        warnings.warn(_WARNING, GimbalLockWarning, stacklevel=3)
-
-
 def _frozen(values: Any) -> Array:
     """`quad.D[2, 2] = 0` must not look as if it had done something."""
     array = np.array(values, dtype=float)
     array.flags.writeable = False
     return array
+
+
+# The vehicle ----------------------------------------------------------------------------------------------------------
+
+
+def _vehicle(
+    *, mass: Any, inertia: Any, g: Any, D: Any, motor_lag: Any, rotor_radius: Any, effects: Mapping[str, Any]
+) -> Vehicle:
+    """Return the shipped vehicle of document 002 with these numbers, where they are not None, and effects."""
+    documented = load_vehicle("rigid_body_quadrotor")
+    if rotor_radius is not None and motor_lag is None:
+        raise ValueError(f"rotor_radius = {rotor_radius!r} and no motor_lag: expected both, or neither")
+    weightless = g is not None and _number("g", g) == 0.0
+    drag = documented["drag"].linear if D is None else _diagonal(D)
+    more = dict(effects)
+    feet = documented["contact"] if more.pop("contact", False) else None
+
+    def body(lag: float | None, radius: float) -> Vehicle:
+        return build_vehicle(
+            documented.name,
+            mass=documented.mass if mass is None else _number("mass", mass),
+            inertia=_inertia(inertia),
+            rotors=() if lag is None else _rotors(documented, lag, radius),
+            actuation="wrench" if lag is None else "speed",
+            gravity=documented["gravity"].acceleration if g is None or weightless else _number("g", g),
+            drag=Drag(linear=drag) if any(drag) else None,
+            drag_axes="world",
+            contact_points=feet.points_B if feet else (),
+            contact_top=feet.top if feet else None,
+            friction=documented["contact"].surface.friction,
+            description=documented.structure.description,
+        )
+
+    lag = None if motor_lag is None else _number("motor_lag", motor_lag)
+    plain = body(lag, 0.0 if rotor_radius is None else _number("rotor_radius", rotor_radius))
+    try:
+        vehicle = with_single_vehicle_effects(plain, more)
+    except VehicleError as error:
+        for names, rotors in ((["motor_lag"], 0.0), (["motor_lag", "rotor_radius"], 0.1)):
+            missing = [name for name in names if {"motor_lag": motor_lag, "rotor_radius": rotor_radius}[name] is None]
+            if missing and _accepts(body(lag or 0.05, rotors), more):
+                raise VehicleError(
+                    f"RigidBodyQuadrotor: effects = {', '.join(more)}: these need rotors: expected {' and '.join(missing)} too"
+                ) from error
+        raise
+    return vehicle.without_effect("gravity") if weightless else vehicle
+
+
+def _accepts(vehicle: Vehicle, effects: Mapping[str, Any]) -> bool:
+    try:
+        with_single_vehicle_effects(vehicle, effects)
+    except VehicleError:
+        return False
+    return True
 
 
 # The numbers of the body -----------------------------------------------------------------------------------------------

@@ -1,0 +1,141 @@
+"""One vehicle stepped by the user's code, without a simulation: its effects, and its flight as a `Run` for plots and metrics.
+
+Shared by `DroneEngine` and `RigidBodyQuadrotor`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from samara.core.algebra import ZERO
+from samara.core.tree import flatten
+from samara.core.version import __version__
+from samara.physics.reference import REFERENCE_FIELDS
+from samara.physics.surroundings import environment_of
+from samara.physics.types import CALM, Command, Environment, State, Vehicle
+from samara.plan.trajectory import hover
+from samara.record.outputs import output_table
+from samara.record.run import Run, Track
+from samara.record.streams import load_fields, streams_of
+from samara.record.table import Table
+from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.scenario.scenario import Drone
+from samara.scenario.timeline import MICROSECONDS
+from samara.vehicles.build import with_effects
+from samara.vehicles.check import VehicleError
+from samara.vehicles.writer import vehicle_toml
+
+Array = np.ndarray[Any, Any]
+DRONE = "drone"
+
+
+# Effects -------------------------------------------------------------------------------------------------------------
+
+
+def with_single_vehicle_effects(vehicle: Vehicle, effects: Mapping[str, Any]) -> Vehicle:
+    """Return the vehicle with these effects; refuse those that only a simulation of several drones, or of gusts, drives."""
+    if effects.get("downwash", False) is not False:
+        raise VehicleError(
+            f"{vehicle.name}: effect 'downwash' is the air that other drones blow down, and this one flies alone: expected a "
+            "scenario of several drones, flown by samara.fly"
+        )
+    try:
+        found = with_effects(vehicle, effects) if effects else vehicle
+    except VehicleError as error:
+        missing = re.search(r"(\w+)\.(\w+) is missing", str(error))
+        example = f"; as in effects={{'{missing[1]}': {{'{missing[2]}': ...}}}}" if missing else ""
+        raise VehicleError(f"{error}{example}") from None
+    if found.has("propwash") and found["propwash"].gusts > 0.0:
+        raise VehicleError(
+            f"{vehicle.name}: propwash.gusts = {found['propwash'].gusts:g}: only samara.fly draws these gusts: expected "
+            "effects={'propwash': {'gusts': 0.0}}, or a scenario"
+        )
+    return found
+
+
+# Telemetry -----------------------------------------------------------------------------------------------------------
+
+
+class Telemetry:
+    """The rows of a flight: at each time [s] the state, and the command and environment held until the next."""
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        self._vehicle = vehicle
+        self._times_us: list[int] = []
+        self._rows: dict[str, list[list[float]]] = {"state": [], "command": [], "environment": []}
+
+    def add(self, time: float, state: State, command: Command, environment: Environment = CALM) -> None:
+        """Add a row; one at the same microsecond as the last replaces it, an earlier one is refused."""
+        time_us = round(time * MICROSECONDS)
+        if self._times_us and time_us < self._times_us[-1]:
+            raise ValueError(
+                f"t = {time:g} s after {self._times_us[-1] / MICROSECONDS:g} s: expected times that increase"
+            )
+        if self._times_us and time_us == self._times_us[-1]:
+            self._times_us.pop()
+            for rows in self._rows.values():
+                rows.pop()
+        whole = environment_of(self._vehicle, environment)
+        power = environment.motor_power or whole.motor_power
+        hub_wind_W = environment.hub_wind_W if whole.hub_wind_W and environment.hub_wind_W else whole.hub_wind_W
+        whole = whole._replace(motor_power=power, hub_wind_W=hub_wind_W, pushes=environment.pushes or whole.pushes)
+        cells_left, cable_holds = 1.0, [1.0] * (len(load_fields(self._vehicle)) - 5)
+        self._times_us.append(time_us)
+        self._rows["state"].append([float(x) for x in flatten(state)])
+        self._rows["command"].append([float(x) for x in command])
+        self._rows["environment"].append([*map(float, flatten(whole)), 0.0, *ZERO, cells_left, *cable_holds])
+
+    def run(self, name: str, controller: str, reference: Any = None) -> Run:
+        """Return the flight as a `Run` of one drone, in world axes z-up and body axes forward-left-up.
+
+        `reference` is the desired position [m]: three numbers, one row of three for each recorded time, or a function of
+        the time [s]. Without one there are no tracking errors.
+        """
+        if not self._times_us:
+            raise ValueError(f"{name}: nothing was recorded; expected at least one step")
+        times_us = np.array(self._times_us, dtype=np.int64)
+        streams = streams_of(Drone(DRONE, self._vehicle, hover(ZERO)))
+        rows = {stream: np.array(values, dtype=float) for stream, values in self._rows.items()}
+        rows["reference"] = _reference_rows(reference, times_us / MICROSECONDS)
+        tables = {
+            stream: Table(streams[stream].fields, streams[stream].units, streams[stream].kind, times_us, values)
+            for stream, values in rows.items()
+        }
+        tables["outputs"] = output_table(tables, self._vehicle)
+        drone = {"name": DRONE, "vehicle": self._vehicle.name, "controller": controller, "estimator": "truth"}
+        metadata = {
+            "schema": str(BUS_SCHEMA_VERSION),
+            "scenario": name,
+            "duration": repr(float(times_us[-1] - times_us[0]) / MICROSECONDS),
+            "versions": json.dumps({"samara": __version__}),
+            "drones": json.dumps([drone]),
+        }
+        return Run(name, (Track(DRONE, self._vehicle, controller, tables),), (), metadata, self._attachments())
+
+    def _attachments(self) -> dict[str, bytes]:
+        try:
+            return {f"vehicle/{DRONE}.toml": vehicle_toml(self._vehicle).encode()}
+        except VehicleError:  # effects written in Python have no file
+            return {}
+
+
+def _reference_rows(reference: Any, time: Array) -> Array:
+    """The stream `reference`: the desired position, at rest; NaN where none is given."""
+    rows = np.full((len(time), len(REFERENCE_FIELDS)), np.nan)
+    if reference is None:
+        return rows
+    given = [reference(t) for t in time.tolist()] if callable(reference) else reference
+    try:
+        positions = np.broadcast_to(np.asarray(given, dtype=float), (len(time), 3))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"reference has the shape {np.shape(given)}; expected (3,), ({len(time)}, 3), or a function of the time"
+        ) from None
+    if not np.isfinite(positions).all():
+        raise ValueError("reference has numbers that are not finite; expected a position at every recorded time")
+    rows[:] = 0.0
+    rows[:, [REFERENCE_FIELDS.index(f"p_W.{axis}") for axis in "xyz"]] = positions
+    return rows
