@@ -230,7 +230,15 @@ def test_001_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_
     assert cost(upright) == pytest.approx(held.weights.wTerminalTilt * (1.0 - math.cos(lean)), rel=1e-12)
     slope = (cost(upright, 1e-5) - cost(upright, -1e-5)) / 2e-5
     assert slope == pytest.approx(-held.weights.wTerminalTilt * math.sin(lean), rel=1e-6)
-    assert Weights().wTerminalTilt == Weights().wTilt == 4.0
+    assert (Weights().wTilt, Weights().wTerminalTilt) == (4.0, 8.0)
+
+
+def test_001_terminal_weights_are_higher_than_those_of_a_stage():
+    """Position, velocity and tilt, as the document's list of the terminal cost says."""
+    weights = Weights()
+    assert weights.wTerminalPosition > weights.wPosition
+    assert weights.wTerminalVelocity > weights.wVelocity
+    assert weights.wTerminalTilt > weights.wTilt
 
 
 @pytest.mark.parametrize("inputs", [pytest.param("wrench", marks=pytest.mark.long), "rotors"])

@@ -358,7 +358,7 @@ def test_a_family_left_out_of_the_choice_is_predicted_as_well(propellers):
     assert power <= 0.15
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name != "crazyflie_47-17"])
 def test_shipped_blades_carry_a_run_of_the_wind_tunnel_to_compare_with(name):
     """APC's slow flyer, of the worst family, is a third too weak; thrust ends within 20 % of the measured J."""
     own, measured = SHIPPED[name]
@@ -367,6 +367,23 @@ def test_shipped_blades_carry_a_run_of_the_wind_tunnel_to_compare_with(name):
     fit = fit_rotor(own, float(measured.rpm[0]))
     assert fit.largest == pytest.approx(found.zero_thrust, rel=0.2)
     assert "UIUC" in own.source
+
+
+def test_the_crazyflies_blade_carries_its_thrust_stand():
+    """Radius as drone-models has it, pitch 2πr tan θ at ¾R of its name's 17 mm, T and Q of the stand's polynomials [rpm].
+
+    At Re near 1.5e4, below the airfoil's range, theory has 43 % more thrust and 27 % less power than the stand.
+    """
+    own, stand = SHIPPED["crazyflie_47-17"]
+    assert own.radius == pytest.approx(23.4e-3, rel=2e-3)
+    assert 2.0 * math.pi * 0.75 * own.radius * math.tan(own.at(0.75)[1]) == pytest.approx(17e-3, rel=0.15)
+    turns, diameter = stand.rpm / 60.0, 2.0 * own.radius
+    thrust, torque = stand.thrust * 1.225 * turns**2 * diameter**4, stand.power * 1.225 * turns**2 * diameter**5
+    assert thrust == pytest.approx(-3.62002e-7 * stand.rpm + 1.606092e-10 * stand.rpm**2, rel=1e-3)
+    assert torque / (2.0 * math.pi) == pytest.approx(-2.266527e-9 * stand.rpm + 1.114949e-12 * stand.rpm**2, rel=1e-3)
+    theory = rotor_coefficients(own, 0.0, 18000.0)
+    assert float(theory.thrust) / 0.0858 == pytest.approx(1.43, abs=0.02)
+    assert float(theory.power) / 0.0810 == pytest.approx(0.73, abs=0.02)
 
 
 # The fit -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,11 @@ from samara.physics.types import Command, State
 
 
 class Weights(NamedTuple):
-    """Document 001's weights with its values; the last four are not in it, and off by default."""
+    """Document 001's weights with its values; the last four are not in it, and off by default.
+
+    The document asks for a higher weight of the tilt at the end and gives no number: `wTerminalTilt` is twice `wTilt`, as
+    `wTerminalPosition` is twice `wPosition`.
+    """
 
     wPosition: Scalar = 30.0
     wVelocity: Scalar = 8.0
