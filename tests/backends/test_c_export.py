@@ -386,6 +386,31 @@ def test_the_program_of_the_documentation_flies(iris, tmp_path, repository):
     assert printed in page
 
 
+def test_the_program_of_the_readme_flies(iris, tmp_path):
+    """It ends where a second of hover in Python ends; the functions it lists are those the header declares."""
+    readme = (iris.header.parent / "samara_iris_README.md").read_text(encoding="utf-8")
+    (tmp_path / "main.c").write_text(re.search(r"^```c\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL).group(1))
+    run(
+        compiler(), *STRICT, f"-I{iris.header.parent}", tmp_path / "main.c", iris.object, "-lm", "-o", tmp_path / "main"
+    )
+    flown = fly(iris.vehicle, *samara.hover(iris.vehicle), seconds=1.0)[-1]
+    assert [float(word) for word in run(tmp_path / "main").split()[:3]] == pytest.approx(flown[:3], abs=1e-9)
+    listed = set(re.findall(r"^\| `(\w+)\(", readme, re.MULTILINE))
+    declared = set(re.findall(r"^void (\w+)\(", iris.header.read_text(encoding="utf-8"), re.MULTILINE))
+    assert listed == declared
+
+
+def test_the_readme_of_a_vehicle_that_cannot_hover_starts_at_rest(tmp_path):
+    iris = samara.vehicle("iris")
+    ahead = tuple(rotor._replace(r_B=rotor.r_B + Vec3(0.5, 0.0, 0.0)) for rotor in iris.rotors)
+    header, source = write_c(iris.replace(rotors=ahead).without_effect("contact"), tmp_path)
+    readme = (tmp_path / f"{header.stem}_README.md").read_text(encoding="utf-8")
+    (tmp_path / "main.c").write_text(re.search(r"^```c\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL).group(1))
+    run(compiler(), *STRICT, f"-I{tmp_path}", tmp_path / "main.c", source, "-lm", "-o", tmp_path / "main")
+    _, _, z, _ = run(tmp_path / "main").split()
+    assert -0.5 * 9.81 < float(z) < -3.0  # it falls, held back by its drag
+
+
 def test_the_stack_in_the_documentation_is_the_headers(iris, repository):
     (size,) = re.findall(r"(\d+) KB of\s+\W*stack", iris.header.read_text())
     assert f"{size} KB for the Iris" in (repository / "docs" / "export.md").read_text(encoding="utf-8")
@@ -457,7 +482,7 @@ def test_constants_are_read_back_as_they_were(iris):
 # The command -------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_writes_both_files_and_says_where(monkeypatch, capsys, tmp_path):
+def test_the_command_writes_its_files_and_says_where(monkeypatch, capsys, tmp_path):
     """The same files as from Python, and the same each time."""
     folder = tmp_path / "new" / "out"
     status, out, err = call(monkeypatch, capsys, "export", "c", "--vehicle", "rigid_body_quadrotor", "-o", str(folder))
@@ -467,8 +492,36 @@ def test_the_command_writes_both_files_and_says_where(monkeypatch, capsys, tmp_p
     assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == {
         f"{sources.name}.h": sources.header,
         f"{sources.name}.c": sources.source,
+        f"{sources.name}_README.md": sources.readme,
     }
     assert out.splitlines() == [f"header {folder / sources.name}.h", f"source {folder / sources.name}.c"]
+
+
+@pytest.mark.parametrize("motor_lag", [None, 0.05])
+def test_samara_export_rigid_body(monkeypatch, capsys, tmp_path, motor_lag):
+    """Document 002's body, with motors or without: a second of its C is a second of its Python."""
+    lag = [] if motor_lag is None else ["--motor-lag", str(motor_lag)]
+    status, out, err = call(monkeypatch, capsys, "export", "rigid-body", *lag, "-o", str(tmp_path))
+    assert (status, err) == (0, "") and "samara_rigid_body_quadrotor.c" in out
+    readme = (tmp_path / "samara_rigid_body_quadrotor_README.md").read_text(encoding="utf-8")
+    program = re.search(r"^```c\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL).group(1)
+    (tmp_path / "main.c").write_text(program.replace("for (", "state.v_W.x = 2.0;\n    for ("))
+    source = tmp_path / "samara_rigid_body_quadrotor.c"
+    run(compiler(), *STRICT, f"-I{tmp_path}", tmp_path / "main.c", source, "-lm", "-o", tmp_path / "main")
+    decay = 0.1 / 1.2  # dx = v/k (1 - exp(-k t)), k = D/m
+    assert [float(word) for word in run(tmp_path / "main").split()[:3]] == pytest.approx(
+        [2.0 / decay * -math.expm1(-decay), 0.0, 1.0], abs=1e-8
+    )
+
+
+def test_samara_export_rigid_body_as_javascript(monkeypatch, capsys, tmp_path):
+    status, _, _ = call(monkeypatch, capsys, "export", "rigid-body", "--js", "-o", str(tmp_path))
+    assert status == 0 and {path.name for path in tmp_path.iterdir()} == {
+        "samara_rigid_body_quadrotor.js",
+        "package.json",
+    }
+    status, _, err = call(monkeypatch, capsys, "export", "rigid-body", "--motor-lag", "0", "-o", str(tmp_path))
+    assert status == 2 and "motor.rise = 0.0 s: expected a positive number" in err
 
 
 def test_a_file_of_ones_own_is_exported_under_its_name(monkeypatch, capsys, tmp_path):

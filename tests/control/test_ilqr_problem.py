@@ -278,7 +278,7 @@ def solved():
 
     wary = {"obstacles": [((0.6, 0.05, 1.0), 0.3)], "maxTilt": 0.35, "wYaw": 4.0, "wRate": 0.1}
     for name, options in {"usual": {}, "wary": wary, "rotors": {"inputs": "rotors", "wSmooth": 0.0}}.items():
-        solver, state = ILQR(CRAZYFLIE, mpcHorizon=10, **options), tumbling()
+        solver, state = ILQR(CRAZYFLIE, mpcHorizon=10, wTerminalTilt=4.0, **options), tumbling()
         cold = solver.solve(state, HOVER.p_W + Vec3(*rng.uniform(-2.0, 2.0, 3)), yaw=0.3)
         warm = solver.solve(state, HOVER.p_W, warm_start=cold, shift=0.013, iterations=1, push_W=(0.3, -0.2, 0.1))
         found[f"{name} cold"], found[f"{name} warm"] = cold.controls, warm.controls

@@ -246,6 +246,17 @@ def test_the_hello_world_of_cpp(sources, tmp_path):
     assert said_in_cpp(sources / "examples.cpp", sources, tmp_path) == CPP_HELLO
 
 
+def test_the_library_comes_with_a_readme(sources, tmp_path):
+    """Its programs compile and print what they say, and every file it names is there."""
+    readme = (sources / "README.md").read_text(encoding="utf-8")
+    for fence, name, said, expected in (("c", "a.c", said_in_c, C_HELLO), ("cpp", "a.cpp", said_in_cpp, CPP_HELLO)):
+        (program,) = re.findall(rf"^```{fence}\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+        (tmp_path / name).write_text(program, encoding="utf-8")
+        assert said(tmp_path / name, sources, tmp_path) == expected
+    named = re.findall(r"`([\w.]+\.(?:c|h|hpp|cpp|txt))`", readme)
+    assert len(set(named)) == 8 and all((sources / name).is_file() for name in named)
+
+
 @pytest.mark.parametrize(
     ("fence", "name", "said", "expected"),
     [("C", "hello.c", said_in_c, C_HELLO), ("cpp", "hello.cpp", said_in_cpp, CPP_HELLO)],
@@ -390,7 +401,7 @@ def test_samara_export_drone_physics(tmp_path, monkeypatch, capsys):
     status, printed, _ = call(monkeypatch, capsys, "export", "drone-physics", "-o", str(tmp_path / "out"))
     assert status == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *("drone_physics_c.h", "drone_physics_c.c", "drone_physics.hpp", "CMakeLists.txt"),
+        *("drone_physics_c.h", "drone_physics_c.c", "drone_physics.hpp", "CMakeLists.txt", "README.md"),
         *("examples.cpp", "cexamples.c", "utest.cpp", "ctest.c"),
     }
     assert len(printed.split()) == 8

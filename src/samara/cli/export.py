@@ -169,6 +169,31 @@ def export_engine(
     _time_in_node(modules[0])
 
 
+@app.command("rigid-body")
+def export_rigid_body(
+    js: Annotated[bool, typer.Option("--js", help="Write an ES module for browsers and Node instead of C99.")] = False,
+    motor_lag: Annotated[
+        float | None,
+        typer.Option("--motor-lag", help="Time constant of four motors [s]; without it the command is a wrench."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
+) -> None:
+    """Write document 002's rigid-body quadrotor: derivative, RK4 step, hover; C99 with a README, or JavaScript."""
+    from samara.documents.rigid_body import RigidBodyQuadrotor
+
+    body = RigidBodyQuadrotor(motor_lag=motor_lag).vehicle
+    if js:
+        from samara.backends.js import write_js
+
+        module = write_js(body, out)
+        say(f"module {module}")
+        return _time_in_node(module)
+    from samara.backends.c import write_c
+
+    header, source = write_c(body, out)
+    say(f"header {header}\nsource {source}")
+
+
 def _time_in_node(module: Path) -> None:
     from samara.backends.js_time import microseconds_a_step
 
@@ -196,7 +221,7 @@ def export_web(
 def export_drone_physics(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the library.")] = Path("out/drone_physics"),
 ) -> None:
-    """Write document 004's library: drone_physics_c.h and .c, drone_physics.hpp, examples, self-tests, CMakeLists.txt."""
+    """Write document 004's library for C and C++: sources, examples, self-tests, CMakeLists.txt and a README."""
     from samara.documents.drone_physics.c_library import write_library
 
     for path in write_library(out):
