@@ -9,6 +9,7 @@ from samara.core.algebra import Vec3
 from samara.documents.engine import DroneEngine
 from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.physics.types import Environment
+from samara.view.web.frame import frame_at
 
 WIND = Vec3(0.5, -0.2, 0.1)
 
@@ -46,6 +47,12 @@ def test_without_a_reference_there_are_no_tracking_errors(flown):
     summary = run.summary()
     assert summary["controller"].value == "ramp" and summary["flight time"].value == pytest.approx(0.2)
     assert not [name for name in summary if "error" in name] and "nan" not in repr(run)
+
+
+def test_the_viewer_shows_a_flight_without_a_reference(flown):
+    """Every number of a frame is finite: the drone stands for its own reference."""
+    frame = frame_at([flown[0].telemetry()], 0.1)
+    assert (frame.reference_W == frame.p_W).all() and np.isfinite(frame.close.reference_W).all()
 
 
 @pytest.mark.parametrize("form", ["point", "rows", "function"])

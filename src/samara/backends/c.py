@@ -464,7 +464,7 @@ void PREFIX_linearize(
 
 
 def _readme(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
-    """What the two files are, how to build them, their functions, and a program that flies."""
+    """Return the README: purpose, build, functions, conventions and a complete program."""
     p, hovers = layout.prefix, trim_of(vehicle) is not None
     rows = [
         (f"{p}_derivative(state, command, environment, out)", "the rate of every number of the state"),

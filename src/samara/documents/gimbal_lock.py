@@ -13,7 +13,7 @@ class GimbalLockWarning(UserWarning):
 
 
 def warn_near_gimbal_lock(pitch: Any, advice: str, stacklevel: int) -> None:
-    """Warn if |cos θ| < 0.001 for a number or any element of an array [rad]; what is being traced is not looked at."""
+    """Warn if |cos θ| < 0.001 for a number or any element of an array [rad]; traced scalars are skipped."""
     if not isinstance(pitch, (float, np.ndarray, np.generic)):
         return
     if np.any(np.abs(np.cos(pitch)) < NEAR_GIMBAL_LOCK):

@@ -19,7 +19,7 @@ from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.plan.trajectory import hover
 from samara.record.outputs import output_table
 from samara.record.run import Run, Track
-from samara.record.streams import load_fields, streams_of
+from samara.record.streams import CABLE_FIELD, load_fields, streams_of
 from samara.record.table import Table
 from samara.scenario.bus import BUS_SCHEMA_VERSION
 from samara.scenario.scenario import Drone
@@ -43,17 +43,17 @@ def with_single_vehicle_effects(vehicle: Vehicle, effects: Mapping[str, Any]) ->
             "scenario of several drones, flown by samara.fly"
         )
     try:
-        found = with_effects(vehicle, effects) if effects else vehicle
+        equipped = with_effects(vehicle, effects) if effects else vehicle
     except VehicleError as error:
         missing = re.search(r"(\w+)\.(\w+) is missing", str(error))
         example = f"; as in effects={{'{missing[1]}': {{'{missing[2]}': ...}}}}" if missing else ""
         raise VehicleError(f"{error}{example}") from None
-    if found.has("propwash") and found["propwash"].gusts > 0.0:
+    if equipped.has("propwash") and equipped["propwash"].gusts > 0.0:
         raise VehicleError(
-            f"{vehicle.name}: propwash.gusts = {found['propwash'].gusts:g}: only samara.fly draws these gusts: expected "
+            f"{vehicle.name}: propwash.gusts = {equipped['propwash'].gusts:g}: only samara.fly draws these gusts: expected "
             "effects={'propwash': {'gusts': 0.0}}, or a scenario"
         )
-    return found
+    return equipped
 
 
 # Telemetry -----------------------------------------------------------------------------------------------------------
@@ -78,15 +78,16 @@ class Telemetry:
             self._times_us.pop()
             for rows in self._rows.values():
                 rows.pop()
-        whole = environment_of(self._vehicle, environment)
-        power = environment.motor_power or whole.motor_power
-        hub_wind_W = environment.hub_wind_W if whole.hub_wind_W and environment.hub_wind_W else whole.hub_wind_W
-        whole = whole._replace(motor_power=power, hub_wind_W=hub_wind_W, pushes=environment.pushes or whole.pushes)
-        cells_left, cable_holds = 1.0, [1.0] * (len(load_fields(self._vehicle)) - 5)
+        surroundings = environment_of(self._vehicle, environment)
+        if environment.motor_power:
+            surroundings = surroundings._replace(motor_power=environment.motor_power)
+        if environment.hub_wind_W and surroundings.hub_wind_W:
+            surroundings = surroundings._replace(hub_wind_W=environment.hub_wind_W)
+        no_load = [1.0 if field in ("cells_left", CABLE_FIELD) else 0.0 for field in load_fields(self._vehicle)]
         self._times_us.append(time_us)
         self._rows["state"].append([float(x) for x in flatten(state)])
         self._rows["command"].append([float(x) for x in command])
-        self._rows["environment"].append([*map(float, flatten(whole)), 0.0, *ZERO, cells_left, *cable_holds])
+        self._rows["environment"].append([*map(float, flatten(surroundings)), *no_load])
 
     def run(self, name: str, controller: str, reference: Any = None) -> Run:
         """Return the flight as a `Run` of one drone, in world axes z-up and body axes forward-left-up.
@@ -123,16 +124,16 @@ class Telemetry:
 
 
 def _reference_rows(reference: Any, time: Array) -> Array:
-    """The stream `reference`: the desired position, at rest; NaN where none is given."""
+    """The stream `reference`: the desired position, at rest; NaN without one."""
     rows = np.full((len(time), len(REFERENCE_FIELDS)), np.nan)
     if reference is None:
         return rows
-    given = [reference(t) for t in time.tolist()] if callable(reference) else reference
+    desired = [reference(t) for t in time.tolist()] if callable(reference) else reference
     try:
-        positions = np.broadcast_to(np.asarray(given, dtype=float), (len(time), 3))
+        positions = np.broadcast_to(np.asarray(desired, dtype=float), (len(time), 3))
     except (TypeError, ValueError):
         raise ValueError(
-            f"reference has the shape {np.shape(given)}; expected (3,), ({len(time)}, 3), or a function of the time"
+            f"reference has the shape {np.shape(desired)}; expected (3,), ({len(time)}, 3), or a function of the time"
         ) from None
     if not np.isfinite(positions).all():
         raise ValueError("reference has numbers that are not finite; expected a position at every recorded time")

@@ -260,7 +260,11 @@ class Run:
         ]
         from samara.record.scene import scene_message
 
-        asked = {track.name: track.reference_position for track in self.tracks if "reference" in track.tables}
+        asked = {
+            track.name: track.reference_position
+            for track in self.tracks
+            if "reference" in track.tables and np.isfinite(track.reference_position).all()
+        }
         vehicles = {track.name: track.vehicle for track in self.tracks}
         scene = scene_message(vehicles, world_inside(self.attachments), asked)
         with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite, scene=scene) as recorder:

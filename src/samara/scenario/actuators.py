@@ -107,7 +107,7 @@ def disabled_propulsors(mask: int) -> tuple[int, ...]:
 def power_of_mask(mask: int, propulsors: int | None = None) -> tuple[float, ...]:
     """The power of each physical propulsor's motor: 0 where the mask has its bit, 1 elsewhere
 
-    `propulsors` is how many there are; by default as many as the mask names.
+    `propulsors` is the number of propulsors; by default the highest one in the mask is the last.
     """
     if isinstance(mask, bool) or not isinstance(mask, int) or not 0 <= mask < 1 << MOTOR_CHANNELS:
         raise ValueError(f"motor_disable_mask = {mask!r}: expected an integer from 0 to {(1 << MOTOR_CHANNELS) - 1:#b}")

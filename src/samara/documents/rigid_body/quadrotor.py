@@ -201,7 +201,7 @@ class RigidBodyQuadrotor:
 
     @property
     def rotor_radius(self) -> float | None:
-        """Radius of the rotors [m]; None where none was given"""
+        """Radius of the rotors [m]; None if it was not set"""
         return (self._vehicle.rotors[0].radius or None) if self._vehicle.rotors else None
 
     @rotor_radius.setter
@@ -422,7 +422,7 @@ def _frozen(values: Any) -> Array:
 def _vehicle(
     *, mass: Any, inertia: Any, g: Any, D: Any, motor_lag: Any, rotor_radius: Any, effects: Mapping[str, Any]
 ) -> Vehicle:
-    """Return the shipped vehicle of document 002 with these numbers, where they are not None, and effects."""
+    """Return the shipped vehicle of document 002 with these numbers (None: the document's) and effects."""
     documented = load_vehicle("rigid_body_quadrotor")
     if rotor_radius is not None and motor_lag is None:
         raise ValueError(f"rotor_radius = {rotor_radius!r} and no motor_lag: expected both, or neither")

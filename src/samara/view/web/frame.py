@@ -318,7 +318,7 @@ def frame_at(
             wind_W[k] = _held(track, "environment", time)[:3]
         if track.vehicle.has("slung_load"):
             cables[k] = _cables(here[:, None], track.vehicle, _cable_holds(track, time))[0]
-        reference_W[k] = _at(track, "reference", time)[:3] if "reference" in track.tables else p_W[k]
+        reference_W[k] = _reference_position(track, time, p_W[k])
         p_estimate[k], q_estimate[k] = p_W[k], q_WB[k]
         if "estimate" in track.tables and len(track.tables["estimate"].times_us):
             known = _at(track, "estimate", time)
@@ -364,6 +364,12 @@ def _at(track: Track, name: str, time: float) -> Array:
     return own
 
 
+def _reference_position(track: Track, time: float, p_W: Array) -> Array:
+    """Return the desired position at a time, or the drone's own for a flight without a reference."""
+    desired = _at(track, "reference", time)[:3] if "reference" in track.tables else p_W
+    return desired if np.isfinite(desired).all() else p_W
+
+
 def _held(track: Track, name: str, time: float) -> tuple[float, ...]:
     table = track.tables[name]
     return tuple(table.rows[row_at(table.times_us, time)[0]].tolist())
@@ -381,13 +387,14 @@ def _environment_fields(track: Track) -> list[str]:
 def _recorded_close(track: Track, time: float, eyes: Mapping[str, Sensor]) -> Close:
     row, share = row_at(track.tables["state"].times_us, time)
     environment = _held(track, "environment", time)[: len(_environment_fields(track))]
+    state = state_between(track.tables["state"].rows, row, share)
     return Close(
         track.name,
         track.vehicle,
-        tuple(state_between(track.tables["state"].rows, row, share).tolist()),
+        tuple(state.tolist()),
         _held(track, "command", time),
         environment,
-        Vec3(*_at(track, "reference", time)[:3].tolist()),
+        Vec3(*_reference_position(track, time, state[:3]).tolist()),
         "",
         track.controller,
         _stands(track, "landed", time),
