@@ -404,7 +404,7 @@ def test_samara_export_drone_physics(tmp_path, monkeypatch, capsys):
         *("drone_physics_c.h", "drone_physics_c.c", "drone_physics.hpp", "CMakeLists.txt", "README.md"),
         *("examples.cpp", "cexamples.c", "utest.cpp", "ctest.c"),
     }
-    assert len(printed.split()) == 8
+    assert len(printed.split()) == 9
 
 
 # The cases printed in the document's tests, which need no file -------------------------------------------------------
