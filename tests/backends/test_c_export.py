@@ -400,6 +400,7 @@ def test_the_program_of_the_readme_flies(iris, tmp_path):
     assert listed == declared
 
 
+@pytest.mark.long
 def test_the_readme_of_a_vehicle_that_cannot_hover_starts_at_rest(tmp_path):
     iris = samara.vehicle("iris")
     ahead = tuple(rotor._replace(r_B=rotor.r_B + Vec3(0.5, 0.0, 0.0)) for rotor in iris.rotors)
@@ -497,7 +498,7 @@ def test_the_command_writes_its_files_and_says_where(monkeypatch, capsys, tmp_pa
     assert out.splitlines() == [f"header {folder / sources.name}.h", f"source {folder / sources.name}.c"]
 
 
-@pytest.mark.parametrize("motor_lag", [None, 0.05])
+@pytest.mark.parametrize("motor_lag", [None, pytest.param(0.05, marks=pytest.mark.long)])
 def test_samara_export_rigid_body(monkeypatch, capsys, tmp_path, motor_lag):
     """Document 002's body, with motors or without: a second of its C is a second of its Python."""
     lag = [] if motor_lag is None else ["--motor-lag", str(motor_lag)]
