@@ -147,6 +147,21 @@ def test_a_rosette_stays_in_its_cone_and_comes_through_its_middle():
     assert (np.diff(beams.age) < 0.0).all() and beams.age[-1] == 0.0 and beams.age[0] < 0.1
 
 
+def test_a_rosette_is_a_rose_whose_last_beam_is_the_tip_along_y():
+    """ρ = cos 61θ: 61 tips, at multiples of 2π/61 from the y axis, the last one along it, passed from y towards z"""
+    own = part("mid-70", **EXACT, columns=61 * 40, channels=1).numbers
+    beams = Eye(own).beams
+    _, y, z = (np.asarray(x) for x in beams.direction_S)
+    edge = math.sin(0.5 * own.sweep)
+    assert (y[-1], z[-1]) == pytest.approx((edge, 0.0), abs=1e-12)
+    outer = np.hypot(y, z) > 0.999999 * edge
+    petals = np.arctan2(z[outer], y[outer]) * 61.0 / (2.0 * math.pi)
+    assert np.abs(petals - petals.round()).max() < 1e-6 and len(set(petals.round().astype(int) % 61)) == 61
+    theta = 2.0 * math.pi * (1.0 - np.asarray(beams.age) * own.rate)
+    rho = np.arcsin(y * np.cos(theta) + z * np.sin(theta))
+    assert rho == pytest.approx(0.5 * own.sweep * np.cos(61.0 * theta), abs=1e-10)
+
+
 def test_a_hill_is_seen_as_it_is():
     """A ramp z = x/2 from 3 m above its foot: a level beam meets it at 6 m, and the plane below the drone would not be."""
     ramp = HeightMap([0.0, 40.0], [-30.0, 30.0], [[0.0, 0.0], [20.0, 20.0]])

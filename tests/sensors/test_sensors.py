@@ -330,6 +330,44 @@ def test_moving_air_leaks_into_a_barometer():
     assert hovering[1] - hovering[0] == pytest.approx(-0.5 * weight / (4.0 * discs), rel=1e-6)
 
 
+WINDY = {
+    "imu": perfect_imu(r_B=Vec3(0.1, -0.05, 0.02)),
+    "barometer": quiet("bmp388", airspeed_pressure=0.4, rotor_pressure=-0.5).sensor(),
+    "range_finder": quiet("vl53l1x", noise_growth=0.0, farthest=100.0).sensor(q_BS=DOWN),
+    "optical_flow": part("pmw3901", noise=0.0).sensor(q_BS=DOWN),
+}
+WIND_W = Vec3(4.0, -2.5, 1.5)
+
+
+@pytest.mark.parametrize("name", WINDY)
+def test_readings_in_body_axes_stay_when_drone_and_wind_turn_together(name):
+    """Over level ground no heading is special: a wind in the wrong frame would be felt from another side"""
+    state, command = flying()
+    turn = quat_from_euler(0.0, 0.0, 2.1)
+    turned = state._replace(p_W=rotate(turn, state.p_W), v_W=rotate(turn, state.v_W), q_WB=turn * state.q_WB)
+    here, there = (
+        flatten(told(WINDY[name], own, command, environment=CALM._replace(wind_W=wind_W)))
+        for own, wind_W in ((state, WIND_W), (turned, rotate(turn, WIND_W)))
+    )
+    assert there == pytest.approx(here, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", ["imu", "barometer"])
+def test_sensors_of_moving_air_feel_the_airspeed_alone(name):
+    """Galileo: moved along with the air, they read what they read in still air; and the wind does count"""
+    state, command = flying()
+    still, moved, blown = (
+        flatten(told(WINDY[name], own, command, environment=CALM._replace(wind_W=wind_W)))
+        for own, wind_W in (
+            (state, Vec3(0.0, 0.0, 0.0)),
+            (state._replace(v_W=state.v_W + WIND_W), WIND_W),
+            (state, WIND_W),
+        )
+    )
+    assert moved == pytest.approx(still, rel=1e-12, abs=1e-12)
+    assert np.abs(np.array(blown) - np.array(still)).max() > 0.1
+
+
 def test_a_gps_fix_is_the_antennas_place_on_the_ellipsoid():
     """Back through the Earth-centred frame, by the difference of two long vectors: to a micrometre, their rounding"""
     state, command = flying()
