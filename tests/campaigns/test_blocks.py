@@ -1,0 +1,160 @@
+"""Blocks of rows: one begins where the other ends, and a row is drawn, found and flown again as one of its own block."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from samara.campaigns import gpu, replay
+from samara.campaigns.campaign import CampaignError, parse_campaign
+from samara.campaigns.fan import trajectories
+from samara.campaigns.flying import Flying
+from samara.campaigns.gpu import backend_for, worst_confirmed
+from samara.campaigns.replay import flown_again
+from samara.campaigns.rows import Block
+from samara.campaigns.store import open_store, store_for
+
+pytest.importorskip("pyarrow")
+
+TEXT = """
+schema = 1
+name = "blocks"
+scenario = "hover"
+flights = 4
+seed = 3
+sampler = "latin"
+
+[settings]
+duration = 0.02
+"expect.landed" = false
+"drones.vehicle" = "crazyflie_documented"
+
+[vary]
+mass = { uniform = [0.9, 1.1], relative = true }
+"""
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory):
+    """A folder with four rows, then three, then two, as drawn; their flights are invented"""
+    folder = tmp_path_factory.mktemp("campaign")
+    own = parse_campaign(TEXT, "blocks.toml", folder)
+    flying, store = Flying.of(own), store_for(own, TEXT, folder / "out")
+    store.add(3)
+    store.add(2)
+    for block, numbers in store.missing(100):
+        assert (numbers[0], numbers[-1]) == (block.first, block.first + block.length - 1)
+        store.write(numbers, told(flying.rows(numbers, block)))
+    return flying, store
+
+
+def told(rows):
+    """Columns of a batch: every third row seems to have flown badly"""
+    n, end = len(rows.numbers), {f"final_{axis}": rows.numbers + 0.25 * k for k, axis in enumerate("xyz")}
+    words = {
+        name: np.full(n, word, dtype=object) for name, word in (("outcome", "pass"), ("reason", ""), ("found", "pass"))
+    }
+    worst = 1.0 * (rows.numbers % 3 == 0) + 0.01 * rows.numbers
+    return {**rows.values, **words, **end, "worst_error": worst, "confirmed": np.zeros(n, dtype=bool)}
+
+
+def test_each_block_begins_after_the_last_row_of_the_one_before(campaign):
+    store = open_store(campaign[1].folder)
+    assert store.blocks == [Block(0, 0, 4), Block(1, 4, 3), Block(2, 7, 2)]
+    assert store.table()["row"].to_pylist() == list(range(9)) and store.total == 9
+
+
+@pytest.mark.parametrize("row", range(9))
+def test_a_row_flown_again_has_the_factors_of_its_own_block(campaign, row, monkeypatch):
+    """Each block is a Latin hypercube of its own: another block would draw another mass"""
+    flown = []
+
+    def fly(scenario, **more):
+        flown.append(scenario)
+        rows = np.array([[row, row + 0.25, row + 0.5]])
+        return SimpleNamespace(tracks=[SimpleNamespace(tables={"state": SimpleNamespace(rows=rows)})])
+
+    monkeypatch.setattr(replay, "fly", fly)
+    again, stored = flown_again(campaign[1].folder, row), campaign[1].row(row)
+    assert again.same and stored["row"] == row
+    assert again.values["mass"] == stored["mass"] == flown[0].drones[0].vehicle.mass
+
+
+def test_a_row_beyond_the_last_block_is_refused(campaign):
+    with pytest.raises(CampaignError, match=r"row 9: .* has the rows 0 to 8"):
+        flown_again(campaign[1].folder, 9)
+
+
+def test_trajectories_are_those_of_their_rows(campaign):
+    flying, store = campaign
+
+    def fly(rows, record):
+        assert rows.values["mass"].tolist() == [store.row(int(row))["mass"] for row in rows.numbers]
+        return SimpleNamespace(time=np.zeros(1), states=np.tile(rows.numbers, (1, 3, 1)))
+
+    found = trajectories(SimpleNamespace(scenario=flying.scenario, rows=flying.rows, fly=fly), store, [3, 4, 6, 7])
+    assert [own.row for own in found] == [3, 4, 6, 7]
+    assert [own.p_W.tolist() for own in found] == [[[row] * 3] for row in (3, 4, 6, 7)]
+
+
+def test_the_worst_rows_are_flown_again_as_rows_of_their_own_block(campaign):
+    """Rows 6, 3 and 0 seem to be the worst; flown again they are not, and rows 8 and 7 follow"""
+    flying, store = campaign
+    asked = []
+
+    def on_llvm(rows):
+        asked.extend(rows.numbers.tolist())
+        assert rows.values["mass"].tolist() == [store.row(int(row))["mass"] for row in rows.numbers]
+        better = told(rows) | {"worst_error": 0.001 * rows.numbers}
+        return {name: own for name, own in better.items() if name not in ("found", "confirmed")}
+
+    before = {row: store.row(row) for row in range(9)}
+    worst_confirmed(store, flying, 3, on_llvm)
+    assert set(asked) == set(range(9)) and len(asked) == 9  # each once: none is as bad as the next one seems to be
+    for row in asked:
+        expected = before[row] | {"worst_error": 0.001 * row, "confirmed": True}
+        assert store.row(row) == expected
+
+
+# Which backend flies --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "reason", "asked", "before", "chosen"),
+    [
+        (True, "", "auto", None, "pallas"),
+        (False, "", "auto", None, "llvm"),
+        (True, "mass varies", "auto", None, "llvm"),
+        (False, "mass varies", "auto", None, "llvm"),
+        (True, "", "auto", "llvm", "llvm"),
+        (False, "", "auto", "jax", "jax"),
+        (False, "", "pallas", None, "pallas"),
+        (True, "", "llvm", None, "llvm"),
+        (True, "mass varies", "llvm", None, "llvm"),
+    ],
+)
+def test_a_gpu_flies_where_there_is_one_that_can(monkeypatch, has_gpu, reason, asked, before, chosen):
+    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
+    monkeypatch.setattr(gpu, "why_not", lambda flying: reason)
+    assert backend_for(None, asked, before) == chosen
+
+
+def test_a_backend_that_cannot_fly_a_campaign_is_refused(monkeypatch):
+    monkeypatch.setattr(gpu, "why_not", lambda flying: "mass varies")
+    flying = SimpleNamespace(campaign=SimpleNamespace(origin="c.toml"))
+    with pytest.raises(CampaignError, match=r"c\.toml: backend 'jax': mass varies; expected llvm"):
+        backend_for(flying, "jax", None)
+    with pytest.raises(CampaignError, match="rows so far were flown on llvm"):
+        backend_for(flying, "jax", "llvm")
+
+
+def test_what_jax_can_fly_depends_on_what_varies(tmp_path):
+    """Parameters of the vehicle, yes; of the scenario's file and of the controller, no"""
+    pytest.importorskip("jax")
+    calm = TEXT.replace('"hover"', '"figure8"')
+    for varied, reason in (("mass", ""), ('"controller.position"', "controller.position varies, which only llvm can")):
+        text = calm.replace("mass = ", f"{varied} = ").replace(
+            ", relative = true", "" if reason else ", relative = true"
+        )
+        flying = Flying.of(parse_campaign(text, "c.toml", tmp_path))
+        assert gpu.why_not(flying) == reason
