@@ -4,11 +4,12 @@ import errno
 import math
 import struct
 import zlib
+from types import SimpleNamespace
 
 import pytest
 
 import samara
-from samara.core.algebra import Vec3
+from samara.core.algebra import IDENTITY, Vec3
 from samara.link.crazyflie.contents import Contents, Entry
 from samara.link.crazyflie.endpoint import Endpoint
 from samara.link.crazyflie.logs import APPEND, CREATE, DELETE, RESET, START, STOP, Logs, Variable
@@ -58,6 +59,14 @@ def test_every_name_fits_into_a_packet_and_is_there_once():
     for own in (VARIABLES, PARAMETERS):
         names = [(each.group, each.name) for each in own]
         assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("name", ["acc.z", "stateEstimate.az"])
+def test_accelerations_are_in_the_firmwares_g(name):
+    """GRAVITY_MAGNITUDE is 9.81 m/s² in src/utils/interface/physicalConstants.h of Bitcraze's crazyflie-firmware"""
+    read = {f"{own.group}.{own.name}": own.read for own in VARIABLES}[name]
+    felt = SimpleNamespace(specific_force_B=Vec3(0.0, 0.0, 3.0 * 9.81), state=SimpleNamespace(q_WB=IDENTITY))
+    assert read(felt) == pytest.approx({"acc.z": 3.0, "stateEstimate.az": 2.0}[name], rel=1e-12)
 
 
 # Logs ---------------------------------------------------------------------------------------------------------------

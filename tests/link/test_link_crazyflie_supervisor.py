@@ -95,6 +95,15 @@ def test_old_setpoints_lock_nothing_that_stands():
     assert Instants().after(5.0, age=10.0, turning=False) is Condition.READY
 
 
+@pytest.mark.parametrize(("share", "tumbled"), [(0.499, True), (0.501, False)])
+def test_half_of_the_firmwares_g_is_upright(share, tumbled):
+    """f_z < 0.5 · 9.81 m/s² for a second (GRAVITY_MAGNITUDE of its physicalConstants.h) is tumbled"""
+    own = Supervisor()
+    for k in range(15):
+        own.update(0.1 * k, Vec3(5.0, 0.0, share * 9.81), 0.0, turning=False)
+    assert own.tumbled is tumbled
+
+
 # On the wire --------------------------------------------------------------------------------------------------------
 
 

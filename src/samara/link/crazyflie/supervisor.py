@@ -14,7 +14,7 @@ from enum import Enum
 
 from samara.core.algebra import ZERO, Vec3
 
-G = 9.81  # [m/s²]: the firmware's unit of acceleration
+G = 9.81  # [m/s²]: the firmware's unit of acceleration, GRAVITY_MAGNITUDE there
 FALLING = 0.1  # [g]: below it on all axes it falls freely
 LEANING, UPSIDE_DOWN = 0.5, -0.2  # [g]
 LEANS_FOR, UPSIDE_DOWN_FOR = 1.0, 0.1  # [s]

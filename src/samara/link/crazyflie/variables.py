@@ -12,10 +12,10 @@ from samara.link.crazyflie.logs import Variable
 from samara.link.crazyflie.number import FLOAT, I8, U8, U16, U32, Kind
 from samara.link.crazyflie.pilot import Wanted
 from samara.link.crazyflie.setpoints import FULL_THRUST
+from samara.link.crazyflie.supervisor import G
 from samara.link.readings import Supply
 from samara.physics.types import State
 
-G = 9.81  # [m/s²]: the firmware's unit of acceleration
 SETTLED = 1e-5  # [m²]: the variance of an estimate that is the truth
 MOTORS = 4
 
