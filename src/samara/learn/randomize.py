@@ -134,8 +134,8 @@ class Inertial(NamedTuple):
         return applied(drawn, craft)
 
 
-L2F = Ranges(force=1.0 / 20.0, torque=0.002)
-"""The disturbances of L2F: forces of a twentieth of the weight, and torques of 0.1 mm times it for arms of 46 mm."""
+L2F = Ranges(force=1.0 / 20.0, torque=1e-4 / math.hypot(0.028, 0.028))
+"""The disturbances of L2F: standard deviations of 1/20 of the weight, and of the weight times 0.1 mm on its arms of 39.6 mm."""
 
 RAPTOR = Ranges(
     thrust_to_weight=(1.5, 5.0),

@@ -1,0 +1,81 @@
+"""Drones that are lost start again, the others fly on; and what an action beyond ±1 costs, in both trainers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from samara.learn import analytic_lanes
+from samara.learn.adam import at_rest
+from samara.learn.recipe import Recipe
+
+RECIPE = Recipe(hidden=(2,), drones=6, horizon=3, updates=4)._replace(afresh=0.0)
+EPISODES = np.arange(12.0, dtype=np.float32).reshape(2, 6) + 100.0
+OVER = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0])  # drones 1 and 4 have ended; the numbers of drone 2 are lost
+FLIES_ON = [0, 3, 5]
+
+
+def begun():
+    episodes = EPISODES.copy()
+    episodes[1, 2] = np.nan
+    return episodes
+
+
+def test_compiled_training_replaces_the_drones_that_are_lost():
+    flown = []
+
+    def gradient(weights, episodes, total_bar):
+        flown.append(episodes.copy())
+        return SimpleNamespace(total=np.zeros(6), end=episodes), np.zeros_like(weights), None
+
+    parts = SimpleNamespace(over=lambda episode: OVER, episode=(0.0, 0.0), kinds=("uniform", "uniform"), begin=tuple)
+    weights = np.zeros(4, np.float32)
+    learning = analytic_lanes.Learning(weights, at_rest(weights), begun(), np.array(0), np.zeros(4, np.float32))
+    analytic_lanes._update(parts, SimpleNamespace(gradient=gradient), RECIPE, 1, learning)
+    np.testing.assert_array_equal(flown[0][:, FLIES_ON], EPISODES[:, FLIES_ON])
+    assert (flown[0][:, [1, 2, 4]] < 1.0).all() and (flown[0][:, [1, 2, 4]] > 0.0).all()
+
+
+@pytest.mark.long
+def test_jax_training_replaces_the_drones_that_are_lost():
+    jax = pytest.importorskip("jax")
+    from samara.learn import analytic
+
+    pieces = SimpleNamespace(
+        size=2,
+        kinds=("uniform", "uniform"),
+        over=lambda rows: [jax.numpy.asarray(OVER)],
+        begin=lambda rows: rows,
+        observations=1,
+        actions=1,
+    )
+
+    def rollout(weights, episodes):
+        return 0.0 * weights[0][0].sum() + jax.numpy.zeros(6), episodes
+
+    weights = [(np.zeros((1, 1), np.float32), np.zeros(1, np.float32))]
+    learning = analytic.Learning(weights, at_rest(weights), begun(), jax.random.key(1), np.int32(0))
+    after, _ = analytic._update(pieces, rollout, RECIPE, learning)
+    end = np.asarray(after.episodes)
+    np.testing.assert_array_equal(end[:, FLIES_ON], EPISODES[:, FLIES_ON])
+    assert (end[:, [1, 2, 4]] < 1.0).all() and (end[:, [1, 2, 4]] >= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("action", "cost"), [((0.5, -1.0, 1.0), 0.0), ((2.0, -1.5, 0.3), 0.1 * (1.0 + 0.25)), ((-3.0, 0.0, 0.0), 0.4)]
+)
+def test_an_action_beyond_1_costs_a_tenth_of_its_square(action, cost):
+    """Σ 0.1 max(|a| − 1, 0)² a step, on top of the task's reward of 1"""
+    pytest.importorskip("jax")
+    import jax.numpy as jnp
+
+    from samara.learn.rollout import rollout_xla
+
+    chosen = jnp.broadcast_to(jnp.array(action)[:, None], (3, 2))
+    pieces = SimpleNamespace(
+        size=1, observe=lambda rows: rows, step=lambda rows, action: ([rows[0] + action[0]], jnp.ones(2), jnp.zeros(2))
+    )
+    network = SimpleNamespace(act=lambda weights, seen, hidden: (chosen, hidden))
+    total, end = rollout_xla(pieces, 4, network)([], jnp.zeros((1, 2)))
+    assert np.asarray(total) == pytest.approx([4.0 * (1.0 - cost)] * 2, rel=1e-6)
+    assert np.asarray(end)[0] == pytest.approx([4.0 * action[0]] * 2, rel=1e-6)
