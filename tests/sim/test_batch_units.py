@@ -20,6 +20,8 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sensors.loader import part
 from samara.sim import batch_jax, batch_units
+from samara.sim.measures import START
+from samara.sim.touching import Touching
 from samara.wind.turbulence import Dryden
 
 PARTS = ("bmi088", "vicon", "bmp388", "vl53l1x", "pmw3901")
@@ -215,3 +217,24 @@ def test_varied_parameters_reach_their_own_flight_and_their_own_slot(flights, fl
         if flatten(one) != flatten(nominal):
             compared.add(unit.name)
     assert {"physics", "wind", "imu samples", "barometer samples"} <= compared
+
+
+def test_every_source_is_keyed_by_the_seeds_of_all_flights(interpreted):
+    """Among them those at turn-on: two flights with sensors of the same part have other biases"""
+    scenario, seeds = descent(), np.array([3, 8, 3])
+    program = batch_units.flight_program(scenario)
+    values, keys = batch_jax.given_to(scenario, program, seeds, dtype="float64")
+    assert set(keys) == {"wind", *(f"sensor {own.name}" for own in scenario.drones[0].sensors)}
+    assert all(own[0].tolist() == seeds.tolist() and own[1] == source for source, own in keys.items())
+    for slot in ("imu memory", "barometer memory", "filter"):
+        leaves = np.array([np.broadcast_to(leaf, 3) for leaf in values[slot]])
+        moves = leaves[:, 0] != leaves[:, 1]
+        assert moves.any() and (leaves[:, 0] == leaves[:, 2]).all()
+
+
+def test_a_touch_of_the_ground_is_counted_once():
+    touchdown = batch_units.flight_program(descent()).units[0]
+    state = samara.hover(samara.vehicle("crazyflie"))[0]
+    after, status, measures = touchdown.update(state, (), Touching(0.0, 0.2, 0.3), batch_units.Status(), START)
+    assert after == Touching(0.0, 0.2, 0.0) and status == batch_units.Status(0.0, 0.0)
+    assert measures.touchdown_speed == 0.3

@@ -1,0 +1,98 @@
+"""A flight program in JAX: units due at their ticks, in every flight by itself, with the draws of that flight's seed."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+from samara.backends.draws_jax import keys_of
+from samara.backends.flight_jax import Wanted, compile_flight_jax
+from samara.backends.flight_program import Draws, Physics, Program, Unit
+from samara.core.ops import where
+from samara.core.random import normals
+
+SEEDS = np.array([4, 9, 4, 2**40 + 1])
+TICK_US, TICKS, NORMALS = 1000, 4, 5
+SLOW, LATE = 2, 1  # ticks between two updates, and before the first
+
+
+def gusts(total, normals):
+    return (tuple(own + (k + 1) * x for k, (own, x) in enumerate(zip(total, normals, strict=True))),)
+
+
+def clear(flag, mark, count):
+    """A flag is cleared where it is set, and how often it was is counted"""
+    return 0.0, where(flag > 0.5, mark + 10.0, mark), where(flag > 0.5, count + 1.0, count)
+
+
+def raise_flag(flag, clock, every):
+    """Set again at every `every`-th tick of the flight"""
+    clock = clock + 1.0
+    return where(clock >= every, 1.0, flag), where(clock >= every, 0.0, clock)
+
+
+PROGRAM = Program(
+    (
+        Unit("gusts", "slow", gusts, ("gusts",), ("gusts",), Draws("gusts", NORMALS)),
+        Unit("noise", "fast", gusts, ("noise",), ("noise",), Draws("noise", NORMALS, "slow"), after_us=LATE * TICK_US),
+        Unit("flag", "fast", raise_flag, ("flag", "clock", "every"), ("flag", "clock")),
+        Unit(
+            "clear", "fast", clear, ("flag", "mark", "count"), ("flag", "mark", "count"), needed=lambda f, m, c: f > 0.5
+        ),
+    ),
+    Physics(Unit("physics", "physics", lambda x, v: (x + v,), ("x", "v"), ("x",))),
+    {
+        "gusts": (0.0,) * NORMALS,
+        "noise": (0.0,) * NORMALS,
+        "flag": 0.0,
+        "clock": 0.0,
+        "every": 1.0,
+        "mark": 0.0,
+        "count": 0.0,
+        "x": 0.0,
+        "v": 0.0,
+    },
+    {"physics": TICK_US // 2, "fast": TICK_US, "slow": SLOW * TICK_US},
+    TICKS * TICK_US,
+    {},
+)
+EVERY, MARK, SPEED = np.array([1.0, 2.0, 4.0, 100.0]), np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, -1.0, 2.0, 8.0])
+
+
+@pytest.fixture(scope="module")
+def flown():
+    names = ("gusts", "noise", "flag", "mark", "count", "x")
+    run = compile_flight_jax(PROGRAM, Wanted(names), dtype="float64")
+    n = len(SEEDS)
+    values = {name: [np.full(n, 0.0)] * np.size(own) for name, own in PROGRAM.slots.items()}
+    values |= {"every": [EVERY], "mark": [MARK], "v": [SPEED]}
+    keys = {source: keys_of(SEEDS, source) for source in PROGRAM.sources}
+    return {name: np.asarray(own) for name, own in run(values, keys, {}).final.items()}
+
+
+@pytest.mark.parametrize(("source", "ticks"), [("gusts", (0, 1)), ("noise", (0, 1, 1))])
+def test_every_flight_draws_the_numbers_of_its_seed_source_and_tick(flown, source, ticks):
+    """Those of `samara.core.random`, with the axis counted that `Draws` names"""
+    weights = np.arange(1.0, NORMALS + 1.0)
+    for flight, seed in enumerate(SEEDS):
+        expected = sum(weights * normals(int(seed), source, 0, tick, NORMALS) for tick in ticks)
+        np.testing.assert_allclose(flown[source][:, flight], expected, atol=1e-13)
+
+
+def test_flights_of_one_seed_are_the_same_and_of_others_are_not(flown):
+    for source in ("gusts", "noise"):
+        np.testing.assert_array_equal(flown[source][:, 0], flown[source][:, 2])
+        for other in (1, 3):
+            assert (flown[source][:, 0] != flown[source][:, other]).all()
+    assert (flown["gusts"] != flown["noise"]).all()
+
+
+def test_the_flag_of_one_flight_is_cleared_and_of_no_other(flown):
+    """Flights whose flags are set at every, every second, the fourth and no tick of four"""
+    assert flown["count"][0].tolist() == [4.0, 2.0, 1.0, 0.0]
+    assert flown["mark"][0].tolist() == (MARK + 10.0 * np.array([4.0, 2.0, 1.0, 0.0])).tolist()
+    assert flown["flag"][0].tolist() == [0.0] * 4
+
+
+def test_physics_takes_its_steps_between_ticks(flown):
+    assert flown["x"][0].tolist() == (2 * TICKS * SPEED).tolist()
