@@ -12,7 +12,7 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("support")  # before any of it is imported
 
-from support.repository import REPOSITORY, REQUIRE_ALL, TESTS, do_without  # noqa: E402
+from support.repository import REPOSITORY, REQUIRE_ALL, TESTS, do_without, skip_lines  # noqa: E402
 
 # JAX reads these when it is first imported: comparisons to 1e-12 need doubles, and no test needs a GPU.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
@@ -53,6 +53,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid in SLOW:
             item.add_marker(pytest.mark.long)
     items.sort(key=lambda item: item.path.name != "test_wheel.py")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many tests were skipped for each reason; on GitHub also into the summary of the job"""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # the process that started the workers has the reports of all of them
+    lines = skip_lines(terminalreporter.stats.get("skipped", []))
+    if lines:
+        terminalreporter.section("skipped tests")
+        for line in lines:
+            terminalreporter.line(line)
+    if lines and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write("".join(f"- {line}\n" for line in lines))
 
 
 @pytest.fixture

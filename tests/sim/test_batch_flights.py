@@ -98,7 +98,7 @@ def test_each_flight_has_numbers_a_start_and_a_goal_of_its_own():
     drone = scenario.drones[0]
     drag = drone.vehicle["drag"].linear
     shift = np.array([[0.0, 0.2], [0.0, 0.0], [0.0, 0.1]])
-    varied = {"drag.linear": np.outer(flatten(drag), [1.0, 3.0])}
+    varied = {"drag.linear": np.outer([1.0, 3.0], flatten(drag))}
     start = samara.hover(drone.vehicle, Vec3(0.0, 0.0, 2.0))[0]._replace(v_W=Vec3(0.0, np.array([0.0, 0.5]), 0.0))
     flights = fly_batch_jax(scenario, np.zeros(2, dtype=int), vary=varied, goal_shift=shift, start=start, **STRICT)
     plain = fly_batch_jax(scenario, np.zeros(1, dtype=int), **STRICT)

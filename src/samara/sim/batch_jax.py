@@ -50,11 +50,12 @@ def fly_batch_jax(
 ) -> Flights:
     """n flights of a scenario of one drone, one for each seed, in the lanes of one program on `backend` "jax" or "pallas"
 
-    `vary` gives numbers of the vehicle by their path, such as {"mass": array of n}, and of the wind ("wind.sigma_aloft"); for
-    `rotors.…` an array is taken for all rotors alike. It may have "start_W", "yaw", "start_charge" too. `start`, a `State` of
-    numbers or arrays of n, is where they begin instead of the scenario's start; `goal_shift`, (3,) or (3, n) [m], how far away
-    from the scenario's their task is. With `record` [s] the states are kept so often. The controller is told each flight's own
-    numbers; its gains and limits, and the height it stands at, are those of the scenario's vehicle.
+    `vary` gives parameters of the vehicle by their path, such as {"mass": array of n}, and of the wind ("wind.sigma_aloft").
+    An array for a parameter with components is (n, components), or (n,) if it holds for all of them. Further names are
+    "start_W", "yaw" and "start_charge". `start`, a `State` of numbers or arrays of n, replaces the scenario's start;
+    `goal_shift`, (3,) or (3, n) [m], is how far their task is moved. With `record` [s] the states are recorded so often.
+    The controller gets each flight's own parameters; its gains and limits, and the height it stands at, are those of the
+    scenario's vehicle.
     """
     numbers, varied = np.asarray(seeds), dict(vary or {})
     n, drone = len(numbers), scenario.drones[0]
@@ -198,16 +199,17 @@ def varied_start(scenario: Scenario, begins: Mapping[str, Array], start: State |
 
 
 def _varied(before: Any, path: str, given: Any, n: int) -> list[Any]:
-    """Arrays of n in the shape of the parameter; one array is for all its numbers alike"""
+    """The components of a parameter in each flight, as arrays of n, from a tuple of them or from rows (n, components)
+
+    Rows of one number (n,) hold for all components.
+    """
     count = len(flatten(before))
-    rows = np.asarray(flatten(given) if isinstance(given, tuple) else given, dtype=float)
+    rows = np.asarray(flatten(given), dtype=float).T if isinstance(given, tuple) else np.asarray(given, dtype=float)
     if rows.shape == (n,):
         return [rows] * count
     if rows.shape == (n, count):
         return list(rows.T)
-    if rows.shape == (count, n):
-        return list(rows)
-    raise ValueError(f"vary[{path!r}] has the shape {rows.shape}; expected ({n},) or ({count}, {n})")
+    raise ValueError(f"vary[{path!r}] has the shape {rows.shape}; expected ({n},) or ({n}, {count})")
 
 
 def _remembered(drone: Drone, state: State, seeds: Array, dtype: str) -> Values:

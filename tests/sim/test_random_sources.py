@@ -1,0 +1,155 @@
+"""Every source of random numbers: other drones, seeds, streams and ticks draw others, and the same address the same."""
+
+import numpy as np
+import pytest
+
+import samara
+from samara.campaigns.samplers import seeds_of, uniforms
+from samara.core.algebra import Vec3
+from samara.core.random import normals
+from samara.estimate.simple import Noise, noisy_estimator
+from samara.learn.draws import keys_for, numbers
+from samara.plan.trajectory import hover
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+from samara.sensors.sensor import Sensor
+from samara.wind.turbulence import Dryden
+
+SEEDS, DRONES, FIELDS = (1, 2), 3, 4
+
+
+def sampled(state, command, vehicle, environment, normals):
+    return tuple(normals)
+
+
+def switched_on(state, command, vehicle, environment, normals, memory, dt):
+    return memory, memory
+
+
+def noise(name, **more):
+    """A sensor that says nothing but its random numbers"""
+    fields = tuple(f"x{k}" for k in range(FIELDS))
+    return Sensor(name, fields, ("1",) * FIELDS, **more)
+
+
+SENSORS = (
+    noise("sampled", measure=sampled, normals_needed=FIELDS, traced=True),
+    noise("other", measure=sampled, normals_needed=FIELDS, traced=True),
+    noise("in_python", measure=sampled, normals_needed=FIELDS),
+    noise(
+        "switched_on",
+        measure=switched_on,
+        initial=lambda vehicle, normals: tuple(normals),
+        start_normals=FIELDS,
+        traced=True,
+    ),
+)
+
+
+def fleet(seed: int) -> Scenario:
+    """Three drones in turbulence whose sensors and estimators differ in random numbers alone"""
+    drones = tuple(
+        Drone(
+            f"drone{k}",
+            samara.vehicle("crazyflie_documented").without_effect("contact"),
+            hover(Vec3(3.0 * k, 0.0, 5.0)),
+            start_W=Vec3(3.0 * k, 0.0, 5.0),
+            airborne=True,
+            sensors=SENSORS,
+            estimator=noisy_estimator(Noise(position=0.01, velocity=0.0, yaw=0.0, rate=0.0, rate_bias=0.0)),
+        )
+        for k in range(DRONES)
+    )
+    rates = Rates(log=250.0, sensor=250.0, wind=250.0)
+    return Scenario("fleet", drones, 0.2, wind=Dryden(Vec3(8.0, 0.0, 0.0)), rates=rates, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """{source: {(seed, drone): numbers, in order}}"""
+    found = {}
+    for seed in SEEDS:
+        for k, track in enumerate(samara.fly(fleet(seed)).tracks):
+            tables = {name: own.rows for name, own in track.tables.items()}
+            for sensor in SENSORS:
+                rows = tables[sensor.name]
+                found.setdefault(sensor.name, {})[seed, k] = (rows[:1] if sensor.initial else rows).ravel()
+            error = tables["estimate"][:, :3] - tables["state"][:, :3]
+            found.setdefault("estimator", {})[seed, k] = error.ravel() / 0.01
+            gust = np.diff(tables["environment"][:, :3], axis=0)
+            found.setdefault("wind", {})[seed, k] = gust.ravel() / gust.std()
+    return found
+
+
+@pytest.mark.parametrize("source", ["sampled", "other", "in_python", "switched_on", "estimator", "wind"])
+def test_no_two_drones_or_seeds_draw_the_same(drawn, source):
+    """Each pair is uncorrelated, to five standard errors; shared numbers would be correlated by 1"""
+    own = drawn[source]
+    assert len(own) == len(SEEDS) * DRONES
+    for first in own:
+        assert np.std(own[first]) > 0.1
+        for second in own:
+            if first < second:
+                assert (own[first] != own[second]).any()
+                if len(own[first]) > FIELDS:
+                    correlation = np.corrcoef(own[first], own[second])[0, 1]
+                    assert abs(correlation) < 5.0 / np.sqrt(len(own[first])), (first, second)
+
+
+@pytest.mark.parametrize("source", ["sampled", "other", "in_python"])
+def test_what_a_flight_draws_is_at_its_address(drawn, source):
+    for (seed, drone), found in drawn[source].items():
+        ticks = np.arange(len(found) // FIELDS)
+        expected = [normals(seed, f"sensor {source}", drone, int(tick), FIELDS) for tick in ticks]
+        np.testing.assert_array_equal(found, np.ravel(expected))
+
+
+def test_what_is_drawn_at_turn_on_is_at_its_address(drawn):
+    for (seed, drone), found in drawn["switched_on"].items():
+        np.testing.assert_array_equal(found, normals(seed, "sensor switched_on start", drone, 0, FIELDS))
+
+
+def test_sources_do_not_share_their_numbers(drawn):
+    for source in ("other", "in_python", "estimator"):
+        n = min(len(drawn[source][1, 0]), len(drawn["sampled"][1, 0]))
+        correlation = np.corrcoef(drawn[source][1, 0][:n], drawn["sampled"][1, 0][:n])[0, 1]
+        assert abs(correlation) < 5.0 / np.sqrt(n)
+
+
+# Outside of flights ---------------------------------------------------------------------------------------------------
+
+COUNT = 2000
+ADDRESSES = {
+    "normals": (lambda seed, index: normals(seed, "a", index, 3, COUNT), (1, 5), (2, 5), (1, 6)),
+    "sources": (lambda source, index: normals(1, source, index, 3, COUNT), ("a", 5), ("b", 5), ("a", 6)),
+    "ticks": (lambda tick, high: normals(1, "a", 5, tick + 2**32 * high, COUNT), (3, 0), (4, 0), (3, 1)),
+    "episodes": (
+        lambda seed, episode: numbers(keys_for([seed] * COUNT), COUNT * episode + np.arange(COUNT), 0, ("normal",))[0],
+        (1, 5),
+        (2, 5),
+        (1, 6),
+    ),
+    "steps of an episode": (
+        lambda seed, step: numbers(keys_for([seed] * COUNT), [5] * COUNT, COUNT * step + np.arange(COUNT), ("normal",))[
+            0
+        ],
+        (1, 5),
+        (2, 5),
+        (1, 6),
+    ),
+    "rows of a campaign": (lambda seed, row: uniforms(seed, "a", np.array([row]), COUNT)[0], (1, 5), (2, 5), (1, 6)),
+    "seeds of a campaign": (
+        lambda seed, first: (seeds_of(seed, np.arange(first, first + COUNT)) % 2**20).astype(float),
+        (1, 0),
+        (2, 0),
+        (1, COUNT),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_another_address_is_other_numbers(name):
+    draw, *addresses = ADDRESSES[name]
+    found = [draw(*address) for address in addresses]
+    np.testing.assert_array_equal(found[0], draw(*addresses[0]))
+    assert np.abs(np.corrcoef(found) - np.eye(3)).max() < 5.0 / np.sqrt(COUNT)
