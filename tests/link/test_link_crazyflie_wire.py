@@ -63,7 +63,7 @@ def clients():
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
     for own in sockets:
         own.connect(("127.0.0.1", PORT))
-        own.settimeout(5.0)
+        own.settimeout(60.0)
     yield sockets
     for own in sockets:
         own.close()

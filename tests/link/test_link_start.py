@@ -54,7 +54,7 @@ def nothing_installed(monkeypatch):
 
 
 def started(words, folder):
-    done = subprocess.run(words, shell=True, cwd=folder, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(words, shell=True, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

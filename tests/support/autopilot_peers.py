@@ -119,7 +119,7 @@ class Px4Peer(threading.Thread):
 
     def _speak(self, wire: socket.socket) -> None:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        wire.settimeout(5.0)
+        wire.settimeout(60.0)
         wire.sendall(self.common.MAVLink_heartbeat_message(0, 0, 12, 0, 0, 3).pack(self.mav))
         ask = self.common.MAVLink_command_long_message(0, 0, 511, 0, 115, 4000, 0, 0, 0, 0, 0)
         wire.sendall(ask.pack(self.mav))
@@ -145,7 +145,7 @@ class Px4Peer(threading.Thread):
                         return
 
     def _connected(self) -> socket.socket:
-        until = time.monotonic() + 10.0
+        until = time.monotonic() + 60.0
         while True:
             try:
                 return socket.create_connection(("127.0.0.1", self.port), timeout=1.0)
