@@ -217,3 +217,19 @@ def test_what_being_off_the_reference_costs_in_track():
     off = MOVED._replace(p_W=now.p_W + MOVED.p_W, v_W=now.v_W + MOVED.v_W)
     cost = math.sqrt(P2 + 9e-6) + 0.05 * V2 + 0.0005 * OMEGA2 + 0.1 * 0.2**2 + 0.001 * A2
     assert tracking(path).reward(Situation(off, 1.0, 0.5, ACTED), CRAFT) == pytest.approx(1.0 - cost, rel=1e-13)
+
+
+def test_what_being_away_costs_in_land():
+    """3 − √(p² + 1 cm²) − 0.3 |v + p + 0.2 e₃|² − 0.01 ω² − 0.5 (q_x² + q_y²) − 0.01 a²"""
+    e_v = np.array(MOVED.v_W) + np.array(MOVED.p_W) + [0.0, 0.0, 0.2]
+    cost = math.sqrt(P2 + 1e-4) + 0.3 * e_v @ e_v + 0.01 * OMEGA2 + 0.5 * (0.1**2 + 0.3**2) + 0.01 * A2
+    assert load_task("land").reward(Situation(MOVED, (), 0.0, ACTED), CRAFT) == pytest.approx(3.0 - cost, rel=1e-14)
+
+
+def test_what_being_away_costs_in_universal():
+    """2 − √(p² + 1 cm²) − 0.1 ⟨v²⟩₁ − 0.01 ⟨ω²⟩₄ − 0.2 (q_x² + q_y² + q_z²): an action costs nothing"""
+    fast = 0.1 * (math.sqrt(1.0 + 2.0 * V2) - 1.0) + 0.01 * 4.0 * (math.sqrt(1.0 + 2.0 * OMEGA2 / 4.0) - 1.0)
+    cost = math.sqrt(P2 + 1e-4) + fast + 0.2 * (0.1**2 + 0.3**2 + 0.2**2)
+    assert load_task("universal").reward(Situation(MOVED, (), 0.0, ACTED), CRAFT) == pytest.approx(
+        2.0 - cost, rel=1e-14
+    )
