@@ -1,5 +1,6 @@
 """Blocks of rows: one begins where the other ends, and a row is drawn, found and flown again as one of its own block."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from samara.campaigns.fan import trajectories
 from samara.campaigns.flying import Flying
 from samara.campaigns.gpu import backend_for, worst_confirmed
 from samara.campaigns.replay import flown_again
-from samara.campaigns.rows import Block
+from samara.campaigns.rows import Block, Rows
 from samara.campaigns.store import open_store, store_for
 
 pytest.importorskip("pyarrow")
@@ -158,3 +159,21 @@ def test_what_jax_can_fly_depends_on_what_varies(tmp_path):
         )
         flying = Flying.of(parse_campaign(text, "c.toml", tmp_path))
         assert gpu.why_not(flying) == reason
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts"), [(10, [10]), (4096, [4096]), (9000, [4500, 4500]), (20_000, [6667, 6667, 6666])]
+)
+def test_rows_are_divided_among_devices_that_they_are_worth(monkeypatch, rows, parts):
+    """One device for each 4096 rows, of three; every row once, in its order"""
+    jax = pytest.importorskip("jax")
+    monkeypatch.setattr(jax, "local_devices", lambda: ["a", "b", "c"])
+    monkeypatch.setattr(jax, "default_device", lambda device: nullcontext())
+    numbers, sizes = np.arange(rows), []
+
+    def fly(batch):
+        sizes.append(len(batch.numbers))
+        return {"row": batch.numbers}
+
+    assert gpu.on_devices(fly, Rows(numbers, numbers, {}))["row"].tolist() == numbers.tolist()
+    assert sorted(sizes, reverse=True) == parts

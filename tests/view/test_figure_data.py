@@ -148,6 +148,15 @@ def test_errors_are_magnified_up_to_a_tenth_of_the_picture(error, size, times):
     assert magnification(error, size) == times
 
 
+def test_a_spectrum_is_drawn_over_decades_with_a_tenth_of_one_to_spare():
+    """10⁻³ … 10⁻¹ over 1 … 100 Hz: from −3.1 to −0.9 over 0 to 2, in powers of ten"""
+    frequency = np.geomspace(1.0, 100.0, 21)
+    own = signal(np.geomspace(1e-3, 1e-1, 21)[:, None], "rad/s", ("x",))._replace(time=frequency)
+    chart = chart_of(Panel("Spectrum", [("a", own)]), ["a"], "frequency")
+    assert chart["y"] == pytest.approx([-3.1, -0.9]) and chart["x"] == pytest.approx([0.0, 2.0], abs=1e-9)
+    assert (chart["log"], chart["xunit"], chart["xname"]) == (True, "Hz", "frequency [Hz]")
+
+
 # Whose it is -----------------------------------------------------------------------------------------------------------
 
 
