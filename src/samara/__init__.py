@@ -25,8 +25,9 @@ if _TYPE_CHECKING:
     from samara.campaigns.sweep import sweep
     from samara.record.load import load_run
     from samara.record.run import Run
+    from samara.scenario.load import load_scenario
     from samara.scenario.scenario import Scenario
-    from samara.scenario.scenario_file import load_scenario, scenario_names
+    from samara.scenario.scenario_file import scenario_names
     from samara.sim.fly import fly
     from samara.sim.fly_many import fly_many
     from samara.sim.replay import replay
@@ -39,7 +40,7 @@ _LATER = {  # what needs a backend or a file format is imported when it is asked
     "fly_many": "samara.sim.fly_many",
     "linearize": "samara.backends.linear",
     "load_run": "samara.record.load",
-    "load_scenario": "samara.scenario.scenario_file",
+    "load_scenario": "samara.scenario.load",
     "replay": "samara.sim.replay",
     "scenario_names": "samara.scenario.scenario_file",
     "sweep": "samara.campaigns.sweep",

@@ -169,10 +169,10 @@ def test_a_recording_is_read_without_the_folder_and_tells_when_that_has_changed(
         (held / path.name).write_bytes(path.read_bytes())
     samara.fly("hover", controller=tuned("policy", file=held), settings={"duration": 0.2}, out=tmp_path / "a.mcap")
     run = load_run(tmp_path / "a.mcap")
-    assert changed_policies(run) == []
+    assert changed_policies(run, tmp_path) == []
     assert f"policy/{load_policy(held).digest}/policy.toml" in run.attachments
     distilled(held, samara.vehicle("crazyflie"), hidden=8, samples=500)
-    assert "has changed since" in changed_policies(run)[0]
+    assert "has changed since" in changed_policies(run, tmp_path)[0]
     samara.fly(folder / "mine.toml", out=tmp_path / "b.mcap")
     files = load_run(tmp_path / "b.mcap").attachments
     inside = parse_scenario(files["scenario.toml"].decode(), "inside", inside=files)

@@ -86,7 +86,7 @@ def test_what_a_person_types_is_trusted(evil, tmp_path):
     """The same words by --set, as settings in Python, or as an Autopilot"""
     path = written(tmp_path, more='autopilot = { kind = "px4", host = "localhost", binary = "" }')
     typed = {"drones.autopilot.binary": str(evil), "drones.autopilot.host": "0.0.0.0"}
-    own = load_scenario(path, typed).drones[0].autopilot
+    own = samara.load_scenario(path, typed).drones[0].autopilot
     assert (own.binary, own.host) == (str(evil), "0.0.0.0")
     assert Autopilot("px4", binary=str(evil), host="0.0.0.0").host == "0.0.0.0"
     hosts = {"127.0.0.1": True, "127.1.2.3": True, "::1": True, "localhost": True, "": False, "localhost.evil": False}
@@ -149,7 +149,7 @@ def test_a_vehicle_and_a_table_may_be_anywhere_when_they_are_typed(tmp_path):
     elsewhere.write_text((Path(samara.__file__).parent / "vehicles" / "iris.toml").read_text())
     path = written(tmp_path / "lab")
     for named in (str(elsewhere), "../own.toml"):
-        assert load_scenario(path, {"drones.vehicle": named}).drones[0].vehicle.mass == samara.vehicle("iris").mass
+        assert samara.load_scenario(path, {"drones.vehicle": named}).drones[0].vehicle.mass == samara.vehicle("iris").mass
 
 
 def test_devices_and_pipes_are_no_files(tmp_path):

@@ -12,9 +12,12 @@ import typer
 
 from samara.cli.interrupts import INTERRUPTED, interrupts
 from samara.cli.screen import console, say, verdict
+from samara.cli.settings import typed_settings
 from samara.cli.view import Browser, Port, Speed, watched
 from samara.core.files import point_to
 from samara.core.printable import printable
+from samara.core.shipped import is_file
+from samara.core.typed import Typed, typed
 
 if TYPE_CHECKING:
     from samara.record.run import Run
@@ -94,7 +97,6 @@ def fly(
     """Fly a scenario. Leaves a recording, a picture and a report; fails when what the scenario expects does not come true."""
     from samara.record.run import judge
     from samara.scenario.scenario_file import load_scenario, steady_wind
-    from samara.scenario.scenario_file.overrides import parse_override
     from samara.sim.fly import fly as fly_it
 
     if step_by_step and watch:
@@ -102,12 +104,12 @@ def fly(
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
     changes = steady_wind(scenario, wind) if wind is not None else {}
-    changes |= dict(parse_override(text) for text in settings or [])
+    changes |= typed_settings(settings or [])
     changes |= autopilot_changes(scenario, changes, autopilot, binary, connect, mode)
     if vehicle is not None:
-        changes["drones.vehicle"] = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
+        changes["drones.vehicle"] = Typed(Path(vehicle).resolve() if is_file(vehicle) else vehicle)
     if controller is not None:
-        changes["drones.controller"] = controller_setting(controller)
+        changes["drones.controller"] = typed(controller_setting(controller))
     own = load_scenario(scenario, changes)
     if sticks is not None:
         if controller is not None:
@@ -197,9 +199,9 @@ def autopilot_changes(
         if mode is not None:
             changes[f"drones[{i}].autopilot.mode"] = mode
         if connect or kind not in VARIABLES:  # what has none is waited for
-            path = ""
+            path = Typed()
         elif binary is not None:
-            path = str(require_binary(binary, kind))
+            path = Typed(require_binary(binary, kind))
         elif "binary" in table and table.get("kind", "px4") == kind:
             continue
         else:
@@ -232,13 +234,13 @@ def flown_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scena
     return replace(scenario, drones=(replace(drone, controller=person),))
 
 
-def _found(kind: str) -> str:
-    """The program of an autopilot that nobody has named"""
+def _found(kind: str) -> Typed:
+    """The program of an autopilot that no option names: an environment variable does, or it is installed."""
     from samara.link.process import INSTALLATIONS, default_binary, require_binary
     from samara.scenario.autopilot import VARIABLES
 
     if path := default_binary(kind):
-        return str(require_binary(path, kind))
+        return Typed(require_binary(path, kind))
     installation = INSTALLATIONS[kind]
     raise ValueError(
         f"{installation.title} not found: expected {installation.install}, --binary PROGRAM, the environment variable "
@@ -433,7 +435,7 @@ def replay(
         say(str(again.save(out)))
     if own.problem:
         say(f"the recording: {own.problem}")
-    for sentence in changed_policies(own):
+    for sentence in changed_policies(own, run.parent):
         say(sentence)
     if plant is None and integrator is None:
         different = first_difference(own, again)

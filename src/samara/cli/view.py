@@ -7,6 +7,7 @@ import typer
 
 from samara.cli.interrupts import interrupts
 from samara.cli.screen import console
+from samara.cli.settings import typed_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,12 +89,11 @@ def view(
 
 def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
     from samara.scenario.scenario_file import load_scenario
-    from samara.scenario.scenario_file.overrides import parse_override
 
     require_viser()
     from samara.view.web.live import Live, endless
 
-    return Live(endless(load_scenario(name, dict(parse_override(text) for text in settings))), port=port, speed=speed)
+    return Live(endless(load_scenario(name, typed_settings(settings))), port=port, speed=speed)
 
 
 def _replay(names: list[str], port: int, speed: float) -> "Replay":

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_o
 
 from samara.core.algebra import Vec3
 from samara.core.quantity import LARGEST
+from samara.core.typed import OnlyTyped
 
 MOST = 100_000  # numbers in a list
 
@@ -66,6 +67,10 @@ def argument(value: Any, hint: Any) -> Any:
     """The value as a parameter with this annotation takes it; UnfitError says what was expected"""
     if get_origin(hint) is Annotated:
         base, mark = get_args(hint)[:2]
+        if isinstance(mark, OnlyTyped):
+            if not mark.accepts(text := argument(value, base)):
+                raise UnfitError(mark.expected)
+            return text
         return _within(value, mark) if isinstance(mark, (Limits, Three, OneOrThree)) else argument(value, base)
     if get_origin(hint) in (Union, types.UnionType):
         return _one_of(value, [own for own in get_args(hint) if own is not type(None)])

@@ -8,6 +8,11 @@ from samara.core.named_files import read_text
 from samara.core.printable import shown
 
 
+def is_file(name: str | Path) -> bool:
+    """Whether a name is that of a file and not of something shipped; "x.toml/" and "x.toml/." are files as well."""
+    return Path(name).suffix == ".toml"
+
+
 class Found(NamedTuple):
     """The text of a file, what errors call it, and its folder, in which it may name others; a shipped one has none."""
 
@@ -30,7 +35,7 @@ class Shipped(NamedTuple):
     def find(self, name_or_path: str | Path) -> Found:
         """A shipped file by its name, or any other by its path"""
         path, name = Path(name_or_path), str(name_or_path)
-        if path.suffix == ".toml":
+        if is_file(name_or_path):
             try:
                 return Found(read_text(path), path.name, path.parent)
             except (OSError, UnicodeDecodeError) as error:

@@ -5,6 +5,7 @@ from typing import Any
 
 from samara.control.policy_file import ABOUT, PolicyError, load_policy
 from samara.core.files import parsed
+from samara.core.named_files import path_beside
 from samara.core.printable import shown
 from samara.record.run import Run
 
@@ -21,15 +22,19 @@ def flown_policies(run: Run) -> dict[str, dict[str, str]]:
     return found
 
 
-def changed_policies(run: Run) -> list[str]:
-    """A sentence for each folder that is there and holds another policy now; what was recorded is what flew"""
+def changed_policies(run: Run, beside: Path) -> list[str]:
+    """Report each policy folder that holds another policy now; a recording names only those below its own folder, `beside`."""
     sentences = []
     by_folder = {own["folder"]: own["sha256"] for own in flown_policies(run).values()}
     for folder, digest in by_folder.items():
-        if not (Path(folder) / ABOUT).is_file():
+        try:
+            path = path_beside(beside, folder)
+        except ValueError:
+            continue
+        if not (path / ABOUT).is_file():
             continue
         try:
-            now = load_policy(folder).digest
+            now = load_policy(path).digest
         except PolicyError as error:
             sentences.append(f"the policy of {shown(folder)} has changed since: {error}")
             continue

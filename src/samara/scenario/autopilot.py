@@ -3,12 +3,36 @@
 import math
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import Annotated, TypeAlias
+
+from samara.core.typed import OnlyTyped
 
 LOOPBACK = "127.0.0.1"
 CONVENTIONS = ("4.6", "2026.12")
 POLICY = "raptor"
 MODES = ("offboard", POLICY)
 POLICY_RATE = 100.0  # [Hz], of PX4's mc_raptor, which goes on every so many of its turns
+VARIABLES = {"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER", "betaflight": "SAMARA_BETAFLIGHT"}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine reach a host of this name"""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+Program: TypeAlias = Annotated[
+    str,
+    OnlyTyped(
+        f"no program in a file: name it by --binary, --set, in Python, or in {', '.join(VARIABLES.values())}",
+        lambda text: not text,
+    ),
+]
+Host: TypeAlias = Annotated[
+    str, OnlyTyped("this machine, 127.0.0.1, in a file: name another by --set or in Python", is_loopback)
+]
 
 
 @dataclass(frozen=True)
@@ -27,11 +51,11 @@ class Autopilot:
     """
 
     kind: str = "px4"
-    binary: str = ""
+    binary: Program = ""
     instance: int = 0
     rate: float = 0.0
     on_loss: str = "end"
-    host: str = LOOPBACK
+    host: Host = LOOPBACK
     hover: float = 0.5
     patience: float = 10.0
     wait: float = 120.0
@@ -89,17 +113,6 @@ RATES = {
 """ArduPilot refuses to arm below 720 Hz."""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach a host of this name"""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"autopilot.{name} is {value!r}; expected one of {', '.join(choices)}")
-
-
-VARIABLES = {"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER", "betaflight": "SAMARA_BETAFLIGHT"}

@@ -26,9 +26,9 @@ from samara.record.streams import streams_of
 from samara.record.table import Table
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.scenario.load import load_scenario
 from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
-from samara.scenario.scenario_file import load_scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import WORLD_FILE, world_json
 from samara.sim.simulation import Simulation

@@ -12,8 +12,8 @@ from samara.core.tree import unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.types import State
 from samara.scenario.expecting import Ended, outcomes
+from samara.scenario.load import load_scenario
 from samara.scenario.scenario import Scenario, ScenarioError
-from samara.scenario.scenario_file import load_scenario
 from samara.scenario.timeline import microseconds
 from samara.sim.flights import Flights
 from samara.sim.measures import Measures

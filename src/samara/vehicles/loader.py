@@ -17,7 +17,7 @@ from samara.core.data_sheet import QUANTITY, DataSheet
 from samara.core.named_files import path_beside
 from samara.core.printable import shown
 from samara.core.quantity import Quantity
-from samara.core.shipped import Shipped
+from samara.core.shipped import Shipped, is_file
 from samara.core.toml import File, document
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity
@@ -178,7 +178,7 @@ def _option(file: DataSheet, option: EffectOption, folder: Path | None) -> dict[
     for key in option.texts:
         if key in table:
             text = table.text(key)
-            given[key] = _beside(table, key, folder, text) if text.endswith(".toml") else text
+            given[key] = _beside(table, key, folder, text) if is_file(text) else text
     given |= {key: table.value(key, own) for key, own in option.numbers.items() if key in table}
     found[name] = given | table.fields(option.record, option.completes)
     table.finish()

@@ -37,14 +37,20 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(
-    name_or_path: str | Path, settings: Mapping[str, Any] | None = None, *, effects: Sequence[EffectOption] = ()
+    name_or_path: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    effects: Sequence[EffectOption] = (),
+    folder: Path | None = None,
 ) -> Scenario:
-    """A scenario by its shipped name or from a file; `settings` such as {"duration": 5.0} are put into the file first
+    """Load a scenario by its shipped name or from a file; `settings` such as {"duration": 5.0} are put into the file first.
 
-    Its vehicles may have `effects` from outside the package, as `samara.vehicle` has it.
+    Settings are as untrusted as the file: only texts of type `Typed` may name a program, a host or a file outside the scenario's
+    folder (`samara.load_scenario` marks those of a Python call). `folder` is where a shipped scenario's settings may name files.
+    Vehicles may have `effects` from outside the package, as in `samara.vehicle`.
     """
-    text, origin, folder = SCENARIOS.find(name_or_path)
-    own = parse_scenario(text, origin, settings, folder, effects=effects)
+    text, origin, beside = SCENARIOS.find(name_or_path)
+    own = parse_scenario(text, origin, settings, beside or folder, effects=effects)
     if not is_name(own.name):  # runs are kept in a folder of this name
         raise ScenarioError(f"{origin}: name = {shown(own.name)}: expected {NAME}")
     return own
@@ -82,7 +88,8 @@ def parse_scenario(
 ) -> Scenario:
     """A scenario from the text of a file; `origin` is what errors call it, `folder` where its own vehicles and tables are
 
-    `inside` are the files of the recording that the text is from: then nothing else is read, and no program is named.
+    `inside` are the files of the recording that the text is from: then nothing else is read, and no program is named. Of text and
+    settings alike, only what is of type `Typed` may name a program, a host or a file outside the folder.
     """
     document = _document(text, origin, settings)
     file = Table(document, File(origin, ScenarioError))
@@ -95,7 +102,7 @@ def parse_scenario(
     with_axis = isinstance(document.get("rates"), dict) and "sensor" in document["rates"]
     rates = _rates(file)
     environment, where = read_environment(file)
-    beside = Beside(folder, inside, settings or {}, effects)
+    beside = Beside(folder, inside, effects)
     drones = read_drones(file, rates, beside, where)
     blowing, at_hubs = read_wind(file, beside, environment, drones)
     with file.at():

@@ -10,10 +10,11 @@ from samara.control.policy_file import ABOUT, WEIGHTS, PolicyError, load_policy,
 from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3
 from samara.core.printable import shown
+from samara.core.shipped import is_file
 from samara.core.toml import Table
 from samara.physics.air.downwash import Downwash
 from samara.physics.types import Vehicle
-from samara.scenario.autopilot import CONVENTIONS, VARIABLES, Autopilot, is_loopback
+from samara.scenario.autopilot import CONVENTIONS, Autopilot
 from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
@@ -79,7 +80,7 @@ def _vehicle(table: Table, beside: Beside, drone: str) -> Any:
         table.entries.pop("effects", None)
         text = beside.inside[flown].decode("utf-8", "replace")
         return parse_vehicle(text, f"{drone}.toml", effects=beside.effects)
-    file = beside.path(table, "vehicle", name) if name.endswith(".toml") else name
+    file = beside.path(table, "vehicle", name) if is_file(name) else name
     try:
         own = vehicle(file, effects=beside.effects)
     except ValueError as error:
@@ -97,8 +98,9 @@ def _with_effects(table: Table, own: Vehicle, beside: Beside) -> Vehicle:
             "effects", wanted, f"a list of names among {', '.join(switch_names(own))}, or a table of them"
         )
     for numbers in wanted.values():
-        if isinstance(numbers, dict) and str(numbers.get("blade", "")).endswith(".toml"):
-            numbers["blade"] = str(beside.path(table, "effects", str(numbers["blade"])))
+        blade = numbers.get("blade") if isinstance(numbers, dict) else None
+        if isinstance(blade, str) and is_file(blade):
+            numbers["blade"] = str(beside.path(table, "effects", blade))
     with table.at("effects"):
         return with_effects(own, wanted)
 
@@ -167,7 +169,7 @@ def _track(table: Table, beside: Beside) -> Track:
     """The track that a controller races on: one that comes with Samara, or that of a file beside the scenario"""
     name = table.text("track")
     with table.at("track"):
-        if not name.endswith(".toml"):
+        if not is_file(name):
             return load_track(name)
         return parse_track(beside.bytes_of(table, "track", name).decode("utf-8", "replace"), name)
 
@@ -175,21 +177,13 @@ def _track(table: Table, beside: Beside) -> Track:
 def _autopilot(table: Table, beside: Beside) -> Autopilot | None:
     """The autopilot that flies it: its kind, or a table of kind, rate, on_loss and so on.
 
-    A file does not say which program is run, nor who may reach this machine: whoever flies it does.
+    `Autopilot` itself says which of its fields only the user may give. A recording that has them is read without them.
     """
     if "autopilot" not in table:
         return None
     own = table.kind_table("autopilot")
-    variable = VARIABLES.get(str(own.entries.get("kind")), "SAMARA_PX4")
-    for key, harmless, expected in (
-        ("binary", False, f"no program in a file: name it by --binary, --set, in Python, or in {variable}"),
-        ("host", True, "this machine, 127.0.0.1, in a file: name another by --set or in Python"),
-    ):
-        named = own.entries.get(key, "")
-        if isinstance(named, str) and named and not (harmless and is_loopback(named)) and not beside.trusts(named):
-            if beside.inside is None:
-                raise own.error(key, named, expected)
-            del own.entries[key]
+    if beside.inside is not None:
+        own.entries = {key: value for key, value in own.entries.items() if key not in ("binary", "host")}
     numbers = own.optional_table("parameters")
     given = {} if numbers is None else numbers.given_numbers(list(numbers.entries))
     version = own.entries.get("convention")

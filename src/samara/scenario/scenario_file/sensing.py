@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.algebra import quat_from_euler
+from samara.core.shipped import is_file
 from samara.core.toml import Table
 from samara.estimate.complementary import Gains, complementary
 from samara.estimate.ekf import ekf
@@ -36,14 +37,14 @@ def _sensor(table: Table, k: int, entries: list[Any], beside: Beside, where: Pla
     kind = own.text("part")
     if kind in SENSORS and not own.entries:
         return SENSORS[kind]
-    if kind not in part_names() and not kind.endswith(".toml"):
+    if kind not in part_names() and not is_file(kind):
         known = ", ".join((*SENSORS, *part_names()))
         raise table.error("sensors", entries, f"a list of names among {known}, or of .toml files, each once")
     name, r_B = own.text("name", ""), own.vector("r_B", (0.0, 0.0, 0.0))
     angles = own.vector("rotation_deg", (0.0, 0.0, 0.0))
     q_BS = quat_from_euler(*(math.radians(angle) for angle in angles))
     with own.at():
-        if kind.endswith(".toml"):
+        if is_file(kind):
             text = beside.bytes_of(own, "part", kind).decode("utf-8")
             made = altered(parse_part(text, Path(kind).name), **own.entries)
         else:
