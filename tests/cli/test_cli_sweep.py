@@ -104,7 +104,7 @@ def test_a_full_disk_loses_no_row_that_was_written(sweep, monkeypatch):
 
     def until_full(table, where, **options):
         if len(written) == 2:
-            Path(where).write_bytes(b"PAR1 half")  # as much as there was room for
+            where.write(b"PAR1 half")  # as much as there was room for
             raise OSError(errno.ENOSPC, "No space left on device")
         written.append(where)
         return write(table, where, **options)

@@ -149,7 +149,9 @@ def test_a_vehicle_and_a_table_may_be_anywhere_when_they_are_typed(tmp_path):
     elsewhere.write_text((Path(samara.__file__).parent / "vehicles" / "iris.toml").read_text())
     path = written(tmp_path / "lab")
     for named in (str(elsewhere), "../own.toml"):
-        assert samara.load_scenario(path, {"drones.vehicle": named}).drones[0].vehicle.mass == samara.vehicle("iris").mass
+        assert (
+            samara.load_scenario(path, {"drones.vehicle": named}).drones[0].vehicle.mass == samara.vehicle("iris").mass
+        )
 
 
 def test_devices_and_pipes_are_no_files(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import samara
+from samara.core.names import first_twice
 from samara.record import recording
 from samara.record.contents import contents_of
 from samara.record.figures import NAMES, Total
@@ -18,7 +19,6 @@ from samara.record.recorder import Recorder, Stream
 from samara.record.run import judge, run_from
 from samara.record.table import Recording, Table
 from samara.scenario.scenario import Expect
-from samara.scenario.scenario_file.names import first_twice
 from samara.sim.fly import all_streams
 from samara.vehicles.writer import vehicle_toml
 

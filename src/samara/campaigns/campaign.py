@@ -19,13 +19,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os.path import relpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.campaigns.distributions import KINDS, Choice, Correlated, Distribution, Grid, distribution
 from samara.campaigns.samplers import GRID, SAMPLERS
-from samara.core.named_files import path_beside
+from samara.core.named_files import collect_named_files, path_beside, read_bytes, read_text
+from samara.core.printable import shown
+from samara.core.shipped import is_file
 from samara.core.toml import File, Table, document
+from samara.core.toml_writer import toml_value
+from samara.scenario.scenario import Scenario
+from samara.scenario.scenario_file import load_scenario
 from samara.sim.measures import Measures
 
 SCHEMA = 1
@@ -98,7 +104,32 @@ class Campaign:
     @property
     def file(self) -> str | Path:
         """The scenario: its name, or the file beside the campaign's"""
-        return path_beside(Path(self.folder), self.scenario) if self.scenario.endswith(".toml") else self.scenario
+        try:
+            return path_beside(Path(self.folder), self.scenario) if is_file(self.scenario) else self.scenario
+        except ValueError as error:
+            raise CampaignError(f"{self.origin}: scenario = {shown(self.scenario)}: {error}") from None
+
+    def read_scenario(self, numbers: Mapping[str, float] | None = None) -> Scenario:
+        """Read the scenario with the campaign's settings, which are as untrusted as its file, and the numbers of a row.
+
+        ScenarioError or CampaignError about what is wrong with it.
+        """
+        return load_scenario(self.file, {**dict(self.settings), **(numbers or {})}, folder=Path(self.folder))
+
+    def named_files(self) -> dict[str, Path]:
+        """Every file that the campaign, its scenario and its vehicles name, by its path below the campaign's folder."""
+        with collect_named_files() as paths:
+            self.read_scenario()
+            if self.table:
+                self.table_path()
+        return {Path(relpath(path, self.folder or ".")).as_posix(): path for path in paths if path.is_file()}
+
+    def table_path(self) -> Path:
+        """The table of cases, beside the campaign's file"""
+        try:
+            return path_beside(Path(self.folder), self.table)
+        except ValueError as error:
+            raise CampaignError(f"{self.origin}: table.file = {shown(self.table)}: {error}") from None
 
     def fingerprint(self) -> str:
         """A hash of all that decides the rows: of the campaign, the scenario's text, and the vehicles and tables it names"""
@@ -108,23 +139,27 @@ class Campaign:
         ]
         text = json.dumps([[type(own).__name__, own] for own in said], default=str)
         digest = hashlib.sha256(text.encode())
-        for path in self._files():
-            digest.update(path.read_bytes())
+        for name, path in sorted(self.named_files().items()):
+            digest.update(name.encode() + b"\0" + hashlib.sha256(read_bytes(path)).digest())
         return digest.hexdigest()
-
-    def _files(self) -> list[Path]:
-        found = [Path(self.file)] if isinstance(self.file, Path) else []
-        return found + ([path_beside(Path(self.folder), self.table)] if self.table else [])
 
 
 def load_campaign(path: str | Path) -> Campaign:
     """A campaign from its file, or a `CampaignError`"""
-    own = Path(path)
+    return parse_campaign(read_campaign(path), str(path), folder_of(path))
+
+
+def folder_of(path: str | Path) -> Path:
+    """The folder in which a campaign's file may name others"""
+    return Path(path).resolve().parent
+
+
+def read_campaign(path: str | Path) -> str:
+    """The text of a campaign's file, or a `CampaignError`"""
     try:
-        text = own.read_text(encoding="utf-8")
+        return read_text(Path(path))
     except (OSError, UnicodeDecodeError) as error:
         raise CampaignError(f"{path}: cannot be read ({error}); expected a campaign's TOML file") from None
-    return parse_campaign(text, str(path), own.resolve().parent)
 
 
 def parse_campaign(text: str, origin: str, folder: Path) -> Campaign:
@@ -263,32 +298,32 @@ def campaign_toml(own: Campaign) -> str:
     """The text of a campaign's file: `parse_campaign` reads the same campaign back"""
     lines = [
         f"schema = {SCHEMA}",
-        f"name = {json.dumps(own.name)}",
-        f"scenario = {json.dumps(own.scenario)}",
+        f"name = {toml_value(own.name)}",
+        f"scenario = {toml_value(own.scenario)}",
         *([] if own.sampler == GRID else [f"flights = {own.flights}"]),
         f"seed = {own.seed}",
-        f"sampler = {json.dumps(own.sampler)}",
-        f"worst_by = {json.dumps(own.worst_by)}",
+        f"sampler = {toml_value(own.sampler)}",
+        f"worst_by = {toml_value(own.worst_by)}",
     ]
     kinds = {made: kind for kind, made in KINDS.items()}
     if own.settings:
-        lines += ["", "[settings]", *(f"{name} = {json.dumps(value)}" for name, value in own.settings)]
+        lines += ["", "[settings]", *(f"{toml_value(name)} = {toml_value(value)}" for name, value in own.settings)]
     if own.factors:
         lines += ["", "[vary]"]
     for factor in own.factors:
         numbers = factor.how.values if isinstance(factor.how, (Choice, Grid)) else factor.how
         relative = ", relative = true" if factor.relative else ""
         lines.append(
-            f"{json.dumps(factor.name)} = {{ {kinds[type(factor.how)]} = {json.dumps(list(numbers))}{relative} }}"
+            f"{toml_value(factor.name)} = {{ {kinds[type(factor.how)]} = {toml_value(list(numbers))}{relative} }}"
         )
     for together in own.correlated:
-        lines += ["", "[[correlated]]", f"names = {json.dumps(list(together.names))}"]
-        lines += [f"mean = {json.dumps(list(together.mean))}", f"covariance = {json.dumps(together.covariance)}"]
+        lines += ["", "[[correlated]]", f"names = {toml_value(list(together.names))}"]
+        lines += [f"mean = {toml_value(list(together.mean))}", f"covariance = {toml_value(together.covariance)}"]
     if own.table:
-        lines += ["", "[table]", f"file = {json.dumps(own.table)}"]
+        lines += ["", "[table]", f"file = {toml_value(own.table)}"]
     if own.degraded:
-        lines += ["", "[degraded]", *(f"{name} = {value!r}" for name, value in own.degraded)]
+        lines += ["", "[degraded]", *(f"{name} = {toml_value(value)}" for name, value in own.degraded)]
     lines += ["", "[keep]", *(f"{name} = {value}" for name, value in own.kept._asdict().items())]
     if own.stop:
-        lines += ["", "[stop]", *(f"{name} = {value!r}" for name, value in own.stop._asdict().items())]
+        lines += ["", "[stop]", *(f"{name} = {toml_value(value)}" for name, value in own.stop._asdict().items())]
     return "\n".join(lines) + "\n"

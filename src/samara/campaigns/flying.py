@@ -11,7 +11,6 @@ from samara.campaigns.campaign import MEASURES, Campaign, CampaignError
 from samara.campaigns.judged import ERROR, INVALID, judged, margins, measures_of
 from samara.campaigns.rows import Block, Rows, as_varied, nominal_value, nominal_values, rows_of, settings_of
 from samara.scenario.scenario import Scenario, ScenarioError
-from samara.scenario.scenario_file import load_scenario
 from samara.sim.flights import Flights
 from samara.sim.fly_many import fly_many
 from samara.sim.vary import has_winds, varied_drone, varied_wind
@@ -34,7 +33,7 @@ class Flying:
     def of(campaign: Campaign) -> "Flying":
         """CampaignError or ScenarioError about what is wrong with it, before anything is flown"""
         try:
-            scenario = load_scenario(campaign.file, dict(campaign.settings))
+            scenario = campaign.read_scenario()
         except ScenarioError as error:
             raise CampaignError(f"{campaign.origin}: scenario {error}") from None
         if len(scenario.drones) != 1:
@@ -127,8 +126,7 @@ class Flying:
 
 def _scenario(campaign: Campaign, settings: dict[str, Array]) -> Scenario:
     """The scenario of one row whose numbers of the file are its own"""
-    mine = dict(campaign.settings) | {name: own[0].item() for name, own in settings.items()}
-    return load_scenario(campaign.file, mine)
+    return campaign.read_scenario({name: own[0].item() for name, own in settings.items()})
 
 
 def _require_settings(campaign: Campaign, settings: dict[str, Array]) -> None:

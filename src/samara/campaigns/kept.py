@@ -26,8 +26,8 @@ def keep_flights(
     rows = kept_rows(store, campaign)
     for done, row in enumerate(rows):
         tell(done, len(rows))
-        path = recording_of(store.folder, row)
-        if not path.exists():
+        path = store.folder / recording_of(row)
+        if not store.files.has_file(recording_of(row)):
             try:
                 found = flown_again(store.folder, row)
             except (

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from samara.campaigns.campaign import Campaign, CampaignError, parse_campaign
 from samara.campaigns.flying import Flying, at_row
-from samara.campaigns.store import Store, open_store
+from samara.campaigns.store import FILES, TEXT, Store, open_store
 from samara.sim.fly import fly
 
 
@@ -21,12 +21,13 @@ class FlownAgain(NamedTuple):
 
 def campaign_of(store: Store) -> Campaign:
     """The campaign of a folder, as it was given"""
-    return parse_campaign(store.text, str(store.folder / "campaign.toml"), Path(store.about["folder"]))
+    folder = store.files.directory(FILES) if FILES in store.files.names() else store.folder / FILES
+    return parse_campaign(store.text, str(store.folder / TEXT), folder)
 
 
-def recording_of(folder: str | Path, row: int) -> Path:
-    """Where the recording of a row is, beside the rows"""
-    return Path(folder) / "flown" / f"row_{row}.mcap"
+def recording_of(row: int) -> str:
+    """Where the recording of a row is in the folder of a campaign, beside the rows"""
+    return f"flown/row_{row}.mcap"
 
 
 def flown_again(folder: str | Path, row: int, out: str | Path | None = None) -> FlownAgain:
@@ -40,7 +41,7 @@ def flown_again(folder: str | Path, row: int, out: str | Path | None = None) -> 
         raise CampaignError(f"row {row}: {folder} has the rows 0 to {store.total - 1}")
     scenario, values = at_row(Flying.of(campaign), row, block)
     told = store.row(row)
-    target = Path(out) if out else recording_of(folder, row)
+    target = Path(out) if out else store.files.place_for(recording_of(row))
     run = fly(scenario, out=target, overwrite=True)
     end = run.tracks[0].tables["state"].rows[-1]
     same = told is not None and all(float(end[k]) == told[f"final_{axis}"] for k, axis in enumerate("xyz"))

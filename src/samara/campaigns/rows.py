@@ -1,8 +1,6 @@
 """The rows of a campaign: what each flight's numbers are. A row is decided by its number, in whatever batch it is asked for."""
 
-import hashlib
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +10,8 @@ from samara.campaigns.campaign import Campaign, CampaignError
 from samara.campaigns.parquet import arrow
 from samara.campaigns.samplers import GRID, grid_indices, points, seeds_of
 from samara.control.named import as_tuned
-from samara.core.named_files import path_beside
+from samara.core.named_files import read_bytes
+from samara.core.printable import printable, shown
 from samara.core.tree import flatten
 from samara.scenario.scenario import Scenario
 from samara.sim.vary import CONTROLLER, NUMBERS, PLACES, WIND
@@ -137,8 +136,13 @@ def settings_of(rows: Rows) -> dict[str, Array]:
 
 
 def _from_table(campaign: Campaign, numbers: Array, taken: dict[str, Array]) -> dict[str, Array]:
-    path = path_beside(Path(campaign.folder), campaign.table)
-    columns = _read(str(path), campaign.origin, hashlib.sha256(path.read_bytes()).digest())
+    try:
+        data = read_bytes(campaign.table_path())
+    except OSError as error:
+        raise CampaignError(
+            f"{campaign.origin}: {campaign.table} cannot be read ({error}); expected columns of numbers"
+        ) from None
+    columns = _read(data, campaign.table, campaign.origin)
     found = {}
     for name, values in columns.items():
         if name in taken:
@@ -152,16 +156,19 @@ def _from_table(campaign: Campaign, numbers: Array, taken: dict[str, Array]) -> 
 
 
 @lru_cache(maxsize=2)
-def _read(path: str, origin: str, digest: bytes) -> dict[str, Array]:
-    """The columns of a CSV or Parquet file, all finite numbers; read again when its bytes are others"""
-    _, csv, parquet = arrow()
-    name = Path(path).name
+def _read(data: bytes, name: str, origin: str) -> dict[str, Array]:
+    """The columns of a CSV or Parquet file, all finite numbers"""
+    pa, csv, parquet = arrow()
     try:
-        table = parquet.read_table(path) if path.endswith(".parquet") else csv.read_csv(path)
+        file = pa.BufferReader(data)
+        table = parquet.read_table(file) if name.endswith(".parquet") else csv.read_csv(file)
         columns = {key: np.asarray(table[key].to_numpy(), dtype=float) for key in table.column_names}
-    except (OSError, ValueError, TypeError) as error:
-        raise CampaignError(f"{origin}: {name} cannot be read ({error}); expected columns of numbers") from None
+    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CampaignError(
+            f"{origin}: {name} cannot be read ({printable(why)[:200]}); expected columns of numbers"
+        ) from None
     for key, values in columns.items():
         if not np.isfinite(values).all():
-            raise CampaignError(f"{origin}: {name}: column {key} is not all finite numbers")
+            raise CampaignError(f"{origin}: {name}: column {shown(key)} is not all finite numbers")
     return columns

@@ -2,31 +2,44 @@
 
     campaign.toml          the campaign as it was given
     campaign.json          schema, fingerprint, versions, blocks of rows
+    files/...              copies of the scenario, vehicles and tables that it names
     rows/000000000000-000000004095.parquet
 
-A file appears whole or not at all, so that a process that is killed loses the batch it was at and nothing else.
+A file appears whole or not at all, so that a process that is killed loses the batch it was at and nothing else. The folder may
+come from somebody else: it is reached through `ConfinedFolder`, and names no file outside itself.
 """
 
 import json
 import platform
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from samara.campaigns.campaign import Campaign, CampaignError
+from samara.campaigns.campaign import MEASURES, MOST_FLIGHTS, Campaign, CampaignError
+from samara.campaigns.judged import OUTCOMES
 from samara.campaigns.parquet import arrow
 from samara.campaigns.rows import Block
 from samara.campaigns.versions import version_of
-from samara.core.files import atomic_write, require_writable, write_text
+from samara.core.confined import ConfinedFolder
+from samara.core.files import parsed, require_writable
+from samara.core.named_files import LARGEST_TEXT, read_bytes
+from samara.core.printable import printable
+from samara.core.toml import File, Table
 from samara.core.version import __version__
 
 Array = np.ndarray[Any, Any]
 
 SCHEMA = 1
-ROWS = "rows"
+ROWS, FILES = "rows", "files"
+ROWS_FILE = re.compile(r"([0-9]{12})-([0-9]{12})\.parquet")
+NEEDED = ("row", "seed", "outcome", "reason", "error", *MEASURES, "final_x", "final_y", "final_z")
+BACKENDS = ("llvm", "jax", "pallas")
+CONFIRMED = ("failures", "failures_again", "flown_again", "disagree")
 ABOUT, TEXT, LOCK = "campaign.json", "campaign.toml", "running"
 PACKAGES = ("numpy", "scipy", "llvmlite", "casadi", "pyarrow", "jax")
 
@@ -35,7 +48,7 @@ class Store:
     """A campaign's folder."""
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
-        self.folder, self.about = folder, about
+        self.folder, self.about, self.files = folder, about, ConfinedFolder(folder)
 
     @property
     def blocks(self) -> list[Block]:
@@ -49,7 +62,7 @@ class Store:
     @property
     def text(self) -> str:
         """The campaign as it was given"""
-        return (self.folder / TEXT).read_text(encoding="utf-8")
+        return read_confined_text(self.files, TEXT)
 
     def add(self, count: int) -> None:
         """One more block of rows"""
@@ -65,17 +78,16 @@ class Store:
             self._write()
 
     def _write(self) -> None:
-        write_text(self.folder / ABOUT, json.dumps(self.about, indent=1) + "\n")
+        self.files.write_text(ABOUT, json.dumps(self.about, indent=1) + "\n")
 
     # Rows ------------------------------------------------------------------------------------------------------------
 
     def done(self) -> list[tuple[int, int]]:
         """First and last row of each file, in order"""
         found = []
-        for path in sorted((self.folder / ROWS).glob("*.parquet")):
-            first, _, last = path.stem.partition("-")
-            if first.isdecimal() and last.isdecimal():
-                found.append((int(first), int(last)))
+        for name in self.files.names(ROWS):
+            if (match := ROWS_FILE.fullmatch(name)) and int(match[1]) <= int(match[2]):
+                found.append((int(match[1]), int(match[2])))
         return found
 
     def missing(self, size: int) -> Iterator[tuple[Block, Array]]:
@@ -97,11 +109,11 @@ class Store:
         table = table.replace_schema_metadata(
             {"samara": json.dumps({k: self.about[k] for k in ("schema", "fingerprint")})}
         )
-        with atomic_write(self._path(int(numbers[0]), int(numbers[-1]))) as temporary:
+        with self.files.write(_rows_file(int(numbers[0]), int(numbers[-1]))) as file:
             words = [
                 own.name for own in table.schema if own.type == pa.string()
             ]  # numbers are hardly ever the same twice
-            parquet.write_table(table, temporary, compression="zstd", compression_level=1, use_dictionary=words)
+            parquet.write_table(table, file, compression="zstd", compression_level=1, use_dictionary=words)
 
     def row(self, number: int) -> dict[str, Any] | None:
         """One row by its number; None where it has not flown"""
@@ -110,20 +122,62 @@ class Store:
                 return dict(self.file(first, last).slice(number - first, 1).to_pylist()[0])
         return None
 
-    def file(self, first: int, last: int) -> Any:
+    def file(self, first: int, last: int, columns: Sequence[str] | None = None) -> Any:
         """The rows of one file, as an Arrow table"""
-        return arrow()[2].read_table(self._path(first, last))
-
-    def _path(self, first: int, last: int) -> Path:
-        return self.folder / ROWS / f"{first:012d}-{last:012d}.parquet"
+        pa, _, parquet = arrow()
+        name = _rows_file(first, last)
+        try:
+            with self.files.open(name) as file:
+                table = parquet.ParquetFile(file).read(columns=list(columns) if columns else None)
+        except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+            raise _damaged(self.folder / name, error) from None
+        except OSError as error:  # pyarrow's own about damage have no file name
+            raise (error if error.filename else _damaged(self.folder / name, error)) from None
+        missing = [own for own in columns or NEEDED if own not in table.column_names]
+        if missing or table.num_rows != last - first + 1:
+            found = f"has no column {missing[0]}" if missing else f"has {table.num_rows} rows"
+            raise CampaignError(f"{self.folder / name}: {found}; expected the rows {first} to {last} of samara sweep")
+        for key, known in (("row", range(first, last + 1)), ("outcome", OUTCOMES)):
+            if key in table.column_names and not _all_in(table[key].to_pylist(), known):
+                raise CampaignError(f"{self.folder / name}: column {key}: expected what samara sweep wrote")
+        return table
 
     def table(self, columns: Sequence[str] | None = None) -> Any:
         """All rows that are there, as an Arrow table in their order"""
-        pa, _, parquet = arrow()
-        files = [self._path(first, last) for first, last in self.done()]  # and not what a killed writer has left
-        if not files:
+        pa, _, _ = arrow()
+        tables = [
+            self.file(first, last, columns) for first, last in self.done()
+        ]  # and not what a killed writer has left
+        if not tables:
             raise CampaignError(f"{self.folder}: has no rows yet; expected a campaign that has flown")
-        return pa.concat_tables([parquet.read_table(own, columns=columns) for own in files])
+        try:
+            return pa.concat_tables(tables)
+        except pa.ArrowException as error:
+            raise _damaged(self.folder / ROWS, error) from None
+
+
+def _rows_file(first: int, last: int) -> str:
+    return f"{ROWS}/{first:012d}-{last:012d}.parquet"
+
+
+def _damaged(path: Path, error: Exception) -> CampaignError:
+    """One sentence about a file of rows that is none"""
+    why = (str(error).splitlines() or [type(error).__name__])[0]
+    return CampaignError(f"{path}: cannot be read ({printable(why)[:200]}); expected what samara sweep wrote")
+
+
+def _all_in(values: list[Any], known: range | Sequence[str]) -> bool:
+    return values == list(known) if isinstance(known, range) else set(values) <= set(known)
+
+
+def read_confined_text(files: ConfinedFolder, name: str) -> str:
+    """The text of a file of a campaign's folder"""
+    try:
+        return files.read(name, LARGEST_TEXT).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CampaignError(
+            f"{files.path / name}: cannot be read ({error}); expected what samara sweep wrote"
+        ) from None
 
 
 def _column(pa: Any, values: Any) -> Any:
@@ -133,30 +187,57 @@ def _column(pa: Any, values: Any) -> Any:
 
 def open_store(folder: str | Path) -> Store:
     """A campaign's folder that is there already"""
-    own = Path(folder)
-    path = own / ABOUT
-    if not path.is_file():
+    files = ConfinedFolder(Path(folder))
+    if not lexists(files.path / ABOUT):
         raise CampaignError(f"{folder}: holds no {ABOUT}; expected the folder of a campaign")
+    origin = str(files.path / ABOUT)
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        schema = about["schema"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CampaignError(f"{path}: cannot be read ({error}); expected what samara sweep wrote") from None
-    if schema != SCHEMA:
-        raise CampaignError(f"{path}: schema = {schema!r}: expected {SCHEMA}")
-    return Store(own, about)
+        entries = parsed(read_confined_text(files, ABOUT))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, CampaignError):
+            raise
+        raise CampaignError(f"{origin}: cannot be read ({error}); expected what samara sweep wrote") from None
+    return Store(files.path, _read_about(entries, origin))
+
+
+def _read_about(entries: Any, origin: str) -> dict[str, Any]:
+    """Check every value of a campaign.json; CampaignError with one sentence about one that samara sweep did not write."""
+    table = Table(entries, File(origin, CampaignError))
+    table.schema(SCHEMA)
+    about: dict[str, Any] = {"schema": SCHEMA}
+    about |= {key: table.text(key) for key in ("name", "fingerprint", "samara", "python", "machine")}
+    packages = table.table("packages")
+    about["packages"] = {name: packages.text(name) for name in list(packages.entries)}
+    blocks = table.take("blocks", "a list of blocks of rows")
+    expected = "blocks of rows as [number, first row, how many], one after the other"
+    total = 0
+    if not isinstance(blocks, list) or not blocks:
+        raise table.error("blocks", blocks, expected)
+    for number, block in enumerate(blocks):
+        whole = isinstance(block, list) and len(block) == 3 and all(type(own) is int for own in block)
+        if not whole or block[:2] != [number, total] or not 1 <= block[2] <= MOST_FLIGHTS - total:
+            raise table.error("blocks", blocks, expected)
+        total += block[2]
+    about["blocks"] = blocks
+    if "backend" in table:
+        about["backend"] = table.text("backend", choices=BACKENDS)
+    if (confirmed := table.optional_table("confirmed")) is not None:
+        about["confirmed"] = {key: confirmed.whole(key, 0, low=0, high=MOST_FLIGHTS) for key in CONFIRMED}
+        confirmed.finish()
+    table.finish()
+    return about
 
 
 def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
     """The folder of this campaign, made where it is not there; refused where it is that of another"""
     own = Path(folder)
-    if not (own / ABOUT).exists():
-        if own.exists() and not _just_begun(own, text):
+    if not lexists(own / ABOUT):
+        if own.exists() and not _just_begun(ConfinedFolder(own), text):
             raise CampaignError(f"{folder}: is not empty and holds no campaign; expected an empty folder or a new one")
-        (own / ROWS).mkdir(parents=True, exist_ok=True)
+        ConfinedFolder(own).directory(ROWS, make=True)
         require_writable(own)
         with alone(own):
-            if not (own / ABOUT).exists():  # nor made by another meanwhile
+            if not lexists(own / ABOUT):  # nor made by another meanwhile
                 return _made(campaign, text, own)
     store = open_store(own)
     if store.about["fingerprint"] != campaign.fingerprint():
@@ -167,23 +248,26 @@ def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
     return store
 
 
-def _just_begun(folder: Path, text: str) -> bool:
+def _just_begun(folder: ConfinedFolder, text: str) -> bool:
     """Whether a folder is empty, or has no more than what a process left that was killed while it made it for this campaign"""
-    left = {own.name for own in folder.iterdir() if not own.name.startswith((f".{ABOUT}.", f".{TEXT}."))}
+    left = {name for name in folder.names() if not name.startswith((f".{ABOUT}.", f".{TEXT}."))}
     return (
-        left <= {ROWS, TEXT, LOCK}
-        and (ROWS not in left or not any((folder / ROWS).iterdir()))
-        and (TEXT not in left or (folder / TEXT).read_text(encoding="utf-8") == text)
+        left <= {ROWS, FILES, TEXT, LOCK}
+        and (ROWS not in left or not folder.names(ROWS))
+        and (TEXT not in left or read_confined_text(folder, TEXT) == text)
     )
 
 
 def _made(campaign: Campaign, text: str, folder: Path) -> Store:
-    write_text(folder / TEXT, text)
+    files = ConfinedFolder(folder)
+    for name, path in campaign.named_files().items():
+        with files.write(f"{FILES}/{name}") as copy:
+            copy.write(read_bytes(path))
+    files.write_text(TEXT, text)
     about = {
         "schema": SCHEMA,
         "name": campaign.name,
         "fingerprint": campaign.fingerprint(),
-        "folder": campaign.folder,
         "samara": __version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -200,7 +284,7 @@ def alone(folder: Path) -> Iterator[None]:
     """Nobody else writes into the folder meanwhile; a lock that its owner's death frees"""
     import fcntl
 
-    with (folder / LOCK).open("w") as file:
+    with ConfinedFolder(folder).lock_file(LOCK) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.campaigns.campaign import Campaign, CampaignError, Stop, campaign_toml, load_campaign
+from samara.campaigns.campaign import (
+    Campaign,
+    CampaignError,
+    Stop,
+    campaign_toml,
+    folder_of,
+    parse_campaign,
+    read_campaign,
+)
 from samara.campaigns.confidence_sequence import confidence_sequence
 from samara.campaigns.flying import Columns, Flying
 from samara.campaigns.gpu import LLVM, backend_for, confirmed, flown_by, worst_confirmed
@@ -52,8 +60,8 @@ def sweep(
     cluster. The rows are the same, bit for bit, on "llvm", whatever the batch, the threads, the cluster, and however often it
     was stopped in between. What a GPU calls a failure, and the worst, is flown again on "llvm" before it is told.
     """
-    own = campaign if isinstance(campaign, Campaign) else load_campaign(campaign)
-    text = campaign_toml(own) if isinstance(campaign, Campaign) else Path(campaign).read_text(encoding="utf-8")
+    text = campaign_toml(campaign) if isinstance(campaign, Campaign) else read_campaign(campaign)
+    own = campaign if isinstance(campaign, Campaign) else parse_campaign(text, str(campaign), folder_of(campaign))
     if batch is not None and batch < 1:
         raise CampaignError(f"batch is {batch}; expected a number of rows of at least 1")
     if add < 0 or (add and own.sampler == GRID):

@@ -156,13 +156,13 @@ def fly(
     if with_report:
         picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
         by_hand = (sticks, sticks_mode)
-        typed = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect, controller, mode, by_hand)
+        command = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect, controller, mode, by_hand)
         with screen.status("drawing"):
             from samara.view.plot.run import draw_run
             from samara.view.report.report import Flown, write_report
 
             draw_run(run, picture)
-            write_report([Flown(str(path), run, typed)], report, judged, picture)
+            write_report([Flown(str(path), run, command)], report, judged, picture)
         _point_latest(path, picture, report)
         say(f"picture   {picture}\nreport    {report}")
     if run.problem or not all(each.true for each in judged):

@@ -100,6 +100,7 @@ def adapt(
     from samara import vehicle as load
     from samara.control.policy_file import load_policy
     from samara.core.files import require_writable
+    from samara.core.names import file_stem
     from samara.learn.adapt import adapt as adapted_to
 
     own = load_policy(policy)
@@ -110,8 +111,9 @@ def adapt(
     if logs:
         craft = _refit(craft, logs)
         out.mkdir(parents=True, exist_ok=True)
-        save_vehicle(craft, out / f"{craft.name}.toml")
-        say(f"vehicle {out / f'{craft.name}.toml'}")
+        target = out / f"{file_stem(craft.name)}.toml"
+        save_vehicle(craft, target)
+        say(f"vehicle {target}")
     with console().status("learning on"):
         found = adapted_to(own, craft, out, updates=updates, seed=seed)
     say(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from samara.cli.screen import console, say
+from samara.core.names import file_stem
 
 if TYPE_CHECKING:
     from samara.rotor.blade import Blade, Measurement
@@ -50,7 +51,7 @@ def rotor(
     if plot or out is not None:
         from samara.view.plot.rotor import draw_rotors
 
-        picture = out if out is not None else Path("out") / f"{shape.name.replace(' ', '_')}.png"
+        picture = out if out is not None else Path("out") / f"{file_stem(shape.name)}.png"
         draw_rotors([(shape, measured)], picture, rpm)
         say(f"picture {picture}")
 

@@ -96,9 +96,7 @@ def report(
     """One page about a campaign: rates and how sure they are, where it fails, trajectories, and the worst flights."""
     from samara.view.report.campaign import write_campaign_page
 
-    path = out or folder / "report.html"
-    write_campaign_page(folder, path, fly=fly)
-    say(f"page   {path}")
+    say(f"page   {write_campaign_page(folder, out, fly=fly)}")
 
 
 @app.command("replay")

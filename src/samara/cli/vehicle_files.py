@@ -1,12 +1,12 @@
 """`samara vehicle import` and `samara vehicle export`: vehicle files of other programs, in and out."""
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from samara.cli.screen import say
+from samara.core.names import file_stem
 
 if TYPE_CHECKING:
     from samara.exchange.imported import Imported
@@ -77,7 +77,7 @@ def import_vehicle(
             raise ValueError("--like and parts are both given; expected one of them to say what the file cannot")
         estimated = estimated_from_parts(read, motors, props, battery)
     made = built(read, estimated)
-    target = out or Path(f"{_file_name(made.name)}.toml")
+    target = out or Path(f"{file_stem(made.name)}.toml")
     save_vehicle(made, target)
     _tell(read, made)
     say(f"vehicle {target}")
@@ -119,15 +119,10 @@ def export_vehicle(
     if not chosen:
         raise ValueError(f"samara vehicle export: no format is named; expected --{', --'.join(writers)}")
     own = load(vehicle)
-    target = out or Path(_file_name(own.name))
+    target = out or Path(file_stem(own.name))
     for name in chosen:
         _, write, left_out = writers[name]
         for path in write(own, target):
             say(str(path))
         for each in left_out(own):
             say(f"  left out: {each}")
-
-
-def _file_name(name: str) -> str:
-    """The name of a vehicle as that of a file: letters, digits, - and _"""
-    return re.sub(r"[^\w-]+", "_", name, flags=re.ASCII).strip("_") or "vehicle"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from samara.cli.screen import console, say, verdict
+from samara.core.names import file_stem
 from samara.parts.parts_list import KNOWN, Known
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def new(
         raise ValueError(f"{', '.join(f'--{key}' for key in lacking)}: missing; expected them, or a terminal to ask in")
     entries.setdefault("name", out.stem if out else "drone")
     own = parts_list(parts.name if parts else "parts", **entries)
-    target = out or Path(f"{own.name}.toml")
+    target = out or Path(f"{file_stem(own.name)}.toml")
     if target.suffix != ".toml":
         raise ValueError(f"{target}: has the ending {target.suffix!r}: expected .toml, or it would not be found again")
     for place in (target.parent, *([report.parent] if report else [])):

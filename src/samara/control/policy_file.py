@@ -8,7 +8,6 @@ A folder comes from strangers: both files are read strictly, with limits, and no
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from samara.core.printable import shown
 from samara.core.safetensors import Array, read_tensors, tensors_bytes
 from samara.core.toml import File, Table
 from samara.core.toml import document as tables_of
+from samara.core.toml_writer import toml_value
 from samara.physics.types import Vehicle
 from samara.vehicles.trim import hover
 
@@ -437,15 +437,4 @@ def _layer_table(own: LayerKind) -> dict[str, Any]:
 
 
 def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
-
-
-def _value(value: Any) -> str:
-    """A text, a number or a list of numbers as TOML has it"""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    return repr(value) if isinstance(value, int) else repr(float(value))
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())

@@ -1,10 +1,27 @@
 """Files that somebody else's file names: those in its own folder, and plain ones of a size that can be read."""
 
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from typing import BinaryIO
 
 LARGEST = 1 << 28  # [bytes] of a table
 LARGEST_TEXT = 1 << 24  # [bytes] of a file that people write
+_COLLECTED: ContextVar[list[Path] | None] = ContextVar("paths that files name", default=None)
+
+
+@contextmanager
+def collect_named_files() -> Iterator[list[Path]]:
+    """Collect the paths that files name, in whatever file of whatever format, while the block runs."""
+    paths: list[Path] = []
+    token = _COLLECTED.set(paths)
+    try:
+        yield paths
+    finally:
+        _COLLECTED.reset(token)
 
 
 def path_beside(folder: Path, name: str) -> Path:
@@ -18,16 +35,32 @@ def path_beside(folder: Path, name: str) -> Path:
         raise ValueError(
             f"{name!r} is not in the folder of the file that names it; expected a file beside that or below"
         )
+    if (paths := _COLLECTED.get()) is not None:
+        paths.append(path)
     return path
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; OSError for a device or a pipe, which need not end, without waiting for it"""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError("it is no plain file")
+    file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # nor became one meanwhile
+        file.close()
+        raise OSError("it is no plain file")
+    return file
 
 
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
     """What a file holds; OSError for a device or a pipe, which need not end, and for what is too large"""
-    if path.exists() and not path.is_file():
-        raise OSError("it is no plain file")
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size  # nothing is read of what is too large
-        data = file.read(largest + 1) if size <= largest else b""
+    with open_regular(path) as file:
+        return require_size(file, largest)
+
+
+def require_size(file: BinaryIO, largest: int) -> bytes:
+    """What an open file holds; OSError where that is too much"""
+    size = os.fstat(file.fileno()).st_size  # nothing is read of what is too large
+    data = file.read(largest + 1) if size <= largest else b""
     if max(size, len(data)) > largest:
         raise OSError(f"it is larger than {f'{largest >> 20} MB' if largest >> 20 else f'{largest >> 10} kB'}")
     return data

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.named_files import open_regular
 from samara.core.tree import numbers_in
 
 MOST = 1 << 30  # bytes
@@ -18,7 +19,7 @@ MOST = 1 << 30  # bytes
 def bytes_inside(path: Path, most: int = MOST) -> bytes:
     """The bytes of a file, gzipped or not; ValueError naming it where it cannot be unpacked, or holds more than `most`"""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with open_regular(path) as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
             data = file.read(most + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path}: cannot be unpacked ({error}); expected a file, gzipped or not") from None

@@ -1,9 +1,9 @@
 """Text the user typed: options of the command line, environment variables and arguments of Python calls.
 
-Only such text may name a program to start, a host to reach or a file outside the folder of the file that is being read. The trust
-is part of the type: whatever comes out of a TOML, JSON or MCAP file is a plain `str`, and places that need a typed text ask for
-`isinstance(text, Typed)`. `typed` is called where a user's words enter, in `samara.cli` and in public functions that take
-`settings`, and nowhere else (tests/repository/test_trust.py).
+Only such text may name a program to start, a host to reach or a file outside the folder of the file that is being read. The
+trust is part of the type: whatever comes out of a TOML, JSON or MCAP file is a plain `str`, and places that need a typed text
+ask for `isinstance(text, Typed)`. `typed` is called where a user's words enter, in `samara.cli` and in public functions that
+take `settings`, and nowhere else (tests/repository/test_trust.py).
 """
 
 from collections.abc import Callable, Mapping

@@ -7,7 +7,6 @@ errors that it leaves come closer to their aims, Σ ln(1 + (σ/aim)²). Far abov
 D-optimal design; far below it counts no more.
 """
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +17,8 @@ import numpy as np
 from samara.control.gains import gains_for
 from samara.core.algebra import matrix_from_quat
 from samara.core.files import atomic_write
+from samara.core.names import as_name
+from samara.core.toml_writer import toml_value
 from samara.identify.information import Flown, aims_of, information, parameters_of, shortfall, standard_errors
 from samara.identify.manoeuvres import Manoeuvre, Room, controller_for, family, require_room, trajectory
 from samara.physics.types import State, Vehicle
@@ -279,7 +280,7 @@ def write_plan(plan: FlightPlan, folder: str | Path, vehicle: str = "") -> tuple
 
     `vehicle` is what the scenario calls it: a shipped name, or a file beside it; its name without one.
     """
-    stem = "identify_" + "".join(own if own.isalnum() or own in "-_" else "_" for own in plan.vehicle.name)
+    stem = as_name(f"identify_{plan.vehicle.name}")
     paths = Path(folder) / f"{stem}.toml", Path(folder) / f"{stem}.csv"
     for path, text in zip(paths, (scenario_text(plan, vehicle, stem), waypoint_text(plan)), strict=True):
         with atomic_write(path) as temporary:
@@ -292,11 +293,11 @@ def scenario_text(plan: FlightPlan, vehicle: str = "", name: str = "identify") -
     home = plan.room.home_W
     climb, sink = home.z / CLIMBING + 1.0, home.z / SINKING + 3.0
     lines = [
-        f"# The flight that tells most about {plan.vehicle.name}: {plan.duration:.0f} s of manoeuvres within",
+        f"# The flight that tells most about {toml_value(plan.vehicle.name)}: {plan.duration:.0f} s of manoeuvres within",
         f"# x, y = ±{plan.room.reach:g} m and z = {plan.room.low:g} to {plan.room.high:g} m.",
         "schema = 1",
-        f'name = "{name}"',
-        f'description = "{len(plan.manoeuvres)} manoeuvres to identify {plan.vehicle.name}"',
+        f"name = {toml_value(name)}",
+        f"description = {toml_value(f'{len(plan.manoeuvres)} manoeuvres to identify {plan.vehicle.name}')}",
         f"duration = {math.ceil(plan.duration + climb + sink + 3.0)}.0",
         "",
         "[rates]",
@@ -304,7 +305,7 @@ def scenario_text(plan: FlightPlan, vehicle: str = "", name: str = "identify") -
         "",
         "[[drones]]",
         'name = "drone"',
-        f"vehicle = {json.dumps(vehicle or plan.vehicle.name)}",
+        f"vehicle = {toml_value(vehicle or plan.vehicle.name)}",
         f"controller = {{ {_controller_text(plan)} }}",
     ]
     takes_off = Manoeuvre(ENDS[0], ({"kind": "take_off", "height": home.z, "speed": CLIMBING},))
@@ -312,7 +313,7 @@ def scenario_text(plan: FlightPlan, vehicle: str = "", name: str = "identify") -
     for own in (takes_off, *plan.manoeuvres, lands):
         lines += ["", f"# {own.name}"]
         for task in own.tasks:
-            lines += ["[[drones.tasks]]", *(f"{key} = {json.dumps(value)}" for key, value in task.items())]
+            lines += ["[[drones.tasks]]", *(f"{key} = {toml_value(value)}" for key, value in task.items())]
     limit = math.degrees(plan.room.tilt)
     lines += ["", "[expect]", f"max_tilt_deg = {limit:g}", ""]
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Vec3
-from samara.core.named_files import read_text
+from samara.core.named_files import path_beside, read_text
 from samara.core.printable import shown
 from samara.core.toml import File, Table, document
 from samara.parts.layouts import LAYOUTS, Hub, hubs_at, hubs_of, layout_named
@@ -115,7 +115,10 @@ def parts_entries(path: str | Path) -> dict[str, Any]:
         raise PartsError(f"{path}: cannot be read ({error}); expected a parts list") from None
     entries = document(text, Path(path).name, PartsError)
     if isinstance(entries.get("apc"), str):
-        entries["apc"] = str(Path(path).parent / entries["apc"])
+        try:
+            entries["apc"] = str(path_beside(Path(path).parent, entries["apc"]))
+        except ValueError as error:
+            raise PartsError(f"{Path(path).name}: apc = {shown(entries['apc'])}: {error}") from None
     return entries
 
 

@@ -1,12 +1,12 @@
 """From a vehicle to a TOML file that `samara.vehicle` reads back to the same numbers."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from samara.core.fields import fields_of
 from samara.core.files import write_text
+from samara.core.toml_writer import toml_value
 from samara.physics.ground.contact import COMPLIANT
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import (
@@ -79,7 +79,7 @@ def _toml(vehicle: Vehicle) -> str:
         source = "; ".join(dict.fromkeys(found)) or "set in Python, or a default"
         spread = max((spreads[each] for each in (path, *other_paths) if each in spreads), default=0.0)
         known = f", spread = {spread!r}" if spread else ""
-        return f"{key} = {{ value = {_value(value)}, unit = {_text(unit)}, source = {_text(source)}{known} }}"
+        return f"{key} = {{ value = {_value(value)}, unit = {toml_value(unit)}, source = {toml_value(source)}{known} }}"
 
     def record(path: str, numbers: Any, shared: str = "") -> list[str]:
         return [
@@ -89,11 +89,11 @@ def _toml(vehicle: Vehicle) -> str:
 
     lines = [
         f"schema = {SCHEMA}",
-        f"name = {_text(vehicle.name)}",
-        f"actuation = {_text(vehicle.structure.actuation.name)}",
+        f"name = {toml_value(vehicle.name)}",
+        f"actuation = {toml_value(vehicle.structure.actuation.name)}",
     ]
     if vehicle.structure.description:
-        lines.append(f"description = {_text(vehicle.structure.description)}")
+        lines.append(f"description = {toml_value(vehicle.structure.description)}")
     if vehicle.rotors and not vehicle.has("contact"):
         lines.append("contact = false")
     rows = [list(row) for row in vehicle.inertia_B.rows]
@@ -102,17 +102,17 @@ def _toml(vehicle: Vehicle) -> str:
         lines += record("body", vehicle["body"])
     if vehicle.has("gravity"):
         model = _key(GRAVITIES, vehicle.structure.effects[vehicle.index("gravity")])
-        lines += ["", "[gravity]", f"model = {_text(model)}", *record("gravity", vehicle["gravity"])]
+        lines += ["", "[gravity]", f"model = {toml_value(model)}", *record("gravity", vehicle["gravity"])]
     for name, option in options_of(vehicle).items():
         if name == "body" or not vehicle.has(name):
             continue
         lines += ["", f"[{name}]"]
         if len(option.models) > 1:
             model = _key(option.models, vehicle.structure.effects[vehicle.index(name)])
-            lines.append(f"{option.key} = {_text(model)}")
+            lines.append(f"{option.key} = {toml_value(model)}")
         lines += record(name, vehicle[name])
     if vehicle.structure.inflow is not None:
-        lines += ["", "[inflow]", f"model = {_text(_key(INFLOWS, vehicle.structure.inflow))}"]
+        lines += ["", "[inflow]", f"model = {toml_value(_key(INFLOWS, vehicle.structure.inflow))}"]
     if vehicle.has("contact"):
         points, top = [list(point) for point in vehicle["contact"].points_B], vehicle["contact"].top
         lines += ["", "[contact]", line("contact.points", points, "m")]
@@ -124,7 +124,7 @@ def _toml(vehicle: Vehicle) -> str:
             lines += [
                 "",
                 "[[battery]]",
-                f"model = {_text(_key(BATTERIES, type(each)))}",
+                f"model = {toml_value(_key(BATTERIES, type(each)))}",
                 *record(f"battery[{i}]", each),
             ]
     return "\n".join([*lines, *_rotors(vehicle.rotors, line, record)]) + "\n"
@@ -162,7 +162,7 @@ def _rotors(rotors: Sequence[Rotor], line: Any, record: Any) -> list[str]:
             [
                 line(f"{path}.position", list(rotor.r_B), "m", f"{path}.arm", f"{path}.azimuth", f"{path}.height"),
                 line(f"{path}.axis", list(rotor.axis_B), "1", f"{path}.tilt"),
-                f"spin = {_text('ccw' if rotor.spin > 0 else 'cw')}",
+                f"spin = {toml_value('ccw' if rotor.spin > 0 else 'cw')}",
             ]
         )
         blades.append(
@@ -171,7 +171,7 @@ def _rotors(rotors: Sequence[Rotor], line: Any, record: Any) -> list[str]:
                 for field in ("k_thrust", "k_torque", "inertia", "radius")
             ]
         )
-        model = f"model = {_text(_key(MOTORS, type(rotor.motor)))}"
+        model = f"model = {toml_value(_key(MOTORS, type(rotor.motor)))}"
         motors.append([model, *record(f"{path}.motor", rotor.motor, "motor")])
         servos.append(record(f"{path}.servo", rotor.servo) if rotor.servo != () else [])
     several = len(rotors) > 1
@@ -194,10 +194,7 @@ def _key(known: Mapping[str, Any], value: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    """Numbers, all of them with a point."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(each) for each in value) + "]"
     return repr(float(value))
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML's text is JSON's, but for this sign

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.shipped import Shipped
+from samara.core.named_files import path_beside
+from samara.core.printable import shown
+from samara.core.shipped import Shipped, is_file
 from samara.core.toml import File, Table
 from samara.core.toml import document as tables_of
 from samara.world.gates import Course, Gate, Sizes, is_outside
@@ -102,12 +104,15 @@ def track_names() -> list[str]:
 
 def load_track(name_or_path: str | Path) -> Track:
     """A track by its shipped name or from a file; TrackError with one sentence about what is wrong with it"""
-    text, origin, _ = TRACKS.find(name_or_path)
-    return parse_track(text, origin)
+    text, origin, folder = TRACKS.find(name_or_path)
+    return parse_track(text, origin, folder)
 
 
-def parse_track(text: str, origin: str) -> Track:
-    """A track from the text of a file; `origin` is what errors call it"""
+def parse_track(text: str, origin: str, folder: Path | None = None) -> Track:
+    """A track from the text of a file; `origin` is what errors call it, `folder` where the vehicle may be that it names.
+
+    Without a folder a track of a vehicle's file has no vehicle: "".
+    """
     file = Table(tables_of(text, origin, TrackError), File(origin, TrackError))
     file.schema(SCHEMA)
     name, description = file.text("name", Path(origin).stem), file.text("description", "")
@@ -124,7 +129,7 @@ def parse_track(text: str, origin: str) -> Track:
         sizes,
         low,
         high,
-        file.text("vehicle", "crazyflie"),
+        _vehicle(file, folder),
         file.number("seconds", 20.0, above=0.0, upto=600.0),
         file.number("pole_radius", 0.01, above=0.0, upto=LARGEST),
         file.number("seen_within", 1.0, above=0.0, upto=LARGEST),
@@ -138,6 +143,17 @@ def parse_track(text: str, origin: str) -> Track:
         if is_outside(p_W, low, high):
             raise TrackError(f"{origin}: {what} = {list(p_W)}: expected a place between {list(low)} and {list(high)}")
     return track
+
+
+def _vehicle(file: Table, folder: Path | None) -> str:
+    """A shipped vehicle's name, or the path of a file beside the track."""
+    name = file.text("vehicle", "crazyflie")
+    if not is_file(name):
+        return name
+    try:
+        return str(path_beside(folder, name)) if folder is not None else ""
+    except ValueError as error:
+        raise file.wrong(f" = {shown(name)}: {error}", "vehicle") from None
 
 
 def _gates(file: Table) -> tuple[tuple[tuple[Vec3, ...], ...], tuple[Gate, ...]]:

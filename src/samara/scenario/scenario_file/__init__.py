@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.integrate import IN_FLIGHT
+from samara.core.names import NAME, as_name, is_name
 from samara.core.printable import shown
 from samara.core.shipped import Shipped
 from samara.core.toml import File, Table
@@ -19,7 +20,6 @@ from samara.scenario.scenario import Drone, Expect, Scenario, ScenarioError
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.scenario_file.drones import read_drones
 from samara.scenario.scenario_file.happening import read_event
-from samara.scenario.scenario_file.names import NAME, is_name
 from samara.scenario.scenario_file.overrides import apply_override
 from samara.scenario.scenario_file.surroundings import read_environment, read_world
 from samara.scenario.scenario_file.wind import WEST, read_wind
@@ -45,9 +45,9 @@ def load_scenario(
 ) -> Scenario:
     """Load a scenario by its shipped name or from a file; `settings` such as {"duration": 5.0} are put into the file first.
 
-    Settings are as untrusted as the file: only texts of type `Typed` may name a program, a host or a file outside the scenario's
-    folder (`samara.load_scenario` marks those of a Python call). `folder` is where a shipped scenario's settings may name files.
-    Vehicles may have `effects` from outside the package, as in `samara.vehicle`.
+    Settings are as untrusted as the file: only texts of type `Typed` may name a program, a host or a file outside the
+    scenario's folder (`samara.load_scenario` marks those of a Python call). `folder` is where the settings of a shipped
+    scenario may name files. Vehicles may have `effects` from outside the package, as in `samara.vehicle`.
     """
     text, origin, beside = SCENARIOS.find(name_or_path)
     own = parse_scenario(text, origin, settings, beside or folder, effects=effects)
@@ -88,13 +88,13 @@ def parse_scenario(
 ) -> Scenario:
     """A scenario from the text of a file; `origin` is what errors call it, `folder` where its own vehicles and tables are
 
-    `inside` are the files of the recording that the text is from: then nothing else is read, and no program is named. Of text and
-    settings alike, only what is of type `Typed` may name a program, a host or a file outside the folder.
+    `inside` are the files of the recording that the text is from: then nothing else is read, and no program is named. Of text
+    and settings alike, only what is of type `Typed` may name a program, a host or a file outside the folder.
     """
     document = _document(text, origin, settings)
     file = Table(document, File(origin, ScenarioError))
     file.schema(SCHEMA, default=SCHEMA)
-    name, description = file.text("name", _named_after(origin)), file.text("description", "")
+    name, description = file.text("name", as_name(Path(origin).stem)), file.text("description", "")
     duration = file.number("duration", above=0.0, upto=LONGEST)
     seed = file.whole("seed", 0, low=0, high=2**63 - 1)
     integrator = file.text("integrator", "rk4", IN_FLIGHT)
@@ -129,10 +129,6 @@ def parse_scenario(
     file.finish()
     with file.at():
         return prepared(scenario, where)
-
-
-def _named_after(origin: str) -> str:
-    return "".join(letter if is_name(letter) else "_" for letter in Path(origin).stem)
 
 
 def _rates(file: Table) -> Rates:

@@ -12,8 +12,8 @@ from samara.vehicles.effects import EffectOption
 class Beside:
     """The files that a scenario names, and what was read of them; and the effects that its vehicles may have.
 
-    A file names those in its own folder, a recording those inside it. A name that the user typed may be that of a file anywhere;
-    without a folder only such names are read, from the working directory.
+    A file names those in its own folder, a recording those inside it. A name that the user typed may be that of a file
+    anywhere; without a folder only such names are read, from the working directory.
     """
 
     def __init__(

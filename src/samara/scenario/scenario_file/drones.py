@@ -9,6 +9,7 @@ from samara.control.named import NAMES
 from samara.control.policy_file import ABOUT, WEIGHTS, PolicyError, load_policy, parse_policy
 from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3
+from samara.core.names import NAME, first_twice, is_name
 from samara.core.printable import shown
 from samara.core.shipped import is_file
 from samara.core.toml import Table
@@ -18,7 +19,6 @@ from samara.scenario.autopilot import CONVENTIONS, Autopilot
 from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
-from samara.scenario.scenario_file.names import NAME, first_twice, is_name
 from samara.scenario.scenario_file.sensing import read_estimator, read_sensors
 from samara.scenario.scenario_file.tasks import read_tasks
 from samara.scenario.supply import battery_of
@@ -171,7 +171,8 @@ def _track(table: Table, beside: Beside) -> Track:
     with table.at("track"):
         if not is_file(name):
             return load_track(name)
-        return parse_track(beside.bytes_of(table, "track", name).decode("utf-8", "replace"), name)
+        text = beside.bytes_of(table, "track", name).decode("utf-8", "replace")
+        return parse_track(text, name, beside.path(table, "track", name).parent if beside.inside is None else None)
 
 
 def _autopilot(table: Table, beside: Beside) -> Autopilot | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.algebra import quat_from_euler
+from samara.core.names import first_twice
 from samara.core.shipped import is_file
 from samara.core.toml import Table
 from samara.estimate.complementary import Gains, complementary
@@ -13,7 +14,6 @@ from samara.estimate.fusion import Fusion, Start
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
 from samara.physics.types import Vehicle
 from samara.scenario.scenario_file.beside import Beside
-from samara.scenario.scenario_file.names import first_twice
 from samara.scenario.timeline import MICROSECONDS, Rates
 from samara.sensors.earth import Place
 from samara.sensors.loader import altered, parse_part, part, part_names

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from samara.core.algebra import Vec3, norm
+from samara.core.names import first_twice
 from samara.core.toml import Table
 from samara.physics.air.atmosphere import air_density
 from samara.physics.ground.contact import Ground
@@ -13,7 +14,6 @@ from samara.physics.types import CALM, Environment
 from samara.scenario import world
 from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
-from samara.scenario.scenario_file.names import first_twice
 from samara.scenario.world import Placed, World
 from samara.sensors import earth
 from samara.sensors.earth import HOME, Place

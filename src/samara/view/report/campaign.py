@@ -23,6 +23,7 @@ from samara.campaigns.replay import campaign_of
 from samara.campaigns.samplers import INDEPENDENT
 from samara.campaigns.store import Store, open_store
 from samara.campaigns.worst import worst_rows
+from samara.core.confined import ConfinedFolder
 from samara.core.files import write_text
 from samara.view.plot import campaign as draw
 from samara.view.report.page import Html, element, page, picture, table
@@ -39,6 +40,7 @@ UNITS = {
     "voltage": "V",
     "touchdown_speed": "m/s",
 }
+PAGE = "report.html"
 WORST = 10
 MOST_FLOWN = 60  # trajectories in the fan
 MOST_FACTORS = 4  # in the map of pairs: those that failures depend on most
@@ -65,9 +67,17 @@ class Seen(NamedTuple):
         return np.asarray(np.isin(self.outcome, (FAIL, INVALID)))
 
 
-def write_campaign_page(folder: str | Path, path: str | Path, *, fly: bool = True) -> None:
-    """One HTML file that needs nothing else; with `fly` some rows are flown again for their trajectories"""
-    write_text(path, campaign_page(folder, fly=fly))
+def write_campaign_page(folder: str | Path, path: str | Path | None = None, *, fly: bool = True) -> Path:
+    """Write one HTML file that needs nothing else, report.html in the folder unless `path` is given; return its path.
+
+    With `fly` some rows are flown again for their trajectories.
+    """
+    text = campaign_page(folder, fly=fly)
+    if path is None:
+        ConfinedFolder(Path(folder)).write_text(PAGE, text)
+    else:
+        write_text(path, text)
+    return Path(path or Path(folder) / PAGE)
 
 
 def campaign_page(folder: str | Path, *, fly: bool = True) -> str:

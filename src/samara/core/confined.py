@@ -1,0 +1,146 @@
+"""Files of a folder that somebody else may have written, reached without following a symbolic link.
+
+Every step from the folder to a file is opened with O_NOFOLLOW relative to the directory before it, so that no entry of the
+folder leads out of it, neither for reading nor for writing. The folder itself is the user's choice and may be a link.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, NamedTuple
+
+from samara.core.named_files import LARGEST, require_size
+
+LINK = "is a symbolic link; expected a file or directory of the folder itself"
+NOT_REGULAR = "is not a regular file"
+
+
+class ConfinedFolder(NamedTuple):
+    """A folder whose files are named by paths below it, such as "rows/a.parquet"; OSError names what is wrong with one."""
+
+    path: Path
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """Open a regular file for reading; a pipe or a device is refused without waiting for it."""
+        with self._parent(name) as (parent, last):
+            file = os.fdopen(self._regular(name, last, os.O_RDONLY, parent), "rb")
+        with file:
+            yield file
+
+    def read(self, name: str, largest: int = LARGEST) -> bytes:
+        """Read a regular file of at most so many bytes."""
+        with self.open(name) as file:
+            return require_size(file, largest)
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[BinaryIO]:
+        """Write a file, whole or not at all; what was there of that name is replaced, never followed."""
+        with self._parent(name, make=True) as (parent, last):
+            temporary = f".{last}.{secrets.token_hex(4)}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with os.fdopen(os.open(temporary, flags, 0o666, dir_fd=parent), "wb") as file:
+                    yield file
+                os.replace(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=parent)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a UTF-8 text file, whole or not at all."""
+        with self.write(name) as file:
+            file.write(text.encode())
+
+    @contextmanager
+    def lock_file(self, name: str) -> Iterator[BinaryIO]:
+        """Open a file to lock, made where there is none; what it holds stays."""
+        with self._parent(name, make=True) as (parent, last):
+            file = os.fdopen(self._regular(name, last, os.O_RDWR | os.O_CREAT, parent), "r+b")
+        with file:
+            yield file
+
+    def names(self, name: str = "") -> list[str]:
+        """List a directory, sorted; none where there is no such directory."""
+        try:
+            with self._parent(f"{name}/." if name else ".") as (parent, _):
+                return sorted(os.listdir(parent))
+        except FileNotFoundError:
+            return []
+
+    def has_file(self, name: str) -> bool:
+        """Whether there is a regular file of that name; a link is none."""
+        try:
+            with self._parent(name) as (parent, last):
+                return stat.S_ISREG(os.stat(last, dir_fd=parent, follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def directory(self, name: str, *, make: bool = False) -> Path:
+        """Return the path of a directory that is none of the folder's links."""
+        with self._parent(f"{name}/.", make=make):
+            return self.path / name
+
+    def place_for(self, name: str) -> Path:
+        """Return the path to write a file to by other means; a link or a pipe of that name is refused."""
+        with self._parent(name, make=True) as (parent, last), suppress(FileNotFoundError):
+            self._require_regular(name, os.stat(last, dir_fd=parent, follow_symlinks=False))
+        return self.path / name
+
+    @contextmanager
+    def _parent(self, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The open directory that a file is in, and the last part of its name; OSErrors within name the file."""
+        *folders, last = name.split("/")
+        if PurePosixPath(name).is_absolute() or ".." in (*folders, last) or "\0" in name:
+            raise OSError(errno.EINVAL, "leads out of the folder", str(self.path / name))
+        open_directory = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = -1
+        try:
+            if make:
+                self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, open_directory)
+            for folder in folders:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(folder, dir_fd=descriptor)
+                if _is_link(folder, descriptor):
+                    raise OSError(errno.ELOOP, LINK)
+                inner = os.open(folder, open_directory | os.O_NOFOLLOW, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor, last
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise OSError(error.errno, text, str(self.path / name.removesuffix("/."))) from None
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _regular(self, name: str, last: str, flags: int, parent: int) -> int:
+        if _is_link(last, parent):
+            raise OSError(errno.ELOOP, LINK)
+        extra = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(last, flags | extra, 0o666, dir_fd=parent)
+        try:
+            self._require_regular(name, os.fstat(descriptor))
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _require_regular(self, name: str, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            text = LINK if stat.S_ISLNK(status.st_mode) else NOT_REGULAR
+            raise OSError(errno.EINVAL, text, str(self.path / name))
+
+
+def _is_link(name: str, parent: int) -> bool:
+    """Whether an entry is a link: for the message; the flags of `os.open` refuse it in any case."""
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
