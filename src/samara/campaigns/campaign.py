@@ -19,6 +19,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from os.path import relpath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,15 +115,21 @@ class Campaign:
 
         ScenarioError or CampaignError about what is wrong with it.
         """
-        return load_scenario(self.file, {**dict(self.settings), **(numbers or {})}, folder=Path(self.folder))
+        if not numbers:
+            return self._read_once[0]
+        return load_scenario(self.file, {**dict(self.settings), **numbers}, folder=Path(self.folder))
 
     def named_files(self) -> dict[str, Path]:
         """Every file that the campaign, its scenario and its vehicles name, by its path below the campaign's folder."""
-        with collect_named_files() as paths:
-            self.read_scenario()
-            if self.table:
-                self.table_path()
+        paths = [*self._read_once[1], *([self.table_path()] if self.table else [])]
         return {Path(relpath(path, self.folder or ".")).as_posix(): path for path in paths if path.is_file()}
+
+    @cached_property
+    def _read_once(self) -> tuple[Scenario, list[Path]]:
+        """The scenario without the numbers of any row, and the files that were named on the way to it"""
+        with collect_named_files() as paths:
+            scenario = load_scenario(self.file, dict(self.settings), folder=Path(self.folder))
+        return scenario, paths
 
     def table_path(self) -> Path:
         """The table of cases, beside the campaign's file"""

@@ -46,12 +46,12 @@ def rotor(
         shape, measured = known[name]
     if not 0.0 < rpm < 1e6:
         raise ValueError(f"rpm is {rpm}; expected a positive number")
+    picture = out or (Path("out") / f"{file_stem(shape.name)}.png" if plot else None)
     screen.print(_coefficients(shape, measured, rpm))
     screen.print(_constants(shape, rpm))
-    if plot or out is not None:
+    if picture is not None:
         from samara.view.plot.rotor import draw_rotors
 
-        picture = out if out is not None else Path("out") / f"{file_stem(shape.name)}.png"
         draw_rotors([(shape, measured)], picture, rpm)
         say(f"picture {picture}")
 
