@@ -1,6 +1,9 @@
 """Everything that reads."""
 
+from importlib.util import find_spec
+
 from .calls import CALLS
+from .courses import PARTS_LISTS, TRACKS
 from .foreign import FOREIGN
 from .links import LINKS
 from .logs import LOGS
@@ -10,4 +13,22 @@ from .scenarios import SCENARIOS
 from .tables import TABLES
 from .vehicles import BLADES, PARTS, VEHICLES
 
-READERS = (VEHICLES, SCENARIOS, RECORDINGS, TABLES, LINKS, CALLS, PARTS, BLADES, LOGS, FOREIGN, POLICIES)
+READERS = (
+    VEHICLES,
+    SCENARIOS,
+    RECORDINGS,
+    TABLES,
+    LINKS,
+    CALLS,
+    PARTS,
+    BLADES,
+    LOGS,
+    FOREIGN,
+    POLICIES,
+    PARTS_LISTS,
+    TRACKS,
+)
+if find_spec("pyarrow"):
+    from .campaigns import CAMPAIGNS, FOLDERS
+
+    READERS = (*READERS, CAMPAIGNS, FOLDERS)  # type: ignore[assignment]

@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 from samara import VehicleError, vehicle
-from samara.rotor.blade import BladeError, blade
+from samara.core.names import file_stem
+from samara.rotor.blade import blade
 from samara.sensors.loader import part
 
 from .law import Case, Reader
@@ -62,4 +63,7 @@ PARTS = Reader(
     "part", seeds("samara.sensors", "parts"), almost("samara.sensors", "parts"),
     from_file(lambda path: (own := part(path), own.sensor().about)), (ValueError,), share=2,
 )  # fmt: skip
-BLADES = Reader("blade", seeds("samara.rotor"), almost("samara.rotor"), from_file(blade), (BladeError,))
+BLADES = Reader(
+    "blade", seeds("samara.rotor"), almost("samara.rotor"),
+    from_file(lambda path: (own := blade(path), file_stem(own[0].name))), (ValueError,),
+)  # fmt: skip

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from samara.campaigns.distributions import KINDS, Choice, Correlated, Distribution, Grid, distribution
 from samara.campaigns.samplers import GRID, SAMPLERS
 from samara.core.named_files import collect_named_files, path_beside, read_bytes, read_text
-from samara.core.printable import shown
+from samara.core.printable import LINE, shown
 from samara.core.shipped import is_file
 from samara.core.toml import File, Table, document
 from samara.core.toml_writer import toml_value
@@ -48,6 +48,11 @@ MEASURES = (
 
 class CampaignError(ValueError):
     """One sentence about what is wrong with a campaign."""
+
+
+def label(name: str) -> str:
+    """A name of a file as an error has it: as it is where that is short and printable, else as Python writes it"""
+    return name if name.isprintable() and len(name) <= LINE else shown(name)
 
 
 class Factor(NamedTuple):
@@ -207,13 +212,13 @@ def checked(own: Campaign) -> Campaign:
     names = own.names
     for name in names:
         if names.count(name) > 1:
-            raise CampaignError(f"{own.origin}: {name} is varied {names.count(name)} times; expected once")
+            raise CampaignError(f"{own.origin}: {label(name)} is varied {names.count(name)} times; expected once")
     if own.sampler == GRID:
         other = [factor.name for factor in own.factors if not isinstance(factor.how, Grid)]
         other += [name for each in own.correlated for name in each.names]
         if other or not own.factors:
             raise CampaignError(
-                f"{own.origin}: sampler 'grid' with {', '.join(other) or 'nothing'}; expected grids alone"
+                f"{own.origin}: sampler 'grid' with {', '.join(map(label, other[:9])) or 'nothing'}; expected grids alone"
             )
     return own
 
@@ -247,7 +252,7 @@ def _factor(vary: Table, name: str) -> Factor:
     try:
         return Factor(name, distribution(kind, numbers), relative)
     except ValueError as error:
-        raise CampaignError(f"{vary.file.origin}: vary.{name}: {error}") from None
+        raise CampaignError(f"{vary.file.origin}: vary.{label(name)}: {error}") from None
 
 
 def _correlated(table: Table) -> Correlated:

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.backends.parameters import parameter
-from samara.campaigns.campaign import Campaign, CampaignError
+from samara.campaigns.campaign import Campaign, CampaignError, label
 from samara.campaigns.parquet import arrow
 from samara.campaigns.samplers import GRID, grid_indices, points, seeds_of
 from samara.control.named import as_tuned
 from samara.core.named_files import read_bytes
-from samara.core.printable import printable, shown
+from samara.core.printable import printable
 from samara.core.tree import flatten
 from samara.scenario.scenario import Scenario
 from samara.sim.vary import CONTROLLER, NUMBERS, PLACES, WIND
@@ -93,7 +93,7 @@ def nominal_values(campaign: Campaign, scenario: Scenario) -> dict[str, float]:
     for own in campaign.factors:
         if own.relative and own.name not in known:
             raise CampaignError(
-                f"{campaign.origin}: vary.{own.name} is relative; expected so of a number of the vehicle alone"
+                f"{campaign.origin}: vary.{label(own.name)} is relative; expected so of a number of the vehicle alone"
             )
     return known
 
@@ -103,16 +103,16 @@ def nominal_value(name: str, scenario: Scenario, origin: str) -> float | None:
     head, _, axis = name.rpartition(".")
     if name.startswith((WIND, SETTING, CONTROLLER)) or name in NUMBERS or (head in PLACES and axis in AXES):
         if name.startswith(CONTROLLER) and as_tuned(scenario.drones[0].controller) is None:
-            raise CampaignError(f"{origin}: vary.{name}: the controller is code; expected one that has a name")
+            raise CampaignError(f"{origin}: vary.{label(name)}: the controller is code; expected one that has a name")
         return None
     if name in PLACES:
-        raise CampaignError(f"{origin}: vary.{name}: expected {name}.x, {name}.y or {name}.z")
+        raise CampaignError(f"{origin}: vary.{label(name)}: expected {name}.x, {name}.y or {name}.z")
     try:
         numbers = flatten(parameter(scenario.drones[0].vehicle, name.removeprefix("vehicle.")))
     except (ValueError, KeyError) as error:
-        raise CampaignError(f"{origin}: vary.{name}: {error.args[0]}") from None
+        raise CampaignError(f"{origin}: vary.{label(name)}: {error.args[0]}") from None
     if len(set(numbers)) != 1:
-        raise CampaignError(f"{origin}: vary.{name}: is {len(numbers)} numbers; expected the path of one")
+        raise CampaignError(f"{origin}: vary.{label(name)}: is {len(numbers)} numbers; expected the path of one")
     return float(numbers[0])
 
 
@@ -140,16 +140,18 @@ def _from_table(campaign: Campaign, numbers: Array, taken: dict[str, Array]) -> 
         data = read_bytes(campaign.table_path())
     except OSError as error:
         raise CampaignError(
-            f"{campaign.origin}: {campaign.table} cannot be read ({error}); expected columns of numbers"
+            f"{campaign.origin}: {label(campaign.table)} cannot be read ({error}); expected columns of numbers"
         ) from None
     columns = _read(data, campaign.table, campaign.origin)
     found = {}
     for name, values in columns.items():
         if name in taken:
-            raise CampaignError(f"{campaign.origin}: {name} is varied and in {campaign.table} too; expected once")
+            raise CampaignError(
+                f"{campaign.origin}: {label(name)} is varied and in {label(campaign.table)} too; expected once"
+            )
         if int(numbers.max()) >= len(values):
             raise CampaignError(
-                f"{campaign.origin}: {campaign.table} has {len(values)} rows; expected at least {int(numbers.max()) + 1}"
+                f"{campaign.origin}: {label(campaign.table)} has {len(values)} rows; expected at least {int(numbers.max()) + 1}"
             )
         found[name] = values[numbers]
     return found
@@ -166,9 +168,9 @@ def _read(data: bytes, name: str, origin: str) -> dict[str, Array]:
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise CampaignError(
-            f"{origin}: {name} cannot be read ({printable(why)[:200]}); expected columns of numbers"
+            f"{origin}: {label(name)} cannot be read ({printable(why)[:200]}); expected columns of numbers"
         ) from None
     for key, values in columns.items():
         if not np.isfinite(values).all():
-            raise CampaignError(f"{origin}: {name}: column {shown(key)} is not all finite numbers")
+            raise CampaignError(f"{origin}: {label(name)}: column {label(key)} is not all finite numbers")
     return columns

@@ -18,6 +18,7 @@ from samara.core.packed import text_inside
 
 _RPM = re.compile(r"\s*PROP\s+RPM\s*=\s*([\d.]+)\s*")
 _COLUMNS = ("J", "Ct", "Cp")
+LARGEST = 10.0  # a J, Ct or Cp
 
 
 class ApcRun(NamedTuple):
@@ -31,7 +32,12 @@ class ApcRun(NamedTuple):
 
 def read_apc(path: str | Path) -> tuple[ApcRun, ...]:
     """Every block of the file, by rpm; rows that hold no number (-NaN) are left out"""
-    text = text_inside(Path(path))
+    try:
+        text = text_inside(Path(path))
+    except OSError as error:
+        raise ValueError(
+            f"{path}: cannot be read ({error.strerror or error}); expected an APC performance file"
+        ) from None
     runs: list[ApcRun] = []
     rpm, columns = 0.0, None
     rows: list[list[float]] = []
@@ -60,6 +66,8 @@ def _run(path: str | Path, rpm: float, rows: list[list[float]]) -> ApcRun:
     advance, ct, cp = zip(*rows, strict=True)
     if any(b <= a for a, b in pairwise(advance)) or ct[0] <= 0.0 or cp[0] <= 0.0:
         raise ValueError(f"{path}: PROP RPM = {rpm:g}: expected J that grows, and Ct and Cp above 0 at the first")
+    if max(map(abs, (*advance, *ct, *cp))) > LARGEST:
+        raise ValueError(f"{path}: PROP RPM = {rpm:g}: expected J, Ct and Cp below {LARGEST:g}")
     return ApcRun(rpm, advance, ct, cp)
 
 

@@ -10,13 +10,13 @@
 Whatever else is known is given instead of estimated: a key of `KNOWN`, in SI units.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Vec3
+from samara.core.argument import is_number
 from samara.core.named_files import path_beside, read_text
 from samara.core.printable import shown
 from samara.core.toml import File, Table, document
@@ -175,8 +175,11 @@ def _known(table: Table, key: str, own: Known) -> Any:
     values = list(value) if isinstance(value, (list, tuple)) else [value]
     fine = len(values) == own.numbers and (own.numbers == 1) == (not isinstance(value, (list, tuple)))
     for number in values:
-        real = isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number)
-        fine = fine and real and (own.sign == "any" or number > 0.0 or (own.sign == "not negative" and number == 0.0))
+        fine = (
+            fine
+            and is_number(number)
+            and (own.sign == "any" or number > 0.0 or (own.sign == "not negative" and number == 0.0))
+        )
     if not fine:
         raise table.error(key, value, expected)
     return float(values[0]) if own.numbers == 1 else Vec3(*(float(number) for number in values))

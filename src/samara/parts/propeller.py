@@ -33,6 +33,7 @@ _MEASURED = (2.2 * INCH, 19.0 * INCH)
 _BLADES = 0.25  # per ln(B/2): theory errs by 10 % for three blades; no more than two were measured
 _BEYOND = 0.12  # per ln of the diameter beyond the table: Reynolds numbers that nobody measured there
 _APC = 0.08  # APC computes its files; they lie within as much of UIUC's measurements of the same propellers
+FALLEN = 0.999  # of the standing Ct, at half the J without thrust
 # one blade with its part of the hub, over 30 propellers of 40 mm to 29 inches (tests/parts/propeller_masses.csv): small ones
 # are moulded and go with a power of 2.4 of their size, large ones are of thin carbon
 _BLADE_MASS, _MASS_SPREAD = 3.34e-3, 0.25  # [kg] at 0.2 m, scatter
@@ -203,6 +204,9 @@ def _of_apc(size: Size, runs: Sequence[ApcRun], rpm: float) -> tuple[Curve, Curv
     run = min(runs, key=lambda own: abs(own.rpm - rpm))
     ends = next((k for k, value in enumerate(run.ct) if value <= 0.0), len(run.ct))
     how = f"APC's performance file at {run.rpm:.0f} rpm"
+    halfway = np.interp(0.5 * run.advance[ends - 1], run.advance[:ends], run.ct[:ends])
+    if ends < 2 or not halfway < FALLEN * run.ct[0] or min(run.cp[:ends]) <= 0.0:
+        raise ValueError(f"{how}: Ct does not fall with J, or Cp is not positive; expected what a propeller gives")
     ct = Curve(run.advance[:ends], run.ct[:ends], _APC, how)
     return ct, Curve(run.advance[:ends], run.cp[:ends], _APC, how)
 
