@@ -1,6 +1,8 @@
 """The flight that tells most: what it tells, that it stays in its room, and that its files fly."""
 
 import math
+import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from samara.identify.information import (
     whitened,
 )
 from samara.identify.manoeuvres import Manoeuvre, Room, family, trajectory
-from samara.identify.plan import Candidate, _as_long, chosen, flown_in, plan_flight, write_plan
+from samara.identify.plan import Candidate, FlightPlan, _as_long, chosen, flown_in, plan_flight, write_plan
 from samara.identify.synthetic import random_vehicle
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import command_from_speed
@@ -88,6 +90,20 @@ def test_the_files_of_a_plan_fly(plan, tmp_path):
     asked = plan.trajectory.at(np.array(file.times))
     assert np.array(file.points) == pytest.approx(np.stack(asked.p_W, axis=1), abs=1e-4)
     assert file.times[-1] >= plan.duration
+
+
+@pytest.mark.parametrize("name", ['5" racer', 'a"\nduration = 1e9\n[x]', "a\\b", "../x", "a\x7f\u2028😀"])
+def test_a_plan_for_a_vehicle_of_any_name_is_a_scenario(name, vehicle, tmp_path):
+    """Its file is written in the folder, is TOML, and says of the vehicle what it is called."""
+    own = replace(vehicle, structure=replace(vehicle.structure, name=name))
+    still = Manoeuvre("stay", ({"kind": "hover", "duration": 2.0},))
+    scenario, waypoints = write_plan(FlightPlan(own, (still,), ROOM, 2.0, 0.0, 0.0, {}, ()), tmp_path, "hexarotor_x")
+    assert sorted(tmp_path.iterdir()) == sorted((scenario, waypoints))
+    text = scenario.read_text(encoding="utf-8")
+    document = tomllib.loads(text)
+    assert document["description"] == f"1 manoeuvres to identify {name}" and document["duration"] < 60.0
+    assert all(line.startswith("#") for line in text.split("\n")[:2]) and "x" not in document
+    assert samara.load_scenario(scenario).name == scenario.stem
 
 
 def test_sensitivities_are_those_of_the_equations_of_motion(vehicle):
