@@ -198,6 +198,8 @@ def _place(folder: Path, given: Given) -> Path:
     shutil.copytree(own, outside / "copy")
     for name, target in links.items():
         place = own / name
+        if place.parent.is_symlink():
+            continue
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,7 @@ class CampaignError(ValueError):
 
 
 def label(name: str) -> str:
-    """A name of a file as an error has it: as it is where that is short and printable, else as Python writes it"""
+    """Return a name from a file for a message: unchanged if it is short and printable, else quoted."""
     return name if name.isprintable() and len(name) <= LINE else shown(name)
 
 
@@ -116,9 +116,9 @@ class Campaign:
             raise CampaignError(f"{self.origin}: scenario = {shown(self.scenario)}: {error}") from None
 
     def read_scenario(self, numbers: Mapping[str, float] | None = None) -> Scenario:
-        """Read the scenario with the campaign's settings, which are as untrusted as its file, and the numbers of a row.
+        """Read the scenario with the campaign's settings, which are as untrusted as its file, and with a row's parameters.
 
-        ScenarioError or CampaignError about what is wrong with it.
+        Raises ScenarioError or CampaignError.
         """
         if not numbers:
             return self._read_once[0]
@@ -131,7 +131,7 @@ class Campaign:
 
     @cached_property
     def _read_once(self) -> tuple[Scenario, list[Path]]:
-        """The scenario without the numbers of any row, and the files that were named on the way to it"""
+        """The scenario as all rows share it, and the paths of the files that it names."""
         with collect_named_files() as paths:
             scenario = load_scenario(self.file, dict(self.settings), folder=Path(self.folder))
         return scenario, paths

@@ -126,7 +126,7 @@ class Flying:
 
 def _scenario(campaign: Campaign, settings: dict[str, Array]) -> Scenario:
     """The scenario of one row whose numbers of the file are its own"""
-    return campaign.read_scenario({name: own[0].item() for name, own in settings.items()})
+    return campaign.read_scenario({name: values[0].item() for name, values in settings.items()})
 
 
 def _require_settings(campaign: Campaign, settings: dict[str, Array]) -> None:

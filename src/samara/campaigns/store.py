@@ -133,12 +133,12 @@ class Store:
             raise _damaged(self.folder / name, error) from None
         except OSError as error:  # pyarrow's own about damage have no file name
             raise (error if error.filename else _damaged(self.folder / name, error)) from None
-        missing = [own for own in columns or NEEDED if own not in table.column_names]
+        missing = [column for column in columns or NEEDED if column not in table.column_names]
         if missing or table.num_rows != last - first + 1:
-            found = f"has no column {missing[0]}" if missing else f"has {table.num_rows} rows"
-            raise CampaignError(f"{self.folder / name}: {found}; expected the rows {first} to {last} of samara sweep")
-        for key, known in (("row", range(first, last + 1)), ("outcome", OUTCOMES)):
-            if key in table.column_names and not _all_in(table[key].to_pylist(), known):
+            problem = f"has no column {missing[0]}" if missing else f"has {table.num_rows} rows"
+            raise CampaignError(f"{self.folder / name}: {problem}; expected the rows {first} to {last} of samara sweep")
+        for key, allowed in (("row", range(first, last + 1)), ("outcome", OUTCOMES)):
+            if key in table.column_names and not _all_in(table[key].to_pylist(), allowed):
                 raise CampaignError(f"{self.folder / name}: column {key}: expected what samara sweep wrote")
         return table
 
@@ -161,13 +161,13 @@ def _rows_file(first: int, last: int) -> str:
 
 
 def _damaged(path: Path, error: Exception) -> CampaignError:
-    """One sentence about a file of rows that is none"""
+    """The error about a damaged file of rows."""
     why = (str(error).splitlines() or [type(error).__name__])[0]
     return CampaignError(f"{path}: cannot be read ({printable(why)[:200]}); expected what samara sweep wrote")
 
 
-def _all_in(values: list[Any], known: range | Sequence[str]) -> bool:
-    return values == list(known) if isinstance(known, range) else set(values) <= set(known)
+def _all_in(values: list[Any], allowed: range | Sequence[str]) -> bool:
+    return values == list(allowed) if isinstance(allowed, range) else set(values) <= set(allowed)
 
 
 def read_confined_text(files: ConfinedFolder, name: str) -> str:
@@ -204,28 +204,28 @@ def _read_about(entries: Any, origin: str) -> dict[str, Any]:
     """Check every value of a campaign.json; CampaignError with one sentence about one that samara sweep did not write."""
     table = Table(entries, File(origin, CampaignError))
     table.schema(SCHEMA)
-    about: dict[str, Any] = {"schema": SCHEMA}
-    about |= {key: table.text(key) for key in ("name", "fingerprint", "samara", "python", "machine")}
+    checked: dict[str, Any] = {"schema": SCHEMA}
+    checked |= {key: table.text(key) for key in ("name", "fingerprint", "samara", "python", "machine")}
     packages = table.table("packages")
-    about["packages"] = {name: packages.text(name) for name in list(packages.entries)}
+    checked["packages"] = {name: packages.text(name) for name in list(packages.entries)}
     blocks = table.take("blocks", "a list of blocks of rows")
     expected = "blocks of rows as [number, first row, how many], one after the other"
     total = 0
     if not isinstance(blocks, list) or not blocks:
         raise table.error("blocks", blocks, expected)
     for number, block in enumerate(blocks):
-        whole = isinstance(block, list) and len(block) == 3 and all(type(own) is int for own in block)
-        if not whole or block[:2] != [number, total] or not 1 <= block[2] <= MOST_FLIGHTS - total:
+        is_block = isinstance(block, list) and len(block) == 3 and all(type(number) is int for number in block)
+        if not is_block or block[:2] != [number, total] or not 1 <= block[2] <= MOST_FLIGHTS - total:
             raise table.error("blocks", blocks, expected)
         total += block[2]
-    about["blocks"] = blocks
+    checked["blocks"] = blocks
     if "backend" in table:
-        about["backend"] = table.text("backend", choices=BACKENDS)
+        checked["backend"] = table.text("backend", choices=BACKENDS)
     if (confirmed := table.optional_table("confirmed")) is not None:
-        about["confirmed"] = {key: confirmed.whole(key, 0, low=0, high=MOST_FLIGHTS) for key in CONFIRMED}
+        checked["confirmed"] = {key: confirmed.whole(key, 0, low=0, high=MOST_FLIGHTS) for key in CONFIRMED}
         confirmed.finish()
     table.finish()
-    return about
+    return checked
 
 
 def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:

@@ -20,7 +20,7 @@ NOT_REGULAR = "is not a regular file"
 
 
 class ConfinedFolder(NamedTuple):
-    """A folder whose files are named by paths below it, such as "rows/a.parquet"; OSError names what is wrong with one."""
+    """A folder whose files are named by paths below it, such as "rows/a.parquet"; errors are OSErrors with the path."""
 
     path: Path
 
@@ -33,13 +33,13 @@ class ConfinedFolder(NamedTuple):
             yield file
 
     def read(self, name: str, largest: int = LARGEST) -> bytes:
-        """Read a regular file of at most so many bytes."""
+        """Read a regular file of at most `largest` bytes."""
         with self.open(name) as file:
             return require_size(file, largest)
 
     @contextmanager
     def write(self, name: str) -> Iterator[BinaryIO]:
-        """Write a file, whole or not at all; what was there of that name is replaced, never followed."""
+        """Write a file, whole or not at all; an entry of that name is replaced, never followed."""
         with self._parent(name, make=True) as (parent, last):
             temporary = f".{last}.{secrets.token_hex(4)}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -58,14 +58,14 @@ class ConfinedFolder(NamedTuple):
 
     @contextmanager
     def lock_file(self, name: str) -> Iterator[BinaryIO]:
-        """Open a file to lock, made where there is none; what it holds stays."""
+        """Open a file to lock; create it if necessary, never truncate it."""
         with self._parent(name, make=True) as (parent, last):
             file = os.fdopen(self._regular(name, last, os.O_RDWR | os.O_CREAT, parent), "r+b")
         with file:
             yield file
 
     def names(self, name: str = "") -> list[str]:
-        """List a directory, sorted; none where there is no such directory."""
+        """List a directory, sorted; a missing directory has no entries."""
         try:
             with self._parent(f"{name}/." if name else ".") as (parent, _):
                 return sorted(os.listdir(parent))

@@ -58,7 +58,7 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
 
 
 def require_size(file: BinaryIO, largest: int) -> bytes:
-    """What an open file holds; OSError where that is too much"""
+    """Read an open file; OSError if it is larger than `largest` bytes."""
     size = os.fstat(file.fileno()).st_size  # nothing is read of what is too large
     data = file.read(largest + 1) if size <= largest else b""
     if max(size, len(data)) > largest:

@@ -1,15 +1,15 @@
 """Text the user typed: options of the command line, environment variables and arguments of Python calls.
 
 Only such text may name a program to start, a host to reach or a file outside the folder of the file that is being read. The
-trust is part of the type: whatever comes out of a TOML, JSON or MCAP file is a plain `str`, and places that need a typed text
-ask for `isinstance(text, Typed)`. `typed` is called where a user's words enter, in `samara.cli` and in public functions that
+trust is part of the type: all text from a TOML, JSON or MCAP file is a plain `str`, and code that needs typed text checks
+`isinstance(text, Typed)`. `typed` is called where a user's words enter, in `samara.cli` and in public functions that
 take `settings`, and nowhere else (tests/repository/test_trust.py).
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-DEEPEST = 100  # tables within tables; what is deeper stays plain
+DEEPEST = 100  # levels of nesting; deeper text stays plain
 
 
 class Typed(str):
@@ -19,7 +19,7 @@ class Typed(str):
 
 
 class OnlyTyped(NamedTuple):
-    """Mark of a parameter, `Annotated[str, OnlyTyped(...)]`, whose text a file may give only where it `is_harmless`."""
+    """Mark of a parameter, `Annotated[str, OnlyTyped(...)]`, which a file may set only to text that `is_harmless`."""
 
     expected: str
     is_harmless: Callable[[str], bool]

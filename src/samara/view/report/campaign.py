@@ -70,7 +70,7 @@ class Seen(NamedTuple):
 def write_campaign_page(folder: str | Path, path: str | Path | None = None, *, fly: bool = True) -> Path:
     """Write one HTML file that needs nothing else, report.html in the folder unless `path` is given; return its path.
 
-    With `fly` some rows are flown again for their trajectories.
+    With `fly` some rows are simulated once more for their trajectories.
     """
     text = campaign_page(folder, fly=fly)
     if path is None:
