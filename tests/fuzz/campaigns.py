@@ -43,7 +43,7 @@ CAMPAIGNS_OF_EACH_KIND: tuple[dict[str, Any], ...] = (
         "vary": {
             "mass": {"normal": [1.0, 0.05], "relative": True},
             "start_W.x": {"uniform": [-0.1, 0.1]},
-            "scenario.drones.start.2": {"choice": [0.0, 0.0]},
+            "scenario.duration": {"choice": [0.5, 0.6]},
         },
         "degraded": {"worst_error": 0.05}, "keep": {"worst": 1, "failures": 1, "every": 2},
         "stop": {"half_width": 0.1, "confidence": 0.9},
