@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from samara.campaigns.distributions import KINDS, Choice, Correlated, Distribution, Grid, distribution
 from samara.campaigns.samplers import GRID, SAMPLERS
+from samara.core.argument import is_number
 from samara.core.named_files import collect_named_files, path_beside, read_bytes, read_text
 from samara.core.printable import LINE, shown
 from samara.core.shipped import is_file
@@ -261,8 +262,8 @@ def _correlated(table: Table) -> Correlated:
         raise table.error("names", names, "a list of names")
     mean = table.numbers("mean")
     rows = table.take("covariance", "a list of rows")
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise table.error("covariance", rows, "a list of rows")
+    if not isinstance(rows, list) or not all(isinstance(row, list) and all(map(is_number, row)) for row in rows):
+        raise table.error("covariance", rows, "a list of rows of finite numbers")
     table.finish()
     with table.at("covariance"):
         return Correlated.of(tuple(names), mean, tuple(tuple(float(x) for x in row) for row in rows))
