@@ -156,7 +156,9 @@ def fly(
     if with_report:
         picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
         by_hand = (sticks, sticks_mode)
-        command = typed_command(scenario, settings, vehicle, wind, autopilot, binary, connect, controller, mode, by_hand)
+        command = typed_command(
+            scenario, settings, vehicle, wind, autopilot, binary, connect, controller, mode, by_hand
+        )
         with screen.status("drawing"):
             from samara.view.plot.run import draw_run
             from samara.view.report.report import Flown, write_report
