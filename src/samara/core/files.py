@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from samara.core.budget import MAX_DEPTH, Budget
+
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
@@ -38,7 +40,6 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-DEEPEST = 100  # brackets within brackets; ours have four
 TOO_DEEP = "brackets within brackets without end"
 
 
@@ -82,12 +83,13 @@ def point_to(link: str | Path, target: str | Path) -> None:
 
 
 def parsed(text: str) -> Any:
-    """What a JSON text of a recording says; ValueError where it is none, or nested deeper than any of ours"""
+    """Parse a JSON text; ValueError if it is not JSON, is nested deeper than `MAX_DEPTH` or has too many values."""
+    Budget("the JSON text").spend_nodes(sum(map(text.count, ",[{")))
     try:
         layer = [value := json.loads(text)]
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         layer = [
             inner
             for own in layer

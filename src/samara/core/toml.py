@@ -5,6 +5,7 @@ its own class of error, which its `File` knows; a file that gathers them goes on
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,9 +16,21 @@ from typing import Any, Self, get_type_hints
 
 from samara.core.algebra import Vec3
 from samara.core.argument import UnfitError, argument, is_number, radians, wanted
+from samara.core.budget import Budget
 from samara.core.files import TOO_DEEP
 from samara.core.printable import shown, shown_key
 
+MAX_TOML_BYTES = 1 << 23
+MAX_TOML_NODES = 300_000  # parts of keys, values, tables: tomllib takes up to 1 kB for each
+MAX_KEY_PARTS = 32  # tomllib's memory grows with the square of it
+_OPAQUE = re.compile(
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:""")?|'
+    r"'''(?:[^']++|'(?!''))*+(?:''')?|"
+    r'"(?:[^"\\\n]++|\\.)*+"?|'
+    r"'[^'\n]*+'?|#[^\n]*+",
+    re.DOTALL,
+)  # strings and comments; one that is not closed ends with the line or the text, and nothing is tried twice: linear
+_SEPARATOR = re.compile(r"[=,\[\]{}\n]")
 MANY = 16  # keys that one sentence lists; of more, those most like the one that was found come first
 
 
@@ -41,12 +54,23 @@ class File:
 
 def document(text: str, origin: str, error: type[ValueError] = ValueError) -> dict[str, Any]:
     """The tables of a text as they are written"""
+    _require_affordable(text, Budget(origin, error, max_bytes=MAX_TOML_BYTES, max_nodes=MAX_TOML_NODES))
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise error(f"{origin}: is not TOML ({TOO_DEEP})") from None
     except ValueError as reason:  # tomllib's own, and Python's on endless digits
         raise error(f"{origin}: is not TOML ({reason})") from None
+
+
+def _require_affordable(text: str, budget: Budget) -> None:
+    """Count keys and values before tomllib allocates for them; refuse dotted keys of too many parts."""
+    budget.spend_bytes(len(text))
+    bare = _OPAQUE.sub('"', text)
+    budget.spend_nodes(sum(map(bare.count, "=,[{.")), "keys and values")
+    dots = max(piece.count(".") for piece in _SEPARATOR.split(bare))
+    if dots >= MAX_KEY_PARTS:
+        raise budget.overrun(f"has a dotted key of {dots + 1} parts", str(MAX_KEY_PARTS))
 
 
 class Table:

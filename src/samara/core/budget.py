@@ -1,0 +1,140 @@
+"""Resource limits for readers of untrusted files: a small file must not cause unbounded work.
+
+A reader creates one `Budget` per file and spends from it before it allocates, recurses or expands. Every overrun is one sentence
+in the reader's own error class, `<file>: has too many <things>; expected at most <limit>`. Limits count bytes, nodes, levels and
+expansions, so that the same file always gives the same answer; `check_time` is a safety net for what cannot be counted.
+"""
+
+import gzip
+import io
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+MAX_BYTES = 1 << 28  # after decompression
+MAX_NODES = 5_000_000
+MAX_DEPTH = 100
+MAX_EXPANSIONS = 10_000
+MAX_SECONDS = 600.0
+MAX_LINE_BYTES = 1 << 20
+
+
+class Budget:
+    """What the reader of one untrusted file may still spend; raises `error` with one sentence when a limit is passed."""
+
+    def __init__(
+        self,
+        origin: object,
+        error: type[Exception] = ValueError,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_nodes: int = MAX_NODES,
+        max_depth: int = MAX_DEPTH,
+        max_expansions: int = MAX_EXPANSIONS,
+        max_seconds: float = MAX_SECONDS,
+    ) -> None:
+        self.origin, self.error = origin, error
+        self.max_bytes, self.max_nodes, self.max_depth = max_bytes, max_nodes, max_depth
+        self.max_expansions, self.max_seconds = max_expansions, max_seconds
+        self.bytes_spent = self.nodes_spent = self.depth = self.expansions_spent = 0
+        self._start = time.monotonic()
+
+    def overrun(self, problem: str, limit: str) -> Exception:
+        """The sentence about a limit that was passed."""
+        return self.error(f"{self.origin}: {problem}; expected at most {limit}")
+
+    def spend_bytes(self, count: int, what: str = "bytes") -> None:
+        """Count bytes of text or data, after decompression and expansion."""
+        self.bytes_spent += count
+        if self.bytes_spent > self.max_bytes:
+            raise self.overrun(f"has too many {what}", size_text(self.max_bytes))
+
+    def spend_nodes(self, count: int = 1, what: str = "values") -> None:
+        """Count elements, keys, cells or messages."""
+        self.nodes_spent += count
+        if self.nodes_spent > self.max_nodes:
+            raise self.overrun(f"has too many {what}", f"{self.max_nodes:,}")
+
+    def require_depth(self, depth: int, what: str = "levels") -> None:
+        """Refuse nesting deeper than the limit."""
+        if depth > self.max_depth:
+            raise self.overrun(f"is nested too deeply ({what})", f"{self.max_depth:,}")
+
+    @contextmanager
+    def enter(self, what: str = "levels") -> Iterator[None]:
+        """Count one level of nesting while the block runs."""
+        self.depth += 1
+        try:
+            self.require_depth(self.depth, what)
+            yield
+        finally:
+            self.depth -= 1
+
+    def expand(self, count: int = 1, what: str = "expansions") -> None:
+        """Count macro calls, property evaluations, included files or repeated fields."""
+        self.expansions_spent += count
+        if self.expansions_spent > self.max_expansions:
+            raise self.overrun(f"has too many {what}", f"{self.max_expansions:,}")
+
+    def check_time(self) -> None:
+        """Refuse work that counts did not stop; far above what any file within the other limits takes."""
+        if time.monotonic() - self._start > self.max_seconds:
+            raise self.overrun("takes too long to read", f"{self.max_seconds:g} s")
+
+
+def size_text(count: int) -> str:
+    """A number of bytes for a message."""
+    for shift, unit in ((30, "GB"), (20, "MB"), (10, "kB")):
+        if count >> shift:
+            return f"{count / (1 << shift):.3g} {unit}"
+    return f"{count} bytes"
+
+
+class _BoundedStream(io.RawIOBase):
+    """A stream that spends every byte read from it."""
+
+    def __init__(self, source: Any, budget: Budget) -> None:
+        self._source, self._budget = source, budget
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._source.readinto(buffer)
+        self._budget.spend_bytes(count, "bytes after decompression")
+        return count
+
+
+@contextmanager
+def open_bounded(path: Path, budget: Budget) -> Iterator[BinaryIO]:
+    """Open a file, gzipped if its name ends in .gz, so that reading beyond the budget raises its error.
+
+    A stream that cannot be decompressed raises the budget's error too.
+    """
+    try:
+        with (
+            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as source,
+            io.BufferedReader(_BoundedStream(source, budget), 1 << 16) as stream,
+        ):
+            yield stream
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise budget.error(
+            f"{budget.origin}: cannot be unpacked ({error}); expected a file, gzipped or not"
+        ) from None
+
+
+def read_bounded(path: Path, budget: Budget) -> bytes:
+    """The bytes of a file, gzipped or not."""
+    with open_bounded(path, budget) as stream:
+        return stream.read()
+
+
+def bounded_lines(stream: BinaryIO, budget: Budget) -> Iterator[bytes]:
+    """The lines of a stream, each of a bounded length."""
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise budget.overrun("has a line that is too long", size_text(MAX_LINE_BYTES))
+        yield line
