@@ -77,7 +77,7 @@ WRONG = {
         "expected a file beside this one",
     ),
     "an include from above": (("<option", '<include file="../x.xml"/><option'), "expected a file beside this one"),
-    "itself": (("<option", '<include file="own.xml"/><option'), "is within 8 others"),
+    "itself": (("<option", '<include file="own.xml"/><option'), "is nested too deeply"),
     "an include that is not there": (("<option", '<include file="x.xml"/><option'), "expected a file that is there"),
     "mass of a mesh": (
         ('mesh="shell" mass="0"', 'mesh="shell" mass="0.2"'),

@@ -202,7 +202,7 @@ WRONG = {
     "no mass": (("<mass>1.9<", "<mass>-1.9<"), "has the mass -1.9 kg: expected a number that is not negative"),
     "no body": (("<izz>0.0391<", "<izz>0.9<"), "expected principal moments no mass can break"),
     "no frame": (('relative_to="nose"', 'relative_to="tail"'), "is told in 'tail': expected a frame that is there"),
-    "a circle": (('attached_to="base_link"', 'attached_to="camera"'), "has a pose that is told in itself"),
+    "a circle": (('attached_to="base_link"', 'attached_to="camera"'), "has a pose relative to itself"),
     "two of one name": (('<link name="camera"', '<link name="rotor_0"'), "which another has already"),
     "seven numbers": (("0.01 0.02 -0.04 0 90 0", "0 0 0 0 0 0 1"), "pose = '0 0 0 0 0 0 1': expected 6 finite numbers"),
     "a rotor across": (("<xyz>0 0 1</xyz>", "<xyz>1 0 0</xyz>"), "across its z axis, along which thrust acts"),
@@ -248,7 +248,7 @@ REFUSED = {
         ("model://heron_base", "model://stork_base"),
         "there is no such model: expected its folder beside this",
     ),
-    "itself": (('merge="true"><uri>model://heron_base', "><uri>model://heron"), "is an include too many"),
+    "itself": (('merge="true"><uri>model://heron_base', "><uri>model://heron"), "is nested too deeply"),
     "itself, merged": (("model://heron_base", "model://heron"), "which another has already"),
     "drag of its own": (
         ("<rotorDragCoefficient>8.1e-05", "<rotorDragCoefficient>8.2e-05", 1),

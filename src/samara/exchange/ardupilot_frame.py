@@ -10,12 +10,12 @@ file gives motorN_yaw. Elsewhere it is that propeller's, for the simulator's own
 figure of merit of 1.2.
 """
 
-import json
 import math
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from samara.core.files import parsed
 from samara.core.printable import shown
 from samara.exchange.ardupilot_frames import FRAMES, USUAL
 from samara.exchange.imported import UPRIGHT, Imported, ImportedRotor, Several
@@ -198,10 +198,9 @@ def _object(text: str, origin: str) -> dict[str, Any]:
         raise VehicleError(f"{origin}: has no brace; expected {FORMAT}, a JSON object")
     bare = re.sub(r"#[^\r\n]*", "", text[start:])
     try:
-        said = json.loads(bare)
-    except (ValueError, RecursionError) as reason:
-        words = str(reason) if isinstance(reason, ValueError) else "brackets within brackets without end"
-        raise VehicleError(f"{origin}: is not JSON ({words[:100]}); expected {FORMAT}") from None
+        said = parsed(bare)
+    except ValueError as reason:
+        raise VehicleError(f"{origin}: is not JSON ({str(reason)[:100]}); expected {FORMAT}") from None
     assert isinstance(said, dict)
     return said
 

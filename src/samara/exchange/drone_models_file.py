@@ -6,13 +6,13 @@ M is the mixing matrix, so a rotor sits at (−L M₁ᵢ, L M₀ᵢ) and turns a
 both terms, exact at every speed; Q is met at hover, and the motor's lag is that of small changes there.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from samara.core.files import parsed
 from samara.core.printable import shown
 from samara.core.toml import document
 from samara.exchange.imported import Imported, ImportedRotor, Record, Several
@@ -143,8 +143,8 @@ def _table(text: str, origin: str, drone: str | None) -> tuple[str, Mapping[str,
     """The name of a drone and its table; the whole file where it holds one drone without a name"""
     if text.lstrip().startswith("{"):
         try:
-            said = json.loads(text)
-        except (ValueError, RecursionError):
+            said = parsed(text)
+        except ValueError:
             raise VehicleError(f"{origin}: is not JSON; expected {FORMAT}") from None
     else:
         said = document(text, origin, VehicleError)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.budget import Budget
 from samara.vehicles.check import VehicleError
 
 FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
@@ -32,14 +33,15 @@ OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: lambda a, b: a / b,
     ast.Pow: lambda a, b: a**b,
 }
-LONGEST = 1000  # numbers of one array
-LONGEST_FILE = 100_000  # characters
+MAX_ARRAY_SIZE = 1000
+MAX_FILE_BYTES = 100_000
+MAX_VALUES = 20_000  # with those of lists that are named more than once
 
 
 def assigned(text: str, origin: str) -> dict[str, Any]:
     """The values by name: floats, texts, NumPy arrays of floats, and dicts and lists of them"""
-    if len(text) > LONGEST_FILE:
-        raise VehicleError(f"{origin}: has {len(text)} characters; expected a few numbers, at most {LONGEST_FILE}")
+    budget = Budget(origin, VehicleError, max_bytes=MAX_FILE_BYTES, max_nodes=MAX_VALUES)
+    budget.spend_bytes(len(text), "characters")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -52,7 +54,7 @@ def assigned(text: str, origin: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for node in tree.body:
         try:
-            _statement(node, found, origin)
+            _statement(node, found, origin, budget)
         except (ArithmeticError, RecursionError, ValueError, TypeError) as error:
             if isinstance(error, VehicleError):
                 raise
@@ -62,13 +64,13 @@ def assigned(text: str, origin: str) -> dict[str, Any]:
     return found
 
 
-def _statement(node: ast.stmt, found: dict[str, Any], origin: str) -> None:
+def _statement(node: ast.stmt, found: dict[str, Any], origin: str, budget: Budget) -> None:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return  # nothing is imported: np and math are known by name
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return  # a docstring
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-        found[node.targets[0].id] = _value(node.value, found, origin)
+        found[node.targets[0].id] = _value(node.value, found, origin, budget)
         return
     raise _code(node, origin)
 
@@ -80,31 +82,40 @@ def _code(node: ast.AST, origin: str) -> VehicleError:
     )
 
 
-def _value(node: ast.expr, found: Mapping[str, Any], origin: str) -> Any:
+def _copy(value: Any, budget: Budget) -> Any:
+    """A value of its own: a list that holds a list twice, which holds another twice, must not double without end."""
+    budget.spend_nodes(value.size if isinstance(value, np.ndarray) else 1)
+    if isinstance(value, list):
+        return [_copy(own, budget) for own in value]
+    return {key: _copy(own, budget) for key, own in value.items()} if isinstance(value, dict) else value
+
+
+def _value(node: ast.expr, found: Mapping[str, Any], origin: str, budget: Budget) -> Any:
+    budget.spend_nodes()
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
             return node.value
         if isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
             return float(node.value)
     elif isinstance(node, ast.Name) and node.id in found:
-        return found[node.id]
+        return _copy(found[node.id], budget)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-        own = _number(_value(node.operand, found, origin), node, origin)
+        own = _number(_value(node.operand, found, origin, budget), node, origin)
         return -own if isinstance(node.op, ast.USub) else own
     elif isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
-        a, b = (_number(_value(own, found, origin), node, origin) for own in (node.left, node.right))
+        a, b = (_number(_value(own, found, origin, budget), node, origin) for own in (node.left, node.right))
         with np.errstate(all="raise"):
             return _small(OPERATIONS[type(node.op)](a, b), node, origin)
     elif isinstance(node, (ast.List, ast.Tuple)):
-        return [_value(own, found, origin) for own in node.elts]
+        return [_value(own, found, origin, budget) for own in node.elts]
     elif isinstance(node, ast.Dict):
-        keys = [_value(own, found, origin) if own else None for own in node.keys]
+        keys = [_value(own, found, origin, budget) if own else None for own in node.keys]
         if all(isinstance(key, (str, float)) for key in keys):
-            return {key: _value(own, found, origin) for key, own in zip(keys, node.values, strict=True)}
+            return {key: _value(own, found, origin, budget) for key, own in zip(keys, node.values, strict=True)}
     elif isinstance(node, ast.Attribute) and _of_module(node) and node.attr in CONSTANTS:
         return CONSTANTS[node.attr]
     elif isinstance(node, ast.Call) and _of_module(node.func) and len(node.args) == 1 and not node.keywords:
-        name, own = node.func.attr, _value(node.args[0], found, origin)  # type: ignore[attr-defined]
+        name, own = node.func.attr, _value(node.args[0], found, origin, budget)  # type: ignore[attr-defined]
         if name in ARRAYS:
             return _small(np.array(own, dtype=float), node, origin)
         if name in FUNCTIONS:
@@ -124,6 +135,6 @@ def _number(value: Any, node: ast.expr, origin: str) -> Any:
 
 
 def _small(value: Any, node: ast.expr, origin: str) -> Any:
-    if isinstance(value, complex) or (isinstance(value, np.ndarray) and value.size > LONGEST):
+    if isinstance(value, complex) or (isinstance(value, np.ndarray) and value.size > MAX_ARRAY_SIZE):
         raise _code(node, origin)
     return value

@@ -17,18 +17,18 @@ from xml.etree.ElementTree import Element, tostring
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
+from samara.core.budget import Budget
 from samara.core.extras import MissingExtraError
 from samara.core.named_files import path_beside
 from samara.core.printable import shown
 from samara.exchange.imported import Imported, ImportedRotor, Several
 from samara.exchange.rigid import Mass, together
-from samara.exchange.xml_file import Node, read_xml
+from samara.exchange.xml_file import MAX_LINKS, Node, read_xml, xml_budget
 from samara.parts.estimate import Estimate, given
 from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.check import VehicleError
 
 FORMAT = "MJCF"
-DEEPEST = 8
 _UNSEEN = (
     "visual",
     "sensor",
@@ -40,7 +40,11 @@ _UNSEEN = (
     "equality",
     "tendon",
     "deformable",
+    "size",  # asks for memory, and for nothing that flight needs
 )
+_ALLOCATED = ("actdim", "nsample")  # numbers of values that MuJoCo allocates for an element
+MAX_ALLOCATED = 100
+MAX_ELEMENTS = 10_000  # MuJoCo takes time with the square of the shapes
 _NO_NUMBER = re.compile(r"(?:^|\s)[+-]?(?:nan|inf|infinity)(?:\s|$)", re.IGNORECASE)  # MuJoCo takes them for "not set"
 _PLACEHOLDER = "0 0 0 1e-3 0 0 0 1e-3 0 0 0 1e-3"  # a tetrahedron in the place of every mesh
 
@@ -51,7 +55,7 @@ def read_mjcf(path: Path) -> Imported:
     if root.tag != "mujoco":
         raise root.error("is the root: expected <mujoco>")
     mujoco = _mujoco()
-    text = tostring(_harmless(root, path.parent), encoding="unicode")
+    text = tostring(_harmless(root, path.parent, xml_budget(root.origin)), encoding="unicode")
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda words: None)  # or MuJoCo writes MUJOCO_LOG.TXT where the user stands
     try:
@@ -59,7 +63,7 @@ def read_mjcf(path: Path) -> Imported:
         _check_meshes(root, mujoco, spec)
         model = spec.compile()
         data = mujoco.MjData(model)
-        mujoco.mj_forward(model, data)
+        mujoco.mj_kinematics(model, data)  # poses alone: contacts of thousands of shapes would take hours
     except (ValueError, RuntimeError, mujoco.FatalError, mujoco.UnexpectedError) as error:
         if isinstance(error, VehicleError):
             raise
@@ -81,51 +85,59 @@ def _mujoco() -> Any:
 # Before MuJoCo sees it -----------------------------------------------------------------------------------------------
 
 
-def _harmless(root: Node, folder: Path) -> Element:
+def _harmless(root: Node, folder: Path, budget: Budget) -> Element:
     """The file with its includes in their places, and without all that would open another file or that flight does not need"""
     made = Element("mujoco", root.element.attrib)
-    made.extend(list(_sections(root, folder, 0)))
+    made.extend(list(_sections(root, folder, budget, 0)))
+    if (bodies := sum(1 for _ in made.iter("body"))) > MAX_LINKS:
+        raise root.error(f"has {bodies} bodies: expected at most {MAX_LINKS}")
+    if (elements := sum(1 for _ in made.iter())) > MAX_ELEMENTS:
+        raise root.error(f"has {elements} elements: expected at most {MAX_ELEMENTS}")
     for own in made.iter():
         for key in ("texture", "material", "hfield", "skin", "plugin"):
             own.attrib.pop(key, None)
         for key, text in own.attrib.items():
             if key != "name" and _NO_NUMBER.search(text):
                 raise root.error(f"has {own.tag} {key} = {shown(text)}: expected finite numbers")
+        for key in _ALLOCATED:
+            if not re.fullmatch(r"\s*-?\d{1,9}\s*", text := own.get(key, "1")) or int(text) > MAX_ALLOCATED:
+                raise root.error(f"has {own.tag} {key} = {shown(text)}: expected at most {MAX_ALLOCATED}")
     return made
 
 
-def _sections(root: Node, folder: Path, depth: int) -> Iterator[Element]:
+def _sections(root: Node, folder: Path, budget: Budget, depth: int) -> Iterator[Element]:
+    budget.require_depth(depth, "elements and includes")
     for own in root.children():
         if own.tag == "include":
-            yield from _sections(_included(own, folder, depth), folder, depth + 1)
+            yield from _sections(_included(own, folder, budget), folder, budget, depth + 1)
         elif own.tag == "asset":
             yield _assets(own)
         elif own.tag == "compiler":
             kept = {key: value for key, value in own.element.attrib.items() if not key.endswith("dir")}
             yield Element("compiler", kept)
         elif own.tag not in _UNSEEN:
-            yield _inner(own, folder, depth)
+            yield _inner(own, folder, budget, depth)
 
 
-def _included(node: Node, folder: Path, depth: int) -> Node:
+def _included(node: Node, folder: Path, budget: Budget) -> Node:
     name = node.attribute("file")
     try:
         path = path_beside(folder, name)
     except ValueError:
         raise node.error(f"file = {shown(name)}: expected a file beside this one") from None
-    if depth >= DEEPEST:
-        raise node.error(f"is within {DEEPEST} others: expected fewer")
     if not path.is_file():
         raise node.error(f"file = {shown(name)}: expected a file that is there")
-    return read_xml(path)
+    return read_xml(path, budget=budget)
 
 
-def _inner(node: Node, folder: Path, depth: int) -> Element:
+def _inner(node: Node, folder: Path, budget: Budget, depth: int) -> Element:
     """A section with the includes in it unfolded, and without plugins"""
+    budget.require_depth(depth, "elements and includes")
     made = Element(node.tag, node.element.attrib)
     for own in node.children():
         if own.tag == "include":
-            made.extend([_inner(each, folder, depth + 1) for each in _included(own, folder, depth).children()])
+            inside = _included(own, folder, budget).children()
+            made.extend([_inner(each, folder, budget, depth + 1) for each in inside])
         elif own.tag not in (
             "plugin",
             "camera",
@@ -137,7 +149,7 @@ def _inner(node: Node, folder: Path, depth: int) -> Element:
             "composite",
             "replicate",
         ):
-            made.append(_inner(own, folder, depth))
+            made.append(_inner(own, folder, budget, depth + 1))
         elif own.tag in ("flexcomp", "composite", "replicate"):
             raise own.error("is none of the bodies of a multirotor: expected bodies that are written out")
     return made

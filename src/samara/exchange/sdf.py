@@ -5,23 +5,24 @@ and what is one rigid body in flight becomes one. Included models are looked for
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Quat, Vec3, dot, norm, normalize, quat_from_euler, rotate
+from samara.core.budget import Budget
 from samara.core.named_files import path_beside
 from samara.core.printable import shown
 from samara.exchange.gazebo_motor import Motor, air_effects, driven, in_order, is_motor, read_motor
 from samara.exchange.imported import Imported
 from samara.exchange.links import Link, Shape, rotor_at, said_mass, standing_points, whole
 from samara.exchange.rigid import HERE, Mass, Pose, moved, symmetric
-from samara.exchange.xml_file import Node, read_xml
+from samara.exchange.xml_file import MAX_LINKS, Node, read_xml, xml_budget
 from samara.vehicles.check import VehicleError
 
 FORMAT = "Gazebo SDF"
-DEEPEST, MOST = 8, 100  # includes within includes, and in all
-MOST_LINKS = 2000
 _ALIGNED = 0.999998  # cos 0.1°
+MAX_LISTED = 12  # names in one sentence
 _CROOKED = 0.7  # cos 45°
 _DEGREE = 0.017453292519943295
 
@@ -44,14 +45,14 @@ class _Joint(NamedTuple):
 class _Model:
     """All that one model has, flattened: names of nested models are before those of their parts, with :: between"""
 
-    def __init__(self, node: Node, folder: Path | None, leave_out: bool) -> None:
-        self.origin, self.leave_out = node.origin, leave_out
+    def __init__(self, node: Node, folder: Path | None, leave_out: bool, budget: Budget) -> None:
+        self.origin, self.leave_out, self.budget = node.origin, leave_out, budget
         self.frames: dict[str, _Frame] = {}
         self.links: dict[str, Node] = {}
         self.joints: list[_Joint] = []
         self.plugins: list[Node] = []
         self.notes: list[str] = []
-        self.included = 0
+        self.poses: dict[str, Pose] = {"__model__": HERE}
         self.add(node, folder, "", "__model__")
 
     def add(self, model: Node, folder: Path | None, prefix: str, root: str, depth: int = 0) -> None:
@@ -60,8 +61,8 @@ class _Model:
             if own.tag == "link":
                 self.keep(prefix + own.name, own, prefix, root, root)
                 self.links[prefix + own.name] = own
-                if len(self.links) > MOST_LINKS:
-                    raise own.error(f"is the link after {MOST_LINKS}: expected no more")
+                if len(self.links) > MAX_LINKS:
+                    raise own.error(f"is the link after {MAX_LINKS}: expected no more")
             elif own.tag == "frame":
                 attached = own.attribute("attached_to", "")
                 self.keep(prefix + own.name, own, prefix, root, prefix + attached if attached else root)
@@ -82,10 +83,12 @@ class _Model:
         told = node.child("pose")
         given = (told.attribute("relative_to", "") or told.attribute("frame", "")) if told is not None else ""
         parent = default if not given else root if given == "__model__" else prefix + given
+        self.budget.spend_bytes(len(name) + len(parent), "bytes of scoped names")
         self.frames[name] = _Frame(parent, _pose(told), node)
 
     def nest(self, model: Node, placed: Node, folder: Path | None, prefix: str, root: str, depth: int) -> None:
         """A model within another, placed by `placed` where that has a pose, else by its own"""
+        self.budget.require_depth(depth + 1, "models")
         if placed.child("placement_frame") is not None or placed.has("placement_frame") or model.has("placement_frame"):
             raise placed.error("has a placement_frame: expected a pose of the model's own frame")
         where = placed if placed.child("pose") is not None else model
@@ -98,40 +101,34 @@ class _Model:
         self.add(model, folder, prefix if merged else f"{prefix}{name}::", own_root, depth + 1)
 
     def include(self, node: Node, folder: Path | None, prefix: str, root: str, depth: int) -> None:
-        self.included += 1
-        if depth >= DEEPEST or self.included > MOST:
-            raise node.error(f"is an include too many: expected at most {MOST} in all, {DEEPEST} within each other")
         uri = node.text("uri")
-        path = _beside(node, uri, folder)
+        path = _beside(node, uri, folder, self.budget)
         if path is None and self.leave_out:
             self.notes.append(f"include {shown(uri)} is not there and was left out, with its mass")
             return
         if path is None:
             raise node.error(f"uri = {shown(uri)}: there is no such model: expected its folder beside this file's")
-        self.nest(_only_model(read_xml(path)), node, path.parent, prefix, root, depth)
+        self.nest(_only_model(read_xml(path, budget=self.budget)), node, path.parent, prefix, root, depth)
         self.plugins += node.children("plugin")
 
     def pose(self, name: str) -> Pose:
         """Of a frame, in that of the whole"""
-        chain: list[Pose] = []
-        seen: list[str] = []
-        while name != "__model__":
-            if name in seen:
-                raise self.frames[name].node.error(
-                    f"has a pose that is told in itself, by {', '.join(map(shown, seen))}"
-                )
-            if name not in self.frames:
-                told = f" of {self.frames[seen[-1]].node.place}" if seen else ""
+        chain: dict[str, None] = {}
+        at = name
+        while at not in self.poses:
+            if at in chain:
+                named = ", ".join(map(shown, islice(chain, MAX_LISTED)))
+                raise self.frames[at].node.error(f"has a pose relative to itself, through {named}")
+            if at not in self.frames:
+                relative = f" of {self.frames[next(reversed(chain))].node.place}" if chain else ""
                 raise VehicleError(
-                    f"{self.origin}: the pose{told} is told in {shown(name)}: expected a frame that is there"
+                    f"{self.origin}: the pose{relative} is told in {shown(at)}: expected a frame that is there"
                 )
-            seen.append(name)
-            chain.append(self.frames[name].pose)
-            name = self.frames[name].parent
-        found = HERE
-        for own in reversed(chain):
-            found = found.of(own)
-        return found
+            chain[at] = None
+            at = self.frames[at].parent
+        for frame in reversed(chain):
+            self.poses[frame] = self.poses[self.frames[frame].parent].of(self.frames[frame].pose)
+        return self.poses[name]
 
     def link(self, name: str) -> Link:
         node = self.links[name]
@@ -149,7 +146,7 @@ def read_sdf(path: Path, leave_out: bool = False) -> Imported:
     if root.tag != "sdf":
         raise root.error("is the root: expected <sdf>")
     node = _only_model(root)
-    model = _Model(node, path.parent, leave_out)
+    model = _Model(node, path.parent, leave_out, xml_budget(root.origin))
     motors = in_order([read_motor(plugin) for plugin in model.plugins if is_motor(plugin)], root.origin)
     if not motors:
         raise node.error("has no motor model: expected a plugin MulticopterMotorModel for each rotor")
@@ -186,7 +183,7 @@ def read_sdf(path: Path, leave_out: bool = False) -> Imported:
 
 
 def _listed(names: dict[str, Link]) -> str:
-    few = list(names)[:12]
+    few = list(names)[:MAX_LISTED]
     return ", ".join(own if own.isidentifier() else shown(own) for own in few) + (
         ", ..." if len(names) > len(few) else ""
     )
@@ -203,7 +200,7 @@ def _only_model(root: Node) -> Node:
     return found[0] if len(found) == 1 else flying[0]
 
 
-def _beside(node: Node, uri: str, folder: Path | None) -> Path | None:
+def _beside(node: Node, uri: str, folder: Path | None, budget: Budget) -> Path | None:
     """The file of an included model: in a folder of its name beside the file, or beside the folder of the file; else None"""
     name = uri.removeprefix("model://").removesuffix("/model.sdf").rstrip("/")
     if folder is None or not name or "://" in name or "\\" in name:
@@ -216,17 +213,18 @@ def _beside(node: Node, uri: str, folder: Path | None) -> Path | None:
                 f"uri = {shown(uri)}: expected model://NAME, a model beside this file and nowhere else"
             ) from None
         if there.is_dir():
-            return _main_file(node, there)
+            return _main_file(node, there, budget)
         if there.is_file():
             return there
     return None
 
 
-def _main_file(node: Node, folder: Path) -> Path:
+def _main_file(node: Node, folder: Path, budget: Budget) -> Path:
     """The newest SDF that model.config names, else model.sdf"""
     name = "model.sdf"
     if (folder / "model.config").is_file():
-        listed = list(read_xml(folder / "model.config", f"{folder.name}/model.config").children("sdf"))
+        about = read_xml(folder / "model.config", f"{folder.name}/model.config", budget)
+        listed = list(about.children("sdf"))
         name = (listed[-1].element.text or "").strip() if listed else name
     try:
         path = path_beside(folder, name)

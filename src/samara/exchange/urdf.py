@@ -15,12 +15,11 @@ from samara.exchange.imported import Imported, ImportedRotor, Record
 from samara.exchange.links import Link, Shape, rotor_at, said_mass, standing_points, whole
 from samara.exchange.rigid import HERE, Mass, Pose, moved, symmetric
 from samara.exchange.xacro import expanded, uses_xacro
-from samara.exchange.xml_file import Node, read_xml
+from samara.exchange.xml_file import MAX_LINKS, Node, read_xml
 from samara.parts.estimate import Estimate, given
 from samara.vehicles.check import VehicleError
 
 FORMAT = "URDF"
-MOST_LINKS = 2000
 _PER_RPM = 60.0 / (2.0 * math.pi)
 _GRAVITY = 9.8  # [m/s²]: gym-pybullet-drones', for which its thrust2weight holds
 _ROTOR = re.compile(r"rotor|prop", re.IGNORECASE)
@@ -59,8 +58,8 @@ def read_urdf(path: Path) -> Imported:
 
 def _links(root: Node) -> dict[str, Link]:
     nodes = {own.name: own for own in root.children("link")}
-    if len(nodes) > MOST_LINKS:
-        raise root.error(f"has {len(nodes)} links: expected at most {MOST_LINKS}")
+    if len(nodes) > MAX_LINKS:
+        raise root.error(f"has {len(nodes)} links: expected at most {MAX_LINKS}")
     above: dict[str, tuple[str, Pose]] = {}
     for joint in root.children("joint"):
         if joint.child("child") is None:
@@ -75,17 +74,25 @@ def _links(root: Node) -> dict[str, Link]:
     roots = [name for name in nodes if name not in above]
     if len(roots) != 1:
         raise root.error(f"has {len(roots)} links that hang under no other: expected one")
-    return {name: Link(name, _pose(name, above, nodes), _mass(node), _shapes(node)) for name, node in nodes.items()}
+    poses = _poses(above, nodes)
+    return {name: Link(name, poses[name], _mass(node), _shapes(node)) for name, node in nodes.items()}
 
 
-def _pose(name: str, above: dict[str, tuple[str, Pose]], nodes: dict[str, Node]) -> Pose:
-    found, seen = HERE, 0
-    while name in above:
-        name, own = above[name]
-        found, seen = own.of(found), seen + 1
-        if seen > len(nodes):
-            raise nodes[name].error("hangs under itself: expected a tree")
-    return found
+def _poses(above: dict[str, tuple[str, Pose]], nodes: dict[str, Node]) -> dict[str, Pose]:
+    """The pose of every link in the root's frame, each computed once from its parent's."""
+    poses: dict[str, Pose] = {}
+    for name in nodes:
+        chain: dict[str, None] = {}
+        at = name
+        while at in above and at not in poses:
+            if at in chain:
+                raise nodes[at].error("hangs under itself: expected a tree")
+            chain[at] = None
+            at = above[at][0]
+        pose = poses.setdefault(at, HERE)
+        for link in reversed(chain):
+            pose = poses[link] = pose.of(above[link][1])
+    return poses
 
 
 def _origin(node: Node) -> Pose:

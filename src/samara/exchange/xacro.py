@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from samara.core.budget import Budget
 from samara.core.named_files import path_beside
 from samara.core.printable import shown
 from samara.exchange.arithmetic import evaluated
-from samara.exchange.xml_file import Node, read_xml
+from samara.exchange.xml_file import Node, read_xml, xml_budget
 from samara.vehicles.check import VehicleError
 
-MOST_ELEMENTS, DEEPEST = 50_000, 40
+MAX_XACRO_NODES = 50_000  # elements made, attributes, evaluations
 _BRACED = re.compile(r"\$\$(?=[{(])|\$\{([^{}]*)\}|\$\(([^()]*)\)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _PARAMETER = re.compile(r"\s*(\*{0,2}[A-Za-z_]\w*)(?:\s*:?=\s*('[^']*'|\"[^\"]*\"|\$\{[^}]*\}|[^\s]*))?")
@@ -36,7 +37,7 @@ def uses_xacro(node: Node) -> bool:
 
 def expanded(node: Node, folder: Path | None) -> Node:
     """The file with all its macros played out"""
-    expansion = _Expansion(node.origin, folder)
+    expansion = _Expansion(node.origin, folder, xml_budget(node.origin, MAX_XACRO_NODES))
     (root,) = expansion.element(node.element, _Scope(), 0)
     return Node(root, node.origin)
 
@@ -68,11 +69,10 @@ class _Scope:
 
 
 class _Expansion:
-    def __init__(self, origin: str, folder: Path | None) -> None:
-        self.origin, self.folder = origin, folder
+    def __init__(self, origin: str, folder: Path | None, budget: Budget) -> None:
+        self.origin, self.folder, self.budget = origin, folder, budget
         self.macros: dict[str, Element] = {}
         self.arguments: dict[str, str] = {}
-        self.made = 0
         self.asked: list[tuple[int, str]] = []
 
     def error(self, what: str) -> VehicleError:
@@ -91,6 +91,11 @@ class _Expansion:
         return _BRACED.sub(lambda match: self.piece(match, scope), text) if "$" in text else text
 
     def piece(self, match: "re.Match[str]", scope: _Scope) -> str:
+        text = self.replacement(match, scope)
+        self.budget.spend_bytes(len(text), "bytes of expanded text")
+        return text
+
+    def replacement(self, match: "re.Match[str]", scope: _Scope) -> str:
         if match.group(1) is not None:
             found = self.computed(match.group(1), scope)
             return repr(found) if isinstance(found, float) else str(found)
@@ -117,6 +122,7 @@ class _Expansion:
             finally:
                 self.asked.pop()
 
+        self.budget.spend_nodes(1, "elements and evaluations")
         try:
             return evaluated(text, named)
         except ValueError as error:
@@ -132,9 +138,8 @@ class _Expansion:
 
     def element(self, element: Element, scope: _Scope, depth: int) -> list[Element]:
         """What an element becomes: itself with its children expanded, or what a word of xacro stands for"""
-        self.made += 1
-        if self.made > MOST_ELEMENTS or depth > DEEPEST:
-            raise self.error(f"unfolds to more than {MOST_ELEMENTS} elements, or deeper than {DEEPEST}")
+        self.budget.spend_nodes(1 + len(element.attrib), "elements and evaluations")
+        self.budget.require_depth(depth, "elements and macros")
         word = _word(element)
         if word is None:
             made = Element(element.tag, {key: self.text(own, scope) for key, own in element.attrib.items()})
@@ -173,6 +178,7 @@ class _Expansion:
             if scope.found(name) is None:
                 scope.texts[name] = element.attrib["default"]
         else:
+            self.budget.spend_nodes(sum(1 for _ in element.iter()), "elements and evaluations")
             scope.blocks[name] = [deepcopy(own) for own in element]
 
     def condition(self, element: Element, scope: _Scope) -> bool:
@@ -194,7 +200,7 @@ class _Expansion:
             raise VehicleError(f"{self.origin}: xacro includes {shown(asked)}: expected a file beside it") from None
         if not path.is_file():
             raise VehicleError(f"{self.origin}: xacro includes {shown(asked)}: expected {shown(name)} beside the file")
-        return list(self.children(read_xml(path).element, scope, depth + 1))
+        return list(self.children(read_xml(path, budget=self.budget).element, scope, depth + 1))
 
     def call(self, macro: Element, call: Element, scope: _Scope, depth: int) -> list[Element]:
         """A macro with its parameters: texts of the caller, and blocks that are its children"""

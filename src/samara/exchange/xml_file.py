@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
+from samara.core.budget import Budget
 from samara.core.named_files import LARGEST_TEXT, read_bytes
 from samara.core.printable import shown
 from samara.vehicles.check import VehicleError
 
-DEEPEST = 100  # elements within elements; real files have ten
+MAX_XML_NODES = 200_000  # tags and attributes, of all files together
+MAX_XML_DEPTH = 40  # elements within elements; real files have ten
+MAX_INCLUDES = 100
+MAX_LINKS = 2000  # rigid bodies of one aircraft
 
 
 class Node:
@@ -99,10 +103,27 @@ class Node:
         return VehicleError(f"{self.origin}: {self.place} {message}")
 
 
-def read_xml(path: Path, origin: str | None = None) -> Node:
-    """The root of an XML file; one that is called model.sdf, as most are, goes by its folder's name too"""
+def xml_budget(origin: object, max_nodes: int = MAX_XML_NODES) -> Budget:
+    """What an aircraft may take in XML, with all the files it includes."""
+    return Budget(
+        origin,
+        VehicleError,
+        max_bytes=LARGEST_TEXT,
+        max_nodes=max_nodes,
+        max_depth=MAX_XML_DEPTH,
+        max_expansions=MAX_INCLUDES,
+    )
+
+
+def read_xml(path: Path, origin: str | None = None, budget: Budget | None = None) -> Node:
+    """The root of an XML file; one that is called model.sdf, as most are, goes by its folder's name too
+
+    An included file spends from the budget of the file that includes it.
+    """
     named = f"{path.resolve().parent.name}/{path.name}" if path.stem == "model" else path.name
-    return parse_xml(read_limited(path), origin or named)
+    if budget is not None:
+        budget.expand(1, "included files")
+    return parse_xml(read_limited(path), origin or named, budget)
 
 
 def read_limited(path: Path) -> bytes:
@@ -116,11 +137,14 @@ def read_limited(path: Path) -> bytes:
         raise VehicleError(f"{path}: cannot be read, {why}: expected a file of at most 16 MB") from None
 
 
-def parse_xml(data: bytes, origin: str) -> Node:
+def parse_xml(data: bytes, origin: str, budget: Budget | None = None) -> Node:
     """The root of an XML text; VehicleError where it is none, or has a document type, which may unfold without end"""
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import fromstring
 
+    budget = budget or xml_budget(origin)
+    budget.spend_bytes(len(data))
+    budget.spend_nodes(data.count(b"<") + data.count(b"="), "elements")
     try:
         root: Any = fromstring(data, forbid_dtd=True)
     except DefusedXmlException:
@@ -129,9 +153,8 @@ def parse_xml(data: bytes, origin: str) -> Node:
         ) from None
     except (ParseError, ValueError, LookupError) as error:
         raise VehicleError(f"{origin}: is no XML, {error}: expected a file that an XML parser reads") from None
-    layer = [root]
-    for _ in range(DEEPEST):
-        layer = [inner for own in layer for inner in own]
-    if layer:
-        raise VehicleError(f"{origin}: has elements within elements, {DEEPEST} deep: expected fewer")
+    layer, depth = [root], 0
+    while layer:
+        layer, depth = [inner for own in layer for inner in own], depth + 1
+        budget.require_depth(depth, "elements")
     return Node(root, origin)
