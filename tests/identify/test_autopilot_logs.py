@@ -10,6 +10,7 @@ from fuzz.flight_logs import PITCHED, PX4, PX4_ROWS, N, as_text, dataflash, flig
 from pymavlink.DFReader import DFReader_binary
 
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.budget import Budget
 from samara.core.extras import MissingExtraError
 from samara.identify.log import ESTIMATE, MOTION_CAPTURE
 from samara.identify.readers import read_log
@@ -156,7 +157,7 @@ def test_pymavlink_reads_the_same(tmp_path):
     """ArduPilot's own reader finds in the file what was read of it: pulses, rates, quaternions, latitudes."""
     path = tmp_path / "log.bin"
     path.write_bytes(dataflash(flight_messages(("XKQ", "IMU", "GPS"))))
-    found, skipped = _binary(path.read_bytes())
+    found, skipped = _binary(path.read_bytes(), Budget(path))
     index = DFReader_binary(str(path))
     for kind in ("RCOU", "XKQ", "IMU", "GPS", "PARM"):
         index.rewind()

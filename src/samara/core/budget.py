@@ -20,6 +20,7 @@ MAX_DEPTH = 100
 MAX_EXPANSIONS = 10_000
 MAX_SECONDS = 600.0
 MAX_LINE_BYTES = 1 << 20
+MAX_RATIO = 50  # of decompressed to compressed bytes, where that is more than MAX_BYTES: logs have 3 to 10
 
 
 class Budget:
@@ -83,6 +84,11 @@ class Budget:
         """Refuse work that counts did not stop; far above what any file within the other limits takes."""
         if time.monotonic() - self._start > self.max_seconds:
             raise self.overrun("takes too long to read", f"{self.max_seconds:g} s")
+
+
+def decompressed_limit(compressed_bytes: int) -> int:
+    """Bytes that a compressed file may hold: always MAX_BYTES, and more for files that are large themselves."""
+    return max(MAX_BYTES, MAX_RATIO * compressed_bytes)
 
 
 def size_text(count: int) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from samara.core.printable import shown
 from samara.exchange.imported import Imported
 from samara.exchange.xml_file import read_limited
-from samara.vehicles.check import VehicleError
+from samara.vehicles.check import MAX_ROTORS, VehicleError
 
 _MARKUP = re.compile(r"[\ufeff\s]*<(\?|!--|!DOCTYPE\s+\w+|\w+)")
 _HEAD = 1 << 16  # [bytes] that tell what a file is
@@ -93,6 +93,8 @@ def read_aircraft(
     reader = getattr(import_module(f"samara.exchange.{found.module}"), found.function)
     choices = {"leave_out": leave_out, "layout": layout, "drone": drone}
     imported: Imported = reader(own, **{key: choices[key] for key in found.choices})
+    if len(imported.rotors) > MAX_ROTORS:
+        raise VehicleError(f"{path}: has {len(imported.rotors)} rotors; expected at most {MAX_ROTORS}")
     return imported
 
 

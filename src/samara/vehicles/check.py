@@ -27,6 +27,8 @@ from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable
 SMALLEST_MASS = 1e-6  # [kg]: a mosquito; below it a file has its unit wrong
 LARGEST_MASS = 1e5  # [kg]: above every rotorcraft that was ever built
 STEEPEST_TILT = 1.4  # [rad]: a rotor that lies on its side has no part in hover
+MAX_ROTORS = 64  # the equations are unrolled over rotors
+MAX_CONTACT_POINTS = 64
 SMALLEST_MOMENT = 1e-18  # [kg m^2]
 
 

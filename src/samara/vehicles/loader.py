@@ -29,7 +29,7 @@ from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
 from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
-from samara.vehicles.check import VehicleError, check_vehicle, raise_all
+from samara.vehicles.check import MAX_CONTACT_POINTS, MAX_ROTORS, VehicleError, check_vehicle, raise_all
 from samara.vehicles.effects import OPTIONS, EffectOption, options_with
 from samara.vehicles.ground import derived_feet, derived_top
 from samara.vehicles.payload import Payload, with_payload
@@ -205,6 +205,8 @@ def _contact(file: DataSheet) -> dict[str, Any]:
     value, given = table.quantity("points", "m")
     if not isinstance(value, list) or not value or not all(isinstance(p, list) and len(p) == 3 for p in value):
         raise table.error("points", value, "a list of points of 3 numbers")
+    if len(value) > MAX_CONTACT_POINTS:
+        raise table.wrong(f" has {len(value)} entries: expected at most {MAX_CONTACT_POINTS}", "points")
     hints = get_type_hints(Surface, include_extras=True)
     options: dict[str, Any] = {
         "contact_points": [Vec3(*(table.converted("points", x, given, _LENGTH) for x in point)) for point in value],
@@ -250,7 +252,10 @@ def _rotors(file: DataSheet) -> list[Rotor]:
     if shared:
         shared.finish()
     shared_motor = file.noted(partial(_motor, file), Lag)
-    rotors = [file.noted(partial(_rotor, table, shared_values, shared_motor), None) for table in file.tables("rotors")]
+    tables = file.tables("rotors")
+    if len(tables) > MAX_ROTORS:
+        raise file.wrong(f" has {len(tables)} entries: expected at most {MAX_ROTORS}", "rotors")
+    rotors = [file.noted(partial(_rotor, table, shared_values, shared_motor), None) for table in tables]
     if not rotors and (shared_values or shared_motor):
         raise file.missing("rotors", "one [[rotors]] for each rotor")
     return rotors

@@ -9,6 +9,7 @@ aircraft did is the EKF's estimate (`XKF1`, `XKQ`), or GPS and `ATT` where the l
 raw ones of `GYR` and `ACC`, else those of `IMU`, as much earlier as the low pass of its driver makes them late.
 """
 
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import quat_from_euler
-from samara.core.packed import bytes_inside
+from samara.core.budget import Budget, bounded_lines, decompressed_limit, open_bounded, read_bounded
 from samara.identify.log import ESTIMATE, FlightLog, Signal
 from samara.identify.readers.dataflash_mixer import OUTPUTS, mixed
 from samara.identify.readers.signals import (
@@ -35,6 +36,7 @@ from samara.physics.frames import Geodetic, enu_from_geodetic
 PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
 CHANNELS = 14
 HEAD, FMT = b"\xa3\x95", 128
+MAX_MESSAGE_VALUES = 30_000_000  # messages of a binary log, numbers of a text log
 LETTERS = {  # NumPy's type of a field, and the factor that its letter stands for
     **{"a": ("S64", 1.0), "b": ("i1", 1.0), "B": ("u1", 1.0), "h": ("<i2", 1.0), "H": ("<u2", 1.0), "i": ("<i4", 1.0)},
     **{"I": ("<u4", 1.0), "f": ("<f4", 1.0), "d": ("<f8", 1.0), "g": ("<f2", 1.0), "n": ("S4", 1.0), "N": ("S16", 1.0)},
@@ -97,8 +99,10 @@ Log = dict[str, Messages]
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
     """The one flight of a log"""
-    data = bytes_inside(path) if path.suffix == ".gz" else path.read_bytes()
-    log, skipped = _binary(data) if data.startswith(HEAD) else _text(data)
+    budget = Budget(path, max_bytes=decompressed_limit(path.stat().st_size), max_nodes=MAX_MESSAGE_VALUES)
+    with open_bounded(path, Budget(path)) as stream:
+        binary = stream.read(len(HEAD)) == HEAD
+    log, skipped = _binary(read_bounded(path, budget), budget) if binary else _text(path, budget)
     parameters = _parameters(log)
     channels = _motor_channels(parameters)
     held = {
@@ -119,11 +123,11 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
 # Messages ----------------------------------------------------------------------------------------------------------
 
 
-def _binary(data: bytes) -> tuple[Log, int]:
+def _binary(data: bytes, budget: Budget) -> tuple[Log, int]:
     """The messages that are wanted, and how many bytes were passed over to come from one message to the next"""
     formats: dict[int, tuple[str, np.dtype[Any], list[float]]] = {}
     lengths = {FMT: 3 + _FMT_FIELDS.itemsize}
-    offsets: dict[int, list[int]] = {}
+    offsets: dict[int, array[int]] = {}
     at, skipped, last = 0, 0, len(data)
     while at + 3 <= last:
         kind = data[at + 2]
@@ -139,7 +143,8 @@ def _binary(data: bytes) -> tuple[Log, int]:
         if kind == FMT:
             _add_format(np.frombuffer(data, _FMT_FIELDS, 1, at + 3)[0], lengths, formats)
         elif kind in formats:
-            offsets.setdefault(kind, []).append(at + 3)
+            budget.spend_nodes(1, "messages")
+            offsets.setdefault(kind, array("q")).append(at + 3)
         at += length
     found = {}
     for kind, own in offsets.items():
@@ -175,33 +180,54 @@ def _numbers(values: Array, factor: float) -> Array:
     return values if values.dtype.kind == "S" else factor * values.astype(float)
 
 
-def _text(data: bytes) -> tuple[Log, int]:
+def _text(path: Path, budget: Budget) -> tuple[Log, int]:
     """The same of a text log, whose numbers are written in their units already"""
     names: dict[str, list[str]] = {}
-    rows: dict[str, list[list[str]]] = {}
+    found: dict[str, list[_Column]] = {}
     skipped = 0
-    for line in data.decode("utf-8", "replace").splitlines():
-        kind, *cells = (cell.strip() for cell in line.split(","))
-        if kind == "FMT" and len(cells) > 4:
-            names[cells[2]] = cells[4:]
-        elif kind in _MESSAGES and len(cells) == len(names.get(kind, ())):
-            rows.setdefault(kind, []).append(cells)
-        elif kind in _MESSAGES:
-            skipped += len(line)
-    found = {}
-    for kind, own in rows.items():
-        columns = zip(
-            names[kind], zip(*(row for row in own if len(row) == len(names[kind])), strict=True), strict=False
-        )
-        found[kind] = Messages({name: _column(values) for name, values in columns})
-    return found, skipped
+    with open_bounded(path, budget) as stream:
+        for line in bounded_lines(stream, budget):
+            kind, *cells = (cell.strip() for cell in line.decode("utf-8", "replace").split(","))
+            if kind == "FMT" and len(cells) > 4:
+                if names.get(cells[2]) != cells[4:]:
+                    found.pop(cells[2], None)  # only messages of the last format count
+                names[cells[2]] = cells[4:]
+            elif kind in _MESSAGES and len(cells) == len(names.get(kind, ())):
+                columns = found.setdefault(kind, [_Column() for _ in cells])
+                budget.spend_nodes(sum(column.cost for column in columns), "values")
+                for column, cell in zip(columns, cells, strict=True):
+                    column.append(cell)
+            elif kind in _MESSAGES:
+                skipped += len(line)
+    return {
+        kind: Messages({name: column.values() for name, column in zip(names[kind], columns, strict=True)})
+        for kind, columns in found.items()
+    }, skipped
 
 
-def _column(values: Sequence[str]) -> Array:
-    try:
-        return np.array(values).astype(float)
-    except ValueError:
-        return np.array(values)
+class _Column:
+    """Cells of one field: eight bytes each while they are numbers, texts from the first that is none."""
+
+    def __init__(self) -> None:
+        self._numbers = array("d")
+        self._texts: list[str] | None = None
+
+    @property
+    def cost(self) -> int:
+        """Of a cell, in numbers."""
+        return 1 if self._texts is None else 10
+
+    def append(self, cell: str) -> None:
+        if self._texts is None:
+            try:
+                self._numbers.append(float(cell))
+                return
+            except ValueError:
+                self._texts = [f"{number:g}" for number in self._numbers]
+        self._texts.append(cell)
+
+    def values(self) -> Array:
+        return np.frombuffer(self._numbers, dtype=float) if self._texts is None else np.array(self._texts, dtype=object)
 
 
 def _parameters(log: Log) -> dict[str, float]:

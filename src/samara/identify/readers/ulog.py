@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.budget import Budget, decompressed_limit, read_bounded
 from samara.core.extras import MissingExtraError
-from samara.core.packed import bytes_inside
 from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers.signals import RPM, enu, enu_attitude, flu, low_pass_delay, signal, stem_of
 
@@ -24,6 +24,9 @@ RARE = 0.05  # [s] between motor commands
 OFTEN = 0.9  # of the filtered samples: so many raw ones are as good as all
 PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
 _MOTORS = {2: 4, 13: 6, 14: 8, 15: 3}  # by MAV_TYPE: quadrotor, hexarotor, octorotor, tricopter
+MAX_MESSAGES = 20_000_000  # an hour at the highest rate
+OBJECT_COST = 20  # of a message that is kept as an object, in messages of which only the bytes are
+MAX_FIELDS = 200_000  # of all topics; PX4 has some ten thousand
 NED = 1  # of `pose_frame` and `velocity_frame`; 2 is FRD, the same but for its heading
 _EXTERNAL = ("vehicle_mocap_odometry", "vehicle_visual_odometry")
 _TOPICS = (
@@ -58,13 +61,20 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
         from pyulog import ULog  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
         raise MissingExtraError("PX4's logs are read by pyulog: pip install 'samara[logs]'") from None
+    budget = Budget(
+        path,
+        _OverrunError,
+        max_bytes=decompressed_limit(path.stat().st_size),
+        max_nodes=MAX_MESSAGES,
+        max_expansions=MAX_FIELDS,
+    )
     packed = path.suffix == ".gz"
-    with (
-        io.BytesIO(bytes_inside(path)) if packed else path.open("rb") as opened,
-        contextlib.redirect_stdout(io.StringIO()),
-    ):
+    with contextlib.redirect_stdout(io.StringIO()):
         try:
-            file = ULog(opened, list(_TOPICS))
+            with io.BytesIO(read_bounded(path, budget)) if packed else path.open("rb") as opened:
+                file = _bounded(ULog, budget)(opened, list(_TOPICS))
+        except _OverrunError as error:
+            raise ValueError(str(error)) from None
         except Exception as error:  # pyulog's own, and Python's where the bytes mean nothing
             raise ValueError(f"{path}: cannot be read ({error}); expected a whole ULog file") from None
     topics = {own.name: Topic(own.data) for own in reversed(file.data_list)}  # of several instances the first
@@ -86,6 +96,28 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
         **poses,
     }
     return [FlightLog(stem_of(path), "px4", "px4", command, truth=truth, notes=tuple(notes), **held)]
+
+
+class _OverrunError(Exception):
+    """A limit was passed; no ValueError, which pyulog takes for damage and reads on."""
+
+
+def _bounded(ulog: Any, budget: Budget) -> Any:
+    """pyulog's class, spending from a budget for every message and every field that it makes of nested formats."""
+
+    class Header(ulog._MessageHeader):  # type: ignore[misc]
+        def initialize(self, data: bytes) -> None:
+            super().initialize(data)
+            budget.spend_nodes(1 if self.msg_type == ulog.MSG_TYPE_DATA else OBJECT_COST, "messages")
+
+    class AddLogged(ulog._MessageAddLogged):  # type: ignore[misc]
+        def _parse_nested_type(self, prefix_str: str, type_name: str, message_formats: Any) -> None:
+            for _, size, name in message_formats[type_name].fields:
+                budget.expand(max(size, 1), "fields")
+                budget.spend_bytes(max(size, 1) * len(f"{prefix_str}{name}[0]"), "bytes")
+            super()._parse_nested_type(prefix_str, type_name, message_formats)
+
+    return type("BoundedULog", (ulog,), {"_MessageHeader": Header, "_MessageAddLogged": AddLogged})
 
 
 def _command(path: Path, topics: dict[str, Topic], parameters: dict[str, Any]) -> tuple[Signal, list[str]]:
