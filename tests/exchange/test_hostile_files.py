@@ -26,7 +26,10 @@ HOSTILE = {
     "no model": ("<sdf/>", "has 0 models: expected one"),
     "two models": ("<sdf><model name='a'/><model name='b'/></sdf>", "has 2 models: expected one"),
     "no name": ("<sdf><model><link/></model></sdf>", "has no attribute name: expected one"),
-    "deep": ("<sdf>" + "<model name='a'>" * 5000 + "</model>" * 5000 + "</sdf>", r"is nested too deeply \(elements\); expected at most 40"),
+    "deep": (
+        "<sdf>" + "<model name='a'>" * 5000 + "</model>" * 5000 + "</sdf>",
+        r"is nested too deeply \(elements\); expected at most 40",
+    ),
     "no mass at all": (
         "<sdf><model name='a'><link name='l'><inertial><mass>0</mass></inertial></link></model></sdf>",
         "no motor model",

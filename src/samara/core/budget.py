@@ -1,8 +1,9 @@
 """Resource limits for readers of untrusted files: a small file must not cause unbounded work.
 
-A reader creates one `Budget` per file and spends from it before it allocates, recurses or expands. Every overrun is one sentence
-in the reader's own error class, `<file>: has too many <things>; expected at most <limit>`. Limits count bytes, nodes, levels and
-expansions, so that the same file always gives the same answer; `check_time` is a safety net for what cannot be counted.
+A reader creates one `Budget` per file and spends from it before it allocates, recurses or expands. Every overrun is one
+sentence in the reader's own error class, `<file>: has too many <things>; expected at most <limit>`. Limits count bytes, nodes,
+levels and expansions, so that the same file always gives the same answer; the limit in seconds is a safety net far above what
+the counts allow.
 """
 
 import gzip
@@ -23,13 +24,17 @@ MAX_LINE_BYTES = 1 << 20
 MAX_RATIO = 50  # of decompressed to compressed bytes, where that is more than MAX_BYTES: logs have 3 to 10
 
 
+class BudgetError(ValueError):
+    """A limit was passed, in a reader that has no error class of its own."""
+
+
 class Budget:
     """What the reader of one untrusted file may still spend; raises `error` with one sentence when a limit is passed."""
 
     def __init__(
         self,
         origin: object,
-        error: type[Exception] = ValueError,
+        error: type[Exception] = BudgetError,
         *,
         max_bytes: int = MAX_BYTES,
         max_nodes: int = MAX_NODES,
@@ -79,6 +84,7 @@ class Budget:
         self.expansions_spent += count
         if self.expansions_spent > self.max_expansions:
             raise self.overrun(f"has too many {what}", f"{self.max_expansions:,}")
+        self.check_time()
 
     def check_time(self) -> None:
         """Refuse work that counts did not stop; far above what any file within the other limits takes."""
@@ -111,6 +117,7 @@ class _BoundedStream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         count: int = self._source.readinto(buffer)
         self._budget.spend_bytes(count, "bytes after decompression")
+        self._budget.check_time()
         return count
 
 
@@ -127,9 +134,7 @@ def open_bounded(path: Path, budget: Budget) -> Iterator[BinaryIO]:
         ):
             yield stream
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise budget.error(
-            f"{budget.origin}: cannot be unpacked ({error}); expected a file, gzipped or not"
-        ) from None
+        raise budget.error(f"{budget.origin}: cannot be unpacked ({error}); expected a file, gzipped or not") from None
 
 
 def read_bounded(path: Path, budget: Budget) -> bytes:

@@ -29,8 +29,10 @@ def array_inside(data: bytes, name: str) -> np.ndarray[Any, Any]:
         raise ValueError(f"{name}: cannot be read; expected a NumPy .npy file of numbers") from None
 
 
-def arrays_inside(data: bytes, name: str, wanted: Sequence[str], max_bytes: int = MAX_BYTES) -> list[np.ndarray[Any, Any]]:
-    """The wanted arrays of an `.npz` as numbers; ValueError naming it where they are not there, or it holds more than `max_bytes`"""
+def arrays_inside(
+    data: bytes, name: str, wanted: Sequence[str], max_bytes: int = MAX_BYTES
+) -> list[np.ndarray[Any, Any]]:
+    """The wanted arrays of an `.npz`; ValueError naming it if one is missing or no numbers, or it has more than `max_bytes`."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(own.file_size for own in archive.infolist())

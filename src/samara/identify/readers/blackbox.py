@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat
+from samara.core.budget import BudgetError
 from samara.identify.log import ESTIMATE, FlightLog, Signal
-from samara.identify.readers.blackbox_frames import SPARE, Frames, frames_in, with_spare
+from samara.identify.readers.blackbox_frames import SPARE, Frames, frames_budget, frames_in, with_spare
 from samara.identify.readers.blackbox_header import Header, header_spans, parse_header
 from samara.identify.readers.signals import DEGREE, RPM, G, enu_attitude, signal
 from samara.link.betaflight import CONVENTIONS, LAST_OF_OLDEST, NEWEST, OLDEST
@@ -66,10 +67,13 @@ def sessions_in(path: Path) -> tuple[list[Session], list[str]]:
     with path.open("rb") as file:
         size = file.readinto(data.data[:-SPARE])
     sessions, problems = [], []
+    budget = frames_budget(path, int(size))
     for number, (start, end) in enumerate(header_spans(data.data[:size]), start=1):
         try:
             header = parse_header(data.data, start, end)
-            sessions.append(Session(number, header, frames_in(data, header)))
+            sessions.append(Session(number, header, frames_in(data, header, budget)))
+        except BudgetError:
+            raise
         except ValueError as error:
             problems.append(f"log {number}: {error}")
     return sessions, problems

@@ -23,6 +23,7 @@ import numpy as np
 
 from samara.backends.llvm_blocks import INDEX
 from samara.backends.llvm_code import engine_of
+from samara.core.budget import Budget
 from samara.identify.readers import blackbox_fields as of
 from samara.identify.readers.blackbox_header import MOST_FIELDS, Header
 
@@ -31,7 +32,8 @@ Array = np.ndarray[Any, Any]
 EFFORT = 2
 SPARE = 64  # bytes: the longest read is eight numbers of five bytes, and their tag
 LEAP_US = 10_000_000  # more than this from one main frame to the next is damage
-MOST_NUMBERS = 1 << 29  # 2 GiB of them
+MAX_NUMBERS = 1 << 25  # of a small file
+MAX_NUMBERS_PER_BYTE = 16  # fields that do not change take no bytes; real logs have up to three
 FIRST_ROWS = 1024
 
 STATE = (
@@ -64,13 +66,20 @@ def with_spare(size: int) -> Array:
     return np.zeros(size + SPARE, dtype=np.uint8)
 
 
-def frames_in(data: Array, header: Header) -> Frames:
+def frames_budget(origin: object, size: int) -> Budget:
+    """What all logs of a file of `size` bytes may unpack to."""
+    return Budget(origin, max_nodes=MAX_NUMBERS + MAX_NUMBERS_PER_BYTE * size)
+
+
+def frames_in(data: Array, header: Header, budget: Budget | None = None) -> Frames:
     """All frames of one log; `data` is the whole file from `with_spare`"""
     plan = of.plan_of(header)
     if data.dtype != np.uint8 or not data.flags.c_contiguous or len(data) - SPARE < header.end:
         raise ValueError(f"{len(data)} bytes for a log that ends at {header.end}; expected them from with_spare")
     state = np.zeros(len(STATE), dtype=np.int64)
     state[:3] = header.start, header.end, plan.time
+    budget = budget or frames_budget("the log", len(data))
+    budget.spend_nodes(FIRST_ROWS * int(sum(plan.widths)), "numbers")
     tables = [np.empty((FIRST_ROWS if width else 0, width), dtype=np.int32) for width in plan.widths]
     counts = np.zeros((len(tables), 4), dtype=np.int64)  # address, rows, room, fields
     read, differences = _reader().call, np.empty(MOST_FIELDS + 8, dtype=np.int32)
@@ -82,8 +91,7 @@ def frames_in(data: Array, header: Header) -> Frames:
         if full == DONE:
             break
         rows, width = tables[full].shape
-        if 2 * rows * width > MOST_NUMBERS:
-            raise ValueError(f"a log of more than {rows} frames of {width} fields; expected less")
+        budget.spend_nodes(rows * width, "numbers")
         tables[full] = np.concatenate([tables[full], np.empty((rows, width), dtype=np.int32)])
     named = dict(zip(STATE, state.tolist(), strict=True))
     layouts = {of.TABLES[plan.kinds[plan.letters[ord(own)], 1]]: layout for own, layout in header.layouts.items()}
