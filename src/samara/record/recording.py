@@ -19,6 +19,7 @@ from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Footer, Message, Metadata, Schema, Statistics
 from zstandard import ZstdError
 
+from samara.core.budget import Budget, decompressed_limit
 from samara.record.fleet import topics_of, unpack_fleet
 from samara.record.format import (
     ABOUT,
@@ -45,6 +46,9 @@ RECORD = struct.Struct("<BQ")  # opcode and length
 FOOTER_SIZE = RECORD.size + 20
 NOT_OURS = f"no record {ABOUT!r} comes before its data"
 PIECE = 60_000  # rows of the longest stream: four minutes of commands at 250 Hz
+MAX_NUMBERS = 1 << 26  # of a small file, kept at once
+MAX_NUMBERS_PER_BYTE = 20
+LINE_COST = 30  # of a line of log, in numbers
 PRIVATE = 0x80  # from here on opcodes are free for other programs
 UNREADABLE = (
     struct.error, McapError, DecodeError, ZstdError, ArithmeticError, KeyError, IndexError, TypeError, ValueError,
@@ -82,7 +86,10 @@ def _read(file: BinaryIO, path: Path, hand_on: HandOn) -> Recording:
     if magic != MAGIC:
         found = f"it begins with {magic!r}, as no MCAP file does" if magic else "it is empty"
         raise RecordingError(f"{path}: is not a Samara recording: {found}")
-    contents, wanted = _Contents(), True
+    budget = Budget(
+        path, _OverrunError, max_bytes=decompressed_limit(size), max_nodes=MAX_NUMBERS + MAX_NUMBERS_PER_BYTE * size
+    )
+    contents, wanted = _Contents(budget), True
     at = file.tell()
     try:
         while not _read_record(file, size, contents):
@@ -95,6 +102,8 @@ def _read(file: BinaryIO, path: Path, hand_on: HandOn) -> Recording:
             contents.check_summary(file.read())
     except _ForeignError as foreign:
         raise RecordingError(f"{path}: {foreign}") from None
+    except _OverrunError as overrun:
+        raise RecordingError(str(overrun)) from None
     except _TruncatedError:
         contents.note(_where_it_ends(file, size, at, contents.seconds()))
     except _DamageError as damage:
@@ -133,6 +142,10 @@ def _rate(times_us: Array) -> str:
 def _one_line(text: str) -> str:
     first, *rest = text.splitlines() or [""]
     return f"{first} …" if rest else first
+
+
+class _OverrunError(Exception):
+    """The file asks for more than it may; not damage, after which what was read is still of use."""
 
 
 class _DamageError(Exception):
@@ -251,7 +264,8 @@ class _FleetTrack:
 class _Contents:
     """What has been read so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
         self.about: dict[str, str] | None = None
         self.metadata: dict[str, str] | None = None
         self.attachments: dict[str, bytes] = {}
@@ -284,7 +298,7 @@ class _Contents:
 
     def forget(self) -> None:
         """The rows of all streams but their last"""
-        self.longest = 0
+        self.longest = self.budget.nodes_spent = 0
         for track in self.tracks.values():
             track.times_us = [own[-1:].copy() for own in track.times_us[-1:]]
             track.rows = [own[-1:].copy() for own in track.rows[-1:]]
@@ -303,7 +317,7 @@ class _Contents:
         if self.about is None and opcode in (Opcode.CHUNK, Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE):
             raise _ForeignError(f"is not a Samara recording: {NOT_OURS}")
         if opcode == Opcode.CHUNK:
-            self._take_records(_records_of(Chunk.read(_stream(body))))
+            self._take_records(_records_of(Chunk.read(_stream(body)), self.budget))
         elif opcode in (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE):
             self._take_records(head + body)
         elif opcode == Opcode.METADATA:
@@ -384,13 +398,16 @@ class _Contents:
         block = alike(data, at, end - at)
         if channel in self.tracks:
             track = self.tracks[channel]
+            self.budget.spend_nodes(len(block) * track.layout.width, "numbers")
             track.take(block)
             self.longest = max(self.longest, track.kept)
         elif channel in self.fleets:
             fleet = self.fleets[channel]
             block = block[: fleet.take(block)]
+            self.budget.spend_nodes(block.size // 8, "numbers")
             self.longest = max(self.longest, fleet.tracks[0].kept)
         elif self.channels[channel] == LOG_TOPIC:
+            self.budget.spend_nodes(LINE_COST * len(block), "lines of log")
             bodies = [record[RECORD.size :].tobytes() for record in block]
             self.logs += [log_line(Message.read(_stream(body), len(body)).data) for body in bodies]
         self.counts[channel] += len(block)
@@ -414,7 +431,7 @@ class _Contents:
                 self.note(f"its summary counts {counted.attachment_count} attachments, not {len(self.attachments)}")
 
 
-def _records_of(chunk: Chunk) -> bytes:
+def _records_of(chunk: Chunk, budget: Budget) -> bytes:
     """The records in a chunk, decompressed; they match their CRC-32."""
     if chunk.compression not in COMPRESS:
         raise _DamageError(f"the chunk there is compressed by {chunk.compression!r:.40}; expected lz4, zstd or nothing")
@@ -422,6 +439,7 @@ def _records_of(chunk: Chunk) -> bytes:
         raise _DamageError(
             f"the chunk there says that its {len(chunk.data)} bytes were {chunk.uncompressed_size}; no compression does that"
         )
+    budget.spend_bytes(chunk.uncompressed_size, "bytes after decompression")
     data = decompressed(chunk.data, chunk.compression, chunk.uncompressed_size)
     if len(data) != chunk.uncompressed_size or chunk.uncompressed_crc not in (0, zlib.crc32(data)):
         raise _DamageError("the chunk there does not match its checksum")
