@@ -29,6 +29,8 @@ _ANY = np.array([2.0**k for k in range(-12, 13)])  # paces tried at once
 _NEARBY = np.array([0.75 * 1.8 ** (k / 11.0) for k in range(12)])
 _STEPS = (0.4, 0.15, 0.05)  # by which the share of a piece is changed, coarse to fine
 _WORTH_IT = 1e-3  # of the time
+MAX_SEARCH_WORK = 30_000  # pieces times evaluations; what is found until then is the plan
+_GRID_BLOCK = 50_000  # samples evaluated at once
 _CLOSE = 0.01  # how near to its limit a plan is brought
 
 Array = np.ndarray[Any, Any]
@@ -92,8 +94,12 @@ def asked(
 ) -> dict[str, float]:
     """The most that a trajectory uses of each limit, on a grid of a millisecond"""
     time = np.linspace(0.0, trajectory.duration, math.ceil(trajectory.duration / GRID) + 1)
-    motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle, environment)
-    return {name: float(np.max(own)) for name, own in usage(motion, vehicle, limits).items()}
+    most: dict[str, float] = {}
+    for at in range(0, len(time), _GRID_BLOCK):  # a sample takes kilobytes
+        motion = flat_motion(flat_output(trajectory, time[at : at + _GRID_BLOCK], SEARCH_ORDER), vehicle, environment)
+        for name, own in usage(motion, vehicle, limits).items():
+            most[name] = float(np.maximum(most.get(name, -math.inf), np.max(own)))  # NaN stays NaN
+    return most
 
 
 def fastest(
@@ -109,7 +115,7 @@ def fastest(
     """From rest to rest through all points in the least time found: polynomials of least snap (3: jerk, 5: crackle)
 
     Each piece's share of the time is made longer and shorter while that helps, from shares of equal speed; the pace is always
-    the one at which the tightest limit is met. At both ends the snap jumps (of order 3 the jerk), and the rotors must follow as
+    the one at which the tightest limit is met. The search ends after `MAX_SEARCH_WORK`, with the best so far. At both ends the snap jumps (of order 3 the jerk), and the rotors must follow as
     fast as they can; with order 5 it does not.
     """
     _require_hover(vehicle, limits, environment)
@@ -121,6 +127,7 @@ def fastest(
         return float(own.sum()) * pace
 
     best = lasting(shares)
+    evaluations = MAX_SEARCH_WORK // len(shares)
     for k, step in enumerate(_STEPS if len(shares) > 1 else ()):
         if progress:
             progress(k / len(_STEPS))
@@ -129,6 +136,9 @@ def fastest(
             improving = False
             for piece in range(len(shares)):
                 for factor in (1.0 + step, 1.0 / (1.0 + step)):
+                    if evaluations <= 0:
+                        break
+                    evaluations -= 1
                     tried = shares.copy()
                     tried[piece] *= factor
                     own = lasting(tried)

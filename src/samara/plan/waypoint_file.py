@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3
+from samara.core.budget import Budget
 from samara.core.named_files import read_bytes
 from samara.core.printable import printable, shown
 
+MAX_FILE_BYTES = 1 << 20
+MAX_WAYPOINTS = 1000
+MAX_PATH_M = 10_000.0  # along straight lines
+MAX_DURATION_S = 3600.0  # a plan is checked at every millisecond
 COLUMNS = ("x", "y", "z", "yaw", "time")
 
 
@@ -26,8 +31,11 @@ class WaypointFile(NamedTuple):
 
 def read_waypoints(path: str | Path) -> WaypointFile:
     """The waypoints of a file; what is wrong with it is said with the number of its line"""
+    budget = Budget(path, max_bytes=MAX_FILE_BYTES, max_nodes=MAX_WAYPOINTS)
     try:
-        text = read_bytes(Path(path)).decode("utf-8-sig")
+        data = read_bytes(Path(path))
+        budget.spend_bytes(len(data))
+        text = data.decode("utf-8-sig")
         lines = [
             (number, [cell.strip() for cell in row])
             for number, row in enumerate(csv.reader(text.splitlines()), start=1)
@@ -48,14 +56,22 @@ def read_waypoints(path: str | Path) -> WaypointFile:
         lines = lines[1:]
     else:
         names = list(COLUMNS[: len(names)])
+    budget.spend_nodes(len(lines), "waypoints")
     rows = [_row(path, number, cells, names) for number, cells in lines]
     if len(rows) < 2:
         raise ValueError(f"{path}: has {len(rows)} waypoints; expected at least 2")
+    path_length = sum(math.dist([a[axis] for axis in "xyz"], [b[axis] for axis in "xyz"]) for a, b in pairwise(rows))
+    if not path_length <= MAX_PATH_M:
+        raise ValueError(f"{path}: has a path of {path_length:g} m; expected at most {MAX_PATH_M:g} m")
     for (number, _), before, after in zip(lines[1:], rows, rows[1:], strict=False):
         if "time" not in names and all(before[axis] == after[axis] for axis in "xyz"):
             raise ValueError(f"{path}: line {number} is the place of the line before; expected another, or times")
         if "time" in names and not after["time"] > before["time"]:
             raise ValueError(f"{path}: line {number} has time {after['time']:g}; expected it after {before['time']:g}")
+    if "time" in names and rows[-1]["time"] - rows[0]["time"] > MAX_DURATION_S:
+        raise ValueError(
+            f"{path}: lasts {rows[-1]['time'] - rows[0]['time']:g} s; expected at most {MAX_DURATION_S:g} s"
+        )
     return WaypointFile(
         tuple(Vec3(row["x"], row["y"], row["z"]) for row in rows),
         tuple(math.radians(row["yaw"]) for row in rows) if "yaw" in names else (),

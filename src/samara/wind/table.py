@@ -16,7 +16,7 @@ import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
 from samara.core.named_files import read_bytes
-from samara.core.packed import arrays_inside
+from samara.core.packed import arrays_inside, require_cells
 from samara.core.printable import shown
 from samara.core.quantity import Scalar
 from samara.core.tree import numbers_in
@@ -195,6 +195,7 @@ def _named(name: str, made: Any) -> Any:
 
 def _read(data: bytes, name: str, columns: tuple[str, ...]) -> Array:
     """The named columns of a CSV file, as numbers"""
+    require_cells(data, name)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -21,7 +21,7 @@ import numpy as np
 from samara.core.algebra import UP, ZERO, Vec3, dot, norm
 from samara.core.named_files import read_bytes
 from samara.core.ops import absolute, logical_and, logical_or, minimum, piecewise_linear, safe_norm, where
-from samara.core.packed import array_inside, arrays_inside
+from samara.core.packed import array_inside, arrays_inside, require_cells
 from samara.core.printable import shown
 from samara.core.quantity import Scalar
 from samara.core.tree import numbers_in
@@ -111,7 +111,7 @@ class HeightMap:
         try:
             held = read_bytes(Path(path)) if data is None else data
             if ending != ".npz":
-                rows = array_inside(held, str(path)) if ending == ".npy" else _rows(held)
+                rows = array_inside(held, str(path)) if ending == ".npy" else _rows(held, path)
                 return HeightMap.from_grid(rows, float(spacing or 0.0), origin)
             x, y, z = arrays_inside(held, str(path), "xyz")
         except (OSError, EOFError, MemoryError) as error:
@@ -158,8 +158,9 @@ class HeightMap:
         return piecewise_linear(p_W.x, xs, heights), _slope(p_W.x, xs, heights), piecewise_linear(p_W.x, xs, slopes)
 
 
-def _rows(data: bytes) -> np.ndarray[Any, Any]:
+def _rows(data: bytes, path: str | Path) -> np.ndarray[Any, Any]:
     """The numbers of a table separated by commas"""
+    require_cells(data, path)
     lines = data.decode("utf-8-sig").splitlines()
     if not any(line.strip() for line in lines):
         raise ValueError("has no rows; expected heights separated by commas")
