@@ -8,7 +8,7 @@ from .foreign import FOREIGN
 from .links import LINKS
 from .logs import LOGS
 from .policies import POLICIES
-from .recordings import RECORDINGS
+from .recordings import RECORDINGS, REPLAYS
 from .scenarios import SCENARIOS
 from .tables import TABLES
 from .vehicles import BLADES, PARTS, VEHICLES
@@ -25,6 +25,7 @@ READERS = (
     LOGS,
     FOREIGN,
     POLICIES,
+    REPLAYS,
     PARTS_LISTS,
     TRACKS,
 )

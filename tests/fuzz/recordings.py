@@ -1,5 +1,7 @@
 """MCAP recordings: damaged bytes, and forged records with checksums in order."""
 
+import math
+import os
 import struct
 import zlib
 from functools import lru_cache
@@ -8,6 +10,7 @@ from json import JSONDecodeError, loads
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.opcode import Opcode
@@ -19,7 +22,7 @@ from samara.record.mcap_sections import COMPRESS, MAGIC, RECORD, decompressed
 from samara.record.recording import describe, read_recording
 from samara.record.run import run_from
 from samara.scenario.world import world_inside
-from samara.sim.replay import timeline_from
+from samara.sim.replay import replay, timeline_from
 
 from .law import Case, Reader
 from .mutate import json_text, mutated, mutated_bytes, mutated_text
@@ -170,6 +173,8 @@ def _chunk(own: list[Record], rng: Random) -> str:
             inside[at] = (opcode, _written(schema))
         elif rng.random() < 0.5:
             inside[at] = (opcode, mutated_bytes(body, rng)[0])
+        elif opcode == Opcode.MESSAGE and rng.random() < 0.7:
+            told += f", {_numbers(inside, at, rng)}"
         else:
             told += f", {_order(inside, rng)}"
     data = joined(inside)
@@ -189,6 +194,24 @@ def _chunk(own: list[Record], rng: Random) -> str:
     )  # fmt: skip
     own[k] = (Opcode.CHUNK, body + chunk.data)
     return told
+
+
+def _numbers(inside: list[Record], at: int, rng: Random) -> str:
+    """Other numbers or times in a message, of the same length"""
+    opcode, body = inside[at]
+    changed = bytearray(body)
+    if rng.random() < 0.3:
+        time_ns = rng.choice((0, 1, 10**9, 10**15, 2**63 - 1, 2**64 - 1, rng.getrandbits(40)))
+        struct.pack_into("<QQ", changed, 6, time_ns, time_ns)
+        inside[at] = (opcode, bytes(changed))
+        return f"at {time_ns} ns"
+    number = rng.choice((math.nan, math.inf, -math.inf, 0.0, -1.0, 1e300, 1e-300, 5e-324, 1e9, rng.gauss(0.0, 10.0)))
+    for _ in range(rng.choice((1, 1, 4))):
+        struct.pack_into(
+            "<d", changed, rng.randrange(22, max(23, len(changed) - 8)) if len(changed) > 30 else 0, number
+        )
+    inside[at] = (opcode, bytes(changed))
+    return f"with {number} in it"
 
 
 def _order(own: list[Record], rng: Random) -> str:
@@ -215,4 +238,13 @@ def read(data: bytes, folder: Path) -> Any:
     return [track.vehicle for track in run.tracks], world_inside(run.attachments), scenario_inside(run)
 
 
+def read_replay(data: bytes, folder: Path) -> None:
+    """Replay it: one run, or one sentence."""
+    path = folder / "own.mcap"
+    path.write_bytes(data)
+    with patch.dict(os.environ, {"SAMARA_CACHE": str(folder / "cache")}):
+        replay(path)
+
+
 RECORDINGS = Reader("recording", seeds, make, read, (RecordingError, ValueError), lines=True, share=4)
+REPLAYS = Reader("replay", seeds, make, read_replay, (RecordingError, ValueError), lines=True, share=1)

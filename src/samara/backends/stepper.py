@@ -18,6 +18,7 @@ from samara.backends.scan import Quiet, Run, Templates, compile_scan_python
 from samara.core.algebra import ZERO
 from samara.core.extras import MissingExtraError
 from samara.core.integrate import embedded_step, integrator_named
+from samara.core.printable import shown
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.quiet import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.reference import Reference
@@ -174,7 +175,7 @@ class Stepper:
 def require_backend(backend: str, kinds: tuple[str, ...] = BACKENDS) -> None:
     """A ValueError about a backend that is none of those"""
     if backend not in kinds:
-        raise ValueError(f"backend {backend!r}: expected one of {', '.join(kinds)}")
+        raise ValueError(f"backend {shown(backend)}: expected one of {', '.join(kinds)}")
 
 
 def compile_scan(backend: str, scan: Scan, *, dtype: str = "float64", fast: bool = False) -> Run:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from samara.core.algebra import Quat, angle_between, normalize
 from samara.core.ops import absolute, maximum, safe_norm
+from samara.core.printable import shown
 from samara.core.quantity import Scalar
 
 S = TypeVar("S")
@@ -249,5 +250,5 @@ IN_FLIGHT = ("rk4", "rk45")
 def integrator_named(name: str, kinds: tuple[str, ...] = ANY, what: str = "integrator") -> Integrator:
     """The integrator of that name, if it is of those kinds; else a sentence about `what` was asked for"""
     if name not in kinds:
-        raise ValueError(f"{what} {name!r}: expected one of {', '.join(kinds)}")
+        raise ValueError(f"{what} {shown(name)}: expected one of {', '.join(kinds)}")
     return INTEGRATORS[name]

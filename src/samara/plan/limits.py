@@ -115,8 +115,8 @@ def fastest(
     """From rest to rest through all points in the least time found: polynomials of least snap (3: jerk, 5: crackle)
 
     Each piece's share of the time is made longer and shorter while that helps, from shares of equal speed; the pace is always
-    the one at which the tightest limit is met. The search ends after `MAX_SEARCH_WORK`, with the best so far. At both ends the snap jumps (of order 3 the jerk), and the rotors must follow as
-    fast as they can; with order 5 it does not.
+    the one at which the tightest limit is met. The search ends after `MAX_SEARCH_WORK` with the best plan so far. At both ends
+    the snap jumps (of order 3 the jerk), and the rotors must follow as fast as they can; with order 5 it does not.
     """
     _require_hover(vehicle, limits, environment)
     shares = equal_speed(points)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from samara.core.algebra import UP, ZERO, Vec3, norm, quat_from_euler
 from samara.core.argument import is_number
 from samara.core.files import parsed
+from samara.core.printable import shown
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
@@ -134,7 +135,7 @@ def world_json(world: World) -> str:
 
 def world_inside(attachments: Mapping[str, bytes]) -> World:
     """The world of a recording, by the files in it; an empty one where it carries none"""
-    return world_from_json(attachments[WORLD_FILE].decode()) if WORLD_FILE in attachments else World()
+    return world_from_json(attachments[WORLD_FILE].decode("utf-8", "replace")) if WORLD_FILE in attachments else World()
 
 
 def world_from_json(text: str) -> World:
@@ -142,13 +143,15 @@ def world_from_json(text: str) -> World:
     try:
         own = parsed(text)
         solids = tuple(
-            Placed(each["name"], _solid(each["kind"], each["solid"]), Material(*each["material"]))
+            Placed(str(each["name"]), _solid(each["kind"], each["solid"]), _material(each["material"]))
             for each in own["solids"]
         )
         terrain = None if own["terrain"] is None else HeightMap(*own["terrain"])
-        return World(solids, terrain, own["collisions"], own["propeller_strike"], Material(*own["drone"]))
-    except (KeyError, TypeError, ValueError, StopIteration) as error:
-        raise ValueError(f"the solids of the recording cannot be read ({error!r})") from None
+        return World(solids, terrain, bool(own["collisions"]), str(own["propeller_strike"]), _material(own["drone"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"the solids of the recording cannot be read ({type(error).__name__}: {shown(str(error))}); expected a world"
+        ) from None
 
 
 def _leaves(solid: Solid) -> list[Any]:
@@ -160,5 +163,16 @@ def _leaves(solid: Solid) -> list[Any]:
 def _solid(kind: str, leaves: list[Any]) -> Solid:
     if kind == "height_map":
         return HeightMap(*leaves)
-    solid: Solid = unflatten(TEMPLATES[kind], iter(leaves))
+    solid: Solid = unflatten(TEMPLATES[kind], iter(_numbers(leaves, len(flatten(TEMPLATES[kind])))))
     return solid
+
+
+def _material(values: Any) -> Material:
+    return Material(*_numbers(values, len(Material._fields)))
+
+
+def _numbers(values: Any, count: int) -> list[float]:
+    """So many finite numbers of a recording; ValueError if they are anything else."""
+    if not isinstance(values, list) or len(values) != count or not all(map(is_number, values)):
+        raise ValueError(f"{shown(values)}: expected {count} finite numbers")
+    return [float(value) for value in values]

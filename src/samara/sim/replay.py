@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.budget import Budget
 from samara.core.files import parsed
 from samara.core.printable import shown
 from samara.core.tree import flatten, leaf_names, unflatten
@@ -34,6 +35,9 @@ from samara.vehicles.effects import EffectOption
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
 
+MAX_INSTANTS = 30_000_000  # over all drones: hours at 1 kHz
+STEPS_PER_INSTANT = 10  # physics steps that cost as much as one instant
+
 Progress = Callable[[float, float], None]
 
 
@@ -52,6 +56,7 @@ def replay(
     """
     own = run if isinstance(run, Run) else load_run(run, effects=effects)
     plan, world = timeline_from(own.metadata), world_inside(own.attachments)
+    _require_affordable(own, plan)
     vehicles = [vehicle or track.vehicle for track in own.tracks]
     flown = [
         _Replayed(
@@ -78,11 +83,22 @@ def timeline_from(metadata: Mapping[str, str]) -> Timeline:
     """The instants a recording was made at"""
     try:
         rates, extra = Rates(**parsed(metadata["rates"])), parsed(metadata["instants_us"])
+        if not isinstance(extra, list) or not all(type(instant) is int for instant in extra):
+            raise ValueError(f"instants_us = {shown(extra)}: expected whole numbers")
         return timeline(rates, float(metadata["duration"]), extra)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RecordingError(
             f"the recording does not say when it was made ({shown(str(error))}); expected a run of `samara fly`"
         ) from None
+
+
+def _require_affordable(run: Run, plan: Timeline) -> None:
+    """Refuse times and rates that would take hours to replay: a recording of a few bytes can name any."""
+    budget = Budget("the recording", RecordingError, max_nodes=MAX_INSTANTS)
+    last_us = min(max(int(track.tables["state"].times_us[-1]) for track in run.tracks), plan.end_us)
+    for name, period_us in plan.periods:
+        cost = STEPS_PER_INSTANT * period_us if name == "physics" else period_us
+        budget.spend_nodes(len(run.tracks) * last_us // cost, "instants")
 
 
 def _fly(drones: "list[_Replayed]", plan: Timeline, world: World, progress: Progress) -> None:
@@ -112,9 +128,10 @@ class _Replayed:
 
     def __init__(self, track: Track, bare: Vehicle, integrator: str, physics_us: int, backend: str) -> None:
         self.bare = bare
-        self._recorded, self._commands, self._environment = (
-            track.tables[name] for name in ("state", "command", "environment")
-        )
+        streams = ("state", "command", "environment")
+        if missing := [name for name in streams if name not in track.tables]:
+            raise RecordingError(f"{track.name}: has no stream {missing[0]!r}; expected a run of `samara fly`")
+        self._recorded, self._commands, self._environment = (track.tables[name] for name in streams)
         given = self._commands.rows.shape[1]
         if given != bare.command_size:
             raise ValueError(
@@ -125,6 +142,11 @@ class _Replayed:
         self._rows = np.empty((len(self._recorded.times_us), len(self._fields)))
         self._flown_with: list[tuple[Vehicle, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []  # at each row
         names = self._environment.fields
+        for name in (*(f"wind_W.{axis}" for axis in "xyz"), *LOAD_FIELDS):
+            if name not in names:
+                raise RecordingError(f"{track.name}: its environment has no {name}; expected a run of `samara fly`")
+        if names[names.index(LOAD_FIELDS[0]) :][: len(LOAD_FIELDS)] != LOAD_FIELDS:
+            raise RecordingError(f"{track.name}: its environment has {names[-1]!r} last; expected {LOAD_FIELDS[-1]}")
         self._load = names.index(LOAD_FIELDS[0])
         self._cable = names.index(CABLE_FIELD) if CABLE_FIELD in names and bare.has("slung_load") else 0
         self._next_command = self._next_environment = self._next_row = 0

@@ -22,6 +22,7 @@ LAST_DOMAIN = 232  # beyond it a port would have no number
 NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 ENCLAVE = b"enclave=/;"
 """The user data of a participant that ROS 2 counts as one of its own."""
+FATAL = 1  # DDS_LC_FATAL of Cyclone DDS
 
 
 def cyclonedds(module: str) -> Any:
@@ -30,6 +31,15 @@ def cyclonedds(module: str) -> Any:
         return import_module(f"cyclonedds.{module}")
     except ImportError as error:
         raise MissingExtraError("ROS 2 needs Cyclone DDS: pip install 'samara[ros2]'") from error
+
+
+def silence_warnings() -> None:
+    """Log fatal errors of Cyclone DDS alone, in this process.
+
+    Every malformed packet on its port is a warning of 300 bytes on stderr, and any program on this machine can send them. The
+    configuration (Tracing/Verbosity) does not apply to warnings.
+    """
+    cyclonedds("internal").load_cyclonedds().dds_set_log_mask(FATAL)
 
 
 def configuration(interface: str = "") -> str:

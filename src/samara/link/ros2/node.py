@@ -14,6 +14,7 @@ from samara.link.ros2.dds import (
     idl_type,
     require_domain,
     require_node_name,
+    silence_warnings,
     wire_topic,
     wire_type,
 )
@@ -37,6 +38,7 @@ class Node:
         """MissingExtraError without Cyclone DDS; ValueError for a domain, an interface or a name that cannot be"""
         domains, settings, qos = cyclonedds("domain"), configuration(interface), cyclonedds("qos")
         self.name = require_node_name(name)
+        silence_warnings()
         self._kinds: dict[str, str] = {}  # by the topic's name on the wire
         before = open_to_all()
         try:
