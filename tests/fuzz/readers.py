@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 
+from .bombs import SIZE_BOMBS
 from .calls import CALLS
 from .courses import PARTS_LISTS, TRACKS
 from .foreign import FOREIGN
@@ -28,6 +29,7 @@ READERS = (
     REPLAYS,
     PARTS_LISTS,
     TRACKS,
+    SIZE_BOMBS,
 )
 if find_spec("pyarrow"):
     from .campaigns import CAMPAIGNS, FOLDERS

@@ -58,11 +58,14 @@ def replay(
     plan, world = timeline_from(own.metadata), world_inside(own.attachments)
     _require_affordable(own, plan)
     vehicles = [vehicle or track.vehicle for track in own.tracks]
+    method = integrator or own.metadata.get("integrator", "")
+    if not method:
+        raise RecordingError("the recording does not name its integrator; expected a run of `samara fly`")
     flown = [
         _Replayed(
             track,
             bare,
-            integrator or own.metadata["integrator"],
+            method,
             dict(plan.periods)["physics"],
             own.metadata.get("backend", "llvm"),
         )
