@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -274,7 +275,7 @@ BOMBS = {
 
 
 def make(rng: Random) -> Case:
-    """A bomb of any size, up to ten times that of the test where bytes do not grow with it"""
+    """A bomb of any size up to that of the test"""
     name = rng.choice(sorted(BOMBS))
     bomb = BOMBS[name]
     scale = rng.choice((1, 2, bomb.scale // 100 + 1, bomb.scale // 2 + 1, bomb.scale))
