@@ -208,13 +208,13 @@ BOMBS = {
     "lines of a CSV": Bomb(
         lambda n: {"a.csv.gz": repeated(NANOBENCH.encode() + b"\n", b"1\n", n)},
         read_log,
-        300,
+        250,
         "line 2 is not a row of numbers",
     ),
     "one line of a CSV": Bomb(
         lambda n: {"a.csv.gz": repeated(NANOBENCH.encode() + b"\n", b"1,", n)},
         read_log,
-        300,
+        250,
         "has a line that is too long; expected at most 1 MB",
     ),
     "blank lines of a DataFlash text": Bomb(

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from support.children import child
 from support.command import call
 from support.repository import do_without
 from support.ros2_peer import peer, require_cyclonedds
@@ -164,6 +165,28 @@ def test_bytes_that_make_no_sense(wire):
         heard = listener.heard()
         assert [own.data for own in heard] == ["here"]
         assert listener.malformed + speaker.dropped == len(bad)
+
+
+GARBAGE = """
+import sys
+from samara.link.ros2.node import Node
+with Node(int(sys.argv[1])):
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_malformed_packets_leave_stderr_empty(wire):
+    """Cyclone DDS has a line of 300 bytes for each, at any verbosity of its configuration."""
+    domain = DOMAIN + 7
+    words = [sys.executable, "-c", GARBAGE, str(domain)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with child(words, **pipes) as running, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        assert running.stdout.readline() == b"ready\n"
+        for kind in (0x01, 0x06, 0x07, 0x09, 0x15) * 40:  # submessages that are longer than the packet
+            packet = b"RTPS\x02\x01\x01\x10" + bytes(12) + bytes([kind, 1]) + b"\x10\x00abcd"
+            sender.sendto(packet, ("127.0.0.1", 7400 + 250 * domain + 10))
+        assert running.communicate(b"\n", timeout=60.0)[1] == b""
 
 
 def test_command_line(wire, monkeypatch, capsys, tmp_path):
