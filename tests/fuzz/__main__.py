@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from .law import Reader
-from .readers import READERS
+from .readers import READERS, SLOW
 from .run import PATIENCE, Failure, case_of, judged, run
 from .sandbox import sandbox
 
@@ -19,7 +19,7 @@ MEMORY = 8 << 30  # bytes: more than any case needs, and less than makes a machi
 def main(arguments: list[str] | None = None) -> int:
     """0 where every case kept its law"""
     options = _options().parse_args(arguments)
-    readers = [own for own in READERS if options.only in ("", own.name)]
+    readers = [own for own in (*READERS, *SLOW) if options.only in ("", own.name)]
     _limit_memory()
     if options.case is not None:
         return _one(readers[0], options.seed, options.case, options.keep)
@@ -55,7 +55,7 @@ def alike(problem: str) -> str:
 
 
 def _options() -> argparse.ArgumentParser:
-    names = [own.name for own in READERS]
+    names = [own.name for own in (*READERS, *SLOW)]
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=2000, help="how many (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (%(default)s)")

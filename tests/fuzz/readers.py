@@ -26,12 +26,12 @@ READERS = (
     LOGS,
     FOREIGN,
     POLICIES,
-    REPLAYS,
     PARTS_LISTS,
     TRACKS,
-    SIZE_BOMBS,
 )
 if find_spec("pyarrow"):
     from .campaigns import CAMPAIGNS, FOLDERS
 
     READERS = (*READERS, CAMPAIGNS, FOLDERS)  # type: ignore[assignment]
+SLOW = (REPLAYS, SIZE_BOMBS)
+"""Readers of which a case takes up to seconds: by hand, and a few in a test of their own."""

@@ -9,7 +9,7 @@ import pytest
 from fuzz import law
 from fuzz import run as running
 from fuzz.law import Case, Reader
-from fuzz.readers import READERS
+from fuzz.readers import READERS, SLOW
 from fuzz.run import judged, run
 from fuzz.sandbox import sandbox
 
@@ -30,6 +30,13 @@ def test_what_is_right_is_read(reader):
 def test_readers_keep_their_law(part):
     """One object without NaN or one sentence; an end; and nothing touched outside the folder."""
     failures = [ran.failure for ran in run(READERS, range(part * CASES // 8, (part + 1) * CASES // 8), seed=0)]
+    assert not any(failures), "\n".join(str(own) for own in failures if own is not None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reader", SLOW, ids=lambda own: own.name)
+def test_slow_readers_keep_their_law(reader):
+    failures = [ran.failure for ran in run([reader], range(40), seed=7)]
     assert not any(failures), "\n".join(str(own) for own in failures if own is not None)
 
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from samara.core.named_files import open_regular
+
 MAX_BYTES = 1 << 28  # after decompression
 MAX_NODES = 5_000_000
 MAX_DEPTH = 100
@@ -129,7 +131,8 @@ def open_bounded(path: Path, budget: Budget) -> Iterator[BinaryIO]:
     """
     try:
         with (
-            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as source,
+            open_regular(path) as file,
+            gzip.open(file) if path.suffix == ".gz" else file as source,
             io.BufferedReader(_BoundedStream(source, budget), 1 << 16) as stream,
         ):
             yield stream

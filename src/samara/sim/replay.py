@@ -36,6 +36,7 @@ from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, wi
 from samara.vehicles.slung_load import cut
 
 MAX_INSTANTS = 30_000_000  # over all drones: hours at 1 kHz
+MAX_CHANGES = 100  # of payload, battery or cable: each compiles another vehicle
 STEPS_PER_INSTANT = 10  # physics steps that cost as much as one instant
 
 Progress = Callable[[float, float], None]
@@ -131,6 +132,7 @@ class _Replayed:
 
     def __init__(self, track: Track, bare: Vehicle, integrator: str, physics_us: int, backend: str) -> None:
         self.bare = bare
+        self._budget = Budget("the recording", RecordingError, max_expansions=MAX_CHANGES)
         streams = ("state", "command", "environment")
         if missing := [name for name in streams if name not in track.tables]:
             raise RecordingError(f"{track.name}: has no stream {missing[0]!r}; expected a run of `samara fly`")
@@ -179,6 +181,7 @@ class _Replayed:
         carried = Payload(float(row[load]), Vec3(*row[load + 1 : load + 4].tolist()))
         cells, held = float(row[load + 4]), bool(row[self._cable]) if self._cable else True
         if (carried, cells, held) != (self._payload, self._cells, self._holds):
+            self._budget.expand(1, "changes of payload, battery or cable")
             self.plant = _changed(self.plant, self.bare if held else cut(self.bare), self._payload, carried, cells)
             self._payload, self._cells, self._holds = carried, cells, held
         names = self._environment.fields
