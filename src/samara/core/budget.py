@@ -23,15 +23,15 @@ MAX_DEPTH = 100
 MAX_EXPANSIONS = 10_000
 MAX_SECONDS = 600.0
 MAX_LINE_BYTES = 1 << 20
-MAX_RATIO = 50  # of decompressed to compressed bytes, where that is more than MAX_BYTES: logs have 3 to 10
+MAX_RATIO = 50  # decompressed over compressed bytes of files larger than MAX_BYTES / 50; logs have 3 to 10
 
 
 class BudgetError(ValueError):
-    """A limit was passed, in a reader that has no error class of its own."""
+    """A limit was passed; the default error class."""
 
 
 class Budget:
-    """What the reader of one untrusted file may still spend; raises `error` with one sentence when a limit is passed."""
+    """Counters and limits for reading one untrusted file; raises `error` with one sentence when a limit is passed."""
 
     def __init__(
         self,
@@ -54,38 +54,38 @@ class Budget:
         """The sentence about a limit that was passed."""
         return self.error(f"{self.origin}: {problem}; expected at most {limit}")
 
-    def spend_bytes(self, count: int, what: str = "bytes") -> None:
+    def spend_bytes(self, count: int, label: str = "bytes") -> None:
         """Count bytes of text or data, after decompression and expansion."""
         self.bytes_spent += count
         if self.bytes_spent > self.max_bytes:
-            raise self.overrun(f"has too many {what}", size_text(self.max_bytes))
+            raise self.overrun(f"has too many {label}", size_text(self.max_bytes))
 
-    def spend_nodes(self, count: int = 1, what: str = "values") -> None:
+    def spend_nodes(self, count: int = 1, label: str = "values") -> None:
         """Count elements, keys, cells or messages."""
         self.nodes_spent += count
         if self.nodes_spent > self.max_nodes:
-            raise self.overrun(f"has too many {what}", f"{self.max_nodes:,}")
+            raise self.overrun(f"has too many {label}", f"{self.max_nodes:,}")
 
-    def require_depth(self, depth: int, what: str = "levels") -> None:
+    def require_depth(self, depth: int, label: str = "levels") -> None:
         """Refuse nesting deeper than the limit."""
         if depth > self.max_depth:
-            raise self.overrun(f"is nested too deeply ({what})", f"{self.max_depth:,}")
+            raise self.overrun(f"is nested too deeply ({label})", f"{self.max_depth:,}")
 
     @contextmanager
-    def enter(self, what: str = "levels") -> Iterator[None]:
+    def enter(self, label: str = "levels") -> Iterator[None]:
         """Count one level of nesting while the block runs."""
         self.depth += 1
         try:
-            self.require_depth(self.depth, what)
+            self.require_depth(self.depth, label)
             yield
         finally:
             self.depth -= 1
 
-    def expand(self, count: int = 1, what: str = "expansions") -> None:
+    def expand(self, count: int = 1, label: str = "expansions") -> None:
         """Count macro calls, property evaluations, included files or repeated fields."""
         self.expansions_spent += count
         if self.expansions_spent > self.max_expansions:
-            raise self.overrun(f"has too many {what}", f"{self.max_expansions:,}")
+            raise self.overrun(f"has too many {label}", f"{self.max_expansions:,}")
         self.check_time()
 
     def check_time(self) -> None:
@@ -100,7 +100,7 @@ def decompressed_limit(compressed_bytes: int) -> int:
 
 
 def size_text(count: int) -> str:
-    """A number of bytes for a message."""
+    """Format a byte count for a message."""
     for shift, unit in ((30, "GB"), (20, "MB"), (10, "kB")):
         if count >> shift:
             return f"{count / (1 << shift):.3g} {unit}"

@@ -83,11 +83,11 @@ def _code(node: ast.AST, origin: str) -> VehicleError:
 
 
 def _copy(value: Any, budget: Budget) -> Any:
-    """A value of its own: a list that holds a list twice, which holds another twice, must not double without end."""
+    """Copy a named value and count its leaves: lists of lists that share one list would double at every level."""
     budget.spend_nodes(value.size if isinstance(value, np.ndarray) else 1)
     if isinstance(value, list):
-        return [_copy(own, budget) for own in value]
-    return {key: _copy(own, budget) for key, own in value.items()} if isinstance(value, dict) else value
+        return [_copy(entry, budget) for entry in value]
+    return {key: _copy(entry, budget) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
 def _value(node: ast.expr, found: Mapping[str, Any], origin: str, budget: Budget) -> Any:

@@ -40,9 +40,9 @@ _UNSEEN = (
     "equality",
     "tendon",
     "deformable",
-    "size",  # asks for memory, and for nothing that flight needs
+    "size",  # memory reservations only
 )
-_ALLOCATED = ("actdim", "nsample")  # numbers of values that MuJoCo allocates for an element
+_ALLOCATED = ("actdim", "nsample")  # array sizes that MuJoCo allocates per element
 MAX_ALLOCATED = 100
 MAX_ELEMENTS = 10_000  # MuJoCo takes time with the square of the shapes
 _NO_NUMBER = re.compile(r"(?:^|\s)[+-]?(?:nan|inf|infinity)(?:\s|$)", re.IGNORECASE)  # MuJoCo takes them for "not set"
@@ -137,7 +137,7 @@ def _inner(node: Node, folder: Path, budget: Budget, depth: int) -> Element:
     for own in node.children():
         if own.tag == "include":
             inside = _included(own, folder, budget).children()
-            made.extend([_inner(each, folder, budget, depth + 1) for each in inside])
+            made.extend([_inner(child, folder, budget, depth + 1) for child in inside])
         elif own.tag not in (
             "plugin",
             "camera",

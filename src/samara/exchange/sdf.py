@@ -223,8 +223,8 @@ def _main_file(node: Node, folder: Path, budget: Budget) -> Path:
     """The newest SDF that model.config names, else model.sdf"""
     name = "model.sdf"
     if (folder / "model.config").is_file():
-        about = read_xml(folder / "model.config", f"{folder.name}/model.config", budget)
-        listed = list(about.children("sdf"))
+        config = read_xml(folder / "model.config", f"{folder.name}/model.config", budget)
+        listed = list(config.children("sdf"))
         name = (listed[-1].element.text or "").strip() if listed else name
     try:
         path = path_beside(folder, name)

@@ -104,7 +104,7 @@ class Node:
 
 
 def xml_budget(origin: object, max_nodes: int = MAX_XML_NODES) -> Budget:
-    """What an aircraft may take in XML, with all the files it includes."""
+    """Limits for one aircraft in XML, including the files it includes."""
     return Budget(
         origin,
         VehicleError,

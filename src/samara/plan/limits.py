@@ -29,7 +29,7 @@ _ANY = np.array([2.0**k for k in range(-12, 13)])  # paces tried at once
 _NEARBY = np.array([0.75 * 1.8 ** (k / 11.0) for k in range(12)])
 _STEPS = (0.4, 0.15, 0.05)  # by which the share of a piece is changed, coarse to fine
 _WORTH_IT = 1e-3  # of the time
-MAX_SEARCH_WORK = 30_000  # pieces times evaluations; what is found until then is the plan
+MAX_SEARCH_WORK = 30_000  # pieces times evaluations; the best plan so far is returned
 _GRID_BLOCK = 50_000  # samples evaluated at once
 _CLOSE = 0.01  # how near to its limit a plan is brought
 
@@ -97,8 +97,8 @@ def asked(
     most: dict[str, float] = {}
     for at in range(0, len(time), _GRID_BLOCK):  # a sample takes kilobytes
         motion = flat_motion(flat_output(trajectory, time[at : at + _GRID_BLOCK], SEARCH_ORDER), vehicle, environment)
-        for name, own in usage(motion, vehicle, limits).items():
-            most[name] = float(np.maximum(most.get(name, -math.inf), np.max(own)))  # NaN stays NaN
+        for name, fraction in usage(motion, vehicle, limits).items():
+            most[name] = float(np.maximum(most.get(name, -math.inf), np.max(fraction)))  # NaN stays NaN
     return most
 
 

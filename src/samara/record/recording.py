@@ -46,7 +46,7 @@ RECORD = struct.Struct("<BQ")  # opcode and length
 FOOTER_SIZE = RECORD.size + 20
 NOT_OURS = f"no record {ABOUT!r} comes before its data"
 PIECE = 60_000  # rows of the longest stream: four minutes of commands at 250 Hz
-MAX_NUMBERS = 1 << 26  # of a small file, kept at once
+MAX_NUMBERS = 1 << 26  # in memory at once, for a small file
 MAX_NUMBERS_PER_BYTE = 20
 LINE_COST = 30  # of a line of log, in numbers
 PRIVATE = 0x80  # from here on opcodes are free for other programs
@@ -145,7 +145,7 @@ def _one_line(text: str) -> str:
 
 
 class _OverrunError(Exception):
-    """The file asks for more than it may; not damage, after which what was read is still of use."""
+    """A limit was passed: the file is refused, unlike a damaged one, whose readable part is returned."""
 
 
 class _DamageError(Exception):

@@ -172,7 +172,7 @@ def _material(values: Any) -> Material:
 
 
 def _numbers(values: Any, count: int) -> list[float]:
-    """So many finite numbers of a recording; ValueError if they are anything else."""
+    """Require a list of `count` finite numbers."""
     if not isinstance(values, list) or len(values) != count or not all(map(is_number, values)):
         raise ValueError(f"{shown(values)}: expected {count} finite numbers")
     return [float(value) for value in values]

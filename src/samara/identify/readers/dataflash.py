@@ -36,7 +36,7 @@ from samara.physics.frames import Geodetic, enu_from_geodetic
 PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
 CHANNELS = 14
 HEAD, FMT = b"\xa3\x95", 128
-MAX_MESSAGE_VALUES = 30_000_000  # messages of a binary log, numbers of a text log
+MAX_MESSAGE_VALUES = 30_000_000  # binary messages, or cells of a text log
 LETTERS = {  # NumPy's type of a field, and the factor that its letter stands for
     **{"a": ("S64", 1.0), "b": ("i1", 1.0), "B": ("u1", 1.0), "h": ("<i2", 1.0), "H": ("<u2", 1.0), "i": ("<i4", 1.0)},
     **{"I": ("<u4", 1.0), "f": ("<f4", 1.0), "d": ("<f8", 1.0), "g": ("<f2", 1.0), "n": ("S4", 1.0), "N": ("S16", 1.0)},
