@@ -244,6 +244,12 @@ BOMBS = {
     "lists of a RotorPy file": Bomb(doubled_lists, read_aircraft, 30, "has too many values; expected at most 20,000"),
     "includes of an MJCF": Bomb(mjcf_includes, read_aircraft, 9, "has too many included files; expected at most 100"),
     "bodies of an MJCF": Bomb(mjcf_bodies, read_aircraft, 20_000, "has 20000 bodies: expected at most 2000"),
+    "keyframes of an MJCF": Bomb(
+        lambda n: {"a.xml": b'<mujoco><size nkey="%d"/><worldbody><body><freejoint/></body></worldbody></mujoco>' % n},
+        read_aircraft,
+        1_000_000_000,
+        "has no actuators|mass and inertia",
+    ),
     "activations of an MJCF": Bomb(
         mjcf_activations, read_aircraft, 10**9, "actdim = '1000000000': expected at most 100"
     ),
