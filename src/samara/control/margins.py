@@ -1,0 +1,152 @@
+"""Phase margins of a controller on a vehicle, cut at the plant input: thrust, roll, pitch and yaw, one at a time.
+
+    c → motors, body → x → controller → c'        L(z) = −c'(z) / c(z)
+
+The plant is the exact Jacobian of the vehicle's step over a control period, motors included, its input held in between. The
+controller is the Jacobian of its own code, with its state. The computation may take whole periods on top.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.control.allocation import allocation_for, command_for_wrench
+from samara.core.algebra import Quat, Vec3
+from samara.core.matrices import pseudoinverse
+from samara.core.tree import flatten, unflatten
+from samara.physics.reference import Reference
+from samara.physics.types import State, Vehicle
+from samara.vehicles.trim import hover
+
+Array = np.ndarray[Any, Any]
+
+AXES = ("thrust", "roll", "pitch", "yaw")
+LOWEST_FREQUENCY = 0.02  # [rad/s]
+FREQUENCIES = 3000
+SETTLING_CALLS = 4000  # until observers and filters of a controller in hover have settled
+_TURNS = slice(6, 9)  # of the tangent space: a rotation vector in body axes
+_UNSTABLE = 1e-2  # [1/s]: an emptying battery alone grows with 1e-3
+
+
+class Margin(NamedTuple):
+    """The least phase margin of one axis [rad], the crossover it is at [rad/s], and the least delay that takes it [s]."""
+
+    phase: float
+    crossover: float
+    delay: float
+
+
+class Loop(NamedTuple):
+    """x⁺ = A x + B c,  m⁺ = E x + F m,  c = C x + D m: a vehicle about hover, and its controller, every `period` [s]
+
+    x is the state in the tangent space, m the controller's, c = (f, τx, τy, τz) the wrench commanded.
+    """
+
+    A: Array
+    B: Array
+    C: Array
+    D: Array
+    E: Array
+    F: Array
+    period: float
+
+    def open_loop(self, frequency: Array, delay_periods: int = 1) -> Array:
+        """T = −(C + D (z − F)⁻¹ E) (z − A)⁻¹ B z⁻ᵈ, z = exp(jω dt): (frequencies, 4, 4)"""
+        z = np.exp(1j * frequency * self.period)
+        plant = np.linalg.solve(z[:, None, None] * np.eye(len(self.A)) - self.A, self.B[None] + 0.0j)
+        remembered = np.linalg.solve(z[:, None, None] * np.eye(len(self.F)) - self.F, self.E[None] + 0.0j)
+        return np.asarray(-(self.C + self.D @ remembered) @ plant * z[:, None, None] ** -delay_periods)
+
+    def poles(self, delay_periods: int = 1) -> Array:
+        """Eigenvalues of the closed loop, per period"""
+        n, m, d = len(self.A), len(self.F), 4 * delay_periods
+        whole = np.zeros((n + m + d, n + m + d))
+        whole[:n, :n], whole[n : n + m, :n], whole[n : n + m, n : n + m] = self.A, self.E, self.F
+        given = np.hstack([self.C, self.D])
+        if d == 0:
+            whole[:n, : n + m] += self.B @ given
+        else:
+            whole[:n, -4:] = self.B
+            whole[n + m : n + m + 4, : n + m] = given
+            whole[n + m + 4 :, n + m : -4] = np.eye(d - 4)
+        return np.linalg.eigvals(whole)
+
+    def margins(self, delay_periods: int = 1) -> dict[str, Margin]:
+        """Of each axis with the other three closed; ValueError where the closed loop is unstable"""
+        growth = math.log(float(np.abs(self.poles(delay_periods)).max())) / self.period
+        if growth > _UNSTABLE:
+            raise ValueError(f"the closed loop is unstable: it grows with {growth:.3g} /s")
+        frequency = np.geomspace(LOWEST_FREQUENCY, math.pi / self.period, FREQUENCIES)
+        whole = self.open_loop(frequency, delay_periods)
+        return {axis: _margin(frequency, _one_loop(whole, i)) for i, axis in enumerate(AXES)}
+
+
+def hover_loop(vehicle: Vehicle, controller: Any, period: float) -> Loop:
+    """The loop of a controller that is called every `period` [s], about hover at its reference"""
+    import casadi
+
+    from samara.backends.simulator import compile
+
+    free = vehicle.without_effect("contact") if vehicle.has("contact") else vehicle
+    state, command = hover(free, p_W=(0.0, 0.0, 0.0))
+    A, b = compile(free, backend="llvm").linearize(state, command, period, tangent=True)
+    w: Any = casadi.SX.sym("w", 4)
+    shared = command_for_wrench(w[0], Vec3(w[1], w[2], w[3]), state, free, allocation_for(free))
+    slope: Any = casadi.Function("shared", [w], [casadi.jacobian(casadi.vertcat(*shared), w)])
+    into = np.array(slope([float(free.mass * free["gravity"].acceleration), 0.0, 0.0, 0.0]))
+    c, d, e, f = _controller_slopes(free, controller, state)
+    out_of = pseudoinverse(into)
+    return Loop(A, b @ into, out_of @ c, out_of @ d, e, f, period)
+
+
+def _controller_slopes(vehicle: Vehicle, controller: Any, state: State) -> tuple[Array, Array, Array, Array]:
+    """∂u/∂x, ∂u/∂m, ∂m'/∂x, ∂m'/∂m of a controller whose observers have settled in hover"""
+    import casadi
+
+    first, trim = controller.initial_memory, flatten(state)
+    x: Any = casadi.SX.sym("x", len(trim) - 1)
+    m: Any = casadi.SX.sym("m", len(flatten(first)))
+    moved = [x[i] for i in range(x.numel())]
+    q = state.q_WB * Quat(1.0, *(0.5 * turn for turn in moved[_TURNS]))
+    before, after = zip(trim[:6], moved[:6], strict=True), zip(trim[10:], moved[9:], strict=True)
+    numbers = [*(a + b for a, b in before), *q, *(a + b for a, b in after)]
+    command, memory = controller(
+        unflatten(state, iter(numbers)),
+        Reference(Vec3(0.0, 0.0, 0.0)),
+        vehicle,
+        unflatten(first, iter(m[i] for i in range(m.numel()))),
+    )
+    u, later = casadi.vertcat(*command), casadi.vertcat(*flatten(memory))
+    call: Any = casadi.Function("call", [x, m], [later])
+    slopes: Any = casadi.Function("slopes", [x, m], [casadi.jacobian(own, by) for own in (u, later) for by in (x, m)])
+    here, settled = np.zeros(x.numel()), np.array(flatten(first), dtype=float)
+    for _ in range(SETTLING_CALLS):
+        then = np.array(call(here, settled)).ravel()
+        if np.array_equal(then, settled):
+            break
+        settled = then
+    c, d, e, f = (np.array(each) for each in slopes(here, settled))
+    return c, d, e, f
+
+
+def _one_loop(whole: Array, i: int) -> Array:
+    """Lᵢ = Tᵢᵢ − Tᵢⱼ (1 + Tⱼⱼ)⁻¹ Tⱼᵢ, j the other axes, which stay closed"""
+    j = [k for k in range(len(AXES)) if k != i]
+    rest = np.eye(len(j)) + whole[:, j][:, :, j]
+    through = np.linalg.solve(rest, whole[:, j][:, :, [i]])
+    return np.asarray((whole[:, [i]][:, :, [i]] - whole[:, [i]][:, :, j] @ through)[:, 0, 0])
+
+
+def _margin(frequency: Array, loop: Array) -> Margin:
+    """π + arg L where |L| = 1, the least of all crossings; the delay is that phase, as a lag, over its frequency"""
+    size = np.log(np.abs(loop))
+    found = [Margin(math.inf, math.nan, math.inf)]
+    for k in np.flatnonzero(np.sign(size[1:]) != np.sign(size[:-1])):
+        part = size[k] / (size[k] - size[k + 1])
+        at = frequency[k] * (frequency[k + 1] / frequency[k]) ** part
+        there = loop[k] * (loop[k + 1] / loop[k]) ** part
+        lag = float(np.angle(-there)) % (2.0 * math.pi)
+        found.append(Margin(abs(float(np.angle(-there))), float(at), lag / float(at)))
+    least = min(found, key=lambda own: own.phase)
+    return least._replace(delay=min(own.delay for own in found))
