@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from samara.control.allocation import command_for_wrench
+from samara.control.gains import gains_for
 from samara.control.geometric import Deviation, Geometric, attitude_error, geometric, wanted_turn
 from samara.control.opposing import opposed
 from samara.core.algebra import ZERO, Vec3, matrix_from_quat, quat_from_euler, scale
@@ -108,4 +109,4 @@ def flown_at(v_W: Vec3, yaw_rate: Scalar, state: State, vehicle: Vehicle, loops:
 @lru_cache(maxsize=16)
 def loops_for(vehicle: Vehicle) -> Geometric:
     """The loops of an autopilot for a vehicle"""
-    return geometric(vehicle)
+    return geometric(vehicle, gains_for(vehicle, lead=0.0))

@@ -16,6 +16,7 @@ from samara.vehicles.trim import hover
 
 OF_THE_LAG = 0.35  # ω τ: a third of the way to where damping is lost
 OTHER_LAGS = 0.010  # [s]: sampling, filters and all else that delays beside the motor
+QUICK_MOTOR = 0.020  # [s]: motors with less lag need no lead
 LINEAR_TILT = 0.15  # [rad]: an error of this size is still answered in proportion
 LEAST_ROOM = 0.05  # of its thrust in hover: what a rotor at its limit is still taken to have
 KICK_CROSSING = 100.0  # [rad/s]: how fast a yaw loop may be that turns the body by spinning rotors up
@@ -23,10 +24,14 @@ CASCADE = 4.0  # how much slower each outer loop is than the one inside
 
 
 class Gains(NamedTuple):
-    """Natural frequencies [rad/s] of position and of attitude about the body axes; every loop is critically damped."""
+    """Natural frequencies [rad/s] of position and of attitude about the body axes; every loop is critically damped.
+
+    `lead` [s] is the time by which roll and pitch are commanded ahead of the motors: errors count as e + T ė.
+    """
 
     position: Scalar
     attitude: Vec3
+    lead: Scalar = 0.0
 
 
 def motor_time_constant(vehicle: Vehicle) -> Scalar:
@@ -86,19 +91,32 @@ def authority(vehicle: Vehicle) -> Vec3:
     )
 
 
-def gains_for(vehicle: Vehicle) -> Gains:
-    """ω_attitude = min(0.35 / (τ + 10 ms), √(α / 0.15 rad)), a third of that about z, ω_position = ω_attitude / 4
+def lead_time(vehicle: Vehicle) -> Scalar:
+    """T = max(τ − 20 ms, 0): the part of the motors' lag that the controllers command ahead of  [s]"""
+    return maximum(motor_time_constant(vehicle) - QUICK_MOTOR, 0.0)
 
-    A critically damped double integrator behind a lag τ is stable for ω < 2/τ; 0.35/τ keeps its damping near one. And it asks
-    for ω² θ when it leans θ too far: the rotors give α of that, and no loop can be faster than they turn the body. Where the
-    rotors' own inertia kicks κ times as hard as their drag, the yaw loop crosses at 2 ω κ, which is kept below 100 rad/s.
+
+def gains_for(vehicle: Vehicle, lead: Scalar | None = None) -> Gains:
+    """ω_attitude = min(0.35 / (τ − T + 10 ms), √(α / 0.15 rad)), ω_position = ½ / (2/ω_attitude + T), T = `lead_time`
+
+    A critically damped double integrator crosses over at 2.06 ω with a phase margin of 76°. Behind a lag τ with a lead T
+
+        76° − atan(2.06 ω τ) + atan(2.06 ω T) − 2.06 ω T_delay
+
+    are left of it. The loop asks for ω² θ when it leans θ too far: the rotors give α of that, and no loop can be faster than
+    they turn the body. Seen from the position, the attitude is 2/ω late, and T more, since only its error is led.
+
+    Yaw is not led: a third of the attitude's frequency, at most 0.35 / (τ + 10 ms). Where the rotors' own inertia kicks κ times
+    as hard as their drag, that loop crosses at 2 ω κ, which is kept below 100 rad/s.
     """
-    quick = OF_THE_LAG / (motor_time_constant(vehicle) + OTHER_LAGS)
+    lag = motor_time_constant(vehicle)
+    ahead = lead_time(vehicle) if lead is None else lead
+    quick, slow = OF_THE_LAG / (lag - ahead + OTHER_LAGS), OF_THE_LAG / (lag + OTHER_LAGS)
     strong = [sqrt(each / LINEAR_TILT) for each in authority(vehicle)]
     tilt = minimum(minimum(quick, strong[0]), strong[1])
-    yaw, kicks = minimum(tilt / 3.0, strong[2]), kick(vehicle)
+    yaw, kicks = minimum(minimum(tilt / 3.0, slow), strong[2]), kick(vehicle)
     if 2.0 * yaw * kicks > KICK_CROSSING:
         yaw = KICK_CROSSING / (2.0 * kicks)
     for i in vehicle.servos:
         yaw = minimum(yaw, OF_THE_LAG / (plain(vehicle.rotors[i].servo.lag) + OTHER_LAGS))
-    return Gains(tilt / CASCADE, Vec3(tilt, tilt, yaw))
+    return Gains(tilt / (CASCADE + 2.0 * tilt * ahead), Vec3(tilt, tilt, yaw), ahead)

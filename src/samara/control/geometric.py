@@ -9,13 +9,13 @@ D. Brescianini, R. D'Andrea, "Tilt-prioritized quadrocopter attitude control", I
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.gains import Gains
 from samara.control.gains import gains_for as gains_for
 from samara.control.gains import motor_time_constant as motor_time_constant
-from samara.control.opposing import Turned, joined, nothing_seen, opposed, parted, seen
+from samara.control.opposing import Turned, joined, modelled_acceleration, nothing_seen, opposed, parted, seen
 from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
 from samara.core.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
@@ -28,6 +28,7 @@ from samara.plan.flatness import attitude_along
 _LEAST_LIFT = 0.2  # of the weight: what is always left to steer with
 _LEAST_LEAN = 0.1  # of the lift: what may always go sideways
 _LEAST_SPARE = 0.1  # of g: the acceleration that is counted on in any case
+DRAG_STEP = 0.02  # [s]: over which the rate of the drag is taken
 STRAIN = 1e-3  # of g: a pull cut by more than this is out of reach
 _CLOSING = 0.4  # of ω: a little faster than ω/3, at which the integral closes an offset
 
@@ -71,14 +72,16 @@ class Geometric:
         pull_W, own = steered_pull(
             state, reference, vehicle, own, self.gains, self.limits, self.allocation, self.integral_period
         )
-        lift, tau_B = self.wrench(pull_W, state, reference, vehicle)
         turned = seen(state, vehicle, before, self.period)
+        lift, tau_B = self.wrench(pull_W, state, with_drag(reference, state, vehicle), vehicle, turned)
         given_B = opposed(lift, tau_B, state, vehicle, turned)
         return command_for_wrench(lift, given_B, state, vehicle, self.allocation), joined(own, turned)
 
-    def wrench(self, pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle) -> tuple[Scalar, Vec3]:
+    def wrench(
+        self, pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, turned: Turned | None
+    ) -> tuple[Scalar, Vec3]:
         """Lift [N], and the torque [N·m] that turns it along `pull_W`"""
-        return geometric_wrench(pull_W, state, reference, vehicle, self.gains, self.allocation.keeps_yaw)
+        return geometric_wrench(pull_W, state, reference, vehicle, self.gains, self.allocation.keeps_yaw, turned)
 
 
 def geometric(
@@ -185,6 +188,23 @@ def drag_at(v_W: Vec3, state: State, vehicle: Vehicle) -> Vec3:
     return whole
 
 
+def with_drag(reference: Reference, state: State, vehicle: Vehicle) -> Reference:
+    """j − ḋ/m and s − d̈/m in place of jerk and snap: how the thrust turns that also balances the drag d(v_d)
+
+    Central differences over ±20 ms of d along v_d + t a_d + t² j_d/2 + t³ s_d/6: exact for drag that is linear or quadratic in v.
+    """
+    if not (vehicle.has("drag") or vehicle.has("rotor_drag")):
+        return reference
+    h = DRAG_STEP
+    even_W = reference.v_W + reference.j_W * (0.5 * h * h)
+    odd_W = reference.a_W * h + reference.s_W * (h * h * h / 6.0)
+    now, before, after = (drag_at(v_W, state, vehicle) for v_W in (reference.v_W, even_W - odd_W, even_W + odd_W))
+    return reference._replace(
+        j_W=reference.j_W - (after - before) / (2.0 * h * vehicle.mass),
+        s_W=reference.s_W - (after - now * 2.0 + before) / (h * h * vehicle.mass),
+    )
+
+
 def limited_pull(pull_W: Vec3, vehicle: Vehicle, allocation: Allocation, limits: FlightLimits) -> Vec3:
     """Its vertical part, then of the horizontal as much as the tilt limit and the strength of the rotors leave  [m/s²]
 
@@ -220,12 +240,44 @@ def next_balance(
 
 
 def geometric_wrench(
-    pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: Gains, keeps_yaw: bool = True
+    pull_W: Vec3,
+    state: State,
+    reference: Reference,
+    vehicle: Vehicle,
+    gains: Gains,
+    keeps_yaw: bool = True,
+    turned: Turned | None = None,
 ) -> tuple[Scalar, Vec3]:
-    """T = f·b₃,  τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω,  f = m `pull_W`"""
-    own = deviation(pull_W, state, reference, keeps_yaw)
-    tau_B = required_torque(state.omega_B, wanted_turn(own, gains), inertia_B=vehicle.inertia_B)
+    """T = f·b₃,  τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω,  f = m `pull_W`; errors led as in `led_error`"""
+    error = deviation(pull_W, state, reference, keeps_yaw)
+    if leads(gains):
+        error = led_error(error, modelled_acceleration(state, vehicle, turned), gains)
+    tau_B = required_torque(state.omega_B, wanted_turn(error, gains), inertia_B=vehicle.inertia_B)
     return lift_along(pull_W, state, vehicle), tau_B
+
+
+class Leading(Protocol):
+    """Gains with the time by which errors are led  [s]"""
+
+    @property
+    def lead(self) -> Scalar: ...
+
+
+def leads(gains: Leading) -> bool:
+    """Whether errors are led; a lead that is an input of the program always counts"""
+    return not (isinstance(gains.lead, (int, float)) and gains.lead == 0.0)
+
+
+def led_error(error: "Deviation", alpha_B: Vec3, gains: Leading) -> "Deviation":
+    """e_R + T e_Ω and e_Ω + T (ω̇ − ω̇_d) about x and y, with the angular acceleration ω̇ that there is
+
+    A loop closed on e + T ė behind motors of lag T is the loop closed on e without any lag.
+    """
+    ahead = Vec3(gains.lead, gains.lead, 0.0)
+    return error._replace(
+        e_R=error.e_R + scale(ahead, error.e_omega),
+        e_omega=error.e_omega + scale(ahead, alpha_B - error.alpha_B),
+    )
 
 
 def lift_along(pull_W: Vec3, state: State, vehicle: Vehicle) -> Scalar:

@@ -22,6 +22,8 @@ from samara.control.geometric import (
     FlightLimits,
     deviation,
     drag_at,
+    leads,
+    led_error,
     lift_along,
     limited_error,
     limited_pull,
@@ -29,12 +31,14 @@ from samara.control.geometric import (
     require_plausible,
     wanted_pull,
     wanted_turn,
+    with_drag,
 )
-from samara.control.opposing import aloft, with_spin_up
+from samara.control.opposing import aloft, anticipation, with_spin_up
 from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
+from samara.physics.motion.body import angular_acceleration
 from samara.physics.reference import Reference
 from samara.physics.tilting import wrench_of_rotors
 from samara.physics.types import Command, State, Vehicle
@@ -84,10 +88,15 @@ class Indi:
         if self.allocation.side_B is not None:
             wanted_W = wanted_W - side_pull(state, vehicle, self.allocation)
         pull_W = limited_pull(wanted_W, vehicle, self.allocation, self.limits)
-        own = deviation(pull_W, state, reference, self.allocation.keeps_yaw)
-        change = wanted_turn(own, self.gains) - seen.filtered_alpha_B
+        error = deviation(pull_W, state, with_drag(reference, state, vehicle), self.allocation.keeps_yaw)
+        if leads(self.gains):
+            more_B = angular_acceleration(ZERO, seen.tau_B - seen.filtered_tau_B, inertia_B=vehicle.inertia_B)
+            error = led_error(error, seen.filtered_alpha_B + more_B, self.gains)
+        wanted_B = wanted_turn(error, self.gains)
+        change = wanted_B - seen.filtered_alpha_B
         tau_B = seen.filtered_tau_B + vehicle.inertia_B @ change
         lift = lift_along(pull_W, state, vehicle)
+        tau_B = tau_B + anticipation(lift, wanted_B, state, vehicle)
         command = command_for_wrench(lift, tau_B, state, vehicle, self.allocation)
         if vehicle.rotors:
             return command, seen
@@ -113,7 +122,8 @@ def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float, 
     τ_r is the rotors' torque at their measured speeds, τ_Ω̇ the reaction to spinning them up; of a body driven by a wrench, the
     torque it was last told. The push is `next_push`.
     """
-    k = period / (OTHER_LAGS + period)
+    smoothing = OTHER_LAGS if vehicle.rotors else 2.0 / gains.attitude.x  # a wrench is commanded, and nobody measures it
+    k = period / (smoothing + period)
     told = Wrench(f_B=Vec3(0.0, 0.0, memory.lift), tau_B=memory.tau_B)
     given = wrench_of_rotors(state, vehicle) if vehicle.rotors else told
     alpha_B = (state.omega_B - memory.omega_B) / period

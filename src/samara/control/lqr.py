@@ -23,6 +23,7 @@ from samara.control.geometric import (
     limited_error,
     require_plausible,
     turning_along,
+    with_drag,
 )
 from samara.control.opposing import (
     Turned,
@@ -93,7 +94,7 @@ class Lqr:
             pull_W = pull_W + reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
         if self.allocation.side_B is not None:
             pull_W = pull_W - side_pull(state, vehicle, self.allocation)
-        flown = reference if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
+        flown = with_drag(reference, state, vehicle) if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
         R_WD = attitude_along(pull_W, reference.yaw)
         near = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.pace, self.limits)
         own, before = parted(memory)
@@ -193,7 +194,7 @@ def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = N
 
 def scales(vehicle: Vehicle, states: int, loops: Gains | None = None) -> tuple[Array, Array]:
     """One metre, and what goes with it: (ω, ω²/g, W ω²/g) of the state, m ω² and J W² ω²/g of the input"""
-    w, attitude = loops or gains_for(vehicle)
+    w, attitude, _ = loops or gains_for(vehicle)
     turn = np.array(attitude, dtype=float)
     tilt = w * w / vehicle["gravity"].acceleration
     inertia = np.array([vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz], dtype=float)

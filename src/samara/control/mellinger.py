@@ -7,8 +7,17 @@ leaves out ω × Jω and ω̇_d, and does not put the tilt before the yaw: where
 from typing import Any
 
 from samara.control.gains import Gains
-from samara.control.geometric import Geometric, geometric, lift_along, turning_along
-from samara.core.algebra import Mat3, Vec3, matrix_from_quat, scale
+from samara.control.geometric import (
+    Deviation,
+    Geometric,
+    geometric,
+    leads,
+    led_error,
+    lift_along,
+    turning_along,
+)
+from samara.control.opposing import Turned, modelled_acceleration
+from samara.core.algebra import ZERO, Mat3, Vec3, matrix_from_quat, scale
 from samara.core.ops import atan2
 from samara.core.quantity import Scalar
 from samara.physics.reference import Reference
@@ -19,9 +28,11 @@ from samara.plan.flatness import attitude_along
 class Mellinger(Geometric):
     """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`"""
 
-    def wrench(self, pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle) -> tuple[Scalar, Vec3]:
+    def wrench(
+        self, pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, turned: Turned | None
+    ) -> tuple[Scalar, Vec3]:
         keeps_yaw = self.allocation.keeps_yaw
-        tau_B = mellinger_torque(pull_W, state, reference, vehicle, self.gains, keeps_yaw)
+        tau_B = mellinger_torque(pull_W, state, reference, vehicle, self.gains, keeps_yaw, turned)
         return lift_along(pull_W, state, vehicle), tau_B
 
 
@@ -32,7 +43,13 @@ def mellinger(vehicle: Vehicle, *arguments: Any, **options: Any) -> Mellinger:
 
 
 def mellinger_torque(
-    pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: Gains, keeps_yaw: bool = True
+    pull_W: Vec3,
+    state: State,
+    reference: Reference,
+    vehicle: Vehicle,
+    gains: Gains,
+    keeps_yaw: bool = True,
+    turned: Turned | None = None,
 ) -> Vec3:
     """τ = −J (k_R e_R + k_ω e_ω),  e_R = ½ (R_dᵀR − RᵀR_d)^∨,  e_ω = ω − RᵀR_d ω_d  [N·m]"""
     R_WB = matrix_from_quat(state.q_WB)
@@ -40,6 +57,10 @@ def mellinger_torque(
     R_WD = attitude_along(pull_W, yaw)
     turn: Mat3 = R_WD.transpose @ R_WB
     e_R = Vec3(turn.zy - turn.yz, turn.xz - turn.zx, turn.yx - turn.xy) * 0.5
-    e_omega = state.omega_B - turn.transpose @ turning_along(pull_W, reference, R_WD, keeps_yaw).omega
+    wanted = turning_along(pull_W, reference, R_WD, keeps_yaw)
+    e_omega = state.omega_B - turn.transpose @ wanted.omega
+    if leads(gains):
+        error = Deviation(e_R, e_omega, ZERO, turn.transpose @ wanted.alpha)
+        e_R, e_omega, _, _ = led_error(error, modelled_acceleration(state, vehicle, turned), gains)
     stiff = scale(gains.attitude, gains.attitude)
     return -(vehicle.inertia_B @ (scale(stiff, e_R) + scale(gains.attitude, e_omega) * 2.0))

@@ -127,6 +127,20 @@ def aloft(state: State, vehicle: Vehicle, given: Wrench, before: Scalar) -> Scal
     return where(carried > where(before > 0.5, STANDS, CARRIES), 1.0, 0.0)
 
 
+def modelled_acceleration(state: State, vehicle: Vehicle, turned: Turned | None) -> Vec3:
+    """ω̇ = J⁻¹ (τ − ω × Jω), τ of the rotors at their speeds, the air and damping that the model has, and τ_d  [rad/s²]"""
+    tau_B = wrench_of_rotors(state, vehicle).tau_B
+    if vehicle.has("damping"):
+        tau_B = tau_B + _torque("damping", state, vehicle)
+    if is_turned(vehicle):
+        tau_B = tau_B + air_torque(state, vehicle)
+    elif vehicle.has("rotor_drag"):
+        tau_B = tau_B + rotor_drag_wrench(state.v_W, state, vehicle).tau_B
+    if turned is not None:
+        tau_B = tau_B + turned.rest_B
+    return angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
+
+
 def led(state: State, vehicle: Vehicle, turned: Turned) -> State:
     """q ⊗ exp(T ω), ω + T ω̇: what a body behind motors of lag T shows, as one without the lag would
 
@@ -158,12 +172,29 @@ def opposed(
         if vehicle.has("rotor_drag"):
             tau_B = tau_B - rotor_drag_wrench(state.v_W, state, vehicle).tau_B
         return tau_B + gyroscopic(state, vehicle) if len(vehicle.rotors) % 2 else tau_B
-    lag = motor_lag(vehicle)
-    gain_W = rotate(state.q_WB, Vec3(0.0, 0.0, lift / vehicle.mass)) - Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
-    against_B = tau_B - air_torque(state._replace(v_W=state.v_W + gain_W * lag), vehicle)
+    against_B = tau_B - air_torque(state._replace(v_W=velocity_after_lag(lift, state, vehicle)), vehicle)
     if turned is not None:
         against_B = against_B - turned.rest_B
     if resisted or not vehicle.has("damping"):
         return against_B
     alpha_B = angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
-    return against_B - damping(state._replace(omega_B=state.omega_B + alpha_B * lag), vehicle)
+    return against_B - damping(state._replace(omega_B=state.omega_B + alpha_B * motor_lag(vehicle)), vehicle)
+
+
+def velocity_after_lag(lift: Scalar, state: State, vehicle: Vehicle) -> Vec3:
+    """v + T v̇,  v̇ = R e₃ f/m − g e₃  [m/s]"""
+    gain_W = rotate(state.q_WB, Vec3(0.0, 0.0, lift / vehicle.mass)) - Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
+    return state.v_W + gain_W * motor_lag(vehicle)
+
+
+def anticipation(lift: Scalar, alpha_B: Vec3, state: State, vehicle: Vehicle) -> Vec3:
+    """τ(v, ω) − τ(v + T v̇, ω + T ω̇): against what air and damping will have changed when the motors have followed  [N·m]
+
+    What they do now is in the angular acceleration that is measured. Nothing without a moment of airspeed.
+    """
+    if not is_turned(vehicle):
+        return ZERO
+    later = state._replace(
+        v_W=velocity_after_lag(lift, state, vehicle), omega_B=state.omega_B + alpha_B * motor_lag(vehicle)
+    )
+    return air_torque(state, vehicle) + damping(state, vehicle) - air_torque(later, vehicle) - damping(later, vehicle)

@@ -15,13 +15,16 @@ from samara.control.geometric import (
     FlightLimits,
     deviation,
     drag_ahead,
+    leads,
+    led_error,
     lift_along,
     limited_error,
     limited_pull,
     require_memory,
     require_plausible,
+    with_drag,
 )
-from samara.control.opposing import Turned, joined, nothing_seen, opposed, parted, seen
+from samara.control.opposing import Turned, joined, modelled_acceleration, nothing_seen, opposed, parted, seen
 from samara.core.algebra import ZERO, Vec3, norm, scale
 from samara.core.ops import clamp, logical_or, where
 from samara.core.quantity import Scalar
@@ -31,7 +34,7 @@ from samara.physics.types import Command, State, Vehicle
 
 _PATIENCE = 0.3  # k_i = 0.3 ω²: with ω/2 and 2ω around it the zero at −0.15 ω meets a pole at −0.146 ω
 _AGAINST_LAG = 0.5  # of ω̇: below 1 the derivative's own loop, through any lag and filter, has gain below 1
-_HARD_KICK = 5.0  # κ of rotors whose spinning up turns the body so much harder than their drag that ω̇ answers itself
+_HARD_KICK = 3.0  # κ of rotors whose spinning up turns the body so much harder than their drag that ω̇ answers itself
 _LARGEST_TRIM = 0.5  # of the authority: what the rates' integral may ask for
 
 
@@ -46,6 +49,7 @@ class PidGains(NamedTuple):
     rate_integral: Vec3
     rate_derivative: Scalar
     trim: Vec3
+    lead: Scalar = 0.0
 
 
 class PidMemory(NamedTuple):
@@ -81,13 +85,15 @@ class Pid:
         pull_W, balance_W = velocity_loop(
             state, reference, vehicle, memory.balance_W, gains, self.limits, self.allocation, dt
         )
-        own = deviation(pull_W, state, reference, self.allocation.keeps_yaw)
+        turned = seen(state, vehicle, before, dt)
+        error = deviation(pull_W, state, with_drag(reference, state, vehicle), self.allocation.keeps_yaw)
+        if leads(gains):
+            error = led_error(error, modelled_acceleration(state, vehicle, turned), gains)
         alpha_B = memory.alpha_B + ((state.omega_B - memory.omega_B) / dt - memory.alpha_B) * (dt / (OTHER_LAGS + dt))
-        e_rate = -(scale(gains.attitude, own.e_R) + own.e_omega)
-        wanted = own.alpha_B + scale(gains.rate, e_rate) + memory.trim_B - alpha_B * gains.rate_derivative
+        e_rate = -(scale(gains.attitude, error.e_R) + error.e_omega)
+        wanted = error.alpha_B + scale(gains.rate, e_rate) + memory.trim_B - alpha_B * gains.rate_derivative
         tau_B = required_torque(state.omega_B, wanted, inertia_B=vehicle.inertia_B)
         lift = lift_along(pull_W, state, vehicle)
-        turned = seen(state, vehicle, before, dt)
         given_B = opposed(lift, tau_B, state, vehicle, turned)
         command = command_for_wrench(lift, given_B, state, vehicle, self.allocation)
         trim_B = next_trim(memory.trim_B, e_rate, tau_B, gains, self.allocation, dt)
@@ -111,9 +117,9 @@ def pid_gains(vehicle: Vehicle, loops: Gains | None = None) -> PidGains:
     """k_p = ω/2, k_v = 2ω, k_i = 0.3 ω²: s³ + 2ω s² + 1.3 ω² s + 0.15 ω³, its poles −0.146 ω and (−0.93 ± 0.41i) ω
 
     The same for attitude and rate, all of it 1 + k_d times as strong, as −k_d ω̇ makes the body so much more inert. Beyond a
-    kick κ of 5 k_d falls with κ²: its own loop would cross at k_d κ / 10 ms, later than one that is sampled can follow.
+    kick κ of 3 k_d falls with κ²: its own loop would cross at k_d κ / 10 ms, later than one that is sampled can follow.
     """
-    w, attitude = loops or gains_for(vehicle)
+    w, attitude, lead = loops or gains_for(vehicle)
     against, kicks = _AGAINST_LAG, kick(vehicle)
     if kicks > _HARD_KICK:
         against = _AGAINST_LAG * (_HARD_KICK / kicks) ** 2
@@ -128,6 +134,7 @@ def pid_gains(vehicle: Vehicle, loops: Gains | None = None) -> PidGains:
         rate_integral=scale(attitude, attitude) * (_PATIENCE * stronger),
         rate_derivative=against,
         trim=Vec3(*(min(_LARGEST_TRIM * each, 1e3) for each in strength)),
+        lead=lead,
     )
 
 

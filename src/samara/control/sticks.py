@@ -103,7 +103,7 @@ def stick_pilot(
         raise ValueError(f"period = {period} s: expected a positive number")
     allocation = allocation_for(vehicle)
     own = limits or stick_limits(vehicle, allocation)
-    return StickPilot(mode, gains_for(vehicle), own, allocation, period, nothing_seen(vehicle))
+    return StickPilot(mode, gains_for(vehicle, lead=0.0), own, allocation, period, nothing_seen(vehicle))
 
 
 def stick_limits(vehicle: Vehicle, allocation: Allocation) -> StickLimits:

@@ -95,7 +95,7 @@ TRACK = Knob("a track by its name or its file", _track)
 NUMBERS = Knob("finite numbers in a list", _numbers)
 
 LIMITS = {"tilt": ANGLE, "speed": POSITIVE}
-LOOPS = {"position": POSITIVE, "attitude": THREE}
+LOOPS = {"position": POSITIVE, "attitude": THREE, "lead": NOT_NEGATIVE}
 _VECTORS = ("attitude", "rate", "rate_integral", "trim")
 _ILQR = dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE)
 

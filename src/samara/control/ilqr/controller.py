@@ -569,7 +569,7 @@ def default_torque_weight(vehicle: Vehicle) -> float:
     Crazyflie: torque costs nothing, and what is planned for motors without lag tumbles one with 72 ms of it. Where the lag is
     made up for, as for a vehicle that the air turns, the rate is twice that.
     """
-    rate = gains_for(vehicle).attitude.x * (_LED if is_turned(vehicle) else 1.0)
+    rate = gains_for(vehicle, lead=0.0).attitude.x * (_LED if is_turned(vehicle) else 1.0)
     return Weights().wTilt / (vehicle.inertia_B.xx * rate**2) ** 2
 
 

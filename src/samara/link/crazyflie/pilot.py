@@ -60,7 +60,9 @@ class Pilot:
 def _code(vehicle: Vehicle, hover: float, period: float) -> CompiledStep:
     """(outputs, balance of a steady push) from (state, wanted), as machine code"""
     allocation, full, unseen = allocation_for(vehicle), full_thrust(vehicle, hover), nothing_seen(vehicle)
-    gains = gains_for(vehicle) if unseen is None else gains_ahead(gains_for(vehicle), vehicle)
+    gains = gains_for(vehicle, lead=0.0)
+    if unseen is not None:
+        gains = gains_ahead(gains, vehicle)
     lifted = full * len(vehicle.rotors)
 
     def body(own: Any, held: Any) -> Any:
