@@ -95,7 +95,8 @@ TRACK = Knob("a track by its name or its file", _track)
 NUMBERS = Knob("finite numbers in a list", _numbers)
 
 LIMITS = {"tilt": ANGLE, "speed": POSITIVE}
-LOOPS = {"position": POSITIVE, "attitude": THREE, "lead": NOT_NEGATIVE}
+_FREQUENCIES = {"position": POSITIVE, "attitude": THREE}
+LOOPS = {**_FREQUENCIES, "lead": NOT_NEGATIVE}
 _VECTORS = ("attitude", "rate", "rate_integral", "trim")
 _ILQR = dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE)
 
@@ -103,7 +104,7 @@ KNOBS: dict[str, dict[str, Knob]] = {
     "geometric": {**LOOPS, **LIMITS, "integral": FLAG},
     "pid": {**{name: THREE if name in _VECTORS else NOT_NEGATIVE for name in PidGains._fields}, **LIMITS},
     "mellinger": {**LOOPS, **LIMITS, "integral": FLAG},
-    "lqr": {**LOOPS, **LIMITS, "along": FLAG},
+    "lqr": {**_FREQUENCIES, **LIMITS, "along": FLAG},
     "indi": {**LOOPS, **LIMITS},
     "ilqr": {
         **_ILQR,
