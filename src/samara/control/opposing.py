@@ -13,7 +13,7 @@ moment that is half as strong or twice as strong as the model's.
 
 from typing import Any, NamedTuple
 
-from samara.control.gains import OTHER_LAGS
+from samara.control.gains import OTHER_LAGS, lead_time
 from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Vec3, quat_exp, rotate
 from samara.core.ops import where
@@ -57,7 +57,14 @@ def is_turned(vehicle: Vehicle) -> bool:
 
 def nothing_seen(vehicle: Vehicle) -> Turned | None:
     """What is seen at first of a vehicle that the air turns; None of others, for which nobody looks"""
-    return Turned(ZERO, ZERO, tuple(0.0 for _ in vehicle.rotors)) if is_turned(vehicle) else None
+    return observer_for(vehicle) if is_turned(vehicle) else None
+
+
+def observer_for(vehicle: Vehicle) -> Turned | None:
+    """What is seen at first by a controller that is shown a vehicle as it would be without its motors' lag; None where it is not"""
+    if is_turned(vehicle) or lead_time(vehicle) > 0.0:
+        return Turned(ZERO, ZERO, tuple(0.0 for _ in vehicle.rotors))
+    return None
 
 
 def parted(memory: Any) -> tuple[Any, Turned | None]:
@@ -71,8 +78,8 @@ def joined(own: Any, turned: Turned | None) -> Any:
 
 
 def air_torque(state: State, vehicle: Vehicle) -> Vec3:
-    """τ_air: the moment of airspeed, in still air  [N·m]"""
-    return _torque("airspeed_moment", state, vehicle)
+    """τ_air: the moment of airspeed, in still air; nothing of a vehicle without one  [N·m]"""
+    return _torque("airspeed_moment", state, vehicle) if is_turned(vehicle) else ZERO
 
 
 def gyroscopic(state: State, vehicle: Vehicle) -> Vec3:
@@ -130,12 +137,12 @@ def aloft(state: State, vehicle: Vehicle, given: Wrench, before: Scalar) -> Scal
 def modelled_acceleration(state: State, vehicle: Vehicle, turned: Turned | None) -> Vec3:
     """ω̇ = J⁻¹ (τ − ω × Jω), τ of the rotors at their speeds, the air and damping that the model has, and τ_d  [rad/s²]"""
     tau_B = wrench_of_rotors(state, vehicle).tau_B
-    if vehicle.has("damping"):
-        tau_B = tau_B + _torque("damping", state, vehicle)
     if is_turned(vehicle):
         tau_B = tau_B + air_torque(state, vehicle)
     elif vehicle.has("rotor_drag"):
         tau_B = tau_B + rotor_drag_wrench(state.v_W, state, vehicle).tau_B
+    if vehicle.has("damping"):
+        tau_B = tau_B + _torque("damping", state, vehicle)
     if turned is not None:
         tau_B = tau_B + turned.rest_B
     return angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
@@ -147,10 +154,8 @@ def led(state: State, vehicle: Vehicle, turned: Turned) -> State:
     Linear equations say the same of x + T ẋ, driven by a command, as of x, driven by what the motors make of it. So a
     controller that does not know of the lag may be shown this instead. ω̇ is that of all torques known and seen.
     """
-    lag = motor_lag(vehicle)
-    rotors_B = wrench_of_rotors(state, vehicle).tau_B
-    tau_B = rotors_B + air_torque(state, vehicle) + damping(state, vehicle) + turned.rest_B
-    alpha_B = angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
+    lag = motor_lag(vehicle) if is_turned(vehicle) else lead_time(vehicle)
+    alpha_B = modelled_acceleration(state, vehicle, turned)
     return state._replace(q_WB=state.q_WB * quat_exp(state.omega_B * lag), omega_B=state.omega_B + alpha_B * lag)
 
 

@@ -22,7 +22,7 @@ from samara.control.ilqr.memory import Rows, shared
 from samara.control.ilqr.plans import Plans
 from samara.control.ilqr.solver import Solver
 from samara.control.ilqr.trace import SX, entries, traced
-from samara.control.opposing import nothing_seen
+from samara.control.opposing import observer_for
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import where
 from samara.core.tree import flatten, unflatten
@@ -73,7 +73,7 @@ def arrays_code(vehicle: Vehicle, allocation: Allocation, watches: bool, period:
     )
     giving = Pass(traced([body, size], [unit]), (shared("state", BODY), shared("size")), (shared("given", BODY),), 1)
     passes = (watched, believing, giving) if watches else (believing, giving)
-    unseen = nothing_seen(vehicle)
+    unseen = observer_for(vehicle)
     turned = [] if unseen is None else [unseen]
     rows = [shared("turned", len(flatten(own))) for own in turned]
     if turned:
@@ -125,7 +125,7 @@ class OnArrays:
         self._state_of, self._reference_of = unpacker(state), unpacker(Reference(ZERO))
         self._state, self._command = (np.tile(flatten(own), (n, 1)) for own in (state, command))
         self._size, self._believed, self._observed = (np.zeros((n, size)) for size in (1, 1, OBSERVED))
-        self._unseen = nothing_seen(parts.vehicle)
+        self._unseen = observer_for(parts.vehicle)
         self._turned = np.zeros((n, len(flatten(self._unseen or ()))))
         self._wrench = self._plans.before if parts.wrench is None else np.zeros((n, WRENCH))
         self.command, self.prediction = self._command.T, self._plans.shown

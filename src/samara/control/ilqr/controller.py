@@ -31,7 +31,7 @@ from samara.control.ilqr.plans import shift_of
 from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
-from samara.control.opposing import Turned, is_turned, nothing_seen
+from samara.control.opposing import Turned, observer_for
 from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import is_number
 from samara.core.layouts import quaternion_order
@@ -368,7 +368,7 @@ class ILQR:
     def initial_memory(self) -> Memory:
         """Hover, at time 0, with no push seen"""
         nowhere = np.full((self.horizon + 1, 3), np.nan)
-        unseen = nothing_seen(self.vehicle)
+        unseen = observer_for(self.vehicle)
         return Memory(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, nowhere, unseen)
 
     def __call__(self, state: State, target: Any, vehicle: Vehicle, memory: Any = ()) -> tuple[Command, Memory]:
@@ -451,14 +451,14 @@ class ILQR:
 
     def command(self, controls: Sequence[float], state: State) -> Command:
         """The vehicle's own command for an input: the rotors' speeds that give its thrust and torque, within their limits"""
-        return self._given(controls, state, nothing_seen(self.vehicle))[0]
+        return self._given(controls, state, observer_for(self.vehicle))[0]
 
     def _given(self, controls: Sequence[float], state: State, turned: Turned | None) -> tuple[Command, Turned | None]:
         """The command, and what is seen of a turn"""
         if not self.model.takes_wrench:
             controls = self._lift_and_torque(controls)
         machine, pack = self._allocator
-        numbers, unseen = pack(state), nothing_seen(self.vehicle)
+        numbers, unseen = pack(state), observer_for(self.vehicle)
         if not math.isfinite(sum(numbers)):  # what is left of it to lean on: the state the vehicle hovers in
             numbers, turned = pack(hover(self.vehicle)[0]), unseen
         size = self.vehicle.command_size
@@ -492,7 +492,7 @@ class ILQR:
         """(T, τ, state) → command, and what turns the body, compiled; and what makes a list of a state"""
         vehicle, allocation, period = self.vehicle, self._allocation, self.period
         state, command = hover(vehicle)
-        unseen = () if (own := nothing_seen(vehicle)) is None else own
+        unseen = () if (own := observer_for(vehicle)) is None else own
 
         def allocate(own: Any, held: Any) -> Any:
             return given_command(held[0], held[1], own[1], vehicle, allocation, period)
@@ -504,7 +504,7 @@ class ILQR:
         """The machine that makes up for the motors' lag; and what makes a list of a state"""
         state, vehicle = hover(self.vehicle)[0], self.vehicle
         code = CompiledStep(
-            lambda own, held: led_body(own, held[0], held[1], vehicle), body_of(state), (state, nothing_seen(vehicle))
+            lambda own, held: led_body(own, held[0], held[1], vehicle), body_of(state), (state, observer_for(vehicle))
         )
         return code.machine(), packer(state)
 
@@ -567,9 +567,9 @@ def default_torque_weight(vehicle: Vehicle) -> float:
 
     min ∫ wTilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −wTilt / (w J²). Document 001's 5e-4 is 1e9 times less for its
     Crazyflie: torque costs nothing, and what is planned for motors without lag tumbles one with 72 ms of it. Where the lag is
-    made up for, as for a vehicle that the air turns, the rate is twice that.
+    made up for, as for a vehicle with slow motors or one that the air turns, the rate is twice that.
     """
-    rate = gains_for(vehicle, lead=0.0).attitude.x * (_LED if is_turned(vehicle) else 1.0)
+    rate = gains_for(vehicle, lead=0.0).attitude.x * (1.0 if observer_for(vehicle) is None else _LED)
     return Weights().wTilt / (vehicle.inertia_B.xx * rate**2) ** 2
 
 
