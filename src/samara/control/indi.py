@@ -122,7 +122,9 @@ def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float, 
     τ_r is the rotors' torque at their measured speeds, τ_Ω̇ the reaction to spinning them up; of a body driven by a wrench, the
     torque it was last told. The push is `next_push`.
     """
-    smoothing = OTHER_LAGS if vehicle.rotors else 2.0 / gains.attitude.x  # a wrench is commanded, and nobody measures it
+    smoothing = (
+        OTHER_LAGS if vehicle.rotors else 2.0 / gains.attitude.x
+    )  # a wrench is commanded, and nobody measures it
     k = period / (smoothing + period)
     told = Wrench(f_B=Vec3(0.0, 0.0, memory.lift), tau_B=memory.tau_B)
     given = wrench_of_rotors(state, vehicle) if vehicle.rotors else told

@@ -7,6 +7,7 @@ controller is the Jacobian of its own code, with its state. The computation may 
 """
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 AXES = ("thrust", "roll", "pitch", "yaw")
 LOWEST_FREQUENCY = 0.02  # [rad/s]
-FREQUENCIES = 3000
+FREQUENCIES = 800
 SETTLING_CALLS = 4000  # until observers and filters of a controller in hover have settled
 _TURNS = slice(6, 9)  # of the tangent space: a rotation vector in body axes
 _UNSTABLE = 1e-2  # [1/s]: an emptying battery alone grows with 1e-3
@@ -84,20 +85,26 @@ class Loop(NamedTuple):
 
 def hover_loop(vehicle: Vehicle, controller: Any, period: float) -> Loop:
     """The loop of a controller that is called every `period` [s], about hover at its reference"""
+    free = vehicle.without_effect("contact") if vehicle.has("contact") else vehicle
+    state, A, B, wrench = _plant(free, period)
+    c, d, e, f = _controller_slopes(free, controller, state)
+    return Loop(A, B, wrench @ c, wrench @ d, e, f, period)
+
+
+@lru_cache(maxsize=16)
+def _plant(vehicle: Vehicle, period: float) -> tuple[State, Array, Array, Array]:
+    """Hover, A and B of one period with the wrench commanded as the input, and ∂(wrench)/∂(command)"""
     import casadi
 
     from samara.backends.simulator import compile
 
-    free = vehicle.without_effect("contact") if vehicle.has("contact") else vehicle
-    state, command = hover(free, p_W=(0.0, 0.0, 0.0))
-    A, b = compile(free, backend="llvm").linearize(state, command, period, tangent=True)
+    state, command = hover(vehicle, p_W=(0.0, 0.0, 0.0))
+    A, b = compile(vehicle, backend="llvm").linearize(state, command, period, tangent=True)
     w: Any = casadi.SX.sym("w", 4)
-    shared = command_for_wrench(w[0], Vec3(w[1], w[2], w[3]), state, free, allocation_for(free))
-    slope: Any = casadi.Function("shared", [w], [casadi.jacobian(casadi.vertcat(*shared), w)])
-    into = np.array(slope([float(free.mass * free["gravity"].acceleration), 0.0, 0.0, 0.0]))
-    c, d, e, f = _controller_slopes(free, controller, state)
-    out_of = pseudoinverse(into)
-    return Loop(A, b @ into, out_of @ c, out_of @ d, e, f, period)
+    commands = command_for_wrench(w[0], Vec3(w[1], w[2], w[3]), state, vehicle, allocation_for(vehicle))
+    slope: Any = casadi.Function("commands", [w], [casadi.jacobian(casadi.vertcat(*commands), w)])
+    into = np.array(slope([float(vehicle.mass * vehicle["gravity"].acceleration), 0.0, 0.0, 0.0]))
+    return state, A, b @ into, pseudoinverse(into)
 
 
 def _controller_slopes(vehicle: Vehicle, controller: Any, state: State) -> tuple[Array, Array, Array, Array]:

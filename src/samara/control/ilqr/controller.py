@@ -44,6 +44,7 @@ from samara.vehicles.trim import hover
 Array = np.ndarray[Any, Any]
 
 _LED = 2.0  # how much faster a tilt is undone where the motors' lag is made up for
+_LAGGING = 0.8  # how much slower where it is not: the plan does not know of it
 MOST = 10_000  # steps or iterations: what is more does not fit into memory or a day
 
 
@@ -563,13 +564,13 @@ def _batch_of(states: Any, layout: str) -> Array:
 
 
 def default_torque_weight(vehicle: Vehicle) -> float:
-    """wTilt / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, the geometric controller's
+    """wTilt / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
 
     min ∫ wTilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −wTilt / (w J²). Document 001's 5e-4 is 1e9 times less for its
     Crazyflie: torque costs nothing, and what is planned for motors without lag tumbles one with 72 ms of it. Where the lag is
-    made up for, as for a vehicle with slow motors or one that the air turns, the rate is twice that.
+    made up for, as for a vehicle with slow motors or one that the air turns, it is twice the geometric controller's without lead.
     """
-    rate = gains_for(vehicle, lead=0.0).attitude.x * (1.0 if observer_for(vehicle) is None else _LED)
+    rate = gains_for(vehicle, lead=0.0).attitude.x * (_LAGGING if observer_for(vehicle) is None else _LED)
     return Weights().wTilt / (vehicle.inertia_B.xx * rate**2) ** 2
 
 
