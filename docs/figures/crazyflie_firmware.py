@@ -25,7 +25,8 @@ from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
 from samara.view.plot.style import samara_style
 
-OURS = ("pid", "geometric", "ilqr")
+OURS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
+DRAWN = ("pid", "geometric", "indi", "ilqr", *NAMES)
 HEIGHT, STEP, WIND, SPEED = 3.0, 1.0, 2.0, 1.0
 DURATION = 10.0
 BLOWS = 1.0  # [s], when the gust begins
@@ -77,7 +78,7 @@ def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[
         figure, (step, gust, eight) = plt.subplots(1, 3, figsize=(15.0, 4.6), layout="constrained")
         styles: dict[str, dict[str, Any]] = {
             name: {"color": COLOURS[k % len(COLOURS)], "linestyle": "-" if name in NAMES else (0, (4, 1.5))}
-            for k, name in enumerate((*OURS, *NAMES))
+            for k, name in enumerate(DRAWN)
         }
         step.axhline(STEP, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
         for name, style in styles.items():
@@ -85,7 +86,7 @@ def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[
             step.plot(steps[name].time, steps[name].position[:, 0], label=label, linewidth=1.4, **style)
             gust.plot(gusts[name].time - BLOWS, 1e3 * gusts[name].position[:, 0], linewidth=1.4, **style)
         for own in eights:
-            if own.wind == 0.0 and not own.crashed:
+            if own.controller in styles and own.wind == 0.0 and not own.crashed:
                 late = 1e3 * np.maximum(own.run.error, 1e-6)
                 eight.semilogy(own.run.time - SETTLE, late, linewidth=1.2, **styles[own.controller])
         step.set(title=f"{STEP:g} m ahead at once", xlabel="time [s]", ylabel="x [m]", xlim=(0.0, 5.0))
@@ -93,7 +94,7 @@ def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[
             title=f"Wind of {WIND:g} m/s at once", xlabel="time [s]", ylabel="x [mm]", xlim=(-0.5, DURATION - BLOWS)
         )
         eight.set(title=f"Figure of eight at {SPEED:g} m/s", xlabel="time [s]", ylabel="error [mm]")
-        eight.set(xlim=(0.0, None), ylim=(1.0, 2e3))
+        eight.set(xlim=(0.0, None), ylim=(0.1, 2e3))
         step.legend(loc="lower right", fontsize=8)
         with atomic_write(path) as unfinished:
             figure.savefig(unfinished, format="png")

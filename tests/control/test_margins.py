@@ -78,7 +78,7 @@ def test_thrust_margin_in_closed_form():
 
 
 def test_a_lead_as_long_as_the_lag_removes_it():
-    """L = (2W s + W²)/s² + W² (2w s + w²)/(s⁴ (1 + Ts)): of the attitude as if the motors answered at once, though T = 60 ms."""
+    """L = (2W s + W²)/s² + W² (2w s + w²)/(s⁴ (1 + Ts)): the attitude loop as if the motors had no lag, T = 60 ms."""
     vehicle = in_air("crazyflie_documented").without_effect("damping", "drag")
     slow = vehicle.replace({"rotors.motor.rise": 0.06, "rotors.motor.fall": 0.06})
     gains = Gains(2.0, Vec3(10.0, 10.0, 3.0), lead=0.06)

@@ -191,7 +191,7 @@ def drag_at(v_W: Vec3, state: State, vehicle: Vehicle) -> Vec3:
 def with_drag(reference: Reference, state: State, vehicle: Vehicle) -> Reference:
     """j − ḋ/m and s − d̈/m in place of jerk and snap: how the thrust turns that also balances the drag d(v_d)
 
-    Central differences over ±20 ms of d along v_d + t a_d + t² j_d/2 + t³ s_d/6: exact for drag that is linear or quadratic in v.
+    Central differences over ±20 ms along v_d + t a_d + t² j_d/2 + t³ s_d/6: exact for drag that is linear or quadratic in v.
     """
     if not (vehicle.has("drag") or vehicle.has("rotor_drag")):
         return reference
@@ -248,7 +248,10 @@ def geometric_wrench(
     keeps_yaw: bool = True,
     turned: Turned | None = None,
 ) -> tuple[Scalar, Vec3]:
-    """T = f·b₃,  τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω,  f = m `pull_W`; errors led as in `led_error`"""
+    """T = f·b₃,  τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω,  f = m `pull_W`
+
+    The errors are led as in `led_error`.
+    """
     error = deviation(pull_W, state, reference, keeps_yaw)
     if leads(gains):
         error = led_error(error, modelled_acceleration(state, vehicle, turned), gains)
@@ -264,7 +267,7 @@ class Leading(Protocol):
 
 
 def leads(gains: Leading) -> bool:
-    """Whether errors are led; a lead that is an input of the program always counts"""
+    """Whether errors are led; a lead that is an input of the compiled program always counts"""
     return not (isinstance(gains.lead, (int, float)) and gains.lead == 0.0)
 
 

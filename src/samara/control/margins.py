@@ -3,7 +3,7 @@
     c → motors, body → x → controller → c'        L(z) = −c'(z) / c(z)
 
 The plant is the exact Jacobian of the vehicle's step over a control period, motors included, its input held in between. The
-controller is the Jacobian of its own code, with its state. The computation may take whole periods on top.
+controller is the Jacobian of its code, controller state included. The computation may take whole periods on top.
 """
 
 import math
@@ -62,16 +62,16 @@ class Loop(NamedTuple):
     def poles(self, delay_periods: int = 1) -> Array:
         """Eigenvalues of the closed loop, per period"""
         n, m, d = len(self.A), len(self.F), 4 * delay_periods
-        whole = np.zeros((n + m + d, n + m + d))
-        whole[:n, :n], whole[n : n + m, :n], whole[n : n + m, n : n + m] = self.A, self.E, self.F
-        given = np.hstack([self.C, self.D])
+        transition = np.zeros((n + m + d, n + m + d))
+        transition[:n, :n], transition[n : n + m, :n], transition[n : n + m, n : n + m] = self.A, self.E, self.F
+        output = np.hstack([self.C, self.D])
         if d == 0:
-            whole[:n, : n + m] += self.B @ given
+            transition[:n, : n + m] += self.B @ output
         else:
-            whole[:n, -4:] = self.B
-            whole[n + m : n + m + 4, : n + m] = given
-            whole[n + m + 4 :, n + m : -4] = np.eye(d - 4)
-        return np.linalg.eigvals(whole)
+            transition[:n, -4:] = self.B
+            transition[n + m : n + m + 4, : n + m] = output
+            transition[n + m + 4 :, n + m : -4] = np.eye(d - 4)
+        return np.linalg.eigvals(transition)
 
     def margins(self, delay_periods: int = 1) -> dict[str, Margin]:
         """Of each axis with the other three closed; ValueError where the closed loop is unstable"""
@@ -79,8 +79,8 @@ class Loop(NamedTuple):
         if growth > _UNSTABLE:
             raise ValueError(f"the closed loop is unstable: it grows with {growth:.3g} /s")
         frequency = np.geomspace(LOWEST_FREQUENCY, math.pi / self.period, FREQUENCIES)
-        whole = self.open_loop(frequency, delay_periods)
-        return {axis: _margin(frequency, _one_loop(whole, i)) for i, axis in enumerate(AXES)}
+        loops = self.open_loop(frequency, delay_periods)
+        return {axis: _margin(frequency, _one_loop(loops, i)) for i, axis in enumerate(AXES)}
 
 
 def hover_loop(vehicle: Vehicle, controller: Any, period: float) -> Loop:
@@ -126,34 +126,36 @@ def _controller_slopes(vehicle: Vehicle, controller: Any, state: State) -> tuple
     )
     u, later = casadi.vertcat(*command), casadi.vertcat(*flatten(memory))
     call: Any = casadi.Function("call", [x, m], [later])
-    slopes: Any = casadi.Function("slopes", [x, m], [casadi.jacobian(own, by) for own in (u, later) for by in (x, m)])
-    here, settled = np.zeros(x.numel()), np.array(flatten(first), dtype=float)
+    slopes: Any = casadi.Function(
+        "slopes", [x, m], [casadi.jacobian(output, variable) for output in (u, later) for variable in (x, m)]
+    )
+    origin, settled = np.zeros(x.numel()), np.array(flatten(first), dtype=float)
     for _ in range(SETTLING_CALLS):
-        then = np.array(call(here, settled)).ravel()
+        then = np.array(call(origin, settled)).ravel()
         if np.array_equal(then, settled):
             break
         settled = then
-    c, d, e, f = (np.array(each) for each in slopes(here, settled))
+    c, d, e, f = (np.array(jacobian) for jacobian in slopes(origin, settled))
     return c, d, e, f
 
 
-def _one_loop(whole: Array, i: int) -> Array:
+def _one_loop(loops: Array, i: int) -> Array:
     """Lᵢ = Tᵢᵢ − Tᵢⱼ (1 + Tⱼⱼ)⁻¹ Tⱼᵢ, j the other axes, which stay closed"""
     j = [k for k in range(len(AXES)) if k != i]
-    rest = np.eye(len(j)) + whole[:, j][:, :, j]
-    through = np.linalg.solve(rest, whole[:, j][:, :, [i]])
-    return np.asarray((whole[:, [i]][:, :, [i]] - whole[:, [i]][:, :, j] @ through)[:, 0, 0])
+    closed = np.eye(len(j)) + loops[:, j][:, :, j]
+    response = np.linalg.solve(closed, loops[:, j][:, :, [i]])
+    return np.asarray((loops[:, [i]][:, :, [i]] - loops[:, [i]][:, :, j] @ response)[:, 0, 0])
 
 
 def _margin(frequency: Array, loop: Array) -> Margin:
     """π + arg L where |L| = 1, the least of all crossings; the delay is that phase, as a lag, over its frequency"""
     size = np.log(np.abs(loop))
-    found = [Margin(math.inf, math.nan, math.inf)]
+    crossings = [Margin(math.inf, math.nan, math.inf)]
     for k in np.flatnonzero(np.sign(size[1:]) != np.sign(size[:-1])):
-        part = size[k] / (size[k] - size[k + 1])
-        at = frequency[k] * (frequency[k + 1] / frequency[k]) ** part
-        there = loop[k] * (loop[k + 1] / loop[k]) ** part
-        lag = float(np.angle(-there)) % (2.0 * math.pi)
-        found.append(Margin(abs(float(np.angle(-there))), float(at), lag / float(at)))
-    least = min(found, key=lambda own: own.phase)
-    return least._replace(delay=min(own.delay for own in found))
+        fraction = size[k] / (size[k] - size[k + 1])
+        at = frequency[k] * (frequency[k + 1] / frequency[k]) ** fraction
+        value = loop[k] * (loop[k + 1] / loop[k]) ** fraction
+        lag = float(np.angle(-value)) % (2.0 * math.pi)
+        crossings.append(Margin(abs(float(np.angle(-value))), float(at), lag / float(at)))
+    least = min(crossings, key=lambda crossing: crossing.phase)
+    return least._replace(delay=min(crossing.delay for crossing in crossings))

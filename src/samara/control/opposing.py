@@ -61,7 +61,7 @@ def nothing_seen(vehicle: Vehicle) -> Turned | None:
 
 
 def observer_for(vehicle: Vehicle) -> Turned | None:
-    """What is seen at first by a controller that is shown a vehicle as it would be without its motors' lag; None where it is not"""
+    """The first state of the observer, for a controller that is shown a vehicle as without its motors' lag; None for others"""
     if is_turned(vehicle) or lead_time(vehicle) > 0.0:
         return Turned(ZERO, ZERO, tuple(0.0 for _ in vehicle.rotors))
     return None

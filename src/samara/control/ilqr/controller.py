@@ -568,7 +568,7 @@ def default_torque_weight(vehicle: Vehicle) -> float:
 
     min ∫ wTilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −wTilt / (w J²). Document 001's 5e-4 is 1e9 times less for its
     Crazyflie: torque costs nothing, and what is planned for motors without lag tumbles one with 72 ms of it. Where the lag is
-    made up for, as for a vehicle with slow motors or one that the air turns, it is twice the geometric controller's without lead.
+    made up for, as for a vehicle with slow motors or one that the air turns, ω is twice that controller's without lead.
     """
     rate = gains_for(vehicle, lead=0.0).attitude.x * (_LAGGING if observer_for(vehicle) is None else _LED)
     return Weights().wTilt / (vehicle.inertia_B.xx * rate**2) ** 2
