@@ -1,8 +1,8 @@
 """What turns the body beside its rotors, and the torque against it: the moment of airspeed, damping, and what else is seen.
 
 A vehicle with a moment of airspeed is a pendulum of gravity and air: tilt gives speed, and speed turns the body back, too far.
-Level it grows with ½ (g ∂ω̇/∂v)^⅓, 3 /s for a Crazyflie; and a steady wind is a steady torque that loops as slow as its motors
-cannot hold: 24 rad/s² for each m/s, against 18 for a whole radian. So what the model knows is opposed at once, at the velocity
+Level it grows with ½ (g ∂ω̇/∂v)^⅓, 3 /s for a Crazyflie; and a steady wind is a steady torque: 24 rad/s² for each m/s, against
+136 that the attitude loop gives for a whole radian. So what the model knows is opposed at once, at the velocity
 and rate there will be when the motors have followed, and the rest, wind above all, as it is seen:
 
     τ_d ← τ_d + k (J (ω − ω₋)/dt + ω × Jω − ½ (τ + τ₋) − τ_d),  k = dt / (T + dt)
