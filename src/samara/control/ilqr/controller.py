@@ -567,7 +567,7 @@ def default_torque_weight(vehicle: Vehicle) -> float:
     """wTilt / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
 
     min ∫ wTilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −wTilt / (w J²). Document 001's 5e-4 is 1e9 times less for its
-    Crazyflie: torque costs nothing, and what is planned for motors without lag tumbles one with 72 ms of it. Where the lag is
+    Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag. Where the lag is
     made up for, as for a vehicle with slow motors or one that the air turns, ω is twice that controller's without lead.
     """
     rate = gains_for(vehicle, lead=0.0).attitude.x * (_LAGGING if observer_for(vehicle) is None else _LED)
