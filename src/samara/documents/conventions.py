@@ -46,7 +46,7 @@ from samara.scenario.actuators import motor_disable_mask as motor_disable_mask
 from samara.scenario.actuators import propulsor_duties as propulsor_duties
 from samara.scenario.actuators import px4_command as px4_command
 from samara.scenario.actuators import sanitized_command as sanitized_command
-from samara.sensors.earth import HOME_DEGREES, geodetic
+from samara.sensors.earth import geodetic
 
 # Attitude ----------------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class WorldOrigin(NamedTuple):
 HomeLocation = WorldOrigin
 
 
-HOME = WorldOrigin(*HOME_DEGREES)
+HOME = WorldOrigin(47.397742, 8.545594, 488.0)
 """The home of document 003's simulator, and of PX4's."""
 
 

@@ -10,7 +10,7 @@ from samara.scenario.autopilot import Autopilot
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.supply import failsafe_parameters
 from samara.scenario.timeline import MICROSECONDS, microseconds, period
-from samara.sensors.earth import HOME, Place
+from samara.sensors.earth import Place
 from samara.sensors.loader import part
 from samara.sensors.sensor import Sensor, kind_of
 
@@ -34,7 +34,7 @@ def default_sensor(kind: str, rate: float, where: Place) -> Sensor:
     return part("neo-m9n", horizontal_wander=0.0, vertical_wander=0.0).sensor(where=where)
 
 
-def prepared(scenario: Scenario, where: Place = HOME) -> Scenario:
+def prepared(scenario: Scenario) -> Scenario:
     """The scenario with what its autopilots need; without any it is the same"""
     flown = [drone.autopilot for drone in scenario.drones if drone.autopilot is not None]
     if not flown:
@@ -46,7 +46,9 @@ def prepared(scenario: Scenario, where: Place = HOME) -> Scenario:
         raise ValueError(f"the autopilots want their sensors at {listed}; expected one rate for all of them")
     rate = fastest[0]
     numbers = _instances([drone.autopilot for drone in scenario.drones])
-    drones = tuple(_fitted(own, instance, where) for own, instance in zip(scenario.drones, numbers, strict=True))
+    drones = tuple(
+        _fitted(own, instance, scenario.home) for own, instance in zip(scenario.drones, numbers, strict=True)
+    )
     spans = [period(rate, "the autopilot's rate")]
     for sensor in {sensor for drone in drones for sensor in drone.sensors}:
         if sensor.rate:
@@ -71,11 +73,9 @@ def at_own_rate(scenario: Scenario) -> Scenario:
     return replace(scenario, rates=replace(scenario.rates, autopilot=rate, physics=max(scenario.rates.physics, rate)))
 
 
-def flown_by(scenario: Scenario, autopilot: Autopilot, where: Place = HOME) -> Scenario:
+def flown_by(scenario: Scenario, autopilot: Autopilot) -> Scenario:
     """The scenario with all its drones flown by an autopilot of their own"""
-    return prepared(
-        replace(scenario, drones=tuple(replace(own, autopilot=autopilot) for own in scenario.drones)), where
-    )
+    return prepared(replace(scenario, drones=tuple(replace(own, autopilot=autopilot) for own in scenario.drones)))
 
 
 def _fitted(drone: Drone, instance: int, where: Place) -> Drone:

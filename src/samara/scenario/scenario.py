@@ -6,8 +6,10 @@ from typing import Any
 
 from samara.control.tuning import Tuned
 from samara.core.algebra import ZERO, Vec3
+from samara.core.quantity import Scalar
 from samara.estimate.fusion import Fusion
 from samara.estimate.simple import TRUTH, Estimator
+from samara.physics.air.atmosphere import density_at_height
 from samara.physics.types import CALM, Environment, Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.scenario.autopilot import Autopilot
@@ -15,6 +17,7 @@ from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.timeline import Rates
 from samara.scenario.world import World
+from samara.sensors.earth import HOME, Place
 from samara.sensors.sensor import Sensor
 from samara.wind.sources import NoWind, WindSource
 
@@ -69,7 +72,8 @@ class Expect:
 class Scenario:
     """Drones in one world for so many seconds. With `wind_at_hubs` a wind that depends on the place blows on every rotor as it
     is there. `text` is the file it was read from, `settings` what was changed of it, `files` the tables it names.
-    `backend` is what the physics runs on, as `samara.fly` is told."""
+    `backend` is what the physics runs on, as `samara.fly` is told. `home` is where the world's origin is on Earth;
+    `environment.air_density` is the density of the air there, and in a flight it follows the height (`environment_at`)."""
 
     name: str
     drones: tuple[Drone, ...]
@@ -89,3 +93,11 @@ class Scenario:
     text: str = field(default="", compare=False)
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
     backend: str = "llvm"
+    home: Place = HOME
+
+    def environment_at(self, height: Scalar) -> Environment:
+        """The environment with the density of the air at a height above home: `density_at_height`"""
+        density = density_at_height(
+            height, home_density=self.environment.air_density, home_altitude=self.home.origin.altitude
+        )
+        return self.environment._replace(air_density=density)

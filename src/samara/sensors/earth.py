@@ -9,8 +9,8 @@ from samara.core.extras import MissingExtraError
 from samara.physics.frames import Geodetic, enu_from_ned
 
 NANOTESLA = 1e-9
-HOME_DEGREES = (47.397742, 8.545594, 488.0)
-"""Where PX4's own simulators start: latitude and longitude [deg], altitude above mean sea level [m]."""
+HOME_DEGREES = (47.397742, 8.545594, 0.0)
+"""Default home: the latitude and longitude of PX4's simulators [deg], at sea level [m], as the default air density."""
 
 
 def geodetic(latitude_deg: float, longitude_deg: float, altitude: float) -> Geodetic:

@@ -13,15 +13,18 @@ has `initial`, and its function takes two more arguments and gives two results:
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
 from samara.core.quantity import Scalar
+from samara.core.remade import remade
 from samara.core.tree import leaf_names
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.effect import Role
 from samara.physics.multirotor import wrench_breakdown
 from samara.physics.types import Command, Environment, State, Vehicle
+from samara.sensors.earth import Place
 
 Measure = Callable[..., Any]
 
@@ -134,13 +137,6 @@ def _imu(
     return (*specific_force(state, command, vehicle, environment), *state.omega_B)
 
 
-def _barometer(
-    state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Any
-) -> tuple[Scalar, ...]:
-    """p of the standard atmosphere at the height above the world's origin  [Pa]"""
-    return (air_pressure(state.p_W.z),)
-
-
 def _position(
     state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Any
 ) -> tuple[Scalar, ...]:
@@ -156,7 +152,6 @@ IMU = Sensor(
     _imu,
     traced=True,
 )
-BAROMETER = Sensor("barometer", ("pressure",), ("Pa",), _barometer, traced=True)
 POSITION = Sensor(
     "position",
     (*(f"p_W.{axis}" for axis in _XYZ), *(f"v_W.{axis}" for axis in _XYZ)),
@@ -164,7 +159,28 @@ POSITION = Sensor(
     _position,
     traced=True,
 )
-SENSORS = {sensor.name: sensor for sensor in (IMU, BAROMETER, POSITION)}
+
+
+@lru_cache(maxsize=64)
+@remade
+def exact_barometer(home_altitude: float) -> Sensor:
+    """A barometer without error: the standard atmosphere's pressure at the altitude h₀ + z of the centre of mass"""
+
+    def pressure(
+        state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Any
+    ) -> tuple[Scalar, ...]:
+        """p_ISA(h₀ + z)  [Pa]"""
+        return (air_pressure(home_altitude + state.p_W.z),)
+
+    return Sensor("barometer", ("pressure",), ("Pa",), pressure, traced=True)
+
+
+EXACT: dict[str, Callable[[Place], Sensor]] = {
+    "imu": lambda home: IMU,
+    "barometer": lambda home: exact_barometer(home.origin.altitude),
+    "position": lambda home: POSITION,
+}
+"""Sensors without error by name, each made for a home on Earth."""
 
 
 def kind_of(sensor: Sensor) -> str:

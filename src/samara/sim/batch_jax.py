@@ -163,7 +163,7 @@ def start_values(
 ) -> Values:
     """The leaves of all slots at the start: arrays of n, and numbers for what is the same in all flights and stays so"""
     n, drone = len(seeds), scenario.drones[0]
-    begun = start or initial_state(drone, scenario.environment)
+    begun = start or initial_state(drone, scenario.environment_at(drone.start_W.z))
     values: Values = {name: flatten(template) for name, template in program.slots.items() if name not in program.tables}
     values["state"] = flatten(begun)
     values["status"] = flatten(Status(landed=float(not drone.airborne)))
@@ -188,7 +188,7 @@ def start_values(
 def varied_start(scenario: Scenario, begins: Mapping[str, Array], start: State | None = None) -> State:
     """Where they begin: on level ground, or in the air, moved and turned from where the scenario has them"""
     drone = scenario.drones[0]
-    begun = start or initial_state(drone, scenario.environment)
+    begun = start or initial_state(drone, scenario.environment_at(drone.start_W.z))
     if drone.vehicle.has("slung_load"):
         raise ScenarioError(f"{scenario.name}: a load on a cable: expected none where starts differ on jax and pallas")
     if "start_W" in begins:

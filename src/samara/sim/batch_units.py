@@ -39,6 +39,13 @@ from samara.wind.sources import is_traced, wind_at
 HARDEST_PULL = 100.0  # [m/s²]: what may pull a drone to the ground before the next look
 
 
+class Air(NamedTuple):
+    """The air at the drone: wind [m/s] and density [kg/m³]."""
+
+    wind_W: Vec3
+    density: Scalar
+
+
 class Status(NamedTuple):
     """What became of it, each 1 or 0."""
 
@@ -84,7 +91,7 @@ def flight_program(scenario: Scenario, vary: Sequence[str] = ()) -> Program:
     slots: dict[str, Any] = {
         "state": at_rest(drone.vehicle),
         "command": empty_command(drone.vehicle),
-        "wind": ZERO,
+        "air": Air(ZERO, scenario.environment.air_density),
         "status": Status(),
         "touching": Touching(),
         "measures": START,
@@ -126,9 +133,10 @@ class _Units:
     def with_numbers(self, varied: Any) -> Vehicle:
         return with_parameters(self.vehicle, self.vary, varied)
 
-    def around(self, wind_W: Vec3) -> Environment:
-        """In this wind; at the hubs it is the same"""
-        return self.environment._replace(wind_W=wind_W, hub_wind_W=tuple(wind_W for _ in self.environment.hub_wind_W))
+    def around(self, air: Air) -> Environment:
+        """The environment in this air, with the same wind at all hubs"""
+        hub_wind_W = tuple(air.wind_W for _ in self.environment.hub_wind_W)
+        return self.environment._replace(wind_W=air.wind_W, air_density=air.density, hub_wind_W=hub_wind_W)
 
     # On the ground and off it ----------------------------------------------------------------------------------------
 
@@ -153,11 +161,11 @@ class _Units:
 
     def physics(self, dt: float, ahead: float) -> Physics:
         """The step; and a quiet one while no flight can come to the ground within `ahead` seconds"""
-        reads, writes = ("state", "command", "wind", "varied", "touching"), ("state", "touching")
+        reads, writes = ("state", "command", "air", "varied", "touching"), ("state", "touching")
         resting = {effect.name for effect in self.vehicle.structure.effects if effect.idle is not None}
 
-        def step(state: State, command: Any, wind_W: Vec3, varied: Any, touching: Touching) -> Any:
-            after = self._advanced(rk4_rolled if resting else rk4_in_kernel, state, command, wind_W, varied, dt)
+        def step(state: State, command: Any, air: Air, varied: Any, touching: Touching) -> Any:
+            after = self._advanced(rk4_rolled if resting else rk4_in_kernel, state, command, air, varied, dt)
             if not self.vehicle.has("contact"):
                 return after, touching
             return after, seen(touching, after, self.with_numbers(varied), self.environment)
@@ -168,23 +176,23 @@ class _Units:
         alone = _Units(self.vehicle.without_effect(*resting), self.environment, self.vary)
         stays = [effect.name in resting for effect in self.vehicle.structure.effects]
 
-        def quiet(state: State, command: Any, wind_W: Vec3, varied: Any, touching: Touching) -> Any:
+        def quiet(state: State, command: Any, air: Air, varied: Any, touching: Touching) -> Any:
             moving = tuple(own for own, rests in zip(state.effects, stays, strict=True) if not rests)
-            after = alone._advanced(rk4_in_kernel, state._replace(effects=moving), command, wind_W, varied, dt)
+            after = alone._advanced(rk4_in_kernel, state._replace(effects=moving), command, air, varied, dt)
             moved = iter(after.effects)
             effects = tuple(own if rests else next(moved) for own, rests in zip(state.effects, stays, strict=True))
             return after._replace(effects=effects), Touching(0.0, norm(after.v_W), touching.impact_speed)
 
-        def busy(state: State, command: Any, wind_W: Vec3, varied: Any, touching: Touching) -> Any:
+        def busy(state: State, command: Any, air: Air, varied: Any, touching: Touching) -> Any:
             """Whether an effect would not be idle, were the drone as low as it can come before the next look"""
             room = (norm(state.v_W) + HARDEST_PULL * ahead) * ahead
             lower = state._replace(p_W=state.p_W - self.environment.ground.normal_W * room)
-            return where(all_idle(lower, self.with_numbers(varied), self.around(wind_W)), 0.0, 1.0) > 0.5
+            return where(all_idle(lower, self.with_numbers(varied), self.around(air)), 0.0, 1.0) > 0.5
 
         return Physics(full, Unit("quiet physics", "physics", quiet, reads, writes), busy)
 
-    def _advanced(self, integrate: Any, state: State, command: Any, wind_W: Vec3, varied: Any, dt: float) -> State:
-        vehicle, around = self.with_numbers(varied), self.around(wind_W)
+    def _advanced(self, integrate: Any, state: State, command: Any, air: Air, varied: Any, dt: float) -> State:
+        vehicle, around = self.with_numbers(varied), self.around(air)
         after: State = integrate(lambda x: derivative(x, command, vehicle, around), state, dt)
         return after
 
@@ -216,12 +224,12 @@ class _Units:
         """What a recording would tell of it"""
 
         def update(
-            state: State, command: Any, asked: Reference, goal: Vec3, varied: Any, wind_W: Vec3, so_far: Measures
+            state: State, command: Any, asked: Reference, goal: Vec3, varied: Any, air: Air, so_far: Measures
         ) -> Any:
             wanted = asked._replace(p_W=asked.p_W + goal)
-            return (measured(so_far, state, command, wanted, self.with_numbers(varied), self.around(wind_W)),)
+            return (measured(so_far, state, command, wanted, self.with_numbers(varied), self.around(air)),)
 
-        reads = ("state", "command", "asked", "goal", "varied", "wind", "measures")
+        reads = ("state", "command", "asked", "goal", "varied", "air", "measures")
         return Unit("measures", "log", update, reads, ("measures",))
 
 
@@ -234,11 +242,12 @@ def _wind(scenario: Scenario, names: tuple[str, ...], slots: dict[str, Any]) -> 
 
     def update(time: Scalar, dt: Scalar, state: State, varied: Any, memory: Any, normals: Any = ()) -> Any:
         blowing = wind_with(source, dict(zip(names, varied, strict=True)))
-        return wind_at(blowing, time, dt, normals, memory, state.p_W, state.v_W)
+        wind_W, memory = wind_at(blowing, time, dt, normals, memory, state.p_W, state.v_W)
+        return Air(wind_W, scenario.environment_at(state.p_W.z).air_density), memory
 
     drawn = Draws("wind", source.normals_needed) if source.normals_needed else None
     reads = ("time", "dt", "state", "varied wind", "gusts")
-    return [Unit("wind", "wind", update, reads, ("wind", "gusts"), drawn, first_dt=math.inf)]
+    return [Unit("wind", "wind", update, reads, ("air", "gusts"), drawn, first_dt=math.inf)]
 
 
 # What is known of it -------------------------------------------------------------------------------------------------
@@ -264,17 +273,15 @@ def _sensing(sensors: Sequence[Sensor], own: _Units, periods: dict[str, int], sl
 def _sample(sensor: Sensor, own: _Units, axis: str, period_us: int) -> Unit:
     name, dt = sensor.name, period_us / MICROSECONDS
 
-    def update(
-        state: State, command: Any, wind_W: Vec3, varied: Any, memory: Any, coming: Any, normals: Any = ()
-    ) -> Any:
-        given = (state, command, own.with_numbers(varied), own.around(wind_W), normals)
+    def update(state: State, command: Any, air: Air, varied: Any, memory: Any, coming: Any, normals: Any = ()) -> Any:
+        given = (state, command, own.with_numbers(varied), own.around(air), normals)
         if sensor.initial is None:
             reading = sensor.measure(*given)
         else:
             reading, memory = sensor.measure(*given, memory, dt)
         return memory, (*coming[1:], reading)
 
-    reads = ("state", "command", "wind", "varied", f"{name} memory", f"{name} coming")
+    reads = ("state", "command", "air", "varied", f"{name} memory", f"{name} coming")
     drawn = Draws(f"sensor {name}", sensor.normals_needed, "sensor") if sensor.normals_needed else None
     return Unit(f"{name} samples", axis, update, reads, (f"{name} memory", f"{name} coming"), drawn)
 

@@ -106,7 +106,7 @@ class Cases:
 
         def start(numbers: tuple[Number, ...], tape: Tape) -> State:
             own = with_values(drone, self._values(numbers, self._at_start))
-            return initial_state(own, scenario.environment)
+            return initial_state(own, scenario.environment_at(own.start_W.z))
 
         inputs = _inputs(varied, self._at_start)
         found, left = ([], np.arange(n)) if scenario.world.terrain else ways_of(start, inputs, self._starts)
@@ -117,7 +117,8 @@ class Cases:
                 states[lane] = unflatten(template, iter(column))
         own = {name: varied[name] for name in self._at_start}
         for lane in left.tolist():
-            states[lane] = initial_state(varied_drone(drone, own, lane), scenario.environment)
+            flown = varied_drone(drone, own, lane)
+            states[lane] = initial_state(flown, scenario.environment_at(flown.start_W.z))
         return states
 
     def _values(self, numbers: tuple[Number, ...], names: list[str]) -> dict[str, Any]:

@@ -257,7 +257,7 @@ class Group:
 
     @property
     def _air(self) -> list[np.ndarray]:
-        parts = [self.around.wind_W]
+        parts = [self.around.air_density, self.around.wind_W]
         if self.hubs:
             parts += [self.around.hub_wind_W, self.hubs.wind_W, self.hubs.wake_W]
         for push in self.around.pushes:

@@ -1,8 +1,8 @@
 """A flight: stages brought up to date at their instants, the plants moved between them.
 
-At one instant, in this order: touchdown, events, ground, wind, wake, downwash, sensors, estimator, autopilot, and what is
-recorded. Then the plants move to the next instant under what they left: command, wind and faults are held, and change on step
-boundaries only.
+At one instant, in this order: touchdown, events, ground, density, wind, wake, downwash, sensors, estimator, autopilot, and
+what is recorded. Then the plants move to the next instant under what they left: command, air and faults are held, and change
+on step boundaries only.
 
 Stages that are arithmetic, and the physics between them, are one program (`samara.sim.program`): it runs from an instant at
 which Python is needed to the next.
@@ -31,6 +31,7 @@ from samara.sim.group import Group
 from samara.sim.program import Position, Program, walk
 from samara.sim.stage import BETWEEN_INSTANTS, EVERY_INSTANT, Arrange, Stage, Stages
 from samara.sim.stages.autopilot import AutopilotStage
+from samara.sim.stages.density import DensityStage
 from samara.sim.stages.downwash import DownwashStage
 from samara.sim.stages.estimator import EstimatorStage
 from samara.sim.stages.events import EventsStage
@@ -87,7 +88,7 @@ class Simulation:
                 known: dict[Any, State] = {}  # of drones that are alike, once
                 for own in scenario.drones:
                     if _start(own) not in known:
-                        known[_start(own)] = initial_state(own, scenario.environment, below)
+                        known[_start(own)] = initial_state(own, scenario.environment_at(own.start_W.z), below)
                 states = [known[_start(own)] for own in scenario.drones]
             fleet.form(dict(enumerate(states)))
         except BaseException:
@@ -103,6 +104,7 @@ class Simulation:
             self._status,
             EventsStage(scenario, fleet.periods["physics"]),
             *((ground,) if ground.varies else ()),
+            DensityStage(),
             WindStage(),
             WakeStage(),
             *((DownwashStage(),) if downwash else ()),

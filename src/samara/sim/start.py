@@ -46,7 +46,7 @@ def with_charge(state: State, vehicle: Vehicle, charge: Scalar) -> State:
 def _at_start(drone: Drone, environment: Environment, below: PlaneBelow | None) -> State:
     attitude = quat_from_euler(0.0, 0.0, drone.yaw)
     if drone.airborne:
-        trim = hover(drone.vehicle, drone.start_W)[0]
+        trim = hover(drone.vehicle, drone.start_W, environment)[0]
         if drone.vehicle.servos:  # which leans against what its tilted rotors push sideways
             attitude = attitude * trim.q_WB
         return _with_load_at_rest(trim._replace(q_WB=attitude), drone, environment)

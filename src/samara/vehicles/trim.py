@@ -75,9 +75,9 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
         place = ()
     if len(place) != 3 or not all(is_number(value_of(x)) for x in place):
         raise ValueError(f"p_W is {p_W!r:.60}; expected three finite numbers")
-    numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters, place)
-    name = ("hover", vehicle.structure, environment)
-    return in_each_lane(name, lambda own: _hover(Vehicle(vehicle.structure, *own[:4]), own[4], environment), numbers)
+    numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters, place, environment)
+    name = ("hover", vehicle.structure)
+    return in_each_lane(name, lambda own: _hover(Vehicle(vehicle.structure, *own[:4]), own[4], own[5]), numbers)
 
 
 def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> tuple[State, Command]:

@@ -6,7 +6,7 @@ Altitude is geopotential, above mean sea level; 10 m of error at 8 km when the g
 from typing import Annotated, TypeAlias
 
 from samara.core.ops import exp, maximum, minimum, power
-from samara.core.quantity import Quantity, Scalar
+from samara.core.quantity import AirDensity, Quantity, Scalar
 
 SEA_LEVEL_TEMPERATURE = 288.15  # [K]
 SEA_LEVEL_PRESSURE = 101325.0  # [Pa]
@@ -16,6 +16,7 @@ GAS_CONSTANT = 287.05287  # of dry air [J/(kg K)]
 STANDARD_GRAVITY = 9.80665  # [m/s²]
 
 Altitude: TypeAlias = Annotated[Scalar, Quantity("m", -1000.0, 20000.0)]
+Height: TypeAlias = Annotated[Scalar, Quantity("m", -100.0, 1000.0)]
 Temperature: TypeAlias = Annotated[Scalar, Quantity("K", 250.0, 320.0)]
 Pressure: TypeAlias = Annotated[Scalar, Quantity("Pa", 9e4, 11e4)]
 
@@ -41,6 +42,14 @@ def air_pressure(
 def air_density(altitude: Altitude) -> Scalar:
     """ρ = p / (R T)  [kg/m³]"""
     return air_pressure(altitude) / (GAS_CONSTANT * air_temperature(altitude))
+
+
+def density_at_height(height: Height, *, home_density: AirDensity, home_altitude: Altitude) -> Scalar:
+    """ρ(z) = ρ_home ρ_ISA(h₀ + z) / ρ_ISA(h₀): the density at a height above home, which is at the altitude h₀  [kg/m³]
+
+    ρ_home is ρ_ISA(h₀) on a standard day. A measured one keeps the profile of the standard atmosphere.
+    """
+    return home_density * (air_density(home_altitude + height) / air_density(home_altitude))
 
 
 def pressure_altitude(pressure: Pressure) -> Scalar:

@@ -125,10 +125,11 @@ def parse_scenario(
         files=beside.read,
         text=text,
         settings=dict(settings or {}),
+        home=where,
     )
     file.finish()
     with file.at():
-        return prepared(scenario, where)
+        return prepared(scenario)
 
 
 def _rates(file: Table) -> Rates:

@@ -17,7 +17,7 @@ from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.timeline import MICROSECONDS, Rates
 from samara.sensors.earth import Place
 from samara.sensors.loader import altered, parse_part, part, part_names
-from samara.sensors.sensor import SENSORS, Sensor
+from samara.sensors.sensor import EXACT, Sensor
 
 
 def read_sensors(table: Table, beside: Beside, where: Place) -> tuple[Sensor, ...]:
@@ -35,10 +35,10 @@ def _sensor(table: Table, k: int, entries: list[Any], beside: Beside, where: Pla
     entry = {"part": entries[k]} if isinstance(entries[k], str) else entries[k]
     own = Table(entry, table.file, f"{table.name('sensors')}[{k}]")
     kind = own.text("part")
-    if kind in SENSORS and not own.entries:
-        return SENSORS[kind]
+    if kind in EXACT and not own.entries:
+        return EXACT[kind](where)
     if kind not in part_names() and not is_file(kind):
-        known = ", ".join((*SENSORS, *part_names()))
+        known = ", ".join((*EXACT, *part_names()))
         raise table.error("sensors", entries, f"a list of names among {known}, or of .toml files, each once")
     name, r_B = own.text("name", ""), own.vector("r_B", (0.0, 0.0, 0.0))
     angles = own.vector("rotation_deg", (0.0, 0.0, 0.0))

@@ -7,7 +7,7 @@ from typing import Any
 from samara.core.algebra import Vec3, norm
 from samara.core.names import first_twice
 from samara.core.toml import Table
-from samara.physics.air.atmosphere import air_density
+from samara.physics.air.atmosphere import density_at_height
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
 from samara.physics.types import CALM, Environment
@@ -33,15 +33,14 @@ def read_environment(file: Table) -> tuple[Environment, Place]:
     table = file.optional_table("environment")
     if table is None:
         return CALM, HOME
-    density = CALM.air_density
     degrees = {key: math.degrees(getattr(HOME.origin, key)) for key in ("latitude", "longitude")}
     degrees = {key: table.number(f"{key}_deg", own) for key, own in degrees.items()}
     altitude, year = HOME.origin.altitude, table.number("year", HOME.year)
     if "altitude" in table:
         altitude = table.number("altitude", above=-1000.0, upto=20000.0)
-        density = air_density(altitude)
     with table.at():
         where = earth.place(degrees["latitude"], degrees["longitude"], altitude, year)
+    density = density_at_height(altitude, home_density=CALM.air_density, home_altitude=0.0)
     if "air_density" in table:
         density = table.number("air_density", above=0.0, upto=10.0)
     ground = Ground()
