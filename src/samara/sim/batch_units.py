@@ -32,6 +32,7 @@ from samara.sensors.sensor import Sensor
 from samara.sim.measures import START, Measures, measured, touched
 from samara.sim.touching import Touching, seen
 from samara.sim.vary import WIND, wind_number, wind_with
+from samara.vehicles.effective import at_density
 from samara.vehicles.ground import ground_clearance
 from samara.vehicles.limits import LARGEST_COMMAND, within_limits
 from samara.wind.sources import is_traced, wind_at
@@ -201,12 +202,13 @@ class _Units:
     def autopilot(self, controller: Any, period: float, known: str, slots: dict[str, Any]) -> Unit:
         """The command of a controller by name, brought into its range as in a flight"""
         tuned = as_tuned(controller)
-        named = controller_named(tuned.name, self.vehicle, (), period=period, **tuned.chosen)
+        density = self.environment.air_density  # at home: what a controller is tuned for
+        named = controller_named(tuned.name, at_density(self.vehicle, density), (), period=period, **tuned.chosen)
         slots["controller"] = named.memory
 
         def update(state: State, reference: Reference, goal: Vec3, varied: Any, memory: Any) -> Any:
             wanted = reference._replace(p_W=reference.p_W + goal)
-            command, memory = named.call(state, wanted, self.with_numbers(varied), memory)
+            command, memory = named.call(state, wanted, at_density(self.with_numbers(varied), density), memory)
             finite = [where(logical_and(u > -LARGEST_COMMAND, u < LARGEST_COMMAND), u, 0.0) for u in command]
             return within_limits(finite, self.vehicle), memory
 

@@ -27,6 +27,7 @@ from samara.sim.stages.measures import MeasuresStage
 from samara.sim.start import initial_state
 from samara.sim.vary import NUMBERS, PLACES, varied_drone, wind_with, with_values
 from samara.sim.ways import Way, ways_of
+from samara.vehicles.effective import at_density
 
 Array = np.ndarray[Any, Any]
 WHERE = (*PLACES, *NUMBERS)  # what differs in the start and the task alone, and in no code
@@ -92,6 +93,7 @@ class Cases:
                 if isinstance(own[0], Named):
                     chosen = getattr(drone.controller, "chosen", {})
                     known = drone.vehicle if drone.model is None else drone.model
+                    known = at_density(known, self.scenario.environment.air_density)
                     designed = controller_named(own[0].name, known, period=period, **chosen)
                     if own != (designed, known):
                         return False

@@ -19,6 +19,7 @@ from samara.core.algebra import Vec3
 from samara.core.random import key_of
 from samara.core.tree import flatten, shape_of, unflatten
 from samara.physics.multirotor import at_rest
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.surroundings import environment_of
 from samara.physics.types import State
 from samara.record.format import LogLine
@@ -33,11 +34,12 @@ from samara.sensors.loader import seeing
 from samara.sensors.range_finder import Sees
 from samara.sim.blowing import wind_code
 from samara.sim.calendar import Calendar
-from samara.sim.group import Group, Key
+from samara.sim.group import Group, Key, Linked
 from samara.sim.kept import Kept
 from samara.sim.links import Links
 from samara.sim.references import asked_of, planned
 from samara.sim.stage import Stage, Stages
+from samara.vehicles.effective import at_density
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
 from samara.wind.sources import Sum, WindSource, is_traced
@@ -335,7 +337,10 @@ class Fleet:
         sensors, world = drone.sensors, self.scenario.world
         if world.solids or world.terrain is not None:
             sensors = tuple(seeing(sensor, self._sees, world.terrain) for sensor in sensors)
-        return Key(vehicle, controller, own.faults.healthy, drone.estimator, sensors, drone.model)
+        density, model = self.scenario.environment.air_density, drone.model
+        if density != SEA_LEVEL_DENSITY and not isinstance(controller, Linked):  # an autopilot has to find out itself
+            model = at_density(vehicle if model is None else model, density)
+        return Key(vehicle, controller, own.faults.healthy, drone.estimator, sensors, model)
 
     @property
     def _sees(self) -> Sees:

@@ -12,21 +12,40 @@ from functools import lru_cache
 import numpy as np
 
 from samara.core.matrices import product, pseudoinverse
+from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.rotors.rotor import Rotor, RotorLoad, rotor_load
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad, density_ratio, rotor_load
 from samara.physics.types import CALM, Vehicle
 from samara.vehicles.trim import effectiveness
 
 _ROUNDS = 60  # each leaves a third of the error
 _SETTLED = 1e-13
 _LEAST = 0.01
+_LINEAR_IN_DENSITY = ("drag", "damping", "rotor_drag", "rolling_moment")
 
 
 def effective(vehicle: Vehicle) -> Vehicle:
     """The vehicle without the effects that are counted, its rotors with the kF and kM that those leave in hover"""
     counted = [effect.name for effect in vehicle.structure.effects if effect.counted]
     return _with(vehicle.without_effect(*counted), loads_left(vehicle)) if counted else vehicle
+
+
+def at_density(vehicle: Vehicle, density: float) -> Vehicle:
+    """The vehicle whose coefficients at sea level are this one's in air of another density: k' = k ρ/ρ₀
+
+    Thrust, torque, drag and damping of a controller's model are linear in their coefficients, so a controller that
+    computes with the sea-level density is exact at ρ with these.
+    """
+    if density == SEA_LEVEL_DENSITY:
+        return vehicle
+    ratio = density_ratio(density)
+    rotors = tuple(own._replace(k_thrust=own.k_thrust * ratio, k_torque=own.k_torque * ratio) for own in vehicle.rotors)
+    parameters = tuple(
+        unflatten(own, iter([leaf * ratio for leaf in flatten(own)])) if effect.name in _LINEAR_IN_DENSITY else own
+        for effect, own in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
+    )
+    return replace(vehicle, rotors=rotors, parameters=parameters)
 
 
 def _with(vehicle: Vehicle, left: Sequence[RotorLoad]) -> Vehicle:

@@ -1,4 +1,7 @@
-"""Drag of the airframe, linear and quadratic, and damping of its rotation; all relative to the air."""
+"""Drag of the airframe, linear and quadratic, and damping of its rotation; all relative to the air.
+
+Coefficients are those at sea level (ρ₀ = 1.225 kg/m³); force and torque scale with ρ/ρ₀.
+"""
 
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -8,6 +11,7 @@ from samara.core.ops import absolute, safe_norm
 from samara.core.quantity import Quantity, Scalar
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
+from samara.physics.rotors.rotor import density_ratio
 
 if TYPE_CHECKING:
     from samara.physics.types import Environment, State, Vehicle
@@ -49,16 +53,18 @@ def damping_torque(omega_B: AngularVelocity, *, damping: Damping) -> Vec3:
 
 
 def _world(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    return Wrench(f_W=drag_force(state.v_W - environment.wind_W, drag=vehicle["drag"]))
+    force = drag_force(state.v_W - environment.wind_W, drag=vehicle["drag"])
+    return Wrench(f_W=force * density_ratio(environment.air_density))
 
 
 def _body(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
     v_B = rotate_inverse(state.q_WB, state.v_W - environment.wind_W)
-    return Wrench(f_B=drag_force(v_B, drag=vehicle["drag"]))
+    return Wrench(f_B=drag_force(v_B, drag=vehicle["drag"]) * density_ratio(environment.air_density))
 
 
 def _angular(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    return Wrench(tau_B=damping_torque(state.omega_B, damping=vehicle["damping"]))
+    torque = damping_torque(state.omega_B, damping=vehicle["damping"])
+    return Wrench(tau_B=torque * density_ratio(environment.air_density))
 
 
 WORLD_AXES = Effect("drag", wrench=_world, role=Role.DRAG, turns=False)

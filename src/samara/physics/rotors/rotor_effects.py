@@ -162,18 +162,18 @@ def _harmonic_settled(
 
 
 def _rotor_drag(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    total = Wrench()
+    total, ratio = Wrench(), density_ratio(environment.air_density)
     for speed, flow, rotor in zip(state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True):
-        f_B = drag_of_rotor(speed, flow, vehicle["rotor_drag"])
+        f_B = drag_of_rotor(speed, flow, vehicle["rotor_drag"]) * ratio
         total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
     return total
 
 
 def _climb_losses(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
     """The axial part of rotor_drag is the rotors' own thrust; the torque that turns them stays as it is."""
-    flows = _flows(state, vehicle, environment)
+    ratio, flows = density_ratio(environment.air_density), _flows(state, vehicle, environment)
     return tuple(
-        RotorLoad(climb_loss(speed, flow, vehicle["rotor_drag"]), 0.0)
+        RotorLoad(climb_loss(speed, flow, vehicle["rotor_drag"]) * ratio, 0.0)
         for speed, flow in zip(state.rotor_speed, flows, strict=True)
     )
 
@@ -192,14 +192,14 @@ def _rolling_moment(own: Any, state: "State", command: Any, vehicle: "Vehicle", 
     tau_B = ZERO
     for speed, flow in zip(state.rotor_speed, _flows(state, vehicle, environment), strict=True):
         tau_B = tau_B + rolling_moment(speed, flow, vehicle["rolling_moment"])
-    return Wrench(tau_B=tau_B)
+    return Wrench(tau_B=tau_B * density_ratio(environment.air_density))
 
 
 def _rolling_by_spin(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
     tau_B = ZERO
     for speed, flow, rotor in zip(state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True):
         tau_B = tau_B + rolling_moment(speed, flow, vehicle["rolling_moment"]) * rotor.spin
-    return Wrench(tau_B=tau_B)
+    return Wrench(tau_B=tau_B * density_ratio(environment.air_density))
 
 
 def _fading(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
