@@ -287,7 +287,13 @@ MODELS = (
     Model(
         "Standard atmosphere",
         (atmosphere,),
-        (atmosphere.air_temperature, atmosphere.air_pressure, atmosphere.air_density, atmosphere.pressure_altitude),
+        (
+            atmosphere.air_temperature,
+            atmosphere.air_pressure,
+            atmosphere.air_density,
+            atmosphere.pressure_altitude,
+            Line(atmosphere.density_at_height, {"air_density": (r"\rho(h + z)", r"\rho(h)")}),
+        ),
         "Geopotential altitude from −1 to 20 km, dry air.",
         "U.S. Standard Atmosphere (1976), the International Standard Atmosphere.",
         "Its table, to the last printed digit (`test_the_standard_atmosphere_is_the_published_one`).",

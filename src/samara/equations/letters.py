@@ -195,6 +195,9 @@ LETTERS = {
     "air_pressure->": "p",
     "air_density->": r"\rho",
     "pressure_altitude->": "h",
+    "density_at_height->": r"\rho(z)",
+    "home_density": r"\rho_h",
+    "home_altitude": "h",
     # inflow
     "climb": "V_c",
     "edge": "V_e",

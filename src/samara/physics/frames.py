@@ -42,9 +42,19 @@ class Geodetic(NamedTuple):
     altitude: Altitude
 
 
+def _components(vector: Vector) -> Vector:
+    """The three components of a vector, which come first in an array"""
+    if not isinstance(vector, Vec3) and (not hasattr(vector, "__len__") or len(vector) != 3):
+        shape = getattr(vector, "shape", None)
+        found = f"{vector!r:.60}" if shape is None else f"an array of shape {shape}"
+        raise ValueError(f"the vector is {found}; expected a Vec3, or three components x, y, z: shape (3,) or (3, N)")
+    return vector
+
+
 def ned_from_enu(v_enu: Vector) -> Vec3:
-    """(x, y, z) → (y, x, −z)"""
-    return Vec3(v_enu.y, v_enu.x, -v_enu.z)
+    """(x, y, z) → (y, x, −z), of a `Vec3` or three components: a list, an array of shape (3,) or (3, N)"""
+    x, y, z = _components(v_enu)
+    return Vec3(y, x, -z)
 
 
 def enu_from_ned(v_ned: Vector) -> Vec3:
@@ -53,8 +63,9 @@ def enu_from_ned(v_ned: Vector) -> Vec3:
 
 
 def ned_from_nwu(v_nwu: Vector) -> Vec3:
-    """(x, y, z) → (x, −y, −z)"""
-    return Vec3(v_nwu.x, -v_nwu.y, -v_nwu.z)
+    """(x, y, z) → (x, −y, −z), of a `Vec3` or three components: a list, an array of shape (3,) or (3, N)"""
+    x, y, z = _components(v_nwu)
+    return Vec3(x, -y, -z)
 
 
 def nwu_from_ned(v_ned: Vector) -> Vec3:

@@ -1,5 +1,6 @@
 """A scenario: who flies what, where, in which air, and what happens meanwhile. Frozen; `scenario_file` reads it from TOML."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +95,18 @@ class Scenario:
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
     backend: str = "llvm"
     home: Place = HOME
+
+    def __repr__(self) -> str:
+        """Name, fleet, duration and seed, then the parts of the world that are not the default"""
+        flown = Counter(drone.vehicle.name for drone in self.drones)
+        fleet = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in flown.most_common(3))
+        parts = [f"{fleet}, …" if len(flown) > 3 else fleet, f"{self.duration:g} s", f"seed {self.seed}"]
+        if not isinstance(self.wind, NoWind):
+            parts.append(f"wind {type(self.wind).__name__}")
+        parts += [f"home at {self.home.origin.altitude:g} m"] if self.home.origin.altitude else []
+        for count, what in ((len(self.events), "event"), (len(self.world.solids), "solid")):
+            parts += [f"{count} {what}{'s' if count > 1 else ''}"] if count else []
+        return f"<Scenario {self.name!r}: {', '.join(parts)}>"
 
     def environment_at(self, height: Scalar) -> Environment:
         """The environment with the density of the air at a height above home: `density_at_height`"""

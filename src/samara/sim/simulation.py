@@ -247,7 +247,10 @@ class Simulation:
     def _finish(self) -> None:
         self.fleet.ended = self.fleet.links.part(self.fleet.ended)
         self.flush()
-        self.close()
+        try:
+            self._log.log_end(self.fleet)
+        finally:
+            self.close()
 
     def flush(self) -> None:
         """Hands on what was recorded since the last time"""

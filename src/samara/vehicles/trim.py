@@ -1,5 +1,6 @@
 """Balance: the rotor speeds and the command that hold a vehicle still in the air."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ from samara.physics.rotors.propulsion import lag_motors
 from samara.physics.rotors.rotor import Rotor, RotorLoad, density_ratio, rotor_wrench
 from samara.physics.tilting import steady_command, tilt_angles, with_angles
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
+from samara.vehicles.ground import contact_depths
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -27,6 +29,7 @@ _UNBALANCED = 1e-9  # of the weight: more than this is no trim
 _ROUNDS = 20  # of Newton's method; three or four do
 _FAST = 0.01  # of the error left by a round: then the next needs no new slopes
 _STEP = 1e-4  # of a rotor's share of the weight, for its slopes
+_TOUCHING = 1e-9  # [m]: rounding of the height at which the feet touch the ground
 _RANK = 1e-6  # of the largest slope: what is smaller is rounding in a direction that changes nothing
 
 
@@ -80,7 +83,21 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
     return in_each_lane(name, lambda own: _hover(Vehicle(vehicle.structure, *own[:4]), own[4], own[5]), numbers)
 
 
+def _require_above_ground(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> None:
+    """Raise a ValueError where a level vehicle at p_W would stand in the ground"""
+    ground, place = environment.ground, Vec3(*p_W)
+    deepest = max(contact_depths(at_rest(vehicle, place), vehicle, environment), default=0.0)
+    if deepest > _TOUCHING:
+        lowest = place.z + deepest / ground.normal_W.z
+        listed = ", ".join(f"{x:g}" for x in place)
+        raise ValueError(
+            f"vehicle {vehicle.name!r} cannot hover at p_W = ({listed}): its feet would be {deepest:.3g} m below the ground; "
+            f"expected p_W.z of {math.ceil(1e4 * lowest) / 1e4:g} m or more"
+        )
+
+
 def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> tuple[State, Command]:
+    _require_above_ground(vehicle, p_W, environment)
     state = _balanced(vehicle, p_W, environment)
     actuation = vehicle.structure.actuation
     command = steady_command(state, vehicle, environment)

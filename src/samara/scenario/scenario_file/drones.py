@@ -28,6 +28,7 @@ from samara.vehicles.build import effects_by_name, switch_names, switch_on, with
 from samara.vehicles.loader import parse_vehicle, vehicle
 from samara.world.track import Track, load_track, parse_track
 
+AIRBORNE_HEIGHT = 1.0  # [m]: where an airborne drone starts unless the file says where
 MOST_DRONES = 10_000
 
 
@@ -50,9 +51,10 @@ def _copies(table: Table, rates: Rates, beside: Beside, where: Place, before: in
         raise table.error("name", name, NAME)
     count = table.whole("count", 1, low=1, high=MOST_DRONES)
     own_vehicle = _vehicle(table, beside, name if count == 1 else f"{name}0")
-    start, yaw = table.vector("start", (0.0, 0.0, 0.0)), math.radians(table.number("yaw_deg", 0.0))
-    controller = _controller(table, beside, own_vehicle)
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
+    start = table.vector("start", (0.0, 0.0, AIRBORNE_HEIGHT if airborne else 0.0))
+    yaw = math.radians(table.number("yaw_deg", 0.0))
+    controller = _controller(table, beside, own_vehicle)
     sensors = read_sensors(table, beside, where)
     autopilot, failsafe = _autopilot(table, beside), _battery_failsafe(table, own_vehicle)
     charge = _charge(table, own_vehicle)

@@ -98,7 +98,7 @@ class LogStage(Stage):
     axis = "log"
 
     def __init__(self, sink: Sink | None) -> None:
-        self._sink, self._flushed_us = sink, 0
+        self._sink, self._flushed_us, self._end_logged = sink, 0, False
         self._waiting: list[tuple[list[Block], list[LogLine]]] = []  # for the sink to have taken them
 
     def next_flush_us(self, fleet: Fleet) -> int:
@@ -173,6 +173,24 @@ class LogStage(Stage):
         fleet.say("error", sentence)
         self.flush(fleet)
         raise FloatingPointError(sentence)
+
+    def log_end(self, fleet: Fleet) -> None:
+        """Record the last state of a flight that ends between two ticks of the log"""
+        if self._end_logged or fleet.time_us % fleet.periods["log"] == 0:
+            return
+        self._end_logged = True
+        for group in fleet.groups:
+            plant, tables = group.plant, group.tables
+            tables["state"].add(fleet.time_us, plant.state)
+            tables[HELD].add(fleet.time_us, plant.command, plant.environment)
+            if group.estimate is not plant.state:
+                tables["estimate"].add(fleet.time_us, group.estimate[:BODY])
+            if "covariance" in tables and group.fusing:
+                tables["covariance"].add(fleet.time_us, group.fusing.variances)
+            if "plan" in tables:
+                tables["plan"].add(fleet.time_us, group.pilot.plan)
+        self.collect(fleet, passed=False)
+        self.flush(fleet)
 
     def flush(self, fleet: Fleet) -> None:
         """Hands on what was recorded since the last time"""

@@ -119,6 +119,9 @@ class MeasuresStage(LogStage):
     def collect(self, fleet: Fleet, *, passed: bool) -> None:
         """Nothing to hand on"""
 
+    def log_end(self, fleet: Fleet) -> None:
+        """Nothing: no state is recorded"""
+
     def flush(self, fleet: Fleet) -> None:
         """What was kept of the states, before groups are others and at the end"""
         self._keep_states(fleet)
