@@ -418,3 +418,15 @@ def test_home_is_the_origin_of_its_own_frame():
     assert there.latitude > home.latitude and there.longitude < home.longitude
     # the Earth falls away from the tangent plane by d²/2R
     assert there.altitude - altitude_from_ned(p_ned, 488.0) == pytest.approx(2e4 / 2 / 6.38e6, rel=0.01)
+
+
+@pytest.mark.parametrize("convert", [ned_from_enu, enu_from_ned, frd_from_flu, flu_from_frd])
+def test_vector_maps_take_lists_and_arrays_with_the_components_first(convert):
+    expected = convert(Vec3(1.0, 2.0, 3.0))
+    assert convert([1.0, 2.0, 3.0]) == convert((1.0, 2.0, 3.0)) == expected
+    assert convert(np.array([1.0, 2.0, 3.0])) == expected
+    many = convert(np.array([[1.0, -1.0], [2.0, -2.0], [3.0, -3.0]]))
+    assert [tuple(own) for own in np.array(many).T] == [tuple(expected), tuple(-expected)]
+    for wrong in (np.zeros((5, 3)), [1.0, 2.0], 3.0):
+        with pytest.raises(ValueError, match=r"expected a Vec3, or three components"):
+            convert(wrong)

@@ -632,3 +632,35 @@ def test_in_python_an_equation_sees_plain_floats():
 def test_a_backend_that_no_flight_runs_on_gets_one_sentence():
     with pytest.raises(ValueError, match=r"^backend 'pallas': expected one of llvm, python, numpy, jax"):
         fly("hover", backend="pallas")
+
+
+# The end ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("duration", [0.2, 0.205, 0.2034])
+def test_the_last_state_is_recorded(duration):
+    """A flight that falls freely ends at z₀ − g t²/2 of its duration, also between two ticks of the log; and replays."""
+    body = samara.vehicle("rigid_body_quadrotor").without_effect("drag")
+    drone = Drone("drone", body, trajectory.hover(ABOVE), ABOVE, airborne=True, armed=False)
+    run = fly(Scenario("fall", (drone,), duration))
+    fallen = 0.5 * body["gravity"].acceleration * duration**2
+    assert run["drone"].tables["state"].rows[-1, 2] == pytest.approx(3.0 - fallen, abs=1e-12)
+    for name in ("state", "reference", "outputs"):
+        assert run["drone"].tables[name].times_us[-1] == round(1e6 * duration)
+        assert (np.diff(run["drone"].tables[name].times_us) > 0).all()
+    again = samara.replay(run)
+    assert np.array_equal(again["drone"].tables["state"].rows, run["drone"].tables["state"].rows)
+
+
+def test_an_airborne_drone_without_a_start_hovers_above_the_ground():
+    run = fly(samara.load_scenario("hover", {"drones.airborne": True, "duration": 0.5, "events": [], "expect": {}}))
+    heights = run["drone"].tables["state"].rows[:, 2]
+    assert heights[0] == 1.0
+    assert heights.min() > 0.99
+
+
+def test_a_scenario_is_shown_in_one_line():
+    for name in samara.scenario_names():
+        assert len(repr(samara.load_scenario(name))) < 120
+    shown = repr(samara.load_scenario("stack", {"environment.altitude": 1488.0}))
+    assert shown == "<Scenario 'stack': 3 × iris, 12 s, seed 0, home at 1488 m, 1 event>"

@@ -821,3 +821,13 @@ def test_the_brushless_crazyflie_lifts_as_its_published_curve_says(speed):
     if speed == 1664.4:
         assert lift.torque == pytest.approx(2.4693477924534137e-12 * n**2 + 1.65886356219615e-9 * n, rel=1e-3)
         assert state.rotor_speed == pytest.approx((speed,) * 4, rel=1e-4)
+
+
+def test_hover_in_the_ground_says_how_high_it_must_be():
+    """At the height that the message names, it hovers."""
+    vehicle = samara.vehicle("crazyflie")
+    with pytest.raises(
+        ValueError, match=r"its feet would be 0\.02 m below the ground; expected p_W\.z of 0\.02 m or more"
+    ):
+        samara.hover(vehicle, (0, 0, 0))
+    assert samara.hover(vehicle, (0, 0, 0.02))[0].p_W.z == 0.02

@@ -197,7 +197,8 @@ LETTERS = {
     "pressure_altitude->": "h",
     "density_at_height->": r"\rho(z)",
     "home_density": r"\rho_h",
-    "home_altitude": "h",
+    "density_at_height.height": "z",
+    "density_at_height.home_altitude": "h",
     # inflow
     "climb": "V_c",
     "edge": "V_e",

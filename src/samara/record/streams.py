@@ -37,15 +37,20 @@ class Rows:
 
     def add(self, time_us: int, *parts: np.ndarray) -> None:
         """One more row, from arrays stacked below each other"""
-        if self.count == len(self.times):
+        self.extend(np.array([time_us]), *(part[None] for part in parts))
+
+    def extend(self, times_us: np.ndarray, *parts: np.ndarray) -> None:
+        """Append rows, from arrays (rows or 1, fields, drones) stacked along the fields"""
+        after = self.count + len(times_us)
+        while after > len(self.times):
             self.times = np.concatenate([self.times, np.empty_like(self.times)])
             self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
-        row, at = self.rows[self.count], 0
+        rows, at = self.rows[self.count : after], 0
         for part in parts:
-            row[at : at + len(part)] = part
-            at += len(part)
-        self.times[self.count] = time_us
-        self.count += 1
+            rows[:, at : at + part.shape[1]] = part
+            at += part.shape[1]
+        self.times[self.count : after] = times_us
+        self.count = after
 
     def handed_on(self) -> Block:
         """What is there; from now on rows are written elsewhere"""

@@ -67,29 +67,30 @@ class SurroundingsStage(Stage):
             rows = table.rows[new]
             changed[0] |= (rows[0] != self._told[group.drones[0]]).any()
             changed[1:] |= (rows[1:] != rows[:-1]).any(axis=(1, 2))
-        for k in (np.flatnonzero(changed) + new.start).tolist():
-            for group, table in zip(fleet.groups, tables, strict=True):
-                self._tell(fleet, group, int(times[k]), table.rows[k])
+        rows = np.flatnonzero(changed) + new.start
+        for group, table in zip(fleet.groups, tables, strict=True) if len(rows) else ():
+            self._tell(fleet, group, times[rows], table.rows[rows])
         self._looked_us = int(times[-1])
 
     def update(self, fleet: Fleet) -> None:
         if not fleet.around_changed:
             return
         for group in fleet.groups:
-            self._tell(fleet, group, fleet.time_us, group.plant.environment)
+            self._tell(fleet, group, np.array([fleet.time_us]), group.plant.environment[None])
         self._looked_us, fleet.around_changed = fleet.time_us, False
 
-    def _tell(self, fleet: Fleet, group: Group, time_us: int, environment: np.ndarray) -> None:
+    def _tell(self, fleet: Fleet, group: Group, times_us: np.ndarray, environments: np.ndarray) -> None:
+        """Record environments (rows, fields, drones) at increasing times; one at the time of the last row replaces it"""
         table = group.tables.get("environment")
         if table is None:
             return
-        if table.count and table.times[table.count - 1] == time_us:
+        if table.count and table.times[table.count - 1] == times_us[0]:
             table.count -= 1
         loads = [fleet.setting.drones[index] for index in group.drones]
         has = len(load_fields(group.key.vehicle))
         rows = [[own.payload.mass, *own.payload.r_B, own.faults.cells_left, own.cable_holds][:has] for own in loads]
-        table.add(time_us, environment, np.array(rows).T)
-        self._told[group.drones[0]] = environment.copy()
+        table.extend(times_us, environments, np.array(rows).T[None])
+        self._told[group.drones[0]] = environments[-1].copy()
 
 
 class LogStage(Stage):
