@@ -99,7 +99,8 @@ def test_each_flight_has_numbers_a_start_and_a_goal_of_its_own():
     drag = drone.vehicle["drag"].linear
     shift = np.array([[0.0, 0.2], [0.0, 0.0], [0.0, 0.1]])
     varied = {"drag.linear": np.outer([1.0, 3.0], flatten(drag))}
-    start = samara.hover(drone.vehicle, Vec3(0.0, 0.0, 2.0))[0]._replace(v_W=Vec3(0.0, np.array([0.0, 0.5]), 0.0))
+    trim = samara.hover(drone.vehicle, Vec3(0.0, 0.0, 2.0), scenario.environment_at(2.0))[0]
+    start = trim._replace(v_W=Vec3(0.0, np.array([0.0, 0.5]), 0.0))
     flights = fly_batch_jax(scenario, np.zeros(2, dtype=int), vary=varied, goal_shift=shift, start=start, **STRICT)
     plain = fly_batch_jax(scenario, np.zeros(1, dtype=int), **STRICT)
     assert flights.final.p_W.x[0] == pytest.approx(plain.final.p_W.x[0], abs=1e-12)

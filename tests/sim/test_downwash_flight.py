@@ -11,6 +11,7 @@ from samara.backends.neighbours import sum_over_others
 from samara.control.named import CONTROLLERS
 from samara.core.algebra import IDENTITY, Quat, Vec3, cross, direction, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
+from samara.physics.air.atmosphere import density_at_height
 from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.air.pushed import PUSHED, pushed_wrench
 from samara.physics.effect import Wrench
@@ -118,6 +119,12 @@ def test_the_lower_one_lifts_what_the_jet_presses_with():
     assert 0.1 < pressed / weight < 0.5
 
 
+def air_at(state):
+    """Calm air of the standard atmosphere's density at a drone's height above sea level"""
+    density = density_at_height(state.p_W.z, home_density=1.225, home_altitude=0.0)
+    return CALM._replace(air_density=density)
+
+
 def test_pushes_are_those_of_the_recorded_states():
     """Every tick, from the logged states by the physics' own functions, drone by drone."""
     run = fly(above_each_other(PLACES))
@@ -128,7 +135,7 @@ def test_pushes_are_those_of_the_recorded_states():
             ]
             exposed = Exposed(states[i].p_W, states[i].q_WB)
             felt = [
-                downwash_wrench(exposed, jet_of(other, track.vehicle, CALM), track.vehicle, Downwash())
+                downwash_wrench(exposed, jet_of(other, track.vehicle, air_at(other)), track.vehicle, Downwash())
                 for j, other in enumerate(states)
                 if j != i
             ]

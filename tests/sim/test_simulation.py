@@ -47,8 +47,8 @@ def test_events_come_before_wind_and_wind_before_the_log_of_the_same_instant():
     """A wind step at 0.5 s is in the environment recorded at 0.5 s, and the state logged there has not felt it."""
     run = fly(hovering(happening=[Event(at(0.5), events.wind_step((3.0, 0.0, 0.0)))]))
     changes = run.tracks[0].tables["environment"]
-    assert changes.times_us.tolist() == [0, 500_000]
-    assert changes["wind_W.x"].tolist() == [0.0, 3.0]
+    assert (changes["wind_W.x"] == np.where(changes.times_us < 500_000, 0.0, 3.0)).all()
+    assert 500_000 in changes.times_us
     moment = np.searchsorted(run.time, 0.5)
     assert run.time[moment] == 0.5
     assert abs(run.velocity[moment, 0]) < 1e-12
@@ -58,7 +58,8 @@ def test_events_come_before_wind_and_wind_before_the_log_of_the_same_instant():
 def test_an_event_between_ticks_happens_at_its_own_microsecond():
     """0.123457 s is on no axis: the plant stops there, and the change is recorded there."""
     run = fly(hovering(happening=[Event(at(0.123457), events.fail_motor(0))], duration=0.2))
-    assert run.tracks[0].tables["environment"].times_us.tolist() == [0, 123_457]
+    changes = run.tracks[0].tables["environment"]
+    assert changes.times_us[changes["motor_power[0]"] == 0.0][0] == 123_457
 
 
 def test_a_failed_motor_spins_down_with_its_lag_from_that_instant():
@@ -90,7 +91,8 @@ def test_disarmed_motors_get_nothing_until_armed():
 def test_at_step_counts_physics_steps():
     """Step 123 of 1 ms is 0.123 s."""
     run = fly(hovering(happening=[Event(at_step(123), events.wind_step((1.0, 0, 0)))], duration=0.2))
-    assert run.tracks[0].tables["environment"].times_us.tolist() == [0, 123_000]
+    changes = run.tracks[0].tables["environment"]
+    assert changes.times_us[changes["wind_W.x"] == 1.0][0] == 123_000
 
 
 def test_when_happens_once_at_the_first_scenario_tick_that_sees_it():
