@@ -46,8 +46,8 @@ def _components(vector: Vector) -> Vector:
     """The three components of a vector, which come first in an array"""
     if not isinstance(vector, Vec3) and (not hasattr(vector, "__len__") or len(vector) != 3):
         shape = getattr(vector, "shape", None)
-        found = f"{vector!r:.60}" if shape is None else f"an array of shape {shape}"
-        raise ValueError(f"the vector is {found}; expected a Vec3, or three components x, y, z: shape (3,) or (3, N)")
+        shown = f"{vector!r:.60}" if shape is None else f"an array of shape {shape}"
+        raise ValueError(f"the vector is {shown}; expected a Vec3, or three components x, y, z: shape (3,) or (3, N)")
     return vector
 
 

@@ -104,8 +104,8 @@ class Scenario:
         if not isinstance(self.wind, NoWind):
             parts.append(f"wind {type(self.wind).__name__}")
         parts += [f"home at {self.home.origin.altitude:g} m"] if self.home.origin.altitude else []
-        for count, what in ((len(self.events), "event"), (len(self.world.solids), "solid")):
-            parts += [f"{count} {what}{'s' if count > 1 else ''}"] if count else []
+        for count, noun in ((len(self.events), "event"), (len(self.world.solids), "solid")):
+            parts += [f"{count} {noun}{'s' if count > 1 else ''}"] if count else []
         return f"<Scenario {self.name!r}: {', '.join(parts)}>"
 
     def environment_at(self, height: Scalar) -> Environment:

@@ -202,7 +202,7 @@ class _Units:
     def autopilot(self, controller: Any, period: float, known: str, slots: dict[str, Any]) -> Unit:
         """The command of a controller by name, brought into its range as in a flight"""
         tuned = as_tuned(controller)
-        density = self.environment.air_density  # at home: what a controller is tuned for
+        density = self.environment.air_density  # at home, for which controllers are tuned
         named = controller_named(tuned.name, at_density(self.vehicle, density), (), period=period, **tuned.chosen)
         slots["controller"] = named.memory
 

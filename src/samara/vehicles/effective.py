@@ -40,10 +40,14 @@ def at_density(vehicle: Vehicle, density: float) -> Vehicle:
     if density == SEA_LEVEL_DENSITY:
         return vehicle
     ratio = density_ratio(density)
-    rotors = tuple(own._replace(k_thrust=own.k_thrust * ratio, k_torque=own.k_torque * ratio) for own in vehicle.rotors)
+    rotors = tuple(
+        rotor._replace(k_thrust=rotor.k_thrust * ratio, k_torque=rotor.k_torque * ratio) for rotor in vehicle.rotors
+    )
     parameters = tuple(
-        unflatten(own, iter([leaf * ratio for leaf in flatten(own)])) if effect.name in _LINEAR_IN_DENSITY else own
-        for effect, own in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
+        unflatten(record, iter([leaf * ratio for leaf in flatten(record)]))
+        if effect.name in _LINEAR_IN_DENSITY
+        else record
+        for effect, record in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
     )
     return replace(vehicle, rotors=rotors, parameters=parameters)
 

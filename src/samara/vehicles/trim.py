@@ -80,7 +80,7 @@ def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment
         raise ValueError(f"p_W is {p_W!r:.60}; expected three finite numbers")
     numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters, place, environment)
     name = ("hover", vehicle.structure)
-    return in_each_lane(name, lambda own: _hover(Vehicle(vehicle.structure, *own[:4]), own[4], own[5]), numbers)
+    return in_each_lane(name, lambda tree: _hover(Vehicle(vehicle.structure, *tree[:4]), *tree[4:]), numbers)
 
 
 def _require_above_ground(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> None:

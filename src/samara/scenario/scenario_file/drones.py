@@ -28,7 +28,7 @@ from samara.vehicles.build import effects_by_name, switch_names, switch_on, with
 from samara.vehicles.loader import parse_vehicle, vehicle
 from samara.world.track import Track, load_track, parse_track
 
-AIRBORNE_HEIGHT = 1.0  # [m]: where an airborne drone starts unless the file says where
+AIRBORNE_HEIGHT = 1.0  # [m]: default height of the start of an airborne drone
 MOST_DRONES = 10_000
 
 

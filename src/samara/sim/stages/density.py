@@ -37,7 +37,7 @@ class DensityStage(Stage):
 def density_code(home_density: float, home_altitude: float) -> CompiledStep:
     """Compile `density_at_height`: (density,) from (height,)"""
 
-    def density(before: Any, held: Any) -> Any:
-        return (density_at_height(held[0], home_density=home_density, home_altitude=home_altitude),)
+    def density(previous: Any, inputs: Any) -> Any:
+        return (density_at_height(inputs[0], home_density=home_density, home_altitude=home_altitude),)
 
     return CompiledStep(density, (home_density,), (0.0,))

@@ -67,9 +67,9 @@ class SurroundingsStage(Stage):
             rows = table.rows[new]
             changed[0] |= (rows[0] != self._told[group.drones[0]]).any()
             changed[1:] |= (rows[1:] != rows[:-1]).any(axis=(1, 2))
-        rows = np.flatnonzero(changed) + new.start
-        for group, table in zip(fleet.groups, tables, strict=True) if len(rows) else ():
-            self._tell(fleet, group, times[rows], table.rows[rows])
+        picked = np.flatnonzero(changed) + new.start
+        for group, table in zip(fleet.groups, tables, strict=True) if len(picked) else ():
+            self._tell(fleet, group, times[picked], table.rows[picked])
         self._looked_us = int(times[-1])
 
     def update(self, fleet: Fleet) -> None:
