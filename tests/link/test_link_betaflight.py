@@ -63,7 +63,7 @@ def test_the_state_of_version_4_6_has_its_signs():
     assert numbers[4:7] == pytest.approx((-0.1, -0.2, -9.8))
     half = math.sqrt(0.5)
     assert numbers[7:11] == pytest.approx((half, 0.0, 0.0, half))  # facing east is yaw +90°
-    assert numbers[14:17] == pytest.approx((8.545594, 47.397742, 490.0), abs=1e-6)  # longitude first
+    assert numbers[14:17] == pytest.approx((8.545594, 47.397742, 2.0), abs=1e-6)  # longitude first
     assert numbers[17] == 101325.0
 
 

@@ -111,7 +111,7 @@ def test_a_fix_is_sent_in_px4s_units():
     told = gps_fields(Fix(place, Vec3(3.0, 4.0, -0.5)))
     metres = (told[0] - 473977420) * 1e-7 * 111_177.0  # a degree of latitude at 47.4°
     assert metres == pytest.approx(10.0, abs=0.02)
-    assert told[1] == 85455940 and told[2] == 493000
+    assert told[1] == 85455940 and told[2] == 5000
     assert told[5:9] == (500, 400, 300, 50)
     assert told[9] == round(100 * math.degrees(math.atan2(3.0, 4.0)))
     assert gps_fields(Fix(place, ZERO))[9] == 65535  # no course
@@ -504,7 +504,7 @@ def test_events_become_orders_that_are_asked_until_they_are_obeyed():
     there = geodetic_from_enu(Vec3(3.0, 4.0, 5.0), HOME.origin)
     assert going.get_type() == "COMMAND_INT"
     assert (going.x, going.y) == (round(math.degrees(there.latitude) * 1e7), round(math.degrees(there.longitude) * 1e7))
-    assert going.z == pytest.approx(493.0, abs=1e-3) and math.isnan(going.param4)
+    assert going.z == pytest.approx(5.0, abs=1e-3) and math.isnan(going.param4)
     assert (ground.orders[-1].command, ground.orders[-1].param2, ground.orders[-1].param3) == (176, 4.0, 6.0)
     assert [s for s in said if "obeys" in s] == [
         "PX4 obeys: take off to 4 m",

@@ -179,7 +179,7 @@ class Px4Peer(threading.Thread):
 
     def motors(self, truth: Any) -> np.ndarray:
         scale = math.radians(1e-7) * 6378137.0
-        home = (473977420, 85455940, 488000)
+        home = (473977420, 85455940, 0)
         north = (truth.lat - home[0]) * scale * 0.99857  # the meridian's radius here
         east = (truth.lon - home[1]) * scale * math.cos(math.radians(home[0] * 1e-7)) * 1.00183
         p = np.array([north, east, -(truth.alt - home[2]) / 1000.0])
