@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from samara.campaigns import gpu, replay
-from samara.campaigns.campaign import CampaignError, parse_campaign
+from samara.campaigns.campaign import MEASURES, CampaignError, parse_campaign
 from samara.campaigns.fan import trajectories
 from samara.campaigns.flying import Flying
 from samara.campaigns.gpu import backend_for, worst_confirmed
@@ -53,10 +53,20 @@ def told(rows):
     """Columns of a batch: every third row seems to have flown badly"""
     n, end = len(rows.numbers), {f"final_{axis}": rows.numbers + 0.25 * k for k, axis in enumerate("xyz")}
     words = {
-        name: np.full(n, word, dtype=object) for name, word in (("outcome", "pass"), ("reason", ""), ("found", "pass"))
+        name: np.full(n, word, dtype=object)
+        for name, word in (("outcome", "pass"), ("reason", ""), ("error", ""), ("found", "pass"))
     }
     worst = 1.0 * (rows.numbers % 3 == 0) + 0.01 * rows.numbers
-    return {**rows.values, **words, **end, "worst_error": worst, "confirmed": np.zeros(n, dtype=bool)}
+    measures = {name: np.zeros(n) for name in MEASURES}
+    return {
+        "seed": rows.seeds,
+        **rows.values,
+        **words,
+        **measures,
+        **end,
+        "worst_error": worst,
+        "confirmed": np.zeros(n, dtype=bool),
+    }
 
 
 def test_each_block_begins_after_the_last_row_of_the_one_before(campaign):

@@ -257,4 +257,4 @@ def test_a_scenario_names_policies_beside_it(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="a table with its folder"):
         load_scenario("hover", {"drones.controller": "policy"})
     elsewhere = {"drones.controller": {"kind": "policy", "file": str(tmp_path / "elsewhere")}}  # typed by a person
-    assert load_scenario("hover", elsewhere).drones[0].controller.name == "policy"
+    assert samara.load_scenario("hover", elsewhere).drones[0].controller.name == "policy"
