@@ -83,10 +83,15 @@ def tracking(seen: Seen) -> tuple[Scalar, ...]:
     return (*full_state(seen), *(seen.a_R * (1.0 / ACCELERATION)), *(seen.j_R * (1.0 / JERK)))
 
 
+def state_error(seen: Seen) -> tuple[Scalar, ...]:
+    """p, R by rows, v and ω relative to the reference: 18 numbers  [m, m/s, rad/s]"""
+    state = seen.state
+    return (*state.p_W, *matrix_from_quat(state.q_WB), *state.v_W, *state.omega_B)
+
+
 def raptor(seen: Seen) -> tuple[Scalar, ...]:
-    """p, R by rows, v, ω, and the last action: the 18 numbers, and one for each rotor, that RAPTOR sees  [m, m/s, rad/s]"""
-    own = seen.state
-    return (*own.p_W, *matrix_from_quat(own.q_WB), *own.v_W, *own.omega_B, *seen.action)
+    """The state error and the last action: the 18 numbers, and one for each rotor, that RAPTOR sees"""
+    return (*state_error(seen), *seen.action)
 
 
 def px4_nn(seen: Seen) -> tuple[Scalar, ...]:
@@ -116,6 +121,7 @@ class Observation(NamedTuple):
 OBSERVATIONS: dict[str, Observation] = {
     "full_state": Observation(lambda rotors, actions: 18 + rotors, full_state),
     "tracking": Observation(lambda rotors, actions: 24 + rotors, tracking),
+    "state_error": Observation(lambda rotors, actions: 18, state_error),
     "raptor": Observation(lambda rotors, actions: 18 + actions, raptor),
     "px4_nn": Observation(lambda rotors, actions: 15, px4_nn),
     "race": Observation(lambda rotors, actions: 18 + AHEAD + rotors, race),

@@ -35,7 +35,7 @@ C_FLOAT = Dialect(
 )
 PREFIX = "samara_policy"
 MOVING = "pvaj"  # of a reference: position and its derivatives
-WITHOUT_ROTORS = ("raptor", "px4_nn")  # observations that have no speeds of rotors
+WITHOUT_ROTORS = ("state_error", "raptor", "px4_nn")  # observations that have no speeds of rotors
 LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
 ACTIVATED = {
     "linear": "",

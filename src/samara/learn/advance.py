@@ -73,7 +73,11 @@ def proceed(
     after = Situation(state, before.goal, before.time + task.period, action)
     if task.progress is not None:
         after = after._replace(goal=task.progress(before, after, craft))
-    return Outcome(after, task.reward(after, craft), task.termination(after, craft))
+    reward = task.reward(after, craft)
+    if task.action_change_cost:
+        changes = (new - old for new, old in zip(action, before.action, strict=True))
+        reward = reward - task.action_change_cost * sum(change * change for change in changes)
+    return Outcome(after, reward, task.termination(after, craft))
 
 
 def cut(action: tuple[Scalar, ...]) -> tuple[Scalar, ...]:

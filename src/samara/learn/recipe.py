@@ -38,6 +38,7 @@ RECIPES = {
 """By the name of a task: what was found to do on an H200; any other learns by the default"""
 FEW = 256  # drones that a CPU's few cores fly at once; more learn no quicker there
 WITH_FEW: dict[str, dict[str, Any]] = {
+    "universal": {"drones": 512, "integrator": "midpoint"},
     "recover": {"updates": 230, "rate": 4e-2, "integrator": "rk4"},
 }
 """What else differs then: gradients of fewer drones are rougher"""
@@ -46,4 +47,4 @@ WITH_FEW: dict[str, dict[str, Any]] = {
 def recipe_with(task: str, gpu: bool) -> Recipe:
     """The recipe of a task, with as many drones as are worth their time"""
     own = RECIPES.get(task, Recipe())
-    return own if gpu else own._replace(drones=FEW, **WITH_FEW.get(task, {}))
+    return own if gpu else own._replace(**{"drones": FEW, **WITH_FEW.get(task, {})})

@@ -86,6 +86,7 @@ class Task(NamedTuple):
     drones: int = 1  # a team of so many; what ends it for one ends it for all
     practice: Callable[["Draw", Craft], tuple[State, Any]] | None = None
     sight: Sight | None = None  # what comes after the observation (`samara.learn.sight`)
+    action_change_cost: float = 0.0  # subtracted from the reward per squared change of an action between two steps
 
     @property
     def steps(self) -> int:

@@ -90,6 +90,8 @@ def raptor_tensors(policy: Policy | None, vehicle: Vehicle) -> dict[str, Array]:
     if bounds is None or own.trim is None:
         raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
     found = {name: array.astype(float) for name, array in read_tensors(dict(own.files)[WEIGHTS]).items()}
+    if own.observation == "state_error":  # the module shows the last action too: weights of zero ignore it
+        found["0.weight"] = np.pad(found["0.weight"], ((0, 0), (0, INPUTS - SEEN)))
     rotors = list(range(len(order))) if own.order else list(order)  # one for any quadrotor has them in this order
     width = [bounds[k].high - bounds[k].low for k in order]
     c = np.array([(own.trim.centre[k] - bounds[k].low) / w for k, w in zip(order, width, strict=True)])
@@ -112,9 +114,10 @@ def _require(policy: Policy) -> None:
         raise ValueError(
             f"{where}: its layers are {own}; PX4's mc_raptor is built for dense 16 relu, gru 16, dense 4 linear"
         )
-    if policy.observation != "raptor" or policy.action not in OF_ROTORS:
+    if policy.observation not in ("raptor", "state_error") or policy.action not in OF_ROTORS:
         raise ValueError(
-            f"{where}: sees {policy.observation} and commands {policy.action}; PX4's mc_raptor shows raptor and takes rotors"
+            f"{where}: observes {policy.observation} and commands {policy.action}; expected the observation raptor or "
+            "state_error and commands for rotors, as PX4's mc_raptor has"
         )
     if policy.bounds not in (None, LIMITS):
         raise ValueError(
