@@ -219,3 +219,14 @@ def test_an_unknown_task_and_a_body_without_rotors_are_refused():
         load_task("swim")
     with pytest.raises(ValueError, match="has no rotors"):
         craft_for(vehicle("rigid_body_quadrotor"))
+
+
+def test_a_change_of_the_action_costs_its_square():
+    """r' = r − c Σ(aₖ − aₖ₋₁)² with actions clipped to ±1: 0.5 (0.2² + 0.1² + 0² + (1 − 0.4)²) = 0.205"""
+    task = load_task("hover")
+    before = begin(Draw(), CRAFT, task)._replace(action=(0.1, -0.2, 0.3, 0.4))
+    action = (0.3, -0.3, 0.3, 7.0)
+    free, costly = (
+        proceed(before, action, CRAFT, task._replace(action_change_cost=cost)).reward for cost in (0.0, 0.5)
+    )
+    assert free - costly == pytest.approx(0.205, rel=1e-12)

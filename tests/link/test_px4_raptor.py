@@ -113,7 +113,9 @@ def test_another_architecture_is_one_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["crazyflie", "iris"])
 def test_the_policy_for_every_quadrotor_goes_to_px4_as_it_is(name: str) -> None:
-    """Its rotors are in RAPTOR's order and −1 and 1 are its motors' limits: not a number changes, whatever the vehicle"""
-    own = shipped_policy("universal")
-    written, kept = raptor_tensors(own, samara.vehicle(name)), read_tensors(dict(own.files)[WEIGHTS])
-    assert written.keys() == kept.keys() and all((written[key] == kept[key]).all() for key in kept)
+    """Rotors in RAPTOR's order, −1 and 1 the motors' limits: the weights stay as they are, and the last action gets weights of 0"""
+    policy = shipped_policy("universal")
+    written, saved = raptor_tensors(policy, samara.vehicle(name)), read_tensors(dict(policy.files)[WEIGHTS])
+    first = written.pop("0.weight")
+    assert (first[:, :18] == saved.pop("0.weight")).all() and first.shape == (16, 22) and not first[:, 18:].any()
+    assert written.keys() == saved.keys() and all((written[key] == saved[key]).all() for key in saved)

@@ -20,7 +20,9 @@ from samara.learn.tasks.recover import softened
 BOUNDS = Bounds(0.5, 1.0)  # [m, m/s]: the largest errors that it is shown
 FAR = 5.0  # [m]: lost
 NEAR = 0.1  # [m]: there
-QUADROTORS = RAPTOR._replace(drag=(0.5, 2.0), idle=(0.0, 1.0), torque=0.02)
+QUADROTORS = RAPTOR._replace(
+    drag=(0.0, 2.0), idle=(0.0, 1.0), torque=0.02, lag_rise=(0.015, 0.1), lag_fall=(0.015, 0.3)
+)  # wider than RAPTOR's: airframes without damping, motors of 15 ms
 
 
 def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
