@@ -131,7 +131,7 @@ def changed(folder: Path, pattern: str, text: str) -> None:
         ("inputs = 22", "inputs = 21", "expected 22, as full_state of 4 rotors has"),
         ("rotors = 4", "rotors = 6", "expected 6 positive numbers"),
         ('activation = "tanh"', 'activation = "__import__"', "one of linear, relu, sigmoid, tanh"),
-        ('kind = "full_state"', 'kind = "../x"', "one of full_state, tracking, raptor, px4_nn"),
+        ('kind = "full_state"', 'kind = "../x"', "one of full_state, tracking, state_error, raptor, px4_nn"),
         ("centre = .*", "centre = [1.0]", "expected 4 positive numbers"),
         ("weights_sha256 = .*", 'weights_sha256 = "0"', "is not the file that policy.toml was written with"),
         ("success = .*", "success = [1]", "expected a text or a finite number"),

@@ -19,7 +19,7 @@ from samara.learn.setting import setting_for
 from samara.learn.training import layers_of
 
 
-def weights_for(network, inputs=22, outputs=4, seed=0):
+def weights_for(network, inputs=18, outputs=4, seed=0):
     own = network.first(jax.random.key(seed), inputs, outputs)
     biased = own.gru._replace(initial=0.1 * jnp.arange(network.memory), bias_hh=own.gru.bias_hh + 0.2)
     return own._replace(gru=biased, last=(100.0 * own.last[0], own.last[1] + 0.3))
@@ -30,10 +30,10 @@ def test_the_memory_in_jax_is_that_of_the_network_in_flight():
     network = recurrent_network((8,), 5)
     weights = weights_for(network)
     kinds, tensors = layers_of(weights)
-    flown = network_of(kinds, 22, tensors)
+    flown = network_of(kinds, 18, tensors)
     hidden, held, draw = initial_hidden(flown), network.begin(weights, 1), np.random.default_rng(0)
     for _ in range(30):
-        seen = draw.normal(size=22).astype(np.float32)
+        seen = draw.normal(size=18).astype(np.float32)
         action, held = network.act(weights, seen[:, None], held)
         ours, hidden = evaluate(flown, seen.astype(float).tolist(), hidden)
         np.testing.assert_allclose(np.asarray(action)[:, 0], ours, rtol=0, atol=2e-6)

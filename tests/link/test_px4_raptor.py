@@ -113,7 +113,7 @@ def test_another_architecture_is_one_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["crazyflie", "iris"])
 def test_the_policy_for_every_quadrotor_goes_to_px4_as_it_is(name: str) -> None:
-    """Rotors in RAPTOR's order, −1 and 1 the motors' limits: the weights stay as they are, and the last action gets weights of 0"""
+    """Rotors in RAPTOR's order, −1 and 1 the motors' limits: weights stay as they are, those of the last action are 0"""
     policy = shipped_policy("universal")
     written, saved = raptor_tensors(policy, samara.vehicle(name)), read_tensors(dict(policy.files)[WEIGHTS])
     first = written.pop("0.weight")
