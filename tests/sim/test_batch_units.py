@@ -163,12 +163,13 @@ def test_each_unit_writes_what_the_stage_of_the_cpu_records(flights, stream):
         np.testing.assert_allclose(written[time_us][: len(row)], row, rtol=ROUNDING, atol=ROUNDING)
 
 
-def test_the_wind_unit_blows_as_the_wind_stage_does(flights):
-    track, found = flights
-    table = track.tables["environment"]
+def test_the_air_unit_writes_the_wind_and_density_of_the_cpu(flights):
+    track, program = flights
+    table, air = track.tables["environment"], program.written["air"]
     for time_us, row in zip(table.times_us.tolist(), table.rows, strict=True):
-        np.testing.assert_allclose(found.written["wind"][time_us], row[:3], rtol=ROUNDING, atol=ROUNDING)
-    assert len({tuple(own) for own in found.written["wind"].values()}) > 2
+        np.testing.assert_allclose(air[time_us], row[:4], rtol=ROUNDING, atol=ROUNDING)
+    assert len({tuple(values[:3]) for values in air.values()}) > 2
+    assert len({values[3] for values in air.values()}) > 2
 
 
 def test_the_metrics_unit_measures_what_the_recording_shows(flights):
