@@ -90,6 +90,18 @@ def test_what_is_covered_says_nothing_and_the_rest_the_same(kind):
     assert np.array_equal(seen(1), said(1))
 
 
+def test_the_noise_of_a_camera_differs_between_drones_and_between_pictures():
+    """Residuals about the mean picture of 40 are uncorrelated to five standard errors."""
+    camera = part("d435", width=8, height=6, delay=0.0, lost=0.0)
+    _, picture_at = looking(camera.sensor(), drones=2)
+    pictures = np.stack([picture_at(tick) for tick in range(40)])  # (pictures, rays, drones)
+    residuals = pictures - pictures.mean(axis=0)
+    first, second = residuals[..., 0], residuals[..., 1]
+    assert first.std() > 0.0
+    for a, b in ((first, second), (first[1:], first[:-1])):
+        assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 5.0 / np.sqrt(a.size)
+
+
 def test_a_blank_eye_sees_nothing_and_a_frozen_one_the_same_again_while_the_next_drone_sees():
     own, said = looking(part("d435", width=8, height=6, delay=0.0).sensor(), drones=2)
     first = said(0)

@@ -1,18 +1,25 @@
 """Every source of random numbers: other drones, seeds, streams and ticks draw others, and the same address the same."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import samara
 from samara.campaigns.samplers import seeds_of, uniforms
-from samara.core.algebra import Vec3
+from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.random import normals
+from samara.estimate.fusion import Estimate, Fusion
 from samara.estimate.simple import Noise, noisy_estimator
 from samara.learn.draws import keys_for, numbers
+from samara.physics.types import State
 from samara.plan.trajectory import hover
+from samara.scenario.events import Event, at, freeze_estimator
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sensors.sensor import Sensor
+from samara.sim.fusing import Fusing
 from samara.wind.turbulence import Dryden
 
 SEEDS, DRONES, FIELDS = (1, 2), 3, 4
@@ -114,6 +121,37 @@ def test_sources_do_not_share_their_numbers(drawn):
         n = min(len(drawn[source][1, 0]), len(drawn["sampled"][1, 0]))
         correlation = np.corrcoef(drawn[source][1, 0][:n], drawn["sampled"][1, 0][:n])[0, 1]
         assert abs(correlation) < 5.0 / np.sqrt(n)
+
+
+def test_freezing_the_estimator_of_one_drone_changes_no_draw_of_the_others(drawn):
+    """While an estimate is frozen, the estimators of its group run in Python: the other drones keep their bits."""
+    frozen = replace(fleet(1), events=(Event(at(0.0), freeze_estimator("drone0")),))
+    for drone, track in enumerate(samara.fly(frozen).tracks):
+        error = (track.tables["estimate"].rows[:, :3] - track.tables["state"].rows[:, :3]).ravel() / 0.01
+        assert np.array_equal(error, drawn["estimator"][1, drone]) == (drone > 0)
+
+
+def test_the_initial_error_of_an_estimator_is_drawn_for_each_drone():
+    """An estimator whose initial position is p + (n₀, n₁, n₂)"""
+    fusion = Fusion(
+        "initial error",
+        SENSORS[0],
+        (),
+        initial=lambda state, normals: Estimate(state.p_W + Vec3(*normals), variances=()),
+        predict=lambda sample, memory, dt: memory,
+        correct=lambda aid, sample, memory: memory,
+        estimate=lambda memory: memory,
+        start_normals=3,
+        knows_variances=False,
+    )
+    drones, seeds, p_W = np.array([0, 1, 2, 0]), (1, 1, 1, 2), Vec3(1.0, 2.0, 3.0)
+    driver = SimpleNamespace(sensor=SENSORS[0], said=np.zeros((FIELDS, len(drones))))
+    fusing = Fusing(fusion, [driver], drones, seeds=seeds)
+    for lane in range(len(drones)):
+        fusing.start(lane, State(p_W, ZERO, IDENTITY, ZERO))
+    expected = [np.array(p_W) + normals(seeds[k], "estimator start", int(drones[k]), 0, 3) for k in range(len(drones))]
+    np.testing.assert_array_equal(fusing.estimate[:3].T, expected)
+    assert len(np.unique(expected, axis=0)) == len(drones)
 
 
 # Outside of flights ---------------------------------------------------------------------------------------------------

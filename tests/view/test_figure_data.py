@@ -25,6 +25,14 @@ def signal(values, unit="m", names=("x", "y", "z"), **more):
     return Signal("Title", unit, names, TIME, np.asarray(values, dtype=float), **more)
 
 
+class Columns(dict):
+    """The fields of a recorded table, with its times"""
+
+    def __init__(self, fields, times_us):
+        super().__init__(fields)
+        self.times_us, self.time = times_us, times_us / 1e6
+
+
 # Ticks and units --------------------------------------------------------------------------------------------------------
 
 
@@ -44,7 +52,9 @@ def test_the_ticks_of_a_timeline_are_at_their_seconds(end):
     texts = re.findall(r"<text([^>]*)>([^<]*)</text>", page)
     ticks = [(float(re.search(r'x="([\d.]+)"', own)[1]), float(text)) for own, text in texts if 'y="50' in own]
     x, seconds = np.array(ticks).T
-    assert seconds[0] == 0.0 and 3 <= len(seconds) <= 9 and seconds[-1] <= end + 1e-9 < seconds[-1] + seconds[1]
+    shorter = 0.4 if f"{seconds[1]:e}"[0] == "5" else 0.5  # the next shorter round step, of this one
+    assert shorter * seconds[1] < end / 8.0 <= seconds[1] * (1.0 + 1e-9)
+    assert seconds[0] == 0.0 and seconds[-1] <= end + 1e-9 < seconds[-1] + seconds[1]
     assert np.diff(seconds) == pytest.approx(seconds[1]) and f"{seconds[1]:e}"[0] in "125"
     line = re.search(r"<line([^>]*)stroke-width", page)[1]
     first, last = (float(re.search(rf'{name}="([\d.]+)"', line)[1]) for name in ("x1", "x2"))
@@ -93,6 +103,32 @@ def test_the_signals_of_a_track_are_in_the_units_they_name():
     assert speed.values[7] == pytest.approx([13.0]) and along.values[7].tolist() == [3.0, 4.0, 12.0]
     assert (along.names, along.unit) == (("x east", "y north", "z up"), "m/s")
     assert signals.wind(track)[0].values[3].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_rates_charge_and_attitude_errors_are_in_the_units_they_name(monkeypatch):
+    """Degrees per second of rad/s, percent of a charge of 1, degrees of an error of 0.1 rad about the body's y axis"""
+    times_us = (1e6 * TIME).astype(int)
+    motion = {"p_W": np.zeros((21, 3)), "v_W": np.zeros((21, 3)), "q_WB": np.tile([1.0, 0.0, 0.0, 0.0], (21, 1))}
+    turned = motion | {"q_WB": np.tile([np.cos(0.05), 0.0, np.sin(0.05), 0.0], (21, 1))}
+    tables = {"state": Columns(motion, times_us), "estimate": Columns(turned, times_us)}
+    track = SimpleNamespace(
+        time=TIME,
+        angular_velocity=np.tile([np.pi, -0.5 * np.pi, 0.1], (21, 1)),
+        charge=np.full(21, 0.25),
+        tables=tables,
+    )
+    (rates,) = signals.rates(track)
+    assert rates.unit == "°/s" and rates.values[4] == pytest.approx([180.0, -90.0, 18.0 / np.pi])
+    monkeypatch.setattr(signals, "supply", lambda track: SimpleNamespace(voltage=TIME, current=2.0 * TIME))
+    charge, voltage, current = signals.battery(track)
+    assert [(panel.title, panel.unit) for panel in (charge, voltage, current)] == [
+        ("Charge", "%"),
+        ("Voltage", "V"),
+        ("Current", "A"),
+    ]
+    assert charge.values[9] == pytest.approx([25.0]) and current.values[9] == pytest.approx(2.0 * voltage.values[9])
+    attitude = signals.estimate(track)[2]
+    assert attitude.unit == "°" and attitude.values[3] == pytest.approx([0.0, 18.0 / np.pi, 0.0])
 
 
 # Limits ---------------------------------------------------------------------------------------------------------------
