@@ -7,6 +7,7 @@ pytest.importorskip("jax")
 
 from samara.backends.draws_jax import keys_of
 from samara.backends.flight_jax import Wanted, compile_flight_jax
+from samara.backends.flight_jax import flown as flown_ticks
 from samara.backends.flight_program import Draws, Physics, Program, Unit
 from samara.core.ops import where
 from samara.core.random import normals
@@ -92,6 +93,12 @@ def test_the_flag_of_one_flight_is_cleared_and_of_no_other(flown):
     assert flown["count"][0].tolist() == [4.0, 2.0, 1.0, 0.0]
     assert flown["mark"][0].tolist() == (MARK + 10.0 * np.array([4.0, 2.0, 1.0, 0.0])).tolist()
     assert flown["flag"][0].tolist() == [0.0] * 4
+
+
+def test_ticks_are_counted_through_and_kept_before_every_second():
+    """x ← 10 x + k writes the number of each tick as a digit"""
+    end, kept = flown_ticks(5, lambda k, x: 10.0 * x + k, 1.0, lambda x: x, 2)
+    assert float(end) == 101234.0 and np.asarray(kept).tolist() == [1.0, 101.0, 10123.0]
 
 
 def test_physics_takes_its_steps_between_ticks(flown):

@@ -23,6 +23,7 @@ from samara.backends.program import (
     program_of_expressions,
 )
 from samara.backends.symbol import UNARY
+from samara.backends.tape import play
 from samara.control.geometric import geometric
 from samara.core import ops
 from samara.core.algebra import Vec3
@@ -101,6 +102,18 @@ def test_machine_code_computes_what_the_program_says():
     for numbers in NUMBERS:
         found = np.array(call(numbers))
         np.testing.assert_allclose(found, by_meaning(program, numbers), rtol=1e-13, atol=1e-300, equal_nan=True)
+
+
+def test_python_replays_what_the_program_says():
+    """Each operation of the inputs, on arrays, as adjoints are evaluated without a compiler"""
+    instructions = [Instruction("input", place=(0, k)) for k in range(INPUTS)]
+    instructions += [Instruction(name, tuple(range(TAKES[name]))) for name in MEANING]
+    program = Program(tuple(instructions), (tuple(range(INPUTS, len(instructions))),))
+    for numbers in NUMBERS[:4]:
+        with np.errstate(all="ignore"):
+            (replayed,) = play(program, [[np.atleast_1d(x) for x in numbers]])
+        values = np.array([float(np.ravel(value)[0]) for value in replayed])
+        np.testing.assert_allclose(values, by_meaning(program, numbers), rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
 def test_c_computes_what_the_program_says(tmp_path):

@@ -71,6 +71,26 @@ def test_one_that_looks_sees_its_own_velocity_and_not_that_of_the_reference(tmp_
 
 
 @pytest.mark.parametrize(
+    ("observation", "inputs", "action", "limited"),
+    [
+        ("depth", 18 + BLOCKS, "thrust_and_rates", True),
+        ("full_state", 22, "throttle", True),
+        ("full_state", 22, "thrust_and_rates", False),
+    ],
+)
+def test_a_linear_last_layer_is_limited_for_cameras_and_throttles(tmp_path, observation, inputs, action, limited):
+    """a = clamp(W o + b, ±1) there; elsewhere the output of the network is the action."""
+    bias = np.array([0.25, 3.0, -2.0, 1.5])
+    tensors = {"0.weight": np.zeros((4, inputs)), "0.bias": bias}
+    layers = (LayerKind("dense", 4, "linear"),)
+    policy = save_policy(tmp_path, VEHICLE, layers, tensors, task="t", observation=observation, action=action)
+    memory = policy_controller(policy, VEHICLE, 0.01).initial_memory
+    ahead = (0.1,) * BLOCKS if observation == "depth" else ()
+    output, _ = act(policy, HOVER, Reference(Vec3(0.0, 0.0, 0.0)), memory, ahead)
+    assert output == pytest.approx(np.clip(bias, -1.0, 1.0) if limited else bias)
+
+
+@pytest.mark.parametrize(
     ("name", "first", "scale"),
     [
         ("full_state", 15, 5.0),

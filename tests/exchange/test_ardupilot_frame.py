@@ -206,6 +206,15 @@ def test_a_file_of_three_lines_is_a_vehicle_with_the_simulators_defaults_and_rea
     assert dict(made.structure.spreads)["rotors[0].k_thrust"] == pytest.approx(0.2)
 
 
+def test_the_uncertainty_of_the_efficiency_is_that_of_the_assumed_propeller():
+    """η = (Q/T) W Ω_h / P with Ω_h ∝ C_T^(−1/2), C_T ± 20 %; and C_P/C_T ± 26 % where the file does not state the torque"""
+    yaws = "".join(f'"motor{i + 1}_yaw" : {(1, -1)[i % 2]}, ' for i in range(6))
+    stated = ardupilot_frame(HEAVY.replace('"moment_inertia"', yaws + '"moment_inertia"'), "heavy.json")
+    spreads = [dict(built(frame).structure.spreads) for frame in (ardupilot_frame(HEAVY, "heavy.json"), stated)]
+    assert spreads[0]["rotors[0].motor.efficiency"] == pytest.approx(math.hypot(0.1, 0.26))
+    assert spreads[1]["rotors[0].motor.efficiency"] == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

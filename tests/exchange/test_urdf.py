@@ -155,6 +155,10 @@ XACRO = {
         "has too many elements and evaluations; expected at most 50,000",
     ),
     "a macro of itself": ('<x:macro name="m" params=""><x:m/></x:macro><x:m/>', "is nested too deeply"),
+    "a macro that calls itself in the blocks it hands over": (
+        '<x:macro name="m" params="**b"><x:m><w><x:m><w><x:m><w/></x:m></w></x:m></w></x:m></x:macro><x:m><w/></x:m>',
+        "is nested too deeply",
+    ),
     "an include from above": ('<x:include filename="../../etc/passwd"/>', "expected a file beside it"),
     "an include from the root": ('<x:include filename="/etc/passwd"/>', "expected a file beside it"),
     "an include of a package": (

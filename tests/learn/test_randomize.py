@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+import samara
+from samara.core.algebra import Vec3
 from samara.core.tree import flatten, unflatten
 from samara.learn.draws import keys_for, numbers
 from samara.learn.episode import Setting, kinds_at_start
@@ -13,6 +15,7 @@ from samara.learn.randomize import FOUR_DECADES, L2F, RAPTOR, Drawn, Ranges, gro
 from samara.learn.task import Draw, craft_for
 from samara.learn.vector import VectorEnv
 from samara.physics.multirotor import derivative
+from samara.vehicles.build import switch_on
 from samara.vehicles.trim import hover, thrust_to_weight
 
 CRAFT = craft_for("hexarotor_x")
@@ -84,6 +87,17 @@ def test_nothing_drawn_is_the_vehicle_of_the_file():
     own, around = Ranges().apply(Drawn(), CRAFT)
     assert own.trim == CRAFT.trim and own.command == pytest.approx(CRAFT.command)
     assert around.pushes == ()
+
+
+def test_drag_and_damping_keep_their_time_constants_but_for_the_factor_of_drag():
+    """m/d and J/d of the drawn vehicle are those of the file divided by the factor."""
+    vehicle = switch_on(samara.vehicle("crazyflie"), "damping", linear=Vec3(1e-6, 2e-6, 3e-6))
+    drawn = grown(Drawn(mass=8.0, inertia=32.0, drag=0.5), vehicle)
+    assert list(vehicle["drag"].linear) != [0.0] * 3
+    for field in ("linear", "quadratic"):
+        before, after = getattr(vehicle["drag"], field), getattr(drawn["drag"], field)
+        assert list(after) == pytest.approx([8.0 * 0.5 * component for component in before], rel=1e-14)
+    assert list(drawn["damping"].linear) == pytest.approx([16e-6, 32e-6, 48e-6], rel=1e-14)
 
 
 def test_a_push_is_a_push():
