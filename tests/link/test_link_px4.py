@@ -384,31 +384,57 @@ def test_an_answer_that_comes_late_is_waited_for_or_counts_for_nothing():
     assert len(said) == 1 and "did not answer" in said[0]
 
 
-def test_garbage_is_skipped_and_said_once():
+HANG_SECONDS = 60.0  # of a busy machine: longer is a failure
+
+
+@pytest.fixture
+def wait_for_answers(monkeypatch):
+    """Let the link wait for the answer to every packet, however slow the machine is."""
+    monkeypatch.setattr("samara.link.px4.FIRST_PATIENCE", HANG_SECONDS)
+
+
+def boot(link):
+    """Exchange packets until the first is answered; the number of packets"""
+    deadline, steps = time.monotonic() + HANG_SECONDS, 0
+    while not link.booted:
+        assert time.monotonic() < deadline
+        fly_still(link, 1, first=steps)
+        steps += 1
+    return steps
+
+
+def test_garbage_is_skipped_and_said_once(wait_for_answers):
     said, peer = [], Px4Peer(boot_us=0, trouble="garbage", trouble_at=50)
-    link = opened(said)
+    link = opened(said, patience=HANG_SECONDS)
     try:
-        fly_still(link, 100)
+        steps = boot(link)
+        before = link.answered
+        fly_still(link, 100, first=steps)
     finally:
         link.close()
         peer.stop()
-    assert link.answered >= 98
+    assert link.answered == before + 100 and peer.answered > 50
     assert said[-1] == "PX4 sent bytes that are no MAVLink; they were skipped"
 
 
-def test_a_second_autopilot_is_sent_away():
+def test_a_second_autopilot_is_sent_away(wait_for_answers):
+    """The link looks for others every 250 packets; the first autopilot answers every packet meanwhile."""
     said, peer = [], Px4Peer(boot_us=0)
-    link = opened(said)
-    fly_still(link, 10)
-    other = Px4Peer(boot_us=0)
-    time.sleep(0.3)
+    link, other = opened(said, patience=HANG_SECONDS), None
     try:
-        fly_still(link, 300, first=10)
+        steps = boot(link)
+        before = link.answered
+        other = Px4Peer(boot_us=0)
+        assert other.connected.wait(HANG_SECONDS)
+        fly_still(link, 300, first=steps)
     finally:
         link.close()
         peer.stop()
-        other.running = False
-    assert other.answered == 0 and link.answered > 250  # a busy machine may be late for one or two
+        if other is not None:
+            other.running = False
+            other.join(HANG_SECONDS)
+    assert link.answered == before + 300 and link.missed == 0
+    assert other.answered == 0 and not other.is_alive()
     assert len(said) == 1 and "second autopilot" in said[0]
 
 

@@ -98,6 +98,7 @@ class Px4Peer(threading.Thread):
         self.fixes: list[Any] = []
         self.truths: list[Any] = []
         self.answered, self.problem, self.running = 0, "", True
+        self.connected = threading.Event()
         if parameters:
             gains = [0.15 * parameters[f"MC_{axis}RATE_K"] for axis in ("ROLL", "PITCH", "YAW")]
             self.hold = Hold(target, parameters["MPC_THR_HOVER"], (gains[0], gains[1], gains[2] * 1.3))
@@ -115,6 +116,7 @@ class Px4Peer(threading.Thread):
 
     def _run(self) -> None:
         with self._connected() as wire:
+            self.connected.set()
             self._speak(wire)
 
     def _speak(self, wire: socket.socket) -> None:
