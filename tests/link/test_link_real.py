@@ -138,7 +138,7 @@ def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
 
     def kill():
         deadline = time.monotonic() + 300.0  # of a machine that hangs; the flight then ends without the sentence
-        while (not links or links[0].answered < packets) and time.monotonic() < deadline:
+        while not (links and links[0].armed and links[0].answered >= packets) and time.monotonic() < deadline:
             time.sleep(0.01)
         links[0].watch.process.running.send_signal(signal.SIGKILL)
 
