@@ -5,12 +5,11 @@ import pytest
 
 pytest.importorskip("jax")
 
-from samara.backends.draws_jax import keys_of
 from samara.backends.flight_jax import Wanted, compile_flight_jax
 from samara.backends.flight_jax import flown as flown_ticks
 from samara.backends.flight_program import Draws, Physics, Program, Unit
 from samara.core.ops import where
-from samara.core.random import normals
+from samara.core.random import key_of, normals
 
 SEEDS = np.array([4, 9, 4, 2**40 + 1])
 TICK_US, TICKS, NORMALS = 1000, 4, 5
@@ -67,7 +66,10 @@ def flown():
     n = len(SEEDS)
     values = {name: [np.full(n, 0.0)] * np.size(own) for name, own in PROGRAM.slots.items()}
     values |= {"every": [EVERY], "mark": [MARK], "v": [SPEED]}
-    keys = {source: keys_of(SEEDS, source) for source in PROGRAM.sources}
+    keys = {
+        source: tuple(np.array([key_of(int(seed), source) for seed in SEEDS], dtype=np.uint32).T)
+        for source in PROGRAM.sources
+    }  # `keys_of` is compared with these in test_draws_jax.py; to compile it takes a second
     return {name: np.asarray(own) for name, own in run(values, keys, {}).final.items()}
 
 

@@ -80,13 +80,3 @@ def test_an_action_beyond_1_costs_a_tenth_of_its_square(action, cost):
     total, end = rollout_xla(pieces, 4, network)([], jnp.zeros((1, 2)))
     assert np.asarray(total) == pytest.approx([4.0 * (1.0 - cost)] * 2, rel=1e-6)
     assert np.asarray(end)[0] == pytest.approx([4.0 * action[0]] * 2, rel=1e-6)
-
-
-def test_a_gradient_fades_and_is_cut_to_its_largest_size_drone_by_drone():
-    """Times 0.5, at most 2 in size each; of a drone whose gradient is no number nothing is left"""
-    pytest.importorskip("jax")
-    from samara.learn.rollout import _faded_back
-
-    gradient = np.array([[0.3, 30.0, np.inf, 0.0], [0.4, 40.0, 1.0, 0.0]])
-    (found,) = _faded_back(0.5, 2.0, None, gradient)
-    assert np.asarray(found) == pytest.approx(np.array([[0.15, 0.6, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]), rel=1e-6)
