@@ -40,11 +40,11 @@ while data := wire.recv(65536):
         frame, heard = heard[: 12 + heard[1]], heard[12 + heard[1] :]
         if frame[7:10] == b"\x6b\0\0":  # HIL_SENSOR
             time_us = int.from_bytes(frame[10:18], "little")
+            new = report.with_suffix(".new")  # before the answer: with the last one the flight ends, and this process
+            new.write_text(f"{os.getpid()} {os.getcwd()} {count + 1} {time_us}")
+            new.rename(report)
             wire.sendall(controls(count, time_us))
             count += 1
-            new = report.with_suffix(".new")
-            new.write_text(f"{os.getpid()} {os.getcwd()} {count} {time_us}")
-            new.rename(report)
 """
 
 
