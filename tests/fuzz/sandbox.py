@@ -14,6 +14,7 @@ INSTALLED = tuple(
     os.path.realpath(own) + os.sep
     for own in {sys.prefix, sys.base_prefix, str(Path(samara.__file__).parent), *(path for path in sys.path if path)}
 )
+OPEN_PORTS = "/proc/net/"  # Linux's list of sockets, from which links warn of ports that the network reaches
 CHANGES = (
     "os.remove",
     "os.rename",
@@ -106,7 +107,7 @@ def _require(event: str, path: Any, *, reads: bool) -> None:
     where = os.path.abspath(os.fsdecode(path))
     if f"{where}{os.sep}".startswith(_Watch.folder):
         return
-    if reads and where.startswith(INSTALLED):
+    if reads and where.startswith((*INSTALLED, OPEN_PORTS)):
         return
     _refuse(f"{event} {where}")
 

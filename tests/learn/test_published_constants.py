@@ -24,7 +24,7 @@ L2F_TORQUE = 0.027 * 9.81 / 10000.0  # [N m], standard deviation
 L2F_OBSERVATION_NOISE = {"position": 0.001, "yaw": 0.001, "velocity": 0.002, "rate": 0.002}  # [m, rad, m/s, rad/s]
 
 # "RAPTOR: a foundation policy for quadrotor control", 2025. The first two ranges and the deviation of the size are also in
-# github.com/rl-tools/rl-tools, commit 9acdf5c8, src/rl/environments/l2f (dr_sample.cpp, dr_sac); the others are not in its code.
+# github.com/rl-tools/rl-tools, commit 9acdf5c8, src/rl/environments/l2f (dr_sample.cpp, dr_sac); the others are not there.
 RAPTOR_RANGES = {
     "thrust_to_weight": (1.5, 5.0),
     "mass": (0.02, 5.0),

@@ -297,7 +297,7 @@ def test_rows_that_are_missing_are_noticed(tmp_path):
 
 def test_a_flight_of_many_is_recorded_as_it_was_flown(tmp_path):
     """Every stream bit for bit, with a drone that leaves the fleet on the way; some are replayed to the same states."""
-    size = {"drones.count": MANY + 2, "drones.columns": 6, "duration": 0.3}
+    size = {"drones.count": MANY + 2, "drones.columns": 6, "duration": 0.6}  # long enough for all to take off
     trouble = Event(at(0.17), events.add_payload(0.003, (0.0, 0.0, -0.01), drone="cf3"))
     own = replace(samara.load_scenario("swarm", size), events=(trouble,))
     kept, recorded = streams_of_run(samara.fly(own)), samara.fly(own, out=tmp_path / "run.mcap")

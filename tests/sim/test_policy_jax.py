@@ -8,7 +8,6 @@ from support.distilled import distilled
 
 import samara
 from samara.core.tree import flatten
-from samara.scenario.scenario_file import load_scenario
 
 pytest.importorskip("jax")
 
@@ -17,7 +16,7 @@ def test_policies_fly_on_jax_as_on_llvm(tmp_path: Path) -> None:
     vehicle = samara.vehicle("crazyflie")
     distilled(tmp_path / "policy", vehicle, hidden=16, samples=500)
     chosen = {"kind": "policy", "file": str(tmp_path / "policy")}
-    scenario = load_scenario("hover", {"duration": 0.5, "events": [], "drones.controller": chosen, "expect": {}})
+    scenario = samara.load_scenario("hover", {"duration": 0.5, "events": [], "drones.controller": chosen, "expect": {}})
     one = samara.fly_many(scenario, 3)
     two = samara.fly_many(scenario, 3, backend="jax", dtype="float64", fast=False)
     a, b = (np.array(flatten(own.final))[:6] for own in (one, two))

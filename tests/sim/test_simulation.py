@@ -452,7 +452,7 @@ def test_ten_thousand_events_at_one_instant():
     """All happen, in their order: the last wind stands."""
     many = [Event(at(0.1), events.wind_step((k / 10_000, 0.0, 0.0))) for k in range(10_000)]
     run = fly(hovering(happening=many, duration=0.2))
-    assert run.tracks[0].tables["environment"]["wind_W.x"].tolist() == [0.0, 0.9999]
+    assert list(dict.fromkeys(run.tracks[0].tables["environment"]["wind_W.x"].tolist())) == [0.0, 0.9999]
     assert len(run.logs) == 10_001
 
 
