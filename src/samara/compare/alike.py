@@ -1,7 +1,8 @@
 """Vehicles that are built alike and have other numbers, flown together in the lanes of one batch, each with its own gains.
 
-The loop is that of a scenario in calm air: a controller every 4 ms, physics every 1 ms, contact with level ground. Each flies
-as it does alone, to the rounding of numbers that are folded there and inputs here.
+The loop is that of a scenario in calm air: a controller every 4 ms, physics every 1 ms, contact with level ground, and every
+20 ms the density of the air at each height. Each flies as it does alone, to the rounding of numbers that are folded there and
+inputs here.
 """
 
 from collections.abc import Sequence
@@ -19,10 +20,12 @@ from samara.physics.multirotor import at_rest, derivative
 from samara.physics.reference import Reference
 from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, State, Vehicle
+from samara.sensors.earth import HOME
+from samara.sim.stages.density import HEIGHT, density_code
 from samara.sim.standing import standing
 from samara.vehicles.ground import clearance
 
-PERIOD, PHYSICS = 4e-3, 1e-3  # [s]
+PERIOD, PHYSICS, AIR = 4e-3, 1e-3, 20e-3  # [s]
 LANES = 8  # drones to an instruction, at the most
 
 Array = np.ndarray[Any, Any]
@@ -89,18 +92,24 @@ def fly_alike(vehicles: Sequence[Vehicle], name: str, references: Array) -> Flig
         return kind(*own.filled(gains))(state, reference, Vehicle(structure, *bodies.filled(body)), carry[1])
 
     def plant(state: Any, held: Any) -> Any:
-        vehicle = Vehicle(structure, *bodies.filled(held[1]))
-        return rk4(lambda x: derivative(x, held[0], vehicle, CALM), state, PHYSICS)
+        command, air_density, body = held
+        vehicle, around = Vehicle(structure, *bodies.filled(body)), CALM._replace(air_density=air_density)
+        return rk4(lambda x: derivative(x, command, vehicle, around), state, PHYSICS)
 
     body, gains = (tuple(one.rows[:, 0].tolist()) for one in (bodies, own))
     pilots = CompiledStep(pilot, (command, memory), (still, asked, body, gains)).machine(count)
-    plants = CompiledStep(plant, still, (command, body)).machine(count)
+    plants = CompiledStep(plant, still, (command, CALM.air_density, body)).machine(count)
+    densities = density_code(CALM.air_density, HOME.origin.altitude).machine(count)
     size, motors = len(flatten(still)), len(command)
     pilots.held[size + len(flatten(asked)) :] = np.concatenate([bodies.rows, own.rows])
-    plants.held[motors:] = bodies.rows
+    plants.held[motors + 1 :] = bodies.rows
     plants.carry[:] = np.array([flatten(parked(v)) for v in vehicles]).T
     rows = np.empty((len(references), 13, count))
-    for row, reference in zip(rows, references, strict=True):
+    for tick, (row, reference) in enumerate(zip(rows, references, strict=True)):
+        if tick % round(AIR / PERIOD) == 0:
+            densities.held[:] = plants.carry[HEIGHT]
+            densities.run()
+            plants.held[motors] = densities.carry[0]
         pilots.held[:size] = plants.carry
         pilots.held[size : size + len(reference)] = reference
         pilots.run()
