@@ -82,11 +82,16 @@ def air_torque(state: State, vehicle: Vehicle) -> Vec3:
     return _torque("airspeed_moment", state, vehicle) if is_turned(vehicle) else ZERO
 
 
+def has_unpaired_rotor(vehicle: Vehicle) -> bool:
+    """Whether the angular momenta of an odd number of rotors leave a sum in hover"""
+    return vehicle.has("rotor_momentum") and len(vehicle.rotors) % 2 == 1
+
+
 def gyroscopic(state: State, vehicle: Vehicle) -> Vec3:
-    """ω × Σ h: what turning the angular momentum of rotors takes that are not in pairs  [N·m]"""
+    """ω × Σ h: the torque that turns the angular momentum of an odd number of rotors; zero for rotors in pairs  [N·m]"""
     whole = ZERO
-    if vehicle.has("rotor_momentum"):
-        for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True):
+    if has_unpaired_rotor(vehicle):
+        for speed, rotor in zip(state.rotor_speed, tilted(state, vehicle).rotors, strict=True):
             whole = whole - rotor_momentum_torque(state.omega_B, speed, 0.0, rotor)
     return whole
 
@@ -135,8 +140,14 @@ def aloft(state: State, vehicle: Vehicle, given: Wrench, before: Scalar) -> Scal
 
 
 def modelled_acceleration(state: State, vehicle: Vehicle, turned: Turned | None) -> Vec3:
-    """ω̇ = J⁻¹ (τ − ω × Jω), τ of the rotors at their speeds, the air and damping that the model has, and τ_d  [rad/s²]"""
+    """ω̇ = J⁻¹ (τ − ω × (Jω + Σ h)), τ of the rotors at their speeds, the air and damping that the model has, and τ_d  [rad/s²]
+
+    Without the momentum Σ h of an unpaired rotor, a lead on this ω̇ couples roll and pitch and drives a light body with
+    large propellers round in circles.
+    """
     tau_B = wrench_of_rotors(state, vehicle).tau_B
+    if has_unpaired_rotor(vehicle):
+        tau_B = tau_B - gyroscopic(state, vehicle)
     if is_turned(vehicle):
         tau_B = tau_B + air_torque(state, vehicle)
     elif vehicle.has("rotor_drag"):
@@ -176,7 +187,7 @@ def opposed(
     if not is_turned(vehicle):
         if vehicle.has("rotor_drag"):
             tau_B = tau_B - rotor_drag_wrench(state.v_W, state, vehicle).tau_B
-        return tau_B + gyroscopic(state, vehicle) if len(vehicle.rotors) % 2 else tau_B
+        return tau_B + gyroscopic(state, vehicle) if has_unpaired_rotor(vehicle) else tau_B
     against_B = tau_B - air_torque(state._replace(v_W=velocity_after_lag(lift, state, vehicle)), vehicle)
     if turned is not None:
         against_B = against_B - turned.rest_B
