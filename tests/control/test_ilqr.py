@@ -766,7 +766,9 @@ def test_it_flies_to_waypoints_in_all_directions_and_stays():
         beside_it = (
             path[:, :3] - start - np.outer((path[:, :3] - start) @ direction, direction) / (direction @ direction)
         )
-        assert np.abs(beside_it).max() < 0.1, direction
+        # height changes at once, horizontal position after tilting: 84 mm beside the line at the tilt rate of the geometric
+        # controller. The distance grows as 1/rate: 107 mm at 0.8 of it, which gives iris 37° of phase margin instead of 34°
+        assert np.abs(beside_it).max() < 0.1 / 0.8, direction
 
 
 @pytest.mark.long
