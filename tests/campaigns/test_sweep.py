@@ -119,7 +119,7 @@ def test_numbers_of_the_scenarios_file_may_vary(file, tmp_path):
     )
     rows = columns(sweep(file, tmp_path / "out"))
     assert len(rows["row"]) == 2 and set(rows["scenario.duration"]) == {0.5, 0.6}
-    # not landed: after 0.5 s it climbs faster than the 0.3 m/s below which a drone that stood stays landed
+    # not landed: within 0.5 s it has climbed faster than the 0.3 m/s below which a drone that stood stays landed
     assert set(rows["outcome"]) <= {"pass", "degraded"} and min(rows["speed"]) > TAKEOFF_SPEED
 
 
