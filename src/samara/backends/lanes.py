@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.llvm_kernel import Kernel
-from samara.backends.machine import CompiledStep, Precision
+from samara.backends.machine import CompiledStep
 from samara.backends.numbered import HELD, NumberedStep, has_numbers, parts, tagged_numbers
 from samara.backends.program import Guarded, Instruction, Program
 from samara.backends.symbol import TAGS
@@ -50,7 +49,7 @@ class LanedStep(CompiledStep):
         first = next(waiting)
         self.given, self._options, carry = first.given, first._options, first._start[0]
         whole, self._numbers = joined((code._program for code in chain((first,), waiting)), self.given)
-        self._program, self.instructions = whole, first.instructions
+        self._program, self.instructions, self.skip = whole, first.instructions, first.skip
         self._start = [carry, np.concatenate([first._start[1], np.zeros(len(self._numbers))])]
         self._kernels = _kernels(whole, len(carry), len(self._start[1]), self._options)
 
@@ -62,9 +61,7 @@ class LanedStep(CompiledStep):
 
 
 @lru_cache(maxsize=CODES)
-def _kernels(
-    program: Program | Guarded, carry: int, held: int, options: tuple[Any, ...]
-) -> dict[tuple[bool, int, Precision], Kernel]:
+def _kernels(program: Program | Guarded, carry: int, held: int, options: tuple[Any, ...]) -> dict[Any, Any]:
     """Where the machine code of equal programs is kept: batches that differ in numbers share it"""
     return {}
 

@@ -188,3 +188,45 @@ def _machine_code(source: str, width: int, effort: int) -> Kernel:
         effort,
         engine,
     )
+
+
+def row_kernel(
+    program: Program | Guarded, skip: Program | None, inputs: int, dtype: str, width: int, fast: bool, effort: int
+) -> Any:
+    """stage(rows, lane): outputs ← program(inputs) for `width` drones, each number in the row its address in `rows` names
+
+    Every input is loaded before the first output is stored, so a row may be both. Where `skip` is true of all drones nothing
+    is computed. Returns the engine, whose function "stage" it is.
+    """
+    module = ir.Module(name="samara")
+    module.triple = llvm.get_default_triple()
+    element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
+    bytes_per = 8 if dtype == "float64" else 4
+    vector = ir.VectorType(element, width)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [INDEX.as_pointer(), INDEX]), "stage")
+    align_stack(function)
+    rows, lane = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    exit_block = function.append_basic_block("exit")
+    offset = builder.mul(lane, ir.Constant(INDEX, bytes_per))
+
+    def place(k: int) -> Any:
+        address = builder.add(builder.load(builder.gep(rows, [ir.Constant(INDEX, k)])), offset)
+        return builder.inttoptr(address, vector.as_pointer())
+
+    emitter = Emitter(module, builder, dtype, width, fast)
+    if skip is not None:
+        body = function.append_basic_block("body")
+        used = {own.place[1] for own in skip.instructions if own.operation == "input"}
+        known = {k: builder.load(place(k), align=bytes_per) for k in sorted(used)}
+        ((condition,),) = emitter.run(skip, ((), known))  # type: ignore[arg-type]
+        builder.cbranch(emitter._all(condition), exit_block, body)
+        builder.position_at_end(body)
+    used = {own.place[1] for own in program.instructions if own.operation == "input"}
+    values = {k: builder.load(place(k), align=bytes_per) for k in sorted(used)}
+    outputs = emitter.run(program, ((), values))[0]  # type: ignore[arg-type]
+    for k, value in enumerate(outputs):
+        builder.store(value, place(inputs + k), align=bytes_per)
+    builder.branch(exit_block)
+    ir.IRBuilder(exit_block).ret_void()
+    return engine_of(str(module), effort)

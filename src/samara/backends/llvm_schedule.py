@@ -14,7 +14,7 @@ Arrays are component-first, (components, n); a call works on the `width` lanes t
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -44,6 +44,10 @@ class Operation(NamedTuple):
     kind: str
     due: int
     arguments: tuple[Any, ...]
+
+
+Block = tuple[Any, int, int]
+"""Some rows of an array (rows, n): the array, the first of them, and how many."""
 
 
 class Kind(NamedTuple):
@@ -85,6 +89,30 @@ class Memory:
         """What has become of the copies"""
         for whole, copy in self._copies.values():
             whole[...] = copy
+
+
+class RowCall:
+    """A compiled stage and the rows it works on: `inputs` and `outputs` are lists of (array, first row, rows) in its order."""
+
+    def __init__(self, code: Any, inputs: Sequence[Block], outputs: Sequence[Block]) -> None:
+        self.code, self.inputs, self.outputs = code, tuple(inputs), tuple(outputs)
+        self.constants = code.lane_constants(inputs[0][0].shape[-1] if inputs else outputs[0][0].shape[-1])
+        self._tables: list[Any] = []  # of addresses; they live as long as the call
+
+    def words(self, width: int, memory: Memory) -> tuple[int, int]:
+        """The address of the code for so many lanes, and of its table of rows"""
+        blocks = [*self.inputs, (self.constants, 0, len(self.constants)), *self.outputs]
+        table = np.array([at for block in blocks for at in _row_addresses(block, memory)], dtype=np.int64)
+        self._tables.append(table)
+        return self.code.row_kernel(width, memory.precision), int(table.ctypes.data)
+
+
+def _row_addresses(block: Block, memory: Memory) -> range:
+    array, first, rows = block
+    if not rows:
+        return range(0)
+    start, stride = memory.address(array), array.shape[-1] * (8 if memory.precision.dtype == "float64" else 4)
+    return range(start + first * stride, start + (first + rows) * stride, stride)
 
 
 class Walk:
@@ -129,6 +157,8 @@ class Walk:
 
 
 def _words(value: Any, width: int, memory: Memory) -> tuple[int, ...]:
+    if isinstance(value, RowCall):
+        return value.words(width, memory)
     if isinstance(value, Machine):
         carry, held = memory.address(value.carry), memory.address(value.held)
         return value.scan(width, memory.precision), carry, held * (value.n == 1), held * (value.n > 1)
@@ -372,6 +402,13 @@ def _run_where(body: _Body) -> None:
     body.only(body.builder.icmp_signed("!=", open_, _number(0)), lambda: _scan(body, _number(1)))
 
 
+def _call(body: _Body) -> None:
+    """outputs ← stage(inputs), on the rows of its table"""
+    kind = ir.FunctionType(ir.VoidType(), [_POINTER, INDEX]).as_pointer()
+    rows = body.builder.inttoptr(body["rows"], _POINTER)
+    body.builder.call(body.builder.inttoptr(body["function"], kind), [rows, body.lane])
+
+
 def _copied(body: _Body, source: Any, into: Any) -> None:
     body.each(body["fields"], lambda k: body.store(body.load(source, body.element_of(k)), into, body.element_of(k)))
 
@@ -474,6 +511,7 @@ _SCAN = ("scan", "carry", "uniform", "varying")
 _TICK = ("period", "offset", "first", "modulo")
 KINDS = {
     "step": Kind((*_SCAN, "dt"), _step),
+    "call": Kind(("function", "rows"), _call),
     "run": Kind(_SCAN, _run),
     "run_where": Kind((*_SCAN, "gate"), _run_where),
     "clock": Kind(("target",), _clock),

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.backends.llvm_code import vector_width
-from samara.backends.llvm_kernel import Kernel, Shape, scan_kernel
-from samara.backends.program import Guarded, program_of_body, work
+from samara.backends.llvm_kernel import Kernel, Shape, row_kernel, scan_kernel
+from samara.backends.program import Guarded, program_of, program_of_body, work
 from samara.backends.scan import Quiet, Run, Templates
 from samara.backends.tape import program_as_written
 from samara.backends.threads import shares_of, side_by_side
@@ -57,8 +57,10 @@ class CompiledStep:
         fast: bool = False,
         effort: int = EFFORT,
         as_written: bool = False,
+        skip_when: Callable[[Any], Any] | None = None,
     ) -> None:
-        """With `as_written` nothing is simplified, and the bits are those that NumPy gives (`tape.py`)."""
+        """With `as_written` nothing is simplified, and the bits are those that NumPy gives (`tape.py`). Where
+        `skip_when(held)` is true of all drones, a row kernel leaves its outputs as they are."""
 
         def scanned(own: Any, given: Any, nothing: Any) -> Any:
             return body(own, given), ()
@@ -67,11 +69,12 @@ class CompiledStep:
         self._program = (
             program_as_written(scanned, *templates) if as_written else program_of_body(scanned, templates, quiet)
         )
+        self.skip = None if skip_when is None else program_of(lambda own, given: (skip_when(given),), carry, held)
         usual = self._program.quiet if isinstance(self._program, Guarded) else self._program
         self.instructions, self._options = work(usual), (dtype, fast, effort)
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
         self.given = len(self._start[1])
-        self._kernels: dict[tuple[bool, int, Precision], Kernel] = {}
+        self._kernels: dict[Any, Any] = {}
 
     @property
     def reads(self) -> list[int]:
@@ -100,6 +103,20 @@ class CompiledStep:
                 self._program, shape, asked.dtype, lanes, asked.fast, effort
             )
         return self._kernels[alone, lanes, asked]
+
+    def lane_constants(self, n: int) -> np.ndarray:
+        """The numbers of each of n drones that its code reads beside what is held: (numbers, n)"""
+        return np.ascontiguousarray(self.memory(n)[1][self.given :])
+
+    def row_kernel(self, width: int, precision: Precision) -> int:
+        """The address of its code on rows anywhere in memory, for so many drones at a time"""
+        key = "rows", width, precision, self.skip
+        if key not in self._kernels:
+            inputs, effort = len(self._start[1]), self._options[2]
+            self._kernels[key] = row_kernel(
+                self._program, self.skip, inputs, precision.dtype, width, precision.fast, effort
+            )
+        return int(self._kernels[key].get_function_address("stage"))
 
 
 class Machine:

@@ -30,7 +30,7 @@ class NumberedStep(CompiledStep):
 
     def __init__(self, code: CompiledStep, kernels: Callable[..., Any]) -> None:
         self.given, self._options, carry = code.given, code._options, code._start[0]
-        self.tagged, self.instructions = code._program, code.instructions
+        self.tagged, self.instructions, self.skip = code._program, code.instructions, code.skip
         self.numbers = tagged_numbers(code._program)
         self.tape = self.numbers[0].tape
         rows = {own.tape.tags[own.at]: self.given + row for row, own in enumerate(self.numbers)}

@@ -10,16 +10,16 @@ from samara.cli.screen import console, say, verdict
 
 if TYPE_CHECKING:
     from samara.physics.types import Vehicle
+    from samara.scenario.scenario import Scenario
 
 
 def check(
     files: Annotated[list[str], typer.Argument(help="Scenario or vehicle files, or shipped names of either.")],
 ) -> None:
-    """Read files and say all that is wrong with them; of a scenario also whether it flies as one program, of a vehicle
-    how it hovers, and what is far from real ones."""
+    """Read files and report every error in them. Lists the stages of a scenario with their rates, and the hover and
+    implausible parameters of a vehicle."""
     from samara import vehicle
     from samara.scenario.scenario_file import load_scenario
-    from samara.sim.fast_path import fast_path
 
     problems = []
     for name in files:
@@ -27,13 +27,26 @@ def check(
             if _is_vehicle(name):
                 _tell(name, vehicle(name))
             else:
-                own = load_scenario(name)
-                about = f"{len(own.drones)} drones, {len(own.events)} events, {own.duration:g} s"
-                say(f"{name}: scenario {own.name}, {about}; {fast_path(own)}")
+                _report_scenario(name, load_scenario(name))
         except ValueError as error:
             problems.append(str(error))
     if problems:
         raise ValueError("\n".join(problems))
+
+
+def _report_scenario(name: str, scenario: "Scenario") -> None:
+    """The stages of a flight with their rates; those that run in Python, and why"""
+    from samara.sim.simulation import Simulation, without_autopilots
+
+    counts = f"{len(scenario.drones)} drones, {len(scenario.events)} events, {scenario.duration:g} s"
+    say(f"{name}: scenario {scenario.name}, {counts}")
+    simulation = Simulation(without_autopilots(scenario))
+    try:
+        for stage in simulation.sequence():
+            rate = f"{stage.rate:g} Hz" if stage.rate else "when due"
+            say(f"  {stage.name:14s} {rate:>9s}" + (f"  in Python: {stage.python}" if stage.python else ""))
+    finally:
+        simulation.close()
 
 
 def _is_vehicle(name: str) -> bool:

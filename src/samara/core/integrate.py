@@ -243,7 +243,7 @@ ONE_STEP = tuple(name for name, own in INTEGRATORS.items() if not own.adaptive)
 """One step of the length asked for: what can be compiled into a loop"""
 RUNGE_KUTTA = tuple(name for name in ONE_STEP if INTEGRATORS[name].tableau)
 """One step by a tableau: what can be differentiated stage by stage"""
-IN_FLIGHT = ("rk4", "rk45")
+IN_FLIGHT = (*ONE_STEP, "rk45")
 """Steps of the physics axis, or its own within them: what a simulation flies with, as contact is stiff"""
 
 

@@ -52,12 +52,12 @@ class Readings(NamedTuple):
 
 
 class Senses:
-    """The sensors of one drone, found among those its group measures: one IMU at least."""
+    """The sensors of one drone of a group: one IMU at least."""
 
-    def __init__(self, measuring: Sequence[Any], lane: int = 0) -> None:
+    def __init__(self, sensors: Sequence[Any], lane: int = 0) -> None:
         self._lane = lane
         self._of: dict[str, Any] = {}
-        for own in measuring:
+        for own in sensors:
             self._of.setdefault(kind_of(own.sensor), own)
         if "imu" not in self._of:
             raise ValueError("an autopilot flies by an IMU, and this drone has none; expected sensors with one")
@@ -66,7 +66,7 @@ class Senses:
 
     def read(self, time_us: int, state: Sequence[float], wanted: Sequence[float]) -> Readings:
         """What they said last, and what of it nobody has read yet; state (p, v, q, ω) and reference by their components"""
-        imu = self._of["imu"].said[:, self._lane].tolist()
+        imu = self._of["imu"].reading[:, self._lane].tolist()
         f_S, omega_S = Vec3(*imu[:3]), Vec3(*imu[3:6])
         turn = self._turn["imu"]
         if turn is not IDENTITY:
@@ -90,7 +90,7 @@ class Senses:
         if own is None or not own.fresh[self._lane]:
             return None
         own.fresh[self._lane] = 0.0  # read once
-        said: list[float] = own.said[:, self._lane].tolist()
+        said: list[float] = own.reading[:, self._lane].tolist()
         return said
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from samara.backends.llvm_code import vector_width
 from samara.backends.numbered import in_lane
-from samara.control.named import Named, controller_named
+from samara.control.named import as_tuned, controller_named
 from samara.core.number import Number
 from samara.core.number_tape import Tape
 from samara.core.tree import unflatten
@@ -23,7 +23,8 @@ from samara.physics.types import State
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.simulation import Simulation
-from samara.sim.stages.measures import MeasuresStage
+from samara.sim.stage import Stage
+from samara.sim.stages.metrics import MetricsLog
 from samara.sim.start import initial_state
 from samara.sim.vary import NUMBERS, PLACES, varied_drone, wind_with, with_values
 from samara.sim.ways import Way, ways_of
@@ -77,9 +78,8 @@ class Cases:
         tape.feed(np.repeat(np.array([own.value for own in numbers])[:, None], width, axis=1))
         state = at_rest(self.scenario.drones[0].vehicle)
         scenario = replace(self.scenario, drones=(drone,) * width, wind=wind)
-        Simulation(scenario, seeds=[0] * width, log=MeasuresStage(), lifts=True, states=[state] * width).visits(
-            MICROSECONDS
-        )
+        flight = Simulation(scenario, seeds=[0] * width, log=MetricsLog(), lifts=True, states=[state] * width)
+        flight.python_work(MICROSECONDS)
         return drone, wind
 
     def _is_true(self, way: Way, varied: Mapping[str, Array], lanes: Array) -> bool:
@@ -90,12 +90,12 @@ class Cases:
             drone = varied_drone(self.scenario.drones[0], varied, lane)
             for build, given, code in way.tape.codes:
                 own = in_lane(given, way.tape, k)
-                if isinstance(own[0], Named):
-                    chosen = getattr(drone.controller, "chosen", {})
+                if isinstance(own[0], Stage) and own[0].name == "controller":
+                    tuned, parameters = as_tuned(drone.controller), dict(own[0].parameters)
                     known = drone.vehicle if drone.model is None else drone.model
-                    known = at_density(known, self.scenario.environment.air_density)
-                    designed = controller_named(own[0].name, known, period=period, **chosen)
-                    if own != (designed, known):
+                    at_home = at_density(known, self.scenario.environment.air_density)
+                    designed = controller_named(tuned.name, at_home, period=period, **tuned.chosen)
+                    if (parameters["controller"], parameters.get("vehicle", known)) != (designed.call, known):
                         return False
                 if code.differs(getattr(build, "__wrapped__", build)(*own)._program, k):
                     return False

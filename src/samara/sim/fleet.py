@@ -1,25 +1,23 @@
 """The drones of a flight at one instant: what they are, how they move, what surrounds them, what became of them.
 
-Drones that can be computed together are in one group, whose arrays have a column for each. `group.motion` and
-`group.around` are the rows of those arrays under their names: `group.motion.p_W`, `group.around.wind_W`. What stages share
-is here; what a stage alone needs to remember is its own.
+Drones that can be computed together are in one group, whose slots are arrays with a column for each. `group.state` and
+`group.environment` are their rows under names: `group.state.p_W`, `group.environment.wind_W`.
 """
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.backends.lanes import UnlikeError, in_lanes
-from samara.backends.llvm_schedule import Operation
+from samara.backends.lanes import UnlikeError, require_equal
 from samara.backends.machine import STRICT, Precision
 from samara.core.algebra import Vec3
 from samara.core.random import key_of
 from samara.core.tree import flatten, shape_of, unflatten
 from samara.physics.multirotor import at_rest
-from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.surroundings import environment_of
 from samara.physics.types import State
 from samara.record.format import LogLine
@@ -32,17 +30,21 @@ from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.loader import seeing
 from samara.sensors.range_finder import Sees
-from samara.sim.blowing import wind_code
-from samara.sim.calendar import Calendar
-from samara.sim.group import Group, Key, Linked
-from samara.sim.kept import Kept
+from samara.sim.executors.llvm import compile_stages, run_entry
+from samara.sim.group import Group
 from samara.sim.links import Links
-from samara.sim.references import asked_of, planned
-from samara.sim.stage import Stage, Stages
-from samara.vehicles.effective import at_density
+from samara.sim.references import planned, reference_table
+from samara.sim.schedule import Schedule
+from samara.sim.setup import DroneSetup, FlightSetup
+from samara.sim.stage import PythonStage, Sequence_
+from samara.sim.tiles import is_one_tile
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 from samara.vehicles.slung_load import cut
 from samara.wind.sources import Sum, WindSource, is_traced
+
+if TYPE_CHECKING:
+    from samara.sim.log import Log
+    from samara.sim.streams import StreamTable
 
 Array = np.ndarray[Any, Any]
 
@@ -53,13 +55,17 @@ LONGEST_BLOCK = (
 )
 
 
+REQUIRE_EQUAL = ("physics", "sensors", "controller")
+"""Entries that Python runs for drones of equal setups only."""
+
+
 class Fleet:
     """All drones of a scenario while it is flown."""
 
     def __init__(
         self,
         scenario: Scenario,
-        calendar: Calendar,
+        schedule: Schedule,
         tell: Callable[[str], None],
         seeds: Sequence[int] = (),
         *,
@@ -74,19 +80,19 @@ class Fleet:
         for own in winds:
             if not is_traced(own) or shape_of(own) != shape_of(scenario.wind):
                 raise ValueError(f"the wind on one drone is {own}; expected {scenario.wind} with other numbers")
-        self.scenario, self.calendar, n = scenario, calendar, len(scenario.drones)
-        self.periods = calendar.periods
+        self.scenario, self.schedule, n = scenario, schedule, len(scenario.drones)
+        self.periods = schedule.periods
         self.revision = 0  # counts up whenever the groups, or what their stages do, are others
         self.precision = precision
         self.seeds = tuple(seeds) or (scenario.seed,) * n
         self.apart = bool(seeds)  # each drone in a world of its own
         self.numbers = np.arange(n) * (not seeds)  # of each drone in its flight: what its draws are counted by
-        self.kept: dict[int, Kept] = {}  # the tables that the program fills
+        self.stream_tables: dict[int, StreamTable] = {}  # those that the compiled flight fills
         self.block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(n / CROWD))  # how long blocks are now, and may be
         self.longest_us = max(self.block_us, BLOCK_US * (LONGEST_BLOCK // n))
         self.time_us = 0
-        self.passed = 0  # stages, of the instant it stands at
-        self.on_scenario_axis = False
+        self.passed = 0  # entries of the sequence, at the instant it is at
+        self.on_scenario_clock = False
         self.setting = Setting(
             tuple(
                 DroneSetting(
@@ -105,12 +111,14 @@ class Fleet:
         self.logs: list[LogLine] = []
         self.facts: list[Occurrence] = []
         self.ended = ""  # why, where it did before its time
-        self.around_changed = True  # an environment is another one: it is to be recorded
+        self.environment_changed = True  # by Python: it is to be recorded
         self.groups: list[Group] = []
-        self.stages: Stages = ()
+        self.stages: Sequence_ = ()
+        self.log: Log | None = None
         self.flush: Callable[[], None] = lambda: None
+        self.controller_states: dict[int, Any] = {}  # by drone: of controllers in Python that go on in another group
         self._payload_of = [Payload() for _ in scenario.drones]
-        self._key_of: list[Key] = []
+        self._setup_of: list[DroneSetup] = []
         self._place_of: dict[int, tuple[int, int]] = {}
         self.links = Links(scenario, self.say, tell, lambda index: self.note(index, Fact.AUTOPILOT_LOST))
 
@@ -142,34 +150,9 @@ class Fleet:
         names = [own.name for own in self.scenario.drones]
         self.say("warning", sentence_of(fact, names, self.scenario.world.solids), time_us=fact.time_us)
 
-    def put(
-        self,
-        group: Group,
-        name: str,
-        stage: Stage,
-        source: Array,
-        *,
-        due: int,
-        period: int,
-        offset: int = 0,
-        skip: int = 0,
-    ) -> list[Operation]:
-        """A row of a group's table at every tick of a period [µs], in a stage; nothing where there is no such table"""
-        if name not in group.tables:
-            return []
-        return [self._keep(group, name, stage, period, offset).put(due, source, skip)]
-
-    def _keep(self, group: Group, name: str, stage: Stage, period_us: int, offset_us: int) -> Kept:
-        table, first = group.tables[name], group.firsts.setdefault(name, np.array([-1], dtype=np.int64))
-        if first[0] < 0:  # from the next tick on, which is this instant's where the stage is still to come
-            ticks = self.time_us - offset_us
-            first[0] = max(
-                ticks // period_us + 1 if self.passed > self.stages.index(stage) else -(-ticks // period_us), 0
-            )
-        if id(table) not in self.kept:
-            place = np.array([table.rows.ctypes.data], dtype=np.int64)
-            self.kept[id(table)] = Kept(table, period_us, offset_us, self.stages.index(stage), first, place)
-        return self.kept[id(table)]
+    def index_of(self, entry: str) -> int:
+        """The place of an entry in the sequence"""
+        return [own.name for own in self.stages].index(entry)
 
     def keys(self, group: Group, source: str) -> Array:
         """The key of what a source draws for each drone of a group, (2, n)"""
@@ -211,7 +194,7 @@ class Fleet:
         return self._gathered("omega_B")
 
     def _gathered(self, name: str) -> Array:
-        blocks = [getattr(group.motion, name) for group in self.groups]
+        blocks = [getattr(group.state, name) for group in self.groups]
         rows = np.empty((len(blocks[0]), len(self.scenario.drones)))
         for group, block in zip(self.groups, blocks, strict=True):
             rows[:, group.indices] = block
@@ -223,10 +206,18 @@ class Fleet:
         """From this instant on the setting is another one: stages, vehicles, arming, faults, orders and tasks follow it"""
         before, self.setting = self.setting, after
         self.revision += 1
+        self._flight = self._flight_setup()
+        for group in self.groups:
+            group.slots["wind_disturbance"][:] = np.array(after.wind_disturbance_W)[:, None]
         for stage in self.stages:
-            stage.react(self, before)
-        if [self._key(index) for index in range(len(after.drones))] != self._key_of:
+            if isinstance(stage, PythonStage):
+                stage.react(self, before)
+        setups = [self._setup(index) for index in range(len(after.drones))]
+        if [setup[:-1] for setup in setups] != [setup[:-1] for setup in self._setup_of]:
             self._regroup()
+        else:
+            self._setup_of = setups
+            self.link()
         for group in self.groups:
             self._arm_and_break(group)
         for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
@@ -237,27 +228,28 @@ class Fleet:
             if (old.task, old.since_us) != (new.task, new.since_us):
                 group, _ = self.place_of(index)
                 group.forget_plans()
-                if group.asked.shift_W is not None:
-                    group.asked = asked_of(self.settings_of(group), group.asked_ticks)
-        self.around_changed = True
+                if group.reference_table.shift_W is not None:
+                    group.reference_table = reference_table(self.settings_of(group), group.reference_ticks)
+        self.environment_changed = True
 
     def wreck(self, index: int) -> None:
         """A drone has crashed"""
         group, lane = self.place_of(index)
-        self.crashed[index], group.status[1, lane] = True, 1.0
+        self.crashed[index], group.rows("status.crashed")[0, lane] = True, 1.0
 
     # Groups ----------------------------------------------------------------------------------------------------------
 
-    def form(self, states: Mapping[int, State], air: Mapping[int, list[Array]] = MappingProxyType({})) -> None:
-        """Puts the drones into groups, each in its state, and in the air it was in"""
+    def form(self, states: Mapping[int, State], air: Mapping[int, Mapping[str, Array]] = MappingProxyType({})) -> None:
+        """Put the drones into groups, each in its state, and in the air it was in"""
         self.revision += 1
-        self._key_of = [self._key(index) for index in range(len(self.scenario.drones))]
+        self._flight = self._flight_setup()
+        self._setup_of = [self._setup(index) for index in range(len(self.scenario.drones))]
         alike: dict[Hashable, list[int]] = {}
         known: dict[Hashable, Hashable] = {}  # a thousand flights of one drone have one shape
-        for index, key in enumerate(self._key_of):
-            same = *map(id, key._replace(healthy=())), key.healthy
+        for index, setup in enumerate(self._setup_of):
+            same = *map(id, setup._replace(healthy=(), motor_map=())), setup.healthy, setup.motor_map
             if same not in known:
-                known[same] = self._alike(key)
+                known[same] = self._shape(setup)
             alike.setdefault(known[same], []).append(index)
         self.groups, waiting = [], list(alike.values())
         while waiting:
@@ -269,56 +261,81 @@ class Fleet:
         self._place_of = {
             index: (at, lane) for at, group in enumerate(self.groups) for lane, index in enumerate(group.drones)
         }
+        self._flight = self._flight_setup()
+        self._setup_of = [setup._replace(flight=self._flight_of(k)) for k, setup in enumerate(self._setup_of)]
+        self.link()
         for group in self.groups:
-            environment = environment_of(group.key.vehicle, self.scenario.environment)
-            group.plant.environment[:] = np.array(flatten(environment), dtype=float)[:, None]
-            group.around.wind_W[:] = 0.0
-            group.status[:] = self.landed[group.indices], self.crashed[group.indices]
+            environment = environment_of(group.vehicle, self.scenario.environment)
+            group.slots["environment"][:] = np.array(flatten(environment), dtype=float)[:, None]
+            group.environment.wind_W[:] = 0.0
             begun = [states[index] for index in group.drones]
             numbers = {key: flatten(own) for key, own in {id(own): own for own in begun}.items()}
-            group.plant.state[:] = np.array([numbers[id(own)] for own in begun], dtype=float).T
+            group.slots["state"][:] = np.array([numbers[id(own)] for own in begun], dtype=float).T
+            group.start()
+            group.slots["status"][:] = self.landed[group.indices], self.crashed[group.indices]
+            group.slots["wind_disturbance"][:] = np.array(self.setting.wind_disturbance_W)[:, None]
             for lane, index in enumerate(group.drones):
                 if index in air:
                     group.surround(lane, air[index])
-            group.start_estimate()
             self._arm_and_break(group)
             period = self.periods["autopilot"]
-            group.asked = asked_of(self.settings_of(group), group.asked_ticks)
+            group.reference_table = reference_table(self.settings_of(group), group.reference_ticks)
             group.reference[:] = planned(self.settings_of(group), np.array([-(-self.time_us // period) * period]))[0]
-            maps = [self.scenario.drones[index].motor_map for index in group.drones]
-            if any(maps):
-                straight = tuple(range(len(group.plant.command)))
-                group.channels = np.array([np.argsort(own or straight) for own in maps]).T
+        self.prepare()
+        assert self.log is not None
+        self.log.regrouped(self)
+
+    def link(self) -> None:
+        """Build the stages of all groups for the setting as it is"""
+        for group in self.groups:
+            setups = [self._setup_of[index] for index in group.drones]
+            group.link(self.stages, setups if len(group.setups) > 1 else setups[:1])
+
+    def link_flight(self) -> None:
+        """Build the stages of all groups for another wind, and the same vehicles"""
+        self._setup_of = [setup._replace(flight=self._flight_of(k)) for k, setup in enumerate(self._setup_of)]
+        self.link()
+
+    def run_entry(self, group: Group, name: str) -> None:
+        """The stages of one entry by themselves, at this instant"""
+        run_entry(self, group, name)
+
+    def prepare(self) -> None:
+        """Tell the stages in Python that the groups have slots for them"""
         for stage in self.stages:
-            stage.regrouped(self)
+            if isinstance(stage, PythonStage):
+                stage.prepare(self)
 
     def _group(self, drones: list[int]) -> Group:
-        keys = [self._key_of[index] for index in drones]
-        if self.winds:
-            in_lanes(wind_code, [(self.wind_on(index),) for index in drones])  # or they are told apart here
-        return Group(
-            keys[0],
+        setups = [self._setup_of[index] for index in drones]
+        differ = any(setup != setups[0] for setup in setups)
+        group = Group(
+            setups if differ else setups[:1],
             tuple(drones),
-            self.scenario.integrator,
-            self.periods["physics"],
-            self.periods["autopilot"],
-            backend=self.scenario.backend,
             seeds=tuple(self.seeds[index] for index in drones),
             numbers=self.numbers[drones],
-            sensor_us=self.periods["sensor"],
             names=tuple(self.name_of(index) for index in drones),
-            asked_ticks=self.longest_us // self.periods["autopilot"]
+            reference_ticks=self.longest_us // self.periods["autopilot"]
             + 2
             + self.periods["log"] // self.periods["autopilot"],
-            keys=keys if any(key != keys[0] for key in keys) else (),
         )
+        group.link(self.stages, group.setups)
+        if any(group.sets[name][0].python for name in REQUIRE_EQUAL if name in group.sets):
+            require_equal([setup[:-1] for setup in group.setups])
+        if self.scenario.backend == "python":
+            require_equal([setup[:-1] for setup in group.setups])
+        else:
+            compile_stages(group)  # or drones that differ in more than numbers are told apart here
+        return group
 
-    def _alike(self, key: Key) -> Hashable:
+    def _shape(self, setup: DroneSetup) -> Hashable:
         """What drones must share to be computed together: all, or where numbers may differ all but those"""
-        moves_alone = not (self.scenario.world.solids or self.scenario.world.terrain or key.vehicle.has("downwash"))
+        vehicle, world = setup.vehicle, self.scenario.world
+        moves_alone = not (world.solids or world.terrain or vehicle.has("downwash"))
         if not (self.lifts and moves_alone):
-            return key
-        return shape_of((key.vehicle, key.controller, key.model)), key.healthy, key.estimator, key.sensors
+            return setup[:-1]
+        shape = shape_of((vehicle, setup.controller, setup.model))
+        return shape, setup.healthy, setup.estimator, setup.sensors, setup.motor_map
 
     def wind_on(self, index: int) -> WindSource:
         """What blows on a drone: the setting's, with its own in place of the scenario's"""
@@ -329,7 +346,25 @@ class Fleet:
             return Sum(tuple(self.winds[index] if own is self.scenario.wind else own for own in source.sources))
         return self.winds[index] if source is self.scenario.wind else source
 
-    def _key(self, index: int) -> Key:
+    def _flight_setup(self) -> FlightSetup:
+        scenario = self.scenario
+        return FlightSetup(
+            scenario.environment,
+            scenario.home.origin.altitude,
+            self.setting.wind,
+            scenario.world,
+            self.periods,
+            scenario.integrator,
+            scenario.backend,
+            scenario.wind_at_hubs,
+            any(own.faults.estimator_frozen or own.faults.sensors for own in self.setting.drones),
+            len(self.groups) == 1 and is_one_tile(len(self.groups[0].drones)),
+        )
+
+    def _flight_of(self, index: int) -> FlightSetup:
+        return replace(self._flight, wind=self.wind_on(index)) if self.winds else self._flight
+
+    def _setup(self, index: int) -> DroneSetup:
         drone, own = self.scenario.drones[index], self.setting.drones[index]
         whole = drone.vehicle if own.cable_holds else cut(drone.vehicle)
         vehicle = with_payload(with_cells(whole, own.faults.cells_left), own.payload)
@@ -337,10 +372,17 @@ class Fleet:
         sensors, world = drone.sensors, self.scenario.world
         if world.solids or world.terrain is not None:
             sensors = tuple(seeing(sensor, self._sees, world.terrain) for sensor in sensors)
-        density, model = self.scenario.environment.air_density, drone.model
-        if density != SEA_LEVEL_DENSITY and not isinstance(controller, Linked):  # an autopilot has to find out itself
-            model = at_density(vehicle if model is None else model, density)
-        return Key(vehicle, controller, own.faults.healthy, drone.estimator, sensors, model)
+        motor_map = tuple(np.argsort(drone.motor_map).tolist()) if drone.motor_map else ()
+        return DroneSetup(
+            vehicle,
+            controller,
+            own.faults.healthy,
+            drone.estimator,
+            sensors,
+            drone.model,
+            motor_map,
+            self._flight_of(index),
+        )
 
     @property
     def _sees(self) -> Sees:
@@ -351,33 +393,37 @@ class Fleet:
     def _regroup(self) -> None:
         """A drone became another vehicle: everything is put together again, the motion goes on."""
         self.flush()
-        states, commands, known, paces, air, impacts = {}, {}, {}, {}, {}, {}
+        states, values, paces, air, has_run = {}, {}, {}, {}, set()
         for group in self.groups:
+            has_run |= group.has_run
+            self.controller_states |= group.controller_states()
             for lane, index in enumerate(group.drones):
-                own = unflatten(at_rest(group.key.vehicle), iter(group.plant.state[:, lane].tolist()))
+                own = unflatten(at_rest(group.vehicle), iter(group.slots["state"][:, lane].tolist()))
                 payloads = self._payload_of[index], self.setting.drones[index].payload
                 bare = self.scenario.drones[index].vehicle
                 shift = centre_shift(bare, payloads[1]) - centre_shift(bare, payloads[0])
                 states[index] = with_centre_moved(own, shift)
-                commands[index] = group.plant.command[:, lane].copy()
-                known[index], paces[index] = group.known_of(lane), group.plant.pace[lane]
-                air[index], impacts[index] = group.air_of(lane), group.plant.impact_speed[lane]
+                values[index], paces[index], air[index] = (
+                    group.values_of(lane),
+                    group.plant.pace[lane],
+                    group.air_of(lane),
+                )
         self.form(states, air)
         for group in self.groups:
+            group.has_run |= has_run
             for lane, index in enumerate(group.drones):
-                group.plant.command[:, lane], group.plant.pace[lane] = commands[index], paces[index]
-                group.take_over(lane, known[index])
-                group.plant.impact_speed[lane] = impacts[index]
+                group.plant.pace[lane] = paces[index]
+                group.take_over(lane, values[index])
+        self.prepare()
 
     def _arm_and_break(self, group: Group) -> None:
-        """Writes arming and faults into the group's arrays."""
-        settings = [self.setting.drones[index] for index in group.drones]
-        group.arm_and_break(settings)
-        for index, own in zip(group.drones, settings, strict=True):
-            self._payload_of[index] = own.payload
+        """Write arming and faults into the group's slots."""
+        group.arm_and_break(self.settings_of(group))
+        for index in group.drones:
+            self._payload_of[index] = self.setting.drones[index].payload
 
     @property
     def wind_W(self) -> Vec3:
-        """The wind; where it depends on the place, that on the first drone"""
+        """The wind; where it depends on the position, that on the first drone"""
         group, lane = self.place_of(0)
-        return Vec3(*group.around.wind_W[:, lane].tolist())
+        return Vec3(*group.environment.wind_W[:, lane].tolist())

@@ -15,7 +15,7 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.cases import Cases, cases_of
 from samara.sim.simulation import Simulation
-from samara.sim.stages.measures import MeasuresStage
+from samara.sim.stages.metrics import MetricsLog
 from samara.sim.vary import has_winds, varied_drone, varied_wind
 from samara.sim.ways import Way
 
@@ -82,7 +82,7 @@ class FlyingInLanes:
         return self._flown(replace(own, drones=drones), lanes, winds=winds)
 
     def _flown(self, scenario: Scenario, lanes: Array, **more: Any) -> tuple[Any, ...]:
-        measures, n, every_us = MeasuresStage(self.every_us), len(lanes), self.every_us
+        measures, n, every_us = MetricsLog(self.every_us), len(lanes), self.every_us
         seeds = self.seeds[lanes].tolist()
         simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True, precision=self.precision, **more)
         fleet = simulation.fleet
@@ -94,7 +94,7 @@ class FlyingInLanes:
         states = np.full((scenario_ticks(scenario, every_us), size, n), np.nan)
         for drones, times_us, rows in measures.states:
             states[np.ix_(times_us // every_us, np.arange(rows.shape[1]), drones)] = rows
-        return final, fleet.landed.copy(), fleet.crashed.copy(), np.array(measures.measures()), states
+        return final, fleet.landed.copy(), fleet.crashed.copy(), np.array(measures.metrics(fleet)), states
 
 
 def scenario_ticks(scenario: Scenario, every_us: int) -> int:

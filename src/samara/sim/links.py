@@ -7,7 +7,7 @@ from samara.link.autopilot import Link, task_orders
 from samara.link.open import open_link
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import Order
-from samara.sim.group import Linked
+from samara.sim.setup import Linked
 
 Say = Callable[[str, str], None]
 

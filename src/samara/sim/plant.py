@@ -14,17 +14,19 @@ import numpy as np
 from samara.backends.lanes import in_lanes, require_equal
 from samara.backends.llvm_schedule import Operation
 from samara.backends.machine import CompiledStep, ScanCode
-from samara.backends.scan import Templates
+from samara.backends.scan import Quiet, Templates
 from samara.backends.stepper import IN_FLIGHT as BACKENDS
 from samara.backends.stepper import Scan, Stepper, code_of, require_backend
-from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, integrator_named, step_factor
+from samara.core.algebra import norm
+from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, INTEGRATORS, integrator_named, step_factor
+from samara.core.ops import logical_and
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.state_arrays import state_names
 from samara.physics.surroundings import environment_of
-from samara.physics.types import State, Vehicle
+from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.timeline import MICROSECONDS, plant_steps
-from samara.sim.touching import Touching, seeing_step
+from samara.sim.stages.physics import Contact, observe_contact
 from samara.vehicles.ground import contact_depths
 
 CONTACT_RESOLUTION = 1e-6  # [s]
@@ -37,9 +39,11 @@ CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and
 
 
 @lru_cache(maxsize=CODES)
-def _fixed_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
-    stepper, environment = Stepper(vehicle, "rk4", backend), environment_of(vehicle)
-    return code_of(backend, seeing_step(stepper, environment) if vehicle.has("contact") else stepper.step(environment))
+def _fixed_code(vehicle: Vehicle, backend: str, integrator: str) -> CompiledStep | ScanCode:
+    stepper, environment = Stepper(vehicle, integrator, backend), environment_of(vehicle)
+    return code_of(
+        backend, observing_step(stepper, environment) if vehicle.has("contact") else stepper.step(environment)
+    )
 
 
 @lru_cache(maxsize=CODES)
@@ -57,6 +61,37 @@ def _depths_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
     return code_of(
         backend, Scan(body, Templates(contact_depths(state, vehicle, environment), (state, environment), ()))
     )
+
+
+def observing_step(stepper: Stepper, environment: Environment) -> Scan:
+    """`samara.sim.stages.physics.integrate` for a backend that branches: carry (x, `Contact`), and a quiet way through it"""
+    vehicle = stepper.vehicle
+    once, templates, quiet = stepper.step(environment)
+
+    def body(carry: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
+        state, contact = carry
+        around = held[1].environment
+        after, _ = once(state, held, inputs)
+        met = observe_contact(contact, state, vehicle, around)
+        return (after, observe_contact(met, after, vehicle, around)), ()
+
+    both = Templates((templates.carry, Contact()), templates.held, templates.inputs)
+    if quiet is None:
+        return Scan(body, both)
+
+    def worth_it(carry: Any, held: Any, inputs: Any) -> Any:
+        return logical_and(quiet.idle(carry[0], held, inputs), is_free(carry[0], held))
+
+    def brief(carry: Any, held: Any, inputs: Any) -> tuple[Any, Any, Any]:
+        state, contact = carry
+        after, _, idle = quiet.body(state, held, inputs)
+        none = Contact(0.0, norm(after.v_W), contact.impact_speed)
+        return (after, none), (), logical_and(idle, logical_and(is_free(state, held), is_free(after, held)))
+
+    def is_free(state: State, held: Any) -> Any:
+        return vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, held[1].environment.ground)
+
+    return Scan(body, both, Quiet(worth_it, brief))
 
 
 class Plant:
@@ -80,21 +115,21 @@ class Plant:
         require_backend(backend, BACKENDS)
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
         self.backend, lanes = backend, [(own, backend) for own in vehicles or (vehicle,)]
-        if integrator != "rk4" or backend != "llvm":
+        self.is_adaptive = INTEGRATORS[integrator].adaptive
+        if self.is_adaptive or backend != "llvm":
             require_equal([own for own, _ in lanes])
         state, environment = at_rest(vehicle), environment_of(vehicle)
         self.fields = state_names(vehicle)
         self.environment_fields = tuple(leaf_names(environment))
         self.contact_times_us: list[float] = []
-        self.impact_speed = np.zeros(n)  # [m/s]: the fastest each came to the ground, since this was last set to 0
-        self.touched = np.full(n, Touching().touched)  # after the last step
+        self.contact = np.repeat(np.array(Contact())[:, None], n, axis=1)  # rows are those of a `Contact`
         self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose
-        if integrator == "rk4":
-            self._machine = in_lanes(_fixed_code, lanes).machine(n)
+        if not self.is_adaptive:
+            self._machine = in_lanes(_fixed_code, [(*own, integrator) for own in lanes]).machine(n)
             size = len(self.fields)
             self.state, held = self._machine.carry[:size], self._machine.held
             if vehicle.has("contact"):
-                self.touched, _, self.impact_speed = self._machine.carry[size:]
+                self.contact = self._machine.carry[size:]
         else:
             self._trial = _trial_code(vehicle, backend).machine()
             self.state = np.repeat(np.array(flatten(state), dtype=float)[:, None], n, axis=1)
@@ -103,8 +138,20 @@ class Plant:
         self.command, self._dt, self.environment = held[:commands], held[commands], held[commands + 1 :]
         touches = vehicle.has("contact")
         self._depths = in_lanes(_depths_code, lanes).machine(n) if touches else None
-        self._one_depth = _depths_code(vehicle, backend).machine() if touches and integrator == "rk45" else None
+        self._one_depth = _depths_code(vehicle, backend).machine() if touches and self.is_adaptive else None
         self._held_us = 0
+
+    @property
+    def impact_speed(self) -> np.ndarray:
+        """The fastest each came to the ground, since this was last set to 0  [m/s]"""
+        own: np.ndarray = self.contact[2]
+        return own
+
+    @property
+    def touched(self) -> np.ndarray:
+        """Whether each touched the ground after the last step, 1 or 0"""
+        own: np.ndarray = self.contact[0]
+        return own
 
     def row(self, name: str) -> int:
         """The row of `environment` that a field is in"""
@@ -112,7 +159,7 @@ class Plant:
 
     def advance(self, start_us: int, end_us: int) -> None:
         """From one instant to the next"""
-        if self.integrator == "rk45":
+        if self.is_adaptive:
             for drone in range(self.n):
                 self._adapt(drone, start_us, (end_us - start_us) / MICROSECONDS)
             return
@@ -128,13 +175,13 @@ class Plant:
 
     def operations(self, due: int) -> list[Operation] | None:
         """Its steps as part of a program; None where it chooses them itself, or another backend takes them"""
-        if self.integrator != "rk4" or self.backend != "llvm":
+        if self.is_adaptive or self.backend != "llvm":
             return None
         return [Operation("step", due, (self._machine, self._dt))]
 
     def fly(self, start_us: int, duration: float) -> None:
         """One step of any length  [s]: a physics step, or what is left of one after an impact"""
-        if self.integrator == "rk45":
+        if self.is_adaptive:
             for drone in range(self.n):
                 self.pace[drone] = FIRST_STEP  # as if it began here: what was flown before must not matter
                 self._adapt(drone, start_us, duration)
@@ -223,7 +270,7 @@ class Plant:
 def place(plant: Plant, drone: int, state: State) -> None:
     """Puts a drone of the plant into a state"""
     plant.state[:, drone] = flatten(state)
-    plant.touched[drone] = Touching().touched
+    plant.touched[drone] = Contact().touched
 
 
 def state_of(plant: Plant, drone: int) -> State:

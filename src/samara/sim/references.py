@@ -11,16 +11,31 @@ from samara.backends.llvm_schedule import Operation
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.scenario.setting import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.group import Asked, Group
-from samara.sim.pilots import NO_PLAN
 from samara.sim.tables import Tables
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
+    from samara.sim.group import Group
 
 Array = np.ndarray[Any, Any]
 
 NOTHING = np.empty((0, 0, 0))
+
+
+class ReferenceTable:
+    """The references of a group's drones at ticks of a clock: `rows` (ticks, fields, drones), from tick `first` on.
+
+    The rows stay where they are, and later references are written over them: `count` of them are valid. Where the drones follow
+    the same path but at another place, rows have one column, and `shift_W` (3, drones) is added to its position.
+    """
+
+    def __init__(self, ticks: int, drones: int, shift_W: Array | None = None, clock: str = "autopilot") -> None:
+        self.rows = np.zeros((ticks, len(REFERENCE_FIELDS), drones if shift_W is None else 1))
+        self.first = np.zeros(1, dtype=np.int64)
+        self.count = 0
+        self.shift_W, self.clock = shift_W, clock
+
+
 TABLES = Tables()  # of this process
 
 
@@ -51,15 +66,15 @@ def shifts_W(drones: Sequence[DroneSetting]) -> Array:
     return np.ascontiguousarray(numbers.reshape(-1, 3).T)
 
 
-def asked_of(drones: Sequence[DroneSetting], ticks: int) -> Asked:
+def reference_table(drones: Sequence[DroneSetting], ticks: int) -> ReferenceTable:
     """A table for drones to be asked from, with one column where they are asked the same at other places"""
     alike = len({(id(own.task.reference), own.since_us) for own in drones}) == 1 < len(drones)
-    return Asked(ticks, len(drones), shifts_W(drones) if alike else None)
+    return ReferenceTable(ticks, len(drones), shifts_W(drones) if alike else None)
 
 
-def cover(fleet: "Fleet", group: Group, asked: Asked, axis: str, until_us: int) -> None:
-    """Makes sure that what is asked at all ticks of an axis from now to a time is in a table of the group"""
-    period = fleet.periods[axis]
+def cover(fleet: "Fleet", group: "Group", asked: ReferenceTable, until_us: int) -> None:
+    """Make sure that a table has the references at all ticks of its clock from now to a time"""
+    period = fleet.periods[asked.clock]
     tick, last, first = -(-fleet.time_us // period), until_us // period, int(asked.first[0])
     if first <= tick and last < first + asked.count:
         return
@@ -69,7 +84,7 @@ def cover(fleet: "Fleet", group: Group, asked: Asked, axis: str, until_us: int) 
     planned(drones, ticks * period, over=over, shifted=asked.shift_W is None)
 
 
-def taken(asked: Asked, target: Array, due: int, period: int) -> list[Operation]:
+def take_operations(asked: ReferenceTable, target: Array, due: int, period: int) -> list[Operation]:
     """The operations that put what is asked at a tick into an array (fields, drones)"""
     kind = "take" if asked.rows.shape[2] == target.shape[1] else "take_shared"
     own = [Operation(kind, due, (asked.rows, target, len(target), period, 0, asked.first, 0))]
@@ -86,25 +101,25 @@ def is_shared(drones: Sequence[DroneSetting]) -> bool:
     )
 
 
-def asked_now(fleet: "Fleet", group: Group) -> Array:
+def asked_now(fleet: "Fleet", group: "Group") -> Array:
     """What the drones are asked at this tick of the autopilot: (fields, drones)"""
-    cover(fleet, group, group.asked, "autopilot", fleet.time_us)
-    own: Array = group.asked.rows[fleet.tick("autopilot") - int(group.asked.first[0])]
-    if group.asked.shift_W is None:
+    cover(fleet, group, group.reference_table, fleet.time_us)
+    own: Array = group.reference_table.rows[fleet.tick("autopilot") - int(group.reference_table.first[0])]
+    if group.reference_table.shift_W is None:
         return own
     own = np.repeat(own, len(group.drones), axis=1)
-    own[:3] += group.asked.shift_W
+    own[:3] += group.reference_table.shift_W
     return own
 
 
-def asked_ahead(fleet: "Fleet", group: Group) -> Array:
+def asked_ahead(fleet: "Fleet", group: "Group") -> Array:
     """What the drones are asked at the instants their pilot looks ahead to: (instants, fields, drones)"""
-    if not group.pilot.look_ahead.size:
-        return NO_PLAN
+    if not group.look_ahead.size:
+        return NOTHING
     period, tick = fleet.periods["autopilot"], fleet.tick("autopilot")
     first, rows = group.plans.get("rows ahead", (0, NOTHING))
     if not 0 <= tick - first < len(rows):
-        times_us, rows = _instants_ahead(group.pilot.look_ahead.tobytes(), period, fleet.block_us // period + 1)
+        times_us, rows = _instants_ahead(group.look_ahead.tobytes(), period, fleet.block_us // period + 1)
         asked = planned(fleet.settings_of(group), tick * period + times_us)
         first, group.plans["rows ahead"], group.plans["ahead"] = tick, (tick, rows), (tick, asked)
     own: Array = group.plans["ahead"][1].take(rows[tick - first], axis=0)

@@ -1,17 +1,18 @@
-"""A flight: stages brought up to date at their instants, the plants moved between them.
+"""The simulation loop: run the stages that are due, then integrate the physics to the next instant.
 
-At one instant, in this order: touchdown, events, ground, density, wind, wake, downwash, sensors, estimator, autopilot, and
-what is recorded. Then the plants move to the next instant under what they left: command, air and faults are held, and change
-on step boundaries only.
+    >>> print(Simulation(load_scenario("hover")))
+    events → density 50 Hz → wind 50 Hz → wake 50 Hz → estimator 250 Hz → controller 250 Hz → log 100 Hz → physics 1000 Hz → contact 50 Hz
 
-Stages that are arithmetic, and the physics between them, are one program (`samara.sim.program`): it runs from an instant at
-which Python is needed to the next.
+Command, air and faults are held between two instants, and change on step boundaries only. Stages that can be traced, and the
+physics between them, are one compiled schedule (`samara.sim.executors.llvm`): it runs from an instant at which Python is needed
+to the next. With the backend "python" every stage is called with floats (`samara.sim.executors.python`).
 """
 
 from bisect import insort
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,34 +25,62 @@ from samara.scenario.events import Action, At, Event
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS, STAGES
-from samara.sim.calendar import Calendar, Span
+from samara.sim.executors.llvm import Position, Program, walk
+from samara.sim.executors.python import PythonProgram
 from samara.sim.fleet import BLOCK_US, Fleet
-from samara.sim.fleet_bus import bus_of
 from samara.sim.group import Group
-from samara.sim.program import Position, Program, walk
-from samara.sim.stage import BETWEEN_INSTANTS, EVERY_INSTANT, Arrange, Stage, Stages
-from samara.sim.stages.autopilot import AutopilotStage
-from samara.sim.stages.density import DensityStage
+from samara.sim.log import EnvironmentStage, Log, StatusReport
+from samara.sim.python_sensors import SensorsStage
+from samara.sim.references import cover
+from samara.sim.schedule import Schedule, Span
+from samara.sim.snapshot import bus_of
+from samara.sim.stage import (
+    EVERY_INSTANT,
+    PHYSICS,
+    Arrange,
+    Entry,
+    PythonStage,
+    Sequence_,
+    Stage,
+    StageFactory,
+    StageSet,
+)
+from samara.sim.stages.contact import CONTACT
+from samara.sim.stages.controller import ControllerStage
+from samara.sim.stages.density import DENSITY
 from samara.sim.stages.downwash import DownwashStage
-from samara.sim.stages.estimator import EstimatorStage
+from samara.sim.stages.estimator import ESTIMATOR
 from samara.sim.stages.events import EventsStage
 from samara.sim.stages.ground import GroundStage
-from samara.sim.stages.log import LogStage, SurroundingsStage
-from samara.sim.stages.sensors import SensorsStage
-from samara.sim.stages.status import StatusStage
-from samara.sim.stages.strikes import StrikesStage
-from samara.sim.stages.touchdown import TouchdownStage
-from samara.sim.stages.wake import WakeStage
+from samara.sim.stages.metrics import METRICS, MetricsLog
+from samara.sim.stages.physics import PhysicsStage
+from samara.sim.stages.wake import WAKE
 from samara.sim.stages.wind import WindStage
 from samara.sim.start import initial_state, timeline_of
 from samara.wind.sources import WindSource
 
-OFTEN = 10  # times a second
-AXES = (EVERY_INSTANT, BETWEEN_INSTANTS, *STAGES)
+SELDOM = 10  # visits of Python a second, below which blocks are as long as they may be
+LOG = StageFactory("log", "log", lambda setup: StageSet())
+
+
+class PythonWork(NamedTuple):
+    """A stage that Python runs again and again in a flight: why, and how often  [Hz]."""
+
+    name: str
+    reason: str
+    rate: float
+
+
+class StageLine(NamedTuple):
+    """A stage of a flight: its name, its rate [Hz; 0: when something is due], and why Python runs it, "" where it does not."""
+
+    name: str
+    rate: float
+    python: str
 
 
 class Simulation:
-    """A scenario being flown. `run()` flies it to the end; `advance()` to the next instant."""
+    """A scenario in flight. `run()` flies it to the end; `advance()` to the next instant. It prints as its stages."""
 
     def __init__(
         self,
@@ -61,66 +90,87 @@ class Simulation:
         stages: Arrange = lambda standard: standard,
         *,
         seeds: Sequence[int] = (),
-        log: LogStage | None = None,
+        log: Log | None = None,
         lifts: bool = False,
         precision: Precision = STRICT,
         winds: tuple[WindSource, ...] = (),
         states: Sequence[State] = (),
     ) -> None:
-        """`sink` gets what is recorded; `tell` what autopilots have to say, at once: that one is waited for, or lost. `stages`
-        makes of the stages there are those that are to be: see `samara.sim.stage`. With `seeds` every drone flies a flight of
-        its own; `log` is what is kept of them, in the place of recordings. `lifts` and `winds`: see `Fleet`. They start in
-        their `states`, where these are known."""
+        """Prepare a flight of a scenario.
+
+        Args:
+            sink: gets what is recorded, block by block.
+            tell: gets what autopilots report, at once.
+            stages: makes the sequence to fly from the standard one, see `samara.sim.stage`.
+            seeds: one for each drone, which then flies a flight of its own.
+            log: what is kept of the flights, in place of recordings.
+            lifts: see `Fleet`; `winds` and `precision` likewise.
+            states: where the drones start, if known.
+        """
         self.timeline = timeline_of(scenario)
-        self.calendar = Calendar(self.timeline)
-        self.fleet = fleet = Fleet(scenario, self.calendar, tell, seeds, lifts=lifts, winds=winds, precision=precision)
+        self.schedule = Schedule(self.timeline)
+        self.fleet = fleet = Fleet(scenario, self.schedule, tell, seeds, lifts=lifts, winds=winds, precision=precision)
         self._programs: list[Program] = []
         self._linked, self._started = -1, False  # the revision of the fleet that the programs are for
-        self._status, self._log = StatusStage(len(scenario.drones)), log or LogStage(sink)
-        self._strikes = StrikesStage(scenario, self._status)
-        self._surroundings = SurroundingsStage()
+        self._status, self._environment = StatusReport(len(scenario.drones)), EnvironmentStage()
+        fleet.log = self._log = log or Log(sink)
         fleet.flush = self.flush
         ground = GroundStage(scenario.world, scenario.environment.ground)
         try:
-            fleet.stages = _require_line(tuple(stages(self._standard(ground))))
+            fleet.stages = _require_sequence(tuple(stages(self._standard(ground))))
             below = ground.below if ground.varies else None
             if not states:
-                known: dict[Any, State] = {}  # of drones that are alike, once
-                for own in scenario.drones:
-                    if _start(own) not in known:
-                        known[_start(own)] = initial_state(own, scenario.environment_at(own.start_W.z), below)
-                states = [known[_start(own)] for own in scenario.drones]
+                known: dict[Any, State] = {}  # of drones that start alike, once
+                for drone in scenario.drones:
+                    if _start(drone) not in known:
+                        known[_start(drone)] = initial_state(drone, scenario.environment_at(drone.start_W.z), below)
+                states = [known[_start(drone)] for drone in scenario.drones]
             fleet.form(dict(enumerate(states)))
         except BaseException:
             self.close()
             raise
 
-    def _standard(self, ground: GroundStage) -> Stages:
-        scenario, fleet = self.fleet.scenario, self.fleet
-        downwash = any(own.vehicle.has("downwash") for own in scenario.drones)
+    def _standard(self, ground: GroundStage) -> Sequence_:
+        """The stages in the order in which they are gone through at an instant, after the physics steps that lead to it"""
+        scenario = self.fleet.scenario
+        downwash = any(drone.vehicle.has("downwash") for drone in scenario.drones)
         return (
-            self._strikes,
-            TouchdownStage(self._status),
-            self._status,
-            EventsStage(scenario, fleet.periods["physics"]),
+            PhysicsStage(scenario, self._status),
+            CONTACT,
+            EventsStage(scenario, self.fleet.periods["physics"]),
             *((ground,) if ground.varies else ()),
-            DensityStage(),
+            DENSITY,
             WindStage(),
-            WakeStage(),
+            WAKE,
             *((DownwashStage(),) if downwash else ()),
-            *((SensorsStage(),) if any(own.sensors for own in scenario.drones) else ()),
-            EstimatorStage(),
-            AutopilotStage(),
-            self._surroundings,
-            self._log,
+            *((SensorsStage(),) if any(drone.sensors for drone in scenario.drones) else ()),
+            ESTIMATOR,
+            ControllerStage(),
+            self._environment,
+            *((METRICS,) if isinstance(self._log, MetricsLog) else ()),
+            LOG,
         )
+
+    def __str__(self) -> str:
+        return " → ".join(line.name + (f" {line.rate:g} Hz" if line.rate else "") for line in self.sequence())
+
+    def sequence(self) -> list[StageLine]:
+        """The stages that do something in this flight, in their order from one instant to the next"""
+        order = sorted(self.fleet.stages, key=lambda entry: entry.name in ("physics", "contact"))
+        lines = []
+        for entry in (entry for entry in order if entry is not self._environment):
+            sets = [own for group in self.groups for own in group.sets[entry.name]]
+            if entry is LOG or any(own.stages or own.python for own in sets):
+                rate = MICROSECONDS / self.fleet.periods[entry.rate] if entry.rate else 0.0
+                lines.append(StageLine(entry.name, rate, "; ".join(sorted({own.python for own in sets if own.python}))))
+        return lines
 
     def run(
         self, progress: Callable[[float, float], None] = lambda time, total: None, *, step_by_step: bool = False
     ) -> None:
-        """To the end; `progress(time, total)` is called once a simulated second, or every few where no Python flies
+        """Fly to the end; `progress(time, total)` is called once a simulated second, or every few where no Python flies
 
-        `step_by_step` goes from instant to instant, as `advance` does, where a program would go on: the same bits.
+        `step_by_step` goes from instant to instant, as `advance` does, where a compiled schedule would go on: the same bits.
         """
         total = self.timeline.end_us / MICROSECONDS
         progress(0.0, total)
@@ -135,11 +185,11 @@ class Simulation:
         progress(self.time_us / MICROSECONDS if self.ended else total, total)
 
     def advance(self) -> bool:
-        """To the next instant and through its stages; False when there is none left"""
+        """Fly to the next instant and through its stages; False when there is none left"""
         if self._is_over:
             self._finish()
             return False
-        self._fly(self.calendar.next_us(self.time_us) if self._started else 0)
+        self._fly(self.schedule.next_us(self.time_us) if self._started else 0)
         return True
 
     @property
@@ -155,94 +205,125 @@ class Simulation:
         self._started = True
         while begin >= 0 and not self.ended:
             begin, again = self._part(until_us, begin, again), True
-            if begin >= 0:  # tables of what is asked may be others now, and shorter
+            if begin >= 0:  # tables of references may be others now, and shorter
                 until_us = max(self.time_us, min(until_us, self._log.next_flush_us(self.fleet)))
 
     def _part(self, until_us: int, begin: int, again: bool) -> int:
-        """On until what is flown changes: then the stage to go on with at the instant that was come to, else −1"""
+        """On until what is flown changes: then the entry to go on with at the instant that was reached, else −1"""
         fleet = self.fleet
         self._link()
-        for stage in fleet.stages:
-            stage.prepare(fleet, until_us)
-        span, at = self.calendar.span(fleet.time_us, until_us, again=again), Position(0, begin)
+        self._prepare(until_us)
+        span, at = self.schedule.span(fleet.time_us, until_us, again=again), Position(0, begin)
         end = Position(len(span.rows) - 1, len(fleet.stages))
         visits = [own for own in self._visits(span) if own >= at]
         while True:
             visit = visits.pop(0) if visits else end
             reached = walk(self._programs, span, at, Position(*visit).after if visit != end else end)
-            stage = fleet.stages[reached.stage - 1]
+            entry = fleet.stages[reached.entry - 1]
             if reached == end and visit == end:
                 self._come_to(span, end)
                 return -1
-            self._come_to(span, reached, look_back=stage.looks_back)
-            stage.update(fleet)
+            assert isinstance(entry, PythonStage), entry.name
+            self._come_to(span, reached, collect=entry.needs_tables)
+            entry.update(fleet)
             at = reached
             if self.ended:  # the instant is gone through all the same
                 end = Position(reached.row, len(fleet.stages))
                 visits = [own for own in visits if own.row == reached.row]
             if fleet.revision != self._linked:
-                return reached.stage
-            told = Position(reached.row, fleet.stages.index(self._surroundings))
-            if fleet.around_changed and told >= at and told not in visits[:1]:
-                insort(visits, told)
+                return reached.entry
+            record = Position(reached.row, fleet.stages.index(self._environment))
+            if fleet.environment_changed and record >= at and record not in visits[:1]:
+                insort(visits, record)
 
     def _link(self) -> None:
         """Programs for the groups as they are"""
-        if self._linked != self.fleet.revision:
-            self.fleet.kept.clear()
-            self._programs = [Program(self.fleet, group, self.fleet.stages) for group in self.fleet.groups]
-            self._linked = self.fleet.revision
-            self._choose_block()
+        fleet = self.fleet
+        if self._linked == fleet.revision:
+            return
+        fleet.stream_tables.clear()
+        fleet.link()
+        fleet.prepare()
+        make = PythonProgram if fleet.scenario.backend == "python" else Program
+        self._programs = [make(fleet, group) for group in fleet.groups]
+        self._linked = fleet.revision
+        self._choose_block()
+
+    def _prepare(self, until_us: int) -> None:
+        """What the programs need to go on to a time: references, and the clocks of their stages"""
+        for group in self.fleet.groups:
+            cover(self.fleet, group, group.reference_table, until_us)
+        self._log.prepare(self.fleet, until_us)
+        for program in self._programs:
+            program.set_clocks()
 
     def _choose_block(self) -> None:
         """As long as may be where Python is hardly needed; else a second: whoever waits for it sees it go on, and a process
         that is killed loses no more"""
         fleet = self.fleet
-        span = self.calendar.span(fleet.time_us, min(fleet.time_us + BLOCK_US, self.timeline.end_us), again=True)
-        visits = sum(int(self._asked(stage, span).sum()) for stage in fleet.stages)
-        fleet.block_us = fleet.longest_us if visits < OFTEN else min(fleet.longest_us, BLOCK_US)
+        span = self.schedule.span(fleet.time_us, min(fleet.time_us + BLOCK_US, self.timeline.end_us), again=True)
+        visits = sum(int(self._is_due(stage, span).sum()) for stage in fleet.stages)
+        fleet.block_us = fleet.longest_us if visits < SELDOM else min(fleet.longest_us, BLOCK_US)
 
     def _visits(self, span: Span) -> list[Position]:
         """Where Python is to run a stage, in their order"""
-        asked = []
-        for place, stage in enumerate(self.fleet.stages):
-            asked += [Position(row, place) for row in np.flatnonzero(self._asked(stage, span)).tolist()]
-        return sorted(asked)
+        due = []
+        for place, entry in enumerate(self.fleet.stages):
+            due += [Position(row, place) for row in np.flatnonzero(self._is_due(entry, span)).tolist()]
+        return sorted(due)
 
-    def _asked(self, stage: Stage, span: Span) -> np.ndarray[Any, Any]:
-        """At which instants of a span Python is to run a stage"""
-        return stage.visits(self.fleet, span, python=any(stage in program.python for program in self._programs))
+    def _is_due(self, entry: Entry, span: Span) -> np.ndarray[Any, Any]:
+        """At which instants of a span Python is to run an entry"""
+        if not isinstance(entry, PythonStage):
+            return np.zeros(len(span.times_us), dtype=bool)
+        needed = any(entry in program.python for program in self._programs)
+        return entry.is_due(self.fleet, span, needed=needed)
 
-    def visits(self, until_us: int) -> dict[Stage, tuple[Span, np.ndarray[Any, Any]]]:
-        """For every stage the instants from here to a time, and at which of them Python would run it"""
+    def python_work(self, until_us: int = MICROSECONDS) -> tuple[PythonWork, ...]:
+        """What Python does at every tick of a clock, by a look at the first second; none: the flight is one compiled program
+
+        What happens once, such as an event at its time, only ends a call.
+        """
         self._link()
-        span = self.calendar.span(self.time_us, min(until_us, self.timeline.end_us))
-        return {stage: (span, self._asked(stage, span)) for stage in self.fleet.stages}
+        span = self.schedule.span(self.time_us, min(until_us, self.timeline.end_us))
+        seconds, found = int(span.times_us[-1]) / MICROSECONDS, []
+        for entry in self.fleet.stages:
+            rows = self._is_due(entry, span)
+            bits = [self.schedule.instant, *(self.schedule.clock(name) for name in STAGES)]
+            ticks = [int(due.sum()) for due in map(span.at, bits) if due.any() and rows[due].all()]
+            if ticks and isinstance(entry, PythonStage):
+                reasons = {own.python for group in self.groups for own in group.sets[entry.name] if own.python}
+                reason = "; ".join(sorted(reasons)) or entry.reason
+                found.append(PythonWork(entry.name, reason, max(ticks) / seconds))
+        return tuple(found)
 
-    def _come_to(self, span: Span, reached: Position, *, look_back: bool = True) -> None:
-        """The fleet stands at an instant, all stages before one have been through it"""
+    def _come_to(self, span: Span, reached: Position, *, collect: bool = True) -> None:
+        """The fleet is at an instant, all entries before one have been through it"""
         fleet = self.fleet
-        fleet.time_us, fleet.passed = int(span.times_us[reached.row]), reached.stage
-        fleet.on_scenario_axis = bool(span.due[reached.row] & self.calendar.axis("scenario"))
-        if look_back:
+        fleet.time_us, fleet.passed = int(span.times_us[reached.row]), reached.entry
+        fleet.on_scenario_clock = bool(span.due[reached.row] & self.schedule.clock("scenario"))
+        for group in fleet.groups:
+            group.note_passed(fleet.passed)
+        if collect:
             self._collect()
 
     def _collect(self) -> None:
-        """What the program has left, up to where the fleet stands"""
+        """What the programs have left in tables, up to where the fleet is"""
         fleet = self.fleet
-        for kept in fleet.kept.values():
-            kept.counted(fleet.time_us, fleet.passed)
-        for place, stage in enumerate(fleet.stages):
-            stage.collect(fleet, passed=place < fleet.passed)
+        for table in fleet.stream_tables.values():
+            table.count_rows(fleet.time_us, fleet.passed)
+        self._status.collect(fleet)
+        self._environment.collect(fleet)
+        self._log.collect(fleet, passed=fleet.index_of("log") < fleet.passed)
 
     def act(self, action: Action, name: str = "") -> None:
-        """An action from outside, at the instant the simulation stands at: applied and logged as an event's is"""
+        """An action from outside, at the instant the simulation is at: applied and logged as an event's is"""
         event = Event(At(self.time_us), action, name)
         after = event.action(self.setting, self.bus())
         self.fleet.say("info", event.name)
         if after is not self.setting:
             self.fleet.apply(after)
-            self._surroundings.update(self.fleet)  # the plants go on from here under it, and so must a replay
+            self._environment.update(self.fleet)  # the drones go on from here under it, and so must a replay
 
     def _finish(self) -> None:
         self.fleet.ended = self.fleet.links.part(self.fleet.ended)
@@ -253,14 +334,14 @@ class Simulation:
             self.close()
 
     def flush(self) -> None:
-        """Hands on what was recorded since the last time"""
+        """Hand on what was recorded since the last time"""
         if self.fleet.groups:
             with suppress(FloatingPointError):  # which was raised already, where it ended the flight
                 self._collect()
         self._log.flush(self.fleet)
 
     def close(self) -> None:
-        """Ends the links to autopilots, and those that were started here; the flight cannot go on"""
+        """End the links to autopilots, and those that were started here; the flight cannot go on"""
         self.fleet.links.close()
         for group in self.fleet.groups:
             group.close()
@@ -278,7 +359,7 @@ class Simulation:
 
     @property
     def time_us(self) -> int:
-        """The instant it stands at  [µs]"""
+        """The instant it is at  [µs]"""
         return self.fleet.time_us
 
     @property
@@ -316,12 +397,26 @@ def _start(drone: Drone) -> tuple[Any, ...]:
     return id(drone.vehicle), drone.start_W, drone.yaw, drone.airborne, drone.start_charge
 
 
-def _require_line(stages: Stages) -> Stages:
-    for stage in stages:
-        if not isinstance(stage, Stage):
-            raise ValueError(f"{stage!r:.80} among the stages; expected only records of `samara.sim.stage.Stage`")
-        if stage.axis not in AXES:
-            raise ValueError(f"stage {stage.name!r}: axis {stage.axis!r}; expected one of {', '.join(STAGES)}, or ''")
-    if not any(isinstance(stage, LogStage) for stage in stages):
+def _require_sequence(stages: Sequence_) -> Sequence_:
+    clocks = (EVERY_INSTANT, PHYSICS, *STAGES)
+    for entry in stages:
+        if not isinstance(entry, (Stage, StageFactory, PythonStage)):
+            raise ValueError(f"{entry!r:.80} among the stages; expected records of `samara.sim.stage`")
+        if entry.rate not in clocks:
+            raise ValueError(f"stage {entry.name!r}: rate {entry.rate!r}; expected one of {', '.join(STAGES)}, or ''")
+    if not any(entry.name == "log" for entry in stages):
         raise ValueError("no stage 'log': expected it among the stages, all that is recorded goes through it")
     return stages
+
+
+def without_autopilots(scenario: Scenario) -> Scenario:
+    """The scenario with a function in Python in place of every autopilot at the end of a link: nothing is opened"""
+    return replace(scenario, drones=tuple(map(_unlinked, scenario.drones)))
+
+
+def _unlinked(drone: Drone) -> Drone:
+    return drone if drone.autopilot is None else replace(drone, autopilot=None, controller=_no_command)
+
+
+def _no_command(state: Any, reference: Any, vehicle: Any, controller_state: Any) -> Any:
+    return (0.0,) * vehicle.command_size

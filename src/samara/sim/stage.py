@@ -1,89 +1,197 @@
-"""A stage of a flight: a part of the world that is brought up to date at its instants, the plants moving between them.
+"""A stage of a flight: data, and one pure function of one drone's named tuples.
 
-    class ThermalStage(Stage):
-        axis = "wind"
+    def update(state: State, air_density: Scalar, *, home_altitude: float) -> tuple[Scalar]: ...
+
+    Stage("density", "wind", update, reads=("state.p_W.z",), writes=("environment.air_density",))
+
+A stage does not know how many drones fly, how its values are stored, or whether Python, compiled code or a GPU runs it. It
+reads and writes **slots**: named trees of scalars such as "state", "command", "environment" or "estimate", or a part of one
+("environment.wind_W"). "time" and "dt" [s] may be read as well. The executors (`samara.sim.executors`) allocate the slots,
+call the stages that are due at each instant, in their order, and draw their random numbers.
+
+What cannot be traced (a controller in Python, a socket) is a `PythonStage`, whose `update(fleet)` is called at its instants:
+
+    class Thermal(PythonStage):
+        rate = "wind"
 
         def update(self, fleet):
             for group in fleet.groups:
-                group.around.wind_W[2] = np.exp(-(group.motion.p_W[:2] ** 2).sum(axis=0))
-            fleet.around_changed = True
+                group.environment.wind_W[2] = np.exp(-(group.state.p_W[:2] ** 2).sum(axis=0))
+            fleet.environment_changed = True
 
-    samara.fly("hover", stages=lambda standard: insert(standard, ThermalStage(), after="wind"))
-
-What a stage remembers between instants is its own. It sees the drones through the fleet's groups, under their names.
-
-A stage that is arithmetic gives its `operations` instead, compiled functions on the arrays of a group: then it is part of the
-flight's program (`samara.sim.program`), and Python is not asked at its instants.
+    samara.fly("hover", stages=lambda standard: insert(standard, Thermal(), after="wind"))
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from samara.backends.llvm_schedule import Operation
-from samara.scenario.setting import Setting
-from samara.sim.calendar import Span
+from samara.core.tree import flatten
 
 if TYPE_CHECKING:
+    from samara.physics.types import State
+    from samara.scenario.setting import Setting
     from samara.sim.fleet import Fleet
-    from samara.sim.group import Group
+    from samara.sim.schedule import Span
+    from samara.sim.setup import DroneSetup
 
-EVERY_INSTANT, BETWEEN_INSTANTS = "", "physics"
+EVERY_INSTANT, PHYSICS = "", "physics"
+CLOCK = ("time", "dt")
+"""What a stage may read beside slots: the time of the flight and the time since its last update  [s]."""
 
 
-class Stage:
-    """One stage: `axis` is the rate it is due at (scenario, wind, sensor, estimator, autopilot or log), "" at every instant."""
+class RandomInputs(NamedTuple):
+    """Standard normals a stage takes at each update: the name of their source, and how many.
 
-    axis = EVERY_INSTANT
-    in_python = ""  # what `update` does, for whoever asks why a flight is not one program; "": the stage's name says it
-    looks_back = True  # at what the program has left in tables and arrays so far: it is gathered before `update`
+    `shared` says of each whether all drones of a flight get that of drone 0; () is none of them.
+    """
+
+    source: str
+    count: int
+    shared: tuple[bool, ...] = ()
+
+
+class Stage(NamedTuple):
+    """`update(*reads[, normals], **parameters) → writes`, at the ticks of a clock.
+
+    `rate` names the clock ("scenario", "wind", "sensor", "estimator", "autopilot", "log", "physics"); the stage is due at every
+    `every`-th of its ticks, `delay` ticks late. Random numbers are numbered by the clock's ticks. `initial_dt` is the dt of
+    its first update, if another. `skip_when(*reads)` is a condition under which `update` would change nothing. A stage that
+    `interrupts` stops a compiled flight for the Python stage it belongs to, where the last number it writes is not 0.
+
+    Parameters are data: the vehicle, a sensor, a controller. Stages of equal parameters share their compiled code.
+    """
+
+    name: str
+    rate: str
+    update: Callable[..., Any]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    parameters: tuple[tuple[str, Any], ...] = ()
+    normals: RandomInputs | None = None
+    skip_when: Callable[..., Any] | None = None
+    every: int = 1
+    delay: int = 0
+    initial_dt: float | None = None
+    interrupts: bool = False
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What it writes, from what it reads and its normals"""
+        return self.update(*inputs, **dict(self.parameters))
+
+
+Normals: TypeAlias = Callable[[str, int], tuple[Any, ...]]
+"""normals(source, count): what a drone draws once, at the start."""
+Initial: TypeAlias = Callable[["State", Normals], Any]
+
+
+class StageSet(NamedTuple):
+    """The stages of one drone under one name, and the slots that they add: each with its value at the start.
+
+    A slot's value is a tree of scalars, or `initial(state, normals)` gives it. `python` is why there are none and Python has to
+    compute this part; "" where it has not.
+    """
+
+    stages: tuple[Stage, ...] = ()
+    slots: Mapping[str, Any | Initial] = {}
+    python: str = ""
+
+
+class StageFactory(NamedTuple):
+    """An entry of a flight's sequence: `build(setup)` gives the stages of one drone."""
+
+    name: str
+    rate: str
+    build: "Callable[[DroneSetup], StageSet]"
+
+
+class PythonStage:
+    """An entry of a flight's sequence that Python runs: `update(fleet)` at its instants, for all drones at once.
+
+    `rate` is the clock it is due at, "" every instant; `reason` says why it is not traced. Where `build` gives stages for some
+    drones, `update` is for the others, and is called only if there are any.
+    """
+
+    rate = EVERY_INSTANT
+    reason = "a stage in Python"
+    needs_tables = True  # that a compiled flight fills: facts and rows are gathered from them before `update`
 
     @property
     def name(self) -> str:
-        """What it is called in the line of stages: its class without `Stage`, in small letters"""
+        """Its name in the sequence: its class without `Stage`, in small letters"""
         return type(self).__name__.removesuffix("Stage").lower()
 
+    def build(self, setup: "DroneSetup") -> StageSet:
+        """The stages of a drone, where they can be traced"""
+        return StageSet(python=self.reason)
+
     def update(self, fleet: "Fleet") -> None:
-        """Brings its part up to date, at the instant the fleet stands at: for all groups that have no operations of it"""
+        """Compute this part of the flight at the instant the fleet is at"""
         raise NotImplementedError
 
-    def operations(self, fleet: "Fleet", group: "Group") -> Sequence[Operation] | None:
-        """What it does to a group at its instants, as parts of a program; None: Python does it, in `update`
+    def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
+        """At which instants of a span `update` is to be called; `needed` says whether some drones are not traced"""
+        ticks = fleet.schedule.clock(self.rate) if self.rate else fleet.schedule.instant
+        return span.at(ticks if needed else 0)
 
-        Where one of them stops the program, `update` is called, and the program goes on with the next stage.
-        """
-        return None
+    def prepare(self, fleet: "Fleet") -> None:
+        """The groups of the fleet, or the arrays of their slots, are others now"""
 
-    def visits(self, fleet: "Fleet", span: Span, *, python: bool) -> np.ndarray:
-        """At which instants of a span `update` is to be called: True or False for each
-
-        `python` tells whether a group has no operations of it: then it is called at all instants of its axis, else at none.
-        """
-        return span.at((fleet.calendar.axis(self.axis) if self.axis else fleet.calendar.instant) if python else 0)
-
-    def prepare(self, fleet: "Fleet", until_us: int) -> None:
-        """Before the program goes on from the instant the fleet stands at, to another: what it will need"""
-
-    def collect(self, fleet: "Fleet", *, passed: bool) -> None:
-        """After the program has come to the instant the fleet stands at: what it has left; has it passed this stage there?"""
-
-    def react(self, fleet: "Fleet", before: Setting) -> None:
-        """The setting is another one from this instant on: tasks, faults, wind, loads"""
-
-    def regrouped(self, fleet: "Fleet") -> None:
-        """The drones were put into groups, for the first time or anew: their arrays are others"""
+    def react(self, fleet: "Fleet", before: "Setting") -> None:
+        """Events have changed the setting: tasks, faults, wind, loads"""
 
 
-Stages = tuple[Stage, ...]
-Arrange = Callable[[Stages], Sequence[Stage]]
-"""From the stages there are to those that are to be: one's own among them."""
+Entry: TypeAlias = Stage | StageFactory | PythonStage
+Sequence_: TypeAlias = tuple[Entry, ...]
+Arrange: TypeAlias = Callable[[Sequence_], Sequence[Entry]]
+"""From the standard sequence to the one to fly."""
 
 
-def insert(stages: Sequence[Stage], own: Stage, *, after: str) -> Stages:
-    """The stages with one's own after that of a name"""
-    names = [stage.name for stage in stages]
+def insert(stages: Sequence[Entry], stage: Entry, *, after: str) -> Sequence_:
+    """The sequence with one more stage after that of a name"""
+    names = [entry.name for entry in stages]
     if after not in names:
         raise ValueError(f"no stage {after!r}: expected one of {', '.join(names)}")
     at = names.index(after) + 1
-    return (*stages[:at], own, *stages[at:])
+    return (*stages[:at], stage, *stages[at:])
+
+
+def build(entry: Entry, setup: "DroneSetup") -> StageSet:
+    """The stages of one drone that an entry stands for"""
+    return StageSet((entry,)) if isinstance(entry, Stage) else entry.build(setup)
+
+
+# Slots -----------------------------------------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """The part of a slot that a path names: its first leaf, and its shape."""
+
+    slot: str
+    first: int
+    template: Any
+
+
+def part_of(templates: Mapping[str, Any], path: str) -> Part:
+    """Where the leaves of "environment.wind_W" are among those of the slot "environment"
+
+    Raises:
+        KeyError: there is no such slot, or it has no such part.
+    """
+    if path in templates:
+        return Part(path, 0, templates[path])
+    slot, *fields = path.split(".")
+    if slot not in templates:
+        raise KeyError(f"no slot {path!r}; expected one of {', '.join(sorted(templates))}")
+    first, template = 0, templates[slot]
+    for field in fields:
+        names = getattr(
+            template, "_fields", tuple(map(str, range(len(template) if isinstance(template, tuple) else 0)))
+        )
+        if field not in names:
+            raise KeyError(f"slot {slot!r} has no part {path!r}; expected one of {', '.join(names)}")
+        at = names.index(field)
+        first += sum(len(flatten(branch)) for branch in template[:at])
+        template = template[at]
+    return Part(slot, first, template)

@@ -76,7 +76,7 @@ class Bridge:
 
     def _line(self, standard: Stages) -> Sequence[Stage]:
         said = insert(standard, self.stage, after="estimator")
-        return tuple(SetpointsStage(self.commands) if own.name == "autopilot" else own for own in said)
+        return tuple(SetpointsStage(self.commands) if own.name == "controller" else own for own in said)
 
     def _take(self, blocks: Sequence[Block], lines: Sequence[LogLine]) -> None:
         for line in lines:

@@ -24,7 +24,7 @@ from samara.physics.surroundings import environment_of
 from samara.physics.types import Vehicle
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
-from samara.sim.stage import Stage
+from samara.sim.stage import PythonStage
 
 Array = np.ndarray[Any, Any]
 
@@ -63,31 +63,35 @@ class Pressing:
         return self._machine.carry
 
 
-class DownwashStage(Stage):
+class DownwashStage(PythonStage):
     """The downwash of all on all who have it, held until the next tick of the wind."""
 
-    axis = "wind"
-    in_python = "downwash of all on all"
-    looks_back = False
+    rate = "wind"
+    reason = "downwash of all on all"
+    needs_tables = False
 
     def __init__(self) -> None:
+        self._fleet_groups: list[Group] = []
         self._groups: list[Group] = []
         self._pressing: list[Pressing] = []
 
-    def regrouped(self, fleet: Fleet) -> None:
+    def prepare(self, fleet: Fleet) -> None:
         """Who has it"""
-        self._groups = [group for group in fleet.groups if group.key.vehicle.has("downwash")]
+        if self._fleet_groups is fleet.groups:
+            return
+        self._fleet_groups = fleet.groups
+        self._groups = [group for group in fleet.groups if group.vehicle.has("downwash")]
         self._pressing = [
-            Pressing(group.key.vehicle, group.indices, group.plant.state, group.plant.environment)
+            Pressing(group.vehicle, group.indices, group.slots["state"], group.slots["environment"])
             for group in self._groups
         ]
 
     def update(self, fleet: Fleet) -> None:
         for group, pushed in zip(self._groups, downwash_on(self._pressing), strict=True):
-            push = group.around.pushes[0]
+            push = group.environment.pushes[0]
             if not (np.array_equal(pushed[:3], push.f_W) and np.array_equal(pushed[3:], push.tau_B)):
                 push.f_W[:], push.tau_B[:] = pushed[:3], pushed[3:]
-                fleet.around_changed = True
+                fleet.environment_changed = True
 
 
 def downwash_on(flown: Sequence[Pressing]) -> list[Array]:

@@ -16,7 +16,7 @@ from samara.scenario.world import World
 from samara.sim.collide.nearness import touches
 from samara.sim.fleet import Fleet
 from samara.sim.plant import Plant
-from samara.sim.stage import Stage
+from samara.sim.stage import PythonStage
 from samara.world.obstacles import HeightMap, Solid, plane_below
 
 STEEPEST = 0.5  # the least of a normal's z to stand on: 60°
@@ -27,15 +27,16 @@ VICINITY = 5.0  # [m]: further above a solid its top is not felt
 Array = np.ndarray[Any, Any]
 
 
-class GroundStage(Stage):
+class GroundStage(PythonStage):
     """The plane under each drone, where it is not the same everywhere."""
 
-    axis = "wind"
-    in_python = "the ground below each drone"
+    rate = "wind"
+    reason = "the ground below each drone"
 
     def __init__(self, world: World, ground: Ground) -> None:
         self._varies = bool(world.solids) or world.terrain is not None
         self.ground: Ground | HeightMap = ground if world.terrain is None else world.terrain
+        self._groups: list[object] = []
         self.tops: list[Solid] = [own.solid for own in world.solids if not isinstance(own.solid, (Sphere, Capsule))]
 
     @property
@@ -52,11 +53,13 @@ class GroundStage(Stage):
     def update(self, fleet: Fleet) -> None:
         for group in fleet.groups:
             if self.put_below(group.plant):
-                fleet.around_changed = True
+                fleet.environment_changed = True
 
-    def regrouped(self, fleet: Fleet) -> None:
+    def prepare(self, fleet: Fleet) -> None:
         """Grounds for the arrays that are new"""
-        self.update(fleet)
+        if self._groups is not fleet.groups:
+            self._groups = fleet.groups
+            self.update(fleet)
 
     def put_below(self, plant: Plant) -> bool:
         """The planes below the drones of a plant, into its environment; whether any is another one"""

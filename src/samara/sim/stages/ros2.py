@@ -19,43 +19,45 @@ from samara.record.ros2.topic import MAP, ros_name, xyzw
 from samara.record.ros2.topics import fixed_frames, log_layout, numbers_layout
 from samara.record.streams import STATUS_FIELDS
 from samara.record.table import Table
-from samara.sim.calendar import Span
 from samara.sim.fleet import Fleet
-from samara.sim.group import Group
-from samara.sim.measuring import Measuring
+from samara.sim.group import Group, SensorRows
+from samara.sim.ray_sensors import is_ray_sensor
 from samara.sim.ros2.says import Says, Voice
+from samara.sim.schedule import Span
 from samara.sim.setpoints import YAW, YAW_RATE, P, V
-from samara.sim.stage import Stage
+from samara.sim.stage import PythonStage
 
 Array = np.ndarray[Any, Any]
 Stamp = tuple[int, int]
 
 
-class Ros2Stage(Stage):
+class Ros2Stage(PythonStage):
     """Says a flight to ROS 2 through a node that stays the caller's: states at every tick of the autopilot or, with `every`, at
     each so many of them, sensors when they are heard"""
 
-    axis = "autopilot"
-    in_python = "ROS 2"
-    looks_back = False
+    rate = "autopilot"
+    reason = "ROS 2"
+    needs_tables = False
 
     def __init__(self, node: Node, every: int = 1) -> None:
         self.voice, self._every = Voice(node), every
         self._clock = self.voice.speaker("/clock", "rosgraph_msgs/Clock")
         self._clock_form = Form(layout_of("rosgraph_msgs/Clock"), ["clock"])
         self._groups: list[_GroupSays] = []
+        self._fleet_groups: list[Group] = []
         self._transforms: Form | None = None
         self._status: dict[str, bool] = {}
         self._logs: tuple[list[Any], int] = [], 0
 
-    def regrouped(self, fleet: Fleet) -> None:
+    def prepare(self, fleet: Fleet) -> None:
         """Topics stay, the arrays that their numbers come from are others"""
-        self._groups = []
+        if self._fleet_groups is not fleet.groups:
+            self._fleet_groups, self._groups = fleet.groups, []
 
-    def visits(self, fleet: Fleet, span: Span, *, python: bool) -> Array:
+    def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
         """Where a state is to be said, and where a sensor is heard"""
         found = span.times_us % (self._every * fleet.periods["autopilot"]) == 0
-        for period_us, delay_us in {(own.period_us, own.delay_us) for group in fleet.groups for own in group.measuring}:
+        for period_us, delay_us in {(own.period_us, own.delay_us) for group in fleet.groups for own in group.sensors}:
             found |= (span.times_us >= delay_us) & ((span.times_us - delay_us) % period_us == 0)
         return found
 
@@ -100,7 +102,10 @@ class Ros2Stage(Stage):
         for group in fleet.groups:
             for lane, index in enumerate(group.drones):
                 for row, field in enumerate(STATUS_FIELDS):
-                    topic, value = f"/{ros_name(fleet.name_of(index))}/{field}", bool(group.status[row, lane] > 0.5)
+                    topic, value = (
+                        f"/{ros_name(fleet.name_of(index))}/{field}",
+                        bool(group.slots["status"][row, lane] > 0.5),
+                    )
                     if self._status.get(topic) is not value:
                         self._status[topic] = value
                         said = layout_of("std_msgs/Bool", data=value).data.tobytes()
@@ -121,7 +126,7 @@ class _GroupSays:
     def __init__(self, voice: Voice, fleet: Fleet, group: Group) -> None:
         self._group = group
         self._names = names = [ros_name(fleet.name_of(index)) for index in group.drones]
-        self._has_estimate = group.estimate is not group.plant.state
+        self._has_estimate = group.estimate is not group.slots["state"]
 
         def says(topic: str, layout: Callable[[str], Layout], stamp: str = "header.stamp") -> Says:
             return Says(voice, [(f"/{drone}/{topic}", layout(drone)) for drone in names], stamp)
@@ -137,7 +142,7 @@ class _GroupSays:
         def twist(frame: Callable[[str], str]) -> Callable[[str], Layout]:
             return lambda drone: layout_of("geometry_msgs/TwistStamped", header={"frame_id": frame(drone)})
 
-        vehicle = group.key.vehicle
+        vehicle = group.vehicle
         self._odom = says("odom", odometry(lambda drone: f"{drone}/odom"))
         self._truth = says("ground_truth", odometry(lambda drone: MAP))
         self._pose, self._twist = says("pose", pose), says("twist", twist(lambda drone: f"{drone}/base_link"))
@@ -146,13 +151,13 @@ class _GroupSays:
         self._rotors: list[tuple[Says, Array]] = []
         if vehicle.rotors:
             count = len(vehicle.rotors)
-            speeds = np.atleast_2d(group.motion.rotor_speed)
+            speeds = np.atleast_2d(group.state.rotor_speed)
             self._rotors = [
                 (says("rotor_speed", lambda drone: numbers_layout("rotor", count), ""), speeds),
                 (says("motors", lambda drone: numbers_layout("motor", count), ""), group.plant.command[:count]),
             ]
-        self._readings: list[tuple[Measuring, Reading, Says]] = []
-        for measuring in (each for each in group.measuring if isinstance(each, Measuring)):  # pictures are not told
+        self._readings: list[tuple[SensorRows, Reading, Says]] = []
+        for measuring in (each for each in group.sensors if not is_ray_sensor(each.sensor)):  # pictures are not told
             sensor, own = measuring.sensor, ros_name(measuring.sensor.name)
             of_each = [readings_of(sensor.fields, f"{drone}/{own}", sensor) for drone in names]
             for place, reading in enumerate(of_each[0]):
@@ -162,7 +167,7 @@ class _GroupSays:
                 ]
                 self._readings.append((measuring, reading, Says(voice, layouts)))
         self._battery: tuple[Reading, Says] | None = None
-        taken = {ros_name(own.sensor.name) for own in group.measuring}
+        taken = {ros_name(own.sensor.name) for own in group.sensors}
         if vehicle.has("battery") and "battery" not in taken:
             (reading,) = battery("", None)
             self._battery = (
@@ -179,7 +184,7 @@ class _GroupSays:
 
     def say_states(self, stamp: Stamp) -> Sequence[Sequence[float]]:
         """Truth, odometry and setpoint of each drone; gives its transforms: translation, and rotation (x, y, z, w)"""
-        group, motion = self._group, self._group.motion
+        group, motion = self._group, self._group.state
         true = _said(np.concatenate([motion.p_W, motion.v_W, motion.q_WB, motion.omega_B]))
         truth = odometry_columns(true)
         position, orientation = truth["pose.pose.position"], truth["pose.pose.orientation"]
@@ -189,7 +194,8 @@ class _GroupSays:
         self._twist.say(stamp, {"twist.linear": linear, "twist.angular": angular})
         estimate = true
         if self._has_estimate:
-            variances = group.fusing.variances if group.fusing and len(group.fusing.variances) else None
+            known = group.slots.get("variances", ())
+            variances = known if len(known) else None
             estimate = _said(group.estimate[:BODY], variances)
         self._odom.say(stamp, odometry_columns(estimate) if self._has_estimate else truth)
         asked = group.reference
@@ -227,7 +233,7 @@ class _GroupSays:
             if late_us < 0 or late_us % measuring.period_us:
                 continue
             sensor = measuring.sensor
-            table = Table(sensor.fields, sensor.units, "", np.empty(0), measuring.said.T)
+            table = Table(sensor.fields, sensor.units, "", np.empty(0), measuring.reading.T)
             some = None if reading.valid is None else np.flatnonzero(reading.valid(table)).tolist()
             says.say(_stamp(late_us), reading.columns(table), some)
 

@@ -1,67 +1,87 @@
-"""Sensors: each samples at its own rate and is heard when its delay has passed."""
+"""Sensors: each samples at its own rate, and its reading arrives when its delay has passed."""
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
-from samara.backends.llvm_schedule import Operation
-from samara.sim.calendar import Span
-from samara.sim.fleet import Fleet
-from samara.sim.group import Group
-from samara.sim.looking import Looking, Others
-from samara.sim.stage import Stage
-from samara.vehicles.shape import corners_of
+from samara.core.ops import where
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, unflatten
+from samara.physics.types import Command, Environment, State, Vehicle
+from samara.scenario.timeline import sampling
+from samara.sensors.sensor import Sensor
+from samara.sim.setup import DroneSetup
+from samara.sim.stage import Initial, Normals, RandomInputs, Stage, StageSet
 
 
-class SensorsStage(Stage):
-    """Every sensor of every drone; what was heard is recorded."""
+def sample(
+    state: State,
+    command: Command,
+    environment: Environment,
+    sensor_state: Any,
+    queue: tuple[Any, ...],
+    dt: Scalar,
+    normals: Sequence[Scalar] = (),
+    *,
+    sensor: Sensor,
+    vehicle: Vehicle,
+) -> tuple[Any, tuple[Any, ...]]:
+    """Take a reading, and put it at the end of the queue of those that have not arrived"""
+    inputs = (state, command, vehicle, environment, normals)
+    if sensor.initial is None:
+        reading = sensor.measure(*inputs)
+    else:
+        reading, sensor_state = sensor.measure(*inputs, sensor_state, dt)
+    return sensor_state, (*queue[1:], reading)
 
-    axis = "sensor"
-    in_python = "sensor in Python"
-    looks_back = False
 
-    def __init__(self) -> None:
-        self._corners: tuple[np.ndarray, np.ndarray] | None = None  # of all drones, once one looks
+def receive(
+    queue: tuple[Any, ...], reading: Any, fresh: Scalar, silent: Scalar, *, sensor: Sensor
+) -> tuple[Any, Scalar]:
+    """The oldest reading of the queue arrives: fresh, unless the sensor has failed or says that it is not valid
 
-    def operations(self, fleet: Fleet, group: Group) -> list[Operation]:
-        """All that are traced"""
-        plant, operations = group.plant, []
-        for own in group.measuring:
-            if isinstance(own, Looking) or not own.is_traced:
-                continue
-            sampled, heard = (fleet.calendar.bit(own.period_us, offset) for offset in (0, own.delay_us))
-            inputs, name = (plant.state, plant.command, plant.environment), own.sensor.name
-            draws = fleet.keys(group, f"sensor {name}"), fleet.numbers_of(group)
-            operations += own.operations(sampled, heard, inputs, *draws)
-            rate = {"period": own.period_us, "offset": own.delay_us}
-            operations += fleet.put(group, name, self, own.said, due=heard, **rate)
-        return operations
+    What a failed sensor said last stays.
+    """
+    failed = silent > 0.5
+    values = [where(failed, old, new) for old, new in zip(flatten(reading), flatten(queue[0]), strict=True)]
+    fresh = where(failed, fresh, 1.0)
+    if "valid" in sensor.fields:
+        fresh = where(values[sensor.fields.index("valid")] > 0.5, fresh, 0.0)
+    return unflatten(reading, iter(values)), fresh
 
-    def visits(self, fleet: Fleet, span: Span, *, python: bool) -> np.ndarray:
-        """Where a sensor that is not traced is to be asked, or is heard"""
-        found, times_us = np.zeros(len(span.times_us), dtype=bool), span.times_us
-        for own in (each for group in fleet.groups for each in group.measuring if not each.is_traced):
-            for offset in (0, own.delay_us):
-                found |= (times_us >= offset) & ((times_us - offset) % own.period_us == 0)
-        return found & span.at(fleet.calendar.axis("sensor"))
 
-    def update(self, fleet: Fleet) -> None:
-        tick = fleet.tick("sensor")
-        for group in fleet.groups:
-            for own in group.measuring:
-                if isinstance(own, Looking):
-                    others = self._others(fleet) if tick % own.every == 0 else None
-                    heard = own.look(group.plant, tick, others, group.drones)
-                    if heard:
-                        group.show(own)
-                else:
-                    heard = not own.is_traced and own.update(group.plant, tick)
-                if heard and own.sensor.name in group.tables:
-                    group.tables[own.sensor.name].add(fleet.time_us, own.said)
+def reading_template(sensor: Sensor) -> Any:
+    """A reading of zeros"""
+    return sensor.reading or tuple(0.0 for _ in sensor.fields)
 
-    def _others(self, fleet: Fleet) -> Others | None:
-        """All drones as they are now, where there are several in one flight"""
-        if fleet.apart or len(fleet.scenario.drones) < 2:
-            return None
-        if self._corners is None:
-            corners = [corners_of(own.vehicle) for own in fleet.scenario.drones]
-            self._corners = np.array([low for low, _ in corners]).T, np.array([high for _, high in corners]).T
-        return Others(fleet.p_W, fleet.q_WB, *self._corners)
+
+def build_sensors(setup: DroneSetup) -> StageSet:
+    """A stage that samples and one that receives for each sensor that can be traced; slots for all of them"""
+    stages: list[Stage] = []
+    slots: dict[str, Any] = {}
+    for sensor in setup.sensors:
+        every, delay = sampling(sensor, setup.flight.periods["sensor"])
+        name, template = sensor.name, reading_template(sensor)
+        slots |= {f"{name}/reading": template, f"{name}/fresh": 0.0, f"{name}/silent": 0.0}
+        if not sensor.traced:
+            continue
+        slots[f"{name}/state"] = () if sensor.initial is None else _initial(sensor, setup.vehicle)
+        slots[f"{name}/queue"] = (template,) * (delay // every + 1)
+        normals = RandomInputs(f"sensor {name}", sensor.normals_needed) if sensor.normals_needed else None
+        reads = ("state", "command", "environment", f"{name}/state", f"{name}/queue", "dt")
+        parameters = (("sensor", sensor), ("vehicle", setup.vehicle))
+        writes = (f"{name}/state", f"{name}/queue")
+        stages.append(Stage(f"{name} samples", "sensor", sample, reads, writes, parameters, normals, every=every))
+        reads = (f"{name}/queue", f"{name}/reading", f"{name}/fresh", f"{name}/silent")
+        writes = (f"{name}/reading", f"{name}/fresh")
+        parameters = (("sensor", sensor),)
+        stages.append(Stage(f"{name} arrives", "sensor", receive, reads, writes, parameters, every=every, delay=delay))
+    in_python = [sensor.name for sensor in setup.sensors if not sensor.traced]
+    return StageSet(tuple(stages), slots, f"{', '.join(in_python)}: sensor in Python" if in_python else "")
+
+
+def _initial(sensor: Sensor, vehicle: Vehicle) -> Initial:
+    def initial(state: State, normals: Normals) -> Any:
+        assert sensor.initial is not None, sensor.name
+        return sensor.initial(vehicle, normals(f"sensor {sensor.name} start", sensor.start_normals))
+
+    return initial

@@ -5,14 +5,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from samara.backends.llvm_schedule import Operation
 from samara.link.autopilot import AutopilotLostError
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.calendar import Span
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
+from samara.sim.schedule import Span
 from samara.sim.setpoints import LIFE, YAW, Motors, P, Path, Place, Velocity, Wish
-from samara.sim.stages.autopilot import AutopilotStage
+from samara.sim.setup import DroneSetup
+from samara.sim.stage import StageSet
+from samara.sim.stages.controller import ControllerStage, build_controller
 from samara.vehicles.limits import command_bounds
 
 Array = np.ndarray[Any, Any]
@@ -39,10 +40,10 @@ class Followed(NamedTuple):
         return self.wish.asked(self.anchor, (times_us - self.since_us) / MICROSECONDS)
 
 
-class SetpointsStage(AutopilotStage):
-    """In the place of the autopilot stage: controllers follow what was asked last, and their task until something is."""
+class SetpointsStage(ControllerStage):
+    """In the place of the controller stage: controllers follow what was asked last, and their task until something is."""
 
-    in_python = "setpoints from outside"
+    reason = "setpoints from outside"
 
     def __init__(self, source: Source) -> None:
         super().__init__()
@@ -50,22 +51,13 @@ class SetpointsStage(AutopilotStage):
         self._followed: dict[int, Followed] = {}
         self._motors: dict[int, tuple[Array, int]] = {}
 
-    @property
-    def name(self) -> str:
-        """That of the stage it is in the place of"""
-        return "autopilot"
+    def build(self, setup: DroneSetup) -> StageSet:
+        """Nothing is traced: Python looks at every tick whether a setpoint came"""
+        return StageSet(slots=build_controller(setup).slots, python=self.reason)
 
-    def operations(self, fleet: Fleet, group: Group) -> list[Operation] | None:
-        """Python asks at every tick whether something came"""
-        return None
-
-    def visits(self, fleet: Fleet, span: Span, *, python: bool) -> Array:
-        """And what is followed is noted for the log"""
-        return span.at(fleet.calendar.axis("autopilot") | fleet.calendar.axis("log"))
-
-    def is_flown_here(self, group: Group) -> bool:
-        """All groups are"""
-        return True
+    def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
+        """At the controller's ticks; and what is followed is noted for the log"""
+        return span.at(fleet.schedule.clock("autopilot") | fleet.schedule.clock("log"))
 
     def update(self, fleet: Fleet) -> None:
         if fleet.time_us % fleet.periods["autopilot"] == 0:
@@ -82,7 +74,7 @@ class SetpointsStage(AutopilotStage):
                 lanes = [lane for lane, index in enumerate(group.drones) if index in self._followed]
                 if lanes:
                     rows = [self._followed[group.drones[lane]].at(np.array([fleet.time_us]))[0] for lane in lanes]
-                    group.followed[fleet.time_us] = lanes, np.array(rows).T
+                    group.external_references[fleet.time_us] = lanes, np.array(rows).T
 
     def _take(self, fleet: Fleet, index: int, wish: Wish) -> None:
         """Something new is asked of a drone, from where it was asked to be now"""
@@ -119,14 +111,14 @@ class SetpointsStage(AutopilotStage):
                 "warning", f"{fleet.name_of(index)}: no command of its motors for {LIFE:g} s; it stays where it is"
             )
 
-    def asked(self, fleet: Fleet, group: Group) -> tuple[Array, Array]:
+    def references(self, fleet: Fleet, group: Group) -> tuple[Array, Array]:
         """The tasks' references, and in their place what was asked from outside"""
-        now, ahead = super().asked(fleet, group)
+        now, ahead = super().references(fleet, group)
         followed = [(lane, self._followed[i]) for lane, i in enumerate(group.drones) if i in self._followed]
         if not followed:
             return now, ahead
         now, ahead = now.copy(), ahead.copy()
-        later_us = np.round(MICROSECONDS * group.pilot.look_ahead) if ahead.size else np.empty(0)
+        later_us = np.round(MICROSECONDS * group.look_ahead) if ahead.size else np.empty(0)
         for lane, own in followed:
             rows = own.at(fleet.time_us + np.append(0.0, later_us))
             now[:, lane] = rows[0]
@@ -134,11 +126,11 @@ class SetpointsStage(AutopilotStage):
                 ahead[:, :, lane] = rows[1:]
         return now, ahead
 
-    def overrule(self, fleet: Fleet, group: Group) -> None:
+    def override(self, fleet: Fleet, group: Group) -> None:
         """Commands of the motors, cut to what they can do, of drones that are armed"""
         for lane, index in enumerate(group.drones):
             if index in self._motors:
-                bounds = command_bounds(group.key.vehicle)
+                bounds = command_bounds(group.vehicle)
                 wanted = self._motors[index][0]
                 held = wanted if bounds is None else np.clip(wanted, *np.array(bounds).T)
-                group.plant.command[:, lane] = held * group.armed[lane]
+                group.slots["command"][:, lane] = held * group.slots["armed"][0, lane]

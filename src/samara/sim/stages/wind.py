@@ -1,157 +1,184 @@
 """The wind: on each drone where it is, with gusts of its own, and at each of its hubs.
 
-What blows on all alike does so inside a sum too: its normals are those of drone 0, whoever else flies.
+What blows on all drones alike does so inside a sum too: its normals are those of drone 0, whoever else flies.
 """
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.backends.lanes import in_lanes
-from samara.backends.llvm_schedule import Operation
-from samara.core.tree import flatten
+from samara.core.algebra import ZERO, Quat, Vec3, cross, rotate
+from samara.core.quantity import Scalar
+from samara.core.random import normals as standard_normals
+from samara.core.tree import flatten, unflatten
+from samara.physics.types import Vehicle
 from samara.scenario.setting import Setting
-from samara.scenario.timeline import MICROSECONDS
-from samara.sim.blowing import Blowing, drawn_by, hub_code, own_draws, wind_code
-from samara.sim.fleet import Fleet
-from samara.sim.group import Group
-from samara.sim.per_drone import PerDrone
-from samara.sim.program import run_once
-from samara.sim.stage import Stage
-from samara.wind.sources import Sum, is_local, is_traced
+from samara.sim.setup import DroneSetup
+from samara.sim.stage import PythonStage, RandomInputs, Stage, StageSet
+from samara.wind.sources import Sum, WindSource, is_local, is_traced, wind_at
+
+if TYPE_CHECKING:
+    from samara.sim.fleet import Fleet
+
+HUBS = "environment.hub_wind_W"
+Array = np.ndarray[Any, Any]
 
 
-class WindStage(Stage):
-    """Samples the wind's source and writes it into the air of all drones; one that cannot be traced, in Python."""
+def sample_wind(
+    time: Scalar,
+    dt: Scalar,
+    p_W: Vec3,
+    v_W: Vec3,
+    wind_state: Any,
+    disturbance_W: Vec3,
+    normals: tuple[Scalar, ...] = (),
+    *,
+    source: WindSource,
+) -> tuple[Any, Vec3]:
+    """w(t, p, v) + disturbance  [m/s], and the source's state after it; dt = ∞ at the first sample"""
+    wind_W, wind_state = wind_at(source, time, dt, normals, wind_state, p_W, v_W)
+    return wind_state, wind_W + disturbance_W
 
-    axis = "wind"
-    in_python = "wind source in Python"
+
+def wind_at_hubs(
+    time: Scalar,
+    p_W: Vec3,
+    v_W: Vec3,
+    q_WB: Quat,
+    omega_B: Vec3,
+    disturbance_W: Vec3,
+    wind_state: Any,
+    *,
+    source: WindSource,
+    vehicle: Vehicle,
+) -> tuple[tuple[Vec3, ...]]:
+    """w at p + R r of each hub [m/s], at the instant of the last sample: no time passes, so gusts stay"""
+    no_normals, winds = (0.0,) * source.normals_needed, []
+    for r_B in (rotor.r_B for rotor in vehicle.rotors):
+        hub_W, hub_v_W = p_W + rotate(q_WB, r_B), v_W + rotate(q_WB, cross(omega_B, r_B))
+        winds.append(wind_at(source, time, 0.0, no_normals, wind_state, hub_W, hub_v_W)[0] + disturbance_W)
+    return (tuple(winds),)
+
+
+def spread_to_hubs(wind_W: Vec3, *, rotors: int) -> tuple[tuple[Vec3, ...]]:
+    """The drone's wind at each of its hubs"""
+    return (tuple(wind_W for _ in range(rotors)),)
+
+
+def add_wake(hub_wind_W: tuple[Vec3, ...], wake_W: tuple[Vec3, ...]) -> tuple[tuple[Vec3, ...]]:
+    """What each rotor feels: the wind at its hub and what its own wake adds to it  [m/s]"""
+    return (tuple(wind + wake for wind, wake in zip(hub_wind_W, wake_W, strict=True)),)
+
+
+def feel_hubs(setup: DroneSetup) -> tuple[Stage, ...]:
+    """The stage that writes what the rotors feel, of a vehicle that reads it"""
+    if not setup.vehicle.reads("hub_wind_W"):
+        return ()
+    return (Stage("hub wind", "wind", add_wake, ("hub_wind", "wake"), (HUBS,)),)
+
+
+def own_draws(source: WindSource) -> tuple[bool, ...]:
+    """For each normal that a source takes, whether every drone draws its own"""
+    if isinstance(source, Sum):
+        return tuple(draw for part in source.sources for draw in own_draws(part))
+    return (is_local(source),) * source.normals_needed
+
+
+def build_wind(setup: DroneSetup) -> StageSet:
+    """The stages of one drone's wind, where its source can be traced"""
+    source, vehicle = setup.flight.wind, setup.vehicle
+    hubs = tuple(ZERO for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else ()
+    slots: dict[str, Any] = {"wind_disturbance": ZERO, "hub_wind": hubs, "wake": hubs}
+    if not is_traced(source):
+        return StageSet(slots=slots, python=f"{type(source).__name__} is a wind source in Python")
+    slots["wind_state"] = source.initial()
+    own = own_draws(source)
+    normals = RandomInputs("wind", len(own), tuple(not draw for draw in own)) if own else None
+    reads = ("time", "dt", "state.p_W", "state.v_W", "wind_state", "wind_disturbance")
+    writes = ("wind_state", "environment.wind_W")
+    stages = [Stage("wind", "wind", sample_wind, reads, writes, (("source", source),), normals, initial_dt=math.inf)]
+    if hubs and setup.flight.wind_at_hubs and is_local(source):
+        reads = ("time", "state.p_W", "state.v_W", "state.q_WB", "state.omega_B", "wind_disturbance", "wind_state")
+        parameters = (("source", source), ("vehicle", vehicle))
+        stages.append(Stage("wind at hubs", "wind", wind_at_hubs, reads, ("hub_wind",), parameters))
+    elif hubs:
+        parameters = (("rotors", len(vehicle.rotors)),)
+        stages.append(Stage("wind at hubs", "wind", spread_to_hubs, ("environment.wind_W",), ("hub_wind",), parameters))
+    return StageSet((*stages, *feel_hubs(setup)), slots)
+
+
+class WindStage(PythonStage):
+    """The wind of all drones; Python samples a source that cannot be traced."""
+
+    rate = "wind"
+    reason = "wind source in Python"
 
     def __init__(self) -> None:
-        self._memory, self._is_new = PerDrone(), True
-        self._dt: list[np.ndarray] = []  # of the machines that are linked
-        self._blowing: Blowing | None = None
+        self._source_state: Any = None  # of a source in Python; None before its first sample
 
-    def react(self, fleet: Fleet, before: Setting) -> None:
+    def build(self, setup: DroneSetup) -> StageSet:
+        """The wind of one drone, where its source can be traced"""
+        return build_wind(setup)
+
+    def react(self, fleet: "Fleet", before: Setting) -> None:
         """Another wind blows at once; one that is only added to goes on as it was"""
         source = fleet.setting.wind
         if source is before.wind:
             return
         goes_on = isinstance(source, Sum) and source.sources[0] is before.wind
-        known = self._memory.gathered() if goes_on and is_traced(source) else None
-        added = tuple(own.initial() for own in source.sources[1:]) if goes_on else ()
-        self._memory.clear()
-        if known is not None:
-            start = np.repeat(np.array(flatten(added), dtype=float)[:, None], known.shape[1], axis=1)
-            self._memory.spread(fleet, np.concatenate([known, start]))
-        elif goes_on and self._blowing:
-            self._blowing = Blowing(source, len(fleet.scenario.drones), (self._blowing.memory, *added))
-        else:
-            self._is_new, self._blowing = True, None
-        if is_traced(source):
-            self.regrouped(fleet)
-            for group in fleet.groups:
-                blow = self.operations(fleet, group) or ()
-                run_once(blow, len(group.drones), fleet.time_us, fleet.calendar.axis("wind"))
-            self._is_new, fleet.around_changed = False, True
-        else:
-            self.update(fleet)
-
-    def regrouped(self, fleet: Fleet) -> None:
-        """What is remembered goes on with the drones"""
-        source = fleet.setting.wind
-        if is_traced(source):
-            start = np.array(flatten(source.initial()), dtype=float)[:, None]
-            self._memory.spread(fleet, np.repeat(start, len(fleet.scenario.drones), axis=1))
-
-    def prepare(self, fleet: Fleet, until_us: int) -> None:
-        """The time since the last sample: ∞ before the first"""
-        for dt in self._dt:
-            dt[:] = math.inf if self._is_new else fleet.periods["wind"] / MICROSECONDS
-
-    def collect(self, fleet: Fleet, *, passed: bool) -> None:
-        """Whether there was a first sample"""
-        self._is_new = self._is_new and not passed
-
-    def operations(self, fleet: Fleet, group: Group) -> list[Operation] | None:
-        """The wind where each drone is, and at its hubs"""
-        source, n = fleet.setting.wind, len(group.drones)
+        added = tuple(part.initial() for part in source.sources[1:]) if goes_on else ()
+        states = [group.slots.get("wind_state") for group in fleet.groups]
+        fleet.link_flight()
         if not is_traced(source):
-            return None
-        due, period, disturbance_W = (
-            fleet.calendar.axis("wind"),
-            fleet.periods["wind"],
-            fleet.setting.wind_disturbance_W,
+            self._source_state = (self._source_state, *added) if goes_on and self._source_state is not None else None
+            self.update(fleet)
+            return
+        for group, known in zip(fleet.groups, states, strict=True):
+            start = flatten(added if goes_on and known is not None else source.initial())
+            columns = np.repeat(np.array(start, dtype=float).reshape(-1, 1), len(group), axis=1)
+            if goes_on and known is not None:
+                columns = np.concatenate([known, columns])
+            else:
+                group.has_run.discard("wind")
+            group.slots["wind_state"] = np.ascontiguousarray(columns)
+            fleet.run_entry(group, self.name)
+            group.has_run.add("wind")
+        fleet.environment_changed = True
+
+    def update(self, fleet: "Fleet") -> None:
+        source, drones, tick = fleet.setting.wind, len(fleet.scenario.drones), fleet.tick("wind")
+        disturbance_W, own, seed = fleet.setting.wind_disturbance_W, own_draws(source), fleet.scenario.seed
+        first = self._source_state is None
+        place, drawn = (ZERO, ZERO), np.zeros((0, 1))
+        if is_local(source):
+            place = Vec3(*fleet.p_W), Vec3(*fleet.v_W)
+        if own:
+            numbers: Any = np.arange(drones) if is_local(source) else np.zeros(1, dtype=int)
+            drawn = standard_normals(seed, "wind", numbers, tick, len(own)).T
+        inputs = tuple(row if each else float(row[0]) for row, each in zip(drawn, own, strict=True))
+        state, dt = (
+            source.initial() if first else self._source_state,
+            math.inf if first else fleet.periods["wind"] / 1e6,
         )
-        sources = [fleet.wind_on(index) for index in group.drones] if fleet.winds else [source]
-        machine, memory = in_lanes(wind_code, [(own,) for own in sources]).machine(n), self._memory.of(group)
-        machine.held[1] = math.inf if self._is_new else period / MICROSECONDS
-        self._dt = [*(self._dt if group is not fleet.groups[0] else ()), machine.held[1]]
-        machine.held[8:11] = np.array(disturbance_W)[:, None]
-        size, wind_W, drawn = len(memory), group.around.wind_W, machine.held[11:]
-        operations = [
-            Operation("clock", due, (machine.held[:1],)),
-            *_draws(fleet, group, due, drawn),
-            Operation("copy", due, (group.plant.state, machine.held[2:8], 6)),
-            *([Operation("copy", due, (memory, machine.carry, size))] if size else []),
-            Operation("run", due, (machine,)),
-            *([Operation("copy", due, (machine.carry, memory, size))] if size else []),
-            Operation("copy", due, (machine.carry[size:], wind_W, 3)),
-        ]
-        if group.hubs is None:
-            return operations
-        rotors = group.key.vehicle.rotors
-        if fleet.scenario.wind_at_hubs and is_local(source):
-            places = [tuple(rotor.r_B for rotor in group.vehicle_of(lane).rotors) for lane in range(n)]
-            winds = sources if fleet.winds else sources * n
-            hubs = in_lanes(hub_code, list(zip(winds, places, strict=True))).machine(n)
-            hubs.held[14:17] = np.array(disturbance_W)[:, None]
-            operations += [
-                Operation("clock", due, (hubs.held[:1],)),
-                Operation("copy", due, (group.plant.state, hubs.held[1:14], 13)),
-                *([Operation("copy", due, (memory, hubs.held[17:], size))] if size else []),
-                Operation("run", due, (hubs,)),
-                Operation("copy", due, (hubs.carry, group.hubs.wind_W, 3 * len(rotors))),
-            ]
-        else:
-            blocks = np.split(group.hubs.wind_W, len(rotors))
-            operations += [Operation("copy", due, (wind_W, each, 3)) for each in blocks]
-        return [*operations, *group.hubs.operations(due, group.around.hub_wind_W)]
-
-    def update(self, fleet: Fleet) -> None:
-        source, drones = fleet.setting.wind, len(fleet.scenario.drones)
-        dt = math.inf if self._blowing is None else fleet.periods["wind"] / MICROSECONDS
-        self._blowing = self._blowing or Blowing(source, drones, source.initial())
-        drawn = drawn_by(source, drones, seed=fleet.scenario.seed, tick=fleet.tick("wind"))
-        moving = np.concatenate([fleet.p_W, fleet.v_W]) if is_local(source) else None
-        disturbance_W = fleet.setting.wind_disturbance_W
-        winds = self._blowing.sample(fleet.time, dt, moving, disturbance_W, drawn)
+        self._source_state, wind_W = sample_wind(fleet.time, dt, *place, state, disturbance_W, inputs, source=source)
+        winds = np.stack([np.broadcast_to(x, (drones,)) for x in wind_W])
         for group in fleet.groups:
-            own, before = winds[:, group.indices], group.plant.environment.copy()
-            group.around.wind_W[:] = own
-            if group.hubs is not None:
-                rotors = group.key.vehicle.rotors
-                group.hubs.wind_W[:] = np.tile(own, (len(rotors), 1))
-                if fleet.scenario.wind_at_hubs and is_local(source):
-                    hubs_B = tuple(rotor.r_B for rotor in rotors)
-                    place = group.plant.state, group.indices
-                    group.hubs.wind_W[:] = self._blowing.at_hubs(fleet.time, *place, disturbance_W, hubs_B)
-                group.around.hub_wind_W[:] = group.hubs.wind_W + group.hubs.wake_W
-            if not np.array_equal(before, group.plant.environment):
-                fleet.around_changed = True
+            before = group.slots["environment"].copy()
+            group.environment.wind_W[:] = winds[:, group.indices]
+            if len(group.slots["hub_wind"]):
+                group.slots["hub_wind"][:] = self._at_hubs(fleet, group, winds[:, group.indices])
+                group.environment.hub_wind_W[:] = group.slots["hub_wind"] + group.slots["wake"]
+            if not np.array_equal(before, group.slots["environment"]):
+                fleet.environment_changed = True
 
-
-def _draws(fleet: Fleet, group: Group, due: int, drawn: np.ndarray) -> list[Operation]:
-    """Normals of each drone's own, and those of drone 0 where all share them"""
-    own, period, keys = own_draws(fleet.setting.wind), fleet.periods["wind"], fleet.keys(group, "wind")
-    if not own:
-        return []
-    numbers = fleet.numbers_of(group)
-    if all(own) or not any(own):
-        return [Operation("draw", due, (keys, numbers * own[0], drawn, len(own), period))]
-    shared = np.zeros_like(drawn)
-    return [
-        Operation("draw", due, (keys, numbers, drawn, len(own), period)),
-        Operation("draw", due, (keys, numbers * 0, shared, len(own), period)),
-        *(Operation("copy", due, (shared[k : k + 1], drawn[k : k + 1], 1)) for k, each in enumerate(own) if not each),
-    ]
+    def _at_hubs(self, fleet: "Fleet", group: Any, wind_W: Array) -> Array:
+        source, rotors = fleet.setting.wind, len(group.vehicle.rotors)
+        if not (fleet.scenario.wind_at_hubs and is_local(source)):
+            return np.tile(wind_W, (rotors, 1))
+        leaves = [leaf[group.indices] if np.ndim(leaf) else leaf for leaf in flatten(self._source_state)]
+        state, moving = unflatten(self._source_state, iter(leaves)), group.state
+        vectors = Vec3(*moving.p_W), Vec3(*moving.v_W), Quat(*moving.q_WB), Vec3(*moving.omega_B)
+        known = {"source": source, "vehicle": group.vehicle}
+        winds = wind_at_hubs(fleet.time, *vectors, fleet.setting.wind_disturbance_W, state, **known)
+        return np.stack([np.broadcast_to(x, (len(group),)) for x in flatten(winds)])

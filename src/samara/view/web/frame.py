@@ -132,17 +132,17 @@ def snapshot_of(simulation: Simulation) -> Snapshot:
 
 
 def _lanes(group: Group) -> Lanes:
-    planned = getattr(group.pilot, "prediction", None)
+    planned = getattr(group.controller, "prediction", None)
     return Lanes(
         group.indices,
-        group.key.vehicle,
+        group.vehicle,
         group.plant.state.copy(),
-        group.estimate.copy() if group.estimate is not group.plant.state else None,
+        group.estimate.copy() if group.estimate is not group.slots["state"] else None,
         group.reference.copy(),
         group.plant.command.copy(),
         group.plant.environment.copy(),
         planned.copy() if planned is not None and planned.size else None,
-        tuple((each.sensor, each.said.copy()) for each in group.measuring),
+        tuple((own.sensor, own.reading.copy()) for own in group.sensors),
     )
 
 
@@ -157,10 +157,10 @@ def positions_of(simulation: Simulation) -> Array:
 def motion_of(simulation: Simulation) -> tuple[Array, Array, Array, Array]:
     """p [m], q, the reference's p [m] and the rotor speeds [rad/s] of every drone, drones first"""
     n = len(simulation.scenario.drones)
-    rotors = most_rotors([group.key.vehicle for group in simulation.groups])
+    rotors = most_rotors([group.vehicle for group in simulation.groups])
     p_W, q_WB, reference_W, speed = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.zeros((n, rotors))
     for group in simulation.groups:
-        at, state, own = group.indices, group.plant.state, len(group.key.vehicle.rotors)
+        at, state, own = group.indices, group.plant.state, len(group.vehicle.rotors)
         p_W[at], q_WB[at], reference_W[at] = state[:3].T, state[6:10].T, group.reference[:3].T
         speed[at, :own] = state[13 : 13 + own].T
     return p_W, q_WB, reference_W, speed

@@ -43,7 +43,7 @@ def _drone(fleet: Fleet, index: int) -> DroneBus:
         bool(fleet.crashed[index]),
         environment,
         battery_status(state, command, _in_floats(vehicle, index), environment),
-        {each.sensor.name: tuple(each.said[:, lane].tolist()) for each in group.measuring},
+        {own.sensor.name: tuple(own.reading[:, lane].tolist()) for own in group.sensors},
     )
 
 

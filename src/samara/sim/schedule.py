@@ -30,7 +30,7 @@ class Span(NamedTuple):
         return int(self.rows.ctypes.data)
 
 
-class Calendar:
+class Schedule:
     """The axes of a flight, and whatever else recurs in it: every period and offset has a bit."""
 
     def __init__(self, timeline: Timeline) -> None:
@@ -55,7 +55,7 @@ class Calendar:
         """What is due at offset, offset + period, …"""
         return self._bits.setdefault((period_us, offset_us), 1 << len(self._bits))
 
-    def axis(self, name: str) -> int:
+    def clock(self, name: str) -> int:
         """The bit of an axis"""
         return self.bit(self.periods[name])
 

@@ -5,11 +5,10 @@ along them, which of some solids is nearer, whether another drone is, and what i
 NumPy.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,13 +20,15 @@ from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
 from samara.physics.types import State
 from samara.scenario.bus import Blindness
-from samara.scenario.timeline import sampling
 from samara.sensors.eyes import NO_RETURN, Beam, Eye, drone_box, ray_sent
 from samara.sensors.sensor import Mounting, Sensor
-from samara.sim.measuring import Heard
-from samara.sim.plant import Plant
+from samara.vehicles.shape import corners_of
 from samara.world.obstacles import NEVER, HeightMap, Ray, Solid
 from samara.world.rays import first_hit, hit
+
+if TYPE_CHECKING:
+    from samara.sim.fleet import Fleet
+    from samara.sim.group import Group
 
 Array = np.ndarray[Any, Any]
 
@@ -59,75 +60,44 @@ class Others(NamedTuple):
         return found
 
 
-class Looking:
-    """A camera or a lidar on n drones, with what `Measuring` has of a sensor that is asked in Python."""
+def is_ray_sensor(sensor: Sensor) -> bool:
+    """Whether a sensor is a camera or a lidar"""
+    return isinstance(sensor.about, Eye)
 
-    is_traced = False
 
-    def __init__(self, sensor: Sensor, drones: Array, *, seeds: Sequence[int] = (), axis_us: int = 10_000) -> None:
-        self.sensor, self.drones, n = sensor, drones, len(drones)
-        self.seeds = tuple(seeds) or (0,) * n
-        self.every, self.late = sampling(sensor, axis_us)
-        self.axis_us, self.period_us, self.delay_us = axis_us, self.every * axis_us, self.late * axis_us
-        self.eye: Eye = sensor.about
-        self.said, self.fresh, self.silent = np.zeros((self.eye.rays, n)), np.zeros(n), np.zeros(n)
-        self._coming: deque[tuple[int, Array]] = deque()
-        self._blind: dict[int, Array] = {}  # by lane: which rays see nothing
-        self._picture = Picture(self.eye)
+class RayCaster:
+    """Takes the pictures of all cameras and lidars of a flight."""
 
-    def blind(self, lane: int, faults: Sequence[Blindness]) -> None:
-        """From the next picture on, some rays of a drone see nothing; without a fault of this kind of eye all see again"""
-        own = [fault for fault in faults if fault.sensor == self.sensor.kind]
-        self._blind.pop(lane, None)
-        if own:
-            source, drone = f"dead {self.sensor.name}", int(self.drones[lane])
-            self._blind[lane] = np.any(
-                [blind_rays(self.eye, each, self.seeds[lane], source, drone) for each in own], axis=0
-            )
+    def __init__(self) -> None:
+        self._pictures: dict[tuple[int, str], Picture] = {}
+        self._corners: tuple[Array, Array] | None = None  # of all drones
+        self._others: tuple[int, Others] | None = None  # as they were at a time  [µs]
 
-    def look(self, plant: Plant, tick: int, others: Others | None, numbers: Sequence[int]) -> bool:
-        """One tick of the sensor axis: a picture when it is time for one; whether one was heard
+    def cast(self, fleet: "Fleet", group: "Group", lane: int, sensor: Sensor, drawn: Array) -> Array:
+        """What the rays of one drone's sensor meet: the ground, solids and other drones; rays that a fault has blinded nothing"""
+        eye: Eye = sensor.about
+        key = id(sensor), sensor.name
+        if key not in self._pictures:
+            self._pictures[key] = Picture(eye)
+        index = group.drones[lane]
+        boxes = []
+        if not fleet.apart and len(fleet.scenario.drones) > 1:
+            boxes = self._all_drones(fleet).boxes(index, float(eye.part.farthest) + 1.0)
+        plane = group.rows("environment.ground")[:, lane]
+        values = self._pictures[key].taken(group.slots["state"][:13, lane], plane, boxes, drawn)
+        faults = [fault for fault in fleet.setting.drones[index].faults.eyes if fault.sensor == sensor.kind]
+        for fault in faults:
+            source, number = f"dead {sensor.name}", int(group.numbers[lane])
+            values[blind_rays(eye, fault, group.seeds[lane], source, number)] = NO_RETURN
+        return values.copy()
 
-        `numbers` are those of its drones among the others.
-        """
-        if tick % self.every == 0:
-            self._sample(plant, tick, others, numbers)
-        if not self._coming or self._coming[0][0] > tick:
-            return False
-        _, values = self._coming.popleft()
-        heard = self.silent < 0.5
-        self.said[:, heard], self.fresh[heard] = values[:, heard], 1.0
-        return True
-
-    def _sample(self, plant: Plant, tick: int, others: Others | None, numbers: Sequence[int]) -> None:
-        source, count = f"sensor {self.sensor.name}", self.sensor.normals_needed
-        values, far = np.empty_like(self.said), float(self.eye.part.farthest)
-        ground = plant.environment_fields.index("ground.point_W.x")
-        for lane, number in enumerate(numbers):
-            drawn = normals(self.seeds[lane], source, int(self.drones[lane]), tick, count)
-            boxes = others.boxes(number, far + 1.0) if others else []
-            plane = plant.environment[ground : ground + 6, lane]
-            values[:, lane] = self._picture.taken(plant.state[:13, lane], plane, boxes, drawn)
-            if lane in self._blind:
-                values[self._blind[lane], lane] = NO_RETURN
-        self._coming.append((tick + self.late, values))
-
-    def memory(self) -> Any:
-        """Nothing"""
-        return ()
-
-    def heard_by(self, lane: int) -> Heard:
-        """One drone's part, to be taken into another group"""
-        coming = tuple((tick, values[:, lane].copy()) for tick, values in self._coming)
-        return Heard(self.said[:, lane].copy(), float(self.fresh[lane]), (), coming)
-
-    def take(self, lane: int, own: Heard) -> None:
-        """Goes on with what another group's sensor knew of this drone"""
-        self.said[:, lane], self.fresh[lane] = own.said, own.fresh
-        while len(self._coming) < len(own.coming):
-            self._coming.append((own.coming[len(self._coming)][0], np.zeros_like(self.said)))
-        for (_, values), (_, column) in zip(self._coming, own.coming, strict=True):
-            values[:, lane] = column
+    def _all_drones(self, fleet: "Fleet") -> "Others":
+        if self._corners is None:
+            corners = [corners_of(own.vehicle) for own in fleet.scenario.drones]
+            self._corners = np.array([low for low, _ in corners]).T, np.array([high for _, high in corners]).T
+        if self._others is None or self._others[0] != fleet.time_us:
+            self._others = fleet.time_us, Others(fleet.p_W, fleet.q_WB, *self._corners)
+        return self._others[1]
 
 
 def blind_rays(eye: Eye, fault: Blindness, seed: int, source: str, drone: int) -> Array:

@@ -1,95 +1,45 @@
-"""Who gives the commands: a controller compiled for n drones, a function of one's own, called for each, or an autopilot.
+"""Controllers that Python calls: a function of one's own, one that solves a problem over a horizon, or a real autopilot.
 
-The first two take what the autopilot knows (the estimate) and what it is asked (the reference); a real autopilot takes what the
-sensors said. All leave a checked command.
+The first two take the estimate and the reference; a real autopilot takes the readings of the sensors. All leave a command
+within the vehicle's range.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.backends.llvm_schedule import Operation
-from samara.backends.machine import CompiledStep
 from samara.backends.packing import unpacker
 from samara.control.named import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
-from samara.core.ops import logical_and, where
-from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
-from samara.physics.surroundings import empty_command
+from samara.physics.surroundings import environment_of
 from samara.physics.types import BODY, State, Vehicle
+from samara.scenario.batteries import battery_status
 from samara.scenario.bus import require_command, sanitized
+from samara.scenario.facts import Fact
+from samara.scenario.supply import battery_of, cells_of
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.plant import Plant
-from samara.vehicles.limits import LARGEST_COMMAND, command_bounds, command_range, within_limits
+from samara.sim.setup import Linked
+from samara.sim.stages.controller import named_controller
+from samara.vehicles.effective import at_density
+from samara.vehicles.limits import command_bounds, command_range
 
 if TYPE_CHECKING:
-    from samara.link.readings import Readings
-    from samara.sim.group import Linked
+    from samara.link.readings import Readings, Supply
+    from samara.sim.fleet import Fleet
+    from samara.sim.group import Group
 
 REFERENCE = Reference(ZERO)
-
-
-def checked_controller(controller: Callable[..., Any], vehicle: Vehicle, memory: Any) -> CompiledStep:
-    """A traceable controller(state, reference, vehicle, memory) → command, memory, followed by a look at what it gives
-
-    What is not a number becomes 0 and is counted; a command out of range goes to its end.
-    """
-    command = empty_command(vehicle)
-
-    def checked(own: Any, held: Any) -> Any:
-        wanted, kept = controller(held[0], held[1], vehicle, own[1])
-        count, sane = own[2], []
-        for u in wanted:
-            finite = logical_and(u > -LARGEST_COMMAND, u < LARGEST_COMMAND)
-            value = where(finite, u, 0.0)
-            count = count + where(finite, 0.0, 1.0)
-            sane.append(value)
-        return within_limits(sane, vehicle), kept, count
-
-    return CompiledStep(checked, (command, memory, 0.0), (at_rest(vehicle), REFERENCE))
-
-
 NOWHERE = np.empty(0)
 NO_PLAN = np.empty((0, 0, 0))
 NO_ROWS = NOTHING_CUT = np.empty((0, 0))
 ROUNDING = 1e-6  # of the range: a command out of it by less is within
-
-
-class CompiledPilot:
-    """A checked controller on arrays of n drones."""
-
-    look_ahead = NOWHERE
-    plan = NO_ROWS
-    prediction = NO_PLAN
-    excess = NOTHING_CUT
-
-    def __init__(self, code: CompiledStep, vehicle: Vehicle, *, n: int = 1, blocks: int = 0) -> None:
-        """`blocks` of a picture are the last of its memory"""
-        self.machine = code.machine(n)
-        commands, components = vehicle.command_size, len(flatten(at_rest(vehicle)))
-        self.command = self.machine.carry[:commands]
-        self.invalid_count = self.machine.carry[-1]
-        self.picture = self.machine.carry[-1 - blocks : -1]
-        self._estimate, self._reference = self.machine.held[:components], self.machine.held[components:]
-
-    def operations(self, due: int, estimate: np.ndarray, reference: np.ndarray) -> list[Operation]:
-        """command ← controller(estimate, reference) for every drone, as parts of a program"""
-        return [
-            Operation("copy", due, (estimate, self._estimate, len(estimate))),
-            Operation("copy", due, (reference, self._reference, len(reference))),
-            Operation("run", due, (self.machine,)),
-        ]
-
-    def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
-        """command ← controller(estimate, reference) for every drone"""
-        self._estimate[:] = estimate
-        self._reference[:] = reference
-        self.machine.run(1)
 
 
 def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:
@@ -134,7 +84,7 @@ class CheckedCommand:
         self._any_excess = bool(self._bounds is None or self.excess.any())
 
 
-class PythonPilot:
+class PythonController:
     """A function of one's own with the same arguments, called with floats for each drone; NaN in its answer is an error.
 
     A controller with `look_ahead`, m instants from now [s], gets the references of those instants instead of one: a `Reference`
@@ -162,15 +112,20 @@ class PythonPilot:
         self.plan, self.prediction = _plan_of(np.full((len(self.look_ahead), 3, n), np.nan))
 
     @property
-    def going_on(self) -> dict[int, Any]:
-        """Memories, by drone, that are more than numbers: a firmware's, which is not to begin anew in flight"""
+    def continuing_states(self) -> dict[int, Any]:
+        """By lane: states that are more than numbers, such as a firmware's, which is not to begin anew in flight"""
         if not getattr(self._controller, "goes_on", False):
             return {}
         return {drone: memory for drone, memory in enumerate(self._memories) if memory is not None}
 
-    def go_on(self, drone: int, memory: Any) -> None:
-        """With what another pilot of this drone remembered"""
-        self._memories[drone] = memory
+    def resume(self, drone: int, state: Any) -> None:
+        """Go on from the state another controller of this drone had"""
+        self._memories[drone] = state
+
+    def close(self) -> None:
+        """End what the controllers have started"""
+        for state in self.continuing_states.values():
+            state.close()
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """The same, drone by drone; `ahead` (m, fields, n) for one that looks ahead"""
@@ -188,8 +143,8 @@ class PythonPilot:
                 self.prediction[drone] = planned
 
 
-class ArrayPilot:
-    """A controller that looks ahead and works on arrays of n drones; its commands are looked at like a `PythonPilot`'s.
+class ArrayController:
+    """A controller that looks ahead and works on arrays of n drones; its commands are looked at like a `PythonController`'s.
 
     It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (m, 3, n): see `samara.control.ilqr.arrays`.
     """
@@ -211,8 +166,11 @@ class ArrayPilot:
         for drone, wanted in enumerate(self._wanted.tolist()):
             self._checked.take(drone, wanted, time_us)
 
+    def close(self) -> None:
+        """Nothing to end"""
 
-class LinkedPilot:
+
+class AutopilotController:
     """An autopilot at the other end of a link, in lockstep: it gets the sensors of this instant, its answer is waited for."""
 
     look_ahead = NOWHERE
@@ -220,12 +178,17 @@ class LinkedPilot:
     prediction = NO_PLAN
     excess = NOTHING_CUT
 
-    def __init__(self, linked: "Linked", plant: Plant, measuring: Sequence[Any]) -> None:
+    def __init__(self, linked: Linked, group: "Group") -> None:
         from samara.link.readings import Senses
         from samara.link.thrust import commands_code, outputs_code
-        from samara.sim.power import PowerModule
 
-        self._link, self._plant, self._senses, self._power = linked.link, plant, Senses(measuring), PowerModule(plant)
+        plant = group.plant
+        self._link, self._plant, self._senses, self._power = (
+            linked.link,
+            plant,
+            Senses(group.sensors),
+            PowerModule(plant),
+        )
         own = plant.vehicle
         code = commands_code(own) if linked.commands_motors else outputs_code(own, linked.hover_output)
         self._machine = code.machine()
@@ -250,6 +213,9 @@ class LinkedPilot:
         self._readings = None
         self._machine.run()
 
+    def close(self) -> None:
+        """Nothing to end: the fleet closes its links"""
+
 
 def _plan_of(predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of positions (m, 3, n) the rows (3 m, n) that are recorded, and the same memory as (n, m, 3)"""
@@ -263,3 +229,64 @@ def _command_and_memory(answer: Any, memory: Any, size: int) -> tuple[Any, Any]:
     if np.ndim(answer) == 1 and len(answer) == size:
         return answer, memory
     raise ValueError(f"the controller returned {answer!r}; expected {size} numbers, or (those, its memory)")
+
+
+BATTERY_PERIOD_US = 100_000
+
+
+class PowerModule:
+    """Looks at a plant's battery once in a while."""
+
+    def __init__(self, plant: Plant) -> None:
+        self._plant, self._battery, self._next_us = plant, battery_of(plant.vehicle), 0
+        self._state_of = unpacker(at_rest(plant.vehicle))
+        self._around_of = unpacker(environment_of(plant.vehicle))
+
+    def read(self, time_us: int) -> "Supply | None":
+        """What it says now; None between two readings, and where no battery empties"""
+        if self._battery is None or time_us < self._next_us:
+            return None
+        self._next_us = time_us + BATTERY_PERIOD_US
+        state, around = self._state_of(self._plant.state[:, 0].tolist()), self._plant.environment[:, 0].tolist()
+        command = tuple(self._plant.command[:, 0].tolist())
+        told = battery_status(state, command, self._plant.vehicle, self._around_of(around))
+        current = sum(each.current for each in told)
+        from samara.link.readings import Supply
+
+        return Supply(
+            told[0].voltage, current, told[0].charge, cells_of(self._battery), float(self._battery.capacity) * len(told)
+        )
+
+
+def make_controller(group: "Group") -> PythonController | ArrayController | AutopilotController:
+    """The controller in Python of a group's drones"""
+    setup, n = group.setup, len(group)
+    if isinstance(setup.controller, Linked):
+        return AutopilotController(setup.controller, group)
+    named = named_controller(setup)
+    controller, state = (setup.controller, None) if named is None else (named.call, named.memory)
+    if named is None:
+        state = getattr(controller, "initial_memory", ())
+    known = at_density(setup.known_vehicle, setup.flight.environment.air_density)
+    on_arrays = controller.on_arrays(known, n) if hasattr(controller, "on_arrays") else None
+    if on_arrays is not None:
+        return ArrayController(on_arrays, known, controller.look_ahead, n=n, names=group.names)
+    period = setup.flight.period("autopilot")
+    return PythonController(controller, known, state, n=n, names=group.names, period=period)
+
+
+def require_valid(fleet: "Fleet", group: "Group", time_us: int, counts: np.ndarray) -> None:
+    """A command that was not a number, of so many by a time: an error when strict, else a warning, once"""
+    count = float(counts.max())
+    if count == group.invalid_reported:
+        return
+    index, time = group.drones[int(np.argmax(counts))], time_us / MICROSECONDS
+    if not group.invalid_reported:
+        fleet.note(index, Fact.COMMAND_NOT_FINITE, time_us=time_us)
+    sentence = f"{fleet.name_of(index)}: the controller gave a command that is not a number by {time:.6f} s"
+    if fleet.scenario.strict:
+        raise FloatingPointError(f"{sentence}; expected finite numbers")
+    if not group.invalid_reported:
+        fleet.say("warning", f"{sentence}; it was taken as 0", time_us=time_us)
+        warnings.warn(f"{sentence}; it was taken as 0", RuntimeWarning, stacklevel=2)
+    group.invalid_reported = count

@@ -1,0 +1,261 @@
+"""The compiled executor: the stages of a group of drones and the physics between them, linked into one schedule.
+
+Each stage is traced and compiled once for its parameters; its code reads and writes the rows of the group's slots where they
+are. The operations of all stages, in their order, are walked through by one loop in machine code
+(`samara.backends.llvm_schedule`), from one instant at which Python is needed to the next. Whoever steps from instant to instant
+walks the same operations, one row of the schedule at a time.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from samara.backends.lanes import in_lanes
+from samara.backends.llvm_schedule import DONE, ROW, Block, Memory, Operation, RowCall, Walk
+from samara.backends.machine import CompiledStep
+from samara.backends.threads import side_by_side, threads_at_most
+from samara.core.random import key_of
+from samara.core.tree import flatten
+from samara.scenario.timeline import MICROSECONDS
+from samara.sim.references import take_operations
+from samara.sim.schedule import Span
+from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage
+from samara.sim.streams import Stream, StreamTable
+from samara.sim.tiles import Tiles, tiles_of
+
+if TYPE_CHECKING:
+    from samara.sim.fleet import Fleet
+    from samara.sim.group import Group
+
+Array = np.ndarray[Any, Any]
+
+BRIEF = 64  # rows × tiles: not worth giving the interpreter lock away for, nor another thread
+CODES = 512
+
+
+class Position(NamedTuple):
+    """A row of a span and an entry of the sequence: all rows before it are done, and of it all entries before that one."""
+
+    row: int
+    entry: int
+
+    @property
+    def after(self) -> "Position":
+        """Past this entry"""
+        return Position(self.row, self.entry + 1)
+
+
+class Program:
+    """All operations of one group, in the order of the sequence; and the entries that Python has to run for it."""
+
+    def __init__(self, fleet: "Fleet", group: "Group") -> None:
+        operations: list[Operation] = []
+        self.python: list[Entry] = []
+        self.begins, self._clocks = [0], []
+        streams = fleet.log.streams(fleet, group) if fleet.log is not None else []
+        for place, entry in enumerate(fleet.stages):
+            if group.sets[entry.name][0].python:
+                self.python.append(entry)
+            operations += entry_operations(fleet, group, entry, self._clocks)
+            for stream in streams:
+                if stream.entry == entry.name:
+                    operations += stream_operations(fleet, group, stream, place)
+            self.begins.append(len(operations))
+        self.group, self._n, self.memory = group, len(group.drones), Memory(fleet.precision)
+        self.parts = tiles_of(self._n, fleet.precision.dtype)
+        self._walks = {part.width: Walk(tuple(operations), part.width, self.memory) for part in self.parts}
+
+    def set_clocks(self) -> None:
+        """The dt of every stage: that of its first update, or its period"""
+        for stage, dt, period in self._clocks:
+            first = stage.initial_dt is not None and stage.name not in self.group.has_run
+            dt[:] = stage.initial_dt if first else period
+
+    def run(
+        self, span: Span, start: Position, end: Position, part: Tiles, *, briefly: bool, shared: int = 0
+    ) -> Position:
+        """Some tiles from a position to before another: how far they came, not to the end where a stage interrupted one"""
+        first, until = ((own.row, self.begins[own.entry]) for own in (start, end))
+        lanes = part.first, part.last
+        stopped = self._walks[part.width].run(
+            span.address, first, until, lanes, self._n, briefly=briefly, shared=shared
+        )
+        if stopped == DONE:
+            return end
+        row, operation = divmod(stopped, self.begins[-1])
+        return Position(row, int(np.searchsorted(self.begins, operation, side="right")))
+
+
+def walk(programs: Sequence[Program], span: Span, start: Position, end: Position) -> Position:
+    """All groups from a position to before another; or only past the entry of the first stage that interrupted one
+
+    Nobody is then past it: a stage may interrupt only where a single tile flies.
+    """
+    parts = [(program, part) for program in programs for part in program.parts]
+    for program in programs:
+        program.memory.fill()
+    if (tiles := sum(part.tiles for _, part in parts)) == 1 or tiles * (end.row - start.row + 1) < BRIEF:
+        reached = [program.run(span, start, end, part, briefly=end.row - start.row < BRIEF) for program, part in parts]
+    else:
+        reached, cores = [], threads_at_most()
+        shares = [(program, part.share(k, cores)) for k in range(cores) for program, part in parts]
+        counters = np.array([part.first for _, part in shares], dtype=np.int64)  # the next tile of each share
+        turns = [(*own, counters.ctypes.data + 8 * k) for k, own in enumerate(shares)]
+
+        def through(first: int) -> None:  # its own share, then what is left of the others
+            for program, part, shared in turns[first:] + turns[:first]:
+                reached.append(program.run(span, start, end, part, briefly=False, shared=shared))
+
+        side_by_side([partial(through, len(parts) * k) for k in range(cores)])
+    for program in programs:
+        program.memory.give_back()
+    return min(reached, default=end)
+
+
+def run_entry(fleet: "Fleet", group: "Group", name: str) -> None:
+    """The stages of one entry by themselves, at the instant the fleet is at"""
+    entry = fleet.stages[fleet.index_of(name)]
+    clocks: list[Any] = []
+    operations = entry_operations(fleet, group, entry, clocks)
+    for stage, dt, period in clocks:
+        first = stage.initial_dt is not None and stage.name not in group.has_run
+        dt[:] = stage.initial_dt if first else period
+    row = np.zeros((1, len(ROW)), dtype=np.int64)
+    row[0, ROW.index("time_us")], row[0, ROW.index("due")] = fleet.time_us, -1
+    row.view(np.float64)[0, ROW.index("time")] = fleet.time_us / MICROSECONDS
+    for part in tiles_of(len(group.drones)):
+        own = Walk(tuple(operations), part.width, Memory())
+        lanes = part.first, part.last
+        own.run(row.ctypes.data, (0, 0), (0, len(operations)), lanes, len(group.drones), briefly=True)
+
+
+# From a stage to operations --------------------------------------------------------------------------------------------
+
+
+def compile_stages(group: "Group") -> None:
+    """Trace all stages of a group
+
+    Raises:
+        UnlikeError: its drones differ in more than numbers.
+    """
+    for sets in group.sets.values():
+        for stages in zip(*(own.stages for own in sets), strict=True):
+            if stages[0].rate != PHYSICS:
+                _code(group, stages)
+
+
+def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[Any]) -> list[Operation]:
+    """The operations of one entry; the dt of each stage that reads it is added to `clocks`"""
+    operations: list[Operation] = []
+    for stages in zip(*(own.stages for own in group.sets[entry.name]), strict=True):
+        if stages[0].rate == PHYSICS:
+            operations += group.plant.operations(fleet.schedule.moving)
+        else:
+            operations += stage_operations(fleet, group, stages, clocks)
+    return operations
+
+
+def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], clocks: list[Any]) -> list[Operation]:
+    """Random numbers, the time, references and the call of one stage; `stages` are those of the drones where they differ"""
+    stage, n = stages[0], len(group.drones)
+    period = fleet.periods[stage.rate]
+    due = fleet.schedule.bit(stage.every * period, stage.delay * period)
+    operations: list[Operation] = []
+    inputs: list[Block] = []
+    for path in stage.reads:
+        if path in CLOCK:
+            row = np.zeros((1, n))
+            inputs.append((row, 0, 1))
+            if path == "time":
+                operations.append(Operation("clock", due, (row,)))
+            else:
+                clocks.append((stage, row, stage.every * period / MICROSECONDS))
+        else:
+            inputs.append(_block(group, path))
+            table = group.reference_tables.get(path)
+            if table is not None and table.clock == stage.rate:
+                operations += take_operations(table, group.slots[path], due, period)
+    if stage.normals is not None:
+        drawn = np.zeros((stage.normals.count, n))
+        inputs.append((drawn, 0, len(drawn)))
+        operations += _draws(group, stage, due, drawn, period)
+    outputs = [_block(group, path) for path in stage.writes]
+    operations.append(Operation("call", due, (RowCall(_code(group, stages), inputs, outputs),)))
+    if stage.interrupts:
+        array, first, rows = outputs[-1]
+        operations.append(Operation("watch", due, (array[first + rows - 1 : first + rows],)))
+    return operations
+
+
+def stream_operations(fleet: "Fleet", group: "Group", stream: Stream, entry: int) -> list[Operation]:
+    """A row of a stream's slots at each of its ticks; nothing where there is no such table"""
+    if stream.name not in group.tables:
+        return []
+    own, due = make_stream_table(fleet, group, stream, entry)
+    operations, at = [], 0
+    for path in stream.slots:
+        rows = group.rows(path)
+        operations.append(own.put(due, rows, at))
+        at += len(rows)
+    return operations
+
+
+def make_stream_table(fleet: "Fleet", group: "Group", stream: Stream, entry: int) -> tuple[StreamTable, int]:
+    """The table of a stream, and the bit of the instants that it gets a row at"""
+    clock, table = fleet.periods[stream.rate], group.tables[stream.name]
+    period_us, offset_us = stream.every * clock, stream.delay * clock
+    first = group.first_ticks.setdefault(stream.name, np.array([-1], dtype=np.int64))
+    if first[0] < 0:  # from the next tick on, which is this instant's where the entry is still to come
+        ticks = fleet.time_us - offset_us
+        first[0] = max(ticks // period_us + 1 if fleet.passed > entry else -(-ticks // period_us), 0)
+    if id(table) not in fleet.stream_tables:
+        place = np.array([table.rows.ctypes.data], dtype=np.int64)
+        fleet.stream_tables[id(table)] = StreamTable(table, period_us, offset_us, entry, first, place)
+    return fleet.stream_tables[id(table)], fleet.schedule.bit(period_us, offset_us)
+
+
+def _block(group: "Group", path: str) -> Block:
+    slot, first, template = group.part(path)
+    return group.slots[slot], first, len(flatten(template))
+
+
+def _draws(group: "Group", stage: Stage, due: int, drawn: Array, period: int) -> list[Operation]:
+    """Normals of each drone's own, and those of drone 0 where all share them"""
+    assert stage.normals is not None
+    source, count, shared = stage.normals
+    keys = np.array([key_of(seed, source) for seed in group.seeds], dtype=np.int64).T.copy()
+    numbers = group.numbers.astype(np.int64)
+    if not any(shared):
+        return [Operation("draw", due, (keys, numbers, drawn, count, period))]
+    if all(shared):
+        return [Operation("draw", due, (keys, numbers * 0, drawn, count, period))]
+    common = np.zeros_like(drawn)
+    return [
+        Operation("draw", due, (keys, numbers, drawn, count, period)),
+        Operation("draw", due, (keys, numbers * 0, common, count, period)),
+        *(Operation("copy", due, (common[k : k + 1], drawn[k : k + 1], 1)) for k, one in enumerate(shared) if one),
+    ]
+
+
+def _code(group: "Group", stages: Sequence[Stage]) -> CompiledStep:
+    stage = stages[0]
+    reads = tuple(0.0 if path in CLOCK else group.part(path).template for path in stage.reads)
+    if stage.normals is not None:
+        reads = (*reads, (0.0,) * stage.normals.count)
+    writes = tuple(group.part(path).template for path in stage.writes)
+    code: CompiledStep = in_lanes(stage_code, [(own, reads, writes) for own in stages])
+    return code
+
+
+@lru_cache(maxsize=CODES)
+def stage_code(stage: Stage, reads: Any, writes: Any) -> CompiledStep:
+    """A stage, traced for reads and writes of some shapes"""
+    skip, count = stage.skip_when, len(stage.reads)
+    return CompiledStep(
+        lambda before, inputs: stage(*inputs),
+        writes,
+        reads,
+        skip_when=None if skip is None else lambda inputs: skip(*inputs[:count]),
+    )

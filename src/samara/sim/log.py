@@ -1,0 +1,357 @@
+"""What is recorded of a flight: tables that executors fill, handed on by the block, and what they say happened."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from samara.control.named import instants_ahead
+from samara.physics.reference import REFERENCE_FIELDS
+from samara.physics.types import BODY
+from samara.record.block import Block, Sink
+from samara.record.format import LogLine
+from samara.record.outputs import output_code
+from samara.record.streams import STATUS_FIELDS, Rows, event_blocks, load_fields
+from samara.scenario.facts import Against, Fact, status_change
+from samara.scenario.timeline import MICROSECONDS, sampling
+from samara.sim.fleet import Fleet
+from samara.sim.group import Group
+from samara.sim.python_controllers import require_valid
+from samara.sim.ray_sensors import is_ray_sensor
+from samara.sim.references import planned
+from samara.sim.schedule import Span
+from samara.sim.stage import PythonStage
+from samara.sim.streams import Stream
+
+Array = np.ndarray[Any, Any]
+
+HELD = "held"  # commands and environments at every logged state: not recorded, but what the outputs are computed from
+AROUND = "around"  # the environment after every tick of the wind: what changed is recorded
+TOUCHES = "touches"  # contact at every tick of the scenario: what changed is recorded
+INVALID = "invalid"  # how many commands were not numbers: not recorded, but checked
+CHANGES = ("status", "environment")  # have a row where something changed, not at every tick
+INTERNAL = (HELD, INVALID, AROUND, TOUCHES)
+
+
+class StatusReport:
+    """Turns the contact of every scenario tick into facts (landed, took off, crashed) and rows of `status`."""
+
+    def __init__(self, drones: int) -> None:
+        self._reported = np.full((len(STATUS_FIELDS), drones), np.nan)
+        self._checked_us = -1
+
+    def collect(self, fleet: Fleet) -> None:
+        """What happened at the ticks since, in their order"""
+        for group in fleet.groups:
+            fleet.landed[group.indices], fleet.crashed[group.indices] = group.slots["status"] > 0.5
+        if TOUCHES not in fleet.groups[0].tables:
+            return
+        tables = [group.tables[TOUCHES] for group in fleet.groups]
+        times = tables[0].times[: tables[0].count]
+        first = int(np.searchsorted(times, self._checked_us, side="right"))
+        if first == len(times):
+            return
+        touches = tables[0].rows[first : tables[0].count]
+        if len(tables) > 1:
+            touches = np.empty((len(times) - first, 4, len(fleet.scenario.drones)))
+            for group, table in zip(fleet.groups, tables, strict=True):
+                touches[:, :, group.indices] = table.rows[first : table.count]
+        before = np.concatenate([self._reported[None], touches[:-1, :2]])
+        for k in np.flatnonzero((touches[:, :2] != before).any(axis=(1, 2)) | touches[:, 2].any(axis=1)).tolist():
+            time_us = int(times[first + k])
+            for index in np.flatnonzero(touches[k, 2]).tolist():
+                speed = float(touches[k, 3, index])
+                fleet.warn(fleet.note(index, Fact.CRASHED, time_us=time_us, against=Against.GROUND, speed=speed))
+            self.report(fleet, time_us, touches[k, :2])
+        self._checked_us = int(times[-1])
+
+    def report(self, fleet: Fleet, time_us: int, now: Array) -> None:
+        """Record landed and crashed, 1 or 0, of all drones at a time, where they changed"""
+        if np.array_equal(now, self._reported):
+            return
+        before, self._reported = self._reported, now.copy()
+        for index in np.flatnonzero((before != now).any(axis=0) & np.isfinite(before[0])).tolist():
+            fact = status_change(before[:, index].tolist(), now[:, index].tolist())
+            if fact and fact is not Fact.CRASHED:  # noted when it was, with what it touched
+                fleet.note(index, fact, time_us=time_us)
+        for group in fleet.groups:
+            if "status" in group.tables:
+                group.tables["status"].add(time_us, now[:, group.indices])
+
+
+class EnvironmentStage(PythonStage):
+    """Records every drone's environment and load whenever one of them has changed: a replay flies under them."""
+
+    reason = "an environment that Python changed"
+
+    def __init__(self) -> None:
+        self._recorded: dict[int, Array] = {}  # by the first drone of a group: the environment of its last row
+        self._groups: list[Group] = []
+        self._checked_us = -1
+
+    def prepare(self, fleet: Fleet) -> None:
+        """What was recorded of groups that are gone says nothing of the new ones"""
+        if self._groups is not fleet.groups:
+            self._recorded.clear()
+            self._groups = fleet.groups
+
+    def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
+        """At once where something has changed already; else whenever Python changes it"""
+        found = np.zeros(len(span.times_us), dtype=bool)
+        found[0] = fleet.environment_changed
+        return found
+
+    def collect(self, fleet: Fleet) -> None:
+        """Rows for the ticks of the wind that changed something, for all drones"""
+        if not self._recorded or AROUND not in fleet.groups[0].tables:
+            return
+        tables = [group.tables[AROUND] for group in fleet.groups]
+        times = tables[0].times[: tables[0].count]
+        new = slice(int(np.searchsorted(times, self._checked_us, side="right")), len(times))
+        if new.start == new.stop:
+            return
+        changed = np.zeros(new.stop - new.start, dtype=bool)
+        for group, table in zip(fleet.groups, tables, strict=True):
+            rows = table.rows[new]
+            changed[0] |= (rows[0] != self._recorded[group.drones[0]]).any()
+            changed[1:] |= (rows[1:] != rows[:-1]).any(axis=(1, 2))
+        picked = np.flatnonzero(changed) + new.start
+        for group, table in zip(fleet.groups, tables, strict=True) if len(picked) else ():
+            self._record(fleet, group, times[picked], table.rows[picked])
+        self._checked_us = int(times[-1])
+
+    def update(self, fleet: Fleet) -> None:
+        if not fleet.environment_changed:
+            return
+        for group in fleet.groups:
+            self._record(fleet, group, np.array([fleet.time_us]), group.slots["environment"][None])
+        self._checked_us, fleet.environment_changed = fleet.time_us, False
+
+    def _record(self, fleet: Fleet, group: Group, times_us: Array, environments: Array) -> None:
+        """Record environments (rows, fields, drones) at increasing times; one at the time of the last row replaces it"""
+        table = group.tables.get("environment")
+        if table is None:
+            return
+        if table.count and table.times[table.count - 1] == times_us[0]:
+            table.count -= 1
+        settings = fleet.settings_of(group)
+        has = len(load_fields(group.vehicle))
+        rows = [[own.payload.mass, *own.payload.r_B, own.faults.cells_left, own.cable_holds][:has] for own in settings]
+        table.extend(times_us, environments, np.array(rows).T[None])
+        self._recorded[group.drones[0]] = environments[-1].copy()
+
+
+class Log:
+    """States, references and estimates at the rate of the log; every block all tables go to the sink."""
+
+    def __init__(self, sink: Sink | None) -> None:
+        self._sink, self._flushed_us, self._end_logged = sink, 0, False
+        self._waiting: list[tuple[list[Block], list[LogLine]]] = []  # for the sink to have taken them
+
+    def next_flush_us(self, fleet: Fleet) -> int:
+        """The tick of the log at which tables are handed on"""
+        period = fleet.periods["log"]
+        return -(-(self._flushed_us + fleet.block_us) // period) * period
+
+    def streams(self, fleet: Fleet, group: Group) -> list[Stream]:
+        """What a compiled flight puts into tables"""
+        streams = [Stream("state", ("state",), "log", "log"), Stream(HELD, ("command", "environment"), "log", "log")]
+        if group.estimate is not group.slots["state"]:
+            streams.append(
+                Stream("estimate", ("estimate.p_W", "estimate.v_W", "estimate.q_WB", "estimate.omega_B"), "log", "log")
+            )
+        if "covariance" in group.tables:
+            streams.append(Stream("covariance", ("variances",), "log", "log"))
+        if "plan" in group.tables:
+            streams.append(Stream("plan", ("plan",), "log", "log"))
+        if "invalid_commands" in group.slots:
+            entry, rate = ("controller", "autopilot") if fleet.scenario.strict else ("log", "log")
+            streams.append(Stream(INVALID, ("invalid_commands",), entry, rate))
+            streams.append(Stream("command", ("command",), "controller", "autopilot"))
+        streams.append(Stream(TOUCHES, ("touch",), "contact", "scenario"))
+        streams.append(Stream(AROUND, ("environment",), "environment", "wind"))
+        for sensor in group.setup.sensors:
+            if sensor.traced:
+                every, delay = sampling(sensor, fleet.periods["sensor"])
+                streams.append(Stream(sensor.name, (f"{sensor.name}/reading",), "sensors", "sensor", every, delay))
+        return streams
+
+    def prepare(self, fleet: Fleet, until_us: int) -> None:
+        """Before a compiled flight goes on to a time"""
+
+    def regrouped(self, fleet: Fleet) -> None:
+        """Empty tables for the groups that are new"""
+        for group in fleet.groups:
+            group.tables = _empty_tables(fleet, group)
+
+    def collect(self, fleet: Fleet, *, passed: bool) -> None:
+        """What was asked at the ticks since; and whether all that was put into tables is finite"""
+        lost = [own for group in fleet.groups if (own := _first_not_finite(group))]
+        first = min(lost, key=lambda own: own[0], default=None)
+        self._check_commands(fleet, first[0] if first else fleet.time_us + 1)
+        if first:
+            self._end(fleet, *first)
+        _fill_references(fleet)
+        if passed and fleet.time_us - self._flushed_us >= fleet.block_us:
+            self.flush(fleet)
+
+    def _check_commands(self, fleet: Fleet, until_us: int) -> None:
+        """Those given before a time, in their order; where one ends the flight, what was flown after it is dropped"""
+        found = []
+        for place, group in enumerate(fleet.groups):
+            counts = group.tables[INVALID]
+            new = (counts.rows[: counts.count, 0] != group.invalid_reported).any(axis=1)
+            found += [(int(counts.times[k]), place, k) for k in np.flatnonzero(new).tolist()]
+        for time_us, place, k in sorted(own for own in found if own[0] < until_us):
+            group = fleet.groups[place]
+            try:
+                require_valid(fleet, group, time_us, group.tables[INVALID].rows[k, 0])
+            except FloatingPointError:
+                _drop_after(fleet, time_us, len(fleet.stages))
+                _fill_references(fleet)
+                raise
+
+    def _end(self, fleet: Fleet, time_us: int, group: Group, rows: Array) -> None:
+        """A state that is not finite: the flight ends there, and what was flown after it is not recorded."""
+        _drop_after(fleet, time_us, fleet.index_of("log"))
+        _fill_references(fleet)
+        row, lane = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        sentence = (
+            f"{fleet.name_of(group.drones[lane])}: {group.plant.fields[row]} is {rows[row, lane]} "
+            f"at {time_us / MICROSECONDS:.6f} s; expected a finite number"
+        )
+        fleet.note(group.drones[lane], Fact.STATE_NOT_FINITE)
+        fleet.say("error", sentence)
+        self.flush(fleet)
+        raise FloatingPointError(sentence)
+
+    def log_end(self, fleet: Fleet) -> None:
+        """Record the last state of a flight that ends between two ticks of the log"""
+        if self._end_logged or fleet.time_us % fleet.periods["log"] == 0:
+            return
+        self._end_logged = True
+        for group in fleet.groups:
+            slots, tables = group.slots, group.tables
+            tables["state"].add(fleet.time_us, slots["state"])
+            tables[HELD].add(fleet.time_us, slots["command"], slots["environment"])
+            if group.estimate is not slots["state"]:
+                tables["estimate"].add(fleet.time_us, group.estimate[:BODY])
+            if "covariance" in tables:
+                tables["covariance"].add(fleet.time_us, slots["variances"])
+            if "plan" in tables:
+                tables["plan"].add(fleet.time_us, slots["plan"])
+        self.collect(fleet, passed=False)
+        self.flush(fleet)
+
+    def flush(self, fleet: Fleet) -> None:
+        """Hand on what was recorded since the last time"""
+        for own in fleet.stream_tables.values():
+            own.first[0] += own.table.count
+        if self._sink is not None:
+            blocks = [block for group in fleet.groups for block in _blocks(group)]
+            self._waiting.append(([*blocks, *event_blocks(fleet.facts, fleet.scenario.drones)], fleet.logs))
+        fleet.logs, fleet.facts = [], []
+        for group in fleet.groups:
+            for table in group.tables.values():
+                table.count = 0
+        for own in fleet.stream_tables.values():
+            own.refresh_address()
+        self._flushed_us = fleet.time_us
+        while self._sink is not None and self._waiting:
+            self._sink(*self._waiting[0])
+            del self._waiting[0]  # not before: Ctrl-C may have come in between
+
+
+def _first_not_finite(group: Group) -> tuple[int, Group, Array] | None:
+    """The first state since the last look that is not finite: when it was, and its numbers"""
+    state = group.tables["state"]
+    new = slice(group.tables["reference"].count, state.count)
+    bad = np.flatnonzero(~np.isfinite(state.rows[new].sum(axis=(1, 2))))
+    if not len(bad):
+        return None
+    at = new.start + int(bad[0])
+    return int(state.times[at]), group, state.rows[at].copy()
+
+
+def _fill_references(fleet: Fleet) -> None:
+    """The references wherever the state is known by now"""
+    for group in fleet.groups:
+        state, reference = group.tables["state"], group.tables["reference"]
+        new = slice(reference.count, state.count)
+        if new.start < new.stop:
+            reference.times[new] = state.times[new]
+            planned(fleet.settings_of(group), state.times[new], over=reference.rows[new])
+            for k in range(new.start, new.stop) if group.external_references else ():
+                lanes, rows = group.external_references.pop(int(state.times[k]), ([], 0.0))
+                reference.rows[k, :, lanes] = np.transpose(rows)
+            reference.count = state.count
+
+
+def _drop_after(fleet: Fleet, time_us: int, passed: int) -> None:
+    """The fleet is at an earlier time again, as far as it is recorded, when so many entries had been passed"""
+    for own in fleet.stream_tables.values():
+        own.count_rows(time_us, passed)
+    for group in fleet.groups:
+        for table in (group.tables[name] for name in CHANGES if name in group.tables):
+            table.count = int(np.searchsorted(table.times[: table.count], time_us, side="right"))
+    fleet.facts = [own for own in fleet.facts if own.time_us <= time_us]
+    fleet.logs = [own for own in fleet.logs if own.time_us <= time_us]
+    fleet.time_us, fleet.passed = time_us, passed
+
+
+def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
+    commands, environment = len(group.slots["command"]), len(group.slots["environment"])
+    sizes = {
+        "state": (len(group.plant.fields), "log"),
+        "command": (commands, "autopilot"),
+        "reference": (len(REFERENCE_FIELDS), "log"),
+        "estimate": (BODY, "log"),
+        "environment": (environment + len(load_fields(group.vehicle)), "wind"),
+        "status": (len(STATUS_FIELDS), "scenario"),
+        HELD: (commands + environment, "log"),
+        INVALID: (1, "autopilot"),
+        TOUCHES: (4, "scenario"),
+        AROUND: (environment, "wind"),
+    }
+    ahead = {instants_ahead(fleet.scenario.drones[index].controller) for index in group.drones}
+    if "plan" in group.slots and ahead == {len(group.look_ahead)} != {0}:  # only streams the recording has
+        sizes["plan"] = (3 * len(group.look_ahead), "log")
+    if len(group.slots.get("variances", ())):
+        sizes["covariance"] = (len(group.slots["variances"]), "log")
+    if callable(group.setup.controller):
+        sizes["excess"] = (commands, "autopilot")
+    sizes |= {sensor.name: (len(sensor.fields), "sensor") for sensor in group.setup.sensors}
+    rays = {
+        sensor.name: sampling(sensor, fleet.periods["sensor"])[0] * fleet.periods["sensor"]
+        for sensor in group.setup.sensors
+        if is_ray_sensor(sensor)
+    }
+    drones = [fleet.name_of(index) for index in group.drones]
+    longest = fleet.longest_us + fleet.periods["log"]  # a block ends at a tick of the log
+    return {
+        name: Rows(
+            tuple(f"/{drone}/{name}" for drone in drones), fields, longest // rays.get(name, fleet.periods[clock]) + 2
+        )
+        for name, (fields, clock) in sizes.items()
+    }
+
+
+def _blocks(group: Group) -> list[Block]:
+    """What was recorded of a group, and what follows from it"""
+    held = group.tables[HELD]
+    blocks = {key: table.handed_on() for key, table in group.tables.items() if table.count and key not in INTERNAL}
+    return [*blocks.values(), *([_outputs(group, blocks["state"], held)] if "state" in blocks else [])]
+
+
+def _outputs(group: Group, state: Block, held: Rows) -> Block:
+    """Supply and airspeed of all logged states, by the equations that flew them."""
+    commands = len(group.slots["command"])
+    whole = min(len(state.times_us), held.count)  # Ctrl-C may come between the two
+    rows, around = state.rows[:whole], held.rows[:whole]
+    outputs = output_code(*group.vehicles).rows(rows, around[:, :commands], around[:, commands:])
+    return Block(_output_topics(state.topics), state.times_us[:whole], outputs)
+
+
+@lru_cache(maxsize=64)
+def _output_topics(states: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(topic.removesuffix("state") + "outputs" for topic in states)

@@ -1,0 +1,158 @@
+"""The physics steps between two instants, each followed by a look at who came to the ground and how fast."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from samara.core.algebra import norm
+from samara.core.integrate import INTEGRATORS, integrator_named
+from samara.core.ops import equal, logical_and, logical_or, maximum, where
+from samara.core.quantity import Scalar
+from samara.physics.multirotor import derivative
+from samara.physics.types import Command, Environment, State, Vehicle
+from samara.scenario.events import disarm, fail_motor
+from samara.scenario.facts import Fact, PartKind
+from samara.scenario.landing import CRASH_SPEED
+from samara.scenario.scenario import Scenario
+from samara.scenario.timeline import MICROSECONDS
+from samara.sim.schedule import Span
+from samara.sim.setup import DroneSetup
+from samara.sim.stage import PHYSICS, PythonStage, Stage, StageSet
+from samara.vehicles.ground import contact_depths
+
+if TYPE_CHECKING:
+    from samara.sim.collide.collisions import Colliding, Strike
+    from samara.sim.fleet import Fleet
+    from samara.sim.log import StatusReport
+
+QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
+
+
+class Contact(NamedTuple):
+    """Whether a drone touched the ground after the last step (0 or 1), how fast it was then, and the fastest it came to the
+    ground since this was last set to 0  [m/s]."""
+
+    touched: Scalar = 1.0  # what is on the ground already does not come to it
+    speed: Scalar = 0.0
+    impact_speed: Scalar = 0.0
+
+
+def observe_contact(before: Contact, state: State, vehicle: Vehicle, environment: Environment) -> Contact:
+    """A touch of what did not touch before is an impact, with the speed that it had before"""
+    first, *others = (depth > 0.0 for depth in contact_depths(state, vehicle, environment))
+    touches = first
+    for other in others:
+        touches = logical_or(touches, other)
+    came = logical_and(touches, equal(before.touched, 0.0))
+    impact_speed = where(came, maximum(before.speed, before.impact_speed), before.impact_speed)
+    return Contact(where(touches, 1.0, 0.0), norm(state.v_W), impact_speed)
+
+
+def integrate(
+    state: State,
+    contact: Contact,
+    command: Command,
+    environment: Environment,
+    dt: Scalar,
+    *,
+    vehicle: Vehicle,
+    integrator: str = "rk4",
+) -> tuple[State, Contact]:
+    """x(t + dt), command and environment held; contact is observed before the step, as the drone or the ground may have been
+    moved since the last, and after it"""
+    advance = integrator_named(integrator).advance
+    after: State = advance(lambda x: derivative(x, command, vehicle, environment), state, dt)
+    if not vehicle.has("contact"):
+        return after, contact
+    met = observe_contact(contact, state, vehicle, environment)
+    return after, observe_contact(met, after, vehicle, environment)
+
+
+def physics_stage(setup: DroneSetup) -> Stage:
+    """The step of a drone's physics"""
+    parameters = (("vehicle", setup.vehicle), ("integrator", setup.flight.integrator))
+    reads = ("state", "contact", "command", "environment", "dt")
+    return Stage("physics", PHYSICS, integrate, reads, ("state", "contact"), parameters)
+
+
+def build_physics(setup: DroneSetup) -> StageSet:
+    """The step of a drone's physics, and who has touched the ground"""
+    return StageSet((physics_stage(setup),), {"contact": Contact()})
+
+
+class PhysicsStage(PythonStage):
+    """Moves the drones from one instant to the next; Python does so where they can collide, or choose their own steps.
+
+    A hard touch, and that of a propeller, is a crash, and may break the propeller.
+    """
+
+    rate = PHYSICS
+
+    def __init__(self, scenario: Scenario, status: "StatusReport") -> None:
+        self._status = status
+        self._is_crowded = bool(scenario.world.solids or scenario.world.collisions)
+        self.reason = "collisions" if self._is_crowded else "physics of another integrator or backend"
+        self._colliding: Colliding | None = None
+        self._groups: list[object] = []
+        self._struck_us: dict[tuple[int, ...], int] = {}
+        self._moved_us = 0
+
+    def build(self, setup: DroneSetup) -> StageSet:
+        """The steps of one drone, of a length that is known"""
+        stages, slots, _ = build_physics(setup)
+        adaptive = INTEGRATORS[setup.flight.integrator].adaptive
+        if self._is_crowded or adaptive or setup.flight.backend not in ("llvm", "python"):
+            return StageSet((), slots, self.reason)
+        return StageSet(stages, slots)
+
+    def is_due(self, fleet: "Fleet", span: Span, *, needed: bool) -> np.ndarray:
+        """Wherever a step leads to"""
+        self._moved_us = fleet.time_us
+        return span.at(fleet.schedule.instant if needed else 0) & (span.times_us > fleet.time_us)
+
+    def prepare(self, fleet: "Fleet") -> None:
+        """The solids and the drones that are new"""
+        if self._is_crowded and self._groups is not fleet.groups:
+            from samara.sim.collide.collisions import Colliding
+
+            self._groups, drones = fleet.groups, [group.drones for group in fleet.groups]
+            self._colliding = Colliding(fleet.scenario.world, [group.plant for group in fleet.groups], drones)
+
+    def update(self, fleet: "Fleet") -> None:
+        before, self._moved_us = self._moved_us, fleet.time_us
+        strikes: list[Strike] = []
+        if self._colliding is not None:
+            strikes = self._colliding.advance(before, fleet.time_us)
+        else:
+            for group in fleet.groups:
+                group.plant.advance(before, fleet.time_us)
+        if strikes:
+            self._apply_strikes(fleet, strikes)
+            self._status.report(fleet, fleet.time_us, np.array([fleet.landed, fleet.crashed], dtype=float))
+
+    def _apply_strikes(self, fleet: "Fleet", strikes: "list[Strike]") -> None:
+        from samara.sim.snapshot import bus_of
+
+        world, after = fleet.scenario.world, fleet.setting
+        for strike in strikes:
+            index, part = strike.drone, strike.part
+            touch = (index, part.kind, part.number, strike.solid, strike.other)
+            before, self._struck_us[touch] = self._struck_us.get(touch, -QUIET_US), fleet.time_us
+            if fleet.time_us - before < QUIET_US:
+                continue
+            for drone, own in strike.touches.items():
+                struck = fleet.note(drone, Fact.STRUCK, **own._asdict())
+                if drone == index:
+                    fleet.warn(struck)
+            propeller = part.kind is PartKind.PROPELLER
+            for hurt, own in strike.touches.items() if propeller or strike.speed > CRASH_SPEED else ():
+                if not fleet.crashed[hurt]:
+                    fleet.warn(fleet.note(hurt, Fact.CRASHED, **own._asdict()))
+                    fleet.wreck(hurt)
+            if propeller and world.propeller_strike == "break":
+                left = sum(power > 0.0 for power in after.drones[index].faults.motor_power)
+                name = fleet.name_of(index)
+                broken = fail_motor(part.number, name) if left > 1 else disarm(name)
+                after = broken(after, bus_of(fleet))  # with its last propeller gone nobody steers it
+        if after is not fleet.setting:
+            fleet.apply(after)
