@@ -227,9 +227,9 @@ def flown_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scena
         raise ValueError(f"--sticks flies one drone, and the scenario has {len(scenario.drones)}; expected one")
     (drone,) = scenario.drones
     if drone.autopilot is not None and not drone.autopilot.type.takes_sticks:
-        others = " or ".join(own.name for own in AUTOPILOTS.values() if own.takes_sticks)
+        with_sticks = " or ".join(entry.name for entry in AUTOPILOTS.values() if entry.takes_sticks)
         raise ValueError(
-            f"--sticks does not reach {drone.autopilot.kind}: a ground station does; expected {others}, or no autopilot"
+            f"--sticks does not reach {drone.autopilot.kind}: a ground station does; expected {with_sticks}, or no autopilot"
         )
     hands = open_hands(sticks)
     layout = "a throttle that springs back" if hands.stick_map.springs else "an absolute throttle"

@@ -67,9 +67,9 @@ class Link(Protocol):
 
 
 class LinkContext(NamedTuple):
-    """What a link is opened with: a module named by an `AutopilotType` has a function `open_link(context) -> Link`.
+    """Arguments of `open_link(context) -> Link`, the function of every module that an `AutopilotType` names.
 
-    `beside` holds the links of the same flight, `controller` is that of the drone.
+    `beside` holds the links of the same flight; `controller` is the drone's controller.
     """
 
     autopilot: Autopilot

@@ -151,7 +151,7 @@ def default_binary(autopilot_type: AutopilotType) -> str:
 
 
 def find_installed(executable: Executable) -> str:
-    """The program on the PATH, in its package's folder, or in a Python package; "" where there is none
+    """The program on the PATH, in its package's folder, or in a Python package; "" if it is not installed
 
     Relative entries of the PATH are passed over: a file in the working directory is not installed. Of several versions in
     one folder the newest is taken.
@@ -173,10 +173,10 @@ def _newest_first(folder: Path, pattern: str) -> list[Path]:
 
 def _package_file(executable: Executable) -> Path | None:
     package, file = executable.package_file or ("", "")
-    found = importlib.util.find_spec(package) if package else None
-    if found is None or not found.origin:
+    spec = importlib.util.find_spec(package) if package else None
+    if spec is None or not spec.origin:
         return None
-    return Path(found.origin).parent / file
+    return Path(spec.origin).parent / file
 
 
 def require_binary(path: str | Path, what: str) -> Path:

@@ -24,7 +24,7 @@ Program: TypeAlias = Annotated[
     str,
     OnlyTyped(
         "no program in a file: name it by --binary, --set, in Python, or in "
-        + ", ".join(own.variable for own in AUTOPILOTS.values() if own.variable),
+        + ", ".join(entry.variable for entry in AUTOPILOTS.values() if entry.variable),
         lambda text: not text,
     ),
 ]
@@ -64,8 +64,8 @@ class Autopilot:
         _one_of("kind", self.kind, tuple(AUTOPILOTS))
         _one_of("on_loss", self.on_loss, ("end", "wait"))
         _one_of("outputs", self.outputs, self.type.outputs)
-        self._require_offered("mode", lambda known: tuple(mode.name for mode in known.modes))
-        self._require_offered("convention", lambda known: known.conventions)
+        self._require_offered("mode", lambda entry: tuple(mode.name for mode in entry.modes))
+        self._require_offered("convention", lambda entry: entry.conventions)
         for name in ("patience", "wait"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f"autopilot.{name} is {getattr(self, name)!r}; expected a positive number of seconds")
@@ -87,12 +87,12 @@ class Autopilot:
 
     @property
     def type(self) -> AutopilotType:
-        """What Samara knows of autopilots of this kind"""
+        """Its entry in the registry"""
         return AUTOPILOTS[self.kind]
 
     @property
     def flight_mode(self) -> FlightMode | None:
-        """The mode in which it follows the reference; None where it does not"""
+        """The mode in which it follows the reference; None without a mode"""
         return next((mode for mode in self.type.modes if mode.name == self.mode), None)
 
     @property
@@ -111,9 +111,9 @@ class Autopilot:
         """Raise ValueError unless the field is empty or one of what its type offers"""
         value = getattr(self, field)
         if value and not choices(self.type):
-            others = " or ".join(known.name for known in AUTOPILOTS.values() if choices(known))
+            offering = " or ".join(entry.name for entry in AUTOPILOTS.values() if choices(entry))
             raise ValueError(
-                f"autopilot.{field} is {value!r} and its kind {self.kind}; expected {others}, or no {field}"
+                f"autopilot.{field} is {value!r} and its kind {self.kind}; expected {offering}, or no {field}"
             )
         if value:
             _one_of(field, value, choices(self.type))

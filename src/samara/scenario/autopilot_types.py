@@ -1,8 +1,8 @@
-"""The registry of autopilots: what Samara knows of each type, as data. No other module tells them apart by name.
+"""The registry of autopilots: the properties of each type, as data. No other module dispatches on an autopilot's name.
 
 A new autopilot is one module, whose `open_link` returns its `samara.link.autopilot.Link`, and one `AutopilotType` that names
-the module: in `AUTOPILOTS` below, or registered by `register`. Scenario files, `samara fly --autopilot`, help texts, error
-messages and metrics then know it.
+the module: in `AUTOPILOTS` below, or passed to `register`. Scenario files, `samara fly --autopilot`, help texts, error
+messages and metrics are derived from it.
 """
 
 from collections.abc import Callable
@@ -45,21 +45,21 @@ class FlightMode(NamedTuple):
 
 @dataclass(frozen=True)
 class AutopilotType:
-    """What Samara knows of a type of autopilot.
+    """The properties of a type of autopilot.
 
     name            in scenario files and on the command line
     title           in messages and tables
     module          the module with `open_link(context)`; optional there: `require_packages()`, which raises MissingExtraError
-    default_rate    how often it receives sensor data [Hz]; a scenario may choose a rate within `rate_range`
+    default_rate    rate of its sensor data [Hz]; a scenario may choose a rate within `rate_range`
     sensors         the sensors it needs; those that a drone lacks are added
     executable      where its program is; None for one that is never started here and always waited for
     outputs         what its outputs may mean; the first is the default
     modes           in which it follows the reference
     conventions     versions of its protocol that a scenario may choose
-    positions_only  it is sent positions, and never the path between them: the distance from the reference is no error
+    positions_only  it is sent positions and plans the path itself, so its distance from the reference is not evaluated
     takes_orders    events such as `land` reach it
     takes_sticks    a person's sticks reach it, through its radio receiver
-    failsafe_parameters   (failsafe, capacity [mA h]) -> its parameters; None for one without a battery failsafe of its own
+    failsafe_parameters   (failsafe, capacity [mA h]) -> its parameters; None if it has no battery failsafe
     gps_delay_parameters  its parameters for the delay of the GPS receiver [ms]
     description     follows the name in help texts, where the name is not enough
     """
@@ -97,7 +97,7 @@ class AutopilotType:
 
     @property
     def has_failsafe_events(self) -> bool:
-        """Whether the battery failsafe is events of the scenario: it has none of its own and takes orders"""
+        """Whether the battery failsafe acts by events: it takes orders and has no such failsafe itself"""
         return self.failsafe_parameters is None and self.takes_orders
 
 
@@ -178,7 +178,7 @@ CRAZYFLIE = AutopilotType(
     takes_orders=False,
 )
 
-AUTOPILOTS: dict[str, AutopilotType] = {own.name: own for own in (PX4, ARDUPILOT, BETAFLIGHT, CRAZYFLIE)}
+AUTOPILOTS: dict[str, AutopilotType] = {entry.name: entry for entry in (PX4, ARDUPILOT, BETAFLIGHT, CRAZYFLIE)}
 """All types by name; `register` adds one."""
 
 
@@ -193,7 +193,7 @@ class _PositionsOnly:
     """`name in POSITIONS_ONLY`: whether `name` is that of an autopilot that is sent positions only."""
 
     def __contains__(self, name: object) -> bool:
-        return any(own.positions_only for own in AUTOPILOTS.values() if own.name == name)
+        return any(entry.positions_only for entry in AUTOPILOTS.values() if entry.name == name)
 
 
 POSITIONS_ONLY = _PositionsOnly()
@@ -201,13 +201,15 @@ POSITIONS_ONLY = _PositionsOnly()
 
 def autopilot_help() -> str:
     """List all types for a help text: name, name (description), …"""
-    return ", ".join(f"{own.name} ({own.description})" if own.description else own.name for own in AUTOPILOTS.values())
+    return ", ".join(
+        f"{entry.name} ({entry.description})" if entry.description else entry.name for entry in AUTOPILOTS.values()
+    )
 
 
 def mode_help() -> str:
     """List all modes for a help text, by autopilot: PX4: name, description; …"""
     return "; ".join(
-        f"{own.title}: {', '.join(f'{mode.name} ({mode.description})' for mode in own.modes)}"
-        for own in AUTOPILOTS.values()
-        if own.modes
+        f"{entry.title}: {', '.join(f'{mode.name} ({mode.description})' for mode in entry.modes)}"
+        for entry in AUTOPILOTS.values()
+        if entry.modes
     )

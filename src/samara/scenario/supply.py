@@ -29,7 +29,7 @@ def cells_of(battery: Thevenin) -> int:
 
 
 def failsafe_parameters(autopilot_type: AutopilotType, vehicle: Vehicle, failsafe: BatteryFailsafe) -> dict[str, float]:
-    """The autopilot's parameters for a battery failsafe; none without a failsafe of its own or a battery that empties"""
+    """The autopilot's parameters for a battery failsafe; none if it has no failsafe or the battery never empties"""
     parameters = autopilot_type.failsafe_parameters
     if parameters is None or battery_of(vehicle) is None:
         return {}
