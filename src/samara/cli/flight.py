@@ -203,7 +203,7 @@ def autopilot_changes(
         if connect or autopilot_type is None or autopilot_type.executable is None:
             path = Typed()
         elif binary is not None:
-            path = Typed(require_binary(binary, kind))
+            path = Typed(require_binary(binary, autopilot_type.name))
         elif "binary" in table and table.get("kind", Autopilot.kind) == kind:
             continue
         else:
