@@ -46,7 +46,7 @@ def height_hold():
 
 
 def test_a_fifth_autopilot_is_one_module_and_one_entry(height_hold, tmp_path):
-    """z̈ = 4 (3 − z) − 4 ż from the legs' height at 0.5 s: within 7.4 e⁻⁷·h = 2 cm of 3 m after 3.5 s, and it replays."""
+    """z̈ = 4 (3 − z) − 4 ż over 3.5 s leaves 8 e⁻⁷ of the climb, 2 cm; without an integrator 2 cm more. It replays."""
     scenario = parse_scenario(SCENARIO, "fifth.toml")
     (drone,) = scenario.drones
     assert scenario.rates.autopilot == 200.0

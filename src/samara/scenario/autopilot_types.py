@@ -53,7 +53,7 @@ class AutopilotType:
     default_rate    rate of its sensor data [Hz]; a scenario may choose a rate within `rate_range`
     sensors         the sensors it needs; those that a drone lacks are added
     executable      where its program is; None for one that is never started here and always waited for
-    outputs         what its outputs may mean; the first is the default
+    outputs         which `outputs` a scenario may choose: "thrust", "command"
     modes           in which it follows the reference
     conventions     versions of its protocol that a scenario may choose
     positions_only  it is sent positions and plans the path itself, so its distance from the reference is not evaluated
