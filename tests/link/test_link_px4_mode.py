@@ -11,10 +11,10 @@ from support.autopilot_peers import GroundPeer, Px4Peer, one_at_a_time  # noqa: 
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
-from samara.link.open import open_link
 from samara.link.px4_parameters import px4_parameters
 from samara.link.px4_raptor import archive_of
 from samara.link.readings import Readings
+from samara.link.registry import open_link
 from samara.physics.frames import geodetic_from_enu
 from samara.physics.reference import Reference
 from samara.physics.types import State

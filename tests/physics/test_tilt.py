@@ -11,7 +11,7 @@ import samara
 from samara.core.algebra import Vec3, euler_from_quat, quat_from_axis_angle, rotate
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
-from samara.link.open import open_link
+from samara.link.registry import open_link
 from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
 from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import rotor_angular_momentum

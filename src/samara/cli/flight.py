@@ -18,6 +18,7 @@ from samara.core.files import point_to
 from samara.core.printable import printable
 from samara.core.shipped import is_file
 from samara.core.typed import Typed, typed
+from samara.scenario.autopilot_types import AUTOPILOTS, AutopilotType, Executable, autopilot_help, mode_help
 
 if TYPE_CHECKING:
     from samara.record.run import Run
@@ -57,9 +58,7 @@ def fly(
     ] = None,
     autopilot: Annotated[
         str | None,
-        typer.Option(
-            "--autopilot", help="Let a real autopilot fly: px4, ardupilot, betaflight; or a script: crazyflie."
-        ),
+        typer.Option("--autopilot", help=f"Let an autopilot fly: {autopilot_help()}."),
     ] = None,
     binary: Annotated[Path | None, typer.Option("--binary", help="The autopilot's program, started here.")] = None,
     connect: Annotated[
@@ -69,8 +68,7 @@ def fly(
         str | None,
         typer.Option(
             "--mode",
-            help="What PX4 flies the reference by, once it has taken off: offboard, its own controllers; raptor, the "
-            "policy of --controller inside its module mc_raptor.",
+            help=f"Let the autopilot follow the scenario's reference after take-off. {mode_help()}.",
         ),
     ] = None,
     sticks: Annotated[
@@ -83,7 +81,8 @@ def fly(
     sticks_mode: Annotated[
         str | None,
         typer.Option(
-            "--sticks-mode", help="What the sticks command: rate, angle or hold; hold, or Betaflight's angle."
+            "--sticks-mode",
+            help="What the sticks command: rate, angle or hold. Default: hold; angle with an autopilot.",
         ),
     ] = None,
     with_report: Annotated[
@@ -181,11 +180,11 @@ def autopilot_changes(
 ) -> dict[str, Any]:
     """The settings that say which autopilot flies, by what, and whether it is started or waited for; the rest stays"""
     from samara.link.process import require_binary
-    from samara.scenario.autopilot import DEFAULT_RATE, VARIABLES
+    from samara.scenario.autopilot import Autopilot
     from samara.scenario.scenario_file import scenario_document
 
-    if autopilot is not None and autopilot not in DEFAULT_RATE:
-        raise ValueError(f"--autopilot {autopilot!r}: expected one of {', '.join(DEFAULT_RATE)}")
+    if autopilot is not None and autopilot not in AUTOPILOTS:
+        raise ValueError(f"--autopilot {autopilot!r}: expected one of {', '.join(AUTOPILOTS)}")
     if binary is not None and connect:
         raise ValueError("--binary starts an autopilot and --connect waits for one; expected one of them")
     drones = scenario_document(scenario, settings).get("drones")
@@ -195,19 +194,20 @@ def autopilot_changes(
         if own is None and autopilot is None:
             continue
         table = own if isinstance(own, dict) else {"kind": own}
-        kind = autopilot or table.get("kind", "px4")
+        kind = autopilot or table.get("kind", Autopilot.kind)
+        autopilot_type = AUTOPILOTS.get(kind) if isinstance(kind, str) else None  # None: refused with the scenario
         if autopilot is not None:
             changes[f"drones[{i}].autopilot.kind"] = kind
         if mode is not None:
             changes[f"drones[{i}].autopilot.mode"] = mode
-        if connect or kind not in VARIABLES:  # what has none is waited for
+        if connect or autopilot_type is None or autopilot_type.executable is None:
             path = Typed()
         elif binary is not None:
-            path = Typed(require_binary(binary, kind))
-        elif "binary" in table and table.get("kind", "px4") == kind:
+            path = Typed(require_binary(binary, autopilot_type.name))
+        elif "binary" in table and table.get("kind", Autopilot.kind) == kind:
             continue
         else:
-            path = _found(kind)
+            path = _found(autopilot_type, autopilot_type.executable)
         changes[f"drones[{i}].autopilot.binary"] = path
     if not changes and (binary is not None or connect or mode is not None):
         raise ValueError(
@@ -217,7 +217,7 @@ def autopilot_changes(
 
 
 def flown_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scenario":
-    """The scenario with its one drone flown by a person, by the built-in stick modes or through Betaflight's radio"""
+    """The scenario with its one drone flown by a person, by the built-in stick modes or an autopilot's radio receiver"""
     from dataclasses import replace
 
     from samara.link.joystick import open_hands
@@ -226,27 +226,27 @@ def flown_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scena
     if len(scenario.drones) != 1:
         raise ValueError(f"--sticks flies one drone, and the scenario has {len(scenario.drones)}; expected one")
     (drone,) = scenario.drones
-    kind = drone.autopilot.kind if drone.autopilot is not None else ""
-    if kind not in ("", "betaflight"):
-        raise ValueError(f"--sticks does not reach {kind}: a ground station does; expected betaflight, or no autopilot")
+    if drone.autopilot is not None and not drone.autopilot.type.takes_sticks:
+        with_sticks = " or ".join(entry.name for entry in AUTOPILOTS.values() if entry.takes_sticks)
+        raise ValueError(
+            f"--sticks does not reach {drone.autopilot.kind}: a ground station does; expected {with_sticks}, or no autopilot"
+        )
     hands = open_hands(sticks)
     layout = "a throttle that springs back" if hands.stick_map.springs else "an absolute throttle"
     say(f"sticks    {hands.joystick.name or hands.joystick.path}, read as one with {layout}")
-    person = StickController(hands, mode or ("angle" if kind else "hold"), tell=say)
+    person = StickController(hands, mode or ("hold" if drone.autopilot is None else "angle"), tell=say)
     return replace(scenario, drones=(replace(drone, controller=person),))
 
 
-def _found(kind: str) -> Typed:
+def _found(autopilot_type: AutopilotType, executable: Executable) -> Typed:
     """The program of an autopilot that no option names: an environment variable does, or it is installed."""
-    from samara.link.process import INSTALLATIONS, default_binary, require_binary
-    from samara.scenario.autopilot import VARIABLES
+    from samara.link.process import default_binary, require_binary
 
-    if path := default_binary(kind):
-        return Typed(require_binary(path, kind))
-    installation = INSTALLATIONS[kind]
+    if path := default_binary(autopilot_type):
+        return Typed(require_binary(path, autopilot_type.name))
     raise ValueError(
-        f"{installation.title} not found: expected {installation.install}, --binary PROGRAM, the environment variable "
-        f"{VARIABLES[kind]}, or --connect to wait for one that you start"
+        f"{autopilot_type.title} not found: expected {executable.install}, --binary PROGRAM, the environment variable "
+        f"{executable.variable}, or --connect to wait for one that you start"
     )
 
 
@@ -265,13 +265,14 @@ def _doubt(scenario: str, changes: dict[str, Any], own: "Scenario") -> None:
 
 
 def _require_packages(scenario: "Scenario") -> None:
-    """An error before anything is written, where an autopilot that speaks MAVLink flies, or a Crazyflie's firmware"""
-    if any(drone.autopilot is not None and drone.autopilot.kind in ("px4", "ardupilot") for drone in scenario.drones):
-        from samara.link.mavlink import dialect
-
-        dialect()
+    """An error before anything is written, where a package is missing that an autopilot's link or a firmware needs"""
     from samara.control.firmware.kinds import NAMES, PREFIX
     from samara.control.named import name_of
+    from samara.link.registry import require_packages
+
+    for drone in scenario.drones:
+        if drone.autopilot is not None:
+            require_packages(drone.autopilot)
 
     for name in {name_of(own.controller) for own in scenario.drones if own.autopilot is None} & {*NAMES}:
         from samara.control.firmware.process import require_firmware

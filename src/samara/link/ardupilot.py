@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from samara.exchange.full_thrust import hover_output
-from samara.link.autopilot import Repeated, Say, Watch, counted
+from samara.link.autopilot import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
+from samara.link.mavlink import dialect
 from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
 from samara.link.readings import Readings, Supply, outside
@@ -22,6 +23,7 @@ from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_types import ARDUPILOT
 from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.setting import Order
 from samara.scenario.supply import battery_of, failsafe_parameters, milliampere_hours
@@ -81,10 +83,20 @@ def _list(numbers: Sequence[float]) -> str:
     return f"[{','.join([repr(round(x, DIGITS) + 0.0) for x in numbers])}]"  # no −0
 
 
+def require_packages() -> None:
+    """Raise MissingExtraError where pymavlink is not installed."""
+    dialect()
+
+
+def open_link(context: LinkContext) -> Link:
+    """Open the link to one ArduCopter."""
+    return ArduPilot(context.autopilot, context.vehicle, context.say)
+
+
 class ArduPilot:
     """The link to one ArduCopter."""
 
-    title = "ArduPilot"
+    title = ARDUPILOT.title
 
     def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
         self._autopilot = autopilot
@@ -264,5 +276,5 @@ def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
         "BATT_CAPACITY": round(milliampere_hours(vehicle)),
         "BATT_FS_LOW_ACT": 2,
         "BATT_FS_CRT_ACT": 1,
-        **failsafe_parameters("ardupilot", vehicle, BatteryFailsafe()),
+        **failsafe_parameters(ARDUPILOT, vehicle, BatteryFailsafe()),
     }

@@ -10,14 +10,15 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from samara.core.algebra import Vec3, norm
 from samara.link.process import Process
 from samara.link.readings import Readings
 from samara.link.start import Start, StartFolder
+from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory
-from samara.scenario.autopilot import VARIABLES, Autopilot
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.setting import Order
 
 Say = Callable[[str, str], None]
@@ -63,6 +64,19 @@ class Link(Protocol):
 
     def close(self) -> None:
         """Ends the connection, and the process when it was started here"""
+
+
+class LinkContext(NamedTuple):
+    """Arguments of `open_link(context) -> Link`, the function of every module that an `AutopilotType` names.
+
+    `beside` holds the links of the same flight; `controller` is the drone's controller.
+    """
+
+    autopilot: Autopilot
+    vehicle: Vehicle
+    say: Say
+    beside: Sequence[Link] = ()
+    controller: Any = None
 
 
 class Repeated:
@@ -123,7 +137,7 @@ class Watch:
     def how_to_start(self) -> str:
         """The line to paste: the script that it names is there now"""
         if self._folder is None:
-            self._folder = StartFolder(self._start, VARIABLES[self._autopilot.kind])
+            self._folder = StartFolder(self._start, self._autopilot.type.variable)
         return self._folder.words
 
     def alive(self) -> None:

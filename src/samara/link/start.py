@@ -20,12 +20,17 @@ class Start(NamedTuple):
     remark: str = ""
 
     def script(self, variable: str) -> str:
-        """The script: sh start.sh [program]; it runs in its own folder, where the files are"""
+        """The script: sh start.sh [program]; it runs in its own folder, where the files are
+
+        The program is that in the environment variable `variable`, unless the variable or its name is empty.
+        """
+        default = f"${{{variable}:-{self.program}}}" if variable else self.program
+        source = f"${variable} or {self.program}" if variable else self.program
         return "\n".join(
             [
                 "#!/bin/sh",
-                f"# sh {NAME} [program]: the program is ${variable} or {self.program} unless it is given.",
-                f'wanted="${{1:-${{{variable}:-{self.program}}}}}"',
+                f"# sh {NAME} [program]: the program is {source} unless it is given.",
+                f'wanted="${{1:-{default}}}"',
                 'program="$(command -v "$wanted")" || { echo "$wanted: not found; expected: sh $0 PROGRAM" >&2; exit 1; }',
                 'program="$(cd "$(dirname "$program")" && pwd)/$(basename "$program")"',
                 'program="$(readlink -f "$program" 2>/dev/null || echo "$program")"',  # its files are where it is itself

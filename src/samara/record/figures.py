@@ -14,6 +14,7 @@ import numpy as np
 
 from samara.core.algebra import Vec3
 from samara.record.spectrum import Spectrum, spectrum_of
+from samara.scenario.autopilot_types import POSITIONS_ONLY
 from samara.vehicles.ground import asked_to_fly
 from samara.vehicles.limits import command_range
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-ORDERED = ("px4", "ardupilot")  # autopilots that are told places, and never the path between them
+ORDERED = POSITIONS_ONLY
 AT_LIMIT = 1e-6  # of the range: a command this near to its limit is at it
 
 

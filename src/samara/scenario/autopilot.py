@@ -1,18 +1,15 @@
 """Which autopilot flies a drone, how it is reached, and what happens when it is lost."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated, TypeAlias
 
 from samara.core.typed import OnlyTyped
+from samara.scenario.autopilot_types import AUTOPILOTS, PX4, AutopilotType, FlightMode
 
 LOOPBACK = "127.0.0.1"
-CONVENTIONS = ("4.6", "2026.12")
-POLICY = "raptor"
-MODES = ("offboard", POLICY)
-POLICY_RATE = 100.0  # [Hz], of PX4's mc_raptor, which goes on every so many of its turns
-VARIABLES = {"px4": "SAMARA_PX4", "ardupilot": "SAMARA_ARDUCOPTER", "betaflight": "SAMARA_BETAFLIGHT"}
 
 
 def is_loopback(host: str) -> bool:
@@ -26,7 +23,8 @@ def is_loopback(host: str) -> bool:
 Program: TypeAlias = Annotated[
     str,
     OnlyTyped(
-        f"no program in a file: name it by --binary, --set, in Python, or in {', '.join(VARIABLES.values())}",
+        "no program in a file: name it by --binary, --set, in Python, or in "
+        + ", ".join(entry.variable for entry in AUTOPILOTS.values() if entry.variable),
         lambda text: not text,
     ),
 ]
@@ -37,20 +35,18 @@ Host: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class Autopilot:
-    """Which autopilot: px4, ardupilot or betaflight. It is started from `binary`, or waited for when that is empty. With
-    "crazyflie" a script flies it that speaks CRTP, as Bitcraze's cflib does: nothing is started, it is waited for.
+    """Which autopilot flies a drone: `kind` is the name of a registered type (`samara.scenario.autopilot_types`).
 
-    `rate` [Hz] is how often it gets sensors (0: its usual one). `on_loss` says what happens when it dies or hangs: "end" ends
-    the flight, "wait" holds it until the autopilot is back. `patience` [s, by the clock] is how long it may be silent, `wait`
-    how long its first word is waited for. `hover` is its output at hover. With `outputs` "thrust" an output is a thrust, with
-    "command" it is the motor's own command, as on the aircraft (PX4 alone). `convention` is Betaflight's: "4.6", "2026.12", or
-    empty for what its version says. `parameters` are its own, (name, value), set when it is started here.
-
-    With a `mode` PX4 follows the scenario's reference once it has taken off: "offboard" by its own controllers, "raptor" by the
-    drone's controller, a policy that its module mc_raptor flies inside it, whose outputs are commands of the motors.
+    It is started from `binary`, or waited for where that is empty. `rate` [Hz] is how often it receives sensor data (0: the
+    default of its type). `on_loss` is what happens when it dies or hangs: "end" ends the flight, "wait" holds it until the
+    autopilot is back. `patience` [s, wall-clock] is how long it may be silent, `wait` how long its first message is waited
+    for. `hover` is its output at hover. With `outputs` "thrust" an output is a thrust, with "command" it is the motor command,
+    as on the aircraft. `convention` is the version of its protocol; empty: detect it. `parameters` (name, value) are set
+    when it is started here. With a `mode` it follows the scenario's reference once it has taken off. Which outputs,
+    conventions and modes there are, its type says.
     """
 
-    kind: str = "px4"
+    kind: str = PX4.name
     binary: Program = ""
     instance: int = 0
     rate: float = 0.0
@@ -65,15 +61,11 @@ class Autopilot:
     mode: str = ""
 
     def __post_init__(self) -> None:
-        _one_of("kind", self.kind, tuple(DEFAULT_RATE))
+        _one_of("kind", self.kind, tuple(AUTOPILOTS))
         _one_of("on_loss", self.on_loss, ("end", "wait"))
-        _one_of("outputs", self.outputs, ("thrust", "command") if self.kind == "px4" else ("thrust",))
-        if self.mode and self.kind != "px4":
-            raise ValueError(f"autopilot.mode is {self.mode!r} and its kind {self.kind}; expected px4, or no mode")
-        if self.mode:
-            _one_of("mode", self.mode, MODES)
-        if self.convention:
-            _one_of("convention", self.convention, CONVENTIONS)
+        _one_of("outputs", self.outputs, self.type.outputs)
+        self._require_offered("mode", lambda entry: tuple(mode.name for mode in entry.modes))
+        self._require_offered("convention", lambda entry: entry.conventions)
         for name in ("patience", "wait"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f"autopilot.{name} is {getattr(self, name)!r}; expected a positive number of seconds")
@@ -81,36 +73,50 @@ class Autopilot:
             raise ValueError(f"autopilot.instance is {self.instance!r}; expected a whole number from 0 to 99")
         if not 0.0 < self.hover < 1.0:
             raise ValueError(f"autopilot.hover is {self.hover!r}; expected a number between 0 and 1")
-        low, high = RATES[self.kind]
+        low, high = self.type.rate_range
         if self.rate and not low <= self.rate <= high:
             raise ValueError(f"autopilot.rate is {self.rate:g} Hz; expected {low:g} to {high:g} for {self.kind}")
-        if self.mode == POLICY and self.sensor_rate % POLICY_RATE:
+        mode = self.flight_mode
+        if mode is not None and mode.rate and self.sensor_rate % mode.rate:
             raise ValueError(
-                f"autopilot.rate is {self.rate:g} Hz; expected a multiple of {POLICY_RATE:g} for {POLICY}, which counts turns"
+                f"autopilot.rate is {self.rate:g} Hz; expected a multiple of {mode.rate:g} for {mode.name}"
             )
         for name, _ in self.parameters:  # they become lines of scripts and files
             if not (name.isascii() and name.replace("_", "").isalnum()):
                 raise ValueError(f"autopilot.parameters has {name!r:.60}; expected names of letters, digits and _")
 
     @property
+    def type(self) -> AutopilotType:
+        """Its entry in the registry"""
+        return AUTOPILOTS[self.kind]
+
+    @property
+    def flight_mode(self) -> FlightMode | None:
+        """The mode in which it follows the reference; None without a mode"""
+        return next((mode for mode in self.type.modes if mode.name == self.mode), None)
+
+    @property
     def sensor_rate(self) -> float:
-        """How often it gets sensors  [Hz]"""
-        return self.rate or (POLICY_RATE if self.mode == POLICY else DEFAULT_RATE[self.kind])
+        """How often it receives sensor data  [Hz]"""
+        mode = self.flight_mode
+        return self.rate or (mode.rate if mode is not None else 0.0) or self.type.default_rate
 
     @property
     def commands_motors(self) -> bool:
-        """Whether its outputs are the motors' own commands, and not thrusts"""
-        return self.outputs == "command" or self.mode == POLICY
+        """Whether its outputs are motor commands instead of thrusts"""
+        mode = self.flight_mode
+        return self.outputs == "command" or (mode is not None and mode.commands_motors)
 
-
-DEFAULT_RATE = {"px4": 250.0, "ardupilot": 1000.0, "betaflight": 500.0, "crazyflie": 250.0}
-RATES = {
-    "px4": (50.0, 4000.0),
-    "ardupilot": (720.0, 4000.0),
-    "betaflight": (200.0, 4000.0),
-    "crazyflie": (100.0, 1000.0),
-}
-"""ArduPilot refuses to arm below 720 Hz."""
+    def _require_offered(self, field: str, choices: Callable[[AutopilotType], tuple[str, ...]]) -> None:
+        """Raise ValueError unless the field is empty or one of what its type offers"""
+        value = getattr(self, field)
+        if value and not choices(self.type):
+            offering = " or ".join(entry.name for entry in AUTOPILOTS.values() if choices(entry))
+            raise ValueError(
+                f"autopilot.{field} is {value!r} and its kind {self.kind}; expected {offering}, or no {field}"
+            )
+        if value:
+            _one_of(field, value, choices(self.type))
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class BatteryFailsafe:
     """Below `return_below` of its charge a drone returns to where it started, below `land_below` it lands and disarms.
 
-    PX4 and ArduPilot do it themselves, by their own parameters; for our controllers, and the pilot of Betaflight, it is events.
+    Autopilots with a battery failsafe of their own get it as parameters (`AutopilotType.failsafe_parameters`). For other
+    autopilots that take orders, and for Samara's controllers, it is events.
     """
 
     return_below: float = 0.2
@@ -30,7 +31,7 @@ class BatteryFailsafe:
 def failsafe_events(drone: "Drone") -> tuple[Event, ...]:
     """To return, to land and then to disarm, unless its autopilot sees to that or nothing is set"""
     own, autopilot, name = drone.battery_failsafe, drone.autopilot, drone.name
-    if own is None or (autopilot is not None and autopilot.kind != "betaflight"):
+    if own is None or (autopilot is not None and not autopilot.type.has_failsafe_events):
         return ()
     return (
         Event(when_charge_below(own.return_below, name), return_home(drone=name)),

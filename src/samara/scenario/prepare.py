@@ -7,20 +7,13 @@ from dataclasses import replace
 from samara.control.named import own_rate
 from samara.estimate.simple import TRUTH
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_types import AutopilotType
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.supply import failsafe_parameters
 from samara.scenario.timeline import MICROSECONDS, microseconds, period
 from samara.sensors.earth import Place
 from samara.sensors.loader import part
 from samara.sensors.sensor import Sensor, kind_of
-
-NEEDED = {
-    "px4": ("imu", "magnetometer", "barometer", "gps"),
-    "ardupilot": ("imu",),
-    "betaflight": ("imu", "barometer"),
-    "crazyflie": ("imu",),
-}
-GPS_DELAY = ("EKF2_GPS_DELAY", "SENS_GPS0_DELAY")  # until PX4 1.17, and from 1.18 on
 
 
 def default_sensor(kind: str, rate: float, where: Place) -> Sensor:
@@ -31,7 +24,11 @@ def default_sensor(kind: str, rate: float, where: Place) -> Sensor:
         return part("bmm150", rate=50.0).sensor(where=where)
     if kind == "barometer":
         return part("bmp388", drift=0.0).sensor(where=where)
-    return part("neo-m9n", horizontal_wander=0.0, vertical_wander=0.0).sensor(where=where)
+    if kind == "gps":
+        return part("neo-m9n", horizontal_wander=0.0, vertical_wander=0.0).sensor(where=where)
+    raise ValueError(
+        f"an autopilot needs a sensor {kind!r}: expected imu, magnetometer, barometer or gps, or one in `sensors`"
+    )
 
 
 def prepared(scenario: Scenario) -> Scenario:
@@ -83,22 +80,19 @@ def _fitted(drone: Drone, instance: int, where: Place) -> Drone:
     if own is None:
         return drone
     has = {kind_of(sensor) for sensor in drone.sensors}
-    more = tuple(default_sensor(kind, own.sensor_rate, where) for kind in NEEDED[own.kind] if kind not in has)
+    more = tuple(default_sensor(kind, own.sensor_rate, where) for kind in own.type.sensors if kind not in has)
     sensors = (*drone.sensors, *more)
-    numbers = {**_delays(own.kind, sensors), **dict(own.parameters)}
+    numbers = {**_gps_delay(own.type, sensors), **dict(own.parameters)}
     if drone.battery_failsafe is not None:
-        numbers = {**failsafe_parameters(own.kind, drone.vehicle, drone.battery_failsafe), **numbers}
+        numbers = {**failsafe_parameters(own.type, drone.vehicle, drone.battery_failsafe), **numbers}
     autopilot = replace(own, instance=instance, parameters=tuple(numbers.items()))
     return replace(drone, autopilot=autopilot, sensors=sensors, estimator=TRUTH)
 
 
-def _delays(kind: str, sensors: Sequence[Sensor]) -> dict[str, float]:
-    """How late the receiver is, for PX4's filter, which believes its fixes to be 10 ms old in a simulation  [ms]
-
-    PX4 1.18 has another name for it; a name that PX4 does not know it passes over.
-    """
-    receivers = [own for own in sensors if kind_of(own) == "gps"] if kind == "px4" else []
-    return dict.fromkeys(GPS_DELAY, 1e3 * receivers[0].delay) if receivers else {}
+def _gps_delay(autopilot_type: AutopilotType, sensors: Sequence[Sensor]) -> dict[str, float]:
+    """The parameters for the delay of the first GPS receiver [ms]; PX4 assumes 10 ms in a simulation"""
+    receivers = [sensor for sensor in sensors if kind_of(sensor) == "gps"]
+    return dict.fromkeys(autopilot_type.gps_delay_parameters, 1e3 * receivers[0].delay) if receivers else {}
 
 
 def _instances(autopilots: Sequence[Autopilot | None]) -> list[int]:

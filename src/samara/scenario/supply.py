@@ -2,10 +2,10 @@
 
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.types import Vehicle
+from samara.scenario.autopilot_types import AutopilotType
 from samara.scenario.battery_failsafe import BatteryFailsafe
 
 CELL_VOLTAGE = 4.2  # [V], of a full one
-WARNED = 0.05  # of the charge: so much before it returns PX4 says that it is low
 MOST_CELLS = 10  # a message of MAVLink's has room for
 
 
@@ -28,20 +28,9 @@ def cells_of(battery: Thevenin) -> int:
     return min(max(round(float(battery.table_voltage[-1]) / CELL_VOLTAGE), 1), MOST_CELLS)
 
 
-def failsafe_parameters(kind: str, vehicle: Vehicle, failsafe: BatteryFailsafe) -> dict[str, float]:
-    """The charges at which PX4 (of 1) and ArduPilot (mA h) return and land; none for others, and where no battery empties"""
-    if battery_of(vehicle) is None:
+def failsafe_parameters(autopilot_type: AutopilotType, vehicle: Vehicle, failsafe: BatteryFailsafe) -> dict[str, float]:
+    """The autopilot's parameters for a battery failsafe; none if it has no failsafe or the battery never empties"""
+    parameters = autopilot_type.failsafe_parameters
+    if parameters is None or battery_of(vehicle) is None:
         return {}
-    if kind == "px4":
-        return {
-            "BAT_LOW_THR": round(failsafe.return_below + WARNED, 3),  # PX4 wants it above the next
-            "BAT_CRIT_THR": failsafe.return_below,
-            "BAT_EMERGEN_THR": failsafe.land_below,
-        }
-    if kind == "ardupilot":
-        charge = milliampere_hours(vehicle)
-        return {
-            "BATT_LOW_MAH": round(failsafe.return_below * charge),
-            "BATT_CRT_MAH": round(failsafe.land_below * charge),
-        }
-    return {}
+    return parameters(failsafe, milliampere_hours(vehicle))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from samara.link.autopilot import Link, task_orders
-from samara.link.open import open_link
+from samara.link.registry import open_link
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import Order
 from samara.sim.setup import Linked

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from samara.link.autopilot import AT_ONCE, AutopilotLostError, Link, Repeated, Say
+from samara.link.autopilot import AT_ONCE, AutopilotLostError, Link, LinkContext, Repeated, Say
 from samara.link.crazyflie.endpoint import Endpoint
 from samara.link.crazyflie.packet import NULL, Packet, Port, datagram, parse
 from samara.link.ports import bound, other_flight
@@ -28,6 +28,11 @@ CONNECTS = {(Port.LINK, 1), (Port.PLATFORM, 1), (Port.LOGS, 0), (Port.PARAMETERS
 
 OLD_CFLIB = b"\xc3\xbf\x01\x01\x01"
 """What cflib before 0.1.32 greets with; after every packet it sends a checksum, which CRTP does not have."""
+
+
+def open_link(context: LinkContext) -> Link:
+    """Open the link to one Crazyflie's client."""
+    return Crazyflie(context.autopilot, context.vehicle, context.say, context.beside)
 
 
 class Crazyflie:

@@ -15,7 +15,7 @@ from samara.core.shipped import is_file
 from samara.core.toml import Table
 from samara.physics.air.downwash import Downwash
 from samara.physics.types import Vehicle
-from samara.scenario.autopilot import CONVENTIONS, Autopilot
+from samara.scenario.autopilot import Autopilot
 from samara.scenario.battery_failsafe import BatteryFailsafe
 from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
@@ -191,7 +191,7 @@ def _autopilot(table: Table, beside: Beside) -> Autopilot | None:
     given = {} if numbers is None else numbers.given_numbers(list(numbers.entries))
     version = own.entries.get("convention")
     if isinstance(version, (int, float)):  # 2026.12 without quotes is a number
-        own.entries["convention"] = next((name for name in CONVENTIONS if float(name) == version), str(version))
+        own.entries["convention"] = str(version)
     made: Autopilot = own.call(Autopilot, parameters=tuple(given.items()))
     return made
 
