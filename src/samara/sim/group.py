@@ -131,14 +131,13 @@ class Group:
         """Build the stages of a sequence, and slots for what they read and write; those of the same shape keep their values"""
         self.setups, self.setup = tuple(setups), setups[0]
         self.sets = {entry.name: tuple(build(entry, setup) for setup in self.setups) for entry in entries}
-        first = [
-            (at, stage.name)
-            for at, (sets, *_) in enumerate(self.sets.values())
+        self._to_run = [
+            (place, stage.name)
+            for place, (sets, *_) in enumerate(self.sets.values())
             for stage in sets.stages
-            if stage.initial_dt is not None
+            if stage.initial_dt is not None and stage.name not in self.has_run
         ]
-        self._to_run = [own for own in first if own[1] not in self.has_run]
-        for name, sets in self.sets.items():
+        for sets in self.sets.values():
             kinds = [tuple((stage.name, stage.update, stage.reads) for stage in own.stages) for own in sets]
             if any(kind != kinds[0] for kind in kinds):
                 raise UnlikeError(kinds)

@@ -74,7 +74,7 @@ class RayCaster:
         self._others: tuple[int, Others] | None = None  # as they were at a time  [µs]
 
     def cast(self, fleet: "Fleet", group: "Group", lane: int, sensor: Sensor, drawn: Array) -> Array:
-        """What the rays of one drone's sensor meet: the ground, solids and other drones; rays that a fault has blinded nothing"""
+        """What the rays of one drone's sensor meet: the ground, solids, other drones; blinded rays meet nothing"""
         eye: Eye = sensor.about
         key = id(sensor), sensor.name
         if key not in self._pictures:

@@ -37,8 +37,8 @@ class FlightSetup:
 class DroneSetup(NamedTuple):
     """One drone of a flight; drones of equal setups are computed together.
 
-    `model` is the vehicle its controller is made for, where that is another; `motor_map` the controller's channel of each motor,
-    () in their order.
+    `model` is the vehicle its controller is made for, where that is another; `motor_map` the controller's channel of each
+    motor, () in their order.
     """
 
     vehicle: Vehicle

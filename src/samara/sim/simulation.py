@@ -1,7 +1,7 @@
 """The simulation loop: run the stages that are due, then integrate the physics to the next instant.
 
     >>> print(Simulation(load_scenario("hover")))
-    events → density 50 Hz → wind 50 Hz → wake 50 Hz → estimator 250 Hz → controller 250 Hz → log 100 Hz → physics 1000 Hz → contact 50 Hz
+    events → density 50 Hz → wind 50 Hz → controller 250 Hz → log 100 Hz → physics 1000 Hz → contact 50 Hz
 
 Command, air and faults are held between two instants, and change on step boundaries only. Stages that can be traced, and the
 physics between them, are one compiled schedule (`samara.sim.executors.llvm`): it runs from an instant at which Python is needed
@@ -160,7 +160,8 @@ class Simulation:
         lines = []
         for entry in (entry for entry in order if entry is not self._environment):
             sets = [own for group in self.groups for own in group.sets[entry.name]]
-            if entry is LOG or any(own.stages or own.python for own in sets):
+            is_shown = entry is LOG or (entry.name == "events" and self.scenario.events)
+            if is_shown or any(own.stages or own.python for own in sets):
                 rate = MICROSECONDS / self.fleet.periods[entry.rate] if entry.rate else 0.0
                 lines.append(StageLine(entry.name, rate, "; ".join(sorted({own.python for own in sets if own.python}))))
         return lines

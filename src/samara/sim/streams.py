@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Stream(NamedTuple):
-    """A table that gets a row of some slots after an entry of the sequence, at every `every`-th tick of a clock, so many late."""
+    """A table that gets a row of some slots after an entry of the sequence, at every `every`-th tick of a clock."""
 
     name: str
     slots: tuple[str, ...]

@@ -95,7 +95,7 @@ def _named(controller: Tuned, vehicle: Vehicle, healthy: tuple[bool, ...], perio
 
 
 class ControllerStage(PythonStage):
-    """The command of every drone; Python calls functions of one's own, what looks ahead, and autopilots at the end of a link."""
+    """The command of every drone; Python calls functions, what looks ahead, and autopilots at the end of a link."""
 
     rate = "autopilot"
     reason = "controller in Python"
