@@ -23,7 +23,6 @@ import numpy as np
 from there_and_back import plain_crazyflie, there_and_back
 
 import samara
-from samara.backends.flight_jax import work
 from samara.backends.jax_scan import flat_body
 from samara.backends.pallas import compile_scan_pallas
 from samara.backends.stepper import Stepper
@@ -31,7 +30,8 @@ from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.surroundings import environment_of
 from samara.physics.types import Vehicle
-from samara.sim.batch_jax import compiled, fly_batch_jax, given_to
+from samara.sim.executors.jax import work
+from samara.sim.fly_many_jax import compiled, fly_batch_jax, keys_of, start_values
 from samara.vehicles.trim import hover
 
 STEPS_PER_SECOND = 1000
@@ -56,14 +56,17 @@ def flights(
         before = time.perf_counter()
         told = fly_batch_jax(scenario, seeds, vary=vary, **asked)
         times.append(time.perf_counter() - before)
-    program, run, rows = compiled(scenario, tuple(vary or ()), **asked)
-    values, keys = given_to(scenario, program, seeds, vary, dtype="float32")
+    ((segment, run),) = compiled(scenario, tuple(vary or ()), **asked)
+    values = start_values(scenario, segment, seeds, vary or {}, None, None, "float32")
+    keys = {source: keys_of(seeds, source) for source in segment.program.sources}
     on_device = []
     for _ in range(REPEATS):
         before = time.perf_counter()
-        jax.block_until_ready(run(values, keys, rows))
+        jax.block_until_ready(run(values, keys, segment.tables))
         on_device.append(time.perf_counter() - before)
-    counted = {name: own.instructions for name, own in work(program, values, dtype="float32", fast=True).items()}
+    counted = {
+        name: own.instructions for name, own in work(segment.program, values, dtype="float32", fast=True).items()
+    }
     best = min(times[1:])
     assert told is not None
     few = slice(0, 16)

@@ -54,11 +54,11 @@ def why_not(flying: Flying) -> str:
             return f"{name} varies, which only llvm can"
     if not find_spec("jax"):
         return "JAX is not installed"
-    from samara.sim.batch_units import flight_program
+    from samara.sim.fly_many_jax import require_traceable
 
     try:
         traced = (own for own in flying.campaign.names if own.partition(".")[0] not in (*PLACES, *NUMBERS))
-        flight_program(flying.scenario, tuple(traced))
+        require_traceable(flying.scenario, tuple(traced))
     except ValueError as error:
         return str(error)
     return ""

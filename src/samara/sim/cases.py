@@ -22,9 +22,9 @@ from samara.physics.multirotor import at_rest
 from samara.physics.types import State
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import MICROSECONDS
+from samara.sim.metrics_log import MetricsLog
 from samara.sim.simulation import Simulation
 from samara.sim.stage import Stage
-from samara.sim.stages.metrics import MetricsLog
 from samara.sim.start import initial_state
 from samara.sim.vary import NUMBERS, PLACES, varied_drone, wind_with, with_values
 from samara.sim.ways import Way, ways_of

@@ -21,25 +21,19 @@ from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
 from samara.physics.types import State
 from samara.record.format import LogLine
-from samara.scenario.batteries import with_cells
-from samara.scenario.bus import Faults
 from samara.scenario.facts import Fact, Occurrence, motor_change, sentence_of
-from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Scenario
 from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
-from samara.sensors.loader import seeing
-from samara.sensors.range_finder import Sees
 from samara.sim.executors.llvm import compile_stages, run_entry
 from samara.sim.group import Group
 from samara.sim.links import Links
 from samara.sim.references import planned, reference_table
 from samara.sim.schedule import Schedule
-from samara.sim.setup import DroneSetup, FlightSetup
+from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting
 from samara.sim.stage import PythonStage, Sequence_
 from samara.sim.tiles import is_one_tile
-from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
-from samara.vehicles.slung_load import cut
+from samara.vehicles.payload import Payload, centre_shift, with_centre_moved
 from samara.wind.sources import Sum, WindSource, is_traced
 
 if TYPE_CHECKING:
@@ -93,19 +87,7 @@ class Fleet:
         self.time_us = 0
         self.passed = 0  # entries of the sequence, at the instant it is at
         self.on_scenario_clock = False
-        self.setting = Setting(
-            tuple(
-                DroneSetting(
-                    own.task,
-                    armed=own.armed,
-                    faults=Faults(tuple(1.0 for _ in own.vehicle.rotors)),
-                    home_W=own.start_W,
-                    landing_depth=landing_depth(own.vehicle),
-                )
-                for own in scenario.drones
-            ),
-            scenario.wind,
-        )
+        self.setting = initial_setting(scenario)
         self.landed = np.array([not own.airborne for own in scenario.drones])
         self.crashed = np.zeros(n, dtype=bool)
         self.logs: list[LogLine] = []
@@ -219,7 +201,7 @@ class Fleet:
             self._setup_of = setups
             self.link()
         for group in self.groups:
-            self._arm_and_break(group)
+            self._apply_settings(group)
         for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
             for motor, (had, has) in enumerate(zip(old.faults.motor_power, new.faults.motor_power, strict=True)):
                 if has != had:
@@ -277,7 +259,7 @@ class Fleet:
             for lane, index in enumerate(group.drones):
                 if index in air:
                     group.surround(lane, air[index])
-            self._arm_and_break(group)
+            self._apply_settings(group)
             period = self.periods["autopilot"]
             group.reference_table = reference_table(self.settings_of(group), group.reference_ticks)
             group.reference[:] = planned(self.settings_of(group), np.array([-(-self.time_us // period) * period]))[0]
@@ -347,48 +329,15 @@ class Fleet:
         return self.winds[index] if source is self.scenario.wind else source
 
     def _flight_setup(self) -> FlightSetup:
-        scenario = self.scenario
-        return FlightSetup(
-            scenario.environment,
-            scenario.home.origin.altitude,
-            self.setting.wind,
-            scenario.world,
-            self.periods,
-            scenario.integrator,
-            scenario.backend,
-            scenario.wind_at_hubs,
-            any(own.faults.estimator_frozen or own.faults.sensors for own in self.setting.drones),
-            len(self.groups) == 1 and is_one_tile(len(self.groups[0].drones)),
-        )
+        is_single_tile = len(self.groups) == 1 and is_one_tile(len(self.groups[0].drones))
+        return flight_setup(self.scenario, self.setting, self.periods, can_interrupt=is_single_tile)
 
     def _flight_of(self, index: int) -> FlightSetup:
         return replace(self._flight, wind=self.wind_on(index)) if self.winds else self._flight
 
     def _setup(self, index: int) -> DroneSetup:
-        drone, own = self.scenario.drones[index], self.setting.drones[index]
-        whole = drone.vehicle if own.cable_holds else cut(drone.vehicle)
-        vehicle = with_payload(with_cells(whole, own.faults.cells_left), own.payload)
-        controller = self.links.by_drone.get(index, drone.controller)
-        sensors, world = drone.sensors, self.scenario.world
-        if world.solids or world.terrain is not None:
-            sensors = tuple(seeing(sensor, self._sees, world.terrain) for sensor in sensors)
-        motor_map = tuple(np.argsort(drone.motor_map).tolist()) if drone.motor_map else ()
-        return DroneSetup(
-            vehicle,
-            controller,
-            own.faults.healthy,
-            drone.estimator,
-            sensors,
-            drone.model,
-            motor_map,
-            self._flight_of(index),
-        )
-
-    @property
-    def _sees(self) -> Sees:
-        """What a ray meets: the solids, and the ground's plane, or of a height map the plane below the drone."""
-        world, ground = self.scenario.world, self.scenario.environment.ground
-        return Sees(tuple(own.solid for own in world.solids), ground if world.terrain is None else None)
+        link = self.links.by_drone.get(index)
+        return drone_setup(self.scenario, self.setting, index, self._flight_of(index), link)
 
     def _regroup(self) -> None:
         """A drone became another vehicle: everything is put together again, the motion goes on."""
@@ -416,9 +365,9 @@ class Fleet:
                 group.take_over(lane, values[index])
         self.prepare()
 
-    def _arm_and_break(self, group: Group) -> None:
+    def _apply_settings(self, group: Group) -> None:
         """Write arming and faults into the group's slots."""
-        group.arm_and_break(self.settings_of(group))
+        group.apply(self.settings_of(group))
         for index in group.drones:
             self._payload_of[index] = self.setting.drones[index].payload
 

@@ -64,7 +64,7 @@ def fly_many(
     if len(own.drones) != 1:
         raise ScenarioError(f"{own.name}: {len(own.drones)} drones; expected a scenario of one drone to fly many of")
     if backend != "llvm":
-        from samara.sim.batch_jax import fly_batch_jax
+        from samara.sim.fly_many_jax import fly_batch_jax
 
         shift = varied.pop("goal_shift", None)
         given = {"dtype": dtype or "float32", "fast": fast is not False, "record": record, **launch}
@@ -75,7 +75,7 @@ def fly_many(
     if every_us % own.rates.periods()["log"]:
         raise ScenarioError(f"record is {record} s; expected a multiple of the log's {1.0 / own.rates.log:g} s")
     from samara.backends.machine import Precision
-    from samara.sim.in_lanes import FlyingInLanes
+    from samara.sim.fly_many_cpu import FlyingInLanes
 
     precision = Precision(dtype or "float64", bool(fast) if fast is not None else dtype == "float32")
     fly = FlyingInLanes(own, numbers, varied, precision, every_us)

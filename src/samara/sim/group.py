@@ -17,9 +17,8 @@ from samara.scenario.setting import DroneSetting
 from samara.scenario.timeline import sampling
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import Plant
-from samara.sim.python_sensors import FAULTS
 from samara.sim.references import ReferenceTable
-from samara.sim.setup import DroneSetup, Linked
+from samara.sim.setup import DroneSetup, setting_values
 from samara.sim.stage import Entry, Part, StageSet, build, part_of
 from samara.sim.stages.estimator import estimate_slot
 
@@ -32,21 +31,6 @@ RESTARTED = frozenset(
     }
 )
 """Slots whose values do not move on with a drone that is put into another group: they are set otherwise, or begin anew."""
-
-
-def frozen_components(failed: frozenset[str]) -> list[int]:
-    """The components of an estimate that no longer change when sensors fail: p, v without GPS or vision, ω without gyro, q
-    without magnetometer, the height without barometer"""
-    rows: set[int] = set()
-    if failed & {"gps", "vision"}:
-        rows |= set(range(6))
-    if "barometer" in failed:
-        rows |= {2, 5}
-    if "magnetometer" in failed:
-        rows |= set(range(6, 10))
-    if "gyro" in failed:
-        rows |= set(range(10, 13))
-    return sorted(rows)
 
 
 class SensorRows(NamedTuple):
@@ -265,26 +249,12 @@ class Group:
         parts = ("environment.air_density", "environment.wind_W", "environment.hub_wind_W", "environment.pushes")
         return {path: self.rows(path)[:, lane].copy() for path in parts}
 
-    def arm_and_break(self, settings: Sequence[DroneSetting]) -> None:
-        """Write arming and faults of its drones into its slots"""
-        linked = isinstance(self.setup.controller, Linked)  # an autopilot arms itself, when it is told to
-        self.slots["armed"][0] = [float(own.armed or linked) for own in settings]
-        for lane, own in enumerate(settings):
-            self.environment.battery_connected[0, lane] = float(own.faults.battery_connected)
-            if self.vehicle.rotors:
-                self.environment.motor_power[:, lane] = own.faults.motor_power
-            for sensor in self.setup.sensors:
-                failed = FAULTS.get(sensor.kind, frozenset()) & own.faults.sensors
-                self.slots[f"{sensor.name}/silent"][0, lane] = bool(failed)
-            if "frozen" in self.slots:
-                self.slots["frozen"][:, lane] = 0.0
-                self.slots["frozen"][self.frozen_rows(own), lane] = 1.0
-
-    def frozen_rows(self, setting: DroneSetting) -> list[int]:
-        """The components of a drone's estimate that do not change"""
-        if setting.faults.estimator_frozen:
-            return list(range(len(self.slots["state"])))
-        return [] if "filter" in self.slots else frozen_components(setting.faults.sensors)
+    def apply(self, settings: Sequence[DroneSetting]) -> None:
+        """Write arming and faults of its drones into their slots"""
+        for lane, setting in enumerate(settings):
+            for path, values in setting_values(self.setup, setting).items():
+                if values:
+                    self.rows(path)[:, lane] = values
 
     def controller_states(self) -> dict[int, Any]:
         """By drone: the states of controllers in Python that do not begin anew with another vehicle or one rotor less"""

@@ -10,7 +10,6 @@ from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
-from samara.sim.schedule import Span
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, StageSet
 from samara.sim.stages.controller import require_camera
@@ -20,19 +19,9 @@ if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group, SensorRows
     from samara.sim.ray_sensors import RayCaster
+    from samara.sim.schedule import Span
 
 Array = np.ndarray[Any, Any]
-
-FAULTS = {
-    "imu": frozenset({"gyro", "accelerometer"}),
-    "magnetometer": frozenset({"magnetometer"}),
-    "barometer": frozenset({"barometer"}),
-    "gps": frozenset({"gps"}),
-    "motion_capture": frozenset({"vision"}),
-    "depth_camera": frozenset({"depth_camera"}),
-    "lidar": frozenset({"lidar"}),
-}
-"""By kind: the faults of `samara.scenario.bus.SENSORS` that silence a sensor."""
 
 
 class SensorState:
@@ -63,7 +52,7 @@ class SensorsStage(PythonStage):
         for group in fleet.groups:
             show_picture(group)
 
-    def is_due(self, fleet: "Fleet", span: Span, *, needed: bool) -> Array:
+    def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> Array:
         """Where a sensor that is not traced is to be sampled, or its reading arrives"""
         found, times_us = np.zeros(len(span.times_us), dtype=bool), span.times_us
         for rows in (rows for group in fleet.groups for rows in group.sensors if not rows.sensor.traced):

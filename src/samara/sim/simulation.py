@@ -30,9 +30,10 @@ from samara.sim.executors.python import PythonProgram
 from samara.sim.fleet import BLOCK_US, Fleet
 from samara.sim.group import Group
 from samara.sim.log import EnvironmentStage, Log, StatusReport
-from samara.sim.python_sensors import SensorsStage
+from samara.sim.metrics_log import MetricsLog
 from samara.sim.references import cover
 from samara.sim.schedule import Schedule, Span
+from samara.sim.sequence import LOG, standard_sequence
 from samara.sim.snapshot import bus_of
 from samara.sim.stage import (
     EVERY_INSTANT,
@@ -43,24 +44,12 @@ from samara.sim.stage import (
     Sequence_,
     Stage,
     StageFactory,
-    StageSet,
 )
-from samara.sim.stages.contact import CONTACT
-from samara.sim.stages.controller import ControllerStage
-from samara.sim.stages.density import DENSITY
-from samara.sim.stages.downwash import DownwashStage
-from samara.sim.stages.estimator import ESTIMATOR
-from samara.sim.stages.events import EventsStage
 from samara.sim.stages.ground import GroundStage
-from samara.sim.stages.metrics import METRICS, MetricsLog
-from samara.sim.stages.physics import PhysicsStage
-from samara.sim.stages.wake import WAKE
-from samara.sim.stages.wind import WindStage
 from samara.sim.start import initial_state, timeline_of
 from samara.wind.sources import WindSource
 
 SELDOM = 10  # visits of Python a second, below which blocks are as long as they may be
-LOG = StageFactory("log", "log", lambda setup: StageSet())
 
 
 class PythonWork(NamedTuple):
@@ -115,10 +104,17 @@ class Simulation:
         self._status, self._environment = StatusReport(len(scenario.drones)), EnvironmentStage()
         fleet.log = self._log = log or Log(sink)
         fleet.flush = self.flush
-        ground = GroundStage(scenario.world, scenario.environment.ground)
         try:
-            fleet.stages = _require_sequence(tuple(stages(self._standard(ground))))
-            below = ground.below if ground.varies else None
+            standard = standard_sequence(
+                scenario,
+                fleet.periods["physics"],
+                status=self._status,
+                recording=(self._environment,),
+                with_metrics=isinstance(self._log, MetricsLog),
+            )
+            fleet.stages = _require_sequence(tuple(stages(standard)))
+            ground = [entry for entry in standard if isinstance(entry, GroundStage)]
+            below = ground[0].below if ground else None
             if not states:
                 known: dict[Any, State] = {}  # of drones that start alike, once
                 for drone in scenario.drones:
@@ -129,27 +125,6 @@ class Simulation:
         except BaseException:
             self.close()
             raise
-
-    def _standard(self, ground: GroundStage) -> Sequence_:
-        """The stages in the order in which they are gone through at an instant, after the physics steps that lead to it"""
-        scenario = self.fleet.scenario
-        downwash = any(drone.vehicle.has("downwash") for drone in scenario.drones)
-        return (
-            PhysicsStage(scenario, self._status),
-            CONTACT,
-            EventsStage(scenario, self.fleet.periods["physics"]),
-            *((ground,) if ground.varies else ()),
-            DENSITY,
-            WindStage(),
-            WAKE,
-            *((DownwashStage(),) if downwash else ()),
-            *((SensorsStage(),) if any(drone.sensors for drone in scenario.drones) else ()),
-            ESTIMATOR,
-            ControllerStage(),
-            self._environment,
-            *((METRICS,) if isinstance(self._log, MetricsLog) else ()),
-            LOG,
-        )
 
     def __str__(self) -> str:
         return " → ".join(line.name + (f" {line.rate:g} Hz" if line.rate else "") for line in self.sequence())

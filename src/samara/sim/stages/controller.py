@@ -14,13 +14,11 @@ from samara.control.tuning import Tuned
 from samara.core.algebra import ZERO
 from samara.core.ops import logical_and, where
 from samara.core.quantity import Scalar
-from samara.link.autopilot import AutopilotLostError
 from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.types import Command, State, Vehicle
 from samara.scenario.facts import Fact
 from samara.sensors.sensor import Sensor
-from samara.sim.references import asked_ahead, asked_now
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, Stage, StageSet
 from samara.sim.stages.estimator import estimate_slot
@@ -120,6 +118,8 @@ class ControllerStage(PythonStage):
 
     def references(self, fleet: "Fleet", group: "Group") -> tuple[np.ndarray, np.ndarray]:
         """What is asked of a group's drones now, and ahead where their controller looks there"""
+        from samara.sim.references import asked_ahead, asked_now
+
         return asked_now(fleet, group), asked_ahead(fleet, group)
 
     def override(self, fleet: "Fleet", group: "Group") -> None:
@@ -147,6 +147,8 @@ class ControllerStage(PythonStage):
                 )
 
     def update(self, fleet: "Fleet") -> None:
+        from samara.link.autopilot import AutopilotLostError
+
         now = fleet.time_us
         flown = [(group, *self.references(fleet, group)) for group in fleet.groups if self.is_flown_here(group)]
         for group, reference, _ in flown:

@@ -1,6 +1,6 @@
 """Events: each once, when its time has come or its condition holds, in the order they are listed."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,13 +13,14 @@ from samara.scenario.battery_failsafe import failsafe_events
 from samara.scenario.conditions import Sentence, Watched, holds
 from samara.scenario.events import Event, When
 from samara.scenario.scenario import Scenario
-from samara.sim.fleet import Fleet
-from samara.sim.schedule import Span
 from samara.sim.setup import DroneSetup
-from samara.sim.snapshot import bus_of
 from samara.sim.stage import PythonStage, Stage, StageSet
 from samara.sim.stages.contact import Status
 from samara.sim.start import timed_events
+
+if TYPE_CHECKING:
+    from samara.sim.fleet import Fleet
+    from samara.sim.schedule import Span
 
 FLAGS, ABOUT = "conditions", "conditions/about"
 
@@ -69,7 +70,7 @@ class EventsStage(PythonStage):
         stage = Stage("conditions", "scenario", check_conditions, reads, (FLAGS,), parameters, interrupts=True)
         return StageSet((stage,), {FLAGS: (none, 0.0), ABOUT: none})
 
-    def prepare(self, fleet: Fleet) -> None:
+    def prepare(self, fleet: "Fleet") -> None:
         """Which drones each condition is about"""
         for group in fleet.groups if self._compiled else ():
             names = [fleet.name_of(index) for index in group.drones]
@@ -77,18 +78,20 @@ class EventsStage(PythonStage):
                 about = event.trigger.drone if isinstance(event.trigger, When) else ""
                 row[:] = [about in ("", name) for name in names]
 
-    def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> np.ndarray:
+    def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
         """At the times events name; and where a condition is to be checked in Python"""
         found = span.at(fleet.schedule.clock("scenario") if len(self._compiled) < len(self._conditional) else 0)
         return found | np.isin(span.times_us, [time for time, _ in self._timed]) if self._timed else found
 
-    def update(self, fleet: Fleet) -> None:
+    def update(self, fleet: "Fleet") -> None:
         due: list[Event] = []
         while self._timed and self._timed[-1][0] <= fleet.time_us:
             due.append(self._timed.pop()[1])
         checking = fleet.on_scenario_clock and self._conditional
         if not (due or checking):
             return
+        from samara.sim.snapshot import bus_of
+
         bus = bus_of(fleet)
         if checking:
             flagged = set()

@@ -1,5 +1,6 @@
 """The physics steps between two instants, each followed by a look at who came to the ground and how fast."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,13 +10,13 @@ from samara.core.integrate import INTEGRATORS, integrator_named
 from samara.core.ops import equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Scalar
 from samara.physics.multirotor import derivative
+from samara.physics.quiet import all_idle
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.scenario.events import disarm, fail_motor
 from samara.scenario.facts import Fact, PartKind
 from samara.scenario.landing import CRASH_SPEED
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.schedule import Span
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PHYSICS, PythonStage, Stage, StageSet
 from samara.vehicles.ground import contact_depths
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from samara.sim.collide.collisions import Colliding, Strike
     from samara.sim.fleet import Fleet
     from samara.sim.log import StatusReport
+    from samara.sim.schedule import Span
 
+HARDEST_PULL = 100.0  # [m/s²]: what may pull a drone to the ground before the next look
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
 
 
@@ -56,16 +59,44 @@ def integrate(
     dt: Scalar,
     *,
     vehicle: Vehicle,
-    integrator: str = "rk4",
+    integrator: str | Callable[..., State] = "rk4",
 ) -> tuple[State, Contact]:
     """x(t + dt), command and environment held; contact is observed before the step, as the drone or the ground may have been
     moved since the last, and after it"""
-    advance = integrator_named(integrator).advance
+    advance = integrator_named(integrator).advance if isinstance(integrator, str) else integrator
     after: State = advance(lambda x: derivative(x, command, vehicle, environment), state, dt)
     if not vehicle.has("contact"):
         return after, contact
     met = observe_contact(contact, state, vehicle, environment)
     return after, observe_contact(met, after, vehicle, environment)
+
+
+def integrate_quietly(
+    state: State,
+    contact: Contact,
+    command: Command,
+    environment: Environment,
+    dt: Scalar,
+    *,
+    vehicle: Vehicle,
+    integrator: str | Callable[..., State] = "rk4",
+) -> tuple[State, Contact]:
+    """x(t + dt) without the effects that may be idle, such as contact in the air: the same, while `is_busy` is false"""
+    rests = [effect.idle is not None for effect in vehicle.structure.effects]
+    idle = [effect.name for effect, at_rest in zip(vehicle.structure.effects, rests, strict=True) if at_rest]
+    moving = tuple(own for own, at_rest in zip(state.effects, rests, strict=True) if not at_rest)
+    known = {"vehicle": vehicle.without_effect(*idle), "integrator": integrator}
+    after, _ = integrate(state._replace(effects=moving), contact, command, environment, dt, **known)
+    moved = iter(after.effects)
+    effects = tuple(own if at_rest else next(moved) for own, at_rest in zip(state.effects, rests, strict=True))
+    return after._replace(effects=effects), Contact(0.0, norm(after.v_W), contact.impact_speed)
+
+
+def is_busy(state: State, environment: Environment, *, vehicle: Vehicle, ahead: float) -> Scalar:
+    """Whether an effect would not be idle, were the drone as low as it can come within `ahead` seconds"""
+    reach = (norm(state.v_W) + HARDEST_PULL * ahead) * ahead
+    lower = state._replace(p_W=state.p_W - environment.ground.normal_W * reach)
+    return where(all_idle(lower, vehicle, environment), 0.0, 1.0) > 0.5
 
 
 def physics_stage(setup: DroneSetup) -> Stage:
@@ -88,7 +119,7 @@ class PhysicsStage(PythonStage):
 
     rate = PHYSICS
 
-    def __init__(self, scenario: Scenario, status: "StatusReport") -> None:
+    def __init__(self, scenario: Scenario, status: "StatusReport | None" = None) -> None:
         self._status = status
         self._is_crowded = bool(scenario.world.solids or scenario.world.collisions)
         self.reason = "collisions" if self._is_crowded else "physics of another integrator or backend"
@@ -105,7 +136,7 @@ class PhysicsStage(PythonStage):
             return StageSet((), slots, self.reason)
         return StageSet(stages, slots)
 
-    def is_due(self, fleet: "Fleet", span: Span, *, needed: bool) -> np.ndarray:
+    def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
         """Wherever a step leads to"""
         self._moved_us = fleet.time_us
         return span.at(fleet.schedule.instant if needed else 0) & (span.times_us > fleet.time_us)
@@ -128,6 +159,7 @@ class PhysicsStage(PythonStage):
                 group.plant.advance(before, fleet.time_us)
         if strikes:
             self._apply_strikes(fleet, strikes)
+            assert self._status is not None
             self._status.report(fleet, fleet.time_us, np.array([fleet.landed, fleet.crashed], dtype=float))
 
     def _apply_strikes(self, fleet: "Fleet", strikes: "list[Strike]") -> None:

@@ -1,4 +1,4 @@
-"""Whole flights in one kernel of a GPU, through Pallas and Triton: a program of units, block by block of flights.
+"""The Pallas executor: whole flights in one kernel of a GPU, through Triton: the stages, block by block of flights.
 
 All that changes in the flights of a block stays in registers from the first tick to the last, and what does not fit in the
 nearest cache: memory is read at the start and written at the end, and for records.
@@ -11,11 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 
-from samara.backends.flight_jax import Body, Run, Values, Wanted, compiled_by_constants, listed, named
-from samara.backends.flight_program import Program
 from samara.backends.folding import layers_by_products
 from samara.backends.pallas import Launch, _array_of, _block, _filled, _loop, compiler_options, loaded, store
 from samara.core.tree import flatten
+from samara.sim.executors.jax import (
+    Body,
+    FlightProgram,
+    Run,
+    Values,
+    Wanted,
+    compiled_by_constants,
+    listed,
+    with_leaves,
+)
 
 WIDE, NARROW = Launch(256, 8), Launch(128, 4)
 MANY = 128
@@ -24,7 +32,7 @@ much on an H200"""
 
 
 def compile_flight_pallas(
-    program: Program,
+    program: FlightProgram,
     wanted: Wanted,
     *,
     dtype: str,
@@ -36,7 +44,7 @@ def compile_flight_pallas(
 
     `interpret` runs it in JAX operation by operation, to be tested without a GPU; by default where JAX has none.
     """
-    changing = sum(len(flatten(program.slots[name])) for name in program.written)
+    changing = len(program.written)
     cut = launch or (NARROW if changing > MANY else WIDE)
     if cut.block < 1 or cut.block & (cut.block - 1):
         raise ValueError(f"a block of {cut.block} flights: expected a power of two")
@@ -50,7 +58,7 @@ def compile_flight_pallas(
 
 
 def _in_kernel(
-    program: Program,
+    program: FlightProgram,
     wanted: Wanted,
     dtype: str,
     fast: bool,
@@ -66,8 +74,8 @@ def _in_kernel(
     block = min(launch.block, 1 << (n - 1).bit_length())
     lanes = n + -n % block
     by_flight = [_filled(jnp.stack(own), -n % block) for own in (rows, words) if own]
-    sizes = {name: len(flatten(template)) for name, template in program.slots.items()}
-    shapes: list[tuple[int, ...]] = [(sum(sizes[name] for name in wanted.results), lanes)]
+    sizes, written = {name: len(flatten(template)) for name, template in program.templates.items()}, program.written
+    shapes: list[tuple[int, ...]] = [(len(written), lanes)]
     records, left = divmod(program.ticks, wanted.every) if wanted.every else (0, program.ticks)
     if wanted.every:
         shapes.append((records + 1, sizes[wanted.recorded], lanes))
@@ -79,25 +87,24 @@ def _in_kernel(
         own_keys = {source: (next(word), next(word)) for source in keys}
         by_name = dict(zip(tables, operands[len(by_flight) :], strict=True))
         body = Body(program, dtype, fast, own_keys, lambda name, k: [by_name[name][k, i] for i in range(sizes[name])])
-        names = program.written
 
         def tick(k: Any, leaves: Any) -> Any:
             with layers_by_products():
-                return listed(names, body.tick(k, start | named(names, leaves, start)))
+                return listed(written, body.tick(k, with_leaves(start, written, leaves)))
 
         def keep(r: Any, leaves: Any) -> None:
-            store(named(names, leaves, start)[wanted.recorded], stored[1], lambda i: (r, i, slice(None)))
+            store(with_leaves(start, written, leaves)[wanted.recorded], stored[1], lambda i: (r, i, slice(None)))
 
         def part(r: Any, leaves: Any) -> Any:
             keep(r, leaves)
             return _loop(wanted.every, lambda i, own: tick(r * np.int32(wanted.every) + i, own), leaves)
 
-        leaves = _loop(records, part, listed(names, start))
+        leaves = _loop(records, part, listed(written, body.begin(start)))
         if wanted.every:
             keep(np.int32(records), leaves)
         leaves = _loop(left, lambda i, own: tick(np.int32(program.ticks - left) + i, own), leaves)
-        end = body.end(start | named(names, leaves, start))
-        store(listed(wanted.results, end), stored[0], lambda i: (i, slice(None)))
+        end = body.end(with_leaves(start, written, leaves))
+        store(listed(written, end), stored[0], lambda i: (i, slice(None)))
 
     found = pl.pallas_call(
         kernel,
@@ -109,6 +116,4 @@ def _in_kernel(
         name="flight",
         **compiler_options(launch),
     )(*by_flight, *tables.values())
-    final = iter(found[0][:, :n])
-    ended = {name: jnp.stack([next(final) for _ in range(sizes[name])]) for name in wanted.results}
-    return ended, found[1][..., :n] if wanted.every else None
+    return list(found[0][:, :n]), found[1][..., :n] if wanted.every else None

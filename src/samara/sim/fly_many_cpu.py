@@ -14,8 +14,8 @@ from samara.scenario.events import When
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.cases import Cases, cases_of
+from samara.sim.metrics_log import MetricsLog
 from samara.sim.simulation import Simulation
-from samara.sim.stages.metrics import MetricsLog
 from samara.sim.vary import has_winds, varied_drone, varied_wind
 from samara.sim.ways import Way
 

@@ -1,0 +1,398 @@
+"""The JAX executor: the stages of one drone as one loop over arrays, a number in them for every flight.
+
+`samara.sim.executors.pallas` runs the same inside kernels of a GPU.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from samara.backends.draws_jax import Words, draws
+from samara.backends.folding import Folded, OperationCount, count_operations, folded, new_trace, unfolded
+from samara.backends.jax_scan import MANY_OPERATIONS, _as, precision, xla_options
+from samara.backends.pallas import _loop
+from samara.backends.parameters import with_parameters
+from samara.backends.rolled import rk4_in_kernel, rk4_rolled
+from samara.core.tree import flatten
+from samara.physics.quiet import has_idle
+from samara.sim.stage import Stage, part_of
+from samara.sim.stages.physics import integrate_quietly, is_busy
+from samara.sim.vary import WIND, wind_with
+
+Values = dict[str, list[Any]]
+"""By slot: its leaves, each an array with a number for every flight, or one number of all that is folded into the code"""
+Leaf = tuple[str, int]
+
+SECOND_US = 1_000_000
+WIND_STAGES = ("wind", "wind at hubs", "hub wind")
+AT_END = ("contact", "touchdown speed", "metrics")
+"""Stages that run at the last instant, too: what a flight comes to."""
+
+
+@dataclass(frozen=True)
+class FlightProgram:
+    """The stages of one drone in their order at an instant, the shapes of their slots, and the clocks' periods [µs].
+
+    `vary` names parameters of the vehicle and the wind that are inputs: slots "varied" and "varied wind". `tables` are slots
+    with a row for each tick of a clock, alike in all flights but for "goal", which is added to their position. `tick_us`
+    divides all periods and `start_us` and `end_us`. Another wind blows at once where it `restarts_wind`.
+    """
+
+    stages: tuple[Stage, ...]
+    physics: Stage
+    templates: Mapping[str, Any]
+    periods: Mapping[str, int]
+    tick_us: int
+    start_us: int
+    end_us: int
+    vary: tuple[str, ...] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
+    is_last: bool = True
+    restarts_wind: bool = False
+
+    @property
+    def ticks(self) -> int:
+        """How many there are from the start to the end"""
+        return (self.end_us - self.start_us) // self.tick_us
+
+    def period_us(self, stage: Stage) -> int:
+        """Between two updates of a stage"""
+        return stage.every * self.periods[stage.rate]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of all that is drawn"""
+        return tuple(sorted({stage.normals.source for stage in self.stages if stage.normals}))
+
+    def leaves(self, path: str) -> list[Leaf]:
+        """The leaves of a slot, or of a part of one"""
+        slot, first, template = part_of(self.templates, path)
+        return [(slot, first + k) for k in range(len(flatten(template)))]
+
+    @cached_property
+    def written(self) -> tuple[Leaf, ...]:
+        """The leaves that change, in the order of the slots"""
+        found = {leaf for stage in (*self.stages, self.physics) for path in stage.writes for leaf in self.leaves(path)}
+        return tuple(leaf for name in self.templates for leaf in self.leaves(name) if leaf in found)
+
+
+class Result(NamedTuple):
+    """The leaves that changed at the end, in the order of `written`; and, where it is recorded, (records, rows, flights)."""
+
+    final: Sequence[Any]
+    records: Any
+
+
+class Wanted(NamedTuple):
+    """What is recorded of a flight: one slot before every `every`-th tick, and after the last of them."""
+
+    recorded: str = ""
+    every: int = 0
+
+
+Run = Callable[[Values, Mapping[str, Words], Mapping[str, Any]], Result]
+
+
+class Body:
+    """The stages of a program on arrays of n flights: what XLA's loop and a kernel are made of."""
+
+    def __init__(
+        self,
+        program: FlightProgram,
+        dtype: str,
+        fast: bool,
+        keys: Mapping[str, Words],
+        row: Callable[[str, Any], list[Any]],
+    ) -> None:
+        """`row(table, k)` gives the k-th row of a table."""
+        self.program, self.dtype, self.fast, self.keys, self.row = program, jnp.dtype(dtype), fast, keys, row
+
+    def tick(self, k: Any, values: Values) -> Values:
+        """The stages that are due at a tick, and the physics steps to the next"""
+        for stage in self.program.stages:
+            values = self._if_due(stage, k, values)
+        return self.steps(k, values)
+
+    def begin(self, values: Values) -> Values:
+        """Another wind blows at once, as if it had not been sampled before"""
+        for stage in self.program.stages if self.program.restarts_wind else ():
+            if stage.name in WIND_STAGES:
+                values = self.updated(stage._replace(rate="start"), np.int32(0), values)
+        return values
+
+    def end(self, values: Values) -> Values:
+        """The stages that run at the end, too"""
+        program = self.program
+        for stage in program.stages if program.is_last else ():
+            if stage.name in AT_END and program.end_us % program.period_us(stage) == 0:
+                values = self.updated(stage, np.int32(program.ticks), values)
+        return values
+
+    def _if_due(self, stage: Stage, k: Any, values: Values) -> Values:
+        leaves = [leaf for path in stage.writes for leaf in self.program.leaves(path)]
+        return self._choice(
+            both(self.due(stage, k), self.needed(stage, k, values)),
+            leaves,
+            values,
+            lambda: self.updated(stage, k, values),
+            lambda: values,
+        )
+
+    def due(self, stage: Stage, k: Any) -> Any:
+        """Whether a tick is one of the stage's; None: every tick is"""
+        program = self.program
+        start, tick_us = program.start_us // program.tick_us, program.tick_us
+        every, after = program.period_us(stage) // tick_us, stage.delay * program.periods[stage.rate] // tick_us
+        condition = None if every == 1 else (k + np.int32(start - after)) % np.int32(every) == 0
+        return both(condition, k + np.int32(start) >= np.int32(after) if after > start else None)
+
+    def needed(self, stage: Stage, k: Any, values: Values) -> Any:
+        """Whether it would change a flight; None: it may"""
+        if stage.skip_when is None:
+            return None
+        skip = stage.skip_when
+        skipped = self._called(lambda *inputs, **parameters: skip(*inputs), stage, k, values)
+        raw = skipped.value if isinstance(skipped, Folded) else skipped
+        return jnp.min(jnp.where(raw, np.int32(1), np.int32(0))) < 1
+
+    def updated(self, stage: Stage, k: Any, values: Values, update: Callable[..., Any] | None = None) -> Values:
+        """The values after a stage, or after another function of what it reads"""
+        shape = jnp.broadcast_shapes(*(jnp.shape(leaf) for own in values.values() for leaf in own))
+        made = self._called(update or stage.update, stage, k, values, with_normals=stage.normals is not None)
+        after = dict(values)
+        for path, tree in zip(stage.writes, made, strict=True):
+            slot, first, _ = part_of(self.program.templates, path)
+            leaves = [_as(x, shape, self.dtype) for x in unfolded(tree)]
+            after[slot] = [*after[slot][:first], *leaves, *after[slot][first + len(leaves) :]]
+        return after
+
+    def steps(self, k: Any, values: Values) -> Values:
+        """The physics from a tick to the next"""
+        stage, program = self.program.physics, self.program
+        count = program.tick_us // program.periods["physics"]
+        vehicle = dict(stage.parameters)["vehicle"]
+        leaves = [leaf for path in stage.writes for leaf in program.leaves(path)]
+
+        def flown(update: Callable[..., Any]) -> Values:
+            def once(_: Any, carried: Any) -> Any:
+                return listed(leaves, self.updated(stage, k, with_leaves(values, leaves, carried), update))
+
+            return with_leaves(values, leaves, _loop(count, once, listed(leaves, values)))
+
+        if not has_idle(vehicle):
+            return flown(stage.update)
+        ahead = program.tick_us / SECOND_US
+
+        def busy(state: Any, contact: Any, command: Any, environment: Any, dt: Any, **parameters: Any) -> Any:
+            return is_busy(state, environment, vehicle=parameters["vehicle"], ahead=ahead)
+
+        condition = _any(self._called(busy, stage, k, values))
+        return self._choice(condition, leaves, values, lambda: flown(stage.update), lambda: flown(integrate_quietly))
+
+    def _choice(
+        self,
+        condition: Any,
+        leaves: Sequence[Leaf],
+        values: Values,
+        yes: Callable[[], Values],
+        no: Callable[[], Values],
+    ) -> Values:
+        """The values of one of two ways, which differ in some leaves"""
+        if condition is None:
+            return yes()
+        chosen = lax.cond(condition, lambda: listed(leaves, yes()), lambda: listed(leaves, no()))
+        return with_leaves(values, leaves, chosen)
+
+    def _called(
+        self, function: Callable[..., Any], stage: Stage, k: Any, values: Values, with_normals: bool = False
+    ) -> Any:
+        trace = new_trace(self.dtype, self.fast)
+        inputs = [self._input(path, stage, k, values, trace) for path in stage.reads]
+        if with_normals and stage.normals:
+            clock = "wind" if stage.rate == "start" else stage.rate
+            passed = lax.convert_element_type(self._passed(clock, k), jnp.uint32)
+            drawn = draws(self.keys[stage.normals.source], 0, passed, stage.normals.count, self.dtype)
+            inputs.append(tuple(Folded(x, trace) for x in drawn))
+        return function(*inputs, **self._parameters(stage, values, trace, is_quiet=function is integrate_quietly))
+
+    def _parameters(self, stage: Stage, values: Values, trace: Any, *, is_quiet: bool) -> dict[str, Any]:
+        """A stage's parameters, with those that vary as inputs, and integrators as loops where that is faster"""
+        parameters, vary = dict(stage.parameters), self.program.vary
+        winds = tuple(name for name in vary if name.startswith(WIND))
+        numbers = tuple(name for name in vary if name not in winds)
+        if numbers and parameters.get("vehicle") is not None:
+            varied = folded(self.program.templates["varied"], values["varied"], trace)
+            parameters["vehicle"] = with_parameters(parameters["vehicle"], numbers, varied)
+        if winds and "source" in parameters:
+            varied = folded(self.program.templates["varied wind"], values["varied wind"], trace)
+            parameters["source"] = wind_with(parameters["source"], dict(zip(winds, varied, strict=True)))
+        if parameters.get("integrator") == "rk4":
+            is_long = has_idle(parameters["vehicle"]) and not is_quiet
+            parameters["integrator"] = rk4_rolled if is_long else rk4_in_kernel
+        return parameters
+
+    def _input(self, path: str, stage: Stage, k: Any, values: Values, trace: Any) -> Any:
+        program = self.program
+        if path == "time":
+            time = lax.convert_element_type(k + np.int32(program.start_us // program.tick_us), self.dtype)
+            return Folded(time * (program.tick_us / SECOND_US), trace)
+        if path == "dt":
+            if stage.rate == "start":
+                return stage.initial_dt
+            period = program.period_us(stage) / SECOND_US
+            if stage.initial_dt is None or program.start_us:
+                return period
+            first, later = (lax.full((), x, self.dtype) for x in (stage.initial_dt, period))
+            return Folded(lax.select(k == 0, first, later), trace)
+        if path in program.tables:
+            row = folded(program.templates[path], self.row(path, self._row(program.tables[path], k)), trace)
+            goal = folded(program.templates["goal"], values["goal"], trace)
+            return row._replace(p_W=row.p_W + goal)
+        slot, first, template = part_of(program.templates, path)
+        return folded(template, values[slot][first : first + len(flatten(template))], trace)
+
+    def _passed(self, clock: str, k: Any) -> Any:
+        """How many ticks of a clock have passed since the flight began"""
+        tick_us, period_us = self.program.tick_us, self.program.periods[clock]
+        shared, start = math.gcd(tick_us, period_us), self.program.start_us // tick_us
+        return (k + np.int32(start)) * np.int32(tick_us // shared) // np.int32(period_us // shared)
+
+    def _row(self, clock: str, k: Any) -> Any:
+        """The row of a table at a tick: its first is that of the first tick of the clock from the start on"""
+        return self._passed(clock, k) - np.int32(-(-self.program.start_us // self.program.periods[clock]))
+
+
+def both(a: Any, b: Any) -> Any:
+    """a ∧ b, where None holds always"""
+    return b if a is None else a if b is None else a & b
+
+
+def _any(condition: Any) -> Any:
+    raw = condition.value if isinstance(condition, Folded) else condition
+    return jnp.max(jnp.where(raw, np.int32(1), np.int32(0))) > 0
+
+
+def listed(leaves: Sequence[Leaf], values: Values) -> list[Any]:
+    """Some leaves in a row"""
+    return [values[slot][k] for slot, k in leaves]
+
+
+def with_leaves(values: Values, leaves: Sequence[Leaf], numbers: Sequence[Any]) -> Values:
+    """The values with other numbers in some leaves"""
+    after = {name: list(own) for name, own in values.items()}
+    for (slot, k), number in zip(leaves, numbers, strict=True):
+        after[slot][k] = number
+    return after
+
+
+# The loop --------------------------------------------------------------------------------------------------------------
+
+
+def flown(ticks: int, tick: Callable[[Any, Any], Any], slots: Any, keep: Callable[[Any], Any], every: int) -> Any:
+    """All ticks, and what `keep` gives before every `every`-th and after the last of those; nothing is kept with 0"""
+    if not every:
+        return _loop(ticks, tick, slots), None
+
+    def part(slots: Any, r: Any) -> Any:
+        return _loop(every, lambda i, own: tick(r * np.int32(every) + i, own), slots), keep(slots)
+
+    whole, left = divmod(ticks, every)
+    slots, kept = lax.scan(part, slots, jnp.arange(whole, dtype=jnp.int32))
+    kept = jnp.concatenate([kept, keep(slots)[None]])
+    return _loop(left, lambda i, own: tick(np.int32(whole * every) + i, own), slots), kept
+
+
+def compile_flight_jax(program: FlightProgram, wanted: Wanted, *, dtype: str, fast: bool = False) -> Run:
+    """`run(values, keys, tables) → Result`: all flights from start to end, in one loop of XLA
+
+    `values` has all slots but tables; leaves that are Python numbers are folded in, so that another number is another program.
+    """
+
+    def whole(values: Values, keys: Any, tables: Any) -> Any:
+        def row(name: str, k: Any) -> list[Any]:
+            return list(lax.dynamic_index_in_dim(tables[name], k, 0, keepdims=False))
+
+        body, written = Body(program, dtype, fast, keys, row), program.written
+
+        def tick(k: Any, leaves: Any) -> Any:
+            return listed(written, body.tick(k, with_leaves(values, written, leaves)))
+
+        def keep(leaves: Any) -> Any:
+            return jnp.stack(with_leaves(values, written, leaves)[wanted.recorded])
+
+        leaves, kept = flown(program.ticks, tick, listed(written, body.begin(values)), keep, wanted.every)
+        return listed(written, body.end(with_leaves(values, written, leaves))), kept
+
+    return compiled_by_constants(whole, dtype, lambda platform: xla_options(MANY_OPERATIONS + 1, platform))
+
+
+def compiled_by_constants(
+    whole: Callable[[Values, Any, Any], Any], dtype: str, options: Callable[[str], dict[str, str] | None]
+) -> Run:
+    """The function under `jit`, once for every set of numbers among its values"""
+    compiled: dict[Any, Any] = {}
+
+    def run(values: Values, keys: Mapping[str, Words], tables: Mapping[str, Any]) -> Result:
+        with precision(dtype):
+            constants = {name: [leaf if type(leaf) is float else None for leaf in own] for name, own in values.items()}
+            pattern = repr(constants)
+            if pattern not in compiled:
+
+                def filled(arrays: Any, keys: Any, tables: Any) -> Any:
+                    return whole(_with_constants(arrays, constants), keys, tables)
+
+                compiled[pattern] = jax.jit(filled, compiler_options=options(jax.default_backend()))
+            arrays = {
+                name: [jnp.asarray(leaf, dtype) for leaf in own if type(leaf) is not float]
+                for name, own in values.items()
+            }
+            given = {name: jnp.asarray(table, dtype) for name, table in tables.items()}
+            return Result(*compiled[pattern](arrays, dict(keys), given))
+
+    return run
+
+
+def _with_constants(arrays: Mapping[str, Sequence[Any]], constants: Mapping[str, Sequence[float | None]]) -> Values:
+    """The leaves of all slots, numbers and arrays, in their places"""
+    values: Values = {}
+    for name, own in constants.items():
+        found = iter(arrays[name])
+        values[name] = [next(found) if leaf is None else leaf for leaf in own]
+    return values
+
+
+def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = False) -> dict[str, OperationCount]:
+    """Operations per flight of every stage and of both steps, each time it runs"""
+    one: Any = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
+    counted = {}
+    with precision(dtype):
+        word = jnp.zeros(1, jnp.uint32)
+        keys = dict.fromkeys(program.sources, (word, word))
+        sizes = {name: len(flatten(program.templates[name])) for name in program.tables}
+        body = Body(program, dtype, fast, keys, lambda name, k: [jnp.zeros((), dtype)] * sizes[name])
+        quiet = program.physics._replace(name="quiet physics", update=integrate_quietly)
+        names = list(values)
+        for stage in (*program.stages, program.physics, *((quiet,) if has_idle(_vehicle(program)) else ())):
+
+            def called(leaves: Any, stage: Stage = stage) -> Any:
+                own = {
+                    name: [x if type(x) is float else y for x, y in zip(values[name], given, strict=True)]
+                    for name, given in zip(names, leaves, strict=True)
+                }
+                after = body.updated(stage, np.int32(1), {"": [jnp.zeros(1, dtype)], **own})
+                return [after[slot][k] for path in stage.writes for slot, k in program.leaves(path)]
+
+            traced = jax.make_jaxpr(called)([[one] * len(values[name]) for name in names])
+            counted[stage.name] = count_operations(traced.jaxpr)
+    return counted
+
+
+def _vehicle(program: FlightProgram) -> Any:
+    return dict(program.physics.parameters)["vehicle"]

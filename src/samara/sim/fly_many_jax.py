@@ -1,0 +1,416 @@
+"""Many flights of one scenario on a GPU, or wherever JAX runs: `samara.fly_many` on the backends jax and pallas.
+
+A flight is one program of the scenario's stages from the start to the first event at a fixed time, another from there to the
+next, and so on; all flights go through them together. What runs in Python has no place in them, and a scenario with it is
+refused (`require_traceable`).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from samara.backends.draws_jax import first_draws, keys_of
+from samara.backends.jax_scan import precision
+from samara.backends.parameters import parameter
+from samara.core.algebra import ZERO, Vec3, quat_from_euler
+from samara.core.tree import flatten, unflatten
+from samara.physics.multirotor import at_rest
+from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.types import State
+from samara.scenario.actuators import ActuatorCommand
+from samara.scenario.bus import AutopilotCommand, Bus, DroneBus
+from samara.scenario.expecting import Ended, outcomes
+from samara.scenario.scenario import Scenario, ScenarioError
+from samara.scenario.setting import Setting
+from samara.scenario.timeline import MICROSECONDS, microseconds
+from samara.sim.executors.jax import FlightProgram, Run, Values, Wanted, compile_flight_jax
+from samara.sim.executors.pallas import compile_flight_pallas
+from samara.sim.flights import Flights
+from samara.sim.measures import Measures
+from samara.sim.sequence import standard_sequence
+from samara.sim.setup import DroneSetup, drone_setup, flight_setup, initial_setting, setting_values
+from samara.sim.stage import PHYSICS, Sequence_, StageSet, build, part_of
+from samara.sim.stages.contact import Status
+from samara.sim.stages.metrics import LOG_REFERENCE
+from samara.sim.start import initial_state, timed_events, with_charge
+from samara.sim.vary import NUMBERS, WIND, wind_number
+from samara.vehicles.payload import centre_shift, with_centre_moved
+
+RESULTS = ("state", "status", "metrics")
+STARTS = ("start_W", *NUMBERS)  # what differs in the state at the start alone
+TABLES = {"reference": "autopilot", LOG_REFERENCE: "log"}
+RESTARTED = frozenset({"controller_state", "estimator_state", "invalid_commands"})
+"""Slots that begin anew when the vehicle changes in flight, as in `samara.sim.group`."""
+PROGRAMS = 8  # compiled flights that are kept
+
+Array = np.ndarray[Any, Any]
+
+
+class Segment(NamedTuple):
+    """A flight from one event to the next: its program, its setting, and the slots' values that they start with."""
+
+    program: FlightProgram
+    setup: DroneSetup
+    setting: Setting
+    sets: Mapping[str, StageSet]
+    restarts_wind: bool
+    tables: Mapping[str, Array]
+
+
+def fly_batch_jax(
+    scenario: Scenario,
+    seeds: Any,
+    *,
+    vary: Mapping[str, Any] | None = None,
+    start: State | None = None,
+    goal_shift: Any = None,
+    backend: str = "jax",
+    dtype: str = "float32",
+    fast: bool = True,
+    record: float | None = None,
+    **launch: Any,
+) -> Flights:
+    """Fly n flights of a scenario of one drone, one for each seed, on the backend "jax" or "pallas".
+
+    Args:
+        vary: parameters of the vehicle by their path, such as {"mass": array of n}, and of the wind ("wind.sigma_aloft"). An
+            array for a parameter with components is (n, components), or (n,) if it holds for all of them. Further names are
+            "start_W", "yaw" and "start_charge".
+        start: a `State` of numbers or arrays of n in place of the scenario's start.
+        goal_shift: how far their task is moved, (3,) or (3, n) [m].
+        record: the period at which states are recorded [s].
+
+    The controller gets each flight's own parameters; its gains and limits, and the height it stands at, are those of the
+    scenario's vehicle.
+    """
+    numbers, varied = np.asarray(seeds), dict(vary or {})
+    n, drone = len(numbers), scenario.drones[0]
+    starts = {name: np.asarray(varied.pop(name), dtype=float) for name in STARTS if name in varied}
+    if starts:
+        with precision(dtype):
+            start = varied_start(scenario, starts, start)
+    flight = compiled(scenario, tuple(varied), backend=backend, dtype=dtype, fast=fast, record=record, **launch)
+    if goal_shift is not None and len(flight) > 1 and len({id(own.setting.drones[0].task) for own, _ in flight}) > 1:
+        raise ScenarioError(
+            f"{scenario.name}: an event changes the task, and goals are shifted: expected one of the two on jax and pallas"
+        )
+    values, records = start_values(scenario, flight[0][0], numbers, varied, start, goal_shift, dtype), []
+    for k, (segment, run) in enumerate(flight):
+        if k:
+            values = next_values(scenario, flight[k - 1][0], segment, values, n, dtype)
+        keys = {source: keys_of(numbers, source) for source in segment.program.sources}
+        result = run(values, keys, segment.tables)
+        records += [] if result.records is None else [result.records if k == len(flight) - 1 else result.records[:-1]]
+        written = dict(zip(segment.program.written, result.final, strict=True))
+        values = {
+            name: [written.get((name, i), leaf) for i, leaf in enumerate(leaves)] for name, leaves in values.items()
+        }
+    ended = {name: [np.broadcast_to(np.asarray(leaf), (n,)) for leaf in values[name]] for name in RESULTS}
+    state: State = unflatten(flight[-1][0].program.templates["state"], iter(ended["state"]))
+    status, metrics = Status(*np.array(ended["status"]) > 0.5), Measures(*ended["metrics"])
+    kept = np.concatenate([np.asarray(own) for own in records]) if records else np.zeros((0, len(ended["state"]), n))
+    end = Ended(drone.name, state.p_W, *status, metrics.tilt_deg, metrics.worst_error, metrics.lowest)
+    return Flights(
+        numbers,
+        state,
+        *status,
+        metrics,
+        tuple(outcomes(scenario.expect, [end])),
+        np.arange(len(kept)) * (record or 0.0),
+        kept,
+    )
+
+
+def require_traceable(scenario: Scenario, vary: Sequence[str] = ()) -> None:
+    """Check that jax and pallas can fly a scenario
+
+    Raises:
+        ScenarioError: it has several drones, events with conditions, or a stage that only Python can run.
+    """
+    _segments(scenario, tuple(vary), 1)
+
+
+# Programs --------------------------------------------------------------------------------------------------------------
+
+
+def compiled(
+    scenario: Scenario,
+    vary: tuple[str, ...] = (),
+    *,
+    backend: str,
+    dtype: str,
+    fast: bool,
+    record: float | None = None,
+    **launch: Any,
+) -> list[tuple[Segment, Run]]:
+    """The segments of a scenario's flight and what runs each, compiled once for each scenario"""
+    return _compiled(_Same(scenario), vary, backend, dtype, fast, record, tuple(sorted(launch.items())))
+
+
+class _Same:
+    """A scenario as a key: it holds functions and arrays, and is the same only as itself."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.scenario is self.scenario
+
+    def __hash__(self) -> int:
+        return id(self.scenario)
+
+
+@lru_cache(maxsize=PROGRAMS)
+def _compiled(
+    key: _Same, vary: tuple[str, ...], backend: str, dtype: str, fast: bool, record: float | None, launch: Any
+) -> list[tuple[Segment, Run]]:
+    every_us = 0 if record is None else microseconds(record, "record")
+    make, flight = compile_flight_pallas if backend == "pallas" else compile_flight_jax, []
+    for segment in _segments(key.scenario, vary, every_us or 1):
+        tick_us = segment.program.tick_us
+        if every_us % tick_us or (record is not None and every_us < 1):
+            raise ValueError(f"record is {record} s; expected a multiple of {tick_us / MICROSECONDS:g} s")
+        wanted = Wanted("state" if every_us else "", every_us // tick_us)
+        flight.append((segment, make(segment.program, wanted, dtype=dtype, fast=fast, **dict(launch))))
+    return flight
+
+
+def _segments(scenario: Scenario, vary: tuple[str, ...], every_us: int) -> list[Segment]:
+    if len(scenario.drones) > 1:
+        raise _refused(scenario, f"{len(scenario.drones)} drones", "a scenario of one drone")
+    periods = scenario.rates.periods()
+    entries = standard_sequence(scenario, periods["physics"], with_metrics=True)
+    events, setting, end_us = timed_events(scenario, periods["physics"]), initial_setting(scenario), _end_us(scenario)
+    times = sorted({time_us for time_us, _ in events if 0 < time_us < end_us})
+    if every_us > 1 and any(time_us % every_us for time_us in times):
+        raise _refused(scenario, f"an event between two records of {every_us / MICROSECONDS:g} s", "it at one of them")
+    before, segments = setting, []
+    for start_us, stop_us in zip([0, *times], [*times, end_us], strict=True):
+        while events and events[-1][0] <= start_us:
+            setting = _applied(scenario, setting, events.pop()[1], start_us, periods)
+        restarts = bool(start_us) and setting.wind is not before.wind
+        segments.append(
+            _segment(scenario, setting, entries, periods, (start_us, stop_us, end_us), times, vary, restarts)
+        )
+        before = setting
+    return segments
+
+
+def _segment(
+    scenario: Scenario,
+    setting: Setting,
+    entries: Sequence_,
+    periods: dict[str, int],
+    span_us: tuple[int, int, int],
+    event_times_us: Sequence[int],
+    vary: tuple[str, ...],
+    restarts_wind: bool,
+) -> Segment:
+    setup = drone_setup(scenario, setting, 0, flight_setup(scenario, setting, periods))
+    sets = {entry.name: build(entry, setup) for entry in entries}
+    for name, own in sets.items():
+        if any(stage.interrupts for stage in own.stages) or (name == "events" and own.python):
+            raise _refused(scenario, "conditions of events, which each flight meets at its own time", "fixed times")
+        if own.python:
+            raise _refused(scenario, f"the stage {name!r} runs in Python: {own.python}", "stages that can be traced")
+    drone = scenario.drones[0]
+    winds = tuple(name for name in vary if name.startswith(WIND))
+    templates: dict[str, Any] = {
+        "state": at_rest(setup.vehicle),
+        "environment": environment_of(setup.vehicle, scenario.environment)._replace(wind_W=ZERO),
+        "command": empty_command(setup.vehicle),
+        "goal": ZERO,
+        "varied": tuple(parameter(drone.vehicle, name) for name in vary if name not in winds),
+        "varied wind": tuple(wind_number(scenario.wind, name) for name in winds),
+    }
+    for own in sets.values():
+        for slot, value in own.slots.items():
+            none = value(templates["state"], lambda source, count: (0.0,) * count) if callable(value) else value
+            templates[slot] = none
+    stages = tuple(stage for own in sets.values() for stage in own.stages if stage.rate != PHYSICS)
+    (physics,) = sets["physics"].stages
+    due = [math.gcd(stage.every, stage.delay) * periods[stage.rate] for stage in stages]
+    start_us, stop_us, end_us = span_us
+    tick_us = math.gcd(*due, *event_times_us)
+    if end_us % tick_us or tick_us % periods["physics"]:
+        raise ValueError(
+            f"a flight of {end_us} µs with ticks every {tick_us} µs and physics every {periods['physics']} µs: "
+            "expected each to be a multiple of the next"
+        )
+    is_last = stop_us == end_us
+    program = FlightProgram(
+        stages, physics, templates, periods, tick_us, start_us, stop_us, vary, TABLES, is_last, restarts_wind
+    )
+    return Segment(program, setup, setting, sets, restarts_wind, _tables(setting, program))
+
+
+def _refused(scenario: Scenario, what: str, expected: str) -> ScenarioError:
+    return ScenarioError(f"{scenario.name}: {what}: expected {expected} for jax and pallas")
+
+
+def _end_us(scenario: Scenario) -> int:
+    return microseconds(scenario.duration, "duration")
+
+
+def _tables(setting: Setting, program: FlightProgram) -> dict[str, Array]:
+    """The references at every tick of a clock, from the segment's start to its end: (ticks, fields)"""
+    own, found = setting.drones[0], {}
+    for name, clock in program.tables.items():
+        period = program.periods[clock]
+        ticks = range(-(-program.start_us // period), program.end_us // period + 1)
+        rows = [flatten(own.task.placed((k * period - own.since_us) / MICROSECONDS)) for k in ticks]
+        found[name] = np.array(rows, dtype=float)
+    return found
+
+
+def _applied(scenario: Scenario, setting: Setting, event: Any, time_us: int, periods: Mapping[str, int]) -> Setting:
+    """The setting after an event at a fixed time, which may depend on the reference, but not on a flight's state"""
+    own, drone, period = setting.drones[0], scenario.drones[0], periods["autopilot"]
+    before_us = max(-(-time_us // period) - 1, 0) * period  # that of the controller's last tick
+    reference = own.task.placed((before_us - own.since_us) / MICROSECONDS)
+    unknown: Any = _Unknown(scenario.name, event.name)
+    state = State(unknown, unknown, unknown, unknown, (), at_rest(drone.vehicle).effects)
+    flat = not (scenario.world.solids or scenario.world.terrain is not None)
+    around = scenario.environment if flat else unknown
+    command, pilot = ActuatorCommand(()), AutopilotCommand(own.armed, own.task.name, own.since_us)
+    bus = DroneBus(drone.name, state, state, reference, command, pilot, own.faults, unknown, unknown, around)
+    after: Setting = event.action(setting, Bus(time_us, (bus,), unknown, setting.wind_disturbance_W))
+    return after
+
+
+class _Unknown:
+    """A number that is another one in every flight: whoever asks for it is told so."""
+
+    def __init__(self, scenario: str, event: str) -> None:
+        self._about = scenario, event
+
+    def __getattr__(self, name: str) -> Any:
+        scenario, event = self.__dict__["_about"]
+        raise ScenarioError(
+            f"{scenario}: the event {event!r} depends on the state of each flight: expected fixed numbers for jax and pallas"
+        )
+
+    __bool__ = __float__ = __iter__ = __len__ = lambda self: self.state  # type: ignore[assignment]
+
+
+# Values ----------------------------------------------------------------------------------------------------------------
+
+
+def start_values(
+    scenario: Scenario,
+    segment: Segment,
+    seeds: Array,
+    varied: Mapping[str, Any],
+    start: State | None,
+    goal_shift: Any,
+    dtype: str,
+) -> Values:
+    """The leaves of all slots at the start: arrays of n, and numbers for what is the same in all flights and stays so"""
+    n, drone = len(seeds), scenario.drones[0]
+    with precision(dtype):
+        state = start or initial_state(drone, scenario.environment_at(drone.start_W.z))
+        values: Values = {name: flatten(tree) for name, tree in segment.program.templates.items() if name not in TABLES}
+        values["state"] = flatten(state)
+
+        def normals(source: str, count: int) -> list[Any]:
+            return list(first_draws(keys_of(seeds, source), 0, count, dtype)) if count else []
+
+        for own in segment.sets.values():
+            for slot, value in own.slots.items():
+                if callable(value):
+                    values[slot] = flatten(value(state, normals))
+        values["status"] = flatten(Status(landed=float(not drone.airborne)))
+        if goal_shift is not None:
+            values["goal"] = list(np.broadcast_to(np.asarray(goal_shift, dtype=float).reshape(3, -1), (3, n)))
+        for slot, is_wind in (("varied", False), ("varied wind", True)):
+            chosen = {name: own for name, own in varied.items() if name.startswith(WIND) == is_wind}
+            before = {
+                name: wind_number(scenario.wind, name) if is_wind else parameter(drone.vehicle, name) for name in chosen
+            }
+            values[slot] = [leaf for name, own in chosen.items() for leaf in _columns(before[name], name, own, n)]
+        return _spread(_with_setting(segment, values), segment.program, n, dtype)
+
+
+def next_values(scenario: Scenario, before: Segment, segment: Segment, values: Values, n: int, dtype: str) -> Values:
+    """The leaves of all slots when an event has changed the setting: what goes on does, what the setting says is new"""
+    program, same = segment.program, before.setup[:-1] == segment.setup[:-1]
+    with precision(dtype):
+        fresh: Values = {name: flatten(tree) for name, tree in program.templates.items() if name not in TABLES}
+        state = unflatten(before.program.templates["state"], iter(values["state"]))
+        for own in segment.sets.values():
+            for slot, value in own.slots.items():
+                if callable(value) and (slot not in values or len(values[slot]) != len(fresh[slot])):
+                    fresh[slot] = flatten(value(state, lambda source, count: (0.0,) * count))
+        for name, leaves in values.items():
+            restarts = (name in RESTARTED and not same) or (name == "wind_state" and segment.restarts_wind)
+            if name in fresh and len(fresh[name]) == len(leaves) and not restarts:
+                fresh[name] = list(leaves)
+        if segment.restarts_wind:
+            fresh["wind_state"] = _wind_state(before, segment, values, fresh["wind_state"])
+        if not same:
+            vehicle, loads = scenario.drones[0].vehicle, [own.setting.drones[0].payload for own in (before, segment)]
+            shift = centre_shift(vehicle, loads[1]) - centre_shift(vehicle, loads[0])
+            fresh["state"] = flatten(with_centre_moved(state, shift))
+        return _spread(_with_setting(segment, fresh), program, n, dtype)
+
+
+def _wind_state(before: Segment, segment: Segment, values: Values, fresh: list[Any]) -> list[Any]:
+    """A wind that is only added to goes on as it was; any other begins"""
+    source = segment.setting.wind
+    goes_on = getattr(source, "sources", (None,))[0] is before.setting.wind
+    known = values["wind_state"]
+    return [*known, *fresh[len(known) :]] if goes_on else fresh
+
+
+def _with_setting(segment: Segment, values: Values) -> Values:
+    """The values with what the setting says: arming, faults, and what disturbs the wind"""
+    own = setting_values(segment.setup, segment.setting.drones[0])
+    own["wind_disturbance"] = tuple(segment.setting.wind_disturbance_W)
+    for path, numbers in own.items():
+        slot, first, _ = part_of(segment.program.templates, path)
+        values[slot] = [*values[slot][:first], *numbers, *values[slot][first + len(numbers) :]]
+    return values
+
+
+def _spread(values: Values, program: FlightProgram, n: int, dtype: str) -> Values:
+    """Leaves that change, or differ, as arrays of n; others as numbers"""
+    written = set(program.written)
+    return {
+        name: [
+            jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) if (name, k) in written or np.ndim(leaf) else float(leaf)
+            for k, leaf in enumerate(leaves)
+        ]
+        for name, leaves in values.items()
+        if name in program.templates
+    }
+
+
+def varied_start(scenario: Scenario, starts: Mapping[str, Array], start: State | None = None) -> State:
+    """Where they begin: on level ground, or in the air, moved and turned from where the scenario has them"""
+    drone = scenario.drones[0]
+    begun = start or initial_state(drone, scenario.environment_at(drone.start_W.z))
+    if drone.vehicle.has("slung_load"):
+        raise ScenarioError(f"{scenario.name}: a load on a cable: expected none where starts differ on jax and pallas")
+    if "start_W" in starts:
+        begun = begun._replace(p_W=begun.p_W + Vec3(*starts["start_W"].T) - drone.start_W)
+    if "yaw" in starts:
+        begun = begun._replace(q_WB=quat_from_euler(0.0, 0.0, jnp.asarray(starts["yaw"]) - drone.yaw) * begun.q_WB)
+    return with_charge(begun, drone.vehicle, starts["start_charge"]) if "start_charge" in starts else begun
+
+
+def _columns(before: Any, path: str, given: Any, n: int) -> list[Any]:
+    """The components of a parameter in each flight, as arrays of n, from a tuple of them or from rows (n, components)
+
+    Rows of one number (n,) hold for all components.
+    """
+    count = len(flatten(before))
+    rows = np.asarray(flatten(given), dtype=float).T if isinstance(given, tuple) else np.asarray(given, dtype=float)
+    if rows.shape == (n,):
+        return [rows] * count
+    if rows.shape == (n, count):
+        return list(rows.T)
+    raise ValueError(f"vary[{path!r}] has the shape {rows.shape}; expected ({n},) or ({n}, {count})")

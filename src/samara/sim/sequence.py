@@ -1,0 +1,59 @@
+"""The standard sequence of a flight: what is gone through at each instant, after the physics steps that lead to it."""
+
+from typing import TYPE_CHECKING
+
+from samara.scenario.scenario import Scenario
+from samara.sim.python_sensors import SensorsStage
+from samara.sim.stage import Entry, Sequence_, StageFactory, StageSet
+from samara.sim.stages.contact import CONTACT
+from samara.sim.stages.controller import ControllerStage
+from samara.sim.stages.density import DENSITY
+from samara.sim.stages.estimator import ESTIMATOR
+from samara.sim.stages.events import EventsStage
+from samara.sim.stages.metrics import METRICS
+from samara.sim.stages.physics import PhysicsStage
+from samara.sim.stages.wake import WAKE
+from samara.sim.stages.wind import WindStage
+
+if TYPE_CHECKING:
+    from samara.sim.log import StatusReport
+
+LOG = StageFactory("log", "log", lambda setup: StageSet())
+
+
+def standard_sequence(
+    scenario: Scenario,
+    physics_us: int,
+    *,
+    status: "StatusReport | None" = None,
+    recording: tuple[Entry, ...] = (),
+    with_metrics: bool = False,
+) -> Sequence_:
+    """The stages of a scenario, in their order; `recording` are entries after the controller that record what changed"""
+    world, drones = scenario.world, scenario.drones
+    ground: tuple[Entry, ...] = ()
+    downwash: tuple[Entry, ...] = ()
+    if world.solids or world.terrain is not None:
+        from samara.sim.stages.ground import GroundStage
+
+        ground = (GroundStage(world, scenario.environment.ground),)
+    if any(drone.vehicle.has("downwash") for drone in drones):
+        from samara.sim.stages.downwash import DownwashStage
+
+        downwash = (DownwashStage(),)
+    return (
+        PhysicsStage(scenario, status),
+        CONTACT,
+        EventsStage(scenario, physics_us),
+        *ground,
+        DENSITY,
+        WindStage(),
+        WAKE,
+        *downwash,
+        *((SensorsStage(),) if any(drone.sensors for drone in drones) else ()),
+        ESTIMATOR,
+        ControllerStage(),
+        *recording,
+        *((METRICS,) if with_metrics else ()),
+        LOG,
+    )
