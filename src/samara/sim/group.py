@@ -216,7 +216,8 @@ class Group:
 
     def forget_plans(self) -> None:
         """Tasks have changed: references from some tick on are others"""
-        self.reference_table.count = 0
+        for table in self.reference_tables.values():
+            table.count = 0
         table = self.reference_table
         if table.rows.shape[2] < len(self.drones) and table.shift_W is None:  # each its own from now on
             self.reference_table = ReferenceTable(self.reference_ticks, len(self.drones))

@@ -68,10 +68,7 @@ class MetricsLog(Log):
     def prepare(self, fleet: Fleet, until_us: int) -> None:
         """The references at the ticks of the log until then"""
         for group in fleet.groups:
-            table = self.log_references(fleet, group)
-            if not group.reference_table.count:
-                table.count = 0
-            cover(fleet, group, table, until_us)
+            cover(fleet, group, self.log_references(fleet, group), until_us)
 
     def log_references(self, fleet: Fleet, group: Group) -> ReferenceTable:
         """A table for the ticks of the log beside the controller's, with the same columns"""
