@@ -14,14 +14,15 @@ import numpy as np
 from samara.backends.machine import CompiledStep
 from samara.control.named import Named, controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat
-from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, State, Vehicle
 from samara.sensors.earth import HOME
-from samara.sim.stages.density import HEIGHT, density_code
+from samara.sim.stages.controller import control
+from samara.sim.stages.density import air_density
+from samara.sim.stages.physics import Contact, integrate
 from samara.sim.standing import standing
 from samara.vehicles.ground import clearance
 
@@ -89,17 +90,22 @@ def fly_alike(vehicles: Sequence[Vehicle], name: str, references: Array) -> Flig
 
     def pilot(carry: Any, held: Any) -> Any:
         state, reference, body, gains = held
-        return kind(*own.filled(gains))(state, reference, Vehicle(structure, *bodies.filled(body)), carry[1])
+        vehicle = Vehicle(structure, *bodies.filled(body))
+        inputs = state, reference, carry[1], 0.0, 1.0
+        return control(*inputs, controller=kind(*own.filled(gains)), vehicle=vehicle)[:2]
 
     def plant(state: Any, held: Any) -> Any:
-        command, air_density, body = held
-        vehicle, around = Vehicle(structure, *bodies.filled(body)), CALM._replace(air_density=air_density)
-        return rk4(lambda x: derivative(x, command, vehicle, around), state, PHYSICS)
+        command, density, body = held
+        vehicle, around = Vehicle(structure, *bodies.filled(body)), CALM._replace(air_density=density)
+        return integrate(state, Contact(), command, around, PHYSICS, vehicle=vehicle)[0]
+
+    def air(before: Any, held: Any) -> Any:
+        return air_density(held[0], home_density=CALM.air_density, home_altitude=HOME.origin.altitude)
 
     body, gains = (tuple(one.rows[:, 0].tolist()) for one in (bodies, own))
     pilots = CompiledStep(pilot, (command, memory), (still, asked, body, gains)).machine(count)
     plants = CompiledStep(plant, still, (command, CALM.air_density, body)).machine(count)
-    densities = density_code(CALM.air_density, HOME.origin.altitude).machine(count)
+    densities = CompiledStep(air, (CALM.air_density,), (0.0,)).machine(count)
     size, motors = len(flatten(still)), len(command)
     pilots.held[size + len(flatten(asked)) :] = np.concatenate([bodies.rows, own.rows])
     plants.held[motors + 1 :] = bodies.rows
@@ -107,7 +113,7 @@ def fly_alike(vehicles: Sequence[Vehicle], name: str, references: Array) -> Flig
     rows = np.empty((len(references), 13, count))
     for tick, (row, reference) in enumerate(zip(rows, references, strict=True)):
         if tick % round(AIR / PERIOD) == 0:
-            densities.held[:] = plants.carry[HEIGHT]
+            densities.held[:] = plants.carry[2]
             densities.run()
             plants.held[motors] = densities.carry[0]
         pilots.held[:size] = plants.carry

@@ -31,7 +31,7 @@ from samara.sim.links import Links
 from samara.sim.references import planned, reference_table
 from samara.sim.schedule import Schedule
 from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting
-from samara.sim.stage import PythonStage, Sequence_
+from samara.sim.stage import PythonStage, StageSequence
 from samara.sim.tiles import is_one_tile
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved
 from samara.wind.sources import Sum, WindSource, is_traced
@@ -95,7 +95,7 @@ class Fleet:
         self.ended = ""  # why, where it did before its time
         self.environment_changed = True  # by Python: it is to be recorded
         self.groups: list[Group] = []
-        self.stages: Sequence_ = ()
+        self.stages: StageSequence = ()
         self.log: Log | None = None
         self.flush: Callable[[], None] = lambda: None
         self.controller_states: dict[int, Any] = {}  # by drone: of controllers in Python that go on in another group

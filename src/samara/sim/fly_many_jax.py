@@ -33,7 +33,7 @@ from samara.sim.flights import Flights
 from samara.sim.measures import Measures
 from samara.sim.sequence import standard_sequence
 from samara.sim.setup import DroneSetup, drone_setup, flight_setup, initial_setting, setting_values
-from samara.sim.stage import PHYSICS, Sequence_, StageSet, build, part_of
+from samara.sim.stage import PHYSICS, StageSequence, StageSet, build, part_of
 from samara.sim.stages.contact import Status
 from samara.sim.stages.metrics import LOG_REFERENCE
 from samara.sim.start import initial_state, timed_events, with_charge
@@ -203,7 +203,7 @@ def _segments(scenario: Scenario, vary: tuple[str, ...], every_us: int) -> list[
 def _segment(
     scenario: Scenario,
     setting: Setting,
-    entries: Sequence_,
+    entries: StageSequence,
     periods: dict[str, int],
     span_us: tuple[int, int, int],
     event_times_us: Sequence[int],
@@ -294,7 +294,7 @@ class _Unknown:
             f"{scenario}: the event {event!r} depends on the state of each flight: expected fixed numbers for jax and pallas"
         )
 
-    __bool__ = __float__ = __iter__ = __len__ = lambda self: self.state  # type: ignore[assignment]
+    __bool__ = __float__ = __iter__ = __len__ = lambda self: self.state
 
 
 # Values ----------------------------------------------------------------------------------------------------------------
@@ -316,8 +316,8 @@ def start_values(
         values: Values = {name: flatten(tree) for name, tree in segment.program.templates.items() if name not in TABLES}
         values["state"] = flatten(state)
 
-        def normals(source: str, count: int) -> list[Any]:
-            return list(first_draws(keys_of(seeds, source), 0, count, dtype)) if count else []
+        def normals(source: str, count: int) -> tuple[Any, ...]:
+            return tuple(first_draws(keys_of(seeds, source), 0, count, dtype)) if count else ()
 
         for own in segment.sets.values():
             for slot, value in own.slots.items():

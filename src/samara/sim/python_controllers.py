@@ -264,7 +264,8 @@ def make_controller(group: "Group") -> PythonController | ArrayController | Auto
     if isinstance(setup.controller, Linked):
         return AutopilotController(setup.controller, group)
     named = named_controller(setup)
-    controller, state = (setup.controller, None) if named is None else (named.call, named.memory)
+    controller: Any = setup.controller if named is None else named.call
+    state = None if named is None else named.memory
     if named is None:
         state = getattr(controller, "initial_memory", ())
     known = at_density(setup.known_vehicle, setup.flight.environment.air_density)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from samara.scenario.scenario import Scenario
 from samara.sim.python_sensors import SensorsStage
-from samara.sim.stage import Entry, Sequence_, StageFactory, StageSet
+from samara.sim.stage import Entry, StageFactory, StageSequence, StageSet
 from samara.sim.stages.contact import CONTACT
 from samara.sim.stages.controller import ControllerStage
 from samara.sim.stages.density import DENSITY
@@ -28,7 +28,7 @@ def standard_sequence(
     status: "StatusReport | None" = None,
     recording: tuple[Entry, ...] = (),
     with_metrics: bool = False,
-) -> Sequence_:
+) -> StageSequence:
     """The stages of a scenario, in their order; `recording` are entries after the controller that record what changed"""
     world, drones = scenario.world, scenario.drones
     ground: tuple[Entry, ...] = ()

@@ -41,9 +41,9 @@ from samara.sim.stage import (
     Arrange,
     Entry,
     PythonStage,
-    Sequence_,
     Stage,
     StageFactory,
+    StageSequence,
 )
 from samara.sim.stages.ground import GroundStage
 from samara.sim.start import initial_state, timeline_of
@@ -99,7 +99,7 @@ class Simulation:
         self.timeline = timeline_of(scenario)
         self.schedule = Schedule(self.timeline)
         self.fleet = fleet = Fleet(scenario, self.schedule, tell, seeds, lifts=lifts, winds=winds, precision=precision)
-        self._programs: list[Program] = []
+        self._programs: list[Program | PythonProgram] = []
         self._linked, self._started = -1, False  # the revision of the fleet that the programs are for
         self._status, self._environment = StatusReport(len(scenario.drones)), EnvironmentStage()
         fleet.log = self._log = log or Log(sink)
@@ -220,8 +220,8 @@ class Simulation:
         fleet.stream_tables.clear()
         fleet.link()
         fleet.prepare()
-        make = PythonProgram if fleet.scenario.backend == "python" else Program
-        self._programs = [make(fleet, group) for group in fleet.groups]
+        in_python = fleet.scenario.backend == "python"
+        self._programs = [(PythonProgram if in_python else Program)(fleet, group) for group in fleet.groups]
         self._linked = fleet.revision
         self._choose_block()
 
@@ -373,7 +373,7 @@ def _start(drone: Drone) -> tuple[Any, ...]:
     return id(drone.vehicle), drone.start_W, drone.yaw, drone.airborne, drone.start_charge
 
 
-def _require_sequence(stages: Sequence_) -> Sequence_:
+def _require_sequence(stages: StageSequence) -> StageSequence:
     clocks = (EVERY_INSTANT, PHYSICS, *STAGES)
     for entry in stages:
         if not isinstance(entry, (Stage, StageFactory, PythonStage)):

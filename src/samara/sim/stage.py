@@ -48,7 +48,7 @@ class RandomInputs(NamedTuple):
     """
 
     source: str
-    count: int
+    size: int
     shared: tuple[bool, ...] = ()
 
 
@@ -143,12 +143,12 @@ class PythonStage:
 
 
 Entry: TypeAlias = Stage | StageFactory | PythonStage
-Sequence_: TypeAlias = tuple[Entry, ...]
-Arrange: TypeAlias = Callable[[Sequence_], Sequence[Entry]]
+StageSequence: TypeAlias = tuple[Entry, ...]
+Arrange: TypeAlias = Callable[[StageSequence], Sequence[Entry]]
 """From the standard sequence to the one to fly."""
 
 
-def insert(stages: Sequence[Entry], stage: Entry, *, after: str) -> Sequence_:
+def insert(stages: Sequence[Entry], stage: Entry, *, after: str) -> StageSequence:
     """The sequence with one more stage after that of a name"""
     names = [entry.name for entry in stages]
     if after not in names:

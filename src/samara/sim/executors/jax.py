@@ -218,7 +218,7 @@ class Body:
         if with_normals and stage.normals:
             clock = "wind" if stage.rate == "start" else stage.rate
             passed = lax.convert_element_type(self._passed(clock, k), jnp.uint32)
-            drawn = draws(self.keys[stage.normals.source], 0, passed, stage.normals.count, self.dtype)
+            drawn = draws(self.keys[stage.normals.source], 0, passed, stage.normals.size, self.dtype)
             inputs.append(tuple(Folded(x, trace) for x in drawn))
         return function(*inputs, **self._parameters(stage, values, trace, is_quiet=function is integrate_quietly))
 
@@ -241,7 +241,7 @@ class Body:
     def _input(self, path: str, stage: Stage, k: Any, values: Values, trace: Any) -> Any:
         program = self.program
         if path == "time":
-            time = lax.convert_element_type(k + np.int32(program.start_us // program.tick_us), self.dtype)
+            time: Any = lax.convert_element_type(k + np.int32(program.start_us // program.tick_us), self.dtype)
             return Folded(time * (program.tick_us / SECOND_US), trace)
         if path == "dt":
             if stage.rate == "start":

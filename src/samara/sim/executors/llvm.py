@@ -53,7 +53,7 @@ class Program:
     def __init__(self, fleet: "Fleet", group: "Group") -> None:
         operations: list[Operation] = []
         self.python: list[Entry] = []
-        self.begins, self._clocks = [0], []
+        self.begins, self._clocks = [0], list[Any]()
         streams = fleet.log.streams(fleet, group) if fleet.log is not None else []
         for place, entry in enumerate(fleet.stages):
             if group.sets[entry.name][0].python:
@@ -88,7 +88,7 @@ class Program:
         return Position(row, int(np.searchsorted(self.begins, operation, side="right")))
 
 
-def walk(programs: Sequence[Program], span: Span, start: Position, end: Position) -> Position:
+def walk(programs: Sequence[Any], span: Span, start: Position, end: Position) -> Position:
     """All groups from a position to before another; or only past the entry of the first stage that interrupted one
 
     Nobody is then past it: a stage may interrupt only where a single tile flies.
@@ -151,7 +151,7 @@ def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[
     operations: list[Operation] = []
     for stages in zip(*(own.stages for own in group.sets[entry.name]), strict=True):
         if stages[0].rate == PHYSICS:
-            operations += group.plant.operations(fleet.schedule.moving)
+            operations += group.plant.operations(fleet.schedule.moving) or ()
         else:
             operations += stage_operations(fleet, group, stages, clocks)
     return operations
@@ -178,7 +178,7 @@ def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], cl
             if table is not None and table.clock == stage.rate:
                 operations += take_operations(table, group.slots[path], due, period)
     if stage.normals is not None:
-        drawn = np.zeros((stage.normals.count, n))
+        drawn = np.zeros((stage.normals.size, n))
         inputs.append((drawn, 0, len(drawn)))
         operations += _draws(group, stage, due, drawn, period)
     outputs = [_block(group, path) for path in stage.writes]
@@ -243,7 +243,7 @@ def _code(group: "Group", stages: Sequence[Stage]) -> CompiledStep:
     stage = stages[0]
     reads = tuple(0.0 if path in CLOCK else group.part(path).template for path in stage.reads)
     if stage.normals is not None:
-        reads = (*reads, (0.0,) * stage.normals.count)
+        reads = (*reads, (0.0,) * stage.normals.size)
     writes = tuple(group.part(path).template for path in stage.writes)
     code: CompiledStep = in_lanes(stage_code, [(own, reads, writes) for own in stages])
     return code

@@ -56,7 +56,8 @@ class PythonProgram:
         """From a position to before another: how far it came, not to the end where a stage interrupted it"""
         lengths = span.rows.view(np.float64)[:, 3]
         for row in range(start.row, end.row + 1):
-            instant = Instant(*(int(x) for x in span.rows[row, :3]), float(lengths[row]))
+            time_us, steps, due = (int(x) for x in span.rows[row, :3])
+            instant = Instant(time_us, steps, due, float(lengths[row]))
             first = start.entry if row == start.row else 0
             last = end.entry if row == end.row else len(self.fleet.stages)
             for place in range(first, last):
@@ -84,7 +85,7 @@ class PythonProgram:
         return interrupted
 
     def _update(self, stage: Stage, lane: int, instant: Instant) -> bool:
-        group, inputs = self.group, []
+        group, inputs = self.group, list[Any]()
         for path in stage.reads:
             if path == "time":
                 inputs.append(instant.time_us / MICROSECONDS)

@@ -17,7 +17,7 @@ from samara.sim.ros2.commands import Commands
 from samara.sim.ros2.controls import Controls, Deed
 from samara.sim.setpoints import SPEED
 from samara.sim.simulation import Simulation
-from samara.sim.stage import Stage, Stages, insert
+from samara.sim.stage import Entry, StageSequence, insert
 from samara.sim.stages.ros2 import Ros2Stage
 from samara.sim.stages.setpoints import SetpointsStage
 from samara.sim.start import timeline_of
@@ -74,9 +74,9 @@ class Bridge:
     def _begun(self) -> Simulation:
         return Simulation(self._scenario, self._take, self._tell, self._line)
 
-    def _line(self, standard: Stages) -> Sequence[Stage]:
-        said = insert(standard, self.stage, after="estimator")
-        return tuple(SetpointsStage(self.commands) if own.name == "controller" else own for own in said)
+    def _line(self, standard: StageSequence) -> Sequence[Entry]:
+        stages = insert(standard, self.stage, after="estimator")
+        return tuple(SetpointsStage(self.commands) if stage.name == "controller" else stage for stage in stages)
 
     def _take(self, blocks: Sequence[Block], lines: Sequence[LogLine]) -> None:
         for line in lines:

@@ -85,6 +85,7 @@ def build_estimator(setup: DroneSetup) -> StageSet:
 def _fusion_stages(fusion: Fusion, target: str) -> list[Stage]:
     """Predict by the driver's reading, correct by each of the others that is fresh"""
     driver, known = fusion.driver.name, (("fusion", fusion),)
+    reads: tuple[str, ...]
     reads, writes = (f"{driver}/reading", f"{driver}/fresh", "filter", "dt"), (f"{driver}/fresh", "filter")
     stages = [Stage("prediction", "estimator", predict, reads, writes, known, initial_dt=0.0)]
     for aid in fusion.aids:

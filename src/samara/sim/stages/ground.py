@@ -4,6 +4,7 @@ It is the ground's own, or the plane that touches a height map below, or the top
 put into the plants' environments, where a recording finds it, and held until the next time.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class GroundStage(PythonStage):
     def __init__(self, world: World, ground: Ground) -> None:
         self._varies = bool(world.solids) or world.terrain is not None
         self.ground: Ground | HeightMap = ground if world.terrain is None else world.terrain
-        self._groups: list[object] = []
+        self._groups: Sequence[object] = ()
         self.tops: list[Solid] = [own.solid for own in world.solids if not isinstance(own.solid, (Sphere, Capsule))]
 
     @property

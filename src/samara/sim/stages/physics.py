@@ -1,6 +1,6 @@
 """The physics steps between two instants, each followed by a look at who came to the ground and how fast."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -85,8 +85,8 @@ def integrate_quietly(
     rests = [effect.idle is not None for effect in vehicle.structure.effects]
     idle = [effect.name for effect, at_rest in zip(vehicle.structure.effects, rests, strict=True) if at_rest]
     moving = tuple(own for own, at_rest in zip(state.effects, rests, strict=True) if not at_rest)
-    known = {"vehicle": vehicle.without_effect(*idle), "integrator": integrator}
-    after, _ = integrate(state._replace(effects=moving), contact, command, environment, dt, **known)
+    brief, alone = vehicle.without_effect(*idle), state._replace(effects=moving)
+    after, _ = integrate(alone, contact, command, environment, dt, vehicle=brief, integrator=integrator)
     moved = iter(after.effects)
     effects = tuple(own if at_rest else next(moved) for own, at_rest in zip(state.effects, rests, strict=True))
     return after._replace(effects=effects), Contact(0.0, norm(after.v_W), contact.impact_speed)
@@ -124,7 +124,7 @@ class PhysicsStage(PythonStage):
         self._is_crowded = bool(scenario.world.solids or scenario.world.collisions)
         self.reason = "collisions" if self._is_crowded else "physics of another integrator or backend"
         self._colliding: Colliding | None = None
-        self._groups: list[object] = []
+        self._groups: Sequence[object] = ()
         self._struck_us: dict[tuple[int, ...], int] = {}
         self._moved_us = 0
 

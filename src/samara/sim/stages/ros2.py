@@ -194,8 +194,8 @@ class _GroupSays:
         self._twist.say(stamp, {"twist.linear": linear, "twist.angular": angular})
         estimate = true
         if self._has_estimate:
-            known = group.slots.get("variances", ())
-            variances = known if len(known) else None
+            known = group.slots.get("variances")
+            variances = known if known is not None and len(known) else None
             estimate = _said(group.estimate[:BODY], variances)
         self._odom.say(stamp, odometry_columns(estimate) if self._has_estimate else truth)
         asked = group.reference

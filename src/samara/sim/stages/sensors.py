@@ -67,8 +67,8 @@ def build_sensors(setup: DroneSetup) -> StageSet:
         slots[f"{name}/state"] = () if sensor.initial is None else _initial(sensor, setup.vehicle)
         slots[f"{name}/queue"] = (template,) * (delay // every + 1)
         normals = RandomInputs(f"sensor {name}", sensor.normals_needed) if sensor.normals_needed else None
-        reads = ("state", "command", "environment", f"{name}/state", f"{name}/queue", "dt")
-        parameters = (("sensor", sensor), ("vehicle", setup.vehicle))
+        reads: tuple[str, ...] = ("state", "command", "environment", f"{name}/state", f"{name}/queue", "dt")
+        parameters: tuple[tuple[str, Any], ...] = (("sensor", sensor), ("vehicle", setup.vehicle))
         writes = (f"{name}/state", f"{name}/queue")
         stages.append(Stage(f"{name} samples", "sensor", sample, reads, writes, parameters, normals, every=every))
         reads = (f"{name}/queue", f"{name}/reading", f"{name}/fresh", f"{name}/silent")

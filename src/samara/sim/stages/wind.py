@@ -95,7 +95,8 @@ def build_wind(setup: DroneSetup) -> StageSet:
     slots["wind_state"] = source.initial()
     own = own_draws(source)
     normals = RandomInputs("wind", len(own), tuple(not draw for draw in own)) if own else None
-    reads = ("time", "dt", "state.p_W", "state.v_W", "wind_state", "wind_disturbance")
+    reads: tuple[str, ...] = ("time", "dt", "state.p_W", "state.v_W", "wind_state", "wind_disturbance")
+    parameters: tuple[tuple[str, Any], ...]
     writes = ("wind_state", "environment.wind_W")
     stages = [Stage("wind", "wind", sample_wind, reads, writes, (("source", source),), normals, initial_dt=math.inf)]
     if hubs and setup.flight.wind_at_hubs and is_local(source):
