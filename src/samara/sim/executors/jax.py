@@ -249,8 +249,8 @@ class Body:
             period = program.period_us(stage) / SECOND_US
             if stage.initial_dt is None or program.start_us:
                 return period
-            first, later = (lax.full((), x, self.dtype) for x in (stage.initial_dt, period))
-            return Folded(lax.select(k == 0, first, later), trace)
+            at_first, later = (lax.full((), x, self.dtype) for x in (stage.initial_dt, period))
+            return Folded(lax.select(k == 0, at_first, later), trace)
         if path in program.tables:
             row = folded(program.templates[path], self.row(path, self._row(program.tables[path], k)), trace)
             goal = folded(program.templates["goal"], values["goal"], trace)
