@@ -5,10 +5,10 @@
             if operation.due & row.due:
                 operation(lane, n, row)
 
-An operation moves the physics, runs a compiled function on the memory of its machine, copies rows from one array to another,
-draws random numbers, takes a row from a table or puts one into it, or stops the loop where something must be looked at. None
-of them knows what it computes: machine code that was compiled for a vehicle, a controller or a filter is called by its
-address, and is the same whether this loop calls it or Python does. So nothing is compiled anew for another schedule.
+An operation moves the physics, calls a compiled stage on the rows of its slots, draws random numbers, takes a row from a table
+or puts one into it, or stops the loop where Python is needed. None of them knows what it computes: machine code that was
+compiled for a vehicle, a controller or a filter is called by its address, with the addresses of the rows it reads and writes.
+So nothing is compiled anew for another schedule or another layout of slots.
 
 Arrays are component-first, (components, n); a call works on the `width` lanes that begin at `lane`.
 """
@@ -362,14 +362,10 @@ class _Body:
         return self.builder.add(self.builder.mul(k, self.n), self.lane)
 
     def tick(self) -> Any:
-        """⌊(t − offset) / period⌋ − first, or within 0 … modulo − 1"""
+        """⌊(t − offset) / period⌋ − first"""
         builder = self.builder
         count = builder.sdiv(builder.sub(self.now("time_us"), self["offset"]), self["period"])
-        modulo = self["modulo"]
-        is_ring = builder.icmp_signed(">", modulo, _number(0))
-        inside = builder.srem(count, builder.select(is_ring, modulo, _number(1)))
-        first = builder.load(builder.inttoptr(self["first"], _POINTER))
-        return builder.select(is_ring, inside, builder.sub(count, first))
+        return builder.sub(count, builder.load(builder.inttoptr(self["first"], _POINTER)))
 
 
 def _scan(body: _Body, steps: Any) -> None:
@@ -388,18 +384,6 @@ def _step(body: _Body) -> None:
         dt = builder.fptrunc(dt, body.element)
     body.store(body.splat(dt), body.array("dt"), body.lane)
     _scan(body, body.now("steps"))
-
-
-def _run(body: _Body) -> None:
-    """carry ← function(carry, held), once"""
-    _scan(body, _number(1))
-
-
-def _run_where(body: _Body) -> None:
-    """The same, unless a gate is 0 in all lanes"""
-    gate = body.load(body.array("gate"), body.lane)
-    open_ = body.any(body.builder.fcmp_unordered("!=", gate, ir.Constant(body.vector, [0.0] * body.width)))
-    body.only(body.builder.icmp_signed("!=", open_, _number(0)), lambda: _scan(body, _number(1)))
 
 
 def _call(body: _Body) -> None:
@@ -463,12 +447,6 @@ def _put(body: _Body) -> None:
     _copied(body, body.array("source"), into)
 
 
-def _put_in_ring(body: _Body) -> None:
-    """ring[tick] ← source"""
-    row = body.builder.mul(body.builder.mul(body.tick(), body["fields"]), body.n)
-    _copied(body, body.array("source"), body.builder.gep(body.array("ring"), [row]))
-
-
 def _draw(body: _Body) -> None:
     """target ← standard normals of this tick: those of `samara.random.normals`, bit for bit"""
     tick = body.builder.sdiv(body.now("time_us"), body["period"])
@@ -508,24 +486,21 @@ def _watch(body: _Body) -> Any:
 
 
 _SCAN = ("scan", "carry", "uniform", "varying")
-_TICK = ("period", "offset", "first", "modulo")
+_TICK = ("period", "offset", "first")
 KINDS = {
     "step": Kind((*_SCAN, "dt"), _step),
     "call": Kind(("function", "rows"), _call),
-    "run": Kind(_SCAN, _run),
-    "run_where": Kind((*_SCAN, "gate"), _run_where),
     "clock": Kind(("target",), _clock),
     "copy": Kind(("source", "target", "fields"), _copy),
     "add": Kind(("source", "target", "fields"), _add),
     "take": Kind(("table", "target", "fields", *_TICK), _take),
     "take_shared": Kind(("table", "target", "fields", *_TICK), _take_shared),
     "put": Kind(("source", "place", "fields", "row_fields", "skipped", *_TICK), _put),
-    "put_in_ring": Kind(("source", "ring", "fields", *_TICK), _put_in_ring),
     "draw": Kind(("keys", "numbers", "target", "count", "period"), _draw),
     "watch": Kind(("array",), _watch),
 }
 """What a schedule can do. Arrays are (fields, n) of the walk's type, `keys` (2, n) and `numbers` (n) of 64-bit integers.
 
 `place` is the address of a table, as the number in an array of one. A table's row is that of ⌊(t − offset)/period⌋ − `first`,
-the number in an array of one; or, with a `modulo`, of a ring.
+the number in an array of one.
 """

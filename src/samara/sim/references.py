@@ -87,7 +87,7 @@ def cover(fleet: "Fleet", group: "Group", asked: ReferenceTable, until_us: int) 
 def take_operations(asked: ReferenceTable, target: Array, due: int, period: int) -> list[Operation]:
     """The operations that put what is asked at a tick into an array (fields, drones)"""
     kind = "take" if asked.rows.shape[2] == target.shape[1] else "take_shared"
-    own = [Operation(kind, due, (asked.rows, target, len(target), period, 0, asked.first, 0))]
+    own = [Operation(kind, due, (asked.rows, target, len(target), period, 0, asked.first))]
     return own if asked.shift_W is None else [*own, Operation("add", due, (asked.shift_W, target, len(asked.shift_W)))]
 
 

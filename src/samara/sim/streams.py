@@ -49,4 +49,4 @@ class StreamTable(NamedTuple):
     def put(self, due: int, source: Array, skipped: int) -> Operation:
         """The operation that puts an array into its row, from a field on"""
         shape = len(source), self.table.rows.shape[1], skipped
-        return Operation("put", due, (source, self.place, *shape, self.period_us, self.offset_us, self.first, 0))
+        return Operation("put", due, (source, self.place, *shape, self.period_us, self.offset_us, self.first))
