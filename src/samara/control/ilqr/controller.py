@@ -27,7 +27,7 @@ from samara.control.ilqr.disturbance import NOTHING, Observed, body_of, given_co
 from samara.control.ilqr.goals import Goals, PointGoals
 from samara.control.ilqr.memory import LANES, aligned
 from samara.control.ilqr.model import Model, model_of
-from samara.control.ilqr.plans import shift_of
+from samara.control.ilqr.plans import shift_inputs, shift_of
 from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
@@ -267,15 +267,8 @@ class ILQR:
         controls = np.asarray(warm_start.controls if isinstance(warm_start, Result) else warm_start, dtype=float)
         if controls.shape != self._hover.shape:
             raise ValueError(f"warm_start has shape {controls.shape}; expected {self._hover.shape}")
-        steps, part = shift_of(shift, self.model.dt, self.horizon)
-        if steps:
-            controls = np.concatenate([controls[steps:], np.repeat(controls[-1:], steps, axis=0)])
-        if not part > 0.0:
-            return controls
-        mixed = controls * (1.0 - part)
-        mixed[:-1] += part * controls[1:]
-        mixed[-1] += part * controls[-1]
-        return mixed
+        shifted: Array = shift_inputs(controls, *shift_of(shift, self.model.dt, self.horizon))
+        return shifted
 
     def solve_batch(
         self,
@@ -426,7 +419,7 @@ class ILQR:
             self._arrays_code,
             self._share,
             self.period,
-            None if self.model.takes_wrench else self._lift_and_torque,
+            None if self.model.takes_wrench else self.model.thrust_and_torque,
             shift_of(self.period, self.model.dt, self.horizon),
             self.control_iterations,
             self.tolerance,
@@ -456,8 +449,6 @@ class ILQR:
 
     def _given(self, controls: Sequence[float], state: State, turned: Turned | None) -> tuple[Command, Turned | None]:
         """The command, and what is seen of a turn"""
-        if not self.model.takes_wrench:
-            controls = self._lift_and_torque(controls)
         machine, pack = self._allocator
         numbers, unseen = pack(state), observer_for(self.vehicle)
         if not math.isfinite(sum(numbers)):  # what is left of it to lean on: the state the vehicle hovers in
@@ -465,7 +456,7 @@ class ILQR:
         size = self.vehicle.command_size
         if unseen is not None:
             machine.carry[size:, 0] = flatten(turned or unseen)
-        machine.held[:, 0] = (*controls, *numbers)
+        machine.held[:, 0] = (*self.model.thrust_and_torque(tuple(controls)), *numbers)
         machine.run(1)
         given = machine.carry[:, 0].tolist()
         return tuple(given[:size]), None if unseen is None else unflatten(unseen, iter(given[size:]))
@@ -478,11 +469,6 @@ class ILQR:
         machine.run(1)
         led: list[float] = machine.carry[:, 0].tolist()
         return led
-
-    def _lift_and_torque(self, controls: Sequence[float]) -> tuple[float, ...]:
-        """(T, τ) of a thrust for each rotor"""
-        push = self.model.wrench(tuple(controls))
-        return push.f_B.z, *push.tau_B
 
     @cached_property
     def _arrays_code(self) -> Code:
