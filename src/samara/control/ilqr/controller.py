@@ -169,8 +169,8 @@ class ILQR:
         self.model: Model = model_of(
             vehicle, dt=float(predictionDt), integrator=integrator, inputs=inputs, limits=limits, healthy=healthy
         )
-        self._allocation = allocation_for(vehicle, healthy)
-        self._share = share_of(self.period, pushSmoothing) if pushSmoothing > 0.0 else 0.0
+        self.allocation = allocation_for(vehicle, healthy)
+        self.observer_gain = share_of(self.period, pushSmoothing) if pushSmoothing > 0.0 else 0.0
         weights, self.shaping = _tuned(tuning, vehicle, bool(obstacles), maxTilt is not None)
         self.parameters = Parameters(
             weights,
@@ -404,20 +404,29 @@ class ILQR:
         )
         return result, *self._given(result.controls[0].tolist(), state, turned)
 
+    @property
+    def start_gains(self) -> Array:
+        """(m, 12 + m): the feedback of a cold start"""
+        return self._solver.start_gains
+
+    def matches(self, vehicle: Vehicle) -> bool:
+        """Whether batches of `vehicle` can be flown: its state has the fields of this one's, and no method is overridden"""
+        own, flown = (leaf_names((at_rest(each), empty_command(each))) for each in (self.vehicle, vehicle))
+        return type(self) is ILQR and own == flown
+
     def on_arrays(self, vehicle: Vehicle, n: int) -> OnArrays | None:
         """The same for n drones at once, each with a memory of its own, on arrays
 
         None for a subclass, which may do it otherwise, and for a vehicle whose state has other numbers than that of this one.
         """
-        own, flown = (leaf_names((at_rest(each), empty_command(each))) for each in (self.vehicle, vehicle))
-        if type(self) is not ILQR or own != flown:
+        if not self.matches(vehicle):
             return None
         parts = Parts(
             self.vehicle,
             self._solver,
             self._goals,
             self._arrays_code,
-            self._share,
+            self.observer_gain,
             self.period,
             None if self.model.takes_wrench else self.model.thrust_and_torque,
             shift_of(self.period, self.model.dt, self.horizon),
@@ -429,7 +438,7 @@ class ILQR:
 
     def _watch(self, state: State, kept: Memory) -> Observed | None:
         """What the last period says of a push from outside; nothing at the first call, or where the state is not a number"""
-        if not self._share:
+        if not self.observer_gain:
             return None
         machine, pack = self._observer
         numbers = pack((state, kept.command))
@@ -437,7 +446,7 @@ class ILQR:
             return None
         seen = kept.observed
         machine.carry[:, 0] = flatten(seen or NOTHING)
-        machine.held[:, 0] = (*numbers, self._share, self.period)
+        machine.held[:, 0] = (*numbers, self.observer_gain, self.period)
         machine.run(1)
         d_x, d_y, d_z, *rest = machine.carry[:, 0].tolist()
         push_W = Vec3(d_x, d_y, d_z) if seen else ZERO
@@ -472,12 +481,12 @@ class ILQR:
 
     @cached_property
     def _arrays_code(self) -> Code:
-        return arrays_code(self.vehicle, self._allocation, self._share > 0.0, self.period)
+        return arrays_code(self.vehicle, self.allocation, self.observer_gain > 0.0, self.period)
 
     @cached_property
     def _allocator(self) -> tuple[Machine, Any]:
         """(T, τ, state) → command, and what turns the body, compiled; and what makes a list of a state"""
-        vehicle, allocation, period = self.vehicle, self._allocation, self.period
+        vehicle, allocation, period = self.vehicle, self.allocation, self.period
         state, command = hover(vehicle)
         unseen = () if (own := observer_for(vehicle)) is None else own
 

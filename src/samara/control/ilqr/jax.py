@@ -4,6 +4,7 @@ Physics is elementwise on arrays of B problems: rollouts over (step sizes, B), d
 differentiation of the same step and residuals. The backward pass is batched matrix products, one stage after another.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,17 +12,35 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from samara.backends.folding import folded, new_trace, unfolded
+from samara.backends.folding import Folded, folded, new_trace, unfolded
 from samara.backends.jax_scan import precision
+from samara.control.ilqr.arrays import ATTITUDE
 from samara.control.ilqr.backward import Join, smoothing, stage
+from samara.control.ilqr.controller import ILQR
+from samara.control.ilqr.disturbance import (
+    NOTHING,
+    body_of,
+    confirmed_push,
+    given_command,
+    led_body,
+    observed,
+    unit_body,
+)
 from samara.control.ilqr.model import Model
+from samara.control.ilqr.plans import shift_inputs, shift_of
 from samara.control.ilqr.problem import Problem, Residuals, feedback, is_zero, total
-from samara.control.ilqr.reference import Shaping, Target, Way, shaped_step
+from samara.control.ilqr.reference import Shaping, Target, Way, goal_of, shaped_step
 from samara.control.ilqr.search import Choice, choose
-from samara.core.algebra import Vec3
+from samara.control.ilqr.solver import MOST_DAMPING
+from samara.control.opposing import observer_for
+from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten, unflatten
+from samara.physics.reference import Reference
+from samara.physics.types import Vehicle
+from samara.vehicles.trim import hover
 
 Rows = list[Any]  # one array for each number of a state, an input, a goal
 
@@ -111,17 +130,52 @@ class _Solver:
     goals: Callable[[Any, Any], Any]
 
     def solve(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
-        states, before, controls = batch.states, batch.before, batch.controls
-        numbers, given = unflatten(self.problem.parameters, iter(parameters)), (states, before)
-        goals = self.goals(states, batch.asked)
-        gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
-        x, u, cost = self._rollout(
-            given, goals, numbers, (self._start(states), controls), gains, jnp.zeros_like(controls), 0.0
+        numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
+        first = self._begin(batch, goals, numbers, batch.start_gains, 0.0)
+        return self._iterate(batch, goals, numbers, first, tolerance, stop=False)
+
+    def resume(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
+        """Solve as `Solver.solve` does from warm-start inputs, each problem until it has converged
+
+        The start is the rollout of the inputs, or of `problem.command` where that costs less, or the cold start where neither
+        has a finite cost.
+        """
+        numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
+        open_loop = jnp.zeros_like(batch.start_gains)
+        xs, us, costs = jax.vmap(lambda blend: self._begin(batch, goals, numbers, open_loop, blend))(
+            jnp.array([0.0, 1.0], self.dtype)
         )
+        warm = costs[0] <= costs[1]
+        first = tuple(jnp.where(warm, each[0], each[1]) for each in (xs, us, costs))
+        lost = ~(first[2] < jnp.inf)
+        level = batch._replace(controls=jnp.broadcast_to(self._level, batch.controls.shape))
+
+        def restart() -> Any:
+            cold = self._begin(level, goals, numbers, batch.start_gains, 0.0)
+            return tuple(jnp.where(lost, new, old) for new, old in zip(cold, first, strict=True))
+
+        first = lax.cond(lost.any(), restart, lambda: first)
+        return self._iterate(batch, goals, numbers, first, tolerance, stop=True)
+
+    @property
+    def _level(self) -> Any:
+        """`problem.command` (m, 1)"""
+        return jnp.array(self.problem.command, self.dtype)[:, None]
+
+    def _begin(self, batch: Batch, goals: Any, parameters: Any, gains: Any, blend: Any) -> Any:
+        """States, inputs and cost of the first rollout, its inputs `blend` of the way to `problem.command`"""
+        gains = jnp.broadcast_to(gains[..., None], (self.horizon, *gains.shape, 1))
+        given, nominal = (batch.states, batch.before), (self._start(batch.states), batch.controls)
+        return self._rollout(given, goals, parameters, nominal, gains, self._level - batch.controls, blend)
+
+    def _iterate(self, batch: Batch, goals: Any, numbers: Any, first: Any, tolerance: Any, stop: bool) -> Solved:
+        """Iterate from the first rollout; with `stop`, a problem that has converged stays as it is"""
+        before, given = batch.before, (batch.states, batch.before)
+        x, u, cost = first
         damping, converged = jnp.zeros_like(cost), jnp.zeros_like(cost)
 
         def iterate(_: Any, carry: Any) -> Any:
-            x, u, cost, damping, _ = carry
+            x, u, cost, damping, converged = carry
             nominal = (x[:-1], u)
             M, slope, H = self._derivatives(nominal, before, goals, numbers)
             gains, steps, sums = self._backward(x[-1], u, M, slope, H, goals, numbers, damping)
@@ -133,7 +187,11 @@ class _Solver:
             choice = choose([*costs], self.sizes, cost, sums[0], sums[1], damping, tolerance)
             x, u = (_taken(tried, kept, choice) for tried, kept in ((xs, x), (us, u)))
             after = (jnp.asarray(each, self.dtype) for each in (choice.cost, choice.damping, choice.converged))
-            return x, u, *after
+            found = (x, u, *after)
+            if not stop or self.iterations == 1:
+                return found
+            done = (converged > 0.0) | (damping > MOST_DAMPING)
+            return tuple(jnp.where(done, old, new) for old, new in zip(carry, found, strict=True))
 
         x, u, cost, damping, converged = lax.fori_loop(0, self.iterations, iterate, (x, u, cost, damping, converged))
         return Solved(u, x, cost, converged > 0.0)
@@ -289,3 +347,142 @@ def _taken(tried: Any, kept: Any, choice: Choice) -> Any:
     index = jnp.broadcast_to(jnp.asarray(choice.index, int), kept.shape[-1:])
     best = jnp.take_along_axis(tried, index[None, None, None], axis=0)[0]
     return jnp.where(choice.accepted > 0.5, best, kept)
+
+
+# In flight -----------------------------------------------------------------------------------------------------------
+
+
+class ControllerState(NamedTuple):
+    """The state of n controllers between two ticks, all of it arrays.
+
+    Inputs (N, m, n) of the last solution, the input applied (m, n) and the command made of it (channels, n); the disturbance
+    observer (9, n) and whether it has observed before (n,), 1 or 0; the torque observer (·, n), no rows for a vehicle without
+    one; positions planned (N + 1, 3, n) [m]; and at how many ticks there was no solution and it hovered instead (n,).
+    """
+
+    controls: Any
+    before: Any
+    command: Any
+    observed: Any
+    confirmed: Any
+    turned: Any
+    prediction: Any
+    fallbacks: Any
+
+
+class FlightController(NamedTuple):
+    """`initial(n)`, and `step(controller_state, states, ahead) → commands, controller_state`, which may be traced in a loop.
+
+    States are (components, n), references ahead (N + 1, fields, n) at the instants `ILQR.look_ahead` from now, or
+    (N + 1, fields, 1) where all flights have the same; commands are (channels, n), not yet cut to the vehicle's range.
+    """
+
+    initial: Callable[..., ControllerState]
+    step: Callable[[ControllerState, Any, Any], tuple[Any, ControllerState]]
+
+
+class ReferencesAhead(NamedTuple):
+    """References (N + 1, fields, B), and the push (3, B) that the thrust has to balance [m/s²]."""
+
+    references: Any
+    push_W: Any
+
+
+def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
+    """Return `OnArrays.run` of a controller as a pure function of arrays, in the precision of the states
+
+    A state or reference that is not finite, or a plan without a finite cost, is answered with the hover input, as there, and
+    counted in `fallbacks`. ValueError for a vehicle that the controller does not match.
+    """
+    if not controller.matches(vehicle):
+        raise ValueError(
+            f"{controller!r} for vehicle {vehicle.name!r}: expected an ILQR made for a vehicle with its state"
+        )
+    own, model, horizon, period = controller.vehicle, controller.model, controller.horizon, controller.period
+    (level_state, level_command), unseen = hover(own), observer_for(own)
+    level, shift = np.array(model.hover_input), shift_of(period, model.dt, horizon)
+    numbers, at_origin = flatten(controller.parameters), np.array(flatten(model.template.p_W))
+
+    def initial(n: int, dtype: Any = float) -> ControllerState:
+        def repeated(x: Any, *shape: int) -> Any:
+            return jnp.array(np.broadcast_to(np.asarray(x, dtype=float)[..., None], (*shape, n)), dtype)
+
+        m, nothing = model.inputs, flatten(unseen or ())
+        return ControllerState(
+            repeated(level, horizon, m),
+            repeated(level, m),
+            repeated(level_command, len(level_command)),
+            repeated(flatten(NOTHING), len(flatten(NOTHING))),
+            repeated(0.0),
+            repeated(nothing, len(nothing)),
+            repeated(math.nan, horizon + 1, 3),
+            repeated(0.0),
+        )
+
+    def step(before: ControllerState, states: Any, ahead: Any) -> tuple[Any, ControllerState]:
+        n, dtype = states.shape[1], states.dtype
+
+        def rows(tree: Any) -> Any:
+            leaves = [jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) for leaf in unfolded(tree)]
+            return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
+
+        trace, known = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
+        sound = jnp.where(known, states, rows(level_state))
+        state = folded(level_state, [*sound], trace)
+        seen = folded(NOTHING, [*before.observed], trace)
+        if controller.observer_gain:
+            command = folded(level_command, [*before.command], trace)
+            seen = observed(seen, state, command, own, controller.observer_gain, period)
+        seen = seen._replace(push_W=confirmed_push(seen.push_W, Folded(before.confirmed, trace)))
+        body = unit_body(body_of(state), Folded(jnp.linalg.norm(sound[ATTITUDE], axis=0), trace))
+        turned = () if unseen is None else folded(unseen, [*jnp.where(known, before.turned, 0.0)], trace)
+        if unseen is not None:
+            body = led_body(body, state, turned, own)
+        push_W, given = rows(seen.push_W), rows(body)
+        batch = Batch(
+            given,
+            ReferencesAhead(ahead, push_W),
+            before.before,
+            shift_inputs(before.controls, *shift),
+            jnp.asarray(controller.start_gains, dtype),
+        )
+        solver = _Solver(
+            controller.problem,
+            horizon,
+            controller.control_iterations,
+            controller.line_search,
+            dtype.name,
+            reference_goals(model),
+        )
+        with jax.default_matmul_precision("highest"):
+            parameters = [*(jnp.asarray(x, dtype) for x in numbers[: -len(ZERO)]), *push_W]
+            solved = solver.resume(batch, parameters, jnp.asarray(controller.tolerance, dtype))
+        found = known & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
+        controls = jnp.where(found, solved.controls, jnp.asarray(level, dtype)[:, None])
+        wrench = model.thrust_and_torque(folded(tuple(level), [*controls[0]], trace))
+        asked, turned = given_command(wrench, state, turned, own, controller.allocation, period)
+        return (command := rows(asked)), ControllerState(
+            controls,
+            controls[0],
+            command,
+            jnp.where(known, rows(seen), 0.0),
+            known.astype(dtype),
+            rows(turned),
+            jnp.where(found, solved.states[:, :3], jnp.asarray(at_origin, dtype)[:, None]),
+            before.fallbacks + ~found,
+        )
+
+    return FlightController(initial, step)
+
+
+@lru_cache(maxsize=8)
+def reference_goals(model: Model) -> Callable[[Any, ReferencesAhead], Any]:
+    """The goals (N + 1, 12, B) of `ReferencesAhead`"""
+
+    def goals(states: Any, asked: ReferencesAhead) -> Any:
+        trace, count = new_trace(states.dtype), states.shape[1]
+        reference = folded(Reference(ZERO), [asked.references[:, i] for i in range(asked.references.shape[1])], trace)
+        goal = unfolded(goal_of(reference, model, folded(ZERO, [*asked.push_W], trace)))
+        return jnp.stack([jnp.broadcast_to(each, (len(asked.references), count)) for each in goal], axis=1)
+
+    return goals

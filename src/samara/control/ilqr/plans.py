@@ -53,9 +53,7 @@ def _code(problem: Problem, held: int, drones: int) -> _Code:
     plan, before, start = Rows("plan", m), shared("before", m), Rows("start", problem.sizes.step, LANES)
     nominal, steps = layout.nominal, Rows("start_gains", layout.gains).at(m, m * layout.columns)
     u, later, level, part = SX.sym("u", m), SX.sym("later", m), SX.sym("level", m), SX.sym("part")
-    mixed = casadi.vertcat(
-        *(interpolate(a, b, part) for a, b in zip(entries(u), entries(later), strict=True))
-    )
+    mixed = casadi.vertcat(*(interpolate(a, b, part) for a, b in zip(entries(u), entries(later), strict=True)))
     shifted = Pass(
         traced([u, later, level, part], [mixed, level - mixed]),
         (plan.at(m), plan.at(m, later=1), shared("level", m), shared("part")),
