@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from samara.backends.folding import Folded, folded, new_trace, unfolded
@@ -353,11 +352,11 @@ def _taken(tried: Any, kept: Any, choice: Choice) -> Any:
 
 
 class ControllerState(NamedTuple):
-    """The state of n controllers between two ticks, all of it arrays.
+    """The state of n controllers between two ticks: in each field rows (·, n), or for one of them a tuple of scalars.
 
-    Inputs (N, m, n) of the last solution, the input applied (m, n) and the command made of it (channels, n); the disturbance
-    observer (9, n) and whether it has observed before (n,), 1 or 0; the torque observer (·, n), no rows for a vehicle without
-    one; positions planned (N + 1, 3, n) [m]; and at how many ticks there was no solution and it hovered instead (n,).
+    The inputs of the last solution, the input applied and the command made of it, the disturbance observer and whether it has
+    observed before (1 or 0), the torque observer of a vehicle that has one, the positions planned [m], and at how many ticks
+    there was no solution and the drone was to hover instead.
     """
 
     controls: Any
@@ -371,21 +370,34 @@ class ControllerState(NamedTuple):
 
 
 class FlightController(NamedTuple):
-    """`initial(n)`, and `step(controller_state, states, ahead) → commands, controller_state`, which may be traced in a loop.
+    """`step(controller_state, states, ahead) → commands, controller_state`: pure, to be traced in a loop.
 
-    States are (components, n), references ahead (N + 1, fields, n) at the instants `ILQR.look_ahead` from now, or
-    (N + 1, fields, 1) where all flights have the same; commands are (channels, n), not yet cut to the vehicle's range.
+    States are rows (components, n), references `ahead` (N + 1, fields, n) at the instants `ILQR.look_ahead` from now, commands
+    rows (channels, n), not yet cut to the vehicle's range. `start` is the state of one controller before its first tick.
     """
 
-    initial: Callable[..., ControllerState]
+    start: ControllerState
     step: Callable[[ControllerState, Any, Any], tuple[Any, ControllerState]]
 
+    def initial(self, n: int, dtype: Any = float) -> ControllerState:
+        """Return the state of n controllers before their first tick."""
+        return ControllerState(*(jnp.tile(jnp.array(flatten(own), dtype).reshape(-1, 1), n) for own in self.start))
 
-class ReferencesAhead(NamedTuple):
-    """References (N + 1, fields, B), and the push (3, B) that the thrust has to balance [m/s²]."""
+    def update(self, state: Any, ahead: Sequence[Reference], before: ControllerState) -> tuple[Any, ControllerState]:
+        """`step` as a stage of a flight: (state, references ahead, controller state) → (command, controller state) of `Folded`
+        scalars, each an array of n flights"""
+        leaves = flatten((state, tuple(ahead), before))
+        trace = next(leaf.trace for leaf in leaves if isinstance(leaf, Folded))
+        n = math.prod(jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in unfolded(tuple(leaves)))))
+        state, references, *own = (_rows(tree, n, trace.dtype) for tree in (state, tuple(ahead), *before))
+        command, after = self.step(ControllerState(*own), state, references.reshape(len(ahead), -1, n))
+        return folded(self.start.command, [*command], trace), folded(self.start, [x for y in after for x in y], trace)
 
-    references: Any
-    push_W: Any
+
+def _rows(tree: Any, n: int, dtype: Any) -> Any:
+    """The leaves of a nested tuple of scalars as rows (leaves, n)"""
+    leaves = [jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) for leaf in unfolded(tree)]
+    return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
 
 
 def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
@@ -399,90 +411,52 @@ def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
             f"{controller!r} for vehicle {vehicle.name!r}: expected an ILQR made for a vehicle with its state"
         )
     own, model, horizon, period = controller.vehicle, controller.model, controller.horizon, controller.period
-    (level_state, level_command), unseen = hover(own), observer_for(own)
-    level, shift = np.array(model.hover_input), shift_of(period, model.dt, horizon)
-    numbers, at_origin = flatten(controller.parameters), np.array(flatten(model.template.p_W))
-
-    def initial(n: int, dtype: Any = float) -> ControllerState:
-        def repeated(x: Any, *shape: int) -> Any:
-            return jnp.array(np.broadcast_to(np.asarray(x, dtype=float)[..., None], (*shape, n)), dtype)
-
-        m, nothing = model.inputs, flatten(unseen or ())
-        return ControllerState(
-            repeated(level, horizon, m),
-            repeated(level, m),
-            repeated(level_command, len(level_command)),
-            repeated(flatten(NOTHING), len(flatten(NOTHING))),
-            repeated(0.0),
-            repeated(nothing, len(nothing)),
-            repeated(math.nan, horizon + 1, 3),
-            repeated(0.0),
-        )
+    (hover_state, hover_command), at_rest = hover(own), observer_for(own) or ()
+    level, shift = model.hover_input, shift_of(period, model.dt, horizon)
+    nowhere = (math.nan,) * len(ZERO) * (horizon + 1)
+    start = ControllerState((level,) * horizon, level, hover_command, NOTHING, 0.0, at_rest, nowhere, 0.0)
 
     def step(before: ControllerState, states: Any, ahead: Any) -> tuple[Any, ControllerState]:
         n, dtype = states.shape[1], states.dtype
-
-        def rows(tree: Any) -> Any:
-            leaves = [jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) for leaf in unfolded(tree)]
-            return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
-
         trace, known = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
-        sound = jnp.where(known, states, rows(level_state))
-        state = folded(level_state, [*sound], trace)
-        seen = folded(NOTHING, [*before.observed], trace)
+        sound = jnp.where(known, states, _rows(hover_state, n, dtype))
+        state, seen = folded(hover_state, [*sound], trace), folded(NOTHING, [*before.observed], trace)
         if controller.observer_gain:
-            command = folded(level_command, [*before.command], trace)
+            command = folded(hover_command, [*before.command], trace)
             seen = observed(seen, state, command, own, controller.observer_gain, period)
-        seen = seen._replace(push_W=confirmed_push(seen.push_W, Folded(before.confirmed, trace)))
+        push_W = confirmed_push(seen.push_W, Folded(before.confirmed[0], trace))
         body = unit_body(body_of(state), Folded(jnp.linalg.norm(sound[ATTITUDE], axis=0), trace))
-        turned = () if unseen is None else folded(unseen, [*jnp.where(known, before.turned, 0.0)], trace)
-        if unseen is not None:
+        turned = folded(at_rest, [*jnp.where(known, before.turned, 0.0)], trace)
+        if at_rest:
             body = led_body(body, state, turned, own)
-        push_W, given = rows(seen.push_W), rows(body)
+        references = folded(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
+        goals = [jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfolded(goal_of(references, model, push_W))]
         batch = Batch(
-            given,
-            ReferencesAhead(ahead, push_W),
+            _rows(body, n, dtype),
+            jnp.stack(goals, axis=1),
             before.before,
-            shift_inputs(before.controls, *shift),
+            shift_inputs(before.controls.reshape(horizon, -1, n), *shift),
             jnp.asarray(controller.start_gains, dtype),
         )
-        solver = _Solver(
-            controller.problem,
-            horizon,
-            controller.control_iterations,
-            controller.line_search,
-            dtype.name,
-            reference_goals(model),
-        )
+        turns, sizes = controller.control_iterations, controller.line_search
+        solver = _Solver(controller.problem, horizon, turns, sizes, dtype.name, lambda _, asked: asked)
+        parameters = unfolded(controller.parameters._replace(push_W=push_W))
         with jax.default_matmul_precision("highest"):
-            parameters = [*(jnp.asarray(x, dtype) for x in numbers[: -len(ZERO)]), *push_W]
-            solved = solver.resume(batch, parameters, jnp.asarray(controller.tolerance, dtype))
+            solved = solver.resume(batch, [jnp.asarray(x, dtype) for x in parameters], controller.tolerance)
         found = known & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
         controls = jnp.where(found, solved.controls, jnp.asarray(level, dtype)[:, None])
-        wrench = model.thrust_and_torque(folded(tuple(level), [*controls[0]], trace))
+        wrench = model.thrust_and_torque(folded(level, [*controls[0]], trace))
         asked, turned = given_command(wrench, state, turned, own, controller.allocation, period)
-        return (command := rows(asked)), ControllerState(
-            controls,
+        planned = jnp.where(found, solved.states[:, : len(ZERO)], 0.0)
+        return (command := _rows(asked, n, dtype)), ControllerState(
+            controls.reshape(-1, n),
             controls[0],
             command,
-            jnp.where(known, rows(seen), 0.0),
-            known.astype(dtype),
-            rows(turned),
-            jnp.where(found, solved.states[:, :3], jnp.asarray(at_origin, dtype)[:, None]),
+            jnp.where(known, _rows(seen._replace(push_W=push_W), n, dtype), 0.0),
+            known[None].astype(dtype),
+            _rows(turned, n, dtype),
+            planned.reshape(-1, n),
             before.fallbacks + ~found,
         )
 
-    return FlightController(initial, step)
-
-
-@lru_cache(maxsize=8)
-def reference_goals(model: Model) -> Callable[[Any, ReferencesAhead], Any]:
-    """The goals (N + 1, 12, B) of `ReferencesAhead`"""
-
-    def goals(states: Any, asked: ReferencesAhead) -> Any:
-        trace, count = new_trace(states.dtype), states.shape[1]
-        reference = folded(Reference(ZERO), [asked.references[:, i] for i in range(asked.references.shape[1])], trace)
-        goal = unfolded(goal_of(reference, model, folded(ZERO, [*asked.push_W], trace)))
-        return jnp.stack([jnp.broadcast_to(each, (len(asked.references), count)) for each in goal], axis=1)
-
-    return goals
+    return FlightController(start, step)
