@@ -404,11 +404,6 @@ class ILQR:
         )
         return result, *self._given(result.controls[0].tolist(), state, turned)
 
-    @property
-    def start_gains(self) -> Array:
-        """(m, 12 + m): the feedback of a cold start"""
-        return self._solver.start_gains
-
     def matches(self, vehicle: Vehicle) -> bool:
         """Whether batches of `vehicle` can be flown: its state has the fields of this one's, and no method is overridden"""
         own, flown = (leaf_names((at_rest(each), empty_command(each))) for each in (self.vehicle, vehicle))

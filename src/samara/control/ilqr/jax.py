@@ -130,42 +130,24 @@ class _Solver:
 
     def solve(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
         numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
-        first = self._begin(batch, goals, numbers, batch.start_gains, 0.0)
+        first = self._begin(batch, goals, numbers, 0.0)
         return self._iterate(batch, goals, numbers, first, tolerance, stop=False)
 
     def resume(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
-        """Solve as `Solver.solve` does from warm-start inputs, each problem until it has converged
-
-        The start is the rollout of the inputs, or of `problem.command` where that costs less, or the cold start where neither
-        has a finite cost.
-        """
+        """Solve from the rollout of warm-start inputs, or of `problem.command` where that costs less, until each problem has
+        converged; the cost is not finite where neither rollout's is"""
         numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
-        open_loop = jnp.zeros_like(batch.start_gains)
-        xs, us, costs = jax.vmap(lambda blend: self._begin(batch, goals, numbers, open_loop, blend))(
-            jnp.array([0.0, 1.0], self.dtype)
-        )
-        warm = costs[0] <= costs[1]
-        first = tuple(jnp.where(warm, each[0], each[1]) for each in (xs, us, costs))
-        lost = ~(first[2] < jnp.inf)
-        level = batch._replace(controls=jnp.broadcast_to(self._level, batch.controls.shape))
-
-        def restart() -> Any:
-            cold = self._begin(level, goals, numbers, batch.start_gains, 0.0)
-            return tuple(jnp.where(lost, new, old) for new, old in zip(cold, first, strict=True))
-
-        first = lax.cond(lost.any(), restart, lambda: first)
+        ends = jnp.array([0.0, 1.0], self.dtype)
+        warm, level = zip(*jax.vmap(lambda end: self._begin(batch, goals, numbers, end))(ends), strict=True)
+        first = tuple(jnp.where(warm[2] <= level[2], a, b) for a, b in zip(warm, level, strict=True))
         return self._iterate(batch, goals, numbers, first, tolerance, stop=True)
 
-    @property
-    def _level(self) -> Any:
-        """`problem.command` (m, 1)"""
-        return jnp.array(self.problem.command, self.dtype)[:, None]
-
-    def _begin(self, batch: Batch, goals: Any, parameters: Any, gains: Any, blend: Any) -> Any:
+    def _begin(self, batch: Batch, goals: Any, parameters: Any, blend: Any) -> Any:
         """States, inputs and cost of the first rollout, its inputs `blend` of the way to `problem.command`"""
-        gains = jnp.broadcast_to(gains[..., None], (self.horizon, *gains.shape, 1))
+        gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
         given, nominal = (batch.states, batch.before), (self._start(batch.states), batch.controls)
-        return self._rollout(given, goals, parameters, nominal, gains, self._level - batch.controls, blend)
+        steps = jnp.array(self.problem.command, self.dtype)[:, None] - batch.controls
+        return self._rollout(given, goals, parameters, nominal, gains, steps, blend)
 
     def _iterate(self, batch: Batch, goals: Any, numbers: Any, first: Any, tolerance: Any, stop: bool) -> Solved:
         """Iterate from the first rollout; with `stop`, a problem that has converged stays as it is"""
@@ -403,8 +385,9 @@ def _rows(tree: Any, n: int, dtype: Any) -> Any:
 def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
     """Return `OnArrays.run` of a controller as a pure function of arrays, in the precision of the states
 
-    A state or reference that is not finite, or a plan without a finite cost, is answered with the hover input, as there, and
-    counted in `fallbacks`. ValueError for a vehicle that the controller does not match.
+    A state or reference that is not finite, or a start without a finite cost, is answered with the hover input and counted in
+    `fallbacks` (there with a warning, and for such a start after a cold start has failed, too). ValueError for a vehicle that
+    the controller does not match.
     """
     if not controller.matches(vehicle):
         raise ValueError(
@@ -436,7 +419,7 @@ def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
             jnp.stack(goals, axis=1),
             before.before,
             shift_inputs(before.controls.reshape(horizon, -1, n), *shift),
-            jnp.asarray(controller.start_gains, dtype),
+            jnp.zeros((model.inputs, controller.problem.sizes.width), dtype),
         )
         turns, sizes = controller.control_iterations, controller.line_search
         solver = _Solver(controller.problem, horizon, turns, sizes, dtype.name, lambda _, asked: asked)
