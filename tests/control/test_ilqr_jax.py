@@ -46,7 +46,7 @@ def references_ahead(look_ahead, tick):
 
 
 class Compiled:
-    """The controller as a stage of folded scalars for N flights, and its state between the ticks."""
+    """The controller as a stage calls it, with folded scalars of N flights, and its state between the ticks."""
 
     def __init__(self, controller, dtype):
         import jax
@@ -62,9 +62,10 @@ class Compiled:
 
         def tick(before, states, ahead):
             trace = new_trace(dtype)
-            command, after = self.flight.update(
+            command, after = self.flight(
                 folded(level, [*states], trace),
                 folded(instants, [*ahead.reshape(-1, N)], trace),
+                CRAZYFLIE,
                 folded(self.flight.start, [row for rows in before for row in rows], trace),
             )
             return jnp.stack(unfolded(command)), ControllerState(*(jnp.stack(unfolded((field,))) for field in after))

@@ -406,8 +406,8 @@ class ILQR:
 
     def matches(self, vehicle: Vehicle) -> bool:
         """Whether batches of `vehicle` can be flown: its state has the fields of this one's, and no method is overridden"""
-        own, flown = (leaf_names((at_rest(each), empty_command(each))) for each in (self.vehicle, vehicle))
-        return type(self) is ILQR and own == flown
+        expected, actual = (leaf_names((at_rest(v), empty_command(v))) for v in (self.vehicle, vehicle))
+        return type(self) is ILQR and expected == actual
 
     def on_arrays(self, vehicle: Vehicle, n: int) -> OnArrays | None:
         """The same for n drones at once, each with a memory of its own, on arrays

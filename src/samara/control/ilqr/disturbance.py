@@ -48,7 +48,7 @@ def share_of(period: float, smoothing: float) -> float:
 
 def confirmed_push(push_W: Vec3, confirmed: Scalar) -> Vec3:
     """Return the push, or 0 at the first tick (`confirmed` 0), which has no earlier velocity to compare with."""
-    return Vec3(*(where(confirmed > 0.0, each, 0.0) for each in push_W))
+    return Vec3(*(where(confirmed > 0.0, x, 0.0) for x in push_W))
 
 
 def body_of(state: State) -> State:
@@ -58,7 +58,7 @@ def body_of(state: State) -> State:
 
 def unit_body(body: State, size: Scalar) -> State:
     """Return the body with q / |q| for its attitude; `size` is |q|."""
-    return body._replace(q_WB=Quat(*(each / size for each in body.q_WB)))
+    return body._replace(q_WB=Quat(*(x / size for x in body.q_WB)))
 
 
 def led_body(body: State, state: State, turned: Turned, vehicle: Vehicle) -> State:

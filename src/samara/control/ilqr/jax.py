@@ -134,8 +134,8 @@ class _Solver:
         return self._iterate(batch, goals, numbers, first, tolerance, stop=False)
 
     def resume(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
-        """Solve from the rollout of warm-start inputs, or of `problem.command` where that costs less, until each problem has
-        converged; the cost is not finite where neither rollout's is"""
+        """Solve from the cheaper of two rollouts, of the warm-start inputs and of `problem.command`, until each problem has
+        converged; the cost is not finite if neither rollout's is"""
         numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
         ends = jnp.array([0.0, 1.0], self.dtype)
         warm, level = zip(*jax.vmap(lambda end: self._begin(batch, goals, numbers, end))(ends), strict=True)
@@ -145,13 +145,13 @@ class _Solver:
     def _begin(self, batch: Batch, goals: Any, parameters: Any, blend: Any) -> Any:
         """States, inputs and cost of the first rollout, its inputs `blend` of the way to `problem.command`"""
         gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
-        given, nominal = (batch.states, batch.before), (self._start(batch.states), batch.controls)
+        start, nominal = (batch.states, batch.before), (self._start(batch.states), batch.controls)
         steps = jnp.array(self.problem.command, self.dtype)[:, None] - batch.controls
-        return self._rollout(given, goals, parameters, nominal, gains, steps, blend)
+        return self._rollout(start, goals, parameters, nominal, gains, steps, blend)
 
     def _iterate(self, batch: Batch, goals: Any, numbers: Any, first: Any, tolerance: Any, stop: bool) -> Solved:
         """Iterate from the first rollout; with `stop`, a problem that has converged stays as it is"""
-        before, given = batch.before, (batch.states, batch.before)
+        before, start = batch.before, (batch.states, batch.before)
         x, u, cost = first
         damping, converged = jnp.zeros_like(cost), jnp.zeros_like(cost)
 
@@ -162,17 +162,17 @@ class _Solver:
             gains, steps, sums = self._backward(x[-1], u, M, slope, H, goals, numbers, damping)
 
             def rollout(alpha: Any) -> Any:
-                return self._rollout(given, goals, numbers, nominal, gains, steps, alpha)
+                return self._rollout(start, goals, numbers, nominal, gains, steps, alpha)
 
             xs, us, costs = jax.vmap(rollout)(jnp.array(self.sizes, self.dtype))
             choice = choose([*costs], self.sizes, cost, sums[0], sums[1], damping, tolerance)
             x, u = (_taken(tried, kept, choice) for tried, kept in ((xs, x), (us, u)))
             after = (jnp.asarray(each, self.dtype) for each in (choice.cost, choice.damping, choice.converged))
-            found = (x, u, *after)
+            advanced = (x, u, *after)
             if not stop or self.iterations == 1:
-                return found
+                return advanced
             done = (converged > 0.0) | (damping > MOST_DAMPING)
-            return tuple(jnp.where(done, old, new) for old, new in zip(carry, found, strict=True))
+            return tuple(jnp.where(done, old, new) for old, new in zip(carry, advanced, strict=True))
 
         x, u, cost, damping, converged = lax.fori_loop(0, self.iterations, iterate, (x, u, cost, damping, converged))
         return Solved(u, x, cost, converged > 0.0)
@@ -337,25 +337,26 @@ class ControllerState(NamedTuple):
     """The state of n controllers between two ticks: in each field rows (·, n), or for one of them a tuple of scalars.
 
     The inputs of the last solution, the input applied and the command made of it, the disturbance observer and whether it has
-    observed before (1 or 0), the torque observer of a vehicle that has one, the positions planned [m], and at how many ticks
-    there was no solution and the drone was to hover instead.
+    observed before (1 or 0), the torque observer of a vehicle that has one, the positions planned [m], and the number of
+    ticks without a solution, at which the hover input was applied instead.
     """
 
     controls: Any
     before: Any
     command: Any
-    observed: Any
+    push_observer: Any
     confirmed: Any
-    turned: Any
+    torque_observer: Any
     prediction: Any
     fallbacks: Any
 
 
-class FlightController(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FlightController:
     """`step(controller_state, states, ahead) → commands, controller_state`: pure, to be traced in a loop.
 
     States are rows (components, n), references `ahead` (N + 1, fields, n) at the instants `ILQR.look_ahead` from now, commands
-    rows (channels, n), not yet cut to the vehicle's range. `start` is the state of one controller before its first tick.
+    rows (channels, n), not limited to the vehicle's range. `start` is the state of one controller before its first tick.
     """
 
     start: ControllerState
@@ -363,16 +364,18 @@ class FlightController(NamedTuple):
 
     def initial(self, n: int, dtype: Any = float) -> ControllerState:
         """Return the state of n controllers before their first tick."""
-        return ControllerState(*(jnp.tile(jnp.array(flatten(own), dtype).reshape(-1, 1), n) for own in self.start))
+        return ControllerState(*(jnp.tile(jnp.array(flatten(field), dtype).reshape(-1, 1), n) for field in self.start))
 
-    def update(self, state: Any, ahead: Sequence[Reference], before: ControllerState) -> tuple[Any, ControllerState]:
-        """`step` as a stage of a flight: (state, references ahead, controller state) → (command, controller state) of `Folded`
-        scalars, each an array of n flights"""
-        leaves = flatten((state, tuple(ahead), before))
+    def __call__(self, state: Any, ahead: Any, vehicle: Any, before: ControllerState) -> tuple[Any, ControllerState]:
+        """`step` as stages call a controller, with `Folded` scalars, each an array of n flights → command, controller state
+
+        `ahead` is a tuple of N + 1 references. The vehicle is the one the controller was made for, whatever is passed.
+        """
+        leaves = flatten((state, ahead, before))
         trace = next(leaf.trace for leaf in leaves if isinstance(leaf, Folded))
         n = math.prod(jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in unfolded(tuple(leaves)))))
-        state, references, *own = (_rows(tree, n, trace.dtype) for tree in (state, tuple(ahead), *before))
-        command, after = self.step(ControllerState(*own), state, references.reshape(len(ahead), -1, n))
+        states, references, *fields = (_rows(tree, n, trace.dtype) for tree in (state, ahead, *before))
+        command, after = self.step(ControllerState(*fields), states, references.reshape(len(ahead), -1, n))
         return folded(self.start.command, [*command], trace), folded(self.start, [x for y in after for x in y], trace)
 
 
@@ -393,25 +396,25 @@ def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
         raise ValueError(
             f"{controller!r} for vehicle {vehicle.name!r}: expected an ILQR made for a vehicle with its state"
         )
-    own, model, horizon, period = controller.vehicle, controller.model, controller.horizon, controller.period
-    (hover_state, hover_command), at_rest = hover(own), observer_for(own) or ()
+    vehicle, model, horizon, period = controller.vehicle, controller.model, controller.horizon, controller.period
+    (hover_state, hover_command), torque_start = hover(vehicle), observer_for(vehicle) or ()
     level, shift = model.hover_input, shift_of(period, model.dt, horizon)
     nowhere = (math.nan,) * len(ZERO) * (horizon + 1)
-    start = ControllerState((level,) * horizon, level, hover_command, NOTHING, 0.0, at_rest, nowhere, 0.0)
+    start = ControllerState((level,) * horizon, level, hover_command, NOTHING, 0.0, torque_start, nowhere, 0.0)
 
     def step(before: ControllerState, states: Any, ahead: Any) -> tuple[Any, ControllerState]:
         n, dtype = states.shape[1], states.dtype
-        trace, known = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
-        sound = jnp.where(known, states, _rows(hover_state, n, dtype))
-        state, seen = folded(hover_state, [*sound], trace), folded(NOTHING, [*before.observed], trace)
+        trace, is_finite = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
+        sound = jnp.where(is_finite, states, _rows(hover_state, n, dtype))
+        state, push = folded(hover_state, [*sound], trace), folded(NOTHING, [*before.push_observer], trace)
         if controller.observer_gain:
             command = folded(hover_command, [*before.command], trace)
-            seen = observed(seen, state, command, own, controller.observer_gain, period)
-        push_W = confirmed_push(seen.push_W, Folded(before.confirmed[0], trace))
+            push = observed(push, state, command, vehicle, controller.observer_gain, period)
+        push_W = confirmed_push(push.push_W, Folded(before.confirmed[0], trace))
         body = unit_body(body_of(state), Folded(jnp.linalg.norm(sound[ATTITUDE], axis=0), trace))
-        turned = folded(at_rest, [*jnp.where(known, before.turned, 0.0)], trace)
-        if at_rest:
-            body = led_body(body, state, turned, own)
+        torque = folded(torque_start, [*jnp.where(is_finite, before.torque_observer, 0.0)], trace)
+        if torque_start:
+            body = led_body(body, state, torque, vehicle)
         references = folded(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
         goals = [jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfolded(goal_of(references, model, push_W))]
         batch = Batch(
@@ -422,24 +425,24 @@ def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
             jnp.zeros((model.inputs, controller.problem.sizes.width), dtype),
         )
         turns, sizes = controller.control_iterations, controller.line_search
-        solver = _Solver(controller.problem, horizon, turns, sizes, dtype.name, lambda _, asked: asked)
+        solver = _Solver(controller.problem, horizon, turns, sizes, dtype.name, lambda _, goals: goals)
         parameters = unfolded(controller.parameters._replace(push_W=push_W))
         with jax.default_matmul_precision("highest"):
             solved = solver.resume(batch, [jnp.asarray(x, dtype) for x in parameters], controller.tolerance)
-        found = known & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
-        controls = jnp.where(found, solved.controls, jnp.asarray(level, dtype)[:, None])
+        has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
+        controls = jnp.where(has_solution, solved.controls, jnp.asarray(level, dtype)[:, None])
         wrench = model.thrust_and_torque(folded(level, [*controls[0]], trace))
-        asked, turned = given_command(wrench, state, turned, own, controller.allocation, period)
-        planned = jnp.where(found, solved.states[:, : len(ZERO)], 0.0)
-        return (command := _rows(asked, n, dtype)), ControllerState(
+        allocated, torque = given_command(wrench, state, torque, vehicle, controller.allocation, period)
+        planned = jnp.where(has_solution, solved.states[:, : len(ZERO)], 0.0)
+        return (command := _rows(allocated, n, dtype)), ControllerState(
             controls.reshape(-1, n),
             controls[0],
             command,
-            jnp.where(known, _rows(seen._replace(push_W=push_W), n, dtype), 0.0),
-            known[None].astype(dtype),
-            _rows(turned, n, dtype),
+            jnp.where(is_finite, _rows(push._replace(push_W=push_W), n, dtype), 0.0),
+            is_finite[None].astype(dtype),
+            _rows(torque, n, dtype),
             planned.reshape(-1, n),
-            before.fallbacks + ~found,
+            before.fallbacks + ~has_solution,
         )
 
     return FlightController(start, step)

@@ -36,7 +36,7 @@ def interpolate(u: Scalar, later: Scalar, part: Scalar) -> Scalar:
 
 
 def shift_inputs(controls: Any, steps: int, part: float) -> Any:
-    """Return the inputs (N, …) of NumPy or JAX so many steps and a part of one later; the last one is held."""
+    """Return the inputs (N, …) of NumPy or JAX `steps` and a `part` of one step later; the last one is held."""
     at, last = np.arange(len(controls)) + steps, len(controls) - 1
     return interpolate(controls[np.minimum(at, last)], controls[np.minimum(at + 1, last)], part)
 
