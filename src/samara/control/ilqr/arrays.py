@@ -9,22 +9,27 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import casadi
 import numpy as np
 
 from samara.backends.llvm_loop import Call, Chain, Loop, Loops, Pass, compile_loops
 from samara.backends.packing import unpacker
 from samara.backends.program import program_of
 from samara.control.allocation import Allocation
-from samara.control.ilqr.disturbance import NOTHING, body_of, given_command, led_body, observed
+from samara.control.ilqr.disturbance import (
+    NOTHING,
+    body_of,
+    confirmed_push,
+    given_command,
+    led_body,
+    observed,
+    unit_body,
+)
 from samara.control.ilqr.goals import Goals
 from samara.control.ilqr.memory import Rows, shared
 from samara.control.ilqr.plans import Plans
 from samara.control.ilqr.solver import Solver
-from samara.control.ilqr.trace import SX, entries, traced
 from samara.control.opposing import observer_for
 from samara.core.algebra import ZERO, Vec3
-from samara.core.ops import where
 from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
 from samara.physics.types import BODY, Command, Vehicle
@@ -58,20 +63,19 @@ def arrays_code(vehicle: Vehicle, allocation: Allocation, watches: bool, period:
         (known,),
         1,
     )
-    d_W, believed = SX.sym("push", PUSH), SX.sym("believed")
-    push_W = casadi.vertcat(*(where(believed > 0.0, each, 0.0) for each in entries(d_W)))
     push = shared("observed", PUSH)
     believing = Pass(
-        traced([d_W, believed], [push_W, push_W, SX(1.0)]),
+        program_of(lambda d_W, believed: (*(confirmed_push(d_W, believed),) * 2, 1.0), ZERO, 1.0),
         (push, shared("believed")),
         (push, shared("push", PUSH), shared("believed")),
         1,
     )
-    body, size = SX.sym("body", BODY), SX.sym("size")
-    unit = casadi.vertcat(
-        *(x / size if i in range(*ATTITUDE.indices(BODY)) else x for i, x in enumerate(entries(body)))
+    giving = Pass(
+        program_of(lambda body, size: (unit_body(body, size),), body_of(state), 1.0),
+        (shared("state", BODY), shared("size")),
+        (shared("given", BODY),),
+        1,
     )
-    giving = Pass(traced([body, size], [unit]), (shared("state", BODY), shared("size")), (shared("given", BODY),), 1)
     passes = (watched, believing, giving) if watches else (believing, giving)
     unseen = observer_for(vehicle)
     turned = [] if unseen is None else [unseen]
@@ -172,7 +176,8 @@ class OnArrays:
         solver.iterate(cost, parts.iterations, parts.tolerance)
         at = (drone, *solver.found)
         if at not in self._keep:
-            self._keep[at] = Chain(self._plans.call_to_keep(drone), self._allocate[drone])
+            allocate = [self._allocate[drone]] if parts.wrench is None else []  # its observer runs once a tick
+            self._keep[at] = Chain(self._plans.call_to_keep(drone), *allocate)
         self._keep[at]()
         if parts.wrench is not None:
             self._wrench[drone] = parts.wrench(self._plans.before[drone].tolist())

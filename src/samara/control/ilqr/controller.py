@@ -27,7 +27,7 @@ from samara.control.ilqr.disturbance import NOTHING, Observed, body_of, given_co
 from samara.control.ilqr.goals import Goals, PointGoals
 from samara.control.ilqr.memory import LANES, aligned
 from samara.control.ilqr.model import Model, model_of
-from samara.control.ilqr.plans import shift_of
+from samara.control.ilqr.plans import shift_inputs, shift_of
 from samara.control.ilqr.problem import Limits, Problem
 from samara.control.ilqr.reference import Shaping
 from samara.control.ilqr.solver import LINE_SEARCH, Solver
@@ -169,8 +169,8 @@ class ILQR:
         self.model: Model = model_of(
             vehicle, dt=float(predictionDt), integrator=integrator, inputs=inputs, limits=limits, healthy=healthy
         )
-        self._allocation = allocation_for(vehicle, healthy)
-        self._share = share_of(self.period, pushSmoothing) if pushSmoothing > 0.0 else 0.0
+        self.allocation = allocation_for(vehicle, healthy)
+        self.observer_gain = share_of(self.period, pushSmoothing) if pushSmoothing > 0.0 else 0.0
         weights, self.shaping = _tuned(tuning, vehicle, bool(obstacles), maxTilt is not None)
         self.parameters = Parameters(
             weights,
@@ -267,15 +267,8 @@ class ILQR:
         controls = np.asarray(warm_start.controls if isinstance(warm_start, Result) else warm_start, dtype=float)
         if controls.shape != self._hover.shape:
             raise ValueError(f"warm_start has shape {controls.shape}; expected {self._hover.shape}")
-        steps, part = shift_of(shift, self.model.dt, self.horizon)
-        if steps:
-            controls = np.concatenate([controls[steps:], np.repeat(controls[-1:], steps, axis=0)])
-        if not part > 0.0:
-            return controls
-        mixed = controls * (1.0 - part)
-        mixed[:-1] += part * controls[1:]
-        mixed[-1] += part * controls[-1]
-        return mixed
+        shifted: Array = shift_inputs(controls, *shift_of(shift, self.model.dt, self.horizon))
+        return shifted
 
     def solve_batch(
         self,
@@ -411,22 +404,26 @@ class ILQR:
         )
         return result, *self._given(result.controls[0].tolist(), state, turned)
 
+    def matches(self, vehicle: Vehicle) -> bool:
+        """Whether batches of `vehicle` can be flown: its state has the fields of this one's, and no method is overridden"""
+        expected, actual = (leaf_names((at_rest(v), empty_command(v))) for v in (self.vehicle, vehicle))
+        return type(self) is ILQR and expected == actual
+
     def on_arrays(self, vehicle: Vehicle, n: int) -> OnArrays | None:
         """The same for n drones at once, each with a memory of its own, on arrays
 
         None for a subclass, which may do it otherwise, and for a vehicle whose state has other numbers than that of this one.
         """
-        own, flown = (leaf_names((at_rest(each), empty_command(each))) for each in (self.vehicle, vehicle))
-        if type(self) is not ILQR or own != flown:
+        if not self.matches(vehicle):
             return None
         parts = Parts(
             self.vehicle,
             self._solver,
             self._goals,
             self._arrays_code,
-            self._share,
+            self.observer_gain,
             self.period,
-            None if self.model.takes_wrench else self._lift_and_torque,
+            None if self.model.takes_wrench else self.model.thrust_and_torque,
             shift_of(self.period, self.model.dt, self.horizon),
             self.control_iterations,
             self.tolerance,
@@ -436,7 +433,7 @@ class ILQR:
 
     def _watch(self, state: State, kept: Memory) -> Observed | None:
         """What the last period says of a push from outside; nothing at the first call, or where the state is not a number"""
-        if not self._share:
+        if not self.observer_gain:
             return None
         machine, pack = self._observer
         numbers = pack((state, kept.command))
@@ -444,7 +441,7 @@ class ILQR:
             return None
         seen = kept.observed
         machine.carry[:, 0] = flatten(seen or NOTHING)
-        machine.held[:, 0] = (*numbers, self._share, self.period)
+        machine.held[:, 0] = (*numbers, self.observer_gain, self.period)
         machine.run(1)
         d_x, d_y, d_z, *rest = machine.carry[:, 0].tolist()
         push_W = Vec3(d_x, d_y, d_z) if seen else ZERO
@@ -456,8 +453,6 @@ class ILQR:
 
     def _given(self, controls: Sequence[float], state: State, turned: Turned | None) -> tuple[Command, Turned | None]:
         """The command, and what is seen of a turn"""
-        if not self.model.takes_wrench:
-            controls = self._lift_and_torque(controls)
         machine, pack = self._allocator
         numbers, unseen = pack(state), observer_for(self.vehicle)
         if not math.isfinite(sum(numbers)):  # what is left of it to lean on: the state the vehicle hovers in
@@ -465,7 +460,7 @@ class ILQR:
         size = self.vehicle.command_size
         if unseen is not None:
             machine.carry[size:, 0] = flatten(turned or unseen)
-        machine.held[:, 0] = (*controls, *numbers)
+        machine.held[:, 0] = (*self.model.thrust_and_torque(tuple(controls)), *numbers)
         machine.run(1)
         given = machine.carry[:, 0].tolist()
         return tuple(given[:size]), None if unseen is None else unflatten(unseen, iter(given[size:]))
@@ -479,19 +474,14 @@ class ILQR:
         led: list[float] = machine.carry[:, 0].tolist()
         return led
 
-    def _lift_and_torque(self, controls: Sequence[float]) -> tuple[float, ...]:
-        """(T, τ) of a thrust for each rotor"""
-        push = self.model.wrench(tuple(controls))
-        return push.f_B.z, *push.tau_B
-
     @cached_property
     def _arrays_code(self) -> Code:
-        return arrays_code(self.vehicle, self._allocation, self._share > 0.0, self.period)
+        return arrays_code(self.vehicle, self.allocation, self.observer_gain > 0.0, self.period)
 
     @cached_property
     def _allocator(self) -> tuple[Machine, Any]:
         """(T, τ, state) → command, and what turns the body, compiled; and what makes a list of a state"""
-        vehicle, allocation, period = self.vehicle, self._allocation, self.period
+        vehicle, allocation, period = self.vehicle, self.allocation, self.period
         state, command = hover(vehicle)
         unseen = () if (own := observer_for(vehicle)) is None else own
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from samara.backends.machine import CompiledStep
 from samara.control.allocation import Allocation, command_for_wrench
 from samara.control.opposing import Turned, led, opposed, seen
-from samara.core.algebra import ZERO, Vec3
-from samara.core.ops import clamp
+from samara.core.algebra import ZERO, Quat, Vec3
+from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.physics.multirotor import derivative
 from samara.physics.types import Command, State, Vehicle
@@ -46,9 +46,19 @@ def share_of(period: float, smoothing: float) -> float:
     return -math.expm1(-period / smoothing)
 
 
+def confirmed_push(push_W: Vec3, confirmed: Scalar) -> Vec3:
+    """Return the push, or 0 at the first tick (`confirmed` 0), which has no earlier velocity to compare with."""
+    return Vec3(*(where(confirmed > 0.0, x, 0.0) for x in push_W))
+
+
 def body_of(state: State) -> State:
     """p, v, q and ω alone"""
     return State(state.p_W, state.v_W, state.q_WB, state.omega_B, (), ())
+
+
+def unit_body(body: State, size: Scalar) -> State:
+    """Return the body with q / |q| for its attitude; `size` is |q|."""
+    return body._replace(q_WB=Quat(*(x / size for x in body.q_WB)))
 
 
 def led_body(body: State, state: State, turned: Turned, vehicle: Vehicle) -> State:

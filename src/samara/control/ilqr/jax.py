@@ -4,6 +4,7 @@ Physics is elementwise on arrays of B problems: rollouts over (step sizes, B), d
 differentiation of the same step and residuals. The backward pass is batched matrix products, one stage after another.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,15 +14,32 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from samara.backends.folding import folded, new_trace, unfolded
+from samara.backends.folding import Folded, folded, new_trace, unfolded
 from samara.backends.jax_scan import precision
+from samara.control.ilqr.arrays import ATTITUDE
 from samara.control.ilqr.backward import Join, smoothing, stage
+from samara.control.ilqr.controller import ILQR
+from samara.control.ilqr.disturbance import (
+    NOTHING,
+    body_of,
+    confirmed_push,
+    given_command,
+    led_body,
+    observed,
+    unit_body,
+)
 from samara.control.ilqr.model import Model
+from samara.control.ilqr.plans import shift_inputs, shift_of
 from samara.control.ilqr.problem import Problem, Residuals, feedback, is_zero, total
-from samara.control.ilqr.reference import Shaping, Target, Way, shaped_step
+from samara.control.ilqr.reference import Shaping, Target, Way, goal_of, shaped_step
 from samara.control.ilqr.search import Choice, choose
-from samara.core.algebra import Vec3
+from samara.control.ilqr.solver import MOST_DAMPING
+from samara.control.opposing import observer_for
+from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten, unflatten
+from samara.physics.reference import Reference
+from samara.physics.types import Vehicle
+from samara.vehicles.trim import hover
 
 Rows = list[Any]  # one array for each number of a state, an input, a goal
 
@@ -111,29 +129,50 @@ class _Solver:
     goals: Callable[[Any, Any], Any]
 
     def solve(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
-        states, before, controls = batch.states, batch.before, batch.controls
-        numbers, given = unflatten(self.problem.parameters, iter(parameters)), (states, before)
-        goals = self.goals(states, batch.asked)
+        numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
+        first = self._begin(batch, goals, numbers, 0.0)
+        return self._iterate(batch, goals, numbers, first, tolerance, stop=False)
+
+    def resume(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
+        """Solve from the cheaper of two rollouts, of the warm-start inputs and of `problem.command`, until each problem has
+        converged; the cost is not finite if neither rollout's is"""
+        numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
+        ends = jnp.array([0.0, 1.0], self.dtype)
+        warm, level = zip(*jax.vmap(lambda end: self._begin(batch, goals, numbers, end))(ends), strict=True)
+        first = tuple(jnp.where(warm[2] <= level[2], a, b) for a, b in zip(warm, level, strict=True))
+        return self._iterate(batch, goals, numbers, first, tolerance, stop=True)
+
+    def _begin(self, batch: Batch, goals: Any, parameters: Any, blend: Any) -> Any:
+        """States, inputs and cost of the first rollout, its inputs `blend` of the way to `problem.command`"""
         gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
-        x, u, cost = self._rollout(
-            given, goals, numbers, (self._start(states), controls), gains, jnp.zeros_like(controls), 0.0
-        )
+        start, nominal = (batch.states, batch.before), (self._start(batch.states), batch.controls)
+        steps = jnp.array(self.problem.command, self.dtype)[:, None] - batch.controls
+        return self._rollout(start, goals, parameters, nominal, gains, steps, blend)
+
+    def _iterate(self, batch: Batch, goals: Any, numbers: Any, first: Any, tolerance: Any, stop: bool) -> Solved:
+        """Iterate from the first rollout; with `stop`, a problem that has converged stays as it is"""
+        before, start = batch.before, (batch.states, batch.before)
+        x, u, cost = first
         damping, converged = jnp.zeros_like(cost), jnp.zeros_like(cost)
 
         def iterate(_: Any, carry: Any) -> Any:
-            x, u, cost, damping, _ = carry
+            x, u, cost, damping, converged = carry
             nominal = (x[:-1], u)
             M, slope, H = self._derivatives(nominal, before, goals, numbers)
             gains, steps, sums = self._backward(x[-1], u, M, slope, H, goals, numbers, damping)
 
             def rollout(alpha: Any) -> Any:
-                return self._rollout(given, goals, numbers, nominal, gains, steps, alpha)
+                return self._rollout(start, goals, numbers, nominal, gains, steps, alpha)
 
             xs, us, costs = jax.vmap(rollout)(jnp.array(self.sizes, self.dtype))
             choice = choose([*costs], self.sizes, cost, sums[0], sums[1], damping, tolerance)
             x, u = (_taken(tried, kept, choice) for tried, kept in ((xs, x), (us, u)))
             after = (jnp.asarray(each, self.dtype) for each in (choice.cost, choice.damping, choice.converged))
-            return x, u, *after
+            advanced = (x, u, *after)
+            if not stop or self.iterations == 1:
+                return advanced
+            done = (converged > 0.0) | (damping > MOST_DAMPING)
+            return tuple(jnp.where(done, old, new) for old, new in zip(carry, advanced, strict=True))
 
         x, u, cost, damping, converged = lax.fori_loop(0, self.iterations, iterate, (x, u, cost, damping, converged))
         return Solved(u, x, cost, converged > 0.0)
@@ -289,3 +328,121 @@ def _taken(tried: Any, kept: Any, choice: Choice) -> Any:
     index = jnp.broadcast_to(jnp.asarray(choice.index, int), kept.shape[-1:])
     best = jnp.take_along_axis(tried, index[None, None, None], axis=0)[0]
     return jnp.where(choice.accepted > 0.5, best, kept)
+
+
+# In flight -----------------------------------------------------------------------------------------------------------
+
+
+class ControllerState(NamedTuple):
+    """The state of n controllers between two ticks: in each field rows (·, n), or for one of them a tuple of scalars.
+
+    The inputs of the last solution, the input applied and the command made of it, the disturbance observer and whether it has
+    observed before (1 or 0), the torque observer of a vehicle that has one, the positions planned [m], and the number of
+    ticks without a solution, at which the hover input was applied instead.
+    """
+
+    controls: Any
+    before: Any
+    command: Any
+    push_observer: Any
+    confirmed: Any
+    torque_observer: Any
+    prediction: Any
+    fallbacks: Any
+
+
+@dataclass(frozen=True, eq=False)
+class FlightController:
+    """`step(controller_state, states, ahead) → commands, controller_state`: pure, to be traced in a loop.
+
+    States are rows (components, n), references `ahead` (N + 1, fields, n) at the instants `ILQR.look_ahead` from now, commands
+    rows (channels, n), not limited to the vehicle's range. `start` is the state of one controller before its first tick.
+    """
+
+    start: ControllerState
+    step: Callable[[ControllerState, Any, Any], tuple[Any, ControllerState]]
+
+    def initial(self, n: int, dtype: Any = float) -> ControllerState:
+        """Return the state of n controllers before their first tick."""
+        return ControllerState(*(jnp.tile(jnp.array(flatten(field), dtype).reshape(-1, 1), n) for field in self.start))
+
+    def __call__(self, state: Any, ahead: Any, vehicle: Any, before: ControllerState) -> tuple[Any, ControllerState]:
+        """`step` as stages call a controller, with `Folded` scalars, each an array of n flights → command, controller state
+
+        `ahead` is a tuple of N + 1 references. The vehicle is the one the controller was made for, whatever is passed.
+        """
+        leaves = flatten((state, ahead, before))
+        trace = next(leaf.trace for leaf in leaves if isinstance(leaf, Folded))
+        n = math.prod(jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in unfolded(tuple(leaves)))))
+        states, references, *fields = (_rows(tree, n, trace.dtype) for tree in (state, ahead, *before))
+        command, after = self.step(ControllerState(*fields), states, references.reshape(len(ahead), -1, n))
+        return folded(self.start.command, [*command], trace), folded(self.start, [x for y in after for x in y], trace)
+
+
+def _rows(tree: Any, n: int, dtype: Any) -> Any:
+    """The leaves of a nested tuple of scalars as rows (leaves, n)"""
+    leaves = [jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) for leaf in unfolded(tree)]
+    return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
+
+
+def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
+    """Return `OnArrays.run` of a controller as a pure function of arrays, in the precision of the states
+
+    A state or reference that is not finite, or a start without a finite cost, is answered with the hover input and counted in
+    `fallbacks` (there with a warning, and for such a start after a cold start has failed, too). ValueError for a vehicle that
+    the controller does not match.
+    """
+    if not controller.matches(vehicle):
+        raise ValueError(
+            f"{controller!r} for vehicle {vehicle.name!r}: expected an ILQR made for a vehicle with its state"
+        )
+    vehicle, model, horizon, period = controller.vehicle, controller.model, controller.horizon, controller.period
+    (hover_state, hover_command), torque_start = hover(vehicle), observer_for(vehicle) or ()
+    level, shift = model.hover_input, shift_of(period, model.dt, horizon)
+    nowhere = (math.nan,) * len(ZERO) * (horizon + 1)
+    start = ControllerState((level,) * horizon, level, hover_command, NOTHING, 0.0, torque_start, nowhere, 0.0)
+
+    def step(before: ControllerState, states: Any, ahead: Any) -> tuple[Any, ControllerState]:
+        n, dtype = states.shape[1], states.dtype
+        trace, is_finite = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
+        sound = jnp.where(is_finite, states, _rows(hover_state, n, dtype))
+        state, push = folded(hover_state, [*sound], trace), folded(NOTHING, [*before.push_observer], trace)
+        if controller.observer_gain:
+            command = folded(hover_command, [*before.command], trace)
+            push = observed(push, state, command, vehicle, controller.observer_gain, period)
+        push_W = confirmed_push(push.push_W, Folded(before.confirmed[0], trace))
+        body = unit_body(body_of(state), Folded(jnp.linalg.norm(sound[ATTITUDE], axis=0), trace))
+        torque = folded(torque_start, [*jnp.where(is_finite, before.torque_observer, 0.0)], trace)
+        if torque_start:
+            body = led_body(body, state, torque, vehicle)
+        references = folded(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
+        goals = [jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfolded(goal_of(references, model, push_W))]
+        batch = Batch(
+            _rows(body, n, dtype),
+            jnp.stack(goals, axis=1),
+            before.before,
+            shift_inputs(before.controls.reshape(horizon, -1, n), *shift),
+            jnp.zeros((model.inputs, controller.problem.sizes.width), dtype),
+        )
+        turns, sizes = controller.control_iterations, controller.line_search
+        solver = _Solver(controller.problem, horizon, turns, sizes, dtype.name, lambda _, goals: goals)
+        parameters = unfolded(controller.parameters._replace(push_W=push_W))
+        with jax.default_matmul_precision("highest"):
+            solved = solver.resume(batch, [jnp.asarray(x, dtype) for x in parameters], controller.tolerance)
+        has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
+        controls = jnp.where(has_solution, solved.controls, jnp.asarray(level, dtype)[:, None])
+        wrench = model.thrust_and_torque(folded(level, [*controls[0]], trace))
+        allocated, torque = given_command(wrench, state, torque, vehicle, controller.allocation, period)
+        planned = jnp.where(has_solution, solved.states[:, : len(ZERO)], 0.0)
+        return (command := _rows(allocated, n, dtype)), ControllerState(
+            controls.reshape(-1, n),
+            controls[0],
+            command,
+            jnp.where(is_finite, _rows(push._replace(push_W=push_W), n, dtype), 0.0),
+            is_finite[None].astype(dtype),
+            _rows(torque, n, dtype),
+            planned.reshape(-1, n),
+            before.fallbacks + ~has_solution,
+        )
+
+    return FlightController(start, step)

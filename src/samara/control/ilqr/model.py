@@ -100,6 +100,13 @@ class Model:
         push = self.body.structure.effects[-1]
         return push.wrench((), self.template, command, self.body, CALM)
 
+    def thrust_and_torque(self, command: Command) -> Command:
+        """Return (T, τ_x, τ_y, τ_z) of the inputs, which are those numbers themselves or a thrust for each rotor."""
+        if self.takes_wrench:
+            return command
+        wrench = self.wrench(tuple(command))
+        return wrench.f_B.z, *wrench.tau_B
+
     @property
     def takes_wrench(self) -> bool:
         """Whether the inputs are (T, τ), not a thrust for each rotor"""

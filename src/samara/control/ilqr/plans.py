@@ -17,6 +17,7 @@ from samara.control.ilqr.problem import Problem
 from samara.control.ilqr.solver import Solver, solver_code
 from samara.control.ilqr.trace import SX, entries, traced
 from samara.core.ops import where
+from samara.core.quantity import Scalar
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +28,17 @@ def shift_of(seconds: float, dt: float, horizon: int) -> tuple[int, float]:
     """A time in whole steps and the part of one"""
     steps = min(int(seconds / dt), horizon)
     return steps, seconds / dt - steps
+
+
+def interpolate(u: Scalar, later: Scalar, part: Scalar) -> Scalar:
+    """u (1 − part) + part u_later"""
+    return where(part > 0.0, u * (1.0 - part) + part * later, u)
+
+
+def shift_inputs(controls: Any, steps: int, part: float) -> Any:
+    """Return the inputs (N, …) of NumPy or JAX `steps` and a `part` of one step later; the last one is held."""
+    at, last = np.arange(len(controls)) + steps, len(controls) - 1
+    return interpolate(controls[np.minimum(at, last)], controls[np.minimum(at + 1, last)], part)
 
 
 class _Code(NamedTuple):
@@ -41,9 +53,7 @@ def _code(problem: Problem, held: int, drones: int) -> _Code:
     plan, before, start = Rows("plan", m), shared("before", m), Rows("start", problem.sizes.step, LANES)
     nominal, steps = layout.nominal, Rows("start_gains", layout.gains).at(m, m * layout.columns)
     u, later, level, part = SX.sym("u", m), SX.sym("later", m), SX.sym("level", m), SX.sym("part")
-    mixed = casadi.vertcat(
-        *(where(part > 0.0, a * (1.0 - part) + part * b, a) for a, b in zip(entries(u), entries(later), strict=True))
-    )
+    mixed = casadi.vertcat(*(interpolate(a, b, part) for a, b in zip(entries(u), entries(later), strict=True)))
     shifted = Pass(
         traced([u, later, level, part], [mixed, level - mixed]),
         (plan.at(m), plan.at(m, later=1), shared("level", m), shared("part")),

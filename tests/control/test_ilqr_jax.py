@@ -1,0 +1,249 @@
+"""iLQR in flight in JAX: one tick, non-finite inputs and whole flights against the compiled controller of the CPU."""
+
+import numpy as np
+import pytest
+
+import samara
+from samara.control.ilqr import ILQR
+from samara.control.ilqr.plans import shift_inputs, shift_of
+from samara.core.algebra import ZERO, Vec3, quat_from_euler
+from samara.core.tree import flatten, unflatten
+from samara.physics.reference import Reference
+from samara.plan.trajectory import figure8, hover
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+
+CRAZYFLIE = samara.vehicle("crazyflie")  # slow motors and a moment of airspeed: both observers run
+N, PERIOD, RATE = 4, 0.01, 100.0
+ROAD = figure8((0.0, 0.0, 1.5), reach=1.0, speed=1.0)
+FIELDS = len(flatten(Reference(ZERO)))
+
+
+def make_controller(**options):
+    return ILQR(CRAZYFLIE, **{"mpcHorizon": 8, "integrator": "euler", "period": PERIOD, "wYaw": 4.0, **options})
+
+
+def random_states(rng):
+    """(components, N) near hover, with attitudes a little longer than 1"""
+    level = samara.hover(CRAZYFLIE)[0]
+    states = [
+        level._replace(
+            p_W=Vec3(*rng.uniform(-0.5, 0.5, 3)),
+            v_W=Vec3(*rng.uniform(-1.5, 1.5, 3)),
+            q_WB=quat_from_euler(*rng.uniform(-0.6, 0.6, 3)) * 1.001,
+            omega_B=Vec3(*rng.uniform(-3.0, 3.0, 3)),
+            rotor_speed=tuple(rng.uniform(0.8, 1.2) * speed for speed in level.rotor_speed),
+        )
+        for _ in range(N)
+    ]
+    return np.array([flatten(state) for state in states]).T
+
+
+def references_ahead(look_ahead, tick):
+    """(instants, fields, N): a figure of eight, each flight a little later than the one before"""
+    flights = [[flatten(ROAD.at(PERIOD * tick + 0.3 * k + time)) for time in look_ahead.tolist()] for k in range(N)]
+    return np.moveaxis(np.array(flights), 0, 2)
+
+
+class Compiled:
+    """The controller as a stage calls it, with folded scalars of N flights, and its state between the ticks."""
+
+    def __init__(self, controller, dtype):
+        import jax
+        import jax.numpy as jnp
+
+        from samara.backends.folding import folded, new_trace, unfolded
+        from samara.backends.jax_scan import precision
+        from samara.control.ilqr.jax import ControllerState, flight_controller
+
+        self.controller, self.dtype, self._precision = controller, dtype, precision
+        self.flight, level = flight_controller(controller, CRAZYFLIE), samara.hover(CRAZYFLIE)[0]
+        instants = (Reference(ZERO),) * len(controller.look_ahead)
+
+        def tick(before, states, ahead):
+            trace = new_trace(dtype)
+            command, after = self.flight(
+                folded(level, [*states], trace),
+                folded(instants, [*ahead.reshape(-1, N)], trace),
+                CRAZYFLIE,
+                folded(self.flight.start, [row for rows in before for row in rows], trace),
+            )
+            return jnp.stack(unfolded(command)), ControllerState(*(jnp.stack(unfolded((field,))) for field in after))
+
+        # quick to compile; what is computed is the same
+        options = {"xla_disable_hlo_passes": "fusion", "xla_backend_optimization_level": "0"}
+        self._tick = jax.jit(tick, compiler_options=options)
+        self.restart()
+
+    def restart(self):
+        with self._precision(self.dtype):
+            self.state = self.flight.initial(N, self.dtype)
+
+    def run(self, states, ahead):
+        """Return commands (channels, N) after one tick."""
+        with self._precision(self.dtype):
+            command, self.state = self._tick(self.state, states.astype(self.dtype), ahead.astype(self.dtype))
+        assert command.dtype == self.dtype and {field.dtype.name for field in self.state} == {self.dtype}
+        return np.asarray(command)
+
+
+@pytest.fixture(scope="module")
+def double():
+    pytest.importorskip("jax")
+    return Compiled(
+        make_controller(controlIterations=2, tolerance=200.0), "float64"
+    )  # some converge at once, some do not
+
+
+def require_same_ticks(compiled, tolerance, spoil=lambda tick, states, ahead: None):
+    compiled.restart()
+    arrays, rng = compiled.controller.on_arrays(CRAZYFLIE, N), np.random.default_rng(0)
+    for tick in range(6):
+        states, ahead = random_states(rng), references_ahead(compiled.controller.look_ahead, tick)
+        spoil(tick, states, ahead)
+        arrays.run(states, ahead)
+        np.testing.assert_allclose(
+            compiled.run(states, ahead), arrays.command, rtol=0, atol=tolerance, err_msg=f"{tick}"
+        )
+        planned = np.asarray(compiled.state.prediction).reshape(arrays.prediction.shape)
+        np.testing.assert_allclose(planned, arrays.prediction, rtol=0, atol=tolerance, err_msg=f"{tick}")
+        assert np.ptp(arrays.command) > 0.01
+
+
+@pytest.mark.long
+def test_a_tick_in_jax_is_the_compiled_tick(double):
+    require_same_ticks(double, 1e-11)
+    assert not np.asarray(double.state.fallbacks).any()
+
+
+@pytest.mark.long
+def test_non_finite_inputs_in_jax_are_answered_with_hover_and_counted(double):
+    """A velocity, an attitude of length 0, a rotor speed, a reference, and a rate at which no plan has a finite cost."""
+
+    def spoil(tick, states, ahead):
+        if tick == 1:
+            states[4, 1], states[6:10, 0] = np.nan, 0.0
+        if tick == 2:
+            states[14, 2], ahead[3, 1, 0] = np.inf, np.nan
+        if tick == 4:
+            states[10, 3] = 1e30
+
+    with pytest.warns(RuntimeWarning, match="hovering instead") as warned:
+        require_same_ticks(double, 1e-11, spoil)
+    fallbacks = np.asarray(double.state.fallbacks)
+    assert (fallbacks > 0).all() and fallbacks.sum() == len(warned)
+
+
+@pytest.mark.long
+def test_a_flight_in_jax_does_not_depend_on_the_others_of_its_batch(double):
+    commands = []
+    for others in (1, 2):
+        double.restart()
+        rng, unlike = np.random.default_rng(0), np.random.default_rng(others)
+        for tick in range(3):
+            states, ahead = random_states(rng), references_ahead(double.controller.look_ahead, tick)
+            states[:, :3] = random_states(unlike)[:, :3]
+            states[0, 0] = np.nan
+            commands.append(double.run(states, ahead))
+    first, second = np.split(np.array(commands), 2)
+    np.testing.assert_array_equal(first[:, :, 3], second[:, :, 3])
+    assert np.abs(first[:, :, 1] - second[:, :, 1]).max() > 0.01
+
+
+def fly_with(controller, task, start_W):
+    drone = Drone("drone", CRAZYFLIE, task, start_W=start_W, airborne=True, controller=controller)
+    return samara.fly(Scenario("closed loop", (drone,), 2.0, rates=Rates(autopilot=RATE)))
+
+
+def as_controller(compiled):
+    """A controller that asks JAX for its commands, as `samara.fly` calls a function."""
+    compiled.restart()
+
+    def control(state, reference, vehicle, memory):
+        states = np.repeat(np.array(flatten(state))[:, None], N, axis=1)
+        ahead = np.stack([np.broadcast_to(leaf, len(control.look_ahead)) for leaf in flatten(reference)], axis=1)
+        return tuple(compiled.run(states, np.repeat(ahead[:, :, None], N, axis=2))[:, 0].tolist())
+
+    control.look_ahead = compiled.controller.look_ahead
+    return control
+
+
+def largest_position_error(compiled, task, start_W):
+    in_jax, by_name = (fly_with(own, task, start_W) for own in (as_controller(compiled), compiled.controller))
+    assert np.ptp(by_name.position, axis=0).max() > 0.1
+    return np.abs(in_jax.position - by_name.position).max()
+
+
+TASKS = {
+    "hover": (hover((0.3, -0.2, 1.2)), Vec3(0.0, 0.0, 1.0)),
+    "figure8": (ROAD, Vec3(*(float(x) for x in ROAD.at(0.0).p_W))),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", TASKS)
+def test_two_seconds_of_flight_by_jax_are_those_of_the_compiled_controller(double, task):
+    assert largest_position_error(double, *TASKS[task]) < 1e-9
+
+
+@pytest.mark.long
+def test_in_single_precision_it_flies_the_same_figure_of_eight():
+    pytest.importorskip("jax")
+    single = Compiled(make_controller(), "float32")
+    require_same_ticks(single, 2e-4)
+    assert largest_position_error(single, *TASKS["figure8"]) < 1e-4
+
+
+def test_a_step_keeps_the_types_of_its_state_in_a_scan():
+    """Traced alone: a scan refuses a state of other types, and a step that looks at its numbers."""
+    jax = pytest.importorskip("jax")
+    from samara.control.ilqr.jax import flight_controller
+
+    controller = make_controller()
+    flight, level = flight_controller(controller, CRAZYFLIE), np.array(flatten(samara.hover(CRAZYFLIE)[0]))
+    state = flight.initial(N, "float32")
+
+    def loop(before):
+        states = jax.numpy.asarray(np.tile(level[:, None], N), "float32")
+        ahead = jax.numpy.zeros((9, FIELDS, 1), "float32")
+        return jax.lax.scan(lambda own, _: flight.step(own, states, ahead)[::-1], before, None, length=3)
+
+    after, commands = jax.eval_shape(loop, state)
+    assert commands.shape == (3, 4, N) and commands.dtype == "float32"
+    assert [(x.shape, x.dtype) for x in after] == [(x.shape, x.dtype) for x in state]
+
+
+def test_a_vehicle_with_another_state_is_refused():
+    pytest.importorskip("jax")
+    from samara.control.ilqr.jax import flight_controller
+
+    with pytest.raises(ValueError, match=r"ILQR\('crazyflie'.*for vehicle 'hexarotor_x': expected an ILQR"):
+        flight_controller(make_controller(), samara.vehicle("hexarotor_x"))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.004, 0.05, 0.12, 0.3, 9.0])
+def test_shifted_inputs_are_those_of_linear_interpolation(seconds):
+    """The last input is held."""
+    controls, dt = np.random.default_rng(0).normal(size=(6, 4)), 0.05
+    times = seconds + dt * np.arange(6)
+    expected = np.stack([np.interp(times, dt * np.arange(6), column) for column in controls.T], axis=1)
+    assert shift_inputs(controls, *shift_of(seconds, dt, 6)) == pytest.approx(expected, abs=1e-13)
+
+
+@pytest.mark.long
+def test_with_rotor_inputs_the_torque_observer_runs_once_a_tick():
+    """On arrays as by named tuples, for a vehicle that the air turns."""
+    controller = make_controller(inputs="rotors", mpcHorizon=4)
+    arrays, rng, memories = (
+        controller.on_arrays(CRAZYFLIE, N),
+        np.random.default_rng(1),
+        [controller.initial_memory] * N,
+    )
+    for tick in range(3):
+        states, ahead = random_states(rng), references_ahead(controller.look_ahead, tick)
+        arrays.run(states, ahead)
+        for k in range(N):
+            state = unflatten(samara.hover(CRAZYFLIE)[0], iter(states[:, k].tolist()))
+            reference = unflatten(Reference(ZERO), iter(ahead[:, :, k].T))
+            command, memories[k] = controller(state, reference, CRAZYFLIE, memories[k])
+            np.testing.assert_array_equal(arrays.command[:, k], command)
