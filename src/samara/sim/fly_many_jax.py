@@ -35,6 +35,7 @@ from samara.sim.sequence import standard_sequence
 from samara.sim.setup import DroneSetup, drone_setup, flight_setup, initial_setting, setting_values
 from samara.sim.stage import PHYSICS, StageSequence, StageSet, build, part_of
 from samara.sim.stages.contact import Status
+from samara.sim.stages.controller import REFERENCES_AHEAD, named_controller
 from samara.sim.stages.metrics import LOG_REFERENCE
 from samara.sim.start import initial_state, timed_events, with_charge
 from samara.sim.vary import NUMBERS, WIND, wind_number
@@ -42,7 +43,7 @@ from samara.vehicles.payload import centre_shift, with_centre_moved
 
 RESULTS = ("state", "status", "metrics")
 STARTS = ("start_W", *NUMBERS)  # what differs in the state at the start alone
-TABLES = {"reference": "autopilot", LOG_REFERENCE: "log"}
+TABLES = {"reference": "autopilot", REFERENCES_AHEAD: "autopilot", LOG_REFERENCE: "log"}
 RESTARTED = frozenset({"controller_state", "estimator_state", "invalid_commands"})
 """Slots that begin anew when the vehicle changes in flight, as in `samara.sim.group`."""
 PROGRAMS = 8  # compiled flights that are kept
@@ -171,6 +172,9 @@ def _compiled(
     every_us = 0 if record is None else microseconds(record, "record")
     make, flight = compile_flight_pallas if backend == "pallas" else compile_flight_jax, []
     for segment in _segments(key.scenario, vary, every_us or 1):
+        reasons = [own.xla_only for own in segment.sets.values() if own.xla_only]
+        if reasons and backend == "pallas":
+            raise ScenarioError(f"{key.scenario.name}: {reasons[0]}: expected the backend jax for it")
         tick_us = segment.program.tick_us
         if every_us % tick_us or (record is not None and every_us < 1):
             raise ValueError(f"record is {record} s; expected a multiple of {tick_us / MICROSECONDS:g} s")
@@ -212,9 +216,11 @@ def _segment(
 ) -> Segment:
     setup = drone_setup(scenario, setting, 0, flight_setup(scenario, setting, periods))
     sets = {entry.name: build(entry, setup) for entry in entries}
-    for name, own in sets.items():
+    for name, own in list(sets.items()):
         if any(stage.interrupts for stage in own.stages) or (name == "events" and own.python):
             raise _refused(scenario, "conditions of events, which each flight meets at its own time", "fixed times")
+        if own.python and own.on_arrays is not None:
+            own = sets[name] = own.on_arrays()
         if own.python:
             raise _refused(scenario, f"the stage {name!r} runs in Python: {own.python}", "stages that can be traced")
     drone = scenario.drones[0]
@@ -242,10 +248,11 @@ def _segment(
             "expected each to be a multiple of the next"
         )
     is_last = stop_us == end_us
+    tables = {name: clock for name, clock in TABLES.items() if name in templates}
     program = FlightProgram(
-        stages, physics, templates, periods, tick_us, start_us, stop_us, vary, TABLES, is_last, restarts_wind
+        stages, physics, templates, periods, tick_us, start_us, stop_us, vary, tables, is_last, restarts_wind
     )
-    return Segment(program, setup, setting, sets, restarts_wind, _tables(setting, program))
+    return Segment(program, setup, setting, sets, restarts_wind, _tables(setting, setup, program))
 
 
 def _refused(scenario: Scenario, what: str, expected: str) -> ScenarioError:
@@ -256,14 +263,18 @@ def _end_us(scenario: Scenario) -> int:
     return microseconds(scenario.duration, "duration")
 
 
-def _tables(setting: Setting, program: FlightProgram) -> dict[str, Array]:
+def _tables(setting: Setting, setup: DroneSetup, program: FlightProgram) -> dict[str, Array]:
     """The references at every tick of a clock, from the segment's start to its end: (ticks, fields)"""
     own, found = setting.drones[0], {}
     for name, clock in program.tables.items():
         period = program.periods[clock]
-        ticks = range(-(-program.start_us // period), program.end_us // period + 1)
-        rows = [flatten(own.task.placed((k * period - own.since_us) / MICROSECONDS)) for k in ticks]
-        found[name] = np.array(rows, dtype=float)
+        ticks = np.arange(-(-program.start_us // period), program.end_us // period + 1)
+        later_us = np.zeros(1)
+        if name == REFERENCES_AHEAD:
+            later_us = np.round(MICROSECONDS * np.asarray(named_controller(setup).call.look_ahead))  # type: ignore[union-attr]
+        times_us = np.add.outer(period * ticks, later_us)
+        rows = {t: flatten(own.task.placed((t - own.since_us) / MICROSECONDS)) for t in np.unique(times_us).tolist()}
+        found[name] = np.array([[x for t in row for x in rows[t]] for row in times_us.tolist()], dtype=float)
     return found
 
 

@@ -90,12 +90,15 @@ class StageSet(NamedTuple):
     """The stages of one drone under one name, and the slots that they add: each with its value at the start.
 
     A slot's value is a tree of scalars, or `initial(state, normals)` gives it. `python` is why there are none and Python has to
-    compute this part; "" where it has not.
+    compute this part; "" where it has not. `on_arrays` then gives stages for JAX, where there are any that take arrays of many
+    flights and that code for one drone at a time cannot be made of; `xla_only` is why they do not run in a kernel.
     """
 
     stages: tuple[Stage, ...] = ()
     slots: Mapping[str, Any | Initial] = {}
     python: str = ""
+    on_arrays: "Callable[[], StageSet] | None" = None
+    xla_only: str = ""
 
 
 class StageFactory(NamedTuple):

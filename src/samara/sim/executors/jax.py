@@ -22,6 +22,7 @@ from samara.backends.parameters import with_parameters
 from samara.backends.rolled import rk4_in_kernel, rk4_rolled
 from samara.core.tree import flatten
 from samara.physics.quiet import has_idle
+from samara.physics.reference import Reference
 from samara.sim.stage import Stage, part_of
 from samara.sim.stages.physics import integrate_quietly, is_busy
 from samara.sim.vary import WIND, wind_with
@@ -254,7 +255,9 @@ class Body:
         if path in program.tables:
             row = folded(program.templates[path], self.row(path, self._row(program.tables[path], k)), trace)
             goal = folded(program.templates["goal"], values["goal"], trace)
-            return row._replace(p_W=row.p_W + goal)
+            if isinstance(row, Reference):
+                return row._replace(p_W=row.p_W + goal)
+            return tuple(reference._replace(p_W=reference.p_W + goal) for reference in row)
         slot, first, template = part_of(program.templates, path)
         return folded(template, values[slot][first : first + len(flatten(template))], trace)
 

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from samara.sim.group import Group
 
 CODES = 64
+REFERENCES_AHEAD = "references_ahead"
 
 
 def control(
@@ -69,14 +70,30 @@ def build_controller(setup: DroneSetup) -> StageSet:
     if named is None:
         return StageSet(slots=slots, python="controller in Python")
     if hasattr(named.call, "look_ahead"):
-        return StageSet(slots=slots, python=f"{named.name} solves a problem over its horizon")
+        reason = f"{named.name} solves a problem over its horizon"
+        return StageSet(slots=slots, python=reason, on_arrays=partial(_predictive, setup, named))
     slots |= {"controller_state": named.memory, "invalid_commands": 0.0}
-    reads = (estimate_slot(setup), "reference", "controller_state", "invalid_commands", "armed")
+    return StageSet((_stage(setup, named.call, "reference"),), slots)
+
+
+def _stage(setup: DroneSetup, controller: Callable[..., Any], reference: str) -> Stage:
+    reads = (estimate_slot(setup), reference, "controller_state", "invalid_commands", "armed")
     writes = ("command", "controller_state", "invalid_commands")
     known = ("vehicle", setup.vehicle) if setup.model is None else ("model", setup.model)
     density = setup.flight.environment.air_density
-    parameters = (("controller", named.call), ("density", density), ("motor_map", setup.motor_map), known)
-    return StageSet((Stage("controller", "autopilot", control, reads, writes, parameters),), slots)
+    parameters = (("controller", controller), ("density", density), ("motor_map", setup.motor_map), known)
+    return Stage("controller", "autopilot", control, reads, writes, parameters)
+
+
+def _predictive(setup: DroneSetup, named: Named) -> StageSet:
+    """A controller that takes the references of its horizon, on arrays of JAX"""
+    from samara.control.ilqr.jax import flight_controller
+
+    controller = flight_controller(named.call, at_density(setup.known_vehicle, setup.flight.environment.air_density))
+    ahead = (Reference(ZERO),) * len(named.call.look_ahead)
+    slots = {"armed": 1.0, "invalid_commands": 0.0, "controller_state": controller.start, REFERENCES_AHEAD: ahead}
+    reason = f"{named.name} multiplies matrices of a size that Triton does not"
+    return StageSet((_stage(setup, controller, REFERENCES_AHEAD),), slots, xla_only=reason)
 
 
 def named_controller(setup: DroneSetup) -> Named | None:

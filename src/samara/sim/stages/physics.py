@@ -130,11 +130,11 @@ class PhysicsStage(PythonStage):
 
     def build(self, setup: DroneSetup) -> StageSet:
         """The steps of one drone, of a length that is known"""
-        stages, slots, _ = build_physics(setup)
+        built = build_physics(setup)
         adaptive = INTEGRATORS[setup.flight.integrator].adaptive
         if self._is_crowded or adaptive or setup.flight.backend not in ("llvm", "python"):
-            return StageSet((), slots, self.reason)
-        return StageSet(stages, slots)
+            return built._replace(stages=(), python=self.reason)
+        return built
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
         """Wherever a step leads to"""
