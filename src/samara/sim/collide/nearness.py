@@ -66,7 +66,7 @@ def shapes_of(parts: tuple[Any, ...]) -> Shapes:
 
 def placed(p_W: Vec3, q_WB: Quat, shapes: Shapes) -> tuple[Vec3, Vec3]:
     """p + R r and R a: where each part of one drone is, and which way its axis points"""
-    found = _run(_placing_code(), 1, (p_W, q_WB), (*shapes.center_B, *shapes.axis_B))
+    found = run_lanes(_placing_code(), 1, (p_W, q_WB), (*shapes.center_B, *shapes.axis_B))
     return Vec3(*found[:3]), Vec3(*found[3:])
 
 
@@ -75,7 +75,7 @@ def distances(solid: Solid, center_W: Vec3, axis_W: Vec3, shapes: Shapes) -> Nea
     if isinstance(solid, HeightMap):
         own, point_W = disc_touch(solid, center_W, axis_W, shapes.disc)
         return Near(own.distance - shapes.ball, own.normal_W, point_W - own.normal_W * shapes.ball)
-    found = _run(_distance_code(kind_of(solid)), 1, solid, (*center_W, *axis_W, shapes.disc, shapes.ball))
+    found = run_lanes(_distance_code(kind_of(solid)), 1, solid, (*center_W, *axis_W, shapes.disc, shapes.ball))
     return Near(found[0], Vec3(*found[1:4]), Vec3(*found[4:7]))
 
 
@@ -83,7 +83,7 @@ def touches(solid: Solid, p_W: Vec3) -> Touch:
     """`touch` for points in a row"""
     if isinstance(solid, HeightMap):
         return touch(solid, p_W)
-    found = _run(_touch_code(kind_of(solid)), 1, solid, p_W)
+    found = run_lanes(_touch_code(kind_of(solid)), 1, solid, p_W)
     return Touch(found[0], Vec3(*found[1:]))
 
 
@@ -92,7 +92,7 @@ def times(solid: Solid, center_W: Vec3, move_W: Vec3, axis_W: Vec3, shapes: Shap
     if isinstance(solid, HeightMap):
         return _times_over(solid, center_W, move_W, axis_W, shapes)
     rows = (*center_W, *axis_W, *move_W, shapes.disc, shapes.ball)
-    time, missed = _run(_time_code(kind_of(solid)), NEWTON, solid, rows)
+    time, missed = run_lanes(_time_code(kind_of(solid)), NEWTON, solid, rows)
     return np.where(missed > 0.5, NEVER, time)
 
 
@@ -146,10 +146,12 @@ def _touch_code(kind: str) -> CompiledStep:
     return CompiledStep(lambda own, held: touch(*held), Touch(0.0, ZERO), (TEMPLATES[kind], ZERO))
 
 
-def _run(code: CompiledStep, steps: int, common: Any, rows: Sequence[Array]) -> Array:
+def run_lanes(code: CompiledStep, steps: int, common: Any, rows: Sequence[Any], carry: Any = 0.0) -> Array:
+    """Run `code` on n lanes and return its carry, (components, n); held is `common` in all lanes, then the rows."""
     n = len(rows[0])
     machine = _machine(code, -(-n // LANES) * LANES)
-    machine.carry[:] = 0.0
+    machine.carry[:, :n] = carry
+    machine.carry[:, n:] = 0.0
     numbers = flatten(common)
     machine.held[: len(numbers)] = np.array(numbers, dtype=float)[:, None]
     for k, row in enumerate(rows, len(numbers)):

@@ -4,25 +4,24 @@ It is the ground's own, or the plane that touches a height map below, or the top
 put into the plants' environments, where a recording finds it, and held until the next time.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from samara.core.algebra import Quat, Vec3, dot, rotate
+from samara.backends.machine import CompiledStep
+from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
+from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Capsule, Sphere
 from samara.physics.types import Vehicle
 from samara.scenario.world import World
-from samara.sim.collide.nearness import touches
+from samara.sim.collide.nearness import run_lanes
 from samara.sim.fleet import Fleet
 from samara.sim.plant import Plant
 from samara.sim.stage import PythonStage
-from samara.world.obstacles import HeightMap, Solid, plane_below
-
-STEEPEST = 0.5  # the least of a normal's z to stand on: 60°
-OVER = 1e-3  # [m]: a foot is over a face when its distance from the solid is its height over the face's plane
-UNDER = 0.05  # [m]: how far below a top a centre may be and still stand on it
-VICINITY = 5.0  # [m]: further above a solid its top is not felt
+from samara.world.ground import GroundBelow, nearer_top, terrain_below
+from samara.world.obstacles import TEMPLATES, HeightMap, Solid, kind_of
 
 Array = np.ndarray[Any, Any]
 
@@ -75,29 +74,27 @@ class GroundStage(PythonStage):
         return True
 
     def _planes(self, p_W: Vec3, q_WB: Quat, vehicle: Vehicle, n: int) -> Array:
-        """Point and normal of the plane below each of n drones, as six rows."""
-        planes = _rows(plane_below(self.ground, p_W), n)
-        depth = _height(planes, p_W) / planes[5]
+        """Point and normal of the plane below each of n drones, as six rows: `ground_below`, solid by solid"""
+        feet_B = vehicle["contact"].points_B if vehicle.has("contact") else ()
+        below = terrain_below(p_W, self.ground)
         for solid in self.tops:
-            own = touches(solid, p_W)
-            over = (own.normal_W.z > STEEPEST) & (own.distance > -UNDER) & (own.distance < VICINITY)
-            if not np.any(over):
-                continue
-            top = _rows(Ground(p_W - own.normal_W * own.distance, own.normal_W), n)
-            below = own.distance / np.where(over, top[5], 1.0)  # straight down, where there is a top
-            over = over & (below < depth)
-            for point_B in vehicle["contact"].points_B if vehicle.has("contact") else ():
-                foot_W = p_W + rotate(q_WB, point_B)
-                over &= np.abs(touches(solid, foot_W).distance - _height(top, foot_W)) < OVER
-            planes[:, over] = top[:, over]
-            depth = np.where(over, below, depth)
-        return planes
+            if isinstance(solid, HeightMap):
+                below = nearer_top(below, solid, p_W, q_WB, feet_B)
+            else:
+                code, rows = _top_code(kind_of(solid), len(feet_B)), flatten((p_W, q_WB, feet_B))
+                below = unflatten(below, iter(run_lanes(code, 1, solid, rows, _rows(below, n))))
+        return _rows(below.plane, n)
 
 
-def _rows(plane: Ground, n: int) -> Array:
-    """Point and normal as six rows of n."""
-    return np.stack([np.broadcast_to(np.asarray(x, dtype=float), (n,)) for x in (*plane.point_W, *plane.normal_W)])
+@lru_cache(maxsize=32)
+def _top_code(kind: str, feet: int) -> CompiledStep:
+    """`nearer_top` for any solid of one type and a given number of feet"""
+    template = TEMPLATES[kind], ZERO, IDENTITY, (ZERO,) * feet
+    return CompiledStep(
+        lambda below, inputs: nearer_top(below, *inputs), GroundBelow(Ground(), 0.0), template, as_written=True
+    )
 
 
-def _height(planes: Array, p_W: Vec3) -> Any:
-    return dot(p_W - Vec3(*planes[:3]), Vec3(*planes[3:]))
+def _rows(tree: Any, n: int) -> Array:
+    """The leaves of a nested tuple as rows of n."""
+    return np.stack([np.broadcast_to(np.asarray(x, dtype=float), (n,)) for x in flatten(tree)])
