@@ -329,12 +329,12 @@ def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: 
         return jnp.broadcast_to(lax.convert_element_type(_raw(x), trace.dtype), shape)
 
     def step(k: Any, arrays: Any) -> list[Any]:
-        with _apart(trace):
+        with apart(trace):
             index = Folded(lax.convert_element_type(k, trace.dtype), trace)
             return [filled(x) for x in flatten(body(index, folded(carry, arrays, trace), inputs))]
 
     def going(arrays: Any) -> Any:
-        with _apart(trace):
+        with apart(trace):
             return _raw(active(folded(carry, arrays, trace), inputs)) if active else True
 
     final = lax_loop(step, going if active else None, [filled(x) for x in leaves], count)
@@ -342,7 +342,7 @@ def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: 
 
 
 @contextmanager
-def _apart(trace: Trace) -> Iterator[None]:
+def apart(trace: Trace) -> Iterator[None]:
     """Forget the operations that are traced within: their results exist inside a loop only."""
     outside = dict(trace.done)
     try:

@@ -243,9 +243,14 @@ def disc_touch(solid: Solid, center_W: Vec3, axis_W: Vec3, radius: Scalar) -> tu
     point_W = disc_point(
         center_W, axis_W, center_W - own.normal_W * (2.0 * radius + absolute(own.distance)), radius=radius
     )
-    for _ in range(8):
-        own = touch(solid, point_W)
-        point_W = disc_point(center_W, axis_W, point_W - own.normal_W * own.distance, radius=radius)
+
+    def closer(_: Scalar, point_W: Vec3, inputs: Any) -> Vec3:
+        surface, center_W, axis_W, radius = inputs
+        near = touch(solid if isinstance(solid, HeightMap) else surface, point_W)
+        return disc_point(center_W, axis_W, point_W - near.normal_W * near.distance, radius=radius)
+
+    surface = () if isinstance(solid, HeightMap) else solid
+    point_W = loop(closer, point_W, (surface, center_W, axis_W, radius), count=8)
     own = touch(solid, point_W)
     deepest_W = disc_point(center_W, axis_W, center_W - own.normal_W * (_FAR * radius), radius=radius)
     deeper = touch(solid, deepest_W)
