@@ -11,14 +11,30 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from samara.core.algebra import EAST, UP, ZERO, Mat3, Quat, Vec3, cross, direction, dot, norm, normalize, rotate
+from samara.core.algebra import (
+    EAST,
+    UP,
+    ZERO,
+    Mat3,
+    Quat,
+    Vec3,
+    cross,
+    direction,
+    dot,
+    norm,
+    normalize,
+    rotate,
+    rotate_inverse,
+)
 from samara.core.grid import Grid
 from samara.core.loop import loop, select
-from samara.core.ops import absolute, logical_and, lookup, maximum, minimum, where
+from samara.core.ops import absolute, equal, logical_and, lookup, maximum, minimum, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
+from samara.physics.ground.collision import Collider, contact_velocity
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Material, velocities_after_wall_impact
+from samara.physics.ground.impact import Material, after_impulse, impact_impulse, velocities_after_wall_impact
+from samara.physics.ground.solids import Box
 from samara.physics.types import State
 from samara.world.ground import solid_at, table_of
 from samara.world.obstacles import NEVER, NEWTON, HeightMap, Solid, at_least, disc_touch, kind_of, nearer, time_to_reach
@@ -80,11 +96,17 @@ NO_HIT = PartHit()
 
 
 class Impact(NamedTuple):
-    """Impacts of one step: fraction (above 1: none), part, solid and speed [m/s] of the first; number of all; the fastest."""
+    """Impacts of one drone in one step.
+
+    Of the first: its fraction of the step (above 1: none), the index of the part, of the solid or of the other drone (−1 for
+    the one that was not hit), whose part it was (1: the drone's own), and its speed [m/s]. Of all: their number and top speed.
+    """
 
     fraction: Scalar = NEVER
     part: Scalar = -1.0
     solid: Scalar = -1.0
+    other: Scalar = -1.0
+    own_part: Scalar = 1.0
     speed: Scalar = 0.0
     count: Scalar = 0.0
     max_speed: Scalar = 0.0
@@ -121,7 +143,7 @@ def obstacles_of(solids: Sequence[Solid], materials: Sequence[Material]) -> Obst
             runs += [SolidRun(kind, index, solid) for index, solid in numbered if isinstance(solid, HeightMap)]
         else:
             runs.append(SolidRun(kind, numbered[0][0], table_of(tuple(solid for _, solid in numbered))))
-    return Obstacles(tuple(runs), Grid([tuple(material) for material in materials]))
+    return Obstacles(tuple(runs), Grid([tuple(material) for material in materials] or [(0.0, 0.0)]))
 
 
 @lru_cache(maxsize=64)
@@ -317,10 +339,8 @@ def _solid_hit(
     best: PartHit, solid: Solid, index: Scalar, parts: Grid, before: State, after: State, ground: Ground
 ) -> PartHit:
     """The earlier of `best` and the first touch of any part with one solid, where the drone could come to it at all"""
-    reach = max(math.hypot(*row[:3]) + row[6] + row[7] for row in parts.values.tolist())
-    turn = norm(after.q_WB.vector - before.q_WB.vector) + absolute(after.q_WB.w - before.q_WB.w)
-    path = norm(after.p_W - before.p_W) + 2.0 * reach * turn + 2.0 * DISTANCE_ERROR
-    near = where(at_least(solid, before.p_W) - reach <= path, 1.0, 0.0)
+    reach = _reach(parts)
+    near = where(at_least(solid, before.p_W) - reach <= _path(before, after, reach), 1.0, 0.0)
     surface = () if isinstance(solid, HeightMap) else solid
 
     def body(row: Scalar, own: PartHit, inputs: Any) -> PartHit:
@@ -331,6 +351,17 @@ def _solid_hit(
 
     inputs = surface, before, after, ground, index, near
     return PartHit(*loop(body, best, inputs, count=len(parts.values), active=lambda own, inputs: inputs[-1] > 0.5))
+
+
+def _reach(parts: Grid) -> float:
+    """No point of any part is further from the centre of mass  [m]"""
+    return max(math.hypot(*row[:3]) + row[6] + row[7] for row in parts.values.tolist())
+
+
+def _path(before: State, after: State, reach: float) -> Scalar:
+    """|Δp| + 2 r |Δq|: no point of any part moves further in the step  [m]"""
+    turn = norm(after.q_WB.vector - before.q_WB.vector) + absolute(after.q_WB.w - before.q_WB.w)
+    return norm(after.p_W - before.p_W) + 2.0 * reach * turn + 2.0 * DISTANCE_ERROR
 
 
 class _Resolution(NamedTuple):
@@ -444,7 +475,90 @@ def _body(state: State) -> State:
     return state._replace(rotor_speed=(), effects=())
 
 
+# Two drones -------------------------------------------------------------------------------------------------------------
+
+
+class MovingBody(NamedTuple):
+    """One drone through a step: its states at both ends, and its inertia."""
+
+    before: State
+    after: State
+    inertia: Inertia
+
+
+def hull_motion(before: State, after: State) -> Moving:
+    """Motion of a drone's hull through a step; it does not turn meanwhile"""
+    return Moving(before.p_W, after.p_W - before.p_W, before.v_W, rotate(before.q_WB, before.omega_B))
+
+
+def _colliders(
+    one: MovingBody, other: MovingBody, fraction: Scalar, r_W: Vec3
+) -> tuple[State, State, Collider, Collider]:
+    """Both bodies at the moment of a touch at r_W from the first one's centre"""
+    mine, theirs = between(one.before, one.after, fraction), between(other.before, other.after, fraction)
+    r_other_W = mine.p_W + r_W - theirs.p_W
+    return mine, theirs, _collider(mine, r_W, one.inertia), _collider(theirs, r_other_W, other.inertia)
+
+
+def _collider(state: State, r_W: Vec3, inertia: Inertia) -> Collider:
+    return Collider(state.v_W, rotate(state.q_WB, state.omega_B), r_W, state.q_WB, inertia.mass, inertia.inertia_B)
+
+
+def meeting_speed(one: MovingBody, other: MovingBody, fraction: Scalar, r_W: Vec3, normal_W: Vec3) -> Scalar:
+    """−(ṙ₁ − ṙ₂)·n: how fast the points of two drones that touch approach each other  [m/s]"""
+    *_, mine, theirs = _colliders(one, other, fraction, r_W)
+    return -dot(contact_velocity(mine) - contact_velocity(theirs), normal_W)
+
+
+def bounce_pair(one: MovingBody, other: MovingBody, hit: PartHit, material: Material) -> tuple[State, State]:
+    """Both drones just after a part of one has hit the other, and out of each other; their common centre stays"""
+    mine, theirs, own, their = _colliders(one, other, hit.fraction, hit.r_W)
+    impulse = impact_impulse(own, their, hit.normal_W, material=material)
+    apart_W = hit.normal_W * (hit.depth / (own.mass + their.mass))
+    return (
+        _after_impulse(mine, own, impulse)._replace(p_W=mine.p_W + apart_W * their.mass),
+        _after_impulse(theirs, their, -impulse)._replace(p_W=theirs.p_W - apart_W * own.mass),
+    )
+
+
+def _after_impulse(state: State, body: Collider, impulse: Vec3) -> State:
+    after = after_impulse(body, impulse)
+    return state._replace(v_W=after.v_W, omega_B=rotate_inverse(state.q_WB, after.omega_W))
+
+
+def first_meeting(one: MovingBody, other: MovingBody, near: Scalar, *, parts: Grid, hull: Vec3) -> PartHit:
+    """The first touch of a part of one drone with the hull of the other, a box with half sides `hull`, where `near` is 1"""
+
+    def body(row: Scalar, best: PartHit, inputs: Any) -> PartHit:
+        one, other, _ = inputs
+        solid, moves = Box(other.before.p_W, hull, other.before.q_WB), hull_motion(other.before, other.after)
+        hit = part_hit(one.before, one.after, part_at(parts, row), solid, moves=moves)._replace(part=row)
+        return PartHit(*select(hit.fraction < best.fraction, hit, best))
+
+    inputs = one, other, near
+    hit = PartHit(*loop(body, NO_HIT, inputs, count=len(parts.values), active=lambda own, inputs: inputs[-1] > 0.5))
+    fraction = where(hit.fraction <= 1.0, hit.fraction, 0.0)
+    speed = meeting_speed(one, other, fraction, hit.r_W, hit.normal_W)
+    approaching = logical_and(hit.fraction <= 1.0, speed > 0.0)
+    return PartHit(*select(approaching, hit._replace(speed=speed), NO_HIT))
+
+
 # A physics step ---------------------------------------------------------------------------------------------------------
+
+
+def _moment(before: State, after: State, fraction: Scalar) -> State:
+    """The whole state at a fraction of the step: `between`, and rotors and effects in proportion"""
+    mixed = [a + fraction * (b - a) for a, b in zip(flatten(before), flatten(after), strict=True)]
+    body = between(before, after, fraction)
+    whole: State = unflatten(before, iter(mixed))
+    return whole._replace(p_W=body.p_W, v_W=body.v_W, q_WB=body.q_WB, omega_B=body.omega_B)
+
+
+def _with_impact(record: Impact, impact: Impact) -> Impact:
+    """The record with one moment of impact more"""
+    return Impact(*select(record.count < 0.5, impact, record))._replace(
+        count=record.count + impact.count, max_speed=maximum(record.max_speed, impact.max_speed)
+    )
 
 
 class _Flight(NamedTuple):
@@ -479,23 +593,146 @@ def advance_with_impacts(
         hit = first_hit(own.state, after, parts=parts, obstacles=obstacles, ground=ground)
         is_hit = hit.fraction <= 1.0
         fraction = where(is_hit, hit.fraction, 0.0)
-        mixed = [a + fraction * (b - a) for a, b in zip(flatten(own.state), flatten(after), strict=True)]
-        middle = between(own.state, after, fraction)
-        moment = unflatten(own.state, iter(mixed))._replace(
-            p_W=middle.p_W, v_W=middle.v_W, q_WB=middle.q_WB, omega_B=middle.omega_B
-        )
         resolved, count, max_speed = resolve_impacts(
-            moment, hit, parts=parts, obstacles=obstacles, ground=ground, inertia=inertia
+            _moment(own.state, after, fraction), hit, parts=parts, obstacles=obstacles, ground=ground, inertia=inertia
         )
-        record = own.impact
-        is_first = record.count < 0.5
-        first = Impact(fraction, hit.part, hit.solid, hit.speed)
-        record = Impact(*select(is_first, first, record))._replace(
-            count=record.count + count, max_speed=maximum(record.max_speed, max_speed)
-        )
+        first = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=count, max_speed=max_speed)
+        record = _with_impact(own.impact, first)
         bounced = _Flight(resolved, own.left * (1.0 - fraction), 1.0, record)
         return _Flight(*select(is_hit, bounced, _Flight(after, 0.0, 0.0, own.impact)))
 
     start = _Flight(state, duration, 1.0, Impact())
     end = loop(leg, start, (inputs, ground, inertia), count=MAX_HITS, active=lambda own, held: own.going > 0.5)
     return end.state, end.impact
+
+
+# Several drones of a flight ---------------------------------------------------------------------------------------------
+
+OverOthers = Callable[[Callable[[Any, Any, Any], Any], Any, Any, Any], Any]
+"""fold(body, carry, mine, theirs): carry ← body(carry, mine, other) for every other drone of the flight"""
+
+
+class _Drone(NamedTuple):
+    """One drone for the others: its index, its cluster, and its motion through the step."""
+
+    index: Scalar
+    cluster: Scalar
+    body: MovingBody
+
+
+class _Meeting(NamedTuple):
+    """The first touch with another drone: `after` is the state just after it, `own_part` 1 where the drone's own part hit."""
+
+    fraction: Scalar
+    part: Scalar
+    other: Scalar
+    own_part: Scalar
+    speed: Scalar
+    after: State
+
+
+def advance_drones_with_impacts(
+    fly: Callable[[State, Scalar, Any], State],
+    state: State,
+    duration: Scalar,
+    inputs: Any,
+    *,
+    index: Scalar,
+    count: int,
+    over_others: OverOthers,
+    parts: Grid,
+    hull: Vec3,
+    material: Material,
+    obstacles: Obstacles,
+    ground: Ground,
+    inertia: Inertia,
+) -> tuple[State, Impact]:
+    """`advance_with_impacts` for the `count` drones of a flight, which also hit each other
+
+    Drones that could touch each other in the step, directly or over others, are a cluster. All drones of a cluster go to the
+    moment of its first impact together. They are of one vehicle: `parts` and `hull` (half sides of the box around them) hold
+    for all; `index` is the drone's own, and `over_others` folds over the other drones of its flight.
+    """
+    reach = _reach(parts)
+
+    def leg(_: Scalar, own: _Flight, held: Any) -> _Flight:
+        inputs, ground, inertia, index, cluster = held
+        after = fly(own.state, own.left, inputs)
+        hit = first_hit(own.state, after, parts=parts, obstacles=obstacles, ground=ground)
+        drone = _Drone(index, cluster, MovingBody(_body(own.state), _body(after), inertia))
+        none = _Meeting(NEVER, -1.0, -1.0, 1.0, 0.0, drone.body.before)
+        meeting = _Meeting(
+            *over_others(lambda best, a, b: _earlier_meeting(best, a, b, parts, hull, material), none, drone, drone)
+        )
+        by_drone = meeting.fraction < hit.fraction
+        mine = where(by_drone, meeting.fraction, hit.fraction)
+
+        def earlier(best: Scalar, own: Any, other: Any) -> Scalar:
+            return where(logical_and(equal(own[0], other[0]), other[1] < best), other[1], best)
+
+        first = over_others(earlier, mine, (cluster, mine), (cluster, mine))
+        is_hit = first <= 1.0
+        fraction = where(is_hit, first, 0.0)
+        involved = logical_and(is_hit, mine <= first)
+        by_drone = logical_and(involved, by_drone)
+        by_solid = logical_and(involved, hit.fraction <= meeting.fraction)
+        moment = _moment(own.state, after, fraction)
+        resolved, impulses, max_speed = resolve_impacts(
+            moment,
+            hit._replace(fraction=where(by_solid, hit.fraction, NEVER)),
+            parts=parts,
+            obstacles=obstacles,
+            ground=ground,
+            inertia=inertia,
+        )
+        met = moment._replace(p_W=meeting.after.p_W, v_W=meeting.after.v_W, omega_B=meeting.after.omega_B)
+        state = select(by_drone, met, select(by_solid, resolved, moment))
+        struck = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=impulses, max_speed=max_speed)
+        meets = Impact(fraction, meeting.part, -1.0, meeting.other, meeting.own_part, meeting.speed, 1.0, meeting.speed)
+        record = _with_impact(own.impact, Impact(*select(by_drone, meets, struck)))
+        record = Impact(*select(involved, record, own.impact))
+        bounced = _Flight(state, own.left * (1.0 - fraction), 1.0, record)
+        return _Flight(*select(is_hit, bounced, _Flight(after, 0.0, 0.0, own.impact)))
+
+    whole = fly(state, duration, inputs)
+    cluster = _cluster(_body(state), _body(whole), index, reach, count, over_others)
+    start = _Flight(state, duration, 1.0, Impact())
+    held = inputs, ground, inertia, index, cluster
+    end = loop(leg, start, held, count=MAX_HITS, active=lambda own, held: own.going > 0.5)
+    return end.state, end.impact
+
+
+def _cluster(before: State, after: State, index: Scalar, reach: float, count: int, over_others: OverOthers) -> Scalar:
+    """The lowest index of all drones that could touch a drone in the step, directly or over others"""
+    extent = reach + _path(before, after, reach)
+
+    def lower(best: Scalar, own: Any, other: Any) -> Scalar:
+        near = norm(own[0] - other[0]) <= own[1] + other[1]
+        return where(logical_and(near, other[2] < best), other[2], best)
+
+    label = index
+    for _ in range(count - 1):
+        label = over_others(lower, label, (before.p_W, extent), (before.p_W, extent, label))
+    return label
+
+
+def _earlier_meeting(
+    best: _Meeting, mine: _Drone, other: _Drone, parts: Grid, hull: Vec3, material: Material
+) -> _Meeting:
+    """The earlier of `best` and the first touch of two drones; of equal ones that of the lower index's part"""
+    first = mine.index < other.index
+    near = where(equal(mine.cluster, other.cluster), 1.0, 0.0)
+    low, high = (MovingBody(*select(first, a, b)) for a, b in ((mine.body, other.body), (other.body, mine.body)))
+    by_low = first_meeting(low, high, near, parts=parts, hull=hull)
+    by_high = first_meeting(high, low, near, parts=parts, hull=hull)
+    is_low = by_low.fraction <= by_high.fraction
+    one, two = (MovingBody(*select(is_low, a, b)) for a, b in ((low, high), (high, low)))
+    hit = PartHit(*select(is_low, by_low, by_high))
+    is_hit = hit.fraction <= 1.0
+    hit = hit._replace(fraction=where(is_hit, hit.fraction, 0.0))
+    restitution = where(hit.speed > MIN_BOUNCE_SPEED, material.restitution, 0.0)
+    striker, struck = bounce_pair(one, two, hit, material._replace(restitution=restitution))
+    is_own = equal(where(first, 1.0, 0.0), where(is_low, 1.0, 0.0))  # the drone whose part it is
+    after = select(is_own, striker, struck)
+    meeting = _Meeting(hit.fraction, hit.part, other.index, where(is_own, 1.0, 0.0), hit.speed, after)
+    return _Meeting(*select(logical_and(is_hit, hit.fraction < best.fraction), meeting, best))

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.backends.machine import CompiledStep
-from samara.core.algebra import IDENTITY, UP, ZERO, Mat3, Vec3, dot, norm, rotate
-from samara.physics.ground.collision import Collider, contact_velocity
+from samara.core.algebra import IDENTITY, UP, ZERO, Mat3, Vec3, norm
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Material, collider_of, impact_impulse, struck, velocities_after_wall_impact
+from samara.physics.ground.impact import Material, velocities_after_wall_impact
 from samara.physics.ground.solids import Box
 from samara.physics.types import State, Vehicle
 from samara.scenario.facts import PartKind, part_name
@@ -31,10 +30,16 @@ from samara.world.collision import (
     RESTING_SPEED,
     STILL,
     TOUCH_DISTANCE,
+    Inertia,
     Moving,
+    MovingBody,
+    PartHit,
     PartShape,
     approach_speed,
     between,
+    bounce_pair,
+    hull_motion,
+    meeting_speed,
     resting_speed,
     stands_on,
 )
@@ -113,8 +118,7 @@ def hull_of(state: State, parts: Sequence[Part]) -> Box:
         for part in parts
         for pairs in [tuple(zip(part.center_B, part.axis_B or (0.0, 0.0, 0.0), strict=True))]
     ]
-    half = [max(max(own[k] for own in reach), 1e-3) for k in range(3)]
-    return Box(state.p_W, Vec3(*half), state.q_WB)
+    return Box(state.p_W, Vec3(*(max(max(own[k] for own in reach), 1e-3) for k in range(3))), state.q_WB)
 
 
 def first_hit(
@@ -231,7 +235,7 @@ def _impact_code(mass: float, inertia_B: Mat3) -> CompiledStep:
     def body(own: Any, held: Any) -> Any:
         q_WB, r_W, normal_W, material = held
         return velocities_after_wall_impact(
-            *own, q_WB, r_W, normal_W, mass=mass, inertia_B=inertia_B, material=material
+            own[0], own[1], q_WB, r_W, normal_W, mass=mass, inertia_B=inertia_B, material=material
         )
 
     return CompiledStep(body, (ZERO, ZERO), (IDENTITY, ZERO, ZERO, Material()))
@@ -282,31 +286,19 @@ class Drone(NamedTuple):
 
 def first_meeting(one: Drone, other: Drone) -> Hit | None:
     """The earliest touch of a part of one drone with the other's hull, or None; the other does not turn meanwhile"""
-    theirs = other.before
-    moves = Moving(theirs.p_W, other.after.p_W - theirs.p_W, theirs.v_W, rotate(theirs.q_WB, theirs.omega_B))
-    hull = hull_of(theirs, other.parts)
+    moves, hull = hull_motion(other.before, other.after), hull_of(other.before, other.parts)
     hit = first_hit(one.before, one.after, one.vehicle, one.parts, (hull,), (moves,))
     if hit is None:
         return None
-    own, their = _colliders(one, other, hit)
-    approach = dot(contact_velocity(own) - contact_velocity(their), hit.normal_W)
-    return hit._replace(speed=-float(approach)) if approach < 0.0 else None
+    speed = meeting_speed(_moving_body(one), _moving_body(other), hit.share, hit.r_W, hit.normal_W)
+    return hit._replace(speed=float(speed)) if speed > 0.0 else None
 
 
 def both_bounced(one: Drone, other: Drone, hit: Hit, material: Material) -> tuple[State, State]:
     """Both drones just after they met, and out of each other"""
-    own, their = _colliders(one, other, hit)
-    impulse = impact_impulse(own, their, hit.normal_W, material=material)
-    mine, theirs = between(one.before, one.after, hit.share), between(other.before, other.after, hit.share)
-    mine, theirs = struck(mine, impulse, own.r_W, one.vehicle), struck(theirs, -impulse, their.r_W, other.vehicle)
-    apart_W = hit.normal_W * (hit.depth / (one.vehicle.mass + other.vehicle.mass))  # their common centre stays
-    return (
-        mine._replace(p_W=mine.p_W + apart_W * other.vehicle.mass),
-        theirs._replace(p_W=theirs.p_W - apart_W * one.vehicle.mass),
-    )
+    touched = PartHit(hit.share, r_W=hit.r_W, normal_W=hit.normal_W, depth=hit.depth)
+    return bounce_pair(_moving_body(one), _moving_body(other), touched, material)
 
 
-def _colliders(one: Drone, other: Drone, hit: Hit) -> tuple[Collider, Collider]:
-    mine, theirs = between(one.before, one.after, hit.share), between(other.before, other.after, hit.share)
-    r_other_W = mine.p_W + hit.r_W - theirs.p_W
-    return collider_of(mine, hit.r_W, one.vehicle), collider_of(theirs, r_other_W, other.vehicle)
+def _moving_body(drone: Drone) -> MovingBody:
+    return MovingBody(drone.before, drone.after, Inertia(drone.vehicle.mass, drone.vehicle.inertia_B))

@@ -119,7 +119,7 @@ def _time_code(kind: str) -> CompiledStep:
 
     def body(own: Any, held: Any) -> Any:
         solid, center_W, axis_W, move_W, disc, ball = held
-        return newton_step(*own, solid, center_W, axis_W, move_W, disc, ball)
+        return newton_step(own[0], own[1], solid, center_W, axis_W, move_W, disc, ball)
 
     return CompiledStep(body, (0.0, 0.0), (TEMPLATES[kind], ZERO, UP, ZERO, 0.0, 0.0))
 
