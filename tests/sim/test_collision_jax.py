@@ -25,11 +25,11 @@ from samara.sim.stages.ground import GroundStage
 from samara.world.collision import (
     Impact,
     Inertia,
-    advance_drones_with_impacts,
     advance_with_impacts,
     obstacles_of,
     parts_table,
 )
+from samara.world.drone_collision import advance_drones_with_impacts
 from samara.world.ground import ground_below
 
 IRIS = samara.vehicle("iris_documented")

@@ -1,4 +1,4 @@
-"""What the drones of a flight do to each other, in JAX: arrays of shape (drones, flights), in XLA or in one block of a kernel.
+"""Interactions between the drones of a flight in JAX: arrays of shape (drones, flights), in XLA or in one block of a kernel.
 
     felt = sum_over_others(f, mine, theirs)        # feltᵢ = Σ f(mineᵢ, theirsⱼ) over all j ≠ i of the same flight
 
@@ -59,8 +59,8 @@ def sum_over_others(f: Callable[[Any, Any], Any], mine: Any, theirs: Any) -> Any
     jax.eval_shape(probe)
     zero = unflatten(shapes[0], iter([0.0] * len(flatten(shapes[0]))))
 
-    def add(total: Any, own: Any, other: Any) -> Any:
-        felt = flatten(f(own, other))
+    def add(total: Any, drone: Any, other: Any) -> Any:
+        felt = flatten(f(drone, other))
         return unflatten(zero, iter([a + b for a, b in zip(flatten(total), felt, strict=True)]))
 
     return fold_over_others(add, zero, mine, theirs)

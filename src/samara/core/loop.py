@@ -29,8 +29,8 @@ def loop(body: Body, carry: Any, inputs: Any = (), *, count: int, active: Condit
     library = library_of(*flatten(carry), *flatten(inputs))
     if library.__name__ == "jax.numpy":
         return _jax_loop(body, carry, inputs, count, active)
-    whole: Any = getattr(library, "loop", None)
-    return unrolled(body, carry, inputs, count, active) if whole is None else whole(body, carry, inputs, count, active)
+    run: Any = getattr(library, "loop", unrolled)
+    return run(body, carry, inputs, count, active)
 
 
 def unrolled(body: Body, carry: Any, inputs: Any, count: int, active: Condition | None) -> Any:

@@ -24,22 +24,19 @@ from samara.core.algebra import (
     norm,
     normalize,
     rotate,
-    rotate_inverse,
 )
 from samara.core.grid import Grid
 from samara.core.loop import loop, select
-from samara.core.ops import absolute, equal, logical_and, lookup, maximum, minimum, where
+from samara.core.ops import absolute, logical_and, lookup, maximum, minimum, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
-from samara.physics.ground.collision import Collider, contact_velocity
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Material, after_impulse, impact_impulse, velocities_after_wall_impact
-from samara.physics.ground.solids import Box
+from samara.physics.ground.impact import Material, velocities_after_wall_impact
 from samara.physics.types import State
 from samara.world.ground import solid_at, table_of
 from samara.world.obstacles import NEVER, NEWTON, HeightMap, Solid, at_least, disc_touch, kind_of, nearer, time_to_reach
 
-RESTING_SPEED, RESTING_DEPTH = 1e-3, 1e-4  # [m/s], [m]: a slower approach is no hit, until the part is deeper
+RESTING_SPEED, RESTING_DEPTH = 1e-3, 1e-4  # [m/s], [m]: a slower approach counts as a hit only for a deeper part
 MIN_BOUNCE_SPEED = 0.05  # [m/s]: slower impacts have no restitution, or they would never end
 TOUCH_DISTANCE, MAX_IMPACTS = 1e-6, 24  # [m]: parts so near take part in an impact; impulses dealt at one moment
 MAX_HITS = 12  # moments of impact in one physics step; after the last the drone stands still for the rest of it
@@ -137,7 +134,7 @@ class Obstacles(NamedTuple):
 def obstacles_of(solids: Sequence[Solid], materials: Sequence[Material]) -> Obstacles:
     """Tables of solids and materials for `advance_with_impacts`"""
     runs: list[SolidRun] = []
-    for kind, group in groupby(enumerate(solids), lambda own: kind_of(own[1])):
+    for kind, group in groupby(enumerate(solids), lambda numbered: kind_of(numbered[1])):
         numbered = list(group)
         if kind == "height_map":
             runs += [SolidRun(kind, index, solid) for index, solid in numbered if isinstance(solid, HeightMap)]
@@ -217,7 +214,7 @@ def stands_on(p_W: Vec3, normal_W: Vec3, ground: Ground) -> Scalar:
 def part_hit(
     before: State, after: State, part: PartShape, solid: Solid, *, ground: Ground | None = None, moves: Moving = STILL
 ) -> PartHit:
-    """The first touch of one part with one solid that it approaches; `fraction` is above 1 where there is none
+    """The first touch of one part with one solid that it approaches; `fraction` is above 1 if there is none
 
     A foot does not hit the solid that is the `ground` below the drone: it feels that already.
     """
@@ -232,8 +229,8 @@ def part_hit(
     fraction = where(coming, _touch_time(solid, center_W, axis_W, move_W - moves.drift_W, part, coming), NEVER)
     limit = minimum(near.distance, 0.0) - RESTING_DEPTH
     deeper = part_distance(solid, end_W - moves.drift_W, end_axis_W, part.disc, part.ball).distance < limit
-    turned = logical_and(logical_and(deeper, close), fraction > 1.0)
-    fraction = where(turned, _turn_time(before, after, solid, part, moves, limit, turned), fraction)
+    rotated = logical_and(logical_and(deeper, close), fraction > 1.0)
+    fraction = where(rotated, _turn_time(before, after, solid, part, moves, limit, rotated), fraction)
 
     state = between(before, after, where(fraction <= 1.0, fraction, 0.0))
     moved_W = moves.drift_W * fraction
@@ -250,19 +247,19 @@ def part_hit(
 
 
 def _touch_time(solid: Solid, center_W: Vec3, axis_W: Vec3, move_W: Vec3, part: PartShape, coming: Scalar) -> Scalar:
-    """When a part reaches a solid, as a fraction of its straight move, where it is `coming`"""
+    """When a part reaches a solid, as a fraction of its straight move, if it is `coming`"""
     surface = () if isinstance(solid, HeightMap) else solid
     inputs = surface, center_W, axis_W, move_W, part, where(coming, 1.0, 0.0)
     if isinstance(solid, HeightMap):
         return _map_time(solid, inputs)
 
-    def step(_: Scalar, own: Any, inputs: Any) -> Any:
+    def step(_: Scalar, search: Any, inputs: Any) -> Any:
         surface, center_W, axis_W, move_W, part, _ = inputs
-        time, missed = newton_step(own[0], own[1], surface, center_W, axis_W, move_W, part.disc, part.ball)
-        return time, missed, where(time > own[0], 1.0, 0.0)  # where it does not change it never will
+        time, missed = newton_step(search[0], search[1], surface, center_W, axis_W, move_W, part.disc, part.ball)
+        return time, missed, where(time > search[0], 1.0, 0.0)  # after a step of 0 the time stays the same
 
-    def active(own: Any, inputs: Any) -> Scalar:
-        return logical_and(inputs[-1] > 0.5, own[2] > 0.5)
+    def active(search: Any, inputs: Any) -> Scalar:
+        return logical_and(inputs[-1] > 0.5, search[2] > 0.5)
 
     time, missed, _ = loop(step, (0.0, 0.0, 1.0), inputs, count=NEWTON, active=active)
     return where(missed > 0.5, NEVER, time)
@@ -288,11 +285,11 @@ def _map_time(ground: HeightMap, inputs: Any) -> Scalar:
 
 
 def _turn_time(
-    before: State, after: State, solid: Solid, part: PartShape, moves: Moving, limit: Scalar, turned: Scalar
+    before: State, after: State, solid: Solid, part: PartShape, moves: Moving, limit: Scalar, rotated: Scalar
 ) -> Scalar:
     """When a propeller that its centre's path does not bring to a solid is turned into it up to `limit`, by bisection"""
     surface = () if isinstance(solid, HeightMap) else solid
-    inputs = surface, before, after, part, moves.drift_W, limit, where(turned, 1.0, 0.0)
+    inputs = surface, before, after, part, moves.drift_W, limit, where(rotated, 1.0, 0.0)
 
     def step(_: Scalar, bounds: Any, inputs: Any) -> Any:
         surface, before, after, part, drift_W, limit, _ = inputs
@@ -313,7 +310,7 @@ def _turn_time(
 
 def first_hit(before: State, after: State, *, parts: Grid, obstacles: Obstacles, ground: Ground) -> PartHit:
     """The earliest touch of any part with any solid it approaches; of equal ones the first solid's, and its first part's"""
-    before, after = (_body(state) for state in (before, after))
+    before, after = (body_state(state) for state in (before, after))
 
     def solid_hit(best: PartHit, solid: Solid, index: Scalar, inputs: Any) -> PartHit:
         return PartHit(*_solid_hit(best, solid, index, parts, *inputs))
@@ -328,8 +325,10 @@ def _over_solids(function: Callable[..., Any], carry: Any, obstacles: Obstacles,
             carry = function(carry, solids, float(first), inputs)
             continue
 
-        def body(row: Scalar, own: Any, inputs: Any, kind: str = kind, first: int = first, table: Grid = solids) -> Any:
-            return function(own, solid_at(table, row, kind), row + float(first), inputs)
+        def body(
+            row: Scalar, carry: Any, inputs: Any, kind: str = kind, first: int = first, table: Grid = solids
+        ) -> Any:
+            return function(carry, solid_at(table, row, kind), row + float(first), inputs)
 
         carry = loop(body, carry, inputs, count=len(solids.values))
     return carry
@@ -339,29 +338,29 @@ def _solid_hit(
     best: PartHit, solid: Solid, index: Scalar, parts: Grid, before: State, after: State, ground: Ground
 ) -> PartHit:
     """The earlier of `best` and the first touch of any part with one solid, where the drone could come to it at all"""
-    reach = _reach(parts)
-    near = where(at_least(solid, before.p_W) - reach <= _path(before, after, reach), 1.0, 0.0)
+    radius = reach_of(parts)
+    near = where(at_least(solid, before.p_W) - radius <= path_bound(before, after, radius), 1.0, 0.0)
     surface = () if isinstance(solid, HeightMap) else solid
 
-    def body(row: Scalar, own: PartHit, inputs: Any) -> PartHit:
+    def body(row: Scalar, best: PartHit, inputs: Any) -> PartHit:
         surface, before, after, ground, index, _ = inputs
         obstacle = solid if isinstance(solid, HeightMap) else surface
         hit = part_hit(before, after, part_at(parts, row), obstacle, ground=ground)._replace(part=row, solid=index)
-        return PartHit(*select(hit.fraction < own.fraction, hit, own))
+        return PartHit(*select(hit.fraction < best.fraction, hit, best))
 
     inputs = surface, before, after, ground, index, near
-    return PartHit(*loop(body, best, inputs, count=len(parts.values), active=lambda own, inputs: inputs[-1] > 0.5))
+    return PartHit(*loop(body, best, inputs, count=len(parts.values), active=lambda best, inputs: inputs[-1] > 0.5))
 
 
-def _reach(parts: Grid) -> float:
+def reach_of(parts: Grid) -> float:
     """No point of any part is further from the centre of mass  [m]"""
     return max(math.hypot(*row[:3]) + row[6] + row[7] for row in parts.values.tolist())
 
 
-def _path(before: State, after: State, reach: float) -> Scalar:
+def path_bound(before: State, after: State, radius: float) -> Scalar:
     """|Δp| + 2 r |Δq|: no point of any part moves further in the step  [m]"""
     turn = norm(after.q_WB.vector - before.q_WB.vector) + absolute(after.q_WB.w - before.q_WB.w)
-    return norm(after.p_W - before.p_W) + 2.0 * reach * turn + 2.0 * DISTANCE_ERROR
+    return norm(after.p_W - before.p_W) + 2.0 * radius * turn + 2.0 * DISTANCE_ERROR
 
 
 class _Resolution(NamedTuple):
@@ -387,16 +386,16 @@ def resolve_impacts(
 ) -> tuple[State, Scalar, Scalar]:
     """Impulse of a hit, then those on all other parts that touch the same solid, the fastest first
 
-    `state` is that at the moment of the hit. Returns the state after it, out of the solid; the number of impulses; and the
+    `state` is that at the moment of the hit. Returns the state after it, out of the solid; the count of impulses; and the
     largest closing speed [m/s].
     """
     material = Material(lookup(obstacles.materials, hit.solid, 0.0), lookup(obstacles.materials, hit.solid, 1.0))
     v_W, omega_B = _after_impact(state, hit.speed, hit.r_W, hit.normal_W, material, inertia)
     state = state._replace(v_W=v_W, omega_B=omega_B, p_W=state.p_W + hit.normal_W * hit.depth)
-    body = _body(state)
+    body = body_state(state)
 
-    def more(own: _Resolution, solid: Solid, index: Scalar, inputs: Any) -> _Resolution:
-        return _further_impacts(own, solid, index, parts, *inputs)
+    def more(resolution: _Resolution, solid: Solid, index: Scalar, inputs: Any) -> _Resolution:
+        return _further_impacts(resolution, solid, index, parts, *inputs)
 
     start = _Resolution(v_W, omega_B, where(hit.fraction <= 1.0, 1.0, 0.0), 1.0, hit.speed)
     end = _Resolution(*_over_solids(more, start, obstacles, (body, hit.solid, material, ground, inertia)))
@@ -432,22 +431,22 @@ def _further_impacts(
         approach = _Approach(speed, near.point_W - state.p_W, near.normal_W)
         return _Approach(*select(speed > best.speed, approach, best))
 
-    def impact(_: Scalar, own: _Resolution, inputs: Any) -> _Resolution:
+    def impact(_: Scalar, resolution: _Resolution, inputs: Any) -> _Resolution:
         surface, body, material, ground, inertia, _ = inputs
-        state = body._replace(v_W=own.v_W, omega_B=own.omega_B)
+        state = body._replace(v_W=resolution.v_W, omega_B=resolution.omega_B)
         nearest = loop(fastest_part, _Approach(0.0, ZERO, ZERO), (surface, state, ground), count=len(parts.values))
         speed, r_W, normal_W = nearest
         going = speed > RESTING_SPEED
         after = _Resolution(
             *_after_impact(state, speed, r_W, normal_W, material, inertia),
             1.0,
-            own.count + 1.0,
-            where(speed > own.max_speed, speed, own.max_speed),
+            resolution.count + 1.0,
+            where(speed > resolution.max_speed, speed, resolution.max_speed),
         )
-        return _Resolution(*select(going, after, own._replace(going=0.0)))
+        return _Resolution(*select(going, after, resolution._replace(going=0.0)))
 
-    def active(own: _Resolution, inputs: Any) -> Scalar:
-        return logical_and(own.going > 0.5, inputs[-1] > 0.5)
+    def active(resolution: _Resolution, inputs: Any) -> Scalar:
+        return logical_and(resolution.going > 0.5, inputs[-1] > 0.5)
 
     same = where(absolute(hit_solid - index) < 0.5, 1.0, 0.0)
     inputs = surface, body, material, ground, inertia, same
@@ -471,98 +470,30 @@ def _after_impact(
     )
 
 
-def _body(state: State) -> State:
+def body_state(state: State) -> State:
     return state._replace(rotor_speed=(), effects=())
-
-
-# Two drones -------------------------------------------------------------------------------------------------------------
-
-
-class MovingBody(NamedTuple):
-    """One drone through a step: its states at both ends, and its inertia."""
-
-    before: State
-    after: State
-    inertia: Inertia
-
-
-def hull_motion(before: State, after: State) -> Moving:
-    """Motion of a drone's hull through a step; it does not turn meanwhile"""
-    return Moving(before.p_W, after.p_W - before.p_W, before.v_W, rotate(before.q_WB, before.omega_B))
-
-
-def _colliders(
-    one: MovingBody, other: MovingBody, fraction: Scalar, r_W: Vec3
-) -> tuple[State, State, Collider, Collider]:
-    """Both bodies at the moment of a touch at r_W from the first one's centre"""
-    mine, theirs = between(one.before, one.after, fraction), between(other.before, other.after, fraction)
-    r_other_W = mine.p_W + r_W - theirs.p_W
-    return mine, theirs, _collider(mine, r_W, one.inertia), _collider(theirs, r_other_W, other.inertia)
-
-
-def _collider(state: State, r_W: Vec3, inertia: Inertia) -> Collider:
-    return Collider(state.v_W, rotate(state.q_WB, state.omega_B), r_W, state.q_WB, inertia.mass, inertia.inertia_B)
-
-
-def meeting_speed(one: MovingBody, other: MovingBody, fraction: Scalar, r_W: Vec3, normal_W: Vec3) -> Scalar:
-    """−(ṙ₁ − ṙ₂)·n: how fast the points of two drones that touch approach each other  [m/s]"""
-    *_, mine, theirs = _colliders(one, other, fraction, r_W)
-    return -dot(contact_velocity(mine) - contact_velocity(theirs), normal_W)
-
-
-def bounce_pair(one: MovingBody, other: MovingBody, hit: PartHit, material: Material) -> tuple[State, State]:
-    """Both drones just after a part of one has hit the other, and out of each other; their common centre stays"""
-    mine, theirs, own, their = _colliders(one, other, hit.fraction, hit.r_W)
-    impulse = impact_impulse(own, their, hit.normal_W, material=material)
-    apart_W = hit.normal_W * (hit.depth / (own.mass + their.mass))
-    return (
-        _after_impulse(mine, own, impulse)._replace(p_W=mine.p_W + apart_W * their.mass),
-        _after_impulse(theirs, their, -impulse)._replace(p_W=theirs.p_W - apart_W * own.mass),
-    )
-
-
-def _after_impulse(state: State, body: Collider, impulse: Vec3) -> State:
-    after = after_impulse(body, impulse)
-    return state._replace(v_W=after.v_W, omega_B=rotate_inverse(state.q_WB, after.omega_W))
-
-
-def first_meeting(one: MovingBody, other: MovingBody, near: Scalar, *, parts: Grid, hull: Vec3) -> PartHit:
-    """The first touch of a part of one drone with the hull of the other, a box with half sides `hull`, where `near` is 1"""
-
-    def body(row: Scalar, best: PartHit, inputs: Any) -> PartHit:
-        one, other, _ = inputs
-        solid, moves = Box(other.before.p_W, hull, other.before.q_WB), hull_motion(other.before, other.after)
-        hit = part_hit(one.before, one.after, part_at(parts, row), solid, moves=moves)._replace(part=row)
-        return PartHit(*select(hit.fraction < best.fraction, hit, best))
-
-    inputs = one, other, near
-    hit = PartHit(*loop(body, NO_HIT, inputs, count=len(parts.values), active=lambda own, inputs: inputs[-1] > 0.5))
-    fraction = where(hit.fraction <= 1.0, hit.fraction, 0.0)
-    speed = meeting_speed(one, other, fraction, hit.r_W, hit.normal_W)
-    approaching = logical_and(hit.fraction <= 1.0, speed > 0.0)
-    return PartHit(*select(approaching, hit._replace(speed=speed), NO_HIT))
 
 
 # A physics step ---------------------------------------------------------------------------------------------------------
 
 
-def _moment(before: State, after: State, fraction: Scalar) -> State:
+def state_at(before: State, after: State, fraction: Scalar) -> State:
     """The whole state at a fraction of the step: `between`, and rotors and effects in proportion"""
     mixed = [a + fraction * (b - a) for a, b in zip(flatten(before), flatten(after), strict=True)]
     body = between(before, after, fraction)
-    whole: State = unflatten(before, iter(mixed))
-    return whole._replace(p_W=body.p_W, v_W=body.v_W, q_WB=body.q_WB, omega_B=body.omega_B)
+    state: State = unflatten(before, iter(mixed))
+    return state._replace(p_W=body.p_W, v_W=body.v_W, q_WB=body.q_WB, omega_B=body.omega_B)
 
 
-def _with_impact(record: Impact, impact: Impact) -> Impact:
+def add_impact(record: Impact, impact: Impact) -> Impact:
     """The record with one moment of impact more"""
     return Impact(*select(record.count < 0.5, impact, record))._replace(
         count=record.count + impact.count, max_speed=maximum(record.max_speed, impact.max_speed)
     )
 
 
-class _Flight(NamedTuple):
-    """Where a drone is in its step, how long that still is [s], whether it goes on, and its impacts so far."""
+class Leg(NamedTuple):
+    """A drone within its step: state, remaining duration [s], whether it continues (1 or 0), and the impacts until now."""
 
     state: State
     left: Scalar
@@ -587,152 +518,20 @@ def advance_with_impacts(
     impact the drone stands still for the rest of the step.
     """
 
-    def leg(_: Scalar, own: _Flight, held: Any) -> _Flight:
-        inputs, ground, inertia = held
-        after = fly(own.state, own.left, inputs)
-        hit = first_hit(own.state, after, parts=parts, obstacles=obstacles, ground=ground)
+    def fly_leg(_: Scalar, leg: Leg, constants: Any) -> Leg:
+        inputs, ground, inertia = constants
+        after = fly(leg.state, leg.left, inputs)
+        hit = first_hit(leg.state, after, parts=parts, obstacles=obstacles, ground=ground)
         is_hit = hit.fraction <= 1.0
         fraction = where(is_hit, hit.fraction, 0.0)
         resolved, count, max_speed = resolve_impacts(
-            _moment(own.state, after, fraction), hit, parts=parts, obstacles=obstacles, ground=ground, inertia=inertia
+            state_at(leg.state, after, fraction), hit, parts=parts, obstacles=obstacles, ground=ground, inertia=inertia
         )
         first = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=count, max_speed=max_speed)
-        record = _with_impact(own.impact, first)
-        bounced = _Flight(resolved, own.left * (1.0 - fraction), 1.0, record)
-        return _Flight(*select(is_hit, bounced, _Flight(after, 0.0, 0.0, own.impact)))
+        record = add_impact(leg.impact, first)
+        bounced = Leg(resolved, leg.left * (1.0 - fraction), 1.0, record)
+        return Leg(*select(is_hit, bounced, Leg(after, 0.0, 0.0, leg.impact)))
 
-    start = _Flight(state, duration, 1.0, Impact())
-    end = loop(leg, start, (inputs, ground, inertia), count=MAX_HITS, active=lambda own, held: own.going > 0.5)
+    start = Leg(state, duration, 1.0, Impact())
+    end = loop(fly_leg, start, (inputs, ground, inertia), count=MAX_HITS, active=lambda leg, constants: leg.going > 0.5)
     return end.state, end.impact
-
-
-# Several drones of a flight ---------------------------------------------------------------------------------------------
-
-OverOthers = Callable[[Callable[[Any, Any, Any], Any], Any, Any, Any], Any]
-"""fold(body, carry, mine, theirs): carry ← body(carry, mine, other) for every other drone of the flight"""
-
-
-class _Drone(NamedTuple):
-    """One drone for the others: its index, its cluster, and its motion through the step."""
-
-    index: Scalar
-    cluster: Scalar
-    body: MovingBody
-
-
-class _Meeting(NamedTuple):
-    """The first touch with another drone: `after` is the state just after it, `own_part` 1 where the drone's own part hit."""
-
-    fraction: Scalar
-    part: Scalar
-    other: Scalar
-    own_part: Scalar
-    speed: Scalar
-    after: State
-
-
-def advance_drones_with_impacts(
-    fly: Callable[[State, Scalar, Any], State],
-    state: State,
-    duration: Scalar,
-    inputs: Any,
-    *,
-    index: Scalar,
-    count: int,
-    over_others: OverOthers,
-    parts: Grid,
-    hull: Vec3,
-    material: Material,
-    obstacles: Obstacles,
-    ground: Ground,
-    inertia: Inertia,
-) -> tuple[State, Impact]:
-    """`advance_with_impacts` for the `count` drones of a flight, which also hit each other
-
-    Drones that could touch each other in the step, directly or over others, are a cluster. All drones of a cluster go to the
-    moment of its first impact together. They are of one vehicle: `parts` and `hull` (half sides of the box around them) hold
-    for all; `index` is the drone's own, and `over_others` folds over the other drones of its flight.
-    """
-    reach = _reach(parts)
-
-    def leg(_: Scalar, own: _Flight, held: Any) -> _Flight:
-        inputs, ground, inertia, index, cluster = held
-        after = fly(own.state, own.left, inputs)
-        hit = first_hit(own.state, after, parts=parts, obstacles=obstacles, ground=ground)
-        drone = _Drone(index, cluster, MovingBody(_body(own.state), _body(after), inertia))
-        none = _Meeting(NEVER, -1.0, -1.0, 1.0, 0.0, drone.body.before)
-        meeting = _Meeting(
-            *over_others(lambda best, a, b: _earlier_meeting(best, a, b, parts, hull, material), none, drone, drone)
-        )
-        by_drone = meeting.fraction < hit.fraction
-        mine = where(by_drone, meeting.fraction, hit.fraction)
-
-        def earlier(best: Scalar, own: Any, other: Any) -> Scalar:
-            return where(logical_and(equal(own[0], other[0]), other[1] < best), other[1], best)
-
-        first = over_others(earlier, mine, (cluster, mine), (cluster, mine))
-        is_hit = first <= 1.0
-        fraction = where(is_hit, first, 0.0)
-        involved = logical_and(is_hit, mine <= first)
-        by_drone = logical_and(involved, by_drone)
-        by_solid = logical_and(involved, hit.fraction <= meeting.fraction)
-        moment = _moment(own.state, after, fraction)
-        resolved, impulses, max_speed = resolve_impacts(
-            moment,
-            hit._replace(fraction=where(by_solid, hit.fraction, NEVER)),
-            parts=parts,
-            obstacles=obstacles,
-            ground=ground,
-            inertia=inertia,
-        )
-        met = moment._replace(p_W=meeting.after.p_W, v_W=meeting.after.v_W, omega_B=meeting.after.omega_B)
-        state = select(by_drone, met, select(by_solid, resolved, moment))
-        struck = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=impulses, max_speed=max_speed)
-        meets = Impact(fraction, meeting.part, -1.0, meeting.other, meeting.own_part, meeting.speed, 1.0, meeting.speed)
-        record = _with_impact(own.impact, Impact(*select(by_drone, meets, struck)))
-        record = Impact(*select(involved, record, own.impact))
-        bounced = _Flight(state, own.left * (1.0 - fraction), 1.0, record)
-        return _Flight(*select(is_hit, bounced, _Flight(after, 0.0, 0.0, own.impact)))
-
-    whole = fly(state, duration, inputs)
-    cluster = _cluster(_body(state), _body(whole), index, reach, count, over_others)
-    start = _Flight(state, duration, 1.0, Impact())
-    held = inputs, ground, inertia, index, cluster
-    end = loop(leg, start, held, count=MAX_HITS, active=lambda own, held: own.going > 0.5)
-    return end.state, end.impact
-
-
-def _cluster(before: State, after: State, index: Scalar, reach: float, count: int, over_others: OverOthers) -> Scalar:
-    """The lowest index of all drones that could touch a drone in the step, directly or over others"""
-    extent = reach + _path(before, after, reach)
-
-    def lower(best: Scalar, own: Any, other: Any) -> Scalar:
-        near = norm(own[0] - other[0]) <= own[1] + other[1]
-        return where(logical_and(near, other[2] < best), other[2], best)
-
-    label = index
-    for _ in range(count - 1):
-        label = over_others(lower, label, (before.p_W, extent), (before.p_W, extent, label))
-    return label
-
-
-def _earlier_meeting(
-    best: _Meeting, mine: _Drone, other: _Drone, parts: Grid, hull: Vec3, material: Material
-) -> _Meeting:
-    """The earlier of `best` and the first touch of two drones; of equal ones that of the lower index's part"""
-    first = mine.index < other.index
-    near = where(equal(mine.cluster, other.cluster), 1.0, 0.0)
-    low, high = (MovingBody(*select(first, a, b)) for a, b in ((mine.body, other.body), (other.body, mine.body)))
-    by_low = first_meeting(low, high, near, parts=parts, hull=hull)
-    by_high = first_meeting(high, low, near, parts=parts, hull=hull)
-    is_low = by_low.fraction <= by_high.fraction
-    one, two = (MovingBody(*select(is_low, a, b)) for a, b in ((low, high), (high, low)))
-    hit = PartHit(*select(is_low, by_low, by_high))
-    is_hit = hit.fraction <= 1.0
-    hit = hit._replace(fraction=where(is_hit, hit.fraction, 0.0))
-    restitution = where(hit.speed > MIN_BOUNCE_SPEED, material.restitution, 0.0)
-    striker, struck = bounce_pair(one, two, hit, material._replace(restitution=restitution))
-    is_own = equal(where(first, 1.0, 0.0), where(is_low, 1.0, 0.0))  # the drone whose part it is
-    after = select(is_own, striker, struck)
-    meeting = _Meeting(hit.fraction, hit.part, other.index, where(is_own, 1.0, 0.0), hit.speed, after)
-    return _Meeting(*select(logical_and(is_hit, hit.fraction < best.fraction), meeting, best))

@@ -25,7 +25,7 @@ MAX_HEIGHT = 5.0  # [m]: a top that is further below is not felt
 
 
 class GroundBelow(NamedTuple):
-    """The nearest plane so far, and how far it is straight below the drone [m]."""
+    """A plane, and its distance straight below the drone [m]."""
 
     plane: Ground
     depth: Scalar
@@ -68,7 +68,7 @@ def _nearest_top(
 
 
 def nearer_top(below: GroundBelow, solid: Solid, p_W: Vec3, q_WB: Quat, feet_B: Sequence[Vec3]) -> GroundBelow:
-    """The top of a solid where all feet are over it and it is nearer than the plane so far, else that plane"""
+    """The top of a solid where all feet are over it and it is nearer than the plane below, else that plane"""
     distance, normal_W = touch(solid, p_W)
     over = logical_and(normal_W.z > MIN_NORMAL_Z, logical_and(distance > -MAX_DEPTH, distance < MAX_HEIGHT))
     top = Ground(p_W - normal_W * distance, normal_W)

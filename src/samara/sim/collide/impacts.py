@@ -32,17 +32,14 @@ from samara.world.collision import (
     TOUCH_DISTANCE,
     Inertia,
     Moving,
-    MovingBody,
     PartHit,
     PartShape,
     approach_speed,
     between,
-    bounce_pair,
-    hull_motion,
-    meeting_speed,
     resting_speed,
     stands_on,
 )
+from samara.world.drone_collision import MovingBody, bounce_pair, hull_motion, meeting_speed
 from samara.world.obstacles import NEVER, HeightMap, Solid, at_least
 
 
