@@ -123,7 +123,7 @@ def _kernel(leaves):
     )
 
 
-@pytest.mark.parametrize("executor", ["xla", "kernel"])
+@pytest.mark.parametrize("executor", ["xla", pytest.param("kernel", marks=pytest.mark.long)])
 def test_jax_agrees_with_numpy(executor):
     p_W, q_WB = drones(64)
     expected = rows(ground_below(p_W, q_WB, ground=HILLS, tops=TOPS[:2], feet_B=FEET_B[:1]), 64)
