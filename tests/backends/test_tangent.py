@@ -45,8 +45,8 @@ MEANING = {
 
 
 def test_every_operation_has_a_slope_or_none():
-    assert {*SLOPES, *FLAT, *SELECTIONS} == {*OPERATIONS.values(), "select"}
-    assert len(SLOPES) + len(FLAT) + len(SELECTIONS) == len({*OPERATIONS.values(), "select"})
+    assert {*SLOPES, *FLAT, *SELECTIONS} == {*OPERATIONS.values(), "select", "lookup"}
+    assert len(SLOPES) + len(FLAT) + len(SELECTIONS) == len({*OPERATIONS.values(), "select", "lookup"})
 
 
 @pytest.mark.parametrize("operation", SLOPES)

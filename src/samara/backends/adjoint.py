@@ -49,7 +49,7 @@ def _values(program: Program, tape: TapeWithConstants) -> list[Taped]:
         elif own.operation == "constant":
             values.append(Taped(tape.place(own.constant), tape))
         else:
-            values.append(tape.note(own.operation, *(values[at] for at in own.arguments)))
+            values.append(tape.repeat(own, *(values[at] for at in own.arguments)))
     return values
 
 

@@ -20,7 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from samara.core.grid import Grid
 from samara.core.layer import ACTIVATIONS, Layer
+from samara.core.loop import lax_loop
 from samara.core.tree import flatten, unflatten
 
 
@@ -266,6 +268,88 @@ def layer(own: Layer, x: Sequence[Any]) -> tuple[Any, ...]:
     rows = jnp.tensordot(weights, jnp.stack(columns), axes=1, precision=lax.Precision.HIGHEST)
     activated = ACTIVATIONS[own.activation](rows + bias.reshape(-1, *(1,) * (rows.ndim - 1)))
     return tuple(Folded(activated[k], trace) for k in range(own.rows))
+
+
+# Lookups and loops --------------------------------------------------------------------------------------------------
+
+Load = Callable[[Grid, Any], Any]
+"""The entries of a grid, in rows one after the other, at an array of indices"""
+
+_load: ContextVar[Load | None] = ContextVar("load", default=None)
+
+
+@contextmanager
+def grids_loaded_by(load: Load) -> Iterator[None]:
+    """Within, lookups call `load(grid, at)`: a kernel has no constant arrays and reads grids from its operands."""
+    before = _load.set(load)
+    try:
+        yield
+    finally:
+        _load.reset(before)
+
+
+def grids_in(trace: Callable[[], Any]) -> tuple[Grid, ...]:
+    """The grids that are looked up while `trace()` runs, such as a `jax.eval_shape`, each once."""
+    grids: dict[Grid, None] = {}
+
+    def note(grid: Grid, at: Any) -> Any:
+        grids[grid] = None
+        return jnp.zeros(jnp.shape(at))
+
+    with grids_loaded_by(note):
+        trace()
+    return tuple(grids)
+
+
+def lookup(grid: Grid, i: Any, j: Any) -> Folded:
+    """An entry of a grid: gathered by XLA, or read by the `load` of a kernel"""
+    trace = next(x.trace for x in (i, j) if isinstance(x, Folded))
+    row, column = (_index(x, count, trace.dtype) for x, count in zip((i, j), grid.values.shape, strict=True))
+    at, load = row * np.int32(grid.values.shape[1]) + column, _load.get()
+    if load is not None:
+        return Folded(lax.convert_element_type(load(grid, at), trace.dtype), trace)
+    return Folded(jnp.asarray(grid.values.ravel(), trace.dtype)[at], trace)
+
+
+def _index(x: Any, count: int, dtype: Any) -> Any:
+    if not isinstance(x, Folded):
+        return np.int32(min(float(x), count - 1.0) if float(x) > 0.0 else 0)
+    zero, last = lax.full((), 0.0, dtype), lax.full((), count - 1.0, dtype)
+    return lax.convert_element_type(_select(x.value < last, _select(x.value > zero, x.value, zero), last), jnp.int32)
+
+
+def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
+    """`samara.core.loop.loop` as one loop of `lax`"""
+    leaves = flatten(carry)
+    scalars = [*leaves, *flatten(inputs)]
+    trace = next(x.trace for x in scalars if isinstance(x, Folded))
+    shape = jnp.broadcast_shapes(*(jnp.shape(_raw(x)) for x in scalars))
+
+    def filled(x: Any) -> Any:
+        return jnp.broadcast_to(lax.convert_element_type(_raw(x), trace.dtype), shape)
+
+    def step(k: Any, arrays: Any) -> list[Any]:
+        with apart(trace):
+            index = Folded(lax.convert_element_type(k, trace.dtype), trace)
+            return [filled(x) for x in flatten(body(index, folded(carry, arrays, trace), inputs))]
+
+    def going(arrays: Any) -> Any:
+        with apart(trace):
+            return _raw(active(folded(carry, arrays, trace), inputs)) if active else True
+
+    final = lax_loop(step, going if active else None, [filled(x) for x in leaves], count)
+    return folded(carry, final, trace)
+
+
+@contextmanager
+def apart(trace: Trace) -> Iterator[None]:
+    """Forget the operations that are traced within: their results exist inside a loop only."""
+    outside = dict(trace.done)
+    try:
+        yield
+    finally:
+        trace.done.clear()
+        trace.done.update(outside)
 
 
 # Functions of folded scalars ----------------------------------------------------------------------------------------

@@ -10,9 +10,11 @@ import llvmlite
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
+from samara.backends.llvm_blocks import INDEX
 from samara.backends.llvm_cache import digest, kept
-from samara.backends.llvm_layer import layer_code
-from samara.backends.program import CONDITIONS, Guarded, Program, program_of
+from samara.backends.llvm_grid import lookup_code
+from samara.backends.llvm_layer import Stored, layer_code
+from samara.backends.program import CONDITIONS, Guarded, Loop, Program, program_of
 from samara.core.layer import ACTIVATIONS
 from samara.core.llvm_math import ELEMENTARY, elementary
 
@@ -87,6 +89,10 @@ class Emitter:
                 values.append(inputs[instruction.place[0]][instruction.place[1]])
             elif instruction.layer is not None:
                 values.append(layer_code(self, instruction.layer, [self.number(x) for x in arguments]))
+            elif instruction.grid is not None:
+                values.append(lookup_code(self, instruction.grid, [self.number(x) for x in arguments]))
+            elif instruction.loop is not None:
+                values.append(self._run_loop(instruction.loop, [self.number(x) for x in arguments]))
             elif instruction.operation == "row":
                 values.append(arguments[0].load(self.builder, instruction.place[1]))
             else:
@@ -115,6 +121,34 @@ class Emitter:
             [self._either(a, quiet, b, whole) for a, b in zip(*groups, strict=True)]
             for groups in zip(brief, full, strict=True)
         ]
+
+    def _run_loop(self, loop: Loop, arguments: list[Any]) -> Stored:
+        """The turns of a loop; lanes that are no longer active keep what they carry"""
+        builder, before = self.builder, self.builder.block
+        carry, inputs = Stored(builder, self.vector, loop.carried), arguments[loop.carried :]
+        for k, value in enumerate(arguments[: loop.carried]):
+            builder.store(value, carry.at(builder, k))
+        turn, body, after = (builder.append_basic_block(name) for name in ("turn", "body", "after"))
+        builder.branch(turn)
+        builder.position_at_end(turn)
+        index = builder.phi(INDEX)
+        index.add_incoming(ir.Constant(INDEX, 0), before)
+        values = [carry.load(builder, k) for k in range(loop.carried)]
+        more, active = builder.icmp_signed("<", index, ir.Constant(INDEX, loop.turns)), None
+        if loop.active is not None:
+            active = self.condition(self.run(loop.active, (values, inputs))[0][0])
+            lanes = builder.bitcast(active, ir.IntType(self.width))
+            more = builder.and_(more, builder.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 0)))
+        builder.cbranch(more, body, after)
+        builder.position_at_end(body)
+        number = self.splat(builder.sitofp(index, self.element))
+        (advanced,) = self.run(loop.body, ([number], values, inputs))
+        for k, (new, old) in enumerate(zip(advanced, values, strict=True)):
+            builder.store(new if active is None else builder.select(active, new, old), carry.at(builder, k))
+        index.add_incoming(builder.add(index, ir.Constant(INDEX, 1)), builder.block)
+        builder.branch(turn)
+        builder.position_at_end(after)
+        return carry
 
     def _all(self, value: Any) -> Any:
         """Whether a condition is true in every lane."""

@@ -98,7 +98,7 @@ def _meaning(program: Program, values: dict[float, float], known: dict[Hashable,
         elif each.operation == "multiply" and arguments[0] == arguments[1]:
             key = "square", arguments[:1]
         else:
-            key = each.operation, arguments, each.place[1], each.layer
+            key = each.operation, arguments, each.place[1], each.layer, each.grid, each.loop
         at.append(known.setdefault(key, len(known)))
     return [tuple(at[own] for own in group) for group in program.outputs]
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import casadi
 
 from samara.backends.scan import Quiet
-from samara.backends.symbol import Symbol, expression, traced_layers
+from samara.backends.symbol import Symbol, TracedLoop, expression, opaque_operations
+from samara.core.grid import Grid
 from samara.core.layer import Layer
 from samara.core.tree import flatten, unflatten
 
@@ -51,7 +52,8 @@ CONDITIONS = frozenset({"less", "less_equal", "equal", "not_equal", "not", "and"
 class Instruction(NamedTuple):
     """One operation on the results of earlier ones; `constant` for "constant", `place` (group, index) for "input".
 
-    A "layer" computes all rows of a layer at once, and a "row" is number `place[1]` of them.
+    A "layer" computes all rows of a layer at once, a "loop" all that it carries, and a "row" is number `place[1]` of either.
+    A "lookup" reads the entry of a grid at two indices.
     """
 
     operation: str
@@ -59,6 +61,8 @@ class Instruction(NamedTuple):
     constant: float = 0.0
     place: tuple[int, int] = (0, 0)
     layer: Layer | None = None
+    grid: Grid | None = None
+    loop: "Loop | None" = None
 
 
 class Program(NamedTuple):
@@ -66,6 +70,20 @@ class Program(NamedTuple):
 
     instructions: tuple[Instruction, ...]
     outputs: tuple[tuple[int, ...], ...]
+
+
+class Loop(NamedTuple):
+    """carry ← body(k, carry, inputs), `turns` times or while `active(carry, inputs)`; arguments are carry, then inputs."""
+
+    turns: int
+    carried: int
+    body: Program
+    active: Program | None
+
+    @property
+    def size(self) -> int:
+        """Instructions in all turns"""
+        return self.turns * (work(self.body) + (work(self.active) if self.active else 0))
 
 
 class Guarded(NamedTuple):
@@ -93,13 +111,30 @@ def program_of(function: Callable[..., Any], *templates: Any) -> Program:
         unflatten(template, iter([Symbol(own) for own in casadi.vertsplit(x)] if x.numel() else []))
         for template, x in zip(templates, symbols, strict=True)
     ]
-    with traced_layers() as layers:
+    with opaque_operations() as opaque:
         results = [casadi.vertcat(*map(expression, flatten(result))) for result in function(*arguments)]
-    if not layers:
+    if not opaque:
         return program_of_expressions(symbols, results)
-    given = [*symbols, *(own.rows for own in layers)]
-    wanted = [*results, *(casadi.vertcat(*own.given) for own in layers)]
-    return _with_layers(program_of_expressions(given, wanted), len(symbols), [own.layer for own in layers])
+    symbols_and_rows = [*symbols, *(call.rows for call in opaque)]
+    expressions = [*results, *(casadi.vertcat(*call.arguments) for call in opaque)]
+    calls = [_instruction(call.operation) for call in opaque]
+    return _with_calls(program_of_expressions(symbols_and_rows, expressions), len(symbols), calls)
+
+
+def _instruction(operation: Layer | Grid | TracedLoop) -> Instruction:
+    if isinstance(operation, Layer):
+        return Instruction("layer", layer=operation)
+    if isinstance(operation, Grid):
+        return Instruction("lookup", grid=operation)
+    return Instruction("loop", loop=loop_of(operation, program_of))
+
+
+def loop_of(traced: TracedLoop, program: Callable[..., Program]) -> Loop:
+    """A loop whose body and condition are traced by `program_of`, or by `program_as_written`"""
+    body, carry, inputs, turns, active = traced
+    condition = None if active is None else program(lambda *arguments: (active(*arguments),), carry, inputs)
+    turn = program(lambda *arguments: (body(*arguments),), 0.0, carry, inputs)
+    return Loop(turns, len(flatten(carry)), turn, condition)
 
 
 def program_of_body(body: Callable[..., Any], templates: tuple[Any, ...], quiet: Quiet | None) -> Program | Guarded:
@@ -179,10 +214,11 @@ def without_unused(program: Program) -> Program:
     return Program(instructions, tuple(tuple(at[i] for i in group) for group in program.outputs))
 
 
-def _with_layers(program: Program, groups: int, layers: list[Layer]) -> Program:
-    """The program with its layers: what they give came as inputs, after the first `groups`, and what they are given went out"""
-    own, into = program.instructions, len(program.outputs) - len(layers)
-    rows: list[list[int]] = [[] for _ in layers]
+def _with_calls(program: Program, groups: int, calls: list[Instruction]) -> Program:
+    """The program with its layers, lookups and loops: their results came as inputs, after the first `groups`, and what they are
+    computed from went out"""
+    own, into = program.instructions, len(program.outputs) - len(calls)
+    rows: list[list[int]] = [[] for _ in calls]
     for i, each in enumerate(own):
         if each.operation == "input" and each.place[0] >= groups:
             rows[each.place[0] - groups].append(i)
@@ -201,20 +237,26 @@ def _with_layers(program: Program, groups: int, layers: list[Layer]) -> Program:
             at[i] = len(found)
             found.append(own[i]._replace(arguments=tuple(at[j] for j in own[i].arguments)))
 
-    for layer, used, given in zip(layers, rows, program.outputs[into:], strict=True):  # each of those before it at most
-        add(given)
-        whole = len(found)
-        found.append(Instruction("layer", tuple(at[i] for i in given), layer=layer))
+    for call, used, arguments in zip(
+        calls, rows, program.outputs[into:], strict=True
+    ):  # each after those it depends on
+        add(arguments)
+        result = len(found)
+        found.append(call._replace(arguments=tuple(at[i] for i in arguments)))
         for i in used:
+            if call.operation == "lookup":
+                at[i] = result
+                continue
             at[i] = len(found)
-            found.append(Instruction("row", (whole,), place=(0, own[i].place[1])))
+            found.append(Instruction("row", (result,), place=(0, own[i].place[1])))
     add(i for group in program.outputs[:into] for i in group)
     return without_unused(Program(tuple(found), tuple(tuple(at[i] for i in group) for group in program.outputs[:into])))
 
 
 def work(program: Program) -> int:
-    """Instructions, with every product of a layer"""
-    return len(program.instructions) + sum(own.layer.size for own in program.instructions if own.layer)
+    """Instructions, with every product of a layer and every turn of a loop"""
+    sizes = [part.size for step in program.instructions for part in (step.layer, step.loop) if part is not None]
+    return len(program.instructions) + sum(sizes)
 
 
 def _grouped(program: Program, sizes: list[int]) -> Program:

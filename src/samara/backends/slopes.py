@@ -2,7 +2,7 @@
 
     y = f(a, b):   forward  ẏ = f_a ȧ + f_b ḃ,     backward  ā += f_a ȳ,  b̄ += f_b ȳ
 
-What is not in `SLOPES` has none: a condition and a floor are constant between their jumps (`FLAT`), and a selection
+What is not in `SLOPES` has none: a condition, a floor and a lookup are constant between their jumps (`FLAT`), and a selection
 (`SELECTIONS`) passes on the derivative of what it selected, whatever that of the other is: multiplying by 0 and 1 would make
 NaN of an infinite slope that was not taken.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from samara.backends.program import CONDITIONS
 from samara.core.ops import cos, log, safe_divide, sin, sqrt
 
-FLAT = CONDITIONS | {"floor"}
+FLAT = CONDITIONS | {"floor", "lookup"}
 SELECTIONS = frozenset({"select", "if_else_zero"})
 
 SLOPES: Mapping[str, Callable[..., tuple[Any, ...]]] = {

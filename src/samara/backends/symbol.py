@@ -18,8 +18,12 @@ from weakref import WeakValueDictionary
 
 import casadi
 
+from samara.core.grid import Grid
 from samara.core.layer import Layer
+from samara.core.loop import unrolled
 from samara.core.number import Number, is_distinct
+from samara.core.ops import selected
+from samara.core.tree import flatten, unflatten
 
 SX = casadi.SX
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
@@ -187,39 +191,70 @@ _OF_NUMBERS: dict[int, Callable[..., Any]] = {
 }
 
 
-# Layers of networks, kept whole ------------------------------------------------------------------------------------------
+# Layers of networks, lookups and loops, as single operations ------------------------------------------------------------------
 
 
-class TracedLayer(NamedTuple):
-    """A layer, the expressions it is given, and the symbols that stand for what it gives."""
+class TracedLoop(NamedTuple):
+    """The arguments of `samara.core.loop.loop`; carry and inputs are templates."""
 
-    layer: Layer
-    given: tuple[Any, ...]
+    body: Callable[..., Any]
+    carry: Any
+    inputs: Any
+    turns: int
+    active: Callable[..., Any] | None
+
+
+class Opaque(NamedTuple):
+    """An operation that CasADi does not look into: its arguments, and the symbols that stand for its results."""
+
+    operation: Layer | Grid | TracedLoop
+    arguments: tuple[Any, ...]
     rows: Any
 
 
-_layers: ContextVar[list[TracedLayer] | None] = ContextVar("layers", default=None)
+_collected: ContextVar[list[Opaque] | None] = ContextVar("collected", default=None)
 
 
 @contextmanager
-def traced_layers() -> Iterator[list[TracedLayer]]:
-    """The layers that are called within, each after those it may depend on"""
-    found: list[TracedLayer] = []
-    before = _layers.set(found)
+def opaque_operations() -> Iterator[list[Opaque]]:
+    """Collect the layers, lookups and loops that are called within, each after those it may depend on."""
+    collected: list[Opaque] = []
+    before = _collected.set(collected)
     try:
-        yield found
+        yield collected
     finally:
-        _layers.reset(before)
+        _collected.reset(before)
+
+
+def _rows(
+    collected: list[Opaque], operation: Layer | Grid | TracedLoop, arguments: Sequence[Any], count: int
+) -> tuple[Any, ...]:
+    rows = SX.sym("row", count)
+    collected.append(Opaque(operation, tuple(map(expression, arguments)), rows))
+    return tuple(Symbol(row) for row in casadi.vertsplit(rows))
 
 
 def layer(own: Layer, x: Sequence[Any]) -> tuple[Any, ...]:
     """What a layer gives, as symbols where somebody gathers layers; else product by product"""
-    found = _layers.get()
-    if found is None:
-        return own.unrolled(x)
-    traced = TracedLayer(own, tuple(map(expression, x)), SX.sym("row", own.rows))
-    found.append(traced)
-    return tuple(Symbol(row) for row in casadi.vertsplit(traced.rows))
+    collected = _collected.get()
+    return own.unrolled(x) if collected is None else _rows(collected, own, x, own.rows)
+
+
+def lookup(grid: Grid, i: Any, j: Any) -> Any:
+    """An entry of a grid, as a symbol where opaque operations are collected; else by comparisons"""
+    collected = _collected.get()
+    return selected(grid, i, j) if collected is None else _rows(collected, grid, (i, j), 1)[0]
+
+
+def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
+    """The final carry of a loop, as symbols where opaque operations are collected; else turn by turn"""
+    collected = _collected.get()
+    if collected is None:
+        return unrolled(body, carry, inputs, count, active)
+    leaves = flatten(carry)
+    traced = TracedLoop(body, carry, inputs, count, active)
+    rows = _rows(collected, traced, [*leaves, *flatten(inputs)], len(leaves))
+    return unflatten(carry, iter(rows))
 
 
 # The operations of samara.core.ops, under the names it asks for ----------------------------------------------------------

@@ -86,7 +86,7 @@ class _Differentiated:
             elif own.operation == "constant":
                 value, tangents = Taped(self.tape.place(own.constant), self.tape), None
             else:
-                value = self.tape.note(own.operation, *(self.values[at] for at in own.arguments))
+                value = self.tape.repeat(own, *(self.values[at] for at in own.arguments))
                 tangents = self._tangents(own, value)
             self.values.append(value)
             self.tangents.append(tangents)

@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
-from samara.backends.program import Instruction, Program, without_unused
+from samara.backends.program import Instruction, Program, loop_of, without_unused
+from samara.backends.symbol import TracedLoop
 from samara.core import ops
+from samara.core.grid import Grid
 from samara.core.tree import flatten, unflatten
 
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
@@ -90,7 +92,7 @@ class Tape:
         self.longest = longest
         self.instructions: list[Instruction] = []
         self.numbers: list[float] = []
-        self._done: dict[tuple[Any, ...], int] = {}
+        self._done: dict[Any, int] = {}
 
     def scalar(self, group: int = 0, index: int = 0) -> Taped:
         """What the function is of"""
@@ -104,9 +106,22 @@ class Tape:
             self._done[key] = self._append(Instruction(operation, arguments))
         return Taped(self._done[key], self)
 
+    def repeat(self, instruction: Instruction, *operands: Any) -> Taped:
+        """The same instruction on these operands"""
+        if instruction.grid is None and instruction.loop is None and instruction.operation != "row":
+            return self.note(instruction.operation, *operands)
+        repeated = instruction._replace(arguments=tuple([self.place(operand) for operand in operands]))
+        if repeated not in self._done:
+            self._done[repeated] = self._append(repeated)
+        return Taped(self._done[repeated], self)
+
     def place(self, x: Any) -> int:
         """The instruction that holds a number or an earlier result"""
         if type(x) is Taped:
+            if x.tape is not self:
+                raise ValueError(
+                    "a scalar of another trace; expected whatever the body of a loop reads in its `inputs`"
+                )
             return x.at
         if type(x) is not float and not isinstance(x, Real):
             raise TypeError(f"{type(x).__name__} is not a scalar")
@@ -167,6 +182,8 @@ def play(program: Program, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
             results.append(groups[own.place[0]][own.place[1]])
         elif own.operation == "constant":
             results.append(own.constant)
+        elif own.grid is not None:
+            results.append(ops.lookup(own.grid, *(results[at] for at in own.arguments)))
         else:
             results.append(_PLAYED[own.operation](*(results[at] for at in own.arguments)))
     return [[results[at] for at in group] for group in program.outputs]
@@ -208,3 +225,19 @@ def _operation(name: str) -> Callable[..., Taped]:
 sqrt, floor, sin, cos, tan, asin, acos, atan, exp, log = map(_operation, UNARY)
 atan2, equal = (_operation(name) for name in ("atan2", "equal"))
 logical_and, logical_or, where = (_operation(name) for name in ("and", "or", "select"))
+
+
+def lookup(grid: Grid, i: Any, j: Any) -> Taped:
+    """The entry of a grid, as one instruction"""
+    tape = next(index.tape for index in (i, j) if isinstance(index, Taped))
+    return tape.repeat(Instruction("lookup", grid=grid), i, j)
+
+
+def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
+    """The final carry of a loop, whose body is not simplified either"""
+    leaves = [*flatten(carry), *flatten(inputs)]
+    tape = next(leaf.tape for leaf in leaves if isinstance(leaf, Taped))
+    traced = loop_of(TracedLoop(body, carry, inputs, count, active), program_as_written)
+    result = tape.repeat(Instruction("loop", loop=traced), *leaves)
+    rows = (tape.repeat(Instruction("row", place=(0, k)), result) for k in range(traced.carried))
+    return unflatten(carry, rows)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
+from samara.core.grid import Grid
 from samara.core.number import Number
 from samara.core.quantity import Scalar
 
@@ -33,6 +34,7 @@ _LIBRARIES = {
 }
 _OURS = ("samara.backends.symbol", "samara.backends.folding", "samara.backends.tape")
 _PRECEDENCE = ("samara.plan.series", "sympy", "casadi", *_OURS, "jax.numpy", "numpy", "samara.core.number_tape", "math")
+_WITHOUT_LOADS = ("samara.plan.series", "sympy", "casadi", "samara.core.number_tape")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
@@ -50,6 +52,10 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("casadi", "where"): "if_else",
     ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
     ("jax.numpy", "where"): lambda condition, a, b: _jax_where(condition, a, b),
+    ("math", "lookup"): Grid.at,
+    ("numpy", "lookup"): Grid.at,
+    ("jax.numpy", "lookup"): lambda grid, i, j: _jax_lookup(grid, i, j),
+    **{(library, "lookup"): lambda grid, i, j: selected(grid, i, j) for library in _WITHOUT_LOADS},
     **{(library, "power"): operator.pow for library in _PRECEDENCE if library not in ("numpy", "samara.backends.tape")},
 }
 _OUR_OWN = ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "power")  # NumPy's differ by processor
@@ -82,6 +88,27 @@ def _jax_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
         return jnp.where(condition, a, b)
     kind, shape = jnp.result_type(a, b), jnp.broadcast_shapes(jnp.shape(condition), jnp.shape(a), jnp.shape(b))
     return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, jnp.asarray(a, kind), jnp.asarray(b, kind))))
+
+
+def _jax_lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
+    jnp = importlib.import_module("jax.numpy")
+    at = tuple(
+        jnp.minimum(jnp.where(jnp.greater(x, 0.0), x, 0.0), count - 1.0).astype(jnp.int32)
+        for x, count in zip((i, j), grid.values.shape, strict=True)
+    )
+    return jnp.asarray(grid.values, dtype=float)[at]
+
+
+def selected(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
+    """The entry of a grid by comparisons alone, for expressions that have no memory: its size is that of the grid."""
+    return _chosen(i, [_chosen(j, row) for row in grid.values.tolist()])
+
+
+def _chosen(index: Scalar, entries: Sequence[Scalar]) -> Scalar:
+    value = entries[-1]
+    for k in range(len(entries) - 2, -1, -1):
+        value = where(index < k + 1.0, entries[k], value)
+    return value
 
 
 def _dispatch(operation: str, *values: Scalar) -> Scalar:
@@ -270,6 +297,12 @@ def sigmoid(x: Scalar) -> Scalar:
 def wrap_angle(x: Scalar) -> Scalar:
     """x − 2π ⌊(x + π) / 2π⌋, in [−π, π)  [rad]"""
     return x - 2.0 * math.pi * floor((x + math.pi) / (2.0 * math.pi))
+
+
+def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
+    """gᵢⱼ of a constant table; indices are rounded down and clamped to its borders, and NaN gives any of its entries."""
+    libraries = [_library(type(value)) for value in (i, j)]  # type: ignore[arg-type]
+    return _function("lookup", min(libraries, key=_PRECEDENCE.index))(grid, i, j)
 
 
 def piecewise_linear(x: Scalar, knots: Sequence[Scalar], values: Sequence[Scalar]) -> Scalar:

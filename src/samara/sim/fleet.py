@@ -260,6 +260,8 @@ class Fleet:
                 if index in air:
                     group.surround(lane, air[index])
             self._apply_settings(group)
+            if "ground" in group.sets:
+                self.run_entry(group, "ground")
             period = self.periods["autopilot"]
             group.reference_table = reference_table(self.settings_of(group), group.reference_ticks)
             group.reference[:] = planned(self.settings_of(group), np.array([-(-self.time_us // period) * period]))[0]

@@ -10,6 +10,7 @@ from samara.sim.stages.controller import ControllerStage
 from samara.sim.stages.density import DENSITY
 from samara.sim.stages.estimator import ESTIMATOR
 from samara.sim.stages.events import EventsStage
+from samara.sim.stages.ground import GROUND
 from samara.sim.stages.metrics import METRICS
 from samara.sim.stages.physics import PhysicsStage
 from samara.sim.stages.wake import WAKE
@@ -34,9 +35,7 @@ def standard_sequence(
     ground: tuple[Entry, ...] = ()
     downwash: tuple[Entry, ...] = ()
     if world.solids or world.terrain is not None:
-        from samara.sim.stages.ground import GroundStage
-
-        ground = (GroundStage(world, scenario.environment.ground),)
+        ground = (GROUND,)
     if any(drone.vehicle.has("downwash") for drone in drones):
         from samara.sim.stages.downwash import DownwashStage
 

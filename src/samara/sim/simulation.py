@@ -45,7 +45,7 @@ from samara.sim.stage import (
     StageFactory,
     StageSequence,
 )
-from samara.sim.stages.ground import GroundStage
+from samara.sim.stages.ground import plane_finder
 from samara.sim.start import initial_state, timeline_of
 from samara.wind.sources import WindSource
 
@@ -113,8 +113,8 @@ class Simulation:
                 with_metrics=isinstance(self._log, MetricsLog),
             )
             fleet.stages = _require_sequence(tuple(stages(standard)))
-            ground = [entry for entry in standard if isinstance(entry, GroundStage)]
-            below = ground[0].below if ground else None
+            world, ground = scenario.world, scenario.environment.ground
+            below = plane_finder(world, ground) if world.solids or world.terrain is not None else None
             if not states:
                 known: dict[Any, State] = {}  # of drones that start alike, once
                 for drone in scenario.drones:

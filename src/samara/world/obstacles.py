@@ -19,8 +19,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from samara.core.algebra import UP, ZERO, Vec3, dot, norm
+from samara.core.grid import Grid
+from samara.core.loop import loop
 from samara.core.named_files import read_bytes
-from samara.core.ops import absolute, logical_and, logical_or, minimum, piecewise_linear, safe_norm, where
+from samara.core.ops import absolute, clamp, logical_and, logical_or, lookup, maximum, minimum, safe_norm, where
 from samara.core.packed import array_inside, arrays_inside, require_cells
 from samara.core.printable import shown
 from samara.core.quantity import Scalar
@@ -49,8 +51,8 @@ _PARALLEL = 1e-9  # of the speed: what approaches slower than that does not appr
 class HeightMap:
     """z = h(x, y): ground by its heights at the corners of a grid, between them bilinear, outside as at the edge
 
-    Places may be floats, NumPy or JAX arrays (the cell is looked up), or CasADi and SymPy symbols: then every cell of the map
-    becomes part of the expression, which is for small maps.
+    The cell under a point is looked up (`samara.core.ops.lookup`). CasADi and SymPy have no lookups: there every cell becomes
+    part of the expression, which is for small maps.
     """
 
     x: Any
@@ -127,35 +129,34 @@ class HeightMap:
         along_y = np.abs(np.diff(self.z, axis=1) / np.diff(self.y)[None, :]).max()
         return float(np.hypot(along_x, along_y))
 
+    @cached_property
+    def _grids(self) -> tuple[Grid, Grid, Grid]:
+        """x and y as one row each, and the heights"""
+        return Grid(self.x[None]), Grid(self.y[None]), Grid(self.z)
+
     def below(self, p_W: Vec3) -> Ground:
-        """The plane that touches the map under a point"""
-        library = _library(p_W)
-        looked_up = self._unrolled(p_W) if library is None else self._looked_up(p_W, library)
-        height, slope_x, slope_y = looked_up
+        """The plane that touches the map under a point: h = Σ zᵢⱼ of the four corners around, bilinear, and its slopes"""
+        xs, ys, zs = self._grids
+        (i, s, dx, inside_x), (j, t, dy, inside_y) = _cell(xs, p_W.x), _cell(ys, p_W.y)
+        z00, z10 = lookup(zs, i, j), lookup(zs, i + 1.0, j)
+        z01, z11 = lookup(zs, i, j + 1.0), lookup(zs, i + 1.0, j + 1.0)
+        height = z00 * (1.0 - s) * (1.0 - t) + z10 * s * (1.0 - t) + z01 * (1.0 - s) * t + z11 * s * t
+        slope_x = where(inside_x, ((z10 - z00) * (1.0 - t) + (z11 - z01) * t) / dx, 0.0)
+        slope_y = where(inside_y, ((z01 - z00) * (1.0 - s) + (z11 - z10) * s) / dy, 0.0)
         size = safe_norm(1.0, slope_x, slope_y)
         return Ground(Vec3(p_W.x, p_W.y, height), Vec3(-slope_x / size, -slope_y / size, 1.0 / size))
 
-    def _looked_up(self, p_W: Vec3, library: Any) -> tuple[Any, Any, Any]:
-        """h, ∂h/∂x, ∂h/∂y from the four corners around, on NumPy or JAX."""
-        xs, ys, zs = (library.asarray(own) for own in (self.x, self.y, self.z))
-        x, y = library.asarray(p_W.x, dtype=float), library.asarray(p_W.y, dtype=float)
-        i = library.clip(library.searchsorted(xs, x, side="right") - 1, 0, len(self.x) - 2)
-        j = library.clip(library.searchsorted(ys, y, side="right") - 1, 0, len(self.y) - 2)
-        dx, dy = xs[i + 1] - xs[i], ys[j + 1] - ys[j]
-        s, t = library.clip((x - xs[i]) / dx, 0.0, 1.0), library.clip((y - ys[j]) / dy, 0.0, 1.0)
-        z00, z10, z01, z11 = zs[i, j], zs[i + 1, j], zs[i, j + 1], zs[i + 1, j + 1]
-        height = z00 * (1 - s) * (1 - t) + z10 * s * (1 - t) + z01 * (1 - s) * t + z11 * s * t
-        inside_x, inside_y = (x >= xs[0]) & (x <= xs[-1]), (y >= ys[0]) & (y <= ys[-1])
-        slope_x = library.where(inside_x, ((z10 - z00) * (1 - t) + (z11 - z01) * t) / dx, 0.0)
-        slope_y = library.where(inside_y, ((z01 - z00) * (1 - s) + (z11 - z10) * s) / dy, 0.0)
-        return (_plain(height), _plain(slope_x), _plain(slope_y)) if library is np else (height, slope_x, slope_y)
 
-    def _unrolled(self, p_W: Vec3) -> tuple[Any, Any, Any]:
-        """The same without an index: y through every row, then x through what the rows gave."""
-        xs, ys, rows = self.x.tolist(), self.y.tolist(), self.z.tolist()
-        heights = [piecewise_linear(p_W.y, ys, row) for row in rows]
-        slopes = [_slope(p_W.y, ys, row) for row in rows]
-        return piecewise_linear(p_W.x, xs, heights), _slope(p_W.x, xs, heights), piecewise_linear(p_W.x, xs, slopes)
+def _cell(knots: Grid, x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    """Index of the piece around x by bisection, the fraction of it below x, its length, and whether x is within the knots"""
+    last = knots.values.shape[1] - 1
+    i: Scalar = 0.0
+    for step in (2**k for k in range((last - 1).bit_length() - 1, -1, -1)):
+        i = where(logical_and(i + step <= last - 1.0, x >= lookup(knots, 0.0, i + step)), i + step, i)
+    low = lookup(knots, 0.0, i)
+    length = lookup(knots, 0.0, i + 1.0) - low
+    first, end = float(knots.values[0, 0]), float(knots.values[0, -1])
+    return i, clamp((x - low) / length, 0.0, 1.0), length, logical_and(x >= first, x <= end)
 
 
 def _rows(data: bytes, path: str | Path) -> np.ndarray[Any, Any]:
@@ -168,25 +169,6 @@ def _rows(data: bytes, path: str | Path) -> np.ndarray[Any, Any]:
         return np.loadtxt(lines, delimiter=",", ndmin=2)
     except ValueError as error:
         raise ValueError(shown(str(error))) from None
-
-
-def _slope(x: Any, knots: Sequence[float], values: Sequence[Any]) -> Any:
-    """The slope of `piecewise_linear`, 0 outside; at a knot that of the piece after it, at the last of the one before."""
-    slope: Any = 0.0
-    for k, (x0, x1, y0, y1) in enumerate(zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True)):
-        until = x <= x1 if k == len(knots) - 2 else x < x1
-        slope = slope + where(logical_and(x >= x0, until), 1.0, 0.0) * ((y1 - y0) / (x1 - x0))
-    return slope
-
-
-def _library(p_W: Vec3) -> Any:
-    """NumPy or JAX's, or None for symbols."""
-    kinds = {type(leaf).__module__.partition(".")[0] for leaf in p_W}
-    if kinds & {"jax", "jaxlib"}:
-        import jax.numpy
-
-        return jax.numpy
-    return np if kinds <= {"builtins", "numpy"} else None
 
 
 Solid: TypeAlias = Ground | Sphere | Capsule | Box | HeightMap
@@ -261,9 +243,14 @@ def disc_touch(solid: Solid, center_W: Vec3, axis_W: Vec3, radius: Scalar) -> tu
     point_W = disc_point(
         center_W, axis_W, center_W - own.normal_W * (2.0 * radius + absolute(own.distance)), radius=radius
     )
-    for _ in range(8):
-        own = touch(solid, point_W)
-        point_W = disc_point(center_W, axis_W, point_W - own.normal_W * own.distance, radius=radius)
+
+    def closer(_: Scalar, point_W: Vec3, inputs: Any) -> Vec3:
+        surface, center_W, axis_W, radius = inputs
+        near = touch(solid if isinstance(solid, HeightMap) else surface, point_W)
+        return disc_point(center_W, axis_W, point_W - near.normal_W * near.distance, radius=radius)
+
+    surface = () if isinstance(solid, HeightMap) else solid
+    point_W = loop(closer, point_W, (surface, center_W, axis_W, radius), count=8)
     own = touch(solid, point_W)
     deepest_W = disc_point(center_W, axis_W, center_W - own.normal_W * (_FAR * radius), radius=radius)
     deeper = touch(solid, deepest_W)
@@ -300,40 +287,28 @@ def nearer(
 
 def _march(ground: HeightMap, p_W: Vec3, v_W: Vec3, clearance: Scalar, until: float) -> Scalar:
     """Steps that the steepest slope cannot catch up with; the gap is measured straight down"""
-    library = _library(Vec3(p_W.x + v_W.x, p_W.y + v_W.y, p_W.z + v_W.z))
-    if library is None:
-        raise TypeError(
-            "a ray over a height map takes as many steps as it needs; expected numbers, NumPy or JAX arrays"
-        )
     slope = ground.steepest
     reserve = clearance * (1.0 + slope * slope) ** 0.5
     fastest = absolute(v_W.z) + slope * safe_norm(v_W.x, v_W.y)
     moving = fastest > 0.0
-    start = library.zeros(library.broadcast_shapes(*(library.shape(x) for x in (*p_W, *v_W))))
+    inputs = p_W, v_W, where(moving, fastest, 1.0), reserve
 
-    def gap(at: Any) -> Any:
-        place = p_W + v_W * at
+    def gap(time: Scalar, inputs: Any) -> Scalar:
+        p_W, v_W, _, reserve = inputs
+        place = p_W + v_W * time
         return place.z - ground.below(place).point_W.z - reserve
 
-    def further(_: int, at: Any) -> Any:
-        step = library.maximum(gap(at), 0.0) / library.where(moving, fastest, 1.0)
-        return library.minimum(at + library.where(moving, step, 0.0), NEVER)
+    def further(_: Scalar, march: Any, inputs: Any) -> Any:
+        before = march[0]
+        time = minimum(before + maximum(gap(before, inputs), 0.0) / inputs[2], NEVER)
+        return time, time - before
 
-    if library is not np:
-        import jax
+    def going(march: Any, inputs: Any) -> Scalar:
+        time, step = march
+        return logical_and(step > 1e-12 * (1.0 + time), time <= until)
 
-        at: Any = jax.lax.fori_loop(0, _MARCH, further, start)
-        return library.where(gap(at) > 1e-3, NEVER, at)
-    at = start
-    for k in range(_MARCH):
-        before, at = at, further(k, at)
-        if ((at - before <= 1e-12 * (1.0 + at)) | (at > until)).all():
-            break
-    return _plain(np.where(gap(at) > 1e-3, NEVER, at))
-
-
-def _plain(x: Any) -> Any:
-    return float(x) if np.ndim(x) == 0 else x
+    time, _ = loop(further, (0.0, where(moving, 1.0, 0.0)), inputs, count=_MARCH, active=going)
+    return where(gap(time, inputs) > 1e-3, NEVER, time)
 
 
 TEMPLATES: dict[str, Ground | Sphere | Capsule | Box] = {

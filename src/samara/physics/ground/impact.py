@@ -7,11 +7,12 @@ with any restitution from 0 to 1, any friction, any shape of the bodies.
 
 from typing import Annotated, NamedTuple, TypeAlias
 
-from samara.core.algebra import Vec3, direction, dot, norm, rotate, rotate_inverse
+from samara.core.algebra import ZERO, Attitude, Vec3, direction, dot, norm, rotate, rotate_inverse
 from samara.core.ops import minimum, safe_divide, where
-from samara.core.quantity import Quantity, Scalar, Unit
+from samara.core.quantity import Mass, Quantity, Scalar, Unit
 from samara.physics.ground.collision import (
     Collider,
+    ContactArm,
     Impulse,
     angular_velocity_change,
     collision_impulse,
@@ -20,7 +21,7 @@ from samara.physics.ground.collision import (
     velocity_change,
     wall_impulse,
 )
-from samara.physics.motion.body import Velocity
+from samara.physics.motion.body import AngularVelocity, Inertia, Velocity
 from samara.physics.types import State, Vehicle
 
 Normal: TypeAlias = Annotated[Vec3, Unit()]
@@ -59,6 +60,23 @@ def impact_impulse(body: Collider, other: Collider, normal_W: Normal, *, materia
     along = direction(slip)
     total = compliance(body, along) + compliance(other, along)
     return push - along * _friction(norm(push), norm(slip), total, material)
+
+
+def velocities_after_wall_impact(
+    v_W: Velocity,
+    omega_B: AngularVelocity,
+    q_WB: Attitude,
+    r_W: ContactArm,
+    normal_W: Normal,
+    *,
+    mass: Mass,
+    inertia_B: Inertia,
+    material: Material,
+) -> tuple[Vec3, Vec3]:
+    """v and ω_B of a body after the impulse of a wall at rest, at r from its centre of mass  [m/s, rad/s]"""
+    before = Collider(v_W, rotate(q_WB, omega_B), r_W, q_WB, mass, inertia_B)
+    after = after_impulse(before, wall_impact_impulse(before, ZERO, normal_W, material=material))
+    return after.v_W, rotate_inverse(q_WB, after.omega_W)
 
 
 def _across(v_W: Vec3, normal_W: Vec3) -> Vec3:

@@ -65,8 +65,8 @@ def touch_capsule(p_W: Place, *, capsule: Capsule) -> Touch:
 def _around(own: Vec3, radius: Scalar) -> Touch:
     size = norm(own)
     there = size > 0.0
-    inverse = 1.0 / where(there, size, 1.0)
-    return Touch(size - radius, Vec3(own.x * inverse, own.y * inverse, where(there, own.z * inverse, 1.0)))
+    divisor = where(there, size, 1.0)
+    return Touch(size - radius, Vec3(own.x / divisor, own.y / divisor, where(there, own.z / divisor, 1.0)))
 
 
 def touch_box(p_W: Place, *, box: Box) -> Touch:
@@ -78,7 +78,7 @@ def touch_box(p_W: Place, *, box: Box) -> Touch:
     beyond = norm(out)
     deepest = maximum(q.x, maximum(q.y, q.z))
     outside = beyond > 0.0
-    inverse = 1.0 / where(outside, beyond, 1.0)
+    divisor = where(outside, beyond, 1.0)
     x_face = logical_and(q.x >= q.y, q.x >= q.z)
     y_face = q.y >= q.z
     face = Vec3(
@@ -86,7 +86,7 @@ def touch_box(p_W: Place, *, box: Box) -> Touch:
         where(x_face, 0.0, where(y_face, 1.0, 0.0)),
         where(x_face, 0.0, where(y_face, 0.0, 1.0)),
     )
-    normal_S = Vec3(*(s * where(outside, o * inverse, f) for s, o, f in zip(sign, out, face, strict=True)))
+    normal_S = Vec3(*(s * where(outside, o / divisor, f) for s, o, f in zip(sign, out, face, strict=True)))
     return Touch(beyond + minimum(deepest, 0.0), rotate(box.q_WS, normal_S))
 
 

@@ -20,14 +20,10 @@ from samara.scenario.facts import Against, Touch
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.scenario.world import World
 from samara.sim.collide.impacts import (
-    REST_SPEED,
-    SAME_HEIGHT,
-    SAME_WAY,
     Drone,
     Hit,
     Part,
     after_further_impacts,
-    between,
     both_bounced,
     bounced,
     first_hit,
@@ -38,9 +34,9 @@ from samara.sim.collide.impacts import (
 )
 from samara.sim.collide.nearness import distances, pairs_within, shapes_of, touches
 from samara.sim.plant import Plant
+from samara.world.collision import MAX_HITS, MIN_BOUNCE_SPEED, SAME_DIRECTION, SAME_HEIGHT, between
 from samara.world.obstacles import HeightMap, Solid, at_least
 
-MOST_HITS = 12  # in one physics step; who has more stands still for what is left of it
 HARDEST = 50.0  # [m/s²]: what a drone's speed may gain within a step beyond its ends
 NEAR = 2e-3  # [m]: parts that are nearer than they can move and this are flown again
 VIEW = 0.3  # [m]: solids that are further from a drone's reach are not measured part by part
@@ -198,7 +194,7 @@ class Colliding:
         least = np.inf
         for index in solids:
             near = distances(self.world.solids[index].solid, center_W, axis_W, flock.shapes)
-            flat = dot(near.normal_W, ground.normal_W) > SAME_WAY
+            flat = dot(near.normal_W, ground.normal_W) > SAME_DIRECTION
             stood = flock.feet & flat & (np.abs(height - near.distance) < SAME_HEIGHT)
             least = min(least, float(near.distance[~stood].min()))
         return least
@@ -263,7 +259,7 @@ class _Reflown:
 
     def _step(self, now_us: int, left: float) -> list[Strike]:
         strikes: list[Strike] = []
-        for _ in range(MOST_HITS):
+        for _ in range(MAX_HITS):
             after = {drone: self._flown(drone, now_us, left) for drone in self.members}
             found = self._first(after)
             if found is None:
@@ -351,7 +347,7 @@ def _between(before: Array, after: Array, share: float) -> Array:
 
 
 def _at_speed(material: Material, speed: float) -> Material:
-    return material if speed > REST_SPEED else material._replace(restitution=0.0)
+    return material if speed > MIN_BOUNCE_SPEED else material._replace(restitution=0.0)
 
 
 def _together(alone: Iterable[int], pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:

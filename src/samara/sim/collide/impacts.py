@@ -12,31 +12,35 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.backends.machine import CompiledStep
-from samara.core.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, cross, dot, norm, normalize, rotate, rotate_inverse
-from samara.physics.ground.collision import Collider, contact_velocity
+from samara.core.algebra import IDENTITY, UP, ZERO, Mat3, Vec3, norm
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import (
-    Material,
-    after_impulse,
-    collider_of,
-    impact_impulse,
-    struck,
-    wall_impact_impulse,
-)
+from samara.physics.ground.impact import Material, velocities_after_wall_impact
 from samara.physics.ground.solids import Box
 from samara.physics.types import State, Vehicle
 from samara.scenario.facts import PartKind, part_name
 from samara.sim.collide import nearness
-from samara.sim.collide.nearness import Near, Shapes, distances, shapes_of, times
+from samara.sim.collide.nearness import Shapes, distances, shapes_of, times
 from samara.vehicles.hull import body_radius as hull_radius
+from samara.world.collision import (
+    BISECTIONS,
+    DISTANCE_ERROR,
+    MAX_IMPACTS,
+    MIN_BOUNCE_SPEED,
+    RESTING_DEPTH,
+    RESTING_SPEED,
+    STILL,
+    TOUCH_DISTANCE,
+    Inertia,
+    Moving,
+    PartHit,
+    PartShape,
+    approach_speed,
+    between,
+    resting_speed,
+    stands_on,
+)
+from samara.world.drone_collision import MovingBody, bounce_pair, hull_motion, meeting_speed
 from samara.world.obstacles import NEVER, HeightMap, Solid, at_least
-
-RESTING_SPEED, RESTING_DEPTH = 1e-3, 1e-4  # [m/s], [m]: what comes no faster is no hit, until it is deeper
-REST_SPEED = 0.05  # [m/s]: what is slower does not bounce, or it would for ever
-TOUCHING, MOST_IMPACTS = 1e-6, 24  # [m]: parts so near are hit with the one that is hit
-HALVINGS = 12
-CLOSE = 1e-3  # [m]: how well the distance of a disc is known
-SAME_HEIGHT, SAME_WAY = 3e-3, 0.999  # [m], a cosine: how near a surface is the ground's plane
 
 
 class Part(NamedTuple):
@@ -90,6 +94,20 @@ def parts_of(vehicle: Vehicle, body_radius: float | None = None) -> tuple[Part, 
     return tuple(parts)
 
 
+def part_shapes(parts: Sequence[Part]) -> tuple[PartShape, ...]:
+    """The parts as `samara.world.collision` takes them"""
+    return tuple(
+        PartShape(
+            part.center_B,
+            part.axis_B or UP,
+            0.0 if part.axis_B is None else part.radius,
+            part.radius if part.axis_B is None else 0.0,
+            float(part.foot),
+        )
+        for part in parts
+    )
+
+
 def hull_of(state: State, parts: Sequence[Part]) -> Box:
     """The box, in body axes, around all parts: what other drones hit"""
     reach = [
@@ -97,29 +115,7 @@ def hull_of(state: State, parts: Sequence[Part]) -> Box:
         for part in parts
         for pairs in [tuple(zip(part.center_B, part.axis_B or (0.0, 0.0, 0.0), strict=True))]
     ]
-    half = [max(max(own[k] for own in reach), 1e-3) for k in range(3)]
-    return Box(state.p_W, Vec3(*half), state.q_WB)
-
-
-def between(before: State, after: State, share: float) -> State:
-    """x₀ + s (x₁ − x₀), with a unit quaternion: the body at a share of the step"""
-    p_W = before.p_W + (after.p_W - before.p_W) * share
-    v_W = before.v_W + (after.v_W - before.v_W) * share
-    q_WB = Quat(*(a + share * (b - a) for a, b in zip(before.q_WB, after.q_WB, strict=True)))
-    omega_B = before.omega_B + (after.omega_B - before.omega_B) * share
-    return before._replace(p_W=p_W, v_W=v_W, q_WB=normalize(q_WB), omega_B=omega_B)
-
-
-class Moving(NamedTuple):
-    """How a solid moves within a step: from where its centre is, how far [m], and how fast it goes and turns."""
-
-    center_W: Vec3 = ZERO
-    drift_W: Vec3 = ZERO
-    v_W: Vec3 = ZERO
-    omega_W: Vec3 = ZERO
-
-
-STILL = Moving()
+    return Box(state.p_W, Vec3(*(max(max(own[k] for own in reach), 1e-3) for k in range(3))), state.q_WB)
 
 
 def first_hit(
@@ -148,11 +144,11 @@ def first_hit(
         if isinstance(solid, HeightMap) and (at_least(solid, start_W) > shapes.disc + shapes.ball + way).all():
             continue
         near = distances(solid, start_W, axis_W, shapes)
-        close = near.distance <= way + norm(moves.drift_W) + CLOSE
+        close = near.distance <= way + norm(moves.drift_W) + DISTANCE_ERROR
         if not close.any():
             continue
         shares = np.full(len(parts), NEVER)
-        leaving = _approach(before, near, vehicle, moves, 0.0) <= _slowest(near.distance)
+        leaving = approach_speed(before, near, moves, 0.0) <= resting_speed(near.distance)
         coming = close & ~((near.distance <= 0.0) & leaving)
         if coming.any():
             own_W = move_W - moves.drift_W
@@ -169,7 +165,7 @@ def first_hit(
             hit = _hit_at(share, state, vehicle, parts[k], k, index, solid, shapes, moves)
             if hit and parts[k].foot and ground:
                 point_W = state.p_W + hit.r_W + hit.normal_W * hit.depth
-                hit = None if stood_on(point_W, hit.normal_W, ground) else hit
+                hit = None if stands_on(point_W, hit.normal_W, ground) else hit
             if hit:
                 first = hit
                 break
@@ -179,7 +175,7 @@ def first_hit(
 def _turned_in(before: State, after: State, solid: Solid, shapes: Shapes, drift_W: Vec3, k: int, deep: float) -> float:
     """When a propeller that its centre's way does not bring to a solid is turned into it so deep, by halving"""
     low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         center_W, axis_W = placed(between(before, after, middle), shapes)
         met = distances(solid, center_W - drift_W * middle, axis_W, shapes).distance[k] < deep
@@ -187,29 +183,9 @@ def _turned_in(before: State, after: State, solid: Solid, shapes: Shapes, drift_
     return high
 
 
-def _approach(state: State, near: Near, vehicle: Vehicle, moves: Moving, share: float) -> np.ndarray:
-    """How fast each part's nearest point comes towards the solid there  [m/s]"""
-    own_W = contact_velocity(collider_of(state, near.point_W - state.p_W, vehicle))
-    if moves is not STILL:
-        own_W = own_W - moves.v_W - cross(moves.omega_W, near.point_W - moves.center_W - moves.drift_W * share)
-    return -dot(own_W, near.normal_W)
-
-
-def _slowest(distance: np.ndarray) -> np.ndarray:
-    """What comes no faster rests: of many parts that touch none need wait for the others  [m/s]"""
-    return np.where(distance > -RESTING_DEPTH, RESTING_SPEED, 0.0)
-
-
 def placed(state: State, shapes: Shapes) -> tuple[Vec3, Vec3]:
     """Where a drone's parts are, and which way their axes point"""
     return nearness.placed(state.p_W, state.q_WB, shapes)
-
-
-def stood_on(p_W: Vec3, normal_W: Vec3, ground: Ground) -> bool:
-    """Whether a surface at a point, with its normal there, is the ground's own plane, to a few millimetres"""
-    return bool(
-        abs(dot(p_W - ground.point_W, ground.normal_W)) < SAME_HEIGHT and dot(normal_W, ground.normal_W) > SAME_WAY
-    )
 
 
 def _hit_at(
@@ -228,8 +204,8 @@ def _hit_at(
     center_W, axis_W = placed(state, shapes)
     near = distances(solid, center_W - moved_W, axis_W, shapes)
     near = near._replace(point_W=near.point_W + moved_W)
-    speed = float(_approach(state, near, vehicle, moves, share)[k])
-    if speed <= _slowest(near.distance)[k]:
+    speed = float(approach_speed(state, near, moves, share)[k])
+    if speed <= resting_speed(near.distance)[k]:
         return None
     normal_W, point_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.normal_W, near.point_W))
     return Hit(share, part, index, point_W - state.p_W, normal_W, max(-float(near.distance[k]), 0.0), speed)
@@ -255,9 +231,9 @@ def after_wall_impact(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle,
 def _impact_code(mass: float, inertia_B: Mat3) -> CompiledStep:
     def body(own: Any, held: Any) -> Any:
         q_WB, r_W, normal_W, material = held
-        before = Collider(own[0], rotate(q_WB, own[1]), r_W, q_WB, mass, inertia_B)
-        after = after_impulse(before, wall_impact_impulse(before, ZERO, normal_W, material=material))
-        return after.v_W, rotate_inverse(q_WB, after.omega_W)
+        return velocities_after_wall_impact(
+            own[0], own[1], q_WB, r_W, normal_W, mass=mass, inertia_B=inertia_B, material=material
+        )
 
     return CompiledStep(body, (ZERO, ZERO), (IDENTITY, ZERO, ZERO, Material()))
 
@@ -277,20 +253,20 @@ def after_further_impacts(
     state = state._replace(rotor_speed=(), effects=())
     shapes = shapes_of(tuple(parts))
     near = distances(solid, *placed(state, shapes), shapes)
-    touching = near.distance <= TOUCHING
+    touching = near.distance <= TOUCH_DISTANCE
     if ground is not None:
         for k in np.flatnonzero(touching).tolist():
             point_W, normal_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.point_W, near.normal_W))
             top_W = point_W - normal_W * float(near.distance[k])
-            touching[k] = not (parts[k].foot and stood_on(top_W, normal_W, ground))
+            touching[k] = not (parts[k].foot and stands_on(top_W, normal_W, ground))
     impacts: list[tuple[Part, float]] = []
-    for _ in range(MOST_IMPACTS if touching.any() else 0):
-        speeds = np.where(touching, _approach(state, near, vehicle, STILL, 0.0), 0.0)
+    for _ in range(MAX_IMPACTS if touching.any() else 0):
+        speeds = np.where(touching, approach_speed(state, near, STILL, 0.0), 0.0)
         k = int(np.argmax(speeds))
         if speeds[k] <= RESTING_SPEED:
             break
         point_W, normal_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.point_W, near.normal_W))
-        own = material if speeds[k] > REST_SPEED else material._replace(restitution=0.0)
+        own = material if speeds[k] > MIN_BOUNCE_SPEED else material._replace(restitution=0.0)
         state = after_wall_impact(state, point_W - state.p_W, normal_W, vehicle, own)
         impacts.append((parts[k], float(speeds[k])))
     return state, impacts
@@ -307,31 +283,19 @@ class Drone(NamedTuple):
 
 def first_meeting(one: Drone, other: Drone) -> Hit | None:
     """The earliest touch of a part of one drone with the other's hull, or None; the other does not turn meanwhile"""
-    theirs = other.before
-    moves = Moving(theirs.p_W, other.after.p_W - theirs.p_W, theirs.v_W, rotate(theirs.q_WB, theirs.omega_B))
-    hull = hull_of(theirs, other.parts)
+    moves, hull = hull_motion(other.before, other.after), hull_of(other.before, other.parts)
     hit = first_hit(one.before, one.after, one.vehicle, one.parts, (hull,), (moves,))
     if hit is None:
         return None
-    own, their = _colliders(one, other, hit)
-    approach = dot(contact_velocity(own) - contact_velocity(their), hit.normal_W)
-    return hit._replace(speed=-float(approach)) if approach < 0.0 else None
+    speed = meeting_speed(_moving_body(one), _moving_body(other), hit.share, hit.r_W, hit.normal_W)
+    return hit._replace(speed=float(speed)) if speed > 0.0 else None
 
 
 def both_bounced(one: Drone, other: Drone, hit: Hit, material: Material) -> tuple[State, State]:
     """Both drones just after they met, and out of each other"""
-    own, their = _colliders(one, other, hit)
-    impulse = impact_impulse(own, their, hit.normal_W, material=material)
-    mine, theirs = between(one.before, one.after, hit.share), between(other.before, other.after, hit.share)
-    mine, theirs = struck(mine, impulse, own.r_W, one.vehicle), struck(theirs, -impulse, their.r_W, other.vehicle)
-    apart_W = hit.normal_W * (hit.depth / (one.vehicle.mass + other.vehicle.mass))  # their common centre stays
-    return (
-        mine._replace(p_W=mine.p_W + apart_W * other.vehicle.mass),
-        theirs._replace(p_W=theirs.p_W - apart_W * one.vehicle.mass),
-    )
+    touched = PartHit(hit.share, r_W=hit.r_W, normal_W=hit.normal_W, depth=hit.depth)
+    return bounce_pair(_moving_body(one), _moving_body(other), touched, material)
 
 
-def _colliders(one: Drone, other: Drone, hit: Hit) -> tuple[Collider, Collider]:
-    mine, theirs = between(one.before, one.after, hit.share), between(other.before, other.after, hit.share)
-    r_other_W = mine.p_W + hit.r_W - theirs.p_W
-    return collider_of(mine, hit.r_W, one.vehicle), collider_of(theirs, r_other_W, other.vehicle)
+def _moving_body(drone: Drone) -> MovingBody:
+    return MovingBody(drone.before, drone.after, Inertia(drone.vehicle.mass, drone.vehicle.inertia_B))

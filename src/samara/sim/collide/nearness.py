@@ -1,7 +1,7 @@
 """How near the parts of a drone are to a solid, and when they reach it: all parts at once, as machine code.
 
-The functions are `disc_touch` and `nearer` of `samara.obstacles`, compiled once for each kind of solid. A part is a disc with a
-ball around each of its points: a propeller has a ball of 0, a body or a foot a disc of 0.
+The functions are `part_distance` and `newton_step` of `samara.world.collision`, compiled once for each type of solid. A part
+is a disc with a ball around each of its points: a propeller has a ball of 0, a body or a foot a disc of 0.
 """
 
 import threading
@@ -12,18 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.backends.machine import CompiledStep, Machine
-from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, rotate
+from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, cross, direction
 from samara.core.tree import flatten
 from samara.physics.ground.solids import Touch
+from samara.world.collision import PartDistance, newton_step, part_distance, place_part
 from samara.world.obstacles import (
     NEVER,
     NEWTON,
     TEMPLATES,
     HeightMap,
     Solid,
-    disc_touch,
     kind_of,
-    nearer,
     time_to_reach,
     touch,
 )
@@ -45,14 +44,6 @@ class Shapes(NamedTuple):
     ball: Array
 
 
-class Near(NamedTuple):
-    """For each part: its distance from a solid, which way is out, and its nearest point."""
-
-    distance: Array
-    normal_W: Vec3
-    point_W: Vec3
-
-
 @lru_cache(maxsize=64)
 def shapes_of(parts: tuple[Any, ...]) -> Shapes:
     """What `parts_of` gives, as arrays"""
@@ -66,24 +57,23 @@ def shapes_of(parts: tuple[Any, ...]) -> Shapes:
 
 def placed(p_W: Vec3, q_WB: Quat, shapes: Shapes) -> tuple[Vec3, Vec3]:
     """p + R r and R a: where each part of one drone is, and which way its axis points"""
-    found = _run(_placing_code(), 1, (p_W, q_WB), (*shapes.center_B, *shapes.axis_B))
+    found = run_lanes(_placing_code(), 1, (p_W, q_WB), (*shapes.center_B, *shapes.axis_B))
     return Vec3(*found[:3]), Vec3(*found[3:])
 
 
-def distances(solid: Solid, center_W: Vec3, axis_W: Vec3, shapes: Shapes) -> Near:
+def distances(solid: Solid, center_W: Vec3, axis_W: Vec3, shapes: Shapes) -> PartDistance:
     """How near each part is"""
     if isinstance(solid, HeightMap):
-        own, point_W = disc_touch(solid, center_W, axis_W, shapes.disc)
-        return Near(own.distance - shapes.ball, own.normal_W, point_W - own.normal_W * shapes.ball)
-    found = _run(_distance_code(kind_of(solid)), 1, solid, (*center_W, *axis_W, shapes.disc, shapes.ball))
-    return Near(found[0], Vec3(*found[1:4]), Vec3(*found[4:7]))
+        return part_distance(solid, center_W, axis_W, shapes.disc, shapes.ball)
+    found = run_lanes(_distance_code(kind_of(solid)), 1, solid, (*center_W, *axis_W, shapes.disc, shapes.ball))
+    return PartDistance(found[0], Vec3(*found[1:4]), Vec3(*found[4:7]))
 
 
 def touches(solid: Solid, p_W: Vec3) -> Touch:
     """`touch` for points in a row"""
     if isinstance(solid, HeightMap):
         return touch(solid, p_W)
-    found = _run(_touch_code(kind_of(solid)), 1, solid, p_W)
+    found = run_lanes(_touch_code(kind_of(solid)), 1, solid, p_W)
     return Touch(found[0], Vec3(*found[1:]))
 
 
@@ -92,7 +82,7 @@ def times(solid: Solid, center_W: Vec3, move_W: Vec3, axis_W: Vec3, shapes: Shap
     if isinstance(solid, HeightMap):
         return _times_over(solid, center_W, move_W, axis_W, shapes)
     rows = (*center_W, *axis_W, *move_W, shapes.disc, shapes.ball)
-    time, missed = _run(_time_code(kind_of(solid)), NEWTON, solid, rows)
+    time, missed = run_lanes(_time_code(kind_of(solid)), NEWTON, solid, rows)
     return np.where(missed > 0.5, NEVER, time)
 
 
@@ -112,19 +102,15 @@ def _times_over(ground: HeightMap, center_W: Vec3, move_W: Vec3, axis_W: Vec3, s
 def _placing_code() -> CompiledStep:
     def body(own: Any, held: Any) -> Any:
         (p_W, q_WB), center_B, axis_B = held
-        return p_W + rotate(q_WB, center_B), rotate(q_WB, axis_B)
+        return place_part(p_W, q_WB, center_B, axis_B)
 
     return CompiledStep(body, (ZERO, ZERO), ((ZERO, IDENTITY), ZERO, ZERO))
 
 
 @lru_cache(maxsize=len(TEMPLATES))
 def _distance_code(kind: str) -> CompiledStep:
-    def body(own: Any, held: Any) -> Any:
-        solid, center_W, axis_W, disc, ball = held
-        nearest, point_W = disc_touch(solid, center_W, axis_W, disc)
-        return nearest.distance - ball, nearest.normal_W, point_W - nearest.normal_W * ball
-
-    return CompiledStep(body, (0.0, ZERO, ZERO), (TEMPLATES[kind], ZERO, UP, 0.0, 0.0))
+    start = PartDistance(0.0, ZERO, ZERO)
+    return CompiledStep(lambda own, held: part_distance(*held), start, (TEMPLATES[kind], ZERO, UP, 0.0, 0.0))
 
 
 @lru_cache(maxsize=len(TEMPLATES))
@@ -133,10 +119,7 @@ def _time_code(kind: str) -> CompiledStep:
 
     def body(own: Any, held: Any) -> Any:
         solid, center_W, axis_W, move_W, disc, ball = held
-        time, missed = nearer(
-            lambda place: disc_touch(solid, place, axis_W, disc)[0], own[0], own[1] > 0.5, center_W, move_W, ball
-        )
-        return time, 1.0 * missed
+        return newton_step(own[0], own[1], solid, center_W, axis_W, move_W, disc, ball)
 
     return CompiledStep(body, (0.0, 0.0), (TEMPLATES[kind], ZERO, UP, ZERO, 0.0, 0.0))
 
@@ -146,10 +129,12 @@ def _touch_code(kind: str) -> CompiledStep:
     return CompiledStep(lambda own, held: touch(*held), Touch(0.0, ZERO), (TEMPLATES[kind], ZERO))
 
 
-def _run(code: CompiledStep, steps: int, common: Any, rows: Sequence[Array]) -> Array:
+def run_lanes(code: CompiledStep, steps: int, common: Any, rows: Sequence[Any], carry: Any = 0.0) -> Array:
+    """Run `code` on n lanes and return its carry, (components, n); held is `common` in all lanes, then the rows."""
     n = len(rows[0])
     machine = _machine(code, -(-n // LANES) * LANES)
-    machine.carry[:] = 0.0
+    machine.carry[:, :n] = carry
+    machine.carry[:, n:] = 0.0
     numbers = flatten(common)
     machine.held[: len(numbers)] = np.array(numbers, dtype=float)[:, None]
     for k, row in enumerate(rows, len(numbers)):

@@ -1,0 +1,238 @@
+"""Collisions of drones with each other within one physics step: a part of one drone against the hull of another.
+
+`first_meeting` and `bounce_pair` are pure functions of two drones. `advance_drones_with_impacts` flies one physics step of all
+drones of a flight from impact to impact, with a fold over the other drones that the executor provides.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from samara.core.algebra import Vec3, dot, norm, rotate, rotate_inverse
+from samara.core.grid import Grid
+from samara.core.loop import loop, select
+from samara.core.ops import equal, logical_and, where
+from samara.core.quantity import Scalar
+from samara.physics.ground.collision import Collider, contact_velocity
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.impact import Material, after_impulse, impact_impulse
+from samara.physics.ground.solids import Box
+from samara.physics.types import State
+from samara.world.collision import (
+    MAX_HITS,
+    MIN_BOUNCE_SPEED,
+    NO_HIT,
+    Impact,
+    Inertia,
+    Leg,
+    Moving,
+    Obstacles,
+    PartHit,
+    add_impact,
+    between,
+    body_state,
+    first_hit,
+    part_at,
+    part_hit,
+    path_bound,
+    reach_of,
+    resolve_impacts,
+    state_at,
+)
+from samara.world.obstacles import NEVER
+
+
+class MovingBody(NamedTuple):
+    """One drone through a step: its states at both ends, and its inertia."""
+
+    before: State
+    after: State
+    inertia: Inertia
+
+
+def hull_motion(before: State, after: State) -> Moving:
+    """Motion of a drone's hull through a step; it does not turn meanwhile"""
+    return Moving(before.p_W, after.p_W - before.p_W, before.v_W, rotate(before.q_WB, before.omega_B))
+
+
+def _colliders(
+    one: MovingBody, other: MovingBody, fraction: Scalar, r_W: Vec3
+) -> tuple[State, State, Collider, Collider]:
+    """Both bodies at the moment of a touch at r_W from the first one's centre"""
+    first, second = between(one.before, one.after, fraction), between(other.before, other.after, fraction)
+    r_other_W = first.p_W + r_W - second.p_W
+    return first, second, _collider(first, r_W, one.inertia), _collider(second, r_other_W, other.inertia)
+
+
+def _collider(state: State, r_W: Vec3, inertia: Inertia) -> Collider:
+    return Collider(state.v_W, rotate(state.q_WB, state.omega_B), r_W, state.q_WB, inertia.mass, inertia.inertia_B)
+
+
+def meeting_speed(one: MovingBody, other: MovingBody, fraction: Scalar, r_W: Vec3, normal_W: Vec3) -> Scalar:
+    """−(ṙ₁ − ṙ₂)·n: how fast the points of two drones that touch approach each other  [m/s]"""
+    *_, first, second = _colliders(one, other, fraction, r_W)
+    return -dot(contact_velocity(first) - contact_velocity(second), normal_W)
+
+
+def bounce_pair(one: MovingBody, other: MovingBody, hit: PartHit, material: Material) -> tuple[State, State]:
+    """Both drones just after a part of one has hit the other, and out of each other; their common centre stays"""
+    first, second, body, other_body = _colliders(one, other, hit.fraction, hit.r_W)
+    impulse = impact_impulse(body, other_body, hit.normal_W, material=material)
+    apart_W = hit.normal_W * (hit.depth / (body.mass + other_body.mass))
+    return (
+        _after_impulse(first, body, impulse)._replace(p_W=first.p_W + apart_W * other_body.mass),
+        _after_impulse(second, other_body, -impulse)._replace(p_W=second.p_W - apart_W * body.mass),
+    )
+
+
+def _after_impulse(state: State, body: Collider, impulse: Vec3) -> State:
+    after = after_impulse(body, impulse)
+    return state._replace(v_W=after.v_W, omega_B=rotate_inverse(state.q_WB, after.omega_W))
+
+
+def first_meeting(one: MovingBody, other: MovingBody, near: Scalar, *, parts: Grid, hull: Vec3) -> PartHit:
+    """The first touch of a part of one drone with the hull of the other, a box with half sides `hull`, where `near` is 1"""
+
+    def body(row: Scalar, best: PartHit, inputs: Any) -> PartHit:
+        one, other, _ = inputs
+        solid, moves = Box(other.before.p_W, hull, other.before.q_WB), hull_motion(other.before, other.after)
+        hit = part_hit(one.before, one.after, part_at(parts, row), solid, moves=moves)._replace(part=row)
+        return PartHit(*select(hit.fraction < best.fraction, hit, best))
+
+    inputs = one, other, near
+    hit = PartHit(*loop(body, NO_HIT, inputs, count=len(parts.values), active=lambda best, inputs: inputs[-1] > 0.5))
+    fraction = where(hit.fraction <= 1.0, hit.fraction, 0.0)
+    speed = meeting_speed(one, other, fraction, hit.r_W, hit.normal_W)
+    approaching = logical_and(hit.fraction <= 1.0, speed > 0.0)
+    return PartHit(*select(approaching, hit._replace(speed=speed), NO_HIT))
+
+
+# Several drones of a flight ---------------------------------------------------------------------------------------------
+
+OverOthers = Callable[[Callable[[Any, Any, Any], Any], Any, Any, Any], Any]
+"""fold(body, carry, mine, theirs): carry ← body(carry, mine, other) for every other drone of the flight"""
+
+
+class _Drone(NamedTuple):
+    """One drone for the others: its index, its cluster, and its motion through the step."""
+
+    index: Scalar
+    cluster: Scalar
+    body: MovingBody
+
+
+class _Meeting(NamedTuple):
+    """The first touch with another drone: `after` is the state just after it, `own_part` 1 where the drone's own part hit."""
+
+    fraction: Scalar
+    part: Scalar
+    other: Scalar
+    own_part: Scalar
+    speed: Scalar
+    after: State
+
+
+def advance_drones_with_impacts(
+    fly: Callable[[State, Scalar, Any], State],
+    state: State,
+    duration: Scalar,
+    inputs: Any,
+    *,
+    index: Scalar,
+    count: int,
+    over_others: OverOthers,
+    parts: Grid,
+    hull: Vec3,
+    material: Material,
+    obstacles: Obstacles,
+    ground: Ground,
+    inertia: Inertia,
+) -> tuple[State, Impact]:
+    """`advance_with_impacts` for the `count` drones of a flight, which also hit each other
+
+    Drones that could touch each other in the step, directly or over others, are a cluster. All drones of a cluster go to the
+    moment of its first impact together. They are of one vehicle: `parts` and `hull` (half sides of the box around them) hold
+    for all; `index` is the drone's own, and `over_others` folds over the other drones of its flight.
+    """
+    radius = reach_of(parts)
+
+    def fly_leg(_: Scalar, leg: Leg, constants: Any) -> Leg:
+        inputs, ground, inertia, index, cluster = constants
+        after = fly(leg.state, leg.left, inputs)
+        hit = first_hit(leg.state, after, parts=parts, obstacles=obstacles, ground=ground)
+        drone = _Drone(index, cluster, MovingBody(body_state(leg.state), body_state(after), inertia))
+        none = _Meeting(NEVER, -1.0, -1.0, 1.0, 0.0, drone.body.before)
+        meeting = _Meeting(
+            *over_others(lambda best, a, b: _earlier_meeting(best, a, b, parts, hull, material), none, drone, drone)
+        )
+        by_drone = meeting.fraction < hit.fraction
+        mine = where(by_drone, meeting.fraction, hit.fraction)
+
+        def earlier(best: Scalar, drone: Any, other: Any) -> Scalar:
+            return where(logical_and(equal(drone[0], other[0]), other[1] < best), other[1], best)
+
+        first = over_others(earlier, mine, (cluster, mine), (cluster, mine))
+        is_hit = first <= 1.0
+        fraction = where(is_hit, first, 0.0)
+        involved = logical_and(is_hit, mine <= first)
+        by_drone = logical_and(involved, by_drone)
+        by_solid = logical_and(involved, hit.fraction <= meeting.fraction)
+        moment = state_at(leg.state, after, fraction)
+        resolved, impulses, max_speed = resolve_impacts(
+            moment,
+            hit._replace(fraction=where(by_solid, hit.fraction, NEVER)),
+            parts=parts,
+            obstacles=obstacles,
+            ground=ground,
+            inertia=inertia,
+        )
+        met = moment._replace(p_W=meeting.after.p_W, v_W=meeting.after.v_W, omega_B=meeting.after.omega_B)
+        state = select(by_drone, met, select(by_solid, resolved, moment))
+        struck = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=impulses, max_speed=max_speed)
+        meets = Impact(fraction, meeting.part, -1.0, meeting.other, meeting.own_part, meeting.speed, 1.0, meeting.speed)
+        record = add_impact(leg.impact, Impact(*select(by_drone, meets, struck)))
+        record = Impact(*select(involved, record, leg.impact))
+        bounced = Leg(state, leg.left * (1.0 - fraction), 1.0, record)
+        return Leg(*select(is_hit, bounced, Leg(after, 0.0, 0.0, leg.impact)))
+
+    end_state = fly(state, duration, inputs)
+    cluster = _cluster(body_state(state), body_state(end_state), index, radius, count, over_others)
+    start = Leg(state, duration, 1.0, Impact())
+    constants = inputs, ground, inertia, index, cluster
+    end = loop(fly_leg, start, constants, count=MAX_HITS, active=lambda leg, constants: leg.going > 0.5)
+    return end.state, end.impact
+
+
+def _cluster(before: State, after: State, index: Scalar, radius: float, count: int, over_others: OverOthers) -> Scalar:
+    """The lowest index of all drones that could touch a drone in the step, directly or over others"""
+    extent = radius + path_bound(before, after, radius)
+
+    def lower(best: Scalar, drone: Any, other: Any) -> Scalar:
+        near = norm(drone[0] - other[0]) <= drone[1] + other[1]
+        return where(logical_and(near, other[2] < best), other[2], best)
+
+    label = index
+    for _ in range(count - 1):
+        label = over_others(lower, label, (before.p_W, extent), (before.p_W, extent, label))
+    return label
+
+
+def _earlier_meeting(
+    best: _Meeting, mine: _Drone, other: _Drone, parts: Grid, hull: Vec3, material: Material
+) -> _Meeting:
+    """The earlier of `best` and the first touch of two drones; of equal ones that of the lower index's part"""
+    first = mine.index < other.index
+    near = where(equal(mine.cluster, other.cluster), 1.0, 0.0)
+    low, high = (MovingBody(*select(first, a, b)) for a, b in ((mine.body, other.body), (other.body, mine.body)))
+    by_low = first_meeting(low, high, near, parts=parts, hull=hull)
+    by_high = first_meeting(high, low, near, parts=parts, hull=hull)
+    is_low = by_low.fraction <= by_high.fraction
+    one, two = (MovingBody(*select(is_low, a, b)) for a, b in ((low, high), (high, low)))
+    hit = PartHit(*select(is_low, by_low, by_high))
+    is_hit = hit.fraction <= 1.0
+    hit = hit._replace(fraction=where(is_hit, hit.fraction, 0.0))
+    restitution = where(hit.speed > MIN_BOUNCE_SPEED, material.restitution, 0.0)
+    striker, struck = bounce_pair(one, two, hit, material._replace(restitution=restitution))
+    is_own = equal(where(first, 1.0, 0.0), where(is_low, 1.0, 0.0))  # the drone whose part it is
+    after = select(is_own, striker, struck)
+    meeting = _Meeting(hit.fraction, hit.part, other.index, where(is_own, 1.0, 0.0), hit.speed, after)
+    return _Meeting(*select(logical_and(is_hit, hit.fraction < best.fraction), meeting, best))
