@@ -40,9 +40,8 @@ from samara.sim.collide.impacts import (
     bounced,
     first_hit,
     first_meeting,
-    hull_of,
-    parts_of,
 )
+from samara.sim.collide.parts import hull_of, parts_of
 from samara.world.obstacles import (
     NEVER,
     HeightMap,

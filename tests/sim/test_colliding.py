@@ -28,8 +28,9 @@ from samara.scenario.world import Placed, World, spheres_of, world_from_json, wo
 from samara.sensors.loader import part
 from samara.sim.collide.collisions import Colliding, body_of
 from samara.sim.collide.impacts import Drone as Meeting
-from samara.sim.collide.impacts import both_bounced, first_meeting, parts_of, placed
+from samara.sim.collide.impacts import both_bounced, first_meeting, placed
 from samara.sim.collide.nearness import shapes_of
+from samara.sim.collide.parts import parts_of
 from samara.sim.fly import fly
 from samara.sim.plant import Plant, place, state_of
 from samara.sim.replay import replay

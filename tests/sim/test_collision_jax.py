@@ -19,7 +19,7 @@ from samara.physics.multirotor import at_rest, derivative
 from samara.physics.surroundings import empty_command, environment_of
 from samara.scenario.world import Placed, World
 from samara.sim.collide.collisions import Colliding
-from samara.sim.collide.impacts import hull_of, part_shapes, parts_of
+from samara.sim.collide.parts import hull_of, part_shapes, parts_of
 from samara.sim.plant import Plant, place
 from samara.sim.stages.ground import GroundStage
 from samara.world.collision import (

@@ -22,17 +22,15 @@ from samara.scenario.world import World
 from samara.sim.collide.impacts import (
     Drone,
     Hit,
-    Part,
     after_further_impacts,
     both_bounced,
     bounced,
     first_hit,
     first_meeting,
-    hull_of,
-    parts_of,
     placed,
 )
 from samara.sim.collide.nearness import distances, pairs_within, shapes_of, touches
+from samara.sim.collide.parts import Part, hull_of, parts_of
 from samara.sim.plant import Plant
 from samara.world.collision import MAX_HITS, MIN_BOUNCE_SPEED, SAME_DIRECTION, SAME_HEIGHT, between
 from samara.world.obstacles import HeightMap, Solid, at_least

@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.backends.machine import CompiledStep
-from samara.core.algebra import IDENTITY, UP, ZERO, Mat3, Vec3, norm
+from samara.core.algebra import IDENTITY, ZERO, Mat3, Vec3, norm
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, velocities_after_wall_impact
-from samara.physics.ground.solids import Box
 from samara.physics.types import State, Vehicle
-from samara.scenario.facts import PartKind, part_name
+from samara.scenario.facts import PartKind
 from samara.sim.collide import nearness
 from samara.sim.collide.nearness import Shapes, distances, shapes_of, times
-from samara.vehicles.hull import body_radius as hull_radius
+from samara.sim.collide.parts import Part, hull_of
 from samara.world.collision import (
     BISECTIONS,
     DISTANCE_ERROR,
@@ -33,7 +32,6 @@ from samara.world.collision import (
     Inertia,
     Moving,
     PartHit,
-    PartShape,
     approach_speed,
     between,
     resting_speed,
@@ -41,25 +39,6 @@ from samara.world.collision import (
 )
 from samara.world.drone_collision import MovingBody, bounce_pair, hull_motion, meeting_speed
 from samara.world.obstacles import NEVER, HeightMap, Solid, at_least
-
-
-class Part(NamedTuple):
-    """A ball of some radius, which may be 0, or with an axis a disc: a propeller. A foot feels the ground by itself."""
-
-    kind: PartKind
-    number: int
-    center_B: Vec3
-    radius: float
-    axis_B: Vec3 | None = None
-
-    @property
-    def name(self) -> str:
-        """What a person calls it"""
-        return part_name(self.kind, self.number)
-
-    @property
-    def foot(self) -> bool:
-        return self.kind is PartKind.FOOT
 
 
 class Hit(NamedTuple):
@@ -80,42 +59,6 @@ class Hit(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.part.name} hit solid {self.solid} at {self.speed:.3g} m/s"
-
-
-def parts_of(vehicle: Vehicle, body_radius: float | None = None) -> tuple[Part, ...]:
-    """The body as a ball (of the radius its file says), feet and motors as points, rotors with a radius as discs"""
-    feet = vehicle["contact"].points_B if vehicle.has("contact") else ()
-    own_radius = hull_radius(vehicle) if body_radius is None else body_radius
-    turning = [(i, rotor) for i, rotor in enumerate(vehicle.rotors) if rotor.radius > 0.0]
-    parts = [Part(PartKind.BODY, -1, Vec3(0.0, 0.0, 0.0), own_radius)]
-    parts += [Part(PartKind.FOOT, i, point_B, 0.0) for i, point_B in enumerate(feet)]
-    parts += [Part(PartKind.MOTOR, i, rotor.r_B, 0.0) for i, rotor in turning]
-    parts += [Part(PartKind.PROPELLER, i, rotor.r_B, rotor.radius, rotor.axis_B) for i, rotor in turning]
-    return tuple(parts)
-
-
-def part_shapes(parts: Sequence[Part]) -> tuple[PartShape, ...]:
-    """The parts as `samara.world.collision` takes them"""
-    return tuple(
-        PartShape(
-            part.center_B,
-            part.axis_B or UP,
-            0.0 if part.axis_B is None else part.radius,
-            part.radius if part.axis_B is None else 0.0,
-            float(part.foot),
-        )
-        for part in parts
-    )
-
-
-def hull_of(state: State, parts: Sequence[Part]) -> Box:
-    """The box, in body axes, around all parts: what other drones hit"""
-    reach = [
-        [abs(x) + (part.radius if part.axis_B is None else part.radius * (1.0 - a * a) ** 0.5) for x, a in pairs]
-        for part in parts
-        for pairs in [tuple(zip(part.center_B, part.axis_B or (0.0, 0.0, 0.0), strict=True))]
-    ]
-    return Box(state.p_W, Vec3(*(max(max(own[k] for own in reach), 1e-3) for k in range(3))), state.q_WB)
 
 
 def first_hit(

@@ -24,7 +24,7 @@ from samara.core.tree import flatten
 from samara.physics.quiet import has_idle
 from samara.physics.reference import Reference
 from samara.sim.stage import Stage, part_of
-from samara.sim.stages.physics import integrate_quietly, is_busy
+from samara.sim.stages.physics import integrate, integrate_quietly, is_busy
 from samara.sim.vary import WIND, wind_with
 
 Values = dict[str, list[Any]]
@@ -187,7 +187,7 @@ class Body:
 
             return with_leaves(values, leaves, _loop(count, once, listed(leaves, values)))
 
-        if not has_idle(vehicle):
+        if stage.update is not integrate or not has_idle(vehicle):
             return flown(stage.update)
         ahead = program.tick_us / SECOND_US
 
@@ -382,7 +382,11 @@ def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = Fal
         body = Body(program, dtype, fast, keys, lambda name, k: [jnp.zeros((), dtype)] * sizes[name])
         quiet = program.physics._replace(name="quiet physics", update=integrate_quietly)
         names = list(values)
-        for stage in (*program.stages, program.physics, *((quiet,) if has_idle(_vehicle(program)) else ())):
+        for stage in (
+            *program.stages,
+            program.physics,
+            *((quiet,) if program.physics.update is integrate and has_idle(_vehicle(program)) else ()),
+        ):
 
             def called(leaves: Any, stage: Stage = stage) -> Any:
                 own = {

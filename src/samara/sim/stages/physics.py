@@ -1,11 +1,13 @@
 """The physics steps between two instants, each followed by a look at who came to the ground and how fast."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import norm
+from samara.core.grid import Grid
 from samara.core.integrate import INTEGRATORS, integrator_named
 from samara.core.ops import equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Scalar
@@ -19,7 +21,9 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PHYSICS, PythonStage, Stage, StageSet
+from samara.sim.stages.contact import Status
 from samara.vehicles.ground import contact_depths
+from samara.world.collision import Inertia, Obstacles, advance_with_impacts, obstacles_of, parts_table
 
 if TYPE_CHECKING:
     from samara.sim.collide.collisions import Colliding, Strike
@@ -63,12 +67,24 @@ def integrate(
 ) -> tuple[State, Contact]:
     """x(t + dt), command and environment held; contact is observed before the step, as the drone or the ground may have been
     moved since the last, and after it"""
-    advance = integrator_named(integrator).advance if isinstance(integrator, str) else integrator
-    after: State = advance(lambda x: derivative(x, command, vehicle, environment), state, dt)
+    after = _advance(state, command, environment, dt, vehicle, integrator)
     if not vehicle.has("contact"):
         return after, contact
     met = observe_contact(contact, state, vehicle, environment)
     return after, observe_contact(met, after, vehicle, environment)
+
+
+def _advance(
+    state: State,
+    command: Command,
+    environment: Environment,
+    dt: Scalar,
+    vehicle: Vehicle,
+    integrator: str | Callable[..., State],
+) -> State:
+    advance = integrator_named(integrator).advance if isinstance(integrator, str) else integrator
+    after: State = advance(lambda x: derivative(x, command, vehicle, environment), state, dt)
+    return after
 
 
 def integrate_quietly(
@@ -99,11 +115,66 @@ def is_busy(state: State, environment: Environment, *, vehicle: Vehicle, ahead: 
     return where(all_idle(lower, vehicle, environment), 0.0, 1.0) > 0.5
 
 
+def integrate_among_solids(
+    state: State,
+    contact: Contact,
+    status: Status,
+    command: Command,
+    environment: Environment,
+    dt: Scalar,
+    *,
+    vehicle: Vehicle,
+    parts: Grid,
+    obstacles: Obstacles,
+    first_propeller: int,
+    integrator: str | Callable[..., State] = "rk4",
+) -> tuple[State, Contact, Status]:
+    """x(t + dt) from impact to impact; a hard touch of a solid, and that of a propeller, is a crash"""
+
+    def fly(start: State, duration: Scalar, held: tuple[Command, Environment]) -> State:
+        return _advance(start, *held, duration, vehicle, integrator)
+
+    after, impact = advance_with_impacts(
+        fly,
+        state,
+        dt,
+        (command, environment),
+        parts=parts,
+        obstacles=obstacles,
+        ground=environment.ground,
+        inertia=Inertia(vehicle.mass, vehicle.inertia_B),
+    )
+    by_propeller = impact.part > first_propeller - 0.5
+    is_crash = logical_and(impact.count > 0.5, logical_or(by_propeller, impact.max_speed > CRASH_SPEED))
+    status = Status(where(is_crash, 0.0, status.landed), where(is_crash, 1.0, status.crashed))
+    if not vehicle.has("contact"):
+        return after, contact, status
+    met = observe_contact(contact, state, vehicle, environment)
+    return after, observe_contact(met, after, vehicle, environment), status
+
+
 def physics_stage(setup: DroneSetup) -> Stage:
     """The step of a drone's physics"""
     parameters = (("vehicle", setup.vehicle), ("integrator", setup.flight.integrator))
     reads = ("state", "contact", "command", "environment", "dt")
     return Stage("physics", PHYSICS, integrate, reads, ("state", "contact"), parameters)
+
+
+def _among_solids(setup: DroneSetup) -> StageSet:
+    """The step of a drone among solids, on arrays of JAX"""
+    from samara.sim.collide.parts import part_shapes, parts_of
+
+    parts, solids = parts_of(setup.vehicle), setup.flight.world.solids
+    propellers = [k for k, part in enumerate(parts) if part.kind is PartKind.PROPELLER]
+    parameters = (
+        *(("vehicle", setup.vehicle), ("integrator", setup.flight.integrator)),
+        ("parts", parts_table(part_shapes(parts))),
+        ("obstacles", obstacles_of([own.solid for own in solids], [own.material for own in solids])),
+        ("first_propeller", min(propellers, default=len(parts))),
+    )
+    reads = ("state", "contact", "status", "command", "environment", "dt")
+    stage = Stage("physics", PHYSICS, integrate_among_solids, reads, ("state", "contact", "status"), parameters)
+    return StageSet((stage,), {"contact": Contact()})
 
 
 def build_physics(setup: DroneSetup) -> StageSet:
@@ -132,9 +203,12 @@ class PhysicsStage(PythonStage):
         """The steps of one drone, of a length that is known"""
         built = build_physics(setup)
         adaptive = INTEGRATORS[setup.flight.integrator].adaptive
-        if self._is_crowded or adaptive or setup.flight.backend not in ("llvm", "python"):
+        if not (self._is_crowded or adaptive or setup.flight.backend not in ("llvm", "python")):
+            return built
+        world = setup.flight.world
+        if adaptive or world.propeller_strike == "break" or not world.solids:
             return built._replace(stages=(), python=self.reason)
-        return built
+        return built._replace(stages=(), python=self.reason, on_arrays=partial(_among_solids, setup))
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
         """Wherever a step leads to"""
