@@ -7,7 +7,7 @@ and K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]. Its modes λ = eig(M⁻¹K) deci
 import cmath
 import math
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,12 @@ def derived_surface(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], fr
     return Surface(stiffness, 2.0 * DAMPING_RATIO * stiffness / FASTEST_MODE, friction)
 
 
+@lru_cache(maxsize=256)
 def largest_stable_step(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], surface: Surface) -> float:
     """The largest step that RK4 is stable with, over the roots of s² + cλ s + kλ = 0  [s]
 
-    and over s = −k/c, with which a grip that slides or has left the ground relaxes.
+    and over s = −k/c, with which a grip that slides or has left the ground relaxes. Cached: vehicles that differ in other
+    effects only have the same contact.
     """
     if surface.damping <= 0.0:
         return 0.0
