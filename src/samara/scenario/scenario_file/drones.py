@@ -16,7 +16,7 @@ from samara.core.toml import Table
 from samara.physics.air.downwash import Downwash
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.battery_failsafe import BatteryFailsafe
+from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.scenario_file.sensing import read_estimator, read_sensors
