@@ -269,10 +269,10 @@ def attachments(scenario: Scenario) -> Attachments:
         files |= {**scenario.files, "scenario.toml": scenario.text.encode()}
     if not scenario.world.empty:
         files[WORLD_FILE] = world_json(scenario.world).encode()
-    held = {content for content in files.values() if isinstance(content, bytes)}
+    embedded = {content for content in files.values() if isinstance(content, bytes)}
     files |= {f"vehicle/{drone.name}.toml": drone.vehicle for drone in scenario.drones}
     for policy in dict.fromkeys(own for own in map(policy_of, scenario.drones) if own is not None):
-        files |= {f"policy/{policy.digest}/{name}": data for name, data in policy.files if data not in held}
+        files |= {f"policy/{policy.digest}/{name}": data for name, data in policy.files if data not in embedded}
     return Attachments(files)
 
 
