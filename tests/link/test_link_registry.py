@@ -18,7 +18,7 @@ import samara
 from samara.link.betaflight import CONVENTIONS
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import AUTOPILOTS, BETAFLIGHT, AutopilotType, autopilot_help, mode_help, register
-from samara.scenario.battery_failsafe import BatteryFailsafe, failsafe_events
+from samara.scenario.batteries import BatteryFailsafe, failsafe_events
 from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import parse_scenario
 

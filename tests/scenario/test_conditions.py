@@ -15,8 +15,7 @@ from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 from samara.physics.surroundings import empty_command, environment_of
 from samara.plan import trajectory
-from samara.scenario.batteries import batteries_of, battery_status
-from samara.scenario.battery_failsafe import BatteryFailsafe, failsafe_events
+from samara.scenario.batteries import BatteryFailsafe, batteries_of, battery_status, failsafe_events
 from samara.scenario.bus import BatteryStatus
 from samara.scenario.conditions import COMPARISONS, QUANTITIES, Comparison, Watched, holds, read_sentence
 from samara.scenario.events import when, when_charge_below

@@ -11,10 +11,9 @@ from typing import Any
 
 from samara.core.algebra import Vec3
 from samara.core.argument import UnfitError
-from samara.core.fields import fields_of
 from samara.core.printable import shown
 from samara.core.toml import Table
-from samara.core.units import SPELLINGS, converted, units_for
+from samara.core.units import SPELLINGS, converted, fields_of, units_for
 
 QUANTITY = "{ value, unit, source }"  # what most files have; a spread may stand beside them
 

@@ -20,13 +20,12 @@ from samara.plan.trajectory import hover
 from samara.record.outputs import output_table
 from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD, load_fields, streams_of
-from samara.record.table import Table
+from samara.record.table import Attachments, Table
 from samara.scenario.bus import BUS_SCHEMA_VERSION
 from samara.scenario.scenario import Drone
 from samara.scenario.timeline import MICROSECONDS
 from samara.vehicles.build import with_effects
 from samara.vehicles.check import VehicleError
-from samara.vehicles.writer import vehicle_toml
 
 Array = np.ndarray[Any, Any]
 DRONE = "drone"
@@ -114,13 +113,8 @@ class Telemetry:
             "versions": json.dumps({"samara": __version__}),
             "drones": json.dumps([drone]),
         }
-        return Run(name, (Track(DRONE, self._vehicle, controller, tables),), (), metadata, self._attachments())
-
-    def _attachments(self) -> dict[str, bytes]:
-        try:
-            return {f"vehicle/{DRONE}.toml": vehicle_toml(self._vehicle).encode()}
-        except VehicleError:  # effects written in Python have no file
-            return {}
+        files = Attachments({f"vehicle/{DRONE}.toml": self._vehicle})
+        return Run(name, (Track(DRONE, self._vehicle, controller, tables),), (), metadata, files)
 
 
 def _reference_rows(reference: Any, time: Array) -> Array:

@@ -13,7 +13,7 @@ from operator import mul
 from typing import Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import Vec3
-from samara.core.fields import fields_of
+from samara.core.units import fields_of
 from samara.exchange.throttle import idle_share
 from samara.parts.estimate import Estimate, derived
 from samara.physics.effect import Role

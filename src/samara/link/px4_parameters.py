@@ -13,7 +13,7 @@ from samara.exchange.throttle import hover_throttle
 from samara.link.wiring import rotor_of_output
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot_types import PX4, RAPTOR
-from samara.scenario.battery_failsafe import BatteryFailsafe
+from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.supply import battery_of, failsafe_parameters
 
 MODEL = "none_iris"  # an airframe of PX4 that brings no simulator of its own

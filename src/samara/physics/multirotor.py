@@ -4,6 +4,7 @@ What is not in the list costs nothing.
 """
 
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Quat, Vec3
+from samara.core.tree import leaf_names
 from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.motion.body import angular_acceleration, attitude_rate, translational_acceleration
 from samara.physics.tilting import tilted
@@ -59,3 +60,19 @@ def derivative(state: State, command: Command, vehicle: Vehicle, environment: En
 def at_rest(vehicle: Vehicle, p_W: Position = ZERO, q_WB: Attitude = IDENTITY) -> State:
     """v = 0, ω = 0, Ω = 0 at a place and attitude"""
     return State(Vec3(*p_W), ZERO, Quat(*q_WB), ZERO, tuple(0.0 for _ in vehicle.rotors), initial_effects(vehicle))
+
+
+def state_names(vehicle: Vehicle) -> tuple[str, ...]:
+    """The name of every number of a vehicle's state, an effect's after the effect: 'p_W.x', 'battery.charge', 'contact[0].x'.
+
+    What there is one of, such as a battery, is not counted.
+    """
+    taken = set(State._fields)
+    names = leaf_names(at_rest(vehicle)._replace(effects=()))
+    for effect, own in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
+        name = effect.name
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        names += leaf_names(own[0] if type(own) is tuple and len(own) == 1 else own, name)
+    return tuple(names)

@@ -15,8 +15,7 @@ import numpy as np
 
 from samara.core.files import parsed
 from samara.core.tree import leaf_names
-from samara.physics.multirotor import at_rest
-from samara.physics.state_arrays import state_names
+from samara.physics.multirotor import at_rest, state_names
 from samara.physics.types import Vehicle
 from samara.record.format import RecordingError
 from samara.record.outputs import output_table

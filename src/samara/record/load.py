@@ -6,7 +6,7 @@ into equal spans, in each of which the rows stay that hold the least and the lar
 tilt. What is least or largest of two spans is so in one of them: thinned again, peaks stay what they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
@@ -38,12 +38,22 @@ def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: b
     return run_from(read_recording(path), effects) if whole else load_long_run(path, effects)
 
 
-def load_long_run(path: str | Path, effects: Sequence[EffectOption] = (), most: int = MOST_ROWS) -> Run:
+def load_flown_run(path: str | Path, vehicles: Mapping[str, Vehicle], *, whole: bool) -> Run:
+    """Load a run that this process recorded, with the vehicle objects that flew it, by drone; none is parsed."""
+    return run_from(read_recording(path), (), vehicles) if whole else load_long_run(path, vehicles=vehicles)
+
+
+def load_long_run(
+    path: str | Path,
+    effects: Sequence[EffectOption] = (),
+    most: int = MOST_ROWS,
+    vehicles: Mapping[str, Vehicle] | None = None,
+) -> Run:
     """The run of a file: all of it where it is read in one piece, else with no more than so many rows of each stream"""
-    reading = _Reading(effects, most)
+    reading = _Reading(effects, most, vehicles or {})
     rest = read_recording(path, reading.take)
     if not reading.drones:
-        return run_from(rest, effects)
+        return run_from(rest, effects, vehicles)
     reading.take(rest)
     run = run_from(rest, effects, reading.vehicles)
     return replace(run, tracks=tuple(reading.drones[track.name].track for track in run.tracks))
@@ -52,10 +62,10 @@ def load_long_run(path: str | Path, effects: Sequence[EffectOption] = (), most: 
 class _Reading:
     """What is known after some pieces."""
 
-    def __init__(self, effects: Sequence[EffectOption], most: int) -> None:
+    def __init__(self, effects: Sequence[EffectOption], most: int, vehicles: Mapping[str, Vehicle]) -> None:
         self._effects, self._most = effects, most
         self._begun: set[str] = set()
-        self.vehicles: dict[str, Vehicle] = {}
+        self.vehicles = dict(vehicles)
         self.drones: dict[str, _Drone] = {}
 
     def take(self, piece: Recording) -> bool:
@@ -63,6 +73,7 @@ class _Reading:
         if piece.metadata.get("schema") != str(BUS_SCHEMA_VERSION):
             return False
         for track in run_from(piece, self._effects, self.vehicles).tracks:
+            self.vehicles[track.name] = track.vehicle
             again = {name for name in track.tables if f"/{track.name}/{name}" in self._begun}
             if track.name in self.drones:
                 self.drones[track.name].take(track, again)

@@ -338,10 +338,10 @@ def _words(own: Outcome, expect: Expect, several: bool) -> str:
 
 
 def run_from(
-    recording: Recording, effects: Sequence[EffectOption] = (), vehicles: dict[str, Vehicle] | None = None
+    recording: Recording, effects: Sequence[EffectOption] = (), vehicles: Mapping[str, Vehicle] | None = None
 ) -> Run:
-    """The run that a recording holds; `vehicles` are those that were read before, by their texts"""
-    vehicles = {} if vehicles is None else vehicles
+    """Return the run that a recording holds; `vehicles` are the known ones by drone, whose files are not parsed."""
+    by_text: dict[str, Vehicle] = {}
     try:
         drones = parsed(recording.metadata["drones"])
         tracks = []
@@ -352,10 +352,14 @@ def run_from(
             if drone in of_drone and "/" not in stream:
                 of_drone[drone][stream] = table
         for own in drones:
-            text = recording.attachments[f"vehicle/{own['name']}.toml"].decode()
-            if text not in vehicles:
-                vehicles[text] = parse_vehicle(text, f"{own['name']}.toml", effects=effects)
-            tracks.append(Track(own["name"], vehicles[text], own["controller"], of_drone[own["name"]]))
+            name = own["name"]
+            vehicle = (vehicles or {}).get(name)
+            if vehicle is None:
+                text = recording.attachments[f"vehicle/{name}.toml"].decode()
+                if text not in by_text:
+                    by_text[text] = parse_vehicle(text, f"{name}.toml", effects=effects)
+                vehicle = by_text[text]
+            tracks.append(Track(name, vehicle, own["controller"], of_drone[name]))
     except (KeyError, ValueError, TypeError) as error:
         raise RecordingError(
             f"{recording.path}: holds no flight ({type(error).__name__}: {error}); expected a run of `samara fly`"

@@ -1,15 +1,18 @@
 """What is read back of a recording: its streams as tables, its log, and the files inside it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.physics.types import Vehicle
 from samara.record.format import LogLine
 from samara.record.raster import Raster
+from samara.vehicles.check import VehicleError
+from samara.vehicles.writer import vehicle_toml
 
 Array = np.ndarray[Any, Any]
 
@@ -46,6 +49,39 @@ class Table:
         if not columns:
             raise KeyError(f"field {name!r}: expected one of {', '.join(self.fields)}")
         return self.rows[:, columns]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Attachments(Mapping[str, bytes]):
+    """The files inside a recording. A vehicle becomes a TOML file when that file is first read, once per vehicle.
+
+    A vehicle with effects that are Python code has no file: its entry is absent.
+    """
+
+    files: Mapping[str, bytes | Vehicle]
+    _texts: dict[int, bytes] = field(default_factory=dict, init=False)  # by the identity of the vehicle
+
+    def __getitem__(self, name: str) -> bytes:
+        content = self.files[name]
+        if not isinstance(content, Vehicle):
+            return content
+        if id(content) not in self._texts:
+            try:
+                self._texts[id(content)] = vehicle_toml(content).encode()
+            except VehicleError:
+                self._texts[id(content)] = b""
+        if text := self._texts[id(content)]:
+            return text
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.files if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Attachments, (dict(self),)  # texts: identities are those of this process
 
 
 class Recording(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from samara.scenario.battery_failsafe import BatteryFailsafe
+    from samara.scenario.batteries import BatteryFailsafe
 
 PX4_WARNING_MARGIN = 0.05  # fraction of the charge: PX4 requires BAT_LOW_THR above BAT_CRIT_THR
 

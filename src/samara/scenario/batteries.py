@@ -1,4 +1,7 @@
-"""The batteries of a drone in a simulation: what they tell, and what is left when a cell fails."""
+"""The batteries of a drone in a simulation: their status, a failed cell, and the failsafe of a low charge."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from samara.core.ops import equal, where
 from samara.core.quantity import Scalar
@@ -7,6 +10,10 @@ from samara.physics.rotors.battery import Ideal, share_of_current, source_of
 from samara.physics.rotors.propulsion import bus_current, rated_voltages, supply_voltage
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.bus import BatteryStatus
+from samara.scenario.events import Event, disarm, land, return_home, when, when_charge_below
+
+if TYPE_CHECKING:
+    from samara.scenario.scenario import Drone
 
 
 def with_cells(vehicle: Vehicle, left: float) -> Vehicle:
@@ -53,4 +60,35 @@ def battery_status(
     return tuple(
         BatteryStatus(float(own.charge), float(own.voltage), float(own.current), bool(own.connected))
         for own in batteries_of(state, command, vehicle, environment)
+    )
+
+
+@dataclass(frozen=True)
+class BatteryFailsafe:
+    """Below `return_below` of its charge a drone returns to where it started, below `land_below` it lands and disarms.
+
+    Autopilots with a battery failsafe of their own get it as parameters (`AutopilotType.failsafe_parameters`). For other
+    autopilots that take orders, and for Samara's controllers, it is events.
+    """
+
+    return_below: float = 0.2
+    land_below: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.land_below < self.return_below < 1.0:
+            raise ValueError(
+                f"land_below = {self.land_below!r} and return_below = {self.return_below!r}: "
+                "expected 0 < land_below < return_below < 1"
+            )
+
+
+def failsafe_events(drone: "Drone") -> tuple[Event, ...]:
+    """To return, to land and then to disarm, unless its autopilot sees to that or nothing is set"""
+    own, autopilot, name = drone.battery_failsafe, drone.autopilot, drone.name
+    if own is None or (autopilot is not None and not autopilot.type.has_failsafe_events):
+        return ()
+    return (
+        Event(when_charge_below(own.return_below, name), return_home(drone=name)),
+        Event(when_charge_below(own.land_below, name), land(drone=name)),
+        Event(when(f"charge < {own.land_below} and landed == 1", name), disarm(name)),
     )

@@ -19,4 +19,4 @@ def load_scenario(
     belong to `samara.scenario.scenario_file.load_scenario`. Vehicles may have `effects` from outside the package, as in
     `samara.vehicle`.
     """
-    return scenario_file.load_scenario(name_or_path, typed(settings or {}), effects=effects)
+    return scenario_file.load_scenario(name_or_path, typed(settings) if settings else None, effects=effects)

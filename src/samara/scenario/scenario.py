@@ -14,7 +14,7 @@ from samara.physics.air.atmosphere import density_at_height
 from samara.physics.types import CALM, Environment, Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.battery_failsafe import BatteryFailsafe
+from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.timeline import Rates
 from samara.scenario.world import World

@@ -3,7 +3,7 @@
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot_types import AutopilotType
-from samara.scenario.battery_failsafe import BatteryFailsafe
+from samara.scenario.batteries import BatteryFailsafe
 
 CELL_VOLTAGE = 4.2  # [V], of a full one
 MOST_CELLS = 10  # a message of MAVLink's has room for

@@ -16,14 +16,15 @@ from samara.backends.stepper import require_backend
 from samara.control.named import name_of
 from samara.control.policy_file import Policy
 from samara.control.tuning import Tuned
+from samara.physics.types import Vehicle
 from samara.record.background import Background
 from samara.record.block import Block, tables
-from samara.record.load import load_run
+from samara.record.load import load_flown_run
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
 from samara.record.run import Run, Track
 from samara.record.streams import streams_of
-from samara.record.table import Table
+from samara.record.table import Attachments, Table
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.bus import BUS_SCHEMA_VERSION
 from samara.scenario.load import load_scenario
@@ -34,9 +35,7 @@ from samara.scenario.world import WORLD_FILE, world_json
 from samara.sim.simulation import Simulation
 from samara.sim.stage import Arrange
 from samara.sim.start import timeline_of
-from samara.vehicles.check import VehicleError
 from samara.vehicles.effects import EffectOption
-from samara.vehicles.writer import vehicle_toml
 from samara.world.track import Track as RaceTrack
 
 Progress = Callable[[float, float], None]
@@ -116,17 +115,12 @@ def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Reco
 def recorded(recorder: Recorder, scenario: Scenario, ended: str, *, whole: bool = True) -> Run:
     """The run as its file has it, with what went wrong on the way, or why it `ended`"""
     try:
-        run = load_run(recorder.path, effects=_outside(scenario), whole=whole)
+        run = load_flown_run(recorder.path, {drone.name: drone.vehicle for drone in scenario.drones}, whole=whole)
     except RecordingError:
         if recorder.problem:  # why there is too little in it
             raise RecordingError(recorder.problem) from None
         raise
     return replace(run, problem=recorder.problem or ended or run.problem)
-
-
-def _outside(scenario: Scenario) -> tuple[EffectOption, ...]:
-    """The effects from outside the package that its vehicles know, each once"""
-    return tuple({own.name: own for drone in scenario.drones for own in drone.vehicle.structure.options}.values())
 
 
 def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress, *, step_by_step: bool = False) -> None:
@@ -268,24 +262,18 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
-def attachments(scenario: Scenario) -> dict[str, bytes]:
+def attachments(scenario: Scenario) -> Attachments:
     """The files inside a recording: the scenario's text and the tables it names, and each drone's vehicle"""
-    files = {**scenario.files, "scenario.toml": scenario.text.encode()} if scenario.text else {}
+    files: dict[str, bytes | Vehicle] = {}
+    if scenario.text:
+        files |= {**scenario.files, "scenario.toml": scenario.text.encode()}
     if not scenario.world.empty:
         files[WORLD_FILE] = world_json(scenario.world).encode()
-    texts: dict[int, bytes] = {}
-    for drone in scenario.drones:
-        if id(drone.vehicle) not in texts:
-            try:
-                texts[id(drone.vehicle)] = vehicle_toml(drone.vehicle).encode()
-            except VehicleError:  # effects that are Python code have no file: the flight is recorded all the same
-                texts[id(drone.vehicle)] = b""
-        if texts[id(drone.vehicle)]:
-            files[f"vehicle/{drone.name}.toml"] = texts[id(drone.vehicle)]
-    held = set(files.values())
+    embedded = {content for content in files.values() if isinstance(content, bytes)}
+    files |= {f"vehicle/{drone.name}.toml": drone.vehicle for drone in scenario.drones}
     for policy in dict.fromkeys(own for own in map(policy_of, scenario.drones) if own is not None):
-        files |= {f"policy/{policy.digest}/{name}": data for name, data in policy.files if data not in held}
-    return files
+        files |= {f"policy/{policy.digest}/{name}": data for name, data in policy.files if data not in embedded}
+    return Attachments(files)
 
 
 def policy_of(drone: Drone) -> Policy | None:

@@ -6,8 +6,8 @@ samara.switch_on(samara.vehicle("crazyflie_documented"), "battery", capacity=864
 from collections.abc import Mapping
 from typing import Any
 
-from samara.core.fields import fields_of
 from samara.core.printable import shown
+from samara.core.units import fields_of
 from samara.physics.effect import Effect
 from samara.physics.rotors.actuator import drawn_power
 from samara.physics.rotors.battery import Ideal, Thevenin

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.algebra import Mat3, Vec3, diagonal
-from samara.core.fields import Field, fields_of
 from samara.core.printable import shown
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
+from samara.core.units import Field, fields_of
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import Actuation, Effect, Role
 from samara.physics.ground.contact import COMPLIANT, Contact

@@ -9,10 +9,10 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3, dot
-from samara.core.fields import fields_of
 from samara.core.printable import shown as written
 from samara.core.quantity import LARGEST, Quantity, expected
 from samara.core.tree import flatten
+from samara.core.units import fields_of
 from samara.physics.ground.contact import Contact
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors.actuator import Lag

@@ -47,9 +47,9 @@ from samara.physics.types import Vehicle
 from samara.rotor.blade import Blade, blade, blade_names
 from samara.rotor.fit import FITTED_ROTORS, TERMS, RotorFit, fit_rotor, rotor_constants
 from samara.vehicles.arms import FREQUENCY, arms_numbers, check_arms
+from samara.vehicles.ground import check_actuator, check_damping, check_drag
 from samara.vehicles.hull import BODY, Hull
 from samara.vehicles.slung_load import check_load, load_numbers
-from samara.vehicles.steps import check_actuator, check_damping, check_drag
 from samara.vehicles.trim import hover
 
 TYPICAL_SOLIDITY = 0.08  # two blades with a mean chord of R/8, as most propellers of 5 to 15 inch have

@@ -1,4 +1,4 @@
-"""How hard a contact may be: stiffness and damping from mass, inertia and contact points, and the step they allow.
+"""Contact with the ground, and the physics step that contact, drag, damping and actuators are stable at with RK4.
 
 Standing on n points of stiffness k in every direction, the body obeys M ẍ + c K ẋ + k K x = 0 with M = diag(m, m, m, J)
 and K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]. Its modes λ = eig(M⁻¹K) decide everything below.
@@ -7,7 +7,7 @@ and K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]. Its modes λ = eig(M⁻¹K) deci
 import cmath
 import math
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,12 @@ def derived_surface(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], fr
     return Surface(stiffness, 2.0 * DAMPING_RATIO * stiffness / FASTEST_MODE, friction)
 
 
+@lru_cache(maxsize=256)
 def largest_stable_step(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], surface: Surface) -> float:
     """The largest step that RK4 is stable with, over the roots of s² + cλ s + kλ = 0  [s]
 
-    and over s = −k/c, with which a grip that slides or has left the ground relaxes.
+    and over s = −k/c, with which a grip that slides or has left the ground relaxes. Cached: vehicles that differ in other
+    effects only have the same contact.
     """
     if surface.damping <= 0.0:
         return 0.0
@@ -134,3 +136,34 @@ def in_the_air(state: State, vehicle: Vehicle, ground: Ground) -> Any:
 def asked_to_fly(reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Any:
     """Whether its reference is no lower than its legs allow: a condition"""
     return dot(reference_W - ground.point_W, ground.normal_W) >= clearance(vehicle)
+
+
+def check_drag(vehicle: Vehicle) -> str | None:
+    """v̇ = −(d/m) v along every axis"""
+    linear = vehicle["drag"].linear
+    return _too_fast(f"drag.linear = {tuple(linear)} N s/m on {vehicle.mass:g} kg", [-d / vehicle.mass for d in linear])
+
+
+def check_damping(vehicle: Vehicle) -> str | None:
+    """ω̇ = −J⁻¹ c ω"""
+    linear = vehicle["damping"].linear
+    inertia = np.array(vehicle.inertia_B, dtype=float).reshape(3, 3)
+    roots = -np.linalg.eigvals(np.linalg.solve(inertia, np.diag(linear)))
+    return _too_fast(f"damping.linear = {tuple(linear)} N m s/rad", [complex(root) for root in roots])
+
+
+def check_actuator(vehicle: Vehicle) -> str | None:
+    """ü + 2 ζ ω u̇ + ω² u = 0"""
+    own = vehicle["actuator"]
+    roots = oscillation(own.natural_frequency**2, 2.0 * own.damping_ratio * own.natural_frequency)
+    about = (
+        f"actuator.natural_frequency = {own.natural_frequency:g} rad/s with a damping_ratio of {own.damping_ratio:g}"
+    )
+    return _too_fast(about, roots)
+
+
+def _too_fast(what: str, roots: Sequence[complex]) -> str | None:
+    step = stable_step([root for root in roots if root.real < 0.0])
+    if step >= DEFAULT_STEP:
+        return None
+    return f"{what}: expected values stable at the default step {DEFAULT_STEP:g} s, these need dt <= {step:.3g} s"

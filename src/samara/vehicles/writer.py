@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from samara.core.fields import fields_of
 from samara.core.files import write_text
 from samara.core.toml_writer import toml_value
+from samara.core.units import fields_of
 from samara.physics.ground.contact import COMPLIANT
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import (

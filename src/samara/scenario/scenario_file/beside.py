@@ -1,14 +1,17 @@
 """The files that a scenario names."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from samara.core.named_files import path_beside, read_bytes
 from samara.core.toml import Table
 from samara.core.typed import Typed
+from samara.physics.types import Vehicle
 from samara.vehicles.effects import EffectOption
 
 
+@dataclass
 class Beside:
     """The files that a scenario names, and what was read of them; and the effects that its vehicles may have.
 
@@ -16,14 +19,11 @@ class Beside:
     anywhere; without a folder only such names are read, from the working directory.
     """
 
-    def __init__(
-        self,
-        folder: Path | None,
-        inside: Mapping[str, bytes] | None,
-        effects: Sequence[EffectOption],
-    ) -> None:
-        self.folder, self.inside, self.effects = folder, inside, effects
-        self.read: dict[str, bytes] = {}
+    folder: Path | None
+    inside: Mapping[str, bytes] | None
+    effects: Sequence[EffectOption]
+    read: dict[str, bytes] = field(default_factory=dict)
+    vehicles: dict[str | Path, Vehicle] = field(default_factory=dict)  # parsed, by file or text: drones may share one
 
     def path(self, table: Table, key: str, name: str) -> Path:
         """Where the file is that a key names"""

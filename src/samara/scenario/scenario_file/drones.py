@@ -16,7 +16,7 @@ from samara.core.toml import Table
 from samara.physics.air.downwash import Downwash
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.battery_failsafe import BatteryFailsafe
+from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.scenario_file.sensing import read_estimator, read_sensors
@@ -81,12 +81,16 @@ def _vehicle(table: Table, beside: Beside, drone: str) -> Any:
     if beside.inside is not None and flown in beside.inside:  # as it flew, with the effects it had
         table.entries.pop("effects", None)
         text = beside.inside[flown].decode("utf-8", "replace")
-        return parse_vehicle(text, f"{drone}.toml", effects=beside.effects)
+        if text not in beside.vehicles:
+            beside.vehicles[text] = parse_vehicle(text, f"{drone}.toml", effects=beside.effects)
+        return beside.vehicles[text]
     file = beside.path(table, "vehicle", name) if is_file(name) else name
-    try:
-        own = vehicle(file, effects=beside.effects)
-    except ValueError as error:
-        raise table.wrong(f" = {name!r}: {error}", "vehicle") from None
+    if file not in beside.vehicles:
+        try:
+            beside.vehicles[file] = vehicle(file, effects=beside.effects)
+        except ValueError as error:
+            raise table.wrong(f" = {name!r}: {error}", "vehicle") from None
+    own = beside.vehicles[file]
     return _with_effects(table, own, beside) if "effects" in table else own
 
 

@@ -8,8 +8,7 @@ from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.physics.reference import Reference
 from samara.physics.types import Command, Environment, State, Vehicle
-from samara.scenario.batteries import batteries_of
-from samara.scenario.battery_failsafe import failsafe_events
+from samara.scenario.batteries import batteries_of, failsafe_events
 from samara.scenario.conditions import Sentence, Watched, holds
 from samara.scenario.events import Event, When
 from samara.scenario.scenario import Scenario
