@@ -382,11 +382,8 @@ def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = Fal
         body = Body(program, dtype, fast, keys, lambda name, k: [jnp.zeros((), dtype)] * sizes[name])
         quiet = program.physics._replace(name="quiet physics", update=integrate_quietly)
         names = list(values)
-        for stage in (
-            *program.stages,
-            program.physics,
-            *((quiet,) if program.physics.update is integrate and has_idle(_vehicle(program)) else ()),
-        ):
+        has_quiet = program.physics.update is integrate and has_idle(_vehicle(program))
+        for stage in (*program.stages, program.physics, *((quiet,) if has_quiet else ())):
 
             def called(leaves: Any, stage: Stage = stage) -> Any:
                 own = {

@@ -1,5 +1,6 @@
 """Many flights in the lanes of JAX and of kernels: each is the flight that `samara.fly` flies with its seed and numbers."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,15 +8,19 @@ import pytest
 
 import samara
 from samara.core.algebra import Vec3
-from samara.core.tree import flatten
+from samara.core.integrate import ONE_STEP
+from samara.core.tree import flatten, leaf_names
 from samara.estimate.ekf import ekf
+from samara.physics.ground.contact import Ground
+from samara.physics.ground.solids import Box
 from samara.plan.reference import Leg
 from samara.plan.trajectory import hover, legs
-from samara.scenario.events import Event, at, wind_step
+from samara.scenario.events import Event, add_payload, at, fail_motor, fail_sensor, go_to, gust, land, when, wind_step
 from samara.scenario.scenario import Drone, Scenario, ScenarioError
 from samara.scenario.timeline import Rates
+from samara.scenario.world import Placed, World
 from samara.sensors.loader import part
-from samara.sim.batch_jax import fly_batch_jax
+from samara.sim.fly_many_jax import fly_batch_jax, require_traceable
 from samara.wind.sources import Gust
 from samara.wind.turbulence import Dryden
 
@@ -135,20 +140,117 @@ def test_each_flight_has_a_wind_a_place_and_a_heading_of_its_own(scenario, of_th
         np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (
-            {"events": (Event(at(1.0), wind_step((1.0, 0.0, 0.0))),)},
-            "gust: events: expected a flight of arithmetic alone",
-        ),
-        ({"integrator": "rk45"}, "the integrator rk45"),
-        ({"drones": in_the_air().drones * 2}, "2 drones"),
-    ],
-)
-def test_what_only_python_can_do_is_refused(change, sentence):
+def test_an_event_at_a_fixed_time_begins_another_part_of_the_flight():
+    """A motor fails in all flights at once; states are those of the CPU before and after, and so are the metrics"""
+    scenario = replace(
+        in_the_air(), events=(Event(at(0.04), fail_motor(1)), Event(at(0.064), gust((1.0, 2.0, 0.0), 0.1)))
+    )
+    exact = samara.fly_many(scenario, 2)
+    found = samara.fly_many(scenario, 2, backend="jax", **STRICT)
+    assert_same(found, exact, 1e-12)
+    assert exact.final.omega_B.x[0] != samara.fly_many(in_the_air(), 1).final.omega_B.x[0]
+
+
+def assert_same(found, exact, tolerance):
+    for name, one, other in zip(leaf_names(exact.final), flatten(found.final), flatten(exact.final), strict=True):
+        np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance, err_msg=name)
+    for name, one, other in zip(exact.measures._fields, found.measures, exact.measures, strict=True):
+        np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance, err_msg=name)
+    assert (found.landed == exact.landed).all() and (found.crashed == exact.crashed).all()
+
+
+def changed(scenario, drone=None, **changes):
+    return replace(scenario, drones=(replace(scenario.drones[0], **(drone or {})),), **changes)
+
+
+def standing() -> Scenario:
+    """From the ground in calm air"""
+    return samara.load_scenario("hover", {"duration": 1.0})
+
+
+WALL = World((Placed("wall", Box(Vec3(0.35, 0.0, 2.0), half=Vec3(0.05, 1.0, 1.0))),))
+TILTED = Ground(Vec3(0.0, 0.0, 0.0), Vec3(0.1, 0.0, math.sqrt(0.99)))
+STRONGER = samara.vehicle("crazyflie").replace({"rotors.k_thrust": 3e-8})
+FLOWN_IN_JAX = {
+    **{f"integrator {name}": (lambda name=name: replace(standing(), integrator=name), 1e-12) for name in ONE_STEP},
+    "not armed": (lambda: changed(standing(), {"armed": False}), 1e-12),
+    "motor map": (lambda: changed(standing(), {"motor_map": (1, 0, 3, 2)}, duration=0.3), 1e-9),
+    "model of another vehicle": (lambda: changed(standing(), {"model": STRONGER}), 1e-12),
+    "sloped ground": (
+        lambda: replace(standing(), environment=standing().environment._replace(ground=TILTED)),
+        1e-12,
+    ),
+    "go to and land": (
+        lambda: replace(standing(), events=(Event(at(0.5), go_to((1.0, 0.5, 1.0))), Event(at(0.8), land()))),
+        1e-12,
+    ),
+    "wind step": (lambda: replace(from_the_ground(0.6), events=(Event(at(0.3), wind_step((1.0, 2.0, 0.0))),)), 1e-6),
+    "payload": (lambda: replace(standing(), events=(Event(at(0.5), add_payload(0.004)),)), 1e-12),
+    "sensor failure": (
+        lambda: replace(from_the_ground(0.4, filtered=True), events=(Event(at(0.2), fail_sensor("vision")),)),
+        1e-9,
+    ),
+    "wall": (lambda: changed(in_the_air(), {"task": hover(Vec3(1.0, 0.0, 2.0))}, world=WALL, duration=0.8), 1e-4),
+    "wind at the hubs": (lambda: replace(from_the_ground(0.4), wind_at_hubs=True), 1e-6),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("feature", FLOWN_IN_JAX)
+def test_what_the_cpu_flies_jax_flies(feature):
+    make, tolerance = FLOWN_IN_JAX[feature]
+    scenario = make()
+    assert_same(samara.fly_many(scenario, 2, backend="jax", **STRICT), samara.fly_many(scenario, 2), tolerance)
+
+
+@pytest.mark.long
+def test_a_predictive_controller_flies_in_the_loop_of_xla_and_is_refused_in_a_kernel():
+    scenario = samara.load_scenario("hover", {"duration": 0.4, "drones.controller": "ilqr"})
+    assert_same(samara.fly_many(scenario, 2, backend="jax", **STRICT), samara.fly_many(scenario, 2), 1e-9)
+    with pytest.raises(ScenarioError, match=r"hover: ilqr .*: expected the backend jax for it"):
+        samara.fly_many(scenario, 2, backend="pallas")
+
+
+def in_python(state, reference, vehicle, controller_state):
+    return (0.0,) * 4
+
+
+REFUSED = {
+    "Python": (
+        lambda: changed(in_the_air(), {"controller": in_python}),
+        "'controller' runs in Python: controller in Python",
+    ),
+    "adaptive steps": (lambda: replace(in_the_air(), integrator="rk45"), "'physics' runs in Python"),
+    "drones": (
+        lambda: replace(in_the_air(), drones=in_the_air().drones * 2),
+        "2 drones: expected a scenario of one drone",
+    ),
+    "conditions": (
+        lambda: replace(in_the_air(), events=(Event(when("height > 3"), land()),)),
+        "conditions of events, which each flight meets at its own time",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_jax_cannot_fly_is_refused_with_its_reason(what):
+    make, sentence = REFUSED[what]
     with pytest.raises(ScenarioError, match=sentence):
-        fly_batch_jax(replace(in_the_air(), **change), [0])
+        require_traceable(make())
+
+
+def test_an_event_that_depends_on_each_flight_is_refused():
+    def follow_state(setting, bus):
+        return setting if bus.drones[0].state.p_W.z > 1.0 else land()(setting, bus)
+
+    with pytest.raises(ScenarioError, match="depends on the state of each flight"):
+        require_traceable(replace(in_the_air(), events=(Event(at(0.04), follow_state, "own"),)))
+
+
+def test_a_changed_task_with_shifted_goals_is_refused():
+    scenario = replace(in_the_air(), events=(Event(at(0.04), land()),))
+    with pytest.raises(ScenarioError, match="an event changes the task, and goals are shifted"):
+        samara.fly_many(scenario, 2, vary={"goal_shift": np.zeros((2, 3))}, backend="jax")
 
 
 def test_a_record_between_two_ticks_is_refused():

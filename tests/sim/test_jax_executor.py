@@ -1,15 +1,15 @@
-"""A flight program in JAX: units due at their ticks, in every flight by itself, with the draws of that flight's seed."""
+"""The JAX executor: stages due at their ticks, in every flight by itself, with the random numbers of that flight's seed."""
 
 import numpy as np
 import pytest
 
 pytest.importorskip("jax")
 
-from samara.backends.flight_jax import Wanted, compile_flight_jax
-from samara.backends.flight_jax import flown as flown_ticks
-from samara.backends.flight_program import Draws, Physics, Program, Unit
 from samara.core.ops import where
 from samara.core.random import key_of, normals
+from samara.sim.executors.jax import FlightProgram, Wanted, compile_flight_jax
+from samara.sim.executors.jax import flown as flown_ticks
+from samara.sim.stage import RandomInputs, Stage
 
 SEEDS = np.array([4, 9, 4, 2**40 + 1])
 TICK_US, TICKS, NORMALS = 1000, 4, 5
@@ -31,16 +31,22 @@ def raise_flag(flag, clock, every):
     return where(clock >= every, 1.0, flag), where(clock >= every, 0.0, clock)
 
 
-PROGRAM = Program(
+def is_clear(flag, mark, count):
+    return flag < 0.5
+
+
+def move(x, v, *, vehicle):
+    return (x + v,)
+
+
+PROGRAM = FlightProgram(
     (
-        Unit("gusts", "slow", gusts, ("gusts",), ("gusts",), Draws("gusts", NORMALS)),
-        Unit("noise", "fast", gusts, ("noise",), ("noise",), Draws("noise", NORMALS, "slow"), after_us=LATE * TICK_US),
-        Unit("flag", "fast", raise_flag, ("flag", "clock", "every"), ("flag", "clock")),
-        Unit(
-            "clear", "fast", clear, ("flag", "mark", "count"), ("flag", "mark", "count"), needed=lambda f, m, c: f > 0.5
-        ),
+        Stage("gusts", "slow", gusts, ("gusts",), ("gusts",), normals=RandomInputs("gusts", NORMALS)),
+        Stage("noise", "fast", gusts, ("noise",), ("noise",), normals=RandomInputs("noise", NORMALS), delay=LATE),
+        Stage("flag", "fast", raise_flag, ("flag", "clock", "every"), ("flag", "clock")),
+        Stage("clear", "fast", clear, ("flag", "mark", "count"), ("flag", "mark", "count"), skip_when=is_clear),
     ),
-    Physics(Unit("physics", "physics", lambda x, v: (x + v,), ("x", "v"), ("x",))),
+    Stage("physics", "physics", move, ("x", "v"), ("x",), (("vehicle", None),)),
     {
         "gusts": (0.0,) * NORMALS,
         "noise": (0.0,) * NORMALS,
@@ -53,29 +59,32 @@ PROGRAM = Program(
         "v": 0.0,
     },
     {"physics": TICK_US // 2, "fast": TICK_US, "slow": SLOW * TICK_US},
+    TICK_US,
+    0,
     TICKS * TICK_US,
-    {},
 )
 EVERY, MARK, SPEED = np.array([1.0, 2.0, 4.0, 100.0]), np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, -1.0, 2.0, 8.0])
 
 
 @pytest.fixture(scope="module")
 def flown():
-    names = ("gusts", "noise", "flag", "mark", "count", "x")
-    run = compile_flight_jax(PROGRAM, Wanted(names), dtype="float64")
+    run = compile_flight_jax(PROGRAM, Wanted(), dtype="float64")
     n = len(SEEDS)
-    values = {name: [np.full(n, 0.0)] * np.size(own) for name, own in PROGRAM.slots.items()}
+    values = {name: [np.full(n, 0.0)] * np.size(own) for name, own in PROGRAM.templates.items()}
     values |= {"every": [EVERY], "mark": [MARK], "v": [SPEED]}
     keys = {
         source: tuple(np.array([key_of(int(seed), source) for seed in SEEDS], dtype=np.uint32).T)
         for source in PROGRAM.sources
     }  # `keys_of` is compared with these in test_draws_jax.py; to compile it takes a second
-    return {name: np.asarray(own) for name, own in run(values, keys, {}).final.items()}
+    found = {}
+    for (slot, _), leaf in zip(PROGRAM.written, run(values, keys, {}).final, strict=True):
+        found.setdefault(slot, []).append(np.asarray(leaf))
+    return {slot: np.array(leaves) for slot, leaves in found.items()}
 
 
-@pytest.mark.parametrize(("source", "ticks"), [("gusts", (0, 1)), ("noise", (0, 1, 1))])
+@pytest.mark.parametrize(("source", "ticks"), [("gusts", (0, 1)), ("noise", (1, 2, 3))])
 def test_every_flight_draws_the_numbers_of_its_seed_source_and_tick(flown, source, ticks):
-    """Those of `samara.core.random`, with the axis counted that `Draws` names"""
+    """Those of `samara.core.random`, numbered by the ticks of the stage's clock"""
     weights = np.arange(1.0, NORMALS + 1.0)
     for flight, seed in enumerate(SEEDS):
         expected = sum(weights * normals(int(seed), source, 0, tick, NORMALS) for tick in ticks)
