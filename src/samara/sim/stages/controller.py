@@ -92,7 +92,7 @@ def _predictive(setup: DroneSetup, named: Named) -> StageSet:
     controller = flight_controller(named.call, at_density(setup.known_vehicle, setup.flight.environment.air_density))
     ahead = (Reference(ZERO),) * len(named.call.look_ahead)
     slots = {"armed": 1.0, "invalid_commands": 0.0, "controller_state": controller.start, REFERENCES_AHEAD: ahead}
-    reason = f"{named.name} multiplies matrices of a size that Triton does not"
+    reason = f"{named.name} plans over a horizon, for which a kernel has no arrays"
     return StageSet((_stage(setup, controller, REFERENCES_AHEAD),), slots, xla_only=reason)
 
 
