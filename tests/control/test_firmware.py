@@ -186,8 +186,8 @@ def test_it_is_not_told_of_a_motor_that_fails_and_goes_on(stand_in):
     first: list[Flying] = []
     while simulation.advance():
         (group,) = simulation.groups
-        first += [own for own in group.pilot.going_on.values() if own not in first]
-    assert len(first) == 1 and not simulation.groups[0].key.healthy[0]
+        first += [own for own in group.controller.continuing_states.values() if own not in first]
+    assert len(first) == 1 and not simulation.groups[0].setup.healthy[0]
 
 
 def test_a_firmware_that_dies_is_one_sentence(stand_in, monkeypatch):
@@ -206,7 +206,7 @@ def test_there_are_not_more_of_them_than_a_machine_bears(stand_in, monkeypatch):
 def test_its_process_ends_with_the_flight(stand_in):
     simulation = Simulation(hovering("crazyflie_pid", duration=0.01))
     simulation.advance()
-    (own,) = simulation.groups[0].pilot.going_on.values()
+    (own,) = simulation.groups[0].controller.continuing_states.values()
     process = own.firmware._process
     assert process.poll() is None
     simulation.run()

@@ -616,8 +616,10 @@ def test_sensors_without_error_leave_the_truth_and_names_are_checked():
 def normalised_errors(simulation):
     """NEES of every drone, and each squared error over its variance: (n,), (15, n)"""
     (group,) = simulation.groups
-    memory, true = group.fusing.memory(), group.plant.state
-    imu = group.measuring[0].memory()
+    imu_name, true = group.setup.sensors[0].name, group.plant.state
+    memory, imu = (
+        unflatten(group.templates[slot], iter(group.slots[slot])) for slot in ("filter", f"{imu_name}/state")
+    )
     f_B = memory.imu.specific_force_B
     shown = scale(imu.accelerometer.scale, f_B) + cross(imu.accelerometer.misalignment, f_B)  # looks like a bias
     turn = quat_log(conjugate(memory.q_WB) * Quat(*true[6:10]))

@@ -25,7 +25,7 @@ from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import ScenarioError, load_scenario
 from samara.scenario.supply import cells_of
 from samara.sim.plant import Plant
-from samara.sim.power import EVERY_US, PowerModule
+from samara.sim.python_controllers import BATTERY_PERIOD_US, PowerModule
 
 SHORT = {"duration": 11.0, "drones.effects.battery.capacity": 160.0, "events": []}  # C: a flight of some seconds
 CLOSE = {
@@ -69,7 +69,7 @@ def test_the_voltage_is_kirchhoffs():
     assert told.current > 5.0 and told.cells == 3 and told.charge == 0.5
     expected = open_circuit_voltage(0.5, battery) - 0.07 - battery.resistance * told.current
     assert told.voltage == pytest.approx(expected, rel=1e-12)
-    assert module.read(EVERY_US - 1) is None and module.read(EVERY_US) is not None
+    assert module.read(BATTERY_PERIOD_US - 1) is None and module.read(BATTERY_PERIOD_US) is not None
     assert PowerModule(Plant(samara.vehicle("hakoniwa"), physics_us=1000)).read(0) is None  # its supply never empties
 
 

@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from support.stages_alone import gusts_on
+from support.stage_runs import StageRun
 
 import samara
 from samara.core.algebra import IDENTITY, ZERO, Vec3
-from samara.core.tree import flatten
 from samara.physics.air.propwash import Propwash, download, ring_strength, wake_flow
 from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
 from samara.physics.rotors.inflow import hover_induced, induced_ratio, induced_velocity
@@ -22,6 +21,8 @@ from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.sim.replay import replay
+from samara.sim.stages.wake import WAKE, wake_gusts
+from samara.sim.stages.wind import WindStage
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import parse_vehicle
@@ -144,16 +145,16 @@ def test_the_usual_strength_is_the_peak_to_peak_thrust_that_was_measured():
 
 def drawn(rise, ticks, drones, *, dt=0.01, seed=5, level=0.0):
     """Gusts along the axis of every rotor, (ticks, rotors, drones), of drones that hover in rising air."""
-    state, _ = samara.hover(WASHED)
-    columns = np.repeat(np.array(flatten(state))[:, None], len(drones), axis=1)
-    air = environment_of(WASHED, CALM._replace(wind_W=Vec3(level, 0.0, rise)))
-    held = np.repeat(np.array(flatten(air))[:, None], len(drones), axis=1)
-    memory, found = np.zeros((4, len(drones))), []
-    for tick in range(ticks):
-        felt, memory = gusts_on(WASHED, columns, held, memory, dt, seed=seed, drones=drones, tick=tick)
-        assert np.abs(felt.reshape(4, 3, -1)[:, :2]).max() == 0.0
-        found.append(felt.reshape(4, 3, -1)[:, 2])
-    return np.array(found)
+    run = StageRun(
+        *(WindStage(), WAKE),
+        **{"vehicle": WASHED, "state": samara.hover(WASHED)[0], "drones": drones, "seed": seed},
+        period_us=round(1e6 * dt),
+        wind=Constant(Vec3(level, 0.0, rise)),
+    )
+    (gusts_W,) = run.record(ticks, "wake")
+    gusts_W = gusts_W.reshape(ticks, 4, 3, -1)
+    assert np.abs(gusts_W[:, :, :2]).max() == 0.0
+    return gusts_W[:, :, 2]
 
 
 def test_deviation_time_and_independence_are_what_they_should_be():
@@ -189,15 +190,13 @@ def test_a_drone_feels_the_same_whoever_else_flies():
 def test_no_gust_makes_the_next_stronger():
     """What is drawn depends on the wind, not on the gusts that the hubs feel at that moment."""
     state, _ = samara.hover(WASHED)
-    column = np.array(flatten(state))[:, None]
-    felt = []
+    gusts = []
     for gust in (0.0, 2.0):
         air = environment_of(WASHED, CALM._replace(wind_W=Vec3(0.0, 0.0, V_H)))
         air = air._replace(hub_wind_W=tuple(Vec3(0.0, 0.0, V_H + gust) for _ in range(4)))
-        held, one = np.array(flatten(air))[:, None], np.array([0])
-        felt.append(gusts_on(WASHED, column, held, np.ones((4, 1)), 0.01, seed=5, drones=one, tick=3)[0])
-    assert np.array_equal(*felt)
-    assert np.abs(felt[0]).max() > 0.1
+        gusts.append(wake_gusts((1.0,) * 4, 0.01, state, air, (0.5, -1.0, 0.3, 2.0), vehicle=WASHED))
+    assert gusts[0] == gusts[1]
+    assert np.abs(gusts[0][1]).max() > 0.1
 
 
 # Flights ------------------------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from samara.sensors.eyes import Among, Eye, drone_box
 from samara.sensors.lidar import lidar
 from samara.sensors.pinhole import Lens, distorted, pinhole, pixel_of, pixel_ray
 from samara.sensors.sensor import Mounting
-from samara.sim.looking import Picture
+from samara.sim.ray_sensors import Picture
 from samara.sim.simulation import Simulation
-from samara.sim.stages.measures import MeasuresStage
+from samara.sim.stages.metrics import MetricsLog
 from samara.vehicles.shape import corners_of
 from samara.world.obstacles import HeightMap
 
@@ -274,11 +274,11 @@ def test_drones_of_flights_of_their_own_do_not_see_each_other():
     """Many flights of one scenario fly side by side in memory, here at the same place; each sees the world alone."""
     alone = FLIGHT.split('[[drones]]\nname = "two"')[0]
     scenario = parse_scenario(alone, "eyes.toml")
-    together = Simulation(replace(scenario, drones=scenario.drones * 2), seeds=[3, 4], log=MeasuresStage(0), lifts=True)
+    together = Simulation(replace(scenario, drones=scenario.drones * 2), seeds=[3, 4], log=MetricsLog(), lifts=True)
     together.run()
     (group,) = together.groups
-    assert np.array_equal(group.measuring[0].said[:, 0], flown(alone)["one"].tables["camera"].rows[-1])
-    assert group.measuring[0].said.reshape(15, 21, 2)[7, 10].tolist() == [0.0, 0.0]
+    assert np.array_equal(group.sensors[0].reading[:, 0], flown(alone)["one"].tables["camera"].rows[-1])
+    assert group.sensors[0].reading.reshape(15, 21, 2)[7, 10].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(

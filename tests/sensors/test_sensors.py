@@ -6,6 +6,7 @@ from dataclasses import replace
 import casadi
 import numpy as np
 import pytest
+from support.stage_runs import StageRun
 
 import samara
 from samara.core.algebra import UP, Vec3, conjugate, quat_exp, quat_from_euler, quat_log, rotate
@@ -16,14 +17,14 @@ from samara.physics.frames import earth_from_geodetic, enu_from_geodetic
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.types import CALM
+from samara.scenario.timeline import sampling
 from samara.sensors import allan, part, part_names, place
 from samara.sensors.earth import HOME, magnetic_field
 from samara.sensors.error import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised
 from samara.sensors.imu import perfect
 from samara.sensors.loader import PartError, parse_part
 from samara.sensors.sensor import IMU, Sensor
-from samara.sim.measuring import Measuring
-from samara.sim.plant import Plant
+from samara.sim.python_sensors import SensorsStage
 from samara.vehicles.trim import hover
 from samara.world.obstacles import Ray, distance_along
 
@@ -193,20 +194,22 @@ def allan_deviation(samples, dt, m):
     return np.sqrt((second**2).mean(axis=0) / (2.0 * (m * dt) ** 2))
 
 
+def readings(sensors, state, command, drones, *, seed, ticks, period_us=4000):
+    """What sensors on drones that do not move say, tick by tick: (ticks, fields, drones)"""
+    run = StageRun(
+        SensorsStage(),
+        **{"vehicle": IRIS, "state": state, "command": command, "sensors": sensors, "drones": drones, "seed": seed},
+        period_us=period_us,
+    )
+    return np.concatenate(run.record(ticks, *(f"{sensor.name}/reading" for sensor in sensors)), axis=1)
+
+
 @pytest.fixture(scope="module")
 def hour():
     """What 200 BMI088 say in an hour on the bench, once a second: (3600, 3, 200) of gyroscope and accelerometer."""
     still, drones, rate = {"resolution": 0.0}, 200, 1.0
     sensor = part("bmi088", rate=rate, gyroscope=still, accelerometer=still).sensor()
-    plant = Plant(IRIS, n=drones)
-    state, command = hover(IRIS)
-    plant.state[:] = np.array(flatten(state))[:, None]
-    plant.command[:] = np.array(command)[:, None]
-    measuring = Measuring(sensor, IRIS, np.arange(drones), seeds=(5,) * drones, axis_us=round(1e6 / rate))
-    rows = np.empty((int(3600 * rate), 6, drones))
-    for tick in range(len(rows)):
-        measuring.update(plant, tick)
-        rows[tick] = measuring.said
+    rows = readings((sensor,), *hover(IRIS), range(drones), seed=5, ticks=int(3600 * rate), period_us=round(1e6 / rate))
     return {"gyroscope": rows[:, 3:], "accelerometer": rows[:, :3]}
 
 
@@ -518,28 +521,22 @@ def test_a_vehicle_without_a_battery_has_nothing_to_monitor():
 # In time ------------------------------------------------------------------------------------------------------------
 
 
-def ticking():
-    """A plant whose x is the tick it is at."""
-    plant = Plant(IRIS, n=2)
-    plant.state[:] = np.array(flatten(at_rest(IRIS)))[:, None]
-    return plant
-
-
-@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(("traced", "executor"), [(False, "llvm"), (True, "llvm"), (True, "python")])
 @pytest.mark.parametrize(("rate", "delay"), [(250.0, 0.0), (250.0, 0.012), (50.0, 0.1), (25.0, 0.004), (10.0, 0.0)])
-def test_a_sensor_is_sampled_at_its_rate_and_heard_exactly_its_delay_later(traced, rate, delay):
+def test_a_sensor_is_sampled_at_its_rate_and_heard_exactly_its_delay_later(traced, executor, rate, delay):
     x = Sensor("x", ("x",), ("m",), lambda s, *_: (s.p_W.x,), rate=rate, delay=delay, traced=traced)
-    plant, every, late = ticking(), round(250.0 / rate), round(delay * 250.0)
-    measuring = Measuring(x, IRIS, np.arange(2), axis_us=4000)
-    heard = {}
+    every, late = round(250.0 / rate), round(delay * 250.0)
+    run = StageRun(SensorsStage(), vehicle=IRIS, state=at_rest(IRIS), drones=range(2), sensors=(x,), executor=executor)
+    (rows,) = run.group.sensors
+    received = {}
     for tick in range(200):
-        plant.state[0] = float(tick)
-        if measuring.update(plant, tick):
-            heard[tick] = measuring.said[0].tolist()
-            assert measuring.fresh.tolist() == [1.0, 1.0]
-            measuring.fresh[:] = 0.0
-        assert measuring.fresh.tolist() == [0.0, 0.0]
-    assert heard == {k: [float(k - late)] * 2 for k in range(late, 200, 1) if (k - late) % every == 0}
+        run.group.state.p_W[0] = float(tick)
+        run.advance()
+        if rows.fresh.any():
+            received[tick] = rows.reading[0].tolist()
+            assert rows.fresh.tolist() == [1.0, 1.0]
+            rows.fresh[:] = 0.0
+    assert received == {k: [float(k - late)] * 2 for k in range(late, 200, 1) if (k - late) % every == 0}
 
 
 def test_a_rate_that_does_not_divide_the_axis_and_a_delay_between_its_ticks_are_refused():
@@ -547,29 +544,18 @@ def test_a_rate_that_does_not_divide_the_axis_and_a_delay_between_its_ticks_are_
     with pytest.raises(
         ValueError, match="sensor 'x' samples at 100 Hz, which does not divide the sensor axis of 250 Hz"
     ):
-        Measuring(x, IRIS, np.arange(1), axis_us=4000)
+        sampling(x, 4000)
     late = replace(x, rate=0.0, delay=0.005)
     with pytest.raises(
         ValueError, match=r"expected a multiple of the sensor axis' 0.004 s: the nearest are 0.004 s and"
     ):
-        Measuring(late, IRIS, np.arange(1), axis_us=4000)
+        sampling(late, 4000)
     with pytest.raises(ValueError, match=r"sensor 'x' has a rate of -1.0 Hz"):
         replace(x, rate=-1.0)
 
 
 def hundred_readings(names, drones, seed):
-    sensors = [part(name).sensor() for name in names]
-    plant = Plant(IRIS, n=len(drones))
-    state, command = flying()
-    plant.state[:], plant.command[:] = np.array(flatten(state))[:, None], np.array(command)[:, None]
-    seeds = (seed,) * len(drones)
-    own = [Measuring(sensor, IRIS, np.array(drones), seeds=seeds, axis_us=4000) for sensor in sensors]
-    rows = []
-    for tick in range(100):
-        for measuring in own:
-            measuring.update(plant, tick)
-        rows.append(np.concatenate([measuring.said for measuring in own]))
-    return np.array(rows)
+    return readings([part(name).sensor() for name in names], *flying(), drones, seed=seed, ticks=100)
 
 
 def test_a_batch_is_its_drones_and_a_seed_is_its_samples():

@@ -1,24 +1,24 @@
 """Cameras and lidars that fail: frozen, blank, occluded, with dead pixels; what still sees, sees the same bits."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from support.stage_runs import StageRun
 
 import samara
 from samara.core.algebra import Vec3
+from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
-from samara.scenario.bus import Blindness
+from samara.physics.multirotor import at_rest
+from samara.physics.types import CALM
+from samara.scenario.bus import Blindness, Faults
 from samara.scenario.events import fail_sensor
 from samara.scenario.scenario import ScenarioError
 from samara.scenario.scenario_file import parse_scenario
 from samara.sensors.loader import part, seeing
 from samara.sensors.range_finder import Sees
-from samara.sim.looking import Looking
+from samara.sim.python_sensors import SensorsStage
 
 WALL = Box(Vec3(5.0, 0.0, 0.0), Vec3(1.0, 50.0, 50.0))
-MOTION = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-PLANE = [0.0, 0.0, -9.0, 0.0, 0.0, 1.0]
 FLIGHT = """
 name = "blindness"
 description = "an eye that fails above the ground"
@@ -52,21 +52,25 @@ sensor = "depth_camera"
 """
 
 
-def looking(sensor, drones=1):
-    """An eye on drones that stand still before a wall"""
-    own = Looking(seeing(sensor, Sees((WALL,))), np.arange(drones), seeds=(7,) * drones)
-    state = np.tile(MOTION[:, None], (1, drones))
-    fields = [f"ground.{k}" for k in range(6)]
-    fields[0] = "ground.point_W.x"
-    plant = SimpleNamespace(
-        state=state, environment=np.tile(np.array(PLANE)[:, None], (1, drones)), environment_fields=fields
-    )
+class Eyes:
+    """An eye on drones that do not move, before a wall"""
 
-    def said(tick):
-        own.look(plant, tick * own.every, None, range(drones))
-        return own.said.copy()
+    def __init__(self, sensor, drones=1):
+        self.sensor = seeing(sensor, Sees((WALL,)))
+        vehicle = samara.vehicle("crazyflie_documented")
+        below = CALM._replace(ground=Ground(Vec3(0.0, 0.0, -9.0)))
+        setup = {"vehicle": vehicle, "state": at_rest(vehicle), "environment": below, "sensors": (self.sensor,)}
+        period_us = round(1e6 / self.sensor.rate)
+        self.run = StageRun(SensorsStage(), **setup, drones=range(drones), seed=7, period_us=period_us)
+        (self.rows,) = self.run.group.sensors
 
-    return own, said
+    def blind(self, lane, faults):
+        self.run.fleet.setting.drones[lane].faults = Faults(eyes=tuple(faults))
+
+    def picture(self):
+        """The next one: (rays, drones)"""
+        self.run.advance()
+        return self.rows.reading.copy()
 
 
 @pytest.mark.parametrize("kind", ["depth_camera", "lidar"])
@@ -75,26 +79,25 @@ def test_what_is_covered_says_nothing_and_the_rest_the_same(kind):
     own = (
         part("d435", width=8, height=6, delay=0.0) if kind == "depth_camera" else part("vlp-16", channels=4, columns=8)
     )
-    whole, said = looking(own.sensor())
-    broken, seen = looking(own.sensor())
+    whole, broken = Eyes(own.sensor()), Eyes(own.sensor())
     broken.blind(0, [Blindness(kind, "occluded", 0.25), Blindness("barometer", "blank")])
-    before, after = said(0).reshape(-1, 8), seen(0).reshape(-1, 8)
+    before, after = whole.picture().reshape(-1, 8), broken.picture().reshape(-1, 8)
     covered = slice(0, 2) if kind == "depth_camera" else slice(6, 8)
     kept = np.ones(8, dtype=bool)
     kept[covered] = False
     assert (after[:, covered] == 0.0).all() and np.array_equal(after[:, kept], before[:, kept]) and (before > 0.0).any()
-    x, y, _ = whole.eye.beams.direction_S
+    x, y, _ = whole.sensor.about.beams.direction_S
     azimuth = np.arctan2(y, x).reshape(-1, 8)[0]
     assert azimuth[covered].min() > azimuth[kept].max()
     broken.blind(0, [])
-    assert np.array_equal(seen(1), said(1))
+    assert np.array_equal(broken.picture(), whole.picture())
 
 
 def test_the_noise_of_a_camera_differs_between_drones_and_between_pictures():
     """Residuals about the mean picture of 40 are uncorrelated to five standard errors."""
     camera = part("d435", width=8, height=6, delay=0.0, lost=0.0)
-    _, picture_at = looking(camera.sensor(), drones=2)
-    pictures = np.stack([picture_at(tick) for tick in range(40)])  # (pictures, rays, drones)
+    eyes = Eyes(camera.sensor(), drones=2)
+    pictures = np.stack([eyes.picture() for _ in range(40)])  # (pictures, rays, drones)
     residuals = pictures - pictures.mean(axis=0)
     first, second = residuals[..., 0], residuals[..., 1]
     assert first.std() > 0.0
@@ -103,22 +106,22 @@ def test_the_noise_of_a_camera_differs_between_drones_and_between_pictures():
 
 
 def test_a_blank_eye_sees_nothing_and_a_frozen_one_the_same_again_while_the_next_drone_sees():
-    own, said = looking(part("d435", width=8, height=6, delay=0.0).sensor(), drones=2)
-    first = said(0)
-    own.silent[0] = 1.0
-    second = said(1)
+    own = Eyes(part("d435", width=8, height=6, delay=0.0).sensor(), drones=2)
+    first = own.picture()
+    own.rows.silent[0] = 1.0
+    second = own.picture()
     assert np.array_equal(second[:, 0], first[:, 0]) and not np.array_equal(second[:, 1], first[:, 1])
-    own.silent[0] = 0.0
+    own.rows.silent[0] = 0.0
     own.blind(0, [Blindness("depth_camera", "blank")])
-    third = said(2)
+    third = own.picture()
     assert (third[:, 0] == 0.0).all() and (third[:, 1] > 0.0).any()
 
 
 def test_dead_pixels_are_so_many_the_same_all_the_time_and_others_on_another_drone():
-    own, said = looking(part("d435", width=60, height=50, delay=0.0, lost=0.0).sensor(), drones=2)
+    own = Eyes(part("d435", width=60, height=50, delay=0.0, lost=0.0).sensor(), drones=2)
     for lane in range(2):
         own.blind(lane, [Blindness("depth_camera", "dead", 0.1)])
-    first, second = said(0) == 0.0, said(1) == 0.0
+    first, second = own.picture() == 0.0, own.picture() == 0.0
     assert np.array_equal(first, second) and not np.array_equal(first[:, 0], first[:, 1])
     assert first.mean() == pytest.approx(0.1, abs=4.0 * np.sqrt(0.09 / 6000))
 

@@ -446,11 +446,11 @@ def test_a_range_finder_sees_the_solids_of_the_scenario():
             drone = Drone("iris", IRIS, trajectory.hover(state.p_W), state.p_W, airborne=True, sensors=(finder,))
             flown = Simulation(Scenario("see", (drone,), 0.1, rates=Rates(sensor=100.0), world=world(*placed_)))
             flown.advance()
-            (own,) = flown.groups[0].measuring
+            (own,) = flown.groups[0].sensors
             assert own.sensor.traced is (len(placed_) == 3)
             ray = Ray(state.p_W, rotate(turn, Vec3(1.0, 0.0, 0.0)))
             nearest = min(distance_along(ray, each) for each in (Ground(), *placed_))
-            assert own.said[0, 0] == pytest.approx(min(nearest, 4.0), abs=1e-6)
+            assert own.reading[0, 0] == pytest.approx(min(nearest, 4.0), abs=1e-6)
 
 
 def test_a_map_is_the_same_on_every_backend():

@@ -1,25 +1,26 @@
 """Every source of random numbers: other drones, seeds, streams and ticks draw others, and the same address the same."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.stage_runs import StageRun
 
 import samara
 from samara.campaigns.samplers import seeds_of, uniforms
-from samara.core.algebra import IDENTITY, ZERO, Vec3
+from samara.core.algebra import Vec3
 from samara.core.random import normals
 from samara.estimate.fusion import Estimate, Fusion
 from samara.estimate.simple import Noise, noisy_estimator
 from samara.learn.draws import keys_for, numbers
-from samara.physics.types import State
+from samara.physics.multirotor import at_rest
 from samara.plan.trajectory import hover
 from samara.scenario.events import Event, at, freeze_estimator
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sensors.sensor import Sensor
-from samara.sim.fusing import Fusing
+from samara.sim.python_sensors import SensorsStage
+from samara.sim.stages.estimator import ESTIMATOR
 from samara.wind.turbulence import Dryden
 
 SEEDS, DRONES, FIELDS = (1, 2), 3, 4
@@ -144,14 +145,16 @@ def test_the_initial_error_of_an_estimator_is_drawn_for_each_drone():
         start_normals=3,
         knows_variances=False,
     )
-    drones, seeds, p_W = np.array([0, 1, 2, 0]), (1, 1, 1, 2), Vec3(1.0, 2.0, 3.0)
-    driver = SimpleNamespace(sensor=SENSORS[0], said=np.zeros((FIELDS, len(drones))))
-    fusing = Fusing(fusion, [driver], drones, seeds=seeds)
-    for lane in range(len(drones)):
-        fusing.start(lane, State(p_W, ZERO, IDENTITY, ZERO))
-    expected = [np.array(p_W) + normals(seeds[k], "estimator start", int(drones[k]), 0, 3) for k in range(len(drones))]
-    np.testing.assert_array_equal(fusing.estimate[:3].T, expected)
-    assert len(np.unique(expected, axis=0)) == len(drones)
+    vehicle, p_W, drones = samara.vehicle("crazyflie_documented"), Vec3(1.0, 2.0, 3.0), (0, 1, 2)
+    setup = {"vehicle": vehicle, "state": at_rest(vehicle, p_W), "sensors": SENSORS[:1], "estimator": fusion}
+    found = []
+    for seed in SEEDS:
+        run = StageRun(SensorsStage(), ESTIMATOR, **setup, drones=drones, seed=seed)
+        run.advance()
+        expected = [np.array(p_W) + normals(seed, "estimator start", drone, 0, 3) for drone in drones]
+        np.testing.assert_array_equal(run.group.rows("estimate.p_W").T, expected)
+        found += expected
+    assert len(np.unique(found, axis=0)) == len(SEEDS) * len(drones)
 
 
 # Outside of flights ---------------------------------------------------------------------------------------------------

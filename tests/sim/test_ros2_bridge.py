@@ -180,7 +180,7 @@ def test_wind_from_a_topic_blows_along_its_axes(node):
         settings=AIRBORNE,
     )
     x, y, _ = bridge.simulation.fleet.p_W[:, 0]
-    assert bridge.simulation.groups[0].around.wind_W[:, 0].tolist() == [0.0, 3.0, -1.0]
+    assert bridge.simulation.groups[0].environment.wind_W[:, 0].tolist() == [0.0, 3.0, -1.0]
     assert y > 3.0 * abs(x) and y > 5e-3, (x, y)
 
 
@@ -326,7 +326,7 @@ def test_a_motor_fails_and_all_goes_on(node):
     bridge, told = flown(node, seconds=0.2, before=ask)
     assert any("fail motor 2" in own for own in told)
     assert len(clock.heard()) == len(odometry.heard()) == 51
-    assert bridge.simulation.groups[0].around.motor_power[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert bridge.simulation.groups[0].environment.motor_power[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
     assert bridge.simulation.groups[0].reference[3:6, 0].any()  # it is still on its way
 
 

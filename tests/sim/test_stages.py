@@ -14,17 +14,17 @@ from samara.physics.surroundings import environment_of
 from samara.plan.trajectory import hover
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim import fly
+from samara.sim.group import named_rows
 from samara.sim.simulation import Simulation
-from samara.sim.stage import Stage, insert
-from samara.sim.views import views
+from samara.sim.stage import PythonStage, insert
 
 UPWARD = 2.0  # [m/s]
 
 
-class ThermalStage(Stage):
+class ThermalStage(PythonStage):
     """Rising air in the place of what the wind's source says"""
 
-    axis = "wind"
+    rate = "wind"
 
     def __init__(self) -> None:
         self.instants_us: list[int] = []
@@ -32,8 +32,8 @@ class ThermalStage(Stage):
     def update(self, fleet):
         self.instants_us.append(fleet.time_us)
         for group in fleet.groups:
-            group.around.wind_W[2] = UPWARD
-        fleet.around_changed = True
+            group.environment.wind_W[2] = UPWARD
+        fleet.environment_changed = True
 
 
 def free(name="d"):
@@ -48,15 +48,15 @@ def test_a_view_is_the_rows_that_flattening_gives(name):
     vehicle = samara.vehicle(name)
     for template in (at_rest(vehicle), environment_of(vehicle)):
         rows = np.arange(2.0 * len(flatten(template))).reshape(-1, 2)
-        own, at = views(rows, template), 0
+        own, at = named_rows(rows, template), 0
         for field, branch in template._asdict().items():
             found, size = getattr(own, field), len(flatten(branch))
             if isinstance(found, np.ndarray):
                 assert np.shares_memory(found, rows) or not size
                 np.testing.assert_array_equal(found, rows[at : at + size])
             at += size
-    around = views(rows, environment_of(vehicle))
-    around.ground.normal_W[:] = -1.0
+    environment = named_rows(rows, environment_of(vehicle))
+    environment.ground.normal_W[:] = -1.0
     assert (rows == -1.0).sum() == 6
 
 
@@ -105,10 +105,10 @@ def test_a_place_that_is_not_in_the_line_is_named():
         )
 
 
-def test_an_axis_that_is_none_is_named():
+def test_an_unknown_clock_is_named():
     own = ThermalStage()
-    own.axis = "winds"
-    with pytest.raises(ValueError, match="stage 'thermal': axis 'winds'; expected one of scenario, wind"):
+    own.rate = "winds"
+    with pytest.raises(ValueError, match="stage 'thermal': rate 'winds'; expected one of scenario, wind"):
         Simulation(Scenario("fall", (free(),), 1.0), stages=lambda standard: (*standard, own))
 
 
@@ -130,7 +130,7 @@ def test_a_flight_stopped_on_the_way_hands_on_the_rows_up_to_there():
     ("arranged", "sentence"),
     [
         (lambda standard: standard[:-1], "no stage 'log': expected it among the stages"),
-        (lambda standard: (*standard, print), "<built-in function print> among the stages; expected only records of"),
+        (lambda standard: (*standard, print), "<built-in function print> among the stages; expected records of"),
     ],
 )
 def test_a_line_that_cannot_be_flown_is_one_sentence(arranged, sentence):

@@ -14,7 +14,7 @@ from samara.scenario import events
 from samara.scenario.events import Event, at, when
 from samara.scenario.timeline import Rates
 from samara.sim.simulation import Simulation
-from samara.sim.stage import Stage, insert
+from samara.sim.stage import PythonStage, insert
 
 SHORT = 0.6  # [s]
 LONG_TO_COMPILE = ("battery_sag", "figure8 ilqr", "low_battery", "slung_load", "hakoniwa_mission", "stack")
@@ -89,15 +89,15 @@ def test_a_controller_in_python():
     assert_same_both_ways(own, controller=climbing)
 
 
-class RisingStage(Stage):
+class RisingStage(PythonStage):
     """Air that rises the faster, the higher one is."""
 
-    axis = "wind"
+    rate = "wind"
 
     def update(self, fleet):
         for group in fleet.groups:
-            group.around.wind_W[2] = 0.1 * group.motion.p_W[2]
-        fleet.around_changed = True
+            group.environment.wind_W[2] = 0.1 * group.state.p_W[2]
+        fleet.environment_changed = True
 
 
 def test_a_stage_of_ones_own():

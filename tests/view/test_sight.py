@@ -10,7 +10,7 @@ from samara.scenario.scenario_file import parse_scenario
 from samara.sensors.eyes import Among, Eye
 from samara.sensors.loader import part
 from samara.sensors.sensor import Mounting
-from samara.sim.looking import Picture
+from samara.sim.ray_sensors import Picture
 from samara.sim.simulation import Simulation
 from samara.view.plot.eyes import draw_eyes
 from samara.view.report.report import Flown, write_report

@@ -6,18 +6,24 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from support.stages_alone import CompiledBlowing
+from support.stage_runs import StageRun
 
+import samara
 from samara.backends.jax_scan import compile_scan_jax
 from samara.backends.machine import CompiledStep
 from samara.backends.scan import Templates
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.core.random import normals
-from samara.core.tree import flatten
+from samara.core.tree import flatten, unflatten
 from samara.physics.air.boundary_layer import log_law
-from samara.sim.blowing import Blowing, drawn_by, own_draws, wind_on_one
+from samara.physics.multirotor import at_rest
+from samara.plan.trajectory import hover
+from samara.scenario.events import Event, at
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+from samara.sim.stages.wind import WindStage, own_draws, sample_wind, wind_at_hubs
 from samara.wind.shear import LogLaw, PowerLaw
-from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, Sum, is_local, is_traced, wind_at
+from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, Sum, is_traced, wind_at
 from samara.wind.table import Field, Replay
 from samara.wind.turbulence import Dryden, VonKarman
 
@@ -44,6 +50,30 @@ BY_PLACE = {
     "sum": Sum((SWINGING, Dryden(PowerLaw(Vec3(4.0, -3.0, 0.0))), FOR_ALL["gust"])),
 }
 EVERY = [*FOR_ALL.values(), *BY_PLACE.values()]
+PERIOD_US = 130_000
+DRAGGED = samara.switch_on(samara.vehicle("iris_documented"), "rotor_drag", coefficient=3e-5)
+
+
+class Drawn(Sum):
+    """Not a wind: the first, the fourth and the last normal that a sum of sources draws"""
+
+    def sample_at(self, time, dt, normals, memory, p_W, v_W):
+        return Vec3(normals[0], normals[3], normals[-1]), memory
+
+
+def wind_run(wind, drones, **more):
+    """The stages of the wind by themselves"""
+    state = at_rest(DRAGGED)
+    numbers = {"drones": range(drones), "seed": 1, "period_us": PERIOD_US}
+    return StageRun(WindStage(), vehicle=DRAGGED, state=state, wind=wind, **numbers, **more)
+
+
+def draws(wind, drones, tick):
+    """The normals of a sample, (normals, drones): those of drone 0 where all drones share them"""
+    rows = normals(1, "wind", np.arange(drones), tick, wind.normals_needed).T
+    shared = [not own for own in own_draws(wind)]
+    rows[shared] = rows[shared, :1]
+    return rows
 
 
 def places(drones, seed=0):
@@ -60,43 +90,41 @@ def places(drones, seed=0):
 @pytest.mark.parametrize("wind", EVERY, ids=[*FOR_ALL, *(f"{name}, by place" for name in BY_PLACE)])
 def test_compiled_a_wind_is_bit_for_bit_that_of_arrays(wind, drones):
     """The formulas of `samara.ops` on arrays, time and dt too, against machine code: wind and memory, from dt = ∞ on"""
-    local = is_local(wind)
-    lanes, compiled, memory = drones if local else 1, CompiledBlowing(wind, drones, wind.initial()), wind.initial()
+    run, memory = wind_run(wind, drones), wind.initial()
+    run.group.slots["wind_disturbance"][2] = -0.5
     for tick in range(6):
-        time, dt = 0.13 * tick, TICK if tick else math.inf
-        moving, drawn = places(drones, tick), drawn_by(wind, drones, seed=1, tick=tick)
-        told = compiled.sample(time, dt, moving[:6] if local else None, Vec3(0.0, 0.0, -0.5), drawn)
-        wind_W, memory = wind_at(
-            *(wind, np.full(lanes, time), np.full(lanes, dt), tuple(drawn), memory),
-            *(Vec3(*moving[:3]), Vec3(*moving[3:6])),
-        )
+        motion = places(drones, tick)
+        run.group.slots["state"][:13] = motion
+        time, dt = np.full(drones, run.advance()), np.full(drones, 1e-6 * PERIOD_US if tick else math.inf)
+        drawn = tuple(draws(wind, drones, tick))
+        wind_W, memory = wind_at(wind, time, dt, drawn, memory, Vec3(*motion[:3]), Vec3(*motion[3:6]))
         expected = np.stack([np.broadcast_to(x, (drones,)) for x in wind_W + Vec3(0.0, 0.0, -0.5)])
-        np.testing.assert_array_equal(told, expected)
-        for own, other in zip(flatten(compiled.memory), flatten(memory), strict=True):
-            np.testing.assert_array_equal(np.broadcast_to(own, (lanes,)), np.broadcast_to(other, (lanes,)))
-        assert np.isfinite(told).all()
+        np.testing.assert_array_equal(run.group.environment.wind_W, expected)
+        for row, leaf in zip(run.group.slots["wind_state"], flatten(memory), strict=True):
+            np.testing.assert_array_equal(row, np.broadcast_to(leaf, (drones,)))
+        assert np.isfinite(expected).all()
 
 
 @pytest.mark.parametrize("wind", BY_PLACE.values(), ids=BY_PLACE)
 def test_so_are_the_winds_at_the_hubs(wind):
-    """At p + R r, where the velocity is v + R (ω × r), of two drones among five"""
-    hubs, chosen, moving = (Vec3(0.2, 0.1, 0.03), Vec3(-0.3, 0.2, 0.0)), np.array([1, 4]), places(5)
-    by_hand, compiled = (kind(wind, 5, wind.initial()) for kind in (Blowing, CompiledBlowing))
-    drawn = drawn_by(wind, 5, seed=3, tick=7)
-    for own in (by_hand, compiled):
-        own.sample(0.4, math.inf, moving[:6], ZERO, drawn)
-    given = (0.4, moving[:, chosen], chosen, Vec3(0.1, 0.0, 0.0), hubs)
-    felt = compiled.at_hubs(*given)
-    assert felt.shape == (6, 2)
-    assert felt == pytest.approx(
-        by_hand.at_hubs(*given), rel=1e-14, abs=1e-14
-    )  # cos of the gust's phase on a float is libm's
+    """At p + R r, where the velocity is v + R (ω × r), of five drones"""
+    run, motion = wind_run(wind, 5, wind_at_hubs=True), places(5)
+    run.group.slots["state"][:13] = motion
+    run.group.slots["wind_disturbance"][0] = 0.1
+    for _ in range(3):
+        time = run.advance()
+    hubs_W = run.group.slots["hub_wind"]
+    state = unflatten(wind.initial(), iter(run.group.slots["wind_state"]))
+    vectors = Vec3(*motion[:3]), Vec3(*motion[3:6]), Quat(*motion[6:10]), Vec3(*motion[10:13])
+    (expected,) = wind_at_hubs(np.full(5, time), *vectors, Vec3(0.1, 0.0, 0.0), state, source=wind, vehicle=DRAGGED)
+    np.testing.assert_array_equal(hubs_W, np.stack(flatten(expected)))
+    np.testing.assert_array_equal(run.group.environment.hub_wind_W, hubs_W)
     if wind is LAYER:
-        for lane, drone in enumerate(chosen):
-            q_WB = Quat(*moving[6:10, drone].tolist())
-            heights = [moving[2, drone] + rotate(q_WB, r_B).z for r_B in hubs]
+        for drone in range(5):
+            q_WB = Quat(*motion[6:10, drone].tolist())
+            heights = [motion[2, drone] + rotate(q_WB, rotor.r_B).z for rotor in DRAGGED.rotors]
             expected = [7.0 * log_law(height, at=10.0, roughness=0.03) + 0.1 for height in heights]
-            assert felt[::3, lane] == pytest.approx(expected, rel=1e-12)
+            assert hubs_W[::3, drone] == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_hub_of_a_drone_that_turns_has_a_speed_of_its_own():
@@ -108,12 +136,15 @@ def test_a_hub_of_a_drone_that_turns_has_a_speed_of_its_own():
         def sample_at(self, time, dt, normals, memory, p_W, v_W):
             return v_W, memory
 
-    r_B, omega_B, q_WB = Vec3(0.3, -0.2, 0.1), Vec3(1.0, -2.0, 3.0), Quat(0.5, -0.5, 0.5, 0.5)
-    moving = np.array([*(0.0, 0.0, 9.0), *(1.0, 2.0, 3.0), *q_WB, *omega_B])[:, None]
-    felt = CompiledBlowing(Mirror(), 1, ()).at_hubs(0.0, moving, np.array([0]), ZERO, (r_B,))[:, 0]
+    omega_B, q_WB = Vec3(1.0, -2.0, 3.0), Quat(0.5, -0.5, 0.5, 0.5)
+    run = wind_run(Mirror(), 1, wind_at_hubs=True)
+    run.group.slots["state"][:13, 0] = [*(0.0, 0.0, 9.0), *(1.0, 2.0, 3.0), *q_WB, *omega_B]
+    run.advance()
     h = 1e-5  # q(±h) = q ⊗ (1, ±½ ω h)
-    before, after = (rotate(q_WB * Quat(1.0, *(0.5 * t * x for x in omega_B)), r_B) for t in (-h, h))
-    assert felt == pytest.approx(np.array([1.0, 2.0, 3.0]) + np.array((after - before) / (2.0 * h)), abs=1e-8)
+    for k, rotor in enumerate(DRAGGED.rotors):
+        before, after = (rotate(q_WB * Quat(1.0, *(0.5 * t * x for x in omega_B)), rotor.r_B) for t in (-h, h))
+        expected = np.array([1.0, 2.0, 3.0]) + np.array((after - before) / (2.0 * h))
+        assert run.group.environment.hub_wind_W[3 * k : 3 * k + 3, 0] == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["gust", "turbulence", "dryden", pytest.param("von karman", marks=pytest.mark.long)])
@@ -124,7 +155,7 @@ def test_in_folded_scalars_of_jax_it_is_the_same_wind(kind):
 
     def body(own, held, given):
         time, dt, drawn = given
-        return wind_on_one(wind, own[0], time, dt, *held, ZERO, drawn), ()
+        return sample_wind(time, dt, *held, own[0], ZERO, drawn, source=wind), ()
 
     needed = wind.normals_needed
     scan = compile_scan_jax(
@@ -148,7 +179,7 @@ def test_the_numbers_of_a_source_may_be_inputs_of_the_program():
     def body(own, held):
         (speed, sigma), drawn, height = held
         wind = Dryden(PowerLaw(Vec3(speed, 0.0, 0.0)), sigma)
-        return wind_on_one(wind, own[0], 0.0, math.inf, Vec3(0.0, 0.0, height), ZERO, ZERO, drawn)
+        return sample_wind(0.0, math.inf, Vec3(0.0, 0.0, height), ZERO, own[0], ZERO, drawn, source=wind)
 
     machine = CompiledStep(body, (Dryden(ZERO).initial(), ZERO), ((1.0, 1.0), (0.0,) * 5, 10.0)).machine(3)
     drawn = normals(1, "wind", np.arange(3), 0, 5).T
@@ -166,10 +197,13 @@ def test_what_all_share_is_drawn_once():
     """Of a sum: the normals of drone 0 for what blows on all, its own for what each meets"""
     wind = BY_PLACE["sum"]
     assert own_draws(wind) == (False,) * 3 + (True,) * 5
-    rows = drawn_by(wind, 4, seed=2, tick=9)
-    for drone in range(4):
-        assert rows[:3, drone].tolist() == normals(2, "wind", 0, 9, 8)[:3].tolist()
-        assert rows[3:, drone].tolist() == normals(2, "wind", drone, 9, 8)[3:].tolist()
+    run = wind_run(Drawn((SWINGING, Dryden(ZERO))), 4)
+    for tick in range(3):
+        run.advance()
+        for drone in range(4):
+            shared, own = (normals(1, "wind", number, tick, 8) for number in (0, drone))
+            expected = [shared[0], own[3], own[7]]
+            assert run.group.environment.wind_W[:, drone].tolist() == expected
 
 
 def test_which_winds_can_be_traced():
@@ -183,16 +217,21 @@ def test_which_winds_can_be_traced():
     )
 
 
-def test_going_on_with_a_memory_of_one_or_of_all():
-    """What was sampled for all alike goes on in every lane; what had lanes keeps them"""
-    one, each = SWINGING, Dryden(LAYER)
-    alone = CompiledBlowing(one, 3, one.initial())
-    first = alone.sample(0.0, math.inf, None, ZERO, drawn_by(one, 3, seed=1, tick=0))
-    both = CompiledBlowing(Sum((one, LAYER)), 3, (alone.memory, ()))
-    after = both.sample(TICK, 0.0, places(3)[:6], ZERO, np.zeros((3, 3)))
-    layer = CompiledBlowing(LAYER, 3, ()).sample(TICK, 0.0, places(3)[:6], ZERO, np.zeros((0, 3)))
-    assert after - layer == pytest.approx(first, abs=1e-14)
-    own = CompiledBlowing(each, 3, each.initial())
-    own.sample(0.0, math.inf, places(3)[:6], ZERO, drawn_by(each, 3, seed=1, tick=0))
-    kept = Blowing(replace(each), 3, own.memory)
-    np.testing.assert_array_equal(np.stack(flatten(kept.memory)), np.stack(flatten(own.memory)))
+def test_a_wind_that_is_added_to_keeps_its_state():
+    """By hand: the turbulence continues from its state, with one sample more at the event, after which the sum blows at once"""
+    vehicle, start = samara.vehicle("crazyflie_documented"), Vec3(0.0, 0.0, 20.0)
+    steady = Constant(Vec3(2.0, 1.0, 0.0))
+
+    def add(setting, bus):
+        return setting._replace(wind=Sum((setting.wind, steady)))
+
+    drone = Drone("d", vehicle, hover(start), start, airborne=True)
+    scenario = Scenario("added", (drone,), 0.4, wind=SWINGING, rates=Rates(log=50.0), seed=3)
+    run = samara.fly(replace(scenario, events=(Event(at(0.2), add),)))
+    state, expected = SWINGING.initial(), []
+    for tick in range(21):
+        drawn = tuple(normals(3, "wind", 0, tick, 3).tolist())
+        for _ in range(2 if tick == 10 else 1):
+            wind_W, state = SWINGING.sample(TICK * tick, TICK if tick else math.inf, drawn, state)
+        expected.append(wind_W + (steady.wind_W if tick >= 10 else ZERO))
+    assert run.wind == pytest.approx(np.array(expected), rel=1e-14, abs=1e-14)

@@ -21,10 +21,10 @@ from samara.scenario.events import Event, at
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.timeline import Rates
-from samara.sim.blowing import own_draws
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
+from samara.sim.stages.wind import own_draws
 from samara.view.web.frame import frame_at, frame_of, snapshot_of
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, OrnsteinUhlenbeck, Sum, wind_at

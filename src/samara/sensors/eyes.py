@@ -5,7 +5,7 @@
     part.told(distance, beam, normals)
 
 Asked with Python's floats it is the reference, slow and plain. A flight compiles the same functions with the rays of a picture
-in the lanes (`samara.sim.looking`), and `samara.sensors.depth_jax` traces them for thousands of drones.
+in the lanes (`samara.sim.ray_sensors`), and `samara.sensors.depth_jax` traces them for thousands of drones.
 """
 
 from functools import lru_cache

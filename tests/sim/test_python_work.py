@@ -1,4 +1,4 @@
-"""What makes a flight leave the fast path: said by the stages, and true of the calls that are made."""
+"""What Python does in a flight: reported by the simulation, and true of the calls that are made."""
 
 from dataclasses import replace
 
@@ -8,28 +8,36 @@ import samara
 from samara.scenario import events
 from samara.scenario.events import Event, at, when
 from samara.sim import simulation as flight
-from samara.sim.fast_path import Work, fast_path, python_work
-from samara.sim.stage import Stage, insert
+from samara.sim.simulation import PythonWork, Simulation, without_autopilots
+from samara.sim.stage import PythonStage, insert
 
 
 def hover(**settings):
     return samara.load_scenario("hover", {"duration": 1.0, **settings})
 
 
+def python_work(scenario, *stages):
+    simulation = Simulation(without_autopilots(scenario), stages=stages[0] if stages else lambda standard: standard)
+    try:
+        return simulation.python_work()
+    finally:
+        simulation.close()
+
+
 def idle(state, reference, vehicle, memory):
     return (0.5,) * 4
 
 
-class ThermalStage(Stage):
-    axis = "wind"
+class ThermalStage(PythonStage):
+    rate = "wind"
 
     def update(self, fleet):
         pass
 
 
 def test_arithmetic_alone_is_one_program():
-    assert fast_path(hover()) == "one program"
-    assert fast_path(samara.load_scenario("wind")) == "one program"
+    assert python_work(hover()) == ()
+    assert python_work(samara.load_scenario("wind")) == ()
 
 
 def test_a_timed_event_ends_a_call_and_a_sentence_is_watched_by_the_program():
@@ -38,31 +46,31 @@ def test_a_timed_event_ends_a_call_and_a_sentence_is_watched_by_the_program():
 
 
 @pytest.mark.parametrize(
-    "scenario, line",
+    "scenario, work",
     [
         (
             replace(hover(), drones=(replace(hover().drones[0], controller=idle),)),
-            "calls of 4 ms: controller that Python calls (250 Hz)",
+            PythonWork("controller", "controller in Python", 250.0),
         ),
         (
             replace(hover(), events=(Event(when(lambda bus: False), events.disarm()),)),
-            "calls of 20 ms: conditions of events that Python looks at (50 Hz)",
+            PythonWork("events", "conditions of events", 50.0),
         ),
-        (hover(integrator="rk45"), "calls of 3.33 ms: physics of another integrator or backend (300 Hz)"),
+        (hover(integrator="rk45"), PythonWork("physics", "physics of another integrator or backend", 300.0)),
     ],
 )
-def test_what_python_does_is_named_with_its_rate(scenario, line):
-    assert fast_path(scenario) == line
+def test_what_python_does_is_named_with_its_rate(scenario, work):
+    assert python_work(scenario) == (work,)
 
 
 def test_a_stage_of_ones_own_is_called_by_its_name():
     arranged = lambda standard: insert(standard, ThermalStage(), after="wind")  # noqa: E731
-    assert python_work(hover(), arranged) == (Work("stage 'thermal'", 50.0),)
+    assert python_work(hover(), arranged) == (PythonWork("thermal", "a stage in Python", 50.0),)
 
 
 def test_an_autopilot_is_not_started_to_be_asked():
     own = samara.load_scenario("hakoniwa_autopilot", {"drones.autopilot": {"kind": "px4", "binary": "/nowhere"}})
-    assert python_work(own)[0].what == "controller that Python calls"
+    assert python_work(own)[0].name == "controller"
 
 
 @pytest.mark.parametrize("own", [hover(), hover(integrator="rk45")])

@@ -13,7 +13,7 @@ from samara.core.tree import flatten
 from samara.physics.reference import Reference
 from samara.plan.trajectory import figure8
 from samara.scenario.setting import DroneSetting
-from samara.sim.pilots import ArrayPilot, PythonPilot
+from samara.sim.python_controllers import ArrayController, PythonController
 from samara.sim.references import _instants_ahead, asked_ahead, planned
 
 CRAZYFLIE = samara.vehicle("crazyflie_documented")
@@ -44,14 +44,14 @@ def asked(look_ahead, tick):
 
 
 def require_same_flight(ilqr, spoil=lambda tick, estimate, ahead: None):
-    named = PythonPilot(ilqr, CRAZYFLIE, ilqr.initial_memory, n=DRONES)
-    arrays = ArrayPilot(ilqr.on_arrays(CRAZYFLIE, DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
+    named = PythonController(ilqr, CRAZYFLIE, ilqr.initial_memory, n=DRONES)
+    arrays = ArrayController(ilqr.on_arrays(CRAZYFLIE, DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
     rng, reference = np.random.default_rng(0), np.zeros((len(flatten(Reference(ZERO))), DRONES))
     for tick in range(TICKS):
         estimate, ahead = some_states(rng), asked(ilqr.look_ahead, tick)
         spoil(tick, estimate, ahead)
-        for pilot in (named, arrays):
-            pilot.run(estimate, reference, 4000 * tick, ahead)
+        for controller in (named, arrays):
+            controller.run(estimate, reference, 4000 * tick, ahead)
         for name in ("command", "prediction", "excess", "invalid_count"):
             np.testing.assert_array_equal(getattr(arrays, name), getattr(named, name), err_msg=f"{name} at {tick}")
         assert np.isfinite(arrays.command).all() and np.ptp(arrays.command) > 0.0
@@ -109,7 +109,7 @@ def test_what_lies_ahead_is_the_task_at_those_instants():
     """The table of a block against the reference at each tick's own instants, in that block and in those after it."""
     scenario = samara.load_scenario("figure8")
     look_ahead = np.arange(5) * 0.05
-    group = SimpleNamespace(pilot=SimpleNamespace(look_ahead=look_ahead), plans={}, drones=(0,))
+    group = SimpleNamespace(look_ahead=look_ahead, plans={}, drones=(0,))
     fleet = SimpleNamespace(
         periods={"autopilot": 4000},
         block_us=100_000,

@@ -1,4 +1,4 @@
-"""A step that sees who comes to the ground, against somebody who looks after every step."""
+"""A step that observes contact with the ground, against an observer that looks after every step."""
 
 import numpy as np
 
@@ -11,20 +11,21 @@ from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
 from samara.physics.types import State
-from samara.sim.touching import Touching, seeing_step
+from samara.sim.plant import observing_step
+from samara.sim.stages.physics import Contact
 from samara.vehicles.ground import clearance, contact_depths
 
 STEPS, LIFTED, RAISED = 500, 250, 400
 
 
-class Looking:
+class Observer:
     """Looks at states of a batch, one after the other."""
 
     def __init__(self, vehicle, n):
         self.vehicle = vehicle
         self.touched, self.speed, self.impact_speed = np.ones(n), np.zeros(n), np.zeros(n)
 
-    def look(self, rows, height):
+    def observe(self, rows, height):
         """Who touches, who came, and with which speed since the last look"""
         state = State.from_numpy(rows, "wxyz", vehicle=self.vehicle)
         depths = contact_depths(state, self.vehicle, Environment(ground=Ground(Vec3(0.0, 0.0, height))))
@@ -34,34 +35,34 @@ class Looking:
         self.touched, self.speed = touches.astype(float), np.sqrt((rows[3:6] ** 2).sum(axis=0))
 
 
-def test_a_seeing_step_is_the_step_and_a_look():
+def test_an_observing_step_is_the_step_and_an_observation():
     """The same bits of nine drones that stand, fall, bounce and hover; one is lifted up on the way, and then the ground"""
     vehicle = samara.vehicle("crazyflie")
     environment, stepper = environment_of(vehicle), Stepper(vehicle)
     plain = code_of("llvm", stepper.step(environment)).machine(9)
-    seeing = code_of("llvm", seeing_step(stepper, environment)).machine(9)
+    observing = code_of("llvm", observing_step(stepper, environment)).machine(9)
     hover, command = samara.hover(vehicle)
     low, size = clearance(vehicle), len(plain.carry)
     states = [hover._replace(p_W=Vec3(0.0, 0.0, 1.0 + low)) for _ in range(6)]
     states += [at_rest(vehicle, Vec3(0.0, 0.0, low - 1e-4)), at_rest(vehicle, Vec3(0.0, 0.0, low + 0.03))]
     states += [at_rest(vehicle, Vec3(0.0, 0.0, 0.3), quat_from_axis_angle(EAST, 3.0))]
     start = np.array([flatten(state) for state in states]).T
-    plain.carry[:], seeing.carry[:size] = start, start
-    for machine in (plain, seeing):
+    plain.carry[:], observing.carry[:size] = start, start
+    for machine in (plain, observing):
         machine.held[:4] = np.array(command)[:, None] * (np.arange(9) < 6)
     row = 5 + leaf_names(environment).index("ground.point_W.z")
-    eye = Looking(vehicle, 9)
-    assert seeing.carry[size:, 0].tolist() == list(Touching())
+    observer = Observer(vehicle, 9)
+    assert observing.carry[size:, 0].tolist() == list(Contact())
 
     for step in range(STEPS):
-        for machine in (plain, seeing):
+        for machine in (plain, observing):
             machine.carry[2, 7] += 0.2 * (step == LIFTED)
             machine.held[row] = 1.0 * (step >= RAISED)
-        eye.look(plain.carry, 1.0 * (step >= RAISED))
+        observer.observe(plain.carry, 1.0 * (step >= RAISED))
         plain.run()
-        eye.look(plain.carry, 1.0 * (step >= RAISED))
-        seeing.run()
-        assert seeing.carry[:size].tobytes() == plain.carry.tobytes()
-        found = seeing.carry[size:]
-        assert found.tobytes() == np.array([eye.touched, eye.speed, eye.impact_speed]).tobytes()
-    assert (eye.impact_speed[[7, 8]] > 0.5).all()
+        observer.observe(plain.carry, 1.0 * (step >= RAISED))
+        observing.run()
+        assert observing.carry[:size].tobytes() == plain.carry.tobytes()
+        found = observing.carry[size:]
+        assert found.tobytes() == np.array([observer.touched, observer.speed, observer.impact_speed]).tobytes()
+    assert (observer.impact_speed[[7, 8]] > 0.5).all()

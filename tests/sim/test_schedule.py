@@ -9,9 +9,9 @@ import pytest
 import samara
 from samara.backends.llvm_code import vector_width
 from samara.scenario.timeline import STAGES, Rates, plant_steps, timeline
-from samara.sim.calendar import Calendar
+from samara.sim.schedule import Schedule
 from samara.sim.start import timeline_of
-from samara.sim.tiles import Part, is_one_tile, parts_of
+from samara.sim.tiles import Tiles, is_one_tile, tiles_of
 
 RATES = [
     Rates(),
@@ -24,14 +24,14 @@ RATES = [
 @pytest.mark.parametrize("cuts", [(), (0,), (1, 3_333, 250_000, 250_001)])
 def test_spans_one_after_the_other_have_every_instant_of_the_timeline_and_what_is_due(rates, cuts):
     own = timeline(rates, 0.5, (7_777, 123_456, 400_000))
-    calendar, periods = Calendar(own), dict(own.periods)
-    bits = {axis: calendar.axis(axis) for axis in STAGES}
+    schedule, periods = Schedule(own), dict(own.periods)
+    bits = {axis: schedule.clock(axis) for axis in STAGES}
     found = {}
     edges = [0, *(cut for cut in cuts if cut), own.end_us]
     for k, (start, end) in enumerate(pairwise(edges)):
-        span = calendar.span(start, end, again=k == 0)
+        span = schedule.span(start, end, again=k == 0)
         for time_us, due in zip(span.times_us.tolist(), span.due.tolist(), strict=True):
-            if due & calendar.instant:
+            if due & schedule.instant:
                 found[time_us] = {axis for axis in STAGES if due & bits[axis]}
     expected = {now: {axis for place, axis in enumerate(STAGES) if due & (1 << place)} for now, due in own.instants()}
     assert found == expected
@@ -42,12 +42,12 @@ def test_spans_one_after_the_other_have_every_instant_of_the_timeline_and_what_i
 def test_the_steps_that_lead_to_an_instant_are_those_of_the_plant(rates):
     """Σ steps × dt between two instants, and each length, as `plant_steps` has them"""
     own = timeline(rates, 0.3, (7_777, 123_456))
-    span = Calendar(own).span(0, own.end_us, again=True)
+    span = Schedule(own).span(0, own.end_us, again=True)
     before, parts = 0, []
     for (time_us, steps, due, *_), dt in zip(span.rows.tolist(), span.rows.view(float)[:, 3], strict=True):
         if steps:
             parts.append((round(1e6 * dt), steps))
-        if due & Calendar(own).instant:
+        if due & Schedule(own).instant:
             assert parts == plant_steps(before, time_us, dict(own.periods)["physics"])
             before, parts = time_us, []
     np.testing.assert_array_equal(span.rows.view(float)[:, 4], span.times_us / 1e6)
@@ -55,29 +55,29 @@ def test_the_steps_that_lead_to_an_instant_are_those_of_the_plant(rates):
 
 def test_what_recurs_with_an_offset_is_due_from_it_on():
     own = timeline(Rates(), 0.2)
-    calendar = Calendar(own)
-    late = calendar.bit(20_000, 30_000)
-    span = calendar.span(0, own.end_us, again=True)
+    schedule = Schedule(own)
+    late = schedule.bit(20_000, 30_000)
+    span = schedule.span(0, own.end_us, again=True)
     assert span.times_us[span.at(late)].tolist() == list(range(30_000, 200_001, 20_000))
 
 
 @pytest.mark.parametrize("time_us", [0, 1, 3_999, 4_000, 7_777, 199_999])
 def test_the_next_instant_is_the_first_after_a_time(time_us):
     own = timeline(Rates(), 0.2, (7_777,))
-    assert Calendar(own).next_us(time_us) == min(now for now, _ in own.instants() if now > time_us)
+    assert Schedule(own).next_us(time_us) == min(now for now, _ in own.instants() if now > time_us)
 
 
 @pytest.mark.parametrize("rates", [Rates(), Rates(physics=1e6 / 1429, log=1e6 / 11_000)])
 @pytest.mark.parametrize("again", [False, True])
 def test_blocks_that_follow_each_other(rates, again):
-    """Every second in turn, over the ends of events and of delays: bit for bit what a calendar finds that has seen no other."""
+    """Every second in turn, over the ends of events and of delays: bit for bit what a schedule finds that has seen no other."""
     own = replace(samara.load_scenario("sensors", {"duration": 5.0}), rates=rates)
-    calendar = Calendar(timeline_of(own))
-    calendar.bit(100_000, 130_000)
+    schedule = Schedule(timeline_of(own))
+    schedule.bit(100_000, 130_000)
     for start in (0, 1_000_000, 2_000_000, 2_500_000, 3_000_000, 4_000_000):
         known, anew = (
-            calendar.span(start, start + 1_000_000, again=again),
-            calendar._found(start, start + 1_000_000, again=again),
+            schedule.span(start, start + 1_000_000, again=again),
+            schedule._found(start, start + 1_000_000, again=again),
         )
         for ours, theirs in zip(known, anew, strict=True):
             np.testing.assert_array_equal(ours, theirs)
@@ -87,10 +87,10 @@ def test_blocks_that_follow_each_other(rates, again):
 def test_a_block_that_recurs_has_the_instants_of_its_own_time(extra):
     """Second after second, with and without instants that are on no axis: those of the timeline"""
     own = timeline(Rates(), 4.0, extra)
-    calendar, found = Calendar(own), []
+    schedule, found = Schedule(own), []
     for second in range(4):
-        span = calendar.span(1_000_000 * second, 1_000_000 * (second + 1), again=second == 0)
-        found += [(now, bool(due & calendar.axis("wind"))) for now, due in zip(span.times_us, span.due, strict=True)]
+        span = schedule.span(1_000_000 * second, 1_000_000 * (second + 1), again=second == 0)
+        found += [(now, bool(due & schedule.clock("wind"))) for now, due in zip(span.times_us, span.due, strict=True)]
         np.testing.assert_array_equal(span.rows.view(float)[:, 4], span.times_us / 1e6)
     instants = {now for now, due in found}
     assert instants >= {now for now, _ in own.instants()}
@@ -99,11 +99,11 @@ def test_a_block_that_recurs_has_the_instants_of_its_own_time(extra):
 
 def test_the_end_of_a_short_step_is_no_instant():
     """7 777 µs is on no axis: 777 µs lead to it from 7 ms, and 223 µs from it to 8 ms, where the autopilot is due"""
-    calendar = Calendar(timeline(Rates(), 0.02, (7_777,)))
-    span = calendar.span(4_000, 8_000)
-    rows = [(time, steps, bool(due & calendar.instant)) for time, steps, due, *_ in span.rows.tolist()]
+    schedule = Schedule(timeline(Rates(), 0.02, (7_777,)))
+    span = schedule.span(4_000, 8_000)
+    rows = [(time, steps, bool(due & schedule.instant)) for time, steps, due, *_ in span.rows.tolist()]
     assert rows == [(7_000, 3, False), (7_777, 1, True), (8_000, 1, True)]
-    assert span.times_us[span.at(calendar.axis("autopilot"))].tolist() == [8_000]
+    assert span.times_us[span.at(schedule.clock("autopilot"))].tolist() == [8_000]
 
 
 def test_lanes_are_whole_tiles_half_a_tile_and_the_rest_one_by_one():
@@ -112,15 +112,15 @@ def test_lanes_are_whole_tiles_half_a_tile_and_the_rest_one_by_one():
     half = width // 2
     if half > 1:
         whole = 12 * width
-        assert parts_of(half) == [Part(0, half, half)] and is_one_tile(half)
-        assert parts_of(whole + half) == [Part(0, whole, width), Part(whole, whole + half, half)]
-        assert [part.width for part in parts_of(whole + half + 1)] == [width, half, 1]
-        assert [part.width for part in parts_of(width + half + 1)] == [width, 1]
+        assert tiles_of(half) == [Tiles(0, half, half)] and is_one_tile(half)
+        assert tiles_of(whole + half) == [Tiles(0, whole, width), Tiles(whole, whole + half, half)]
+        assert [part.width for part in tiles_of(whole + half + 1)] == [width, half, 1]
+        assert [part.width for part in tiles_of(width + half + 1)] == [width, 1]
     for n in range(1, 70):
-        assert [lane for part in parts_of(n) for lane in range(part.first, part.last)] == list(range(n))
-        assert all((part.last - part.first) % part.width == 0 for part in parts_of(n))
-    assert parts_of(1) == [Part(0, 1, 1)] and parts_of(width) == [Part(0, width, width)]
-    assert parts_of(2 * width + 3) == [Part(0, 2 * width, width), Part(2 * width, 2 * width + 3, 1)]
+        assert [lane for part in tiles_of(n) for lane in range(part.first, part.last)] == list(range(n))
+        assert all((part.last - part.first) % part.width == 0 for part in tiles_of(n))
+    assert tiles_of(1) == [Tiles(0, 1, 1)] and tiles_of(width) == [Tiles(0, width, width)]
+    assert tiles_of(2 * width + 3) == [Tiles(0, 2 * width, width), Tiles(2 * width, 2 * width + 3, 1)]
     assert [is_one_tile(n) for n in (1, 2, width, width + 1)] == [True, False, True, False]
-    shares = [Part(0, 5 * width, width).share(k, 2) for k in range(2)]
-    assert shares == [Part(0, 2 * width, width), Part(2 * width, 5 * width, width)]
+    shares = [Tiles(0, 5 * width, width).share(k, 2) for k in range(2)]
+    assert shares == [Tiles(0, 2 * width, width), Tiles(2 * width, 5 * width, width)]
