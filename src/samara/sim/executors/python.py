@@ -40,6 +40,9 @@ class PythonProgram:
         self.fleet, self.group = fleet, group
         self.python: list[Entry] = [entry for entry in fleet.stages if group.sets[entry.name][0].python]
         self.parts, self.memory = [Tiles(0, len(group), len(group))], _NoMemory()
+        for sets in group.sets.values():
+            for stage in sets[0].stages:
+                self._bit(stage)  # before any span is made: it marks only what has a bit
         streams = fleet.log.streams(fleet, group) if fleet.log is not None else []
         self._streams: list[list[tuple[Stream, StreamTable, int]]] = []
         for place, entry in enumerate(fleet.stages):
@@ -74,7 +77,7 @@ class PythonProgram:
                 for lane in range(len(group)):
                     for _ in range(instant.steps):
                         self._update(stages[lane % len(stages)], lane, instant)
-            elif instant.due & self._bit(stages[0].rate, stages[0].every, stages[0].delay):
+            elif instant.due & self._bit(stages[0]):
                 self._take_references(stages[0], instant)
                 for lane in range(len(group)):
                     interrupted |= self._update(stages[lane % len(stages)], lane, instant)
@@ -130,9 +133,9 @@ class PythonProgram:
                 if table.shift_W is not None:
                     self.group.slots[path][:3] += table.shift_W
 
-    def _bit(self, rate: str, every: int, delay: int) -> int:
-        period = self.fleet.periods[rate]
-        return self.fleet.schedule.bit(every * period, delay * period)
+    def _bit(self, stage: Stage) -> int:
+        period = self.fleet.periods[stage.rate]
+        return self.fleet.schedule.bit(stage.every * period, stage.delay * period)
 
 
 class _NoMemory:
