@@ -20,9 +20,9 @@ from samara.sensors.eyes import Among, Eye, drone_box
 from samara.sensors.lidar import lidar
 from samara.sensors.pinhole import Lens, distorted, pinhole, pixel_of, pixel_ray
 from samara.sensors.sensor import Mounting
+from samara.sim.metrics_log import MetricsLog
 from samara.sim.ray_sensors import Picture
 from samara.sim.simulation import Simulation
-from samara.sim.stages.metrics import MetricsLog
 from samara.vehicles.shape import corners_of
 from samara.world.obstacles import HeightMap
 

@@ -1,0 +1,230 @@
+"""Stages on every executor: called with floats they define a flight, compiled they fly it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.stage_runs import EXECUTORS, StageRun
+
+import samara
+from samara.backends.machine import CompiledStep
+from samara.core.algebra import Vec3
+from samara.core.ops import exp
+from samara.core.random import normals
+from samara.core.tree import flatten, unflatten
+from samara.estimate.ekf import ekf
+from samara.plan.trajectory import hover
+from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.timeline import Rates
+from samara.sensors import part, part_names
+from samara.sim.python_sensors import SensorsStage
+from samara.sim.simulation import Simulation
+from samara.sim.stage import CLOCK, PHYSICS, PythonStage, Stage, insert
+from samara.vehicles.build import switch_on
+from samara.wind.sources import Gust, Sum
+from samara.wind.turbulence import Dryden
+
+TRACED = [name for name in part_names() if part(name).sensor().traced]
+START = Vec3(0.0, 0.0, 3.0)
+HOVERING = Drone("d", samara.vehicle("crazyflie_documented"), hover(START), START, airborne=True)
+
+
+def every_sensor(duration=0.1):
+    """An Iris in rising, gusty air and its own wake, with one of each kind of traced sensor and an extended Kalman filter"""
+    vehicle = switch_on(switch_on(samara.vehicle("iris"), "rotor_air"), "propwash")
+    sensors = tuple({part(name).kind: part(name).sensor() for name in TRACED}.values())
+    drone = Drone("d", vehicle, hover(START), START, airborne=True, sensors=sensors, estimator=ekf(sensors, 0.004))
+    wind = Sum((Dryden(Vec3(4.0, 1.0, 2.0)), Gust(Vec3(1.0, 0.0, 1.0), 0.02, 0.3)))
+    return Scenario("every sensor", (drone,), duration, wind=wind, seed=3, rates=Rates(sensor=1000.0))
+
+
+# Executors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_a_sensor_gives_the_same_bits_on_every_executor(name):
+    """State, queue and reading of two drones over a second of samples"""
+    sensor = part(name).sensor()
+    vehicle = samara.vehicle("iris")
+    state, command = samara.hover(vehicle, START)
+    setup = {"vehicle": vehicle, "state": state, "command": command, "sensors": (sensor,), "drones": (0, 7), "seed": 2}
+    slots = [f"{sensor.name}/{slot}" for slot in ("state", "queue", "reading", "fresh")]
+    period_us = round(1e6 / sensor.rate)
+    llvm, python = (
+        StageRun(SensorsStage(), **setup, period_us=period_us, executor=executor).record(40, *slots)
+        for executor in EXECUTORS
+    )
+    for slot, defined, compiled in zip(slots, python, llvm, strict=True):
+        assert compiled.tobytes() == defined.tobytes(), slot
+
+
+@pytest.mark.long
+def test_a_flight_on_the_python_executor_is_the_compiled_one_to_rounding():
+    """The same instants and streams. Tracing folds constants, c₁(c₂x) = (c₁c₂)x, and cancels terms, so physics, filter and
+    controller differ in the last bits of a step: 7e-15 of the largest number of a column at most, measured over 0.1 s. Random
+    numbers, and what is sampled before anything has moved, are the same bits."""
+    scenario = every_sensor()
+    python, llvm = (samara.fly(scenario, backend=backend).tracks[0].tables for backend in ("python", "llvm"))
+    assert python.keys() == llvm.keys()
+    assert {"imu", "gps", "range_finder", "covariance", "environment"} <= python.keys()
+    for name, table in python.items():
+        np.testing.assert_array_equal(table.times_us, llvm[name].times_us)
+        scale = np.abs(table.rows).max(axis=0)
+        assert (np.abs(table.rows - llvm[name].rows) <= 1e-12 * scale).all(), name
+    for name in ("imu", "magnetometer", "barometer", "optical_flow", "battery_monitor", "range_finder", "environment"):
+        assert python[name].rows[0].tobytes() == llvm[name].rows[0].tobytes(), name
+
+
+def stage_inputs(group, stage, time, tick):
+    """What a stage reads at an instant of a flight, every reading fresh"""
+    inputs = []
+    for path in stage.reads:
+        if path in CLOCK:
+            inputs.append(time if path == "time" else 0.004)
+        else:
+            leaves = group.rows(path)[:, 0].tolist() if not path.endswith("/fresh") else [1.0]
+            inputs.append(unflatten(group.part(path).template, iter(leaves)))
+    if stage.normals is not None:
+        inputs.append(tuple(normals(1, stage.name, 0, tick, stage.normals.size).tolist()))
+    return tuple(inputs)
+
+
+def is_too_long(code):
+    """Whether a function has more instructions than the untouched trace takes, or an operation it has not"""
+    try:
+        return code()
+    except (OverflowError, AttributeError):
+        return None
+
+
+@pytest.mark.long
+def test_without_simplification_every_compiled_stage_has_the_bits_of_arrays():
+    """What differs is CasADi's simplification alone: the same stages traced as written give the bits of NumPy's numbers. On
+    floats sin, exp and the like are the C library's, an ulp away."""
+    simulation, compared = Simulation(every_sensor()), set()
+    codes = {}
+    for tick in range(40):
+        simulation.advance()
+        (group,) = simulation.groups
+        for stage in (stage for sets in group.sets.values() for stage in sets[0].stages if stage.rate != PHYSICS):
+            inputs = stage_inputs(group, stage, simulation.time_us / 1e6, tick)
+            leaves = flatten(inputs)
+            if stage not in codes:
+                writes = tuple(group.part(path).template for path in stage.writes)
+                body = lambda before, reads, stage=stage: stage(*reads)  # noqa: E731
+                codes[stage] = is_too_long(lambda: CompiledStep(body, writes, inputs, as_written=True).machine())  # noqa: B023
+            if codes[stage] is None:
+                continue
+            codes[stage].held[:, 0] = leaves
+            codes[stage].run()
+            expected = stage(*unflatten(inputs, iter([np.array([leaf]) for leaf in leaves])))
+            np.testing.assert_array_equal(
+                codes[stage].carry[:, 0], [float(np.ravel(leaf)[0]) for leaf in flatten(expected)], err_msg=stage.name
+            )
+            compared.add(stage.name)
+    assert {"wake", "imu samples", "prediction", "correction by gps", "controller"} <= compared
+
+
+# What a simulation prints --------------------------------------------------------------------------------------------
+
+
+def test_a_simulation_prints_every_stage_with_its_rate():
+    """In their order from one instant to the next; the physics and what looks at its contacts come last"""
+    sensors = (part("bmi088").sensor(), part("vicon").sensor())
+    rates = Rates(physics=2000.0, autopilot=500.0, wind=40.0, scenario=25.0, log=125.0, sensor=250.0, estimator=250.0)
+    drone = replace(HOVERING, sensors=sensors, estimator=ekf(sensors, 0.004))
+    simulation = Simulation(Scenario("printed", (drone,), 1.0, rates=rates))
+    expected = [
+        ("density", rates.wind),
+        ("wind", rates.wind),
+        ("sensors", rates.sensor),
+        ("estimator", rates.estimator),
+        ("controller", rates.autopilot),
+        ("log", rates.log),
+        ("physics", rates.physics),
+        ("contact", rates.scenario),
+    ]
+    assert str(simulation) == " → ".join(f"{name} {rate:g} Hz" for name, rate in expected)
+    assert [(line.name, line.rate, line.python) for line in simulation.sequence()] == [(*line, "") for line in expected]
+
+
+def test_stages_in_python_have_a_reason():
+    def idle(state, reference, vehicle, memory):
+        return (0.5,) * 4
+
+    simulation = Simulation(Scenario("idle", (replace(HOVERING, controller=idle),), 1.0, integrator="rk45"))
+    reasons = {line.name: line.python for line in simulation.sequence() if line.python}
+    assert reasons == {"controller": "controller in Python", "physics": "physics of another integrator or backend"}
+
+
+# One's own stage -----------------------------------------------------------------------------------------------------
+
+
+def thermal(p_W, wind_W, *, strength, radius):
+    """w_z + s e^{−(x² + y²)/r²}  [m/s]"""
+    rise = strength * exp(-(p_W.x * p_W.x + p_W.y * p_W.y) / (radius * radius))
+    return (Vec3(wind_W.x, wind_W.y, wind_W.z + rise),)
+
+
+def rising(p_W, wind_W):
+    """Air that rises the faster, the higher one is"""
+    return (Vec3(wind_W.x, wind_W.y, 0.1 * p_W.z),)
+
+
+class RisingStage(PythonStage):
+    rate = "wind"
+
+    def update(self, fleet):
+        for group in fleet.groups:
+            group.environment.wind_W[2] = 0.1 * group.state.p_W[2]
+        fleet.environment_changed = True
+
+
+AIR = ("state.p_W", "environment.wind_W"), ("environment.wind_W",)
+THERMAL = Stage("thermal", "wind", thermal, *AIR, (("strength", 2.0), ("radius", 3.0)))
+SWARM = tuple(
+    replace(HOVERING, name=f"d{k}", start_W=Vec3(k, 0.0, 3.0 + k), task=hover(Vec3(k, 0.0, 3.0 + k))) for k in range(3)
+)
+CALM_SWARM = Scenario("thermal", SWARM, 0.5, rates=Rates(log=50.0))
+
+
+def with_stage(stage):
+    return lambda standard: insert(standard, stage, after="wind")
+
+
+def test_a_stage_record_flies_compiled_and_is_recorded_and_replayed():
+    """Every drone in the air of its place by the formula, from its recorded positions; nothing of it runs in Python"""
+    simulation = Simulation(CALM_SWARM, stages=with_stage(THERMAL))
+    assert simulation.python_work() == ()
+    assert [(line.rate, line.python) for line in simulation.sequence() if line.name == "thermal"] == [(50.0, "")]
+    run = samara.fly(CALM_SWARM, stages=with_stage(THERMAL))
+    calm = samara.fly(CALM_SWARM)
+    for track, still in zip(run.tracks, calm.tracks, strict=True):
+        x, y, _ = track.position.T
+        assert track.wind[:, 2] == pytest.approx(2.0 * np.exp(-(x**2 + y**2) / 9.0), rel=1e-14)
+        assert track.position[-1, 2] > still.position[-1, 2] + 1e-4
+    for again, track in zip(samara.replay(run).tracks, run.tracks, strict=True):
+        np.testing.assert_array_equal(again.position, track.position)
+
+
+def test_a_stage_record_gives_the_same_bits_stepped_and_as_a_python_stage():
+    """Compiled, from instant to instant, and written into the same array by NumPy"""
+    record = Stage("rising", "wind", rising, *AIR)
+    runs = [
+        samara.fly(CALM_SWARM, stages=with_stage(record)),
+        samara.fly(CALM_SWARM, stages=with_stage(record), step_by_step=True),
+        samara.fly(CALM_SWARM, stages=with_stage(RisingStage())),
+    ]
+    for drone in range(len(SWARM)):
+        tables = [run.tracks[drone].tables for run in runs]
+        for name in ("state", "command", "environment"):
+            first, *others = (own[name].rows.tobytes() for own in tables)
+            assert others == [first, first], name
+
+
+def test_a_slot_that_does_not_exist_is_named():
+    stage = Stage("thermal", "wind", rising, ("state.p_W", "environment.winds_W"), ("environment.wind_W",))
+    with pytest.raises(
+        KeyError, match=r"slot 'environment' has no part 'environment.winds_W'; expected one of .*wind_W"
+    ):
+        Simulation(CALM_SWARM, stages=with_stage(stage))
