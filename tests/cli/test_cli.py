@@ -141,8 +141,14 @@ def test_a_full_disk_names_the_file_and_leaves_nothing_behind(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_check_says_what_makes_a_scenario_leave_the_fast_path(monkeypatch, capsys):
+def test_check_lists_the_stages_and_marks_those_in_python_with_the_reason(monkeypatch, capsys):
     status, out, _ = call(monkeypatch, capsys, "check", "hover", "stack")
     assert status == 0
-    assert out.splitlines()[0].endswith("; one program")
-    assert out.splitlines()[1].endswith("; calls of 20 ms: downwash of all on all (50 Hz)")
+    hover, stack = out.split("stack: scenario")
+    rates = samara.load_scenario("hover").rates
+    lines = [line.split(maxsplit=3) for line in hover.splitlines()[1:]]
+    assert ["controller", f"{rates.autopilot:g}", "Hz"] in lines
+    assert ["physics", f"{rates.physics:g}", "Hz"] in lines and ["contact", f"{rates.scenario:g}", "Hz"] in lines
+    assert "in Python" not in hover
+    marked = [line.split(maxsplit=3) for line in stack.splitlines() if "in Python" in line]
+    assert marked == [["downwash", "50", "Hz", "in Python: downwash of all on all"]]
