@@ -41,9 +41,8 @@ def once(flight: Flight, seconds: float) -> dict[str, float]:
     """Milliseconds per simulated second"""
     walk = flown.walk
     simulation = Simulation(replace(flight.scenario, duration=seconds), lambda blocks, lines: None)
-    autopilot = next(stage for stage in simulation.fleet.stages if stage.name == "autopilot")
-    program, references, recording = Watch(walk), Watch(autopilot.prepare), Watch(simulation._log.flush)
-    vars(autopilot)["prepare"], vars(simulation._log)["flush"] = references, recording
+    program, references, recording = Watch(walk), Watch(simulation._prepare), Watch(simulation._log.flush)
+    vars(simulation)["_prepare"], vars(simulation._log)["flush"] = references, recording
     simulation.advance()  # linked and compiled
     for own in (program, references, recording):
         own.seconds = 0.0
