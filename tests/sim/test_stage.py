@@ -75,6 +75,16 @@ def test_a_flight_on_the_python_executor_is_the_compiled_one_to_rounding():
         assert python[name].rows[0].tobytes() == llvm[name].rows[0].tobytes(), name
 
 
+def test_a_flight_on_the_python_executor_gives_the_same_bits_stepped_and_replayed():
+    short = {"duration": 0.05}
+    run, stepped = (
+        samara.fly("hover", backend="python", settings=short, step_by_step=stepping) for stepping in (False, True)
+    )
+    for name, table in run.tables.items():
+        assert stepped.tables[name].rows.tobytes() == table.rows.tobytes(), name
+    assert samara.replay(run).tables["state"].rows.tobytes() == run.tables["state"].rows.tobytes()
+
+
 def stage_inputs(group, stage, time, tick):
     """What a stage reads at an instant of a flight, every reading fresh"""
     inputs = []
