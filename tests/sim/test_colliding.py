@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.stage_runs import put_ground_below
 
 import samara
 from samara.control.ilqr import ILQR
@@ -35,8 +36,6 @@ from samara.sim.fly import fly
 from samara.sim.plant import Plant, place, state_of
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.sim.stages import strikes
-from samara.sim.stages.ground import GroundStage
 from samara.world.obstacles import HeightMap, Ray, distance_along
 
 IRIS = samara.vehicle("iris_documented")
@@ -81,8 +80,8 @@ def test_without_solids_nothing_is_asked(monkeypatch):
     def never(*given):
         raise AssertionError("asked")
 
-    monkeypatch.setattr(strikes, "Colliding", never)
-    monkeypatch.setattr(GroundStage, "update", never)
+    monkeypatch.setattr("samara.sim.collide.collisions.Colliding", never)
+    assert "ground" not in [entry.name for entry in Simulation(usual).fleet.stages]
     assert (fly(usual).position == expected).all()
     with pytest.raises(AssertionError, match="asked"):
         fly(replace(usual, world=world(TABLE)))
@@ -281,10 +280,10 @@ def test_on_a_slope_it_stands_or_slides_by_its_friction_angle(degrees):
     resting = normal * (0.13 - IRIS.mass * 9.81 * math.cos(slope) / (4 * 1250.0))
     plant = plant_at(vehicle, at_rest(vehicle, resting, turn))
     own_world = world(Ground(ZERO, normal))
-    feet, own = GroundStage(own_world, Ground(Vec3(0.0, 0.0, -50.0))), Colliding(own_world, [plant], [[0]])
+    own = Colliding(own_world, [plant], [[0]])
     struck = []
     for k in range(100):
-        feet.put_below(plant)
+        put_ground_below(plant, own_world, Ground(Vec3(0.0, 0.0, -50.0)))
         struck += own.advance(5000 * k, 5000 * (k + 1))
     moved = Vec3(*plant.state[:3, 0].tolist()) - resting
     down = rotate(turn, Vec3(1.0, 0.0, 0.0))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.stage_runs import put_ground_below
 
 import samara
 from samara.backends.folding import Folded, folded, new_trace, unfolded
@@ -21,7 +22,6 @@ from samara.scenario.world import Placed, World
 from samara.sim.collide.collisions import Colliding
 from samara.sim.collide.parts import hull_of, part_shapes, parts_of
 from samara.sim.plant import Plant, place
-from samara.sim.stages.ground import GroundStage
 from samara.world.collision import (
     Impact,
     Inertia,
@@ -62,10 +62,10 @@ def flown_on_the_cpu():
     plant = Plant(VEHICLE, n=len(STARTS), integrator="rk4", physics_us=STEP_US)
     for lane, state in enumerate(starts()):
         place(plant, lane, state)
-    ground, colliding = GroundStage(world, Ground()), Colliding(world, [plant], [range(len(STARTS))])
+    colliding = Colliding(world, [plant], [range(len(STARTS))])
     states, strikes = [], []
     for step in range(STEPS):
-        ground.put_below(plant)
+        put_ground_below(plant, world, Ground())
         strikes += colliding.advance(step * STEP_US, (step + 1) * STEP_US)
         states.append(plant.state.copy())
     return np.array(states), strikes

@@ -154,8 +154,8 @@ def test_a_rate_that_is_not_finite_is_said():
 
 
 def test_an_unknown_integrator_is_refused():
-    with pytest.raises(ValueError, match="integrator 'euler': expected one of rk4, rk45"):
-        Plant(samara.vehicle("crazyflie_documented"), integrator="euler")
+    with pytest.raises(ValueError, match=r"integrator 'leapfrog': expected one of .*rk4, .*rk45"):
+        Plant(samara.vehicle("crazyflie_documented"), integrator="leapfrog")
 
 
 def test_the_environment_names_its_rows():

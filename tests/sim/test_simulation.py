@@ -501,7 +501,7 @@ def test_a_sensor_of_ones_own_is_one_function():
 
 def test_a_sensor_that_says_something_else_is_told_what_is_expected():
     wrong = Sensor("wrong", ("a", "b"), ("1", "1"), lambda *_: (1.0,))
-    with pytest.raises(ValueError, match=r"sensor 'wrong' said \(1\.0,\); expected 2 numbers: a, b"):
+    with pytest.raises(ValueError, match=r"sensor 'wrong' gave \(1\.0,\); expected 2 numbers: a, b"):
         fly(hovering(sensors=(wrong,), duration=0.1))
     with pytest.raises(ValueError, match="has 1 fields and 2 units"):
         Sensor("x", ("a",), ("1", "1"), lambda *_: (1.0,))

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from samara.backends.machine import STRICT
+from samara.core.algebra import Quat, Vec3
 from samara.core.tree import flatten
 from samara.estimate.simple import TRUTH
+from samara.physics.ground.contact import Ground
 from samara.physics.surroundings import environment_of
 from samara.physics.types import CALM
 from samara.scenario.bus import Faults
@@ -19,6 +21,7 @@ from samara.sim.schedule import Schedule
 from samara.sim.setup import DroneSetup, FlightSetup
 from samara.sim.stage import PythonStage, StageFactory, StageSet
 from samara.sim.stages.controller import build_controller
+from samara.sim.stages.ground import find_ground, standing_surfaces
 from samara.sim.stages.physics import build_physics
 from samara.wind.sources import NoWind
 
@@ -110,3 +113,15 @@ class StageRun:
 def simulate_stage(entry, seconds, *paths, period_us=4000, **setup):
     """Run one entry for a time; the rows of each path after every tick, (ticks, rows, drones)"""
     return StageRun(entry, period_us=period_us, **setup).record(round(seconds * MICROSECONDS / period_us) + 1, *paths)
+
+
+def put_ground_below(plant, world, ground):
+    """Write the plane below each drone of a plant into its environment, as the stage of the ground does"""
+    surface, tops = standing_surfaces(world, ground)
+    first = plant.row("ground.point_W.x")
+    rows = plant.environment[first : first + 6]
+    (plane,) = find_ground(
+        *(Vec3(*plant.state[:3]), Quat(*plant.state[6:10]), Ground(Vec3(*rows[:3]), Vec3(*rows[3:]))),
+        **{"vehicle": plant.vehicle, "ground": surface, "tops": tops},
+    )
+    rows[:] = np.stack([np.broadcast_to(leaf, (plant.n,)) for leaf in flatten(plane)])

@@ -15,7 +15,7 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
 from samara.scenario.world import Placed, World
-from samara.sim.stages.ground import GroundStage
+from samara.sim.stages.ground import find_ground, standing_surfaces
 from samara.world.ground import ground_below
 from samara.world.obstacles import HeightMap
 
@@ -65,13 +65,14 @@ def test_numbers_arrays_compiled_code_and_the_stage_give_the_same_bits(case):
     machine.run()
     assert machine.carry.tobytes() == expected.tobytes()
 
-    stage = GroundStage(
-        World(
-            tuple(Placed(str(k), solid) for k, solid in enumerate(tops)), terrain=None if case == "plane" else ground
-        ),
-        ground if case == "plane" else Ground(),
+    world = World(
+        tuple(Placed(str(k), solid) for k, solid in enumerate(tops)), terrain=None if case == "plane" else ground
     )
-    assert stage._planes(p_W, q_WB, samara.vehicle("iris_documented"), 203).tobytes() == expected.tobytes()
+    surface, standing = standing_surfaces(world, ground if case == "plane" else Ground())
+    upright = Ground(ZERO, Vec3(1.0, 0.0, 0.0))  # no ground is
+    known = {"vehicle": samara.vehicle("iris_documented"), "ground": surface, "tops": standing}
+    (plane,) = find_ground(p_W, q_WB, upright, **known)
+    assert np.stack([np.broadcast_to(leaf, (203,)) for leaf in flatten(plane)]).tobytes() == expected.tobytes()
 
     for k in range(0, 203, 29):
         one = unflatten((p_W, q_WB), iter([float(leaf[k]) for leaf in flatten((p_W, q_WB))]))
