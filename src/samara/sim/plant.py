@@ -153,6 +153,10 @@ class Plant:
         own: np.ndarray = self.contact[0]
         return own
 
+    def single(self) -> "Plant":
+        """A plant for one drone of the same vehicle, with the same steps"""
+        return Plant(self.vehicle, integrator=self.integrator, physics_us=self.physics_us, backend=self.backend)
+
     def row(self, name: str) -> int:
         """The row of `environment` that a field is in"""
         return self.environment_fields.index(name)

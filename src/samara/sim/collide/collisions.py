@@ -7,7 +7,7 @@ Whoever stays in a sieve keeps the motion it has; with nothing near, a step cost
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,9 +31,11 @@ from samara.sim.collide.impacts import (
 )
 from samara.sim.collide.nearness import distances, pairs_within, shapes_of, touches
 from samara.sim.collide.parts import Part, hull_of, parts_of
-from samara.sim.plant import Plant
 from samara.world.collision import MAX_HITS, MIN_BOUNCE_SPEED, SAME_DIRECTION, SAME_HEIGHT, between
 from samara.world.obstacles import HeightMap, Solid, at_least
+
+if TYPE_CHECKING:
+    from samara.sim.plant import Plant
 
 HARDEST = 50.0  # [m/s²]: what a drone's speed may gain within a step beyond its ends
 NEAR = 2e-3  # [m]: parts that are nearer than they can move and this are flown again
@@ -68,7 +70,7 @@ class Strike(NamedTuple):
 class _Flock:
     """The drones of one plant, and what of them can touch."""
 
-    def __init__(self, plant: Plant, number: int, first: int) -> None:
+    def __init__(self, plant: "Plant", number: int, first: int) -> None:
         self.plant, self.number, self.first = plant, number, first
         self.parts = parts_of(plant.vehicle)
         self.shapes = shapes_of(self.parts)
@@ -79,13 +81,10 @@ class _Flock:
         self._alone: Plant | None = None
 
     @property
-    def alone(self) -> Plant:
+    def alone(self) -> "Plant":
         """A plant for one of them, to fly a step again."""
         if self._alone is None:
-            own = self.plant
-            self._alone = Plant(
-                own.vehicle, n=1, integrator=own.integrator, physics_us=own.physics_us, backend=own.backend
-            )
+            self._alone = self.plant.single()
         return self._alone
 
     def ground(self, lane: int) -> Ground:
@@ -111,7 +110,7 @@ class _Steps:
 class Colliding:
     """The world's solids and the drones of some plants; `drones` are their numbers, by which alone impacts are ordered."""
 
-    def __init__(self, world: World, plants: Sequence[Plant], drones: Sequence[Sequence[int]]) -> None:
+    def __init__(self, world: World, plants: "Sequence[Plant]", drones: Sequence[Sequence[int]]) -> None:
         self.world, self.plants, n = world, list(plants), 0
         self.flocks: list[_Flock] = []
         for number, plant in enumerate(plants):
