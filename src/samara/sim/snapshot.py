@@ -1,5 +1,7 @@
 """The bus of a flight as it stands: the fleet as a frozen record."""
 
+from typing import TYPE_CHECKING
+
 from samara.backends.numbered import in_lane
 from samara.core.algebra import ZERO
 from samara.core.number import Number
@@ -11,16 +13,18 @@ from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.actuators import MOTOR_CHANNELS, ActuatorCommand
 from samara.scenario.batteries import battery_status
 from samara.scenario.bus import AutopilotCommand, Bus, DroneBus
-from samara.sim.fleet import Fleet
+
+if TYPE_CHECKING:
+    from samara.sim.fleet import Fleet
 
 
-def bus_of(fleet: Fleet) -> Bus:
+def bus_of(fleet: "Fleet") -> Bus:
     """The world at this instant"""
     drones = tuple(_drone(fleet, index) for index in range(len(fleet.scenario.drones)))
     return Bus(fleet.time_us, drones, fleet.wind_W, fleet.setting.wind_disturbance_W)
 
 
-def _drone(fleet: Fleet, index: int) -> DroneBus:
+def _drone(fleet: "Fleet", index: int) -> DroneBus:
     (group, lane), own = fleet.place_of(index), fleet.setting.drones[index]
     vehicle = group.vehicle_of(lane)
     template = at_rest(vehicle)
