@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,6 @@ from samara.backends.folding import Folded, folded, new_trace, unfolded
 from samara.backends.jax_scan import precision
 from samara.control.ilqr.arrays import ATTITUDE
 from samara.control.ilqr.backward import Join, smoothing, stage
-from samara.control.ilqr.controller import ILQR
 from samara.control.ilqr.disturbance import (
     NOTHING,
     body_of,
@@ -40,6 +39,9 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
 from samara.physics.types import Vehicle
 from samara.vehicles.trim import hover
+
+if TYPE_CHECKING:
+    from samara.control.ilqr.controller import ILQR
 
 Rows = list[Any]  # one array for each number of a state, an input, a goal
 
@@ -385,7 +387,7 @@ def _rows(tree: Any, n: int, dtype: Any) -> Any:
     return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
 
 
-def flight_controller(controller: ILQR, vehicle: Vehicle) -> FlightController:
+def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
     """Return `OnArrays.run` of a controller as a pure function of arrays, in the precision of the states
 
     A state or reference that is not finite, or a start without a finite cost, is answered with the hover input and counted in
