@@ -148,15 +148,23 @@ class HeightMap:
 
 
 def _cell(knots: Grid, x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """Index of the piece around x by bisection, the fraction of it below x, its length, and whether x is within the knots"""
-    last = knots.values.shape[1] - 1
-    i: Scalar = 0.0
-    for step in (2**k for k in range((last - 1).bit_length() - 1, -1, -1)):
-        i = where(logical_and(i + step <= last - 1.0, x >= lookup(knots, 0.0, i + step)), i + step, i)
+    """Index of the interval around x, the fraction of it below x, its length, and whether x is within the knots"""
+    i = _interval(knots, x)
     low = lookup(knots, 0.0, i)
     length = lookup(knots, 0.0, i + 1.0) - low
     first, end = float(knots.values[0, 0]), float(knots.values[0, -1])
     return i, clamp((x - low) / length, 0.0, 1.0), length, logical_and(x >= first, x <= end)
+
+
+def _interval(knots: Grid, x: Scalar) -> Scalar:
+    """The largest i with knotᵢ ≤ x, between 0 and that of the last interval; by bisection"""
+    last = knots.values.shape[1] - 2
+    if isinstance(x, (float, np.ndarray)):
+        return np.clip(np.searchsorted(knots.values[0], x, side="right") - 1.0, 0.0, last)
+    i: Scalar = 0.0
+    for step in (2**k for k in range(last.bit_length() - 1, -1, -1)):
+        i = where(logical_and(i + step <= last, x >= lookup(knots, 0.0, i + step)), i + step, i)
+    return i
 
 
 def _rows(data: bytes, path: str | Path) -> np.ndarray[Any, Any]:
