@@ -10,7 +10,7 @@ from samara.backends.folding import Folded, folded, new_trace, unfolded
 from samara.backends.jax_scan import precision
 from samara.backends.neighbours_jax import fold_over_others
 from samara.backends.rolled import rk4_rolled
-from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
+from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
@@ -21,7 +21,6 @@ from samara.scenario.world import Placed, World
 from samara.sim.collide.collisions import Colliding
 from samara.sim.collide.parts import hull_of, part_shapes, parts_of
 from samara.sim.plant import Plant, place
-from samara.sim.stages.ground import GroundStage
 from samara.world.collision import (
     Impact,
     Inertia,
@@ -40,6 +39,7 @@ SOLIDS = (
     Placed("table", Box(Vec3(20.0, 0.0, 0.75), Vec3(0.8, 0.8, 0.02)), Material(0.2, 0.5)),
     Placed("ball", Sphere(Vec3(30.0, 0.0, 2.0), 0.4), Material(0.7, 0.1)),
 )
+TOPS = tuple(placed.solid for placed in SOLIDS if isinstance(placed.solid, Box))
 STARTS = {
     "wall": (Vec3(2.5, 0.1, 2.0), Vec3(8.0, 0.5, 1.0), quat_from_euler(0.3, 0.2, 0.4), Vec3(1.0, -2.0, 0.5)),
     "edge": (Vec3(9.87, 0.1, 2.2), Vec3(-0.5, 0.0, -4.0), quat_from_euler(0.1, -0.2, 1.0), ZERO),
@@ -62,10 +62,12 @@ def flown_on_the_cpu():
     plant = Plant(VEHICLE, n=len(STARTS), integrator="rk4", physics_us=STEP_US)
     for lane, state in enumerate(starts()):
         place(plant, lane, state)
-    ground, colliding = GroundStage(world, Ground()), Colliding(world, [plant], [range(len(STARTS))])
+    colliding, row = Colliding(world, [plant], [range(len(STARTS))]), plant.row("ground.point_W.x")
     states, strikes = [], []
     for step in range(STEPS):
-        ground.put_below(plant)
+        p_W, q_WB = Vec3(*plant.state[:3]), Quat(*plant.state[6:10])
+        plane = ground_below(p_W, q_WB, ground=Ground(), tops=TOPS, feet_B=VEHICLE["contact"].points_B)
+        plant.environment[row : row + 6] = flatten(plane)
         strikes += colliding.advance(step * STEP_US, (step + 1) * STEP_US)
         states.append(plant.state.copy())
     return np.array(states), strikes
@@ -85,8 +87,7 @@ def flown_in_jax():
 
     def step(leaves, _):
         state = folded(template, leaves, new_trace(jnp.dtype("float64")))
-        tops = [solid for solid in solids if isinstance(solid, Box)]
-        ground = ground_below(state.p_W, state.q_WB, ground=Ground(), tops=tops, feet_B=feet_B)
+        ground = ground_below(state.p_W, state.q_WB, ground=Ground(), tops=TOPS, feet_B=feet_B)
         after, impact = advance_with_impacts(
             fly,
             state,

@@ -15,8 +15,6 @@ from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
-from samara.scenario.world import Placed, World
-from samara.sim.stages.ground import GroundStage
 from samara.world.ground import ground_below
 from samara.world.obstacles import HeightMap
 
@@ -48,7 +46,7 @@ def rows(tree, n):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_numbers_arrays_compiled_code_and_the_stage_give_the_same_bits(case):
+def test_numbers_arrays_and_compiled_code_give_the_same_bits(case):
     ground, tops = CASES[case]
     p_W, q_WB = drones(203)
     expected = rows(ground_below(p_W, q_WB, ground=ground, tops=tops, feet_B=FEET_B), 203)
@@ -65,14 +63,6 @@ def test_numbers_arrays_compiled_code_and_the_stage_give_the_same_bits(case):
     machine.held[:] = np.stack(flatten((p_W, q_WB)))
     machine.run()
     assert machine.carry.tobytes() == expected.tobytes()
-
-    stage = GroundStage(
-        World(
-            tuple(Placed(str(k), solid) for k, solid in enumerate(tops)), terrain=None if case == "plane" else ground
-        ),
-        ground if case == "plane" else Ground(),
-    )
-    assert stage._planes(p_W, q_WB, samara.vehicle("iris_documented"), 203).tobytes() == expected.tobytes()
 
     for k in range(0, 203, 29):
         one = unflatten((p_W, q_WB), iter([float(leaf[k]) for leaf in flatten((p_W, q_WB))]))
