@@ -135,16 +135,23 @@ class HeightMap:
         return Grid(self.x[None]), Grid(self.y[None]), Grid(self.z)
 
     def below(self, p_W: Vec3) -> Ground:
-        """The plane that touches the map under a point: h = Σ zᵢⱼ of the four corners around, bilinear, and its slopes"""
-        xs, ys, zs = self._grids
-        (i, s, dx, inside_x), (j, t, dy, inside_y) = _cell(xs, p_W.x), _cell(ys, p_W.y)
+        """The plane that touches the map under a point: h = Σ zᵢⱼ of the four corners around, bilinear, and its slopes
+
+        A trace does not see into it: simplified together with what uses it, it would round differently.
+        """
+        height, normal_W = loop(self._height_and_normal, (0.0, UP), (p_W.x, p_W.y), count=1)
+        return Ground(Vec3(p_W.x, p_W.y, height), normal_W)
+
+    def _height_and_normal(self, _: Scalar, start: Any, inputs: Any) -> tuple[Scalar, Vec3]:
+        (x, y), (xs, ys, zs) = inputs, self._grids
+        (i, s, dx, inside_x), (j, t, dy, inside_y) = _cell(xs, x), _cell(ys, y)
         z00, z10 = lookup(zs, i, j), lookup(zs, i + 1.0, j)
         z01, z11 = lookup(zs, i, j + 1.0), lookup(zs, i + 1.0, j + 1.0)
         height = z00 * (1.0 - s) * (1.0 - t) + z10 * s * (1.0 - t) + z01 * (1.0 - s) * t + z11 * s * t
         slope_x = where(inside_x, ((z10 - z00) * (1.0 - t) + (z11 - z01) * t) / dx, 0.0)
         slope_y = where(inside_y, ((z01 - z00) * (1.0 - s) + (z11 - z10) * s) / dy, 0.0)
         size = safe_norm(1.0, slope_x, slope_y)
-        return Ground(Vec3(p_W.x, p_W.y, height), Vec3(-slope_x / size, -slope_y / size, 1.0 / size))
+        return height, Vec3(-slope_x / size, -slope_y / size, 1.0 / size)
 
 
 def _cell(knots: Grid, x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
