@@ -40,6 +40,7 @@ SOLIDS = (
     Placed("table", Box(Vec3(20.0, 0.0, 0.75), Vec3(0.8, 0.8, 0.02)), Material(0.2, 0.5)),
     Placed("ball", Sphere(Vec3(30.0, 0.0, 2.0), 0.4), Material(0.7, 0.1)),
 )
+TOPS = tuple(placed.solid for placed in SOLIDS if isinstance(placed.solid, Box))
 STARTS = {
     "wall": (Vec3(2.5, 0.1, 2.0), Vec3(8.0, 0.5, 1.0), quat_from_euler(0.3, 0.2, 0.4), Vec3(1.0, -2.0, 0.5)),
     "edge": (Vec3(9.87, 0.1, 2.2), Vec3(-0.5, 0.0, -4.0), quat_from_euler(0.1, -0.2, 1.0), ZERO),
@@ -85,8 +86,7 @@ def flown_in_jax():
 
     def step(leaves, _):
         state = folded(template, leaves, new_trace(jnp.dtype("float64")))
-        tops = [solid for solid in solids if isinstance(solid, Box)]
-        ground = ground_below(state.p_W, state.q_WB, ground=Ground(), tops=tops, feet_B=feet_B)
+        ground = ground_below(state.p_W, state.q_WB, ground=Ground(), tops=TOPS, feet_B=feet_B)
         after, impact = advance_with_impacts(
             fly,
             state,

@@ -10,6 +10,7 @@ import samara
 from samara.backends.folding import folded, grids_in, grids_loaded_by, new_trace, unfolded
 from samara.backends.jax_scan import precision
 from samara.backends.machine import CompiledStep
+from samara.backends.pallas import Launch, compiler_options
 from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
@@ -47,23 +48,24 @@ def rows(tree, n):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_numbers_arrays_compiled_code_and_the_stage_give_the_same_bits(case):
+def test_numbers_arrays_and_compiled_code_give_the_same_bits(case):
     ground, tops = CASES[case]
     p_W, q_WB = drones(203)
     expected = rows(ground_below(p_W, q_WB, ground=ground, tops=tops, feet_B=FEET_B), 203)
     used = {tuple(normal) for normal in np.round(expected[3:].T, 6)}
     assert len(used) > (3 if tops else 1)  # no solid hides all others
 
-    code = CompiledStep(
-        lambda own, held: ground_below(*held, ground=ground, tops=tops, feet_B=FEET_B),
-        Ground(),
-        (ZERO, IDENTITY),
-        as_written=True,
-    )
-    machine = code.machine(203)
-    machine.held[:] = np.stack(flatten((p_W, q_WB)))
-    machine.run()
-    assert machine.carry.tobytes() == expected.tobytes()
+    for as_written in (False, True):
+        code = CompiledStep(
+            lambda own, held: ground_below(*held, ground=ground, tops=tops, feet_B=FEET_B),
+            Ground(),
+            (ZERO, IDENTITY),
+            as_written=as_written,
+        )
+        machine = code.machine(203)
+        machine.held[:] = np.stack(flatten((p_W, q_WB)))
+        machine.run()
+        assert np.array_equal(machine.carry, expected), as_written
 
     world = World(
         tuple(Placed(str(k), solid) for k, solid in enumerate(tops)), terrain=None if case == "plane" else ground
@@ -107,20 +109,20 @@ def _traced(leaves, dtype):
     return [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(plane)]
 
 
-def _kernel(leaves):
+def _kernel(leaves, dtype="float64", **how):
     """The same in one kernel, which reads the grids from its operands"""
-    grids = grids_in(lambda: jax.eval_shape(lambda *x: _traced(x, "float64"), *leaves))
+    grids = grids_in(lambda: jax.eval_shape(lambda *x: _traced(x, dtype), *leaves))
 
     def body(*references):
         tables = dict(zip(grids, references[7 : 7 + len(grids)], strict=True))
         with grids_loaded_by(lambda grid, at: tables[grid][at]):
-            plane = _traced([own[:] for own in references[:7]], "float64")
+            plane = _traced([own[:] for own in references[:7]], dtype)
         for into, row in zip(references[7 + len(grids) :], plane, strict=True):
             into[:] = row
 
-    shape = jax.ShapeDtypeStruct(leaves[0].shape, "float64")
-    return pl.pallas_call(body, out_shape=[shape] * 6, interpret=True)(
-        *leaves, *(jnp.asarray(grid.values.ravel()) for grid in grids)
+    shape = jax.ShapeDtypeStruct(leaves[0].shape, dtype)
+    return pl.pallas_call(body, out_shape=[shape] * 6, **(how or {"interpret": True}))(
+        *leaves, *(jnp.asarray(grid.values.ravel(), dtype) for grid in grids)
     )
 
 
@@ -133,3 +135,14 @@ def test_jax_agrees_with_numpy(executor):
         compute = jax.jit(_kernel if executor == "kernel" else lambda x: _traced(x, "float64"), compiler_options=QUICK)
         found = np.stack([np.asarray(x) for x in compute(leaves)])
     assert np.abs(found - expected).max() < 1e-13
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_kernel_is_lowered_for_a_gpu(dtype):
+    """Lookups and loops have code in Triton, which is generated without a GPU"""
+    with precision(dtype):
+        leaves = [jnp.asarray(x, dtype) for x in flatten(drones(64))]
+        kernel = jax.jit(lambda *x: _kernel(x, dtype, **compiler_options(Launch())))
+        code = kernel.trace(*leaves).lower(lowering_platforms=("cuda",)).as_text()
+    assert "triton" in code

@@ -39,7 +39,7 @@ class Grid:
     def at(self, i: Any, j: Any) -> Any:
         """The entry at indices that are floats or NumPy arrays: rounded down and clamped to the borders"""
         rows, columns = self.values.shape
-        if type(i) is float and type(j) is float:
+        if isinstance(i, float) and isinstance(j, float):
             return float(self.values[_index(i, rows), _index(j, columns)])
         return self.values[_indices(i, rows), _indices(j, columns)]
 
@@ -49,4 +49,6 @@ def _index(x: float, count: int) -> int:
 
 
 def _indices(x: Any, count: int) -> Any:
-    return np.minimum(np.where(np.greater(x, 0.0), x, 0.0), count - 1.0).astype(np.intp)
+    if isinstance(x, float):
+        return _index(x, count)
+    return np.minimum(np.where(x > 0.0, x, 0.0), count - 1.0).astype(np.intp)

@@ -16,6 +16,7 @@ from samara.core.ops import library_of, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 
+_TRACES = ("samara.backends.symbol", "samara.backends.tape")
 Body = Callable[[Scalar, Any, Any], Any]
 Condition = Callable[[Any, Any], Scalar]
 
@@ -24,9 +25,12 @@ def loop(body: Body, carry: Any, inputs: Any = (), *, count: int, active: Condit
     """carry ← body(k, carry, inputs) for k = 0 … count − 1, in every lane while `active(carry, inputs)` holds in it
 
     `carry` and `inputs` are nested tuples of numbers, none of them conditions. Whatever the body reads of a traced computation
-    has to be in `inputs`; it may close over floats. All lanes stop once none is active.
+    has to be in `inputs`; it may close over floats. All lanes stop once none is active. A trace simplifies nothing across the
+    border of a loop, not even of one with a single turn.
     """
     library = library_of(*flatten(carry), *flatten(inputs))
+    if count == 1 and active is None and library.__name__ not in _TRACES:
+        return body(0.0, carry, inputs)
     if library.__name__ == "jax.numpy":
         return _jax_loop(body, carry, inputs, count, active)
     run: Any = getattr(library, "loop", unrolled)

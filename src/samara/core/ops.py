@@ -13,11 +13,13 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from samara.core.grid import Grid
 from samara.core.number import Number
 from samara.core.quantity import Scalar
+
+if TYPE_CHECKING:
+    from samara.core.grid import Grid
 
 _LIBRARIES = {
     "builtins": "math",
@@ -52,8 +54,8 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("casadi", "where"): "if_else",
     ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
     ("jax.numpy", "where"): lambda condition, a, b: _jax_where(condition, a, b),
-    ("math", "lookup"): Grid.at,
-    ("numpy", "lookup"): Grid.at,
+    ("math", "lookup"): lambda grid, i, j: grid.at(i, j),
+    ("numpy", "lookup"): lambda grid, i, j: grid.at(i, j),
     ("jax.numpy", "lookup"): lambda grid, i, j: _jax_lookup(grid, i, j),
     **{(library, "lookup"): lambda grid, i, j: selected(grid, i, j) for library in _WITHOUT_LOADS},
     **{(library, "power"): operator.pow for library in _PRECEDENCE if library not in ("numpy", "samara.backends.tape")},
@@ -90,7 +92,7 @@ def _jax_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
     return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, jnp.asarray(a, kind), jnp.asarray(b, kind))))
 
 
-def _jax_lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
+def _jax_lookup(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
     jnp = importlib.import_module("jax.numpy")
     at = tuple(
         jnp.minimum(jnp.where(jnp.greater(x, 0.0), x, 0.0), count - 1.0).astype(jnp.int32)
@@ -99,7 +101,7 @@ def _jax_lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
     return jnp.asarray(grid.values, dtype=float)[at]
 
 
-def selected(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
+def selected(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
     """The entry of a grid by comparisons alone, for expressions that have no memory: its size is that of the grid."""
     return _chosen(i, [_chosen(j, row) for row in grid.values.tolist()])
 
@@ -299,7 +301,7 @@ def wrap_angle(x: Scalar) -> Scalar:
     return x - 2.0 * math.pi * floor((x + math.pi) / (2.0 * math.pi))
 
 
-def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
+def lookup(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
     """gᵢⱼ of a constant table; indices are rounded down and clamped to its borders, and NaN gives any of its entries."""
     libraries = [_library(type(value)) for value in (i, j)]  # type: ignore[arg-type]
     return _function("lookup", min(libraries, key=_PRECEDENCE.index))(grid, i, j)

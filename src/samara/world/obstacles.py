@@ -135,28 +135,43 @@ class HeightMap:
         return Grid(self.x[None]), Grid(self.y[None]), Grid(self.z)
 
     def below(self, p_W: Vec3) -> Ground:
-        """The plane that touches the map under a point: h = Σ zᵢⱼ of the four corners around, bilinear, and its slopes"""
-        xs, ys, zs = self._grids
-        (i, s, dx, inside_x), (j, t, dy, inside_y) = _cell(xs, p_W.x), _cell(ys, p_W.y)
+        """The plane that touches the map under a point: h = Σ zᵢⱼ of the four corners around, bilinear, and its slopes
+
+        A trace does not see into it: simplified together with what uses it, it would round differently.
+        """
+        height, normal_W = loop(self._height_and_normal, (0.0, UP), (p_W.x, p_W.y), count=1)
+        return Ground(Vec3(p_W.x, p_W.y, height), normal_W)
+
+    def _height_and_normal(self, _: Scalar, start: Any, inputs: Any) -> tuple[Scalar, Vec3]:
+        (x, y), (xs, ys, zs) = inputs, self._grids
+        (i, s, dx, inside_x), (j, t, dy, inside_y) = _cell(xs, x), _cell(ys, y)
         z00, z10 = lookup(zs, i, j), lookup(zs, i + 1.0, j)
         z01, z11 = lookup(zs, i, j + 1.0), lookup(zs, i + 1.0, j + 1.0)
         height = z00 * (1.0 - s) * (1.0 - t) + z10 * s * (1.0 - t) + z01 * (1.0 - s) * t + z11 * s * t
         slope_x = where(inside_x, ((z10 - z00) * (1.0 - t) + (z11 - z01) * t) / dx, 0.0)
         slope_y = where(inside_y, ((z01 - z00) * (1.0 - s) + (z11 - z10) * s) / dy, 0.0)
         size = safe_norm(1.0, slope_x, slope_y)
-        return Ground(Vec3(p_W.x, p_W.y, height), Vec3(-slope_x / size, -slope_y / size, 1.0 / size))
+        return height, Vec3(-slope_x / size, -slope_y / size, 1.0 / size)
 
 
 def _cell(knots: Grid, x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """Index of the piece around x by bisection, the fraction of it below x, its length, and whether x is within the knots"""
-    last = knots.values.shape[1] - 1
-    i: Scalar = 0.0
-    for step in (2**k for k in range((last - 1).bit_length() - 1, -1, -1)):
-        i = where(logical_and(i + step <= last - 1.0, x >= lookup(knots, 0.0, i + step)), i + step, i)
+    """Index of the interval around x, the fraction of it below x, its length, and whether x is within the knots"""
+    i = _interval(knots, x)
     low = lookup(knots, 0.0, i)
     length = lookup(knots, 0.0, i + 1.0) - low
     first, end = float(knots.values[0, 0]), float(knots.values[0, -1])
     return i, clamp((x - low) / length, 0.0, 1.0), length, logical_and(x >= first, x <= end)
+
+
+def _interval(knots: Grid, x: Scalar) -> Scalar:
+    """The largest i with knotᵢ ≤ x, between 0 and that of the last interval; by bisection"""
+    last = knots.values.shape[1] - 2
+    if isinstance(x, (float, np.ndarray)):
+        return np.clip(np.searchsorted(knots.values[0], x, side="right") - 1.0, 0.0, last)
+    i: Scalar = 0.0
+    for step in (2**k for k in range(last.bit_length() - 1, -1, -1)):
+        i = where(logical_and(i + step <= last, x >= lookup(knots, 0.0, i + step)), i + step, i)
+    return i
 
 
 def _rows(data: bytes, path: str | Path) -> np.ndarray[Any, Any]:

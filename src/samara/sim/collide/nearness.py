@@ -129,12 +129,11 @@ def _touch_code(kind: str) -> CompiledStep:
     return CompiledStep(lambda own, held: touch(*held), Touch(0.0, ZERO), (TEMPLATES[kind], ZERO))
 
 
-def run_lanes(code: CompiledStep, steps: int, common: Any, rows: Sequence[Any], carry: Any = 0.0) -> Array:
+def run_lanes(code: CompiledStep, steps: int, common: Any, rows: Sequence[Any]) -> Array:
     """Run `code` on n lanes and return its carry, (components, n); held is `common` in all lanes, then the rows."""
     n = len(rows[0])
     machine = _machine(code, -(-n // LANES) * LANES)
-    machine.carry[:, :n] = carry
-    machine.carry[:, n:] = 0.0
+    machine.carry[:] = 0.0
     numbers = flatten(common)
     machine.held[: len(numbers)] = np.array(numbers, dtype=float)[:, None]
     for k, row in enumerate(rows, len(numbers)):
