@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import samara
+from samara.record.metrics.summary import formatted, length, summary_table
 from samara.record.run import judge
-from samara.record.summary import formatted, length, table_of
 from samara.scenario.scenario import Expect
 
 
@@ -50,8 +50,8 @@ def test_a_summary_is_numbers_with_units_and_prints_as_a_table(landing):
     lines = str(own).splitlines()
     assert [line.split("  ")[0] for line in lines] == list(own)
     assert all(line.endswith(own[name].text) for line, name in zip(lines, own, strict=True))
-    assert table_of([own, {}], "–")[0] == ("vehicle", "iris", "–")
-    with pytest.raises(KeyError, match="no measure 'pizza'; there are 'vehicle', "):
+    assert summary_table([own, {}], "–")[0] == ("vehicle", "iris", "–")
+    with pytest.raises(KeyError, match="no metric 'pizza'; there are 'vehicle', "):
         own["pizza"]
 
 

@@ -16,9 +16,9 @@ from support.command import call
 import samara
 from samara.record.diff import first_difference
 from samara.record.load import load_run
+from samara.record.metrics.summary import length
 from samara.record.recorder import LogLine
 from samara.record.run import judge
-from samara.record.summary import length
 from samara.view.report.notebook import trajectory_numbers, vehicle_numbers, vehicle_svg
 from samara.view.report.page import Html, element, table
 from samara.view.report.report import (

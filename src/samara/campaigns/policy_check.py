@@ -17,8 +17,8 @@ import numpy as np
 
 from samara.campaigns.beta import at_least
 from samara.campaigns.intervals import Interval, clopper_pearson
-from samara.campaigns.judged import PASS, judged, margins
 from samara.campaigns.logistic import FailureCurve, failure_curve
+from samara.campaigns.outcome import PASS, evaluate, margins
 from samara.campaigns.policy_worlds import Perturbed, Worlds, scenario_for, worlds_of
 from samara.control.policy_c import write_policy_c
 from samara.control.policy_compiled import PolicyInC, compiled
@@ -195,7 +195,7 @@ def _trial(name: str, about: str, scenario: Scenario, worlds: Worlds) -> Trial:
     with _quietly():
         flights = fly_many(scenario, seeds=worlds.seeds, vary=worlds.vary)
     p_W = np.array(np.broadcast_arrays(*flatten(flights.final.p_W)))
-    return Trial(name, about, judged(flights, ())[0] == PASS, margins(flights, scenario.expect), p_W)
+    return Trial(name, about, evaluate(flights, ())[0] == PASS, margins(flights, scenario.expect), p_W)
 
 
 def _compared(trial: Trial, first: Trial) -> Trial:

@@ -386,14 +386,14 @@ def _summary(run: "Run", factor: float) -> Any:
     from rich import box
     from rich.table import Table
 
-    from samara.record.summary import table_of
+    from samara.record.metrics import summary_table
 
     table = Table(box=box.SIMPLE_HEAD, show_header=len(run.tracks) > 1)
     shown = run.tracks[:6]
     table.add_column("")
     for track in shown:
         table.add_column(track.name)
-    for row in table_of(track.summary() for track in shown):
+    for row in summary_table(track.summary() for track in shown):
         table.add_row(*row)
     table.add_row("real-time factor", f"{factor:.3g}×")
     if len(run.tracks) > len(shown):

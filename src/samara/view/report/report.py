@@ -22,14 +22,14 @@ from samara.record.diff import different_vehicles, distances, first_difference
 from samara.record.format import LEVELS
 from samara.record.inside import said, scenario_inside, scenario_text, table_said
 from samara.record.load import load_run
+from samara.record.metrics import report_tables, report_values, summary_table
+from samara.record.metrics.summary import formatted
 from samara.record.run import Judged, Run, Track, judge
-from samara.record.summary import formatted, table_of
 from samara.scenario.world import world_inside
 from samara.view.plot.eyes import draw_eyes
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
 from samara.view.plot.run import draw_run
 from samara.view.report.charts import Charts, script, script_hash
-from samara.view.report.measures import all_measures, measures, saturation
 from samara.view.report.notebook import vehicle_numbers, vehicle_svg
 from samara.view.report.page import Html, element, image, page, picture, table
 
@@ -154,7 +154,7 @@ def _warnings(run: Run) -> Html | None:
     said = [run.problem] if run.problem else []
     said += [f"{line.time_us / 1e6:.3f} s: {line.message}" for line in run.logs if LEVELS.index(line.level) >= 2]
     for track in run.tracks:
-        low, high = saturation(track)
+        low, high = track.metrics.saturation
         if max(low, high) > SATURATED:
             where = f"{100.0 * high:.1f} % at their most, {100.0 * low:.1f} % at their least"
             said.append(f"{track.name}: commands were at a limit: {where}")
@@ -168,7 +168,7 @@ def _warnings(run: Run) -> Html | None:
 def _measured(run: Run) -> Html:
     if len(run.tracks) == 1:
         cards = []
-        for heading, rows in measures(run.tracks[0]).items():
+        for heading, rows in report_tables(run.tracks[0]).items():
             numbers = table((), [(own.name, own.text) for own in rows], class_="numbers")
             cards.append(element("div", element("h3", heading), numbers, class_="card"))
         return element("div", cards, class_="cards")
@@ -179,7 +179,7 @@ def _measured(run: Run) -> Html:
 
 def side_by_side(tracks: Sequence[tuple[str, Track]]) -> Html:
     """A row for each measure, a column for each flight"""
-    rows = table_of((all_measures(track) for _, track in tracks), "–")
+    rows = summary_table((report_values(track) for _, track in tracks), "–")
     return table(("", *(label for label, _ in tracks)), rows)
 
 
@@ -187,7 +187,7 @@ def _distribution(tracks: Sequence[Track]) -> Html:
     """Of many drones the least, the median and the largest of every measure, and whose the ends are."""
     found: dict[str, list[tuple[float, str, str]]] = {}
     for track in tracks:
-        for own in all_measures(track).values():
+        for own in report_values(track).values():
             found.setdefault(own.name, []).append((own.value, formatted(own.value, own.unit), track.name))
     ends = []
     for name, values in found.items():
@@ -422,7 +422,7 @@ def _table_of_runs(labels: Sequence[str], flown: Sequence[Flown], judged: Sequen
         ("expectations met", met),
     ]
     rows: list[tuple[str, ...]] = [(name, *values) for name, values in facts]
-    rows += table_of((all_measures(run.tracks[0]) for run in runs), "–")
+    rows += summary_table((report_values(run.tracks[0]) for run in runs), "–")
     return table(("first drone", *labels), rows)
 
 
