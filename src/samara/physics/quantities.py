@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from functools import reduce
 
-from samara.core.algebra import UP, Quat, Vec3, norm, rotate
-from samara.core.ops import acos, clamp, minimum
+from samara.core.algebra import UP, Quat, Vec3, dot, norm, rotate
+from samara.core.ops import acos, clamp, minimum, sqrt
 from samara.core.quantity import Scalar
 
 DEGREES = 180.0 / math.pi
@@ -17,6 +17,12 @@ DEGREES = 180.0 / math.pi
 def position_error(p_W: Vec3, reference_W: Vec3) -> Scalar:
     """|p − p_reference|  [m]"""
     return norm(p_W - reference_W)
+
+
+def smooth_position_error(p_W: Vec3, reference_W: Vec3, radius: Scalar) -> Scalar:
+    """√(|p − p_reference|² + r²)  [m]: the position error with a slope that is continuous at 0, for rewards"""
+    error_W = p_W - reference_W
+    return sqrt(dot(error_W, error_W) + radius * radius)
 
 
 def speed(v_W: Vec3) -> Scalar:
@@ -32,6 +38,11 @@ def tilt(q_WB: Quat) -> Scalar:
 def tilt_deg(q_WB: Quat) -> Scalar:
     """The tilt in degrees"""
     return DEGREES * tilt(q_WB)
+
+
+def squared_sine_of_half_tilt(q_WB: Quat) -> Scalar:
+    """sin²(tilt/2) = q_x² + q_y²: quadratic at 0, for rewards"""
+    return q_WB.x * q_WB.x + q_WB.y * q_WB.y
 
 
 def least_charge(charges: Sequence[Scalar]) -> Scalar:
