@@ -49,7 +49,7 @@ def campaign(flying: Flying, folder: Path, batch: int, backend: str) -> dict[str
         def told(some: Any, flown: list[float] = flown) -> Columns:
             flights = flying.fly(some, backend=backend)
             flown.append(time.perf_counter())
-            return flying.judged(some, flights)
+            return flying.evaluated(some, flights)
 
         columns = on_devices(told, rows)
         marks += [max(flown), time.perf_counter()]

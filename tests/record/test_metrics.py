@@ -23,7 +23,7 @@ from samara.physics.reference import Reference
 from samara.physics.surroundings import empty_command, environment_of
 from samara.plan import trajectory
 from samara.record.metrics import FLIGHT_METRICS, METRICS, FlightMetrics, report_values
-from samara.record.run import Run, evaluate, judge
+from samara.record.run import Run, check_expectations, expectation_outcomes
 from samara.scenario import events
 from samara.scenario.events import Event, at
 from samara.scenario.expectations import LIMITS, DroneResult, outcomes
@@ -97,7 +97,10 @@ def test_a_metric_has_one_value_wherever_it_is_shown(surfaces, metric):
         if metric.label in table:
             values[surface] = table[metric.label].value
             assert table[metric.label].unit in (metric.unit, f"rad/s{metric.unit}")
-    for surface, found in (("expectation", evaluate(run, EXPECT)), ("expectation of a batch", flights.outcomes)):
+    for surface, found in (
+        ("expectation", expectation_outcomes(run, EXPECT)),
+        ("expectation of a batch", flights.outcomes),
+    ):
         fields = [limit.field for limit in LIMITS if limit.metric == metric.name]
         values.update((surface, np.ravel(outcome.value)[0]) for outcome in found if outcome.what in fields)
     assert (metric.name in row) is (metric.name in FLIGHT_METRICS)
@@ -277,7 +280,7 @@ def test_a_crash_that_is_expected_is_none_that_is_not():
 
 def test_expectations_of_a_run_are_worded():
     run = landing("crazyflie")
-    told = judge(run, Expect(ZERO, 1.5, landed=True, max_tilt_deg=60.0, max_error=5.0, min_height=-1.0))
+    told = check_expectations(run, Expect(ZERO, 1.5, landed=True, max_tilt_deg=60.0, max_error=5.0, min_height=-1.0))
     assert [own.true for own in told] == [True, True, bool(run.status("landed")[-1]), True, True, True]
     assert [own.text for own in told] == [
         "no crash",

@@ -8,7 +8,7 @@ import pytest
 
 import samara
 from samara.record.metrics.summary import formatted, length, summary_table
-from samara.record.run import judge
+from samara.record.run import check_expectations
 from samara.scenario.scenario import Expect
 
 
@@ -95,8 +95,8 @@ def test_the_height_of_the_legs_is_no_error():
     flying = (run.position[:, 2] > legs + 1e-3) & (run.reference_position[:, 2] >= legs)
     assert run.summary()["tracking error, RMS"].value == pytest.approx(np.sqrt(np.mean(run.error[flying] ** 2)))
     assert run.summary()["tracking error, largest"].value == run.error[flying].max() < legs
-    (judged,) = judge(run, Expect(no_crash=False, max_error=0.9 * legs))
-    assert judged.true and f"{run.error[flying].max():.3f} m" in judged.text
+    (checked,) = check_expectations(run, Expect(no_crash=False, max_error=0.9 * legs))
+    assert checked.true and f"{run.error[flying].max():.3f} m" in checked.text
 
 
 def test_an_autopilot_that_was_told_places_has_no_tracking_error(landing):

@@ -16,7 +16,7 @@ from samara.record.contents import contents_of
 from samara.record.load import load_long_run
 from samara.record.metrics.recorded import REDUCTIONS, Sum
 from samara.record.recorder import Recorder, Stream
-from samara.record.run import judge, run_from
+from samara.record.run import check_expectations, run_from
 from samara.record.table import Recording, Table
 from samara.scenario.scenario import Expect
 from samara.sim.fly import all_streams
@@ -111,7 +111,7 @@ def test_metrics_of_pieces_are_those_of_the_whole(flown, in_pieces):
         assert getattr(whole, name).total > 0.0
     assert repr(in_pieces.summary()) == repr(flown[0].summary())
     expect = Expect(max_tilt_deg=60.0, max_error=0.5, min_height=-0.1, final_position=(0.0, 0.0, 1.0), within=0.5)
-    assert judge(in_pieces, expect) == judge(flown[0], expect)
+    assert check_expectations(in_pieces, expect) == check_expectations(flown[0], expect)
 
 
 def test_a_thinned_flight_keeps_its_peaks(flown, in_pieces):
@@ -143,7 +143,7 @@ def peak(path):
     """Bytes that reading and judging a recording took at once"""
     tracemalloc.start()
     run = load_long_run(path, most=200)
-    judge(run, Expect(max_tilt_deg=30.0, max_error=1.0))
+    check_expectations(run, Expect(max_tilt_deg=30.0, max_error=1.0))
     repr(run.summary())
     held = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

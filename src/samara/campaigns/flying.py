@@ -1,4 +1,4 @@
-"""A batch of a campaign's rows: flown, judged, and told as columns."""
+"""A batch of a campaign's rows: flown, evaluated, and returned as columns."""
 
 import warnings
 from collections.abc import Callable
@@ -58,9 +58,9 @@ class Flying:
 
     def told(self, rows: Rows, **how: Any) -> Columns:
         """The columns of some rows; one that cannot be flown is a row with its error"""
-        return {"seed": rows.seeds, **rows.values, **self._judged(rows, how)}
+        return {"seed": rows.seeds, **rows.values, **self._evaluate(rows, how)}
 
-    def _judged(self, rows: Rows, how: dict[str, Any]) -> Columns:
+    def _evaluate(self, rows: Rows, how: dict[str, Any]) -> Columns:
         if len(rows.numbers) == 1:
             return self._alone(rows, how)
         alone = self._odd(rows)
@@ -106,7 +106,7 @@ class Flying:
             scenario = self.scenario if not settings else _scenario(self.campaign, settings)
             return fly_many(scenario, seeds=rows.seeds, vary=as_varied(rows, scenario), **how)
 
-    def judged(self, rows: Rows, flights: Flights) -> Columns:
+    def evaluated(self, rows: Rows, flights: Flights) -> Columns:
         """The columns of rows that were flown together"""
         return {"seed": rows.seeds, **rows.values, **self._told(flights)}
 

@@ -25,7 +25,7 @@ from samara.control.policy_compiled import PolicyInC, compiled
 from samara.control.policy_file import Policy
 from samara.core.tree import flatten
 from samara.estimate.simple import Estimator, delayed_estimator
-from samara.record.run import judge
+from samara.record.run import check_expectations
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import fly
@@ -171,7 +171,7 @@ def _one_by_one(scenario: Scenario, worlds: Worlds, controller: Any = None) -> t
     for k in range(len(worlds.seeds)):
         with _quietly():
             run = fly(_alone(scenario, worlds, k), controller=controller)
-        passed.append(all(own.true for own in judge(run, scenario.expect)))
+        passed.append(all(own.true for own in check_expectations(run, scenario.expect)))
         p_W.append(run.tracks[0].tables["state"].rows[-1, :3])
     return np.array(passed), np.full(len(passed), np.nan), np.array(p_W).T
 

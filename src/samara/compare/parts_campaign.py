@@ -23,7 +23,7 @@ from samara.parts.random_lists import sensible_list
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, land, sequence
 from samara.record.metrics.recorded import distance_between
-from samara.record.run import judge
+from samara.record.run import check_expectations
 from samara.scenario.expectations import DroneResult, outcomes
 from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Expect, Scenario
@@ -105,7 +105,7 @@ def flown_alone(vehicle: Vehicle, slower: float, controller: str) -> str:
         run = fly(own, controller=controller)
     except (ValueError, FloatingPointError) as error:
         return str(error)
-    return "; ".join(each.text for each in judge(run, own.expect) if not each.true)
+    return "; ".join(each.text for each in check_expectations(run, own.expect) if not each.true)
 
 
 def _together(vehicles: Sequence[Vehicle], slower: Sequence[float], name: str, what: str) -> dict[int, str]:

@@ -201,8 +201,8 @@ class Track:
         return f"Track {self.name}: {one_line(self)}"
 
 
-class Judged(NamedTuple):
-    """One thing a scenario expects, and whether it came true."""
+class CheckedExpectation(NamedTuple):
+    """One expectation of a scenario in words, and whether it is satisfied"""
 
     text: str
     true: bool
@@ -309,13 +309,14 @@ class Run:
         return str(present("Run.html", self))
 
 
-def judge(run: Run, expect: Expect) -> list[Judged]:
-    """Each expectation of a scenario, against what was flown"""
+def check_expectations(run: Run, expect: Expect) -> list[CheckedExpectation]:
+    """Evaluate each expectation of a scenario for a run, in words."""
     several = len(run.tracks) > 1
-    return [Judged(_words(outcome, expect, several), bool(outcome.true)) for outcome in evaluate(run, expect)]
+    evaluated = expectation_outcomes(run, expect)
+    return [CheckedExpectation(_words(outcome, expect, several), bool(outcome.true)) for outcome in evaluated]
 
 
-def evaluate(run: Run, expect: Expect) -> list[Outcome]:
+def expectation_outcomes(run: Run, expect: Expect) -> list[Outcome]:
     """Evaluate each expectation of a scenario for a run."""
     return list(outcomes(expect, [_result(track) for track in run.tracks]))
 

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.algebra import Vec3
+from samara.physics.quantities import position_error
 from samara.scenario.scenario import Expect
 
 
@@ -50,8 +52,8 @@ def outcomes(expect: Expect, drones: Sequence[DroneResult]) -> Iterator[Outcome]
     for name in expect.crashed:
         yield Outcome("crashed", name, None, np.any([own.crashed for own in drones if own.name == name], axis=0))
     if expect.final_position is not None:
-        off = np.linalg.norm(np.moveaxis(np.array(drones[0].p_W), 0, -1) - np.array(expect.final_position), axis=-1)
-        yield Outcome("final_position", "", off, off <= expect.within)
+        error = np.asarray(position_error(Vec3(*drones[0].p_W), Vec3(*expect.final_position)))
+        yield Outcome("final_position", "", error, error <= expect.within)
     if expect.landed is not None:
         yield Outcome("landed", "", None, np.all([drone.landed for drone in drones], axis=0) == expect.landed)
     for drone in drones:

@@ -24,7 +24,7 @@ from samara.record.inside import said, scenario_inside, scenario_text, table_sai
 from samara.record.load import load_run
 from samara.record.metrics import report_tables, report_values, summary_table
 from samara.record.metrics.summary import formatted
-from samara.record.run import Judged, Run, Track, judge
+from samara.record.run import CheckedExpectation, Run, Track, check_expectations
 from samara.scenario.world import world_inside
 from samara.view.plot.eyes import draw_eyes
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
@@ -53,17 +53,17 @@ class Flown(NamedTuple):
 def write_report(
     flown: Sequence[Flown],
     path: str | Path,
-    judged: Sequence[Judged] | None = None,
+    checked: Sequence[CheckedExpectation] | None = None,
     picture_file: str | Path | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Path:
-    """One run is told in full, several are compared; `judged` are its expectations, else those in the recording
+    """One run is told in full, several are compared; `checked` are its expectations, else those in the recording
 
     `picture_file` is the picture to look at first where it has been drawn already.
     """
     if not flown:
         raise ValueError("a report needs a run; expected at least one")
-    text = _of_one(flown[0], judged, picture_file, progress) if len(flown) == 1 else _of_several(flown, progress)
+    text = _of_one(flown[0], checked, picture_file, progress) if len(flown) == 1 else _of_several(flown, progress)
     write_text(path, text)
     return Path(path)
 
@@ -79,9 +79,11 @@ def report_files(
 # One run ----------------------------------------------------------------------------------------------------------------
 
 
-def _of_one(flown: Flown, judged: Sequence[Judged] | None, picture_file: str | Path | None, progress: Progress) -> str:
+def _of_one(
+    flown: Flown, checked: Sequence[CheckedExpectation] | None, picture_file: str | Path | None, progress: Progress
+) -> str:
     run = flown.run
-    expected = expectations(run) if judged is None else judged
+    expected = expectations(run) if checked is None else checked
     flights, marks = flights_of(run), marks_of(run)
     first = _first_picture(run, picture_file)
     charts, drawn = Charts(marks), []
@@ -140,13 +142,13 @@ def _first_picture(run: Run, file: str | Path | None) -> Html:
     return picture(draw_run(run), alternative)
 
 
-def _badges(judged: Sequence[Judged]) -> list[Html]:
-    if not judged:
+def _badges(checked: Sequence[CheckedExpectation]) -> list[Html]:
+    if not checked:
         return [element("span", "nothing was expected of it", class_="badge faint")]
-    failed = sum(not own.true for own in judged)
+    failed = sum(not own.true for own in checked)
     if not failed:
-        return [element("span", f"✓ all {len(judged)} expectations met", class_="badge good")]
-    return [element("span", f"✗ {failed} of {len(judged)} expectations not met", class_="badge bad")]
+        return [element("span", f"✓ all {len(checked)} expectations met", class_="badge good")]
+    return [element("span", f"✗ {failed} of {len(checked)} expectations not met", class_="badge bad")]
 
 
 def _warnings(run: Run) -> Html | None:
@@ -197,11 +199,11 @@ def _distribution(tracks: Sequence[Track]) -> Html:
     return table((f"{len(tracks)} drones", "least", "median", "largest"), ends)
 
 
-def _expected(judged: Sequence[Judged]) -> list[Html]:
+def _expected(checked: Sequence[CheckedExpectation]) -> list[Html]:
     """What did not come true first; of much that did, a few lines."""
-    if not judged:
+    if not checked:
         return []
-    failed, met = ([own for own in judged if own.true is wanted] for wanted in (False, True))
+    failed, met = ([own for own in checked if own.true is wanted] for wanted in (False, True))
     items = [element("li", element("span", "✗ ", class_="bad"), own.text) for own in failed]
     items += [element("li", element("span", "✓ ", class_="good"), own.text) for own in met[:MET]]
     if len(met) > MET:
@@ -209,10 +211,10 @@ def _expected(judged: Sequence[Judged]) -> list[Html]:
     return [element("h2", "What was expected"), element("ul", items)]
 
 
-def expectations(run: Run) -> list[Judged]:
-    """What the scenario inside the recording expects, judged; none where it is not inside or cannot be read again"""
+def expectations(run: Run) -> list[CheckedExpectation]:
+    """What the scenario inside the recording expects, checked; none where it is not inside or cannot be read again"""
     scenario = scenario_inside(run)
-    return judge(run, scenario.expect) if scenario else []
+    return check_expectations(run, scenario.expect) if scenario else []
 
 
 def _about(flown: Flown) -> Html:
@@ -374,7 +376,7 @@ def _of_several(flown: Sequence[Flown], progress: Progress) -> str:
     ]
     if len(flights) > FEW:  # the first drone of each run: more lines could not be told apart
         flights = [Flight(label, own.run.tracks[0]) for label, own in zip(labels, flown, strict=True)]
-    judged = [expectations(own.run) for own in flown]
+    checked = [expectations(own.run) for own in flown]
     charts, drawn = Charts(), []
     for k, what in enumerate(OVERLAID):
         progress(k, len(OVERLAID))
@@ -387,7 +389,7 @@ def _of_several(flown: Sequence[Flown], progress: Progress) -> str:
         element("p", ", ".join(own.path for own in flown), class_="faint"),
         element("ul", [element("li", own, class_="bad") for own in problems]) if problems else None,
         element("h2", "Side by side"),
-        _table_of_runs(labels, flown, judged),
+        _table_of_runs(labels, flown, checked),
         element("h2", f"Against {labels[0]}"),
         _differences(labels, flown),
         element("h2", "Plots"),
@@ -407,10 +409,12 @@ def labels_of(paths: Sequence[str]) -> list[str]:
     return [f"{k}: {'/'.join(own[-1:])}" for k, own in enumerate(parts, start=1)]
 
 
-def _table_of_runs(labels: Sequence[str], flown: Sequence[Flown], judged: Sequence[Sequence[Judged]]) -> Html:
+def _table_of_runs(
+    labels: Sequence[str], flown: Sequence[Flown], checked: Sequence[Sequence[CheckedExpectation]]
+) -> Html:
     """What each run was, then the measures of its first drone."""
     runs = [own.run for own in flown]
-    met = ["–" if not own else f"{sum(each.true for each in own)} of {len(own)}" for own in judged]
+    met = ["–" if not own else f"{sum(each.true for each in own)} of {len(own)}" for own in checked]
     facts: list[tuple[str, list[str]]] = [
         ("scenario", [run.scenario for run in runs]),
         ("vehicle", [_few(track.vehicle.name for track in run.tracks) for run in runs]),
