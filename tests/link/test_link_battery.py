@@ -47,7 +47,7 @@ def low_battery(kind):
 def require_home(run, scenario):
     """It went away, came back on the last of its charge, and stands where it began: all that the scenario expects"""
     assert run.problem == ""
-    assert [each.text for each in check_expectations(run, scenario.expect) if not each.true] == []
+    assert [each.text for each in check_expectations(run, scenario.expect) if not each.satisfied] == []
     assert np.hypot(run.position[:, 0], run.position[:, 1]).max() > 1.5
     assert 0.0 < run.charge[-1] < scenario.drones[0].battery_failsafe.land_below
     assert run.tables["outputs"]["voltage"].min() < 10.8  # the sag of a small battery

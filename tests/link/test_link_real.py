@@ -48,7 +48,7 @@ def comes_home(kind, variable, duration):
     own = load_scenario("low_battery", {"duration": duration})
     run = samara.fly(own, autopilot=Autopilot(kind, binary=binary(variable)))
     assert run.problem == ""
-    assert [each.text for each in check_expectations(run, own.expect) if not each.true] == []
+    assert [each.text for each in check_expectations(run, own.expect) if not each.satisfied] == []
     assert np.hypot(run.position[:, 0], run.position[:, 1]).max() == pytest.approx(math.hypot(6.0, 4.0), abs=1.0)
     assert run.charge[-1] < own.drones[0].battery_failsafe.return_below
     return run

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from support.repository import REPOSITORY
 
 import samara
 from samara.backends.jax_scan import compile_scan_jax
@@ -102,7 +103,7 @@ def test_a_metric_has_one_value_wherever_it_is_shown(surfaces, metric):
         ("expectation of a batch", flights.outcomes),
     ):
         fields = [limit.field for limit in LIMITS if limit.metric == metric.name]
-        values.update((surface, np.ravel(outcome.value)[0]) for outcome in found if outcome.what in fields)
+        values.update((surface, np.ravel(outcome.value)[0]) for outcome in found if outcome.field in fields)
     assert (metric.name in row) is (metric.name in FLIGHT_METRICS)
     if metric.name in FLIGHT_METRICS:
         values["campaign"] = row[metric.name][0]
@@ -237,7 +238,7 @@ def test_many_flights_are_evaluated_as_each_alone():
         for name in "ab"
     ]
     of_all = list(outcomes(expect, together))
-    assert [own.what for own in of_all] == [
+    assert [own.field for own in of_all] == [
         *("no_crash", "final_position", "landed"),
         *("max_tilt_deg", "max_error", "min_height") * 2,
     ]
@@ -263,25 +264,25 @@ def test_many_flights_are_evaluated_as_each_alone():
                 for x in (own.metric("tilt_deg") <= 30.0, own.metric("worst_error") <= 0.4, own.metric("lowest") >= 0.5)
             ),
         ]
-        assert [bool(own.true[flight]) for own in of_all] == expected
-        assert [bool(own.true) for own in outcomes(expect, alone)] == expected
+        assert [bool(own.satisfied[flight]) for own in of_all] == expected
+        assert [bool(own.satisfied) for own in outcomes(expect, alone)] == expected
 
 
 def test_a_crash_that_is_expected_is_none_that_is_not():
     wreck, whole = (DroneResult(name, ZERO, 0.0, float(name == "a"), {"worst_error": 9.0}.get) for name in "ab")
     told = {
-        (own.what, own.drone): bool(own.true)
+        (own.field, own.drone): bool(own.satisfied)
         for own in outcomes(Expect(crashed=("a",), max_error=10.0), [wreck, whole])
     }
     assert told == {("no_crash", ""): True, ("crashed", "a"): True, ("max_error", "b"): True}
     (other,) = outcomes(Expect(), [wreck, whole])
-    assert not other.true
+    assert not other.satisfied
 
 
 def test_expectations_of_a_run_are_worded():
     run = landing("crazyflie")
     told = check_expectations(run, Expect(ZERO, 1.5, landed=True, max_tilt_deg=60.0, max_error=5.0, min_height=-1.0))
-    assert [own.true for own in told] == [True, True, bool(run.status("landed")[-1]), True, True, True]
+    assert [own.satisfied for own in told] == [True, True, bool(run.status("landed")[-1]), True, True, True]
     assert [own.text for own in told] == [
         "no crash",
         f"ends within 1.5 m of (0, 0, 0): {np.linalg.norm(run.position[-1]):.3f} m",
@@ -290,3 +291,12 @@ def test_expectations_of_a_run_are_worded():
         f"error at most 5 m: {run.metrics.worst_error.value:.3f} m",
         f"height at least -1 m: {run.position[:, 2].min():.2f} m",
     ]
+
+
+def test_the_documentation_lists_the_metrics_of_a_campaign():
+    """docs/campaigns.md has each of them with its unit"""
+    page = (REPOSITORY / "docs/campaigns.md").read_text(encoding="utf-8")
+    table = page.partition("| metric | unit | |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in table.splitlines()]
+    listed = {name.strip(" `"): unit for names, unit in rows for name in names.split(",")}
+    assert listed == {name: METRICS[name].unit for name in FLIGHT_METRICS}

@@ -96,7 +96,7 @@ def test_the_height_of_the_legs_is_no_error():
     assert run.summary()["tracking error, RMS"].value == pytest.approx(np.sqrt(np.mean(run.error[flying] ** 2)))
     assert run.summary()["tracking error, largest"].value == run.error[flying].max() < legs
     (checked,) = check_expectations(run, Expect(no_crash=False, max_error=0.9 * legs))
-    assert checked.true and f"{run.error[flying].max():.3f} m" in checked.text
+    assert checked.satisfied and f"{run.error[flying].max():.3f} m" in checked.text
 
 
 def test_an_autopilot_that_was_told_places_has_no_tracking_error(landing):

@@ -24,7 +24,7 @@ def test_every_shipped_scenario_does_what_it_expects(name):
     run = samara.fly(scenario)
     checked = check_expectations(run, scenario.expect)
     assert len(checked) >= 2
-    assert [each.text for each in checked if not each.true] == []
+    assert [each.text for each in checked if not each.satisfied] == []
     for track in run.tracks:
         rows = track.tables["command"].rows
         assert np.abs(np.diff(rows, axis=0)).mean() < 0.01, (

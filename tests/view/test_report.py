@@ -182,7 +182,7 @@ def test_expectations_are_judged_from_the_recording(files):
     text, settings = scenario_text(run)
     assert settings == {"duration": 2.0}
     assert expectations(run) == check_expectations(run, samara.load_scenario("hover", {"duration": 2.0}).expect)
-    assert [own.true for own in expectations(run) if "landed" in own.text] == [False]
+    assert [own.satisfied for own in expectations(run) if "landed" in own.text] == [False]
     assert fly_command("hover", text, {"drones.vehicle": "iris", "duration": 3.0}) == (
         "samara fly hover --set drones.vehicle=iris --set duration=3.0"
     )

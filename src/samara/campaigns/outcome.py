@@ -31,8 +31,8 @@ def evaluate(flights: Flights, degraded: Sequence[tuple[str, float]]) -> tuple[A
         beyond = values < limit if METRICS[name].lower_is_worse else values > limit
         outcome[beyond], reason[beyond] = DEGRADED, f"degraded.{name}"
     for expectation in reversed(flights.outcomes):
-        failed = ~np.broadcast_to(np.asarray(expectation.true, dtype=bool), (n,))
-        outcome[failed], reason[failed] = FAIL, f"expect.{expectation.what}"
+        failed = ~np.broadcast_to(np.asarray(expectation.satisfied, dtype=bool), (n,))
+        outcome[failed], reason[failed] = FAIL, f"expect.{expectation.field}"
     lost = flights.lost
     outcome[lost], reason[lost] = INVALID, NOT_FINITE
     return outcome, reason
@@ -41,14 +41,14 @@ def evaluate(flights: Flights, degraded: Sequence[tuple[str, float]]) -> tuple[A
 def margins(flights: Flights, expect: Expect) -> Array:
     """The smallest (limit − value)/|limit| of all expectations, at most −1 after a crash: a flight fails below 0
 
-    A flight that is no longer finite has the margin −10.
+    A flight whose state is not finite has the margin −10.
     """
     n = len(flights)
     least = np.full(n, np.inf)
     for outcome in flights.outcomes:
         margin = relative_margin(outcome, expect)
         if margin is None:
-            satisfied = np.broadcast_to(np.asarray(outcome.true, dtype=bool), (n,))
+            satisfied = np.broadcast_to(np.asarray(outcome.satisfied, dtype=bool), (n,))
             margin = np.where(satisfied, np.inf, -1.0)
         least = np.minimum(least, margin)
     return np.where(flights.lost, -10.0, np.where(np.isfinite(least), least, 1.0))

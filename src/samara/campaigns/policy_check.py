@@ -171,7 +171,7 @@ def _one_by_one(scenario: Scenario, worlds: Worlds, controller: Any = None) -> t
     for k in range(len(worlds.seeds)):
         with _quietly():
             run = fly(_alone(scenario, worlds, k), controller=controller)
-        passed.append(all(own.true for own in check_expectations(run, scenario.expect)))
+        passed.append(all(checked.satisfied for checked in check_expectations(run, scenario.expect)))
         p_W.append(run.tracks[0].tables["state"].rows[-1, :3])
     return np.array(passed), np.full(len(passed), np.nan), np.array(p_W).T
 

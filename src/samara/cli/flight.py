@@ -146,8 +146,8 @@ def fly(
     screen.print(_summary(run, clock.last))
     for line in run.logs[:-1]:
         screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}")
-    for each in checked:
-        screen.print(verdict(each.true, f"expected: {each.text}"))
+    for expectation in checked:
+        screen.print(verdict(expectation.satisfied, f"expected: {expectation.text}"))
     if run.problem:  # before what else may go wrong: where a disk is full it is full for the picture too
         screen.print(f"samara: {run.problem}")
     _point_latest(path)
@@ -166,7 +166,7 @@ def fly(
             write_report([Flown(str(path), run, command)], report, checked, picture)
         _point_latest(path, picture, report)
         say(f"picture   {picture}\nreport    {report}")
-    if run.problem or not all(each.true for each in checked):
+    if run.problem or not all(expectation.satisfied for expectation in checked):
         raise typer.Exit(FAILED)
 
 

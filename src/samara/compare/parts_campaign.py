@@ -105,7 +105,7 @@ def flown_alone(vehicle: Vehicle, slower: float, controller: str) -> str:
         run = fly(own, controller=controller)
     except (ValueError, FloatingPointError) as error:
         return str(error)
-    return "; ".join(each.text for each in check_expectations(run, own.expect) if not each.true)
+    return "; ".join(checked.text for checked in check_expectations(run, own.expect) if not checked.satisfied)
 
 
 def _together(vehicles: Sequence[Vehicle], slower: Sequence[float], name: str, what: str) -> dict[int, str]:
@@ -155,9 +155,9 @@ def _flew(flight: Flight, lane: int, end: int, asked: Array, vehicle: Vehicle, s
 def _unmet(expect: Expect, p_W: Array, crashed: bool, off: float) -> str:
     result = DroneResult("drone", p_W, False, crashed, {"worst_error": off}.__getitem__)
     return "; ".join(
-        f"{own.what}: {'' if own.value is None else f'{float(own.value):.3f} m'}"
-        for own in outcomes(expect, [result])
-        if not own.true
+        f"{outcome.field}: {'' if outcome.value is None else f'{float(outcome.value):.3f} m'}"
+        for outcome in outcomes(expect, [result])
+        if not outcome.satisfied
     )
 
 

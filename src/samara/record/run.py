@@ -205,7 +205,7 @@ class CheckedExpectation(NamedTuple):
     """One expectation of a scenario in words, and whether it is satisfied"""
 
     text: str
-    true: bool
+    satisfied: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -313,7 +313,7 @@ def check_expectations(run: Run, expect: Expect) -> list[CheckedExpectation]:
     """Evaluate each expectation of a scenario for a run, in words."""
     several = len(run.tracks) > 1
     evaluated = expectation_outcomes(run, expect)
-    return [CheckedExpectation(_words(outcome, expect, several), bool(outcome.true)) for outcome in evaluated]
+    return [CheckedExpectation(_words(outcome, expect, several), bool(outcome.satisfied)) for outcome in evaluated]
 
 
 def expectation_outcomes(run: Run, expect: Expect) -> list[Outcome]:
@@ -331,22 +331,22 @@ def _result(track: Track) -> DroneResult:
     )
 
 
-def _words(own: Outcome, expect: Expect, several: bool) -> str:
-    what, of = own.what, f" of {own.drone}" if several else ""
-    if what == "no_crash":
+def _words(outcome: Outcome, expect: Expect, several: bool) -> str:
+    field, of = outcome.field, f" of {outcome.drone}" if several else ""
+    if field == "no_crash":
         return "no crash" if not expect.crashed else f"no crash but of {', '.join(expect.crashed)}"
-    if what == "crashed":
-        return f"{own.drone} crashes"
-    if what == "final_position":
+    if field == "crashed":
+        return f"{outcome.drone} crashes"
+    if field == "final_position":
         place = ", ".join(f"{x:g}" for x in expect.final_position or ())
-        return f"ends within {expect.within:g} m of ({place}): {own.value:.3f} m"
-    if what == "landed":
+        return f"ends within {expect.within:g} m of ({place}): {outcome.value:.3f} m"
+    if field == "landed":
         return "landed at the end" if expect.landed else "in the air at the end"
-    if what == "max_tilt_deg":
-        return f"tilt{of} at most {expect.max_tilt_deg:g}°: {own.value:.1f}°"
-    if what == "max_error":
-        return f"error{of} at most {expect.max_error:g} m: {own.value:.3f} m"
-    return f"height{of} at least {expect.min_height:g} m: {own.value:.2f} m"
+    if field == "max_tilt_deg":
+        return f"tilt{of} at most {expect.max_tilt_deg:g}°: {outcome.value:.1f}°"
+    if field == "max_error":
+        return f"error{of} at most {expect.max_error:g} m: {outcome.value:.3f} m"
+    return f"height{of} at least {expect.min_height:g} m: {outcome.value:.2f} m"
 
 
 def run_from(

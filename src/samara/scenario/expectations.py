@@ -23,10 +23,10 @@ class DroneResult(NamedTuple):
 class Outcome(NamedTuple):
     """One expectation by its field of `Expect`; its drone, if evaluated per drone; the value; whether it is satisfied"""
 
-    what: str
+    field: str
     drone: str
     value: Any
-    true: Any
+    satisfied: Any
 
 
 class Limit(NamedTuple):
@@ -47,10 +47,11 @@ LIMITS = (
 def outcomes(expect: Expect, drones: Sequence[DroneResult]) -> Iterator[Outcome]:
     """Evaluate each expectation of a scenario. Only metrics that it bounds are requested."""
     if expect.no_crash:
-        others = [drone.crashed for drone in drones if drone.name not in expect.crashed]
-        yield Outcome("no_crash", "", None, ~np.any(others, axis=0))
+        crashed = [drone.crashed for drone in drones if drone.name not in expect.crashed]
+        yield Outcome("no_crash", "", None, ~np.any(crashed, axis=0))
     for name in expect.crashed:
-        yield Outcome("crashed", name, None, np.any([own.crashed for own in drones if own.name == name], axis=0))
+        crashed = [drone.crashed for drone in drones if drone.name == name]
+        yield Outcome("crashed", name, None, np.any(crashed, axis=0))
     if expect.final_position is not None:
         error = np.asarray(position_error(Vec3(*drones[0].p_W), Vec3(*expect.final_position)))
         yield Outcome("final_position", "", error, error <= expect.within)
@@ -68,11 +69,11 @@ def outcomes(expect: Expect, drones: Sequence[DroneResult]) -> Iterator[Outcome]
 
 def relative_margin(outcome: Outcome, expect: Expect) -> Any:
     """(limit − value)/|limit|, negative if the expectation fails; None if it does not bound a number"""
-    if outcome.what == "final_position":
+    if outcome.field == "final_position":
         return (expect.within - np.asarray(outcome.value)) / max(abs(expect.within), 1e-12)
     for limit in LIMITS:
         bound = getattr(expect, limit.field)
-        if limit.field == outcome.what and bound is not None:
+        if limit.field == outcome.field and bound is not None:
             sign = -1.0 if limit.is_minimum else 1.0
             return sign * (bound - np.asarray(outcome.value)) / max(abs(bound), 1e-12)
     return None

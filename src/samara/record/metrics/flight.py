@@ -1,4 +1,4 @@
-"""Metrics of a flight of which no recording is kept, accumulated at every tick of the log.
+"""Metrics of a flight without a recording, accumulated at every tick of the log.
 
     metrics = FlightMetrics.initial()
     metrics = metrics.update(state, command, reference, vehicle, environment)  # pure, of one drone; traced for batches
@@ -23,7 +23,7 @@ from samara.vehicles.ground import asked_to_fly, in_the_air
 
 
 class FlightMetrics(NamedTuple):
-    """Metrics of one drone so far; scalars, or arrays over a batch.
+    """Metrics of one drone since the start of its flight; scalars, or arrays over a batch.
 
     The position error counts as a tracking error while the drone is in the air and its reference is as well.
     """

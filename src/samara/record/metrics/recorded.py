@@ -29,7 +29,7 @@ LIMIT_TOLERANCE = 1e-6  # of the range: a command this close to its limit is at 
 
 
 class Sum(NamedTuple):
-    """A sum of numbers or vectors, and the number of samples in it"""
+    """A sum of numbers or vectors, and its sample count"""
 
     total: Any = 0.0
     samples: int = 0
@@ -206,8 +206,8 @@ class RecordedMetrics:
         estimate, state = self._track.tables.get("estimate"), self._track.tables["state"]
         if estimate is None:
             return Sum()
-        held = np.maximum(np.searchsorted(state.times_us, estimate.times_us, side="right") - 1, 0)
-        error = distance_between(estimate["p_W"], state["p_W"][held])
+        latest = np.maximum(np.searchsorted(state.times_us, estimate.times_us, side="right") - 1, 0)
+        error = distance_between(estimate["p_W"], state["p_W"][latest])
         return sum_of(error[self._new("estimate")] ** 2)
 
     @cached_property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Metric(NamedTuple):
-    """A number of a flight.
+    """A scalar, or a vector, that describes a flight.
 
     `recorded` reads it from `RecordedMetrics`, None if recordings do not hold it; `note` is shown behind its value.
     """

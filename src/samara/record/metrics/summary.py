@@ -91,7 +91,7 @@ def length(value: float) -> str:
 
 
 def length_unit(value: float) -> tuple[float, str]:
-    """The unit for a length of `value` [m]: how many of it a metre is, and its name"""
+    """The unit for a length of `value` [m]: its conversion factor from metres, and its name"""
     return next((factor, unit) for below, factor, unit in LENGTHS if not abs(value) >= below)
 
 
@@ -146,7 +146,7 @@ def _tracking(track: "Track") -> list[MetricValue]:
     if track.controller in POSITIONS_ONLY and track.landed and metrics.reference_in_the_air.value:
         return rows  # its failsafe landed it at a position of its choice
     if not math.isfinite(metrics.final_offset.value[1]):
-        return rows  # there is no reference
+        return rows  # without a reference
     return [*rows, metric_value(track, "landing_error" if track.landed else "final_error")]
 
 

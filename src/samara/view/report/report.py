@@ -145,7 +145,7 @@ def _first_picture(run: Run, file: str | Path | None) -> Html:
 def _badges(checked: Sequence[CheckedExpectation]) -> list[Html]:
     if not checked:
         return [element("span", "nothing was expected of it", class_="badge faint")]
-    failed = sum(not own.true for own in checked)
+    failed = sum(not expectation.satisfied for expectation in checked)
     if not failed:
         return [element("span", f"✓ all {len(checked)} expectations met", class_="badge good")]
     return [element("span", f"✗ {failed} of {len(checked)} expectations not met", class_="badge bad")]
@@ -200,10 +200,11 @@ def _distribution(tracks: Sequence[Track]) -> Html:
 
 
 def _expected(checked: Sequence[CheckedExpectation]) -> list[Html]:
-    """What did not come true first; of much that did, a few lines."""
+    """Failed expectations first, then a few of those that are satisfied"""
     if not checked:
         return []
-    failed, met = ([own for own in checked if own.true is wanted] for wanted in (False, True))
+    failed = [expectation for expectation in checked if not expectation.satisfied]
+    met = [expectation for expectation in checked if expectation.satisfied]
     items = [element("li", element("span", "✗ ", class_="bad"), own.text) for own in failed]
     items += [element("li", element("span", "✓ ", class_="good"), own.text) for own in met[:MET]]
     if len(met) > MET:
@@ -212,7 +213,7 @@ def _expected(checked: Sequence[CheckedExpectation]) -> list[Html]:
 
 
 def expectations(run: Run) -> list[CheckedExpectation]:
-    """What the scenario inside the recording expects, checked; none where it is not inside or cannot be read again"""
+    """Check the expectations of the scenario inside the recording; empty if it holds none that can be read"""
     scenario = scenario_inside(run)
     return check_expectations(run, scenario.expect) if scenario else []
 
@@ -414,7 +415,7 @@ def _table_of_runs(
 ) -> Html:
     """What each run was, then the measures of its first drone."""
     runs = [own.run for own in flown]
-    met = ["–" if not own else f"{sum(each.true for each in own)} of {len(own)}" for own in checked]
+    met = ["–" if not run else f"{sum(expectation.satisfied for expectation in run)} of {len(run)}" for run in checked]
     facts: list[tuple[str, list[str]]] = [
         ("scenario", [run.scenario for run in runs]),
         ("vehicle", [_few(track.vehicle.name for track in run.tracks) for run in runs]),
