@@ -21,9 +21,9 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import empty_command, environment_of
 from samara.physics.types import State
+from samara.record.metrics import FlightMetrics
 from samara.scenario.actuators import ActuatorCommand
 from samara.scenario.bus import AutopilotCommand, Bus, DroneBus
-from samara.record.metrics import FlightMetrics
 from samara.scenario.expectations import DroneResult, outcomes
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.setting import Setting
