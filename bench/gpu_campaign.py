@@ -24,7 +24,7 @@ from campaign_files import campaign_in
 import samara
 from samara.campaigns.flying import Columns, Flying
 from samara.campaigns.gpu import failures_confirmed, on_devices
-from samara.campaigns.judged import PASS
+from samara.campaigns.outcome import PASS
 from samara.campaigns.rows import Block
 from samara.campaigns.store import store_for
 from samara.campaigns.sweep import BATCH_ON_GPU
@@ -49,7 +49,7 @@ def campaign(flying: Flying, folder: Path, batch: int, backend: str) -> dict[str
         def told(some: Any, flown: list[float] = flown) -> Columns:
             flights = flying.fly(some, backend=backend)
             flown.append(time.perf_counter())
-            return flying.judged(some, flights)
+            return flying.evaluated(some, flights)
 
         columns = on_devices(told, rows)
         marks += [max(flown), time.perf_counter()]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from samara.campaigns.judged import FAIL, INVALID
 from samara.campaigns.logistic import failure_curve
+from samara.campaigns.outcome import FAIL, INVALID
 from samara.campaigns.sweep import sweep
 from samara.core.files import atomic_write
 from samara.view.plot import campaign as draw

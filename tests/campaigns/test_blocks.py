@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from samara.campaigns import gpu, replay
-from samara.campaigns.campaign import MEASURES, CampaignError, parse_campaign
+from samara.campaigns.campaign import CampaignError, parse_campaign
 from samara.campaigns.fan import trajectories
 from samara.campaigns.flying import Flying
 from samara.campaigns.gpu import backend_for, worst_confirmed
 from samara.campaigns.replay import flown_again
 from samara.campaigns.rows import Block, Rows
 from samara.campaigns.store import open_store, store_for
+from samara.record.metrics import FLIGHT_METRICS
 
 pytest.importorskip("pyarrow")
 
@@ -57,7 +58,7 @@ def told(rows):
         for name, word in (("outcome", "pass"), ("reason", ""), ("error", ""), ("found", "pass"))
     }
     worst = 1.0 * (rows.numbers % 3 == 0) + 0.01 * rows.numbers
-    measures = {name: np.zeros(n) for name in MEASURES}
+    measures = {name: np.zeros(n) for name in FLIGHT_METRICS}
     return {
         "seed": rows.seeds,
         **rows.values,

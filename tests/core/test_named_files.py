@@ -197,7 +197,7 @@ def test_a_recording_carries_the_files_its_scenario_names(flown):
     own = scenario_inside(flown)
     assert own.drones[0].vehicle.mass == flown.tracks[0].vehicle.mass
     assert [sensor.kind for sensor in own.drones[0].sensors] == ["imu"]
-    assert [judged.true for judged in expectations(flown)] == [True, True]
+    assert [judged.satisfied for judged in expectations(flown)] == [True, True]
 
 
 @pytest.mark.parametrize(

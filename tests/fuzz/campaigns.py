@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from samara.campaigns.campaign import (
-    MEASURES,
     CampaignError,
     campaign_toml,
     load_campaign,
@@ -27,6 +26,7 @@ from samara.campaigns.rows import Block
 from samara.campaigns.store import Store, alone, open_store, store_for
 from samara.campaigns.sweep import counted
 from samara.campaigns.worst import kept_rows, worst_rows
+from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.scenario import ScenarioError
 
 from .law import Case, Reader
@@ -148,7 +148,9 @@ def _folder() -> dict[str, bytes]:
         words = {"outcome": ["pass", "fail", "degraded", "invalid"], "reason": ["", "crashed", "", "error"]}
         columns: dict[str, Any] = {"seed": np.arange(4)}
         columns |= {key: np.array(each, dtype=object) for key, each in {**words, "error": [""] * 4}.items()}
-        columns |= {key: np.linspace(0.0, 1.0, 4) for key in ("margin", *MEASURES, "final_x", "final_y", "final_z")}
+        columns |= {
+            key: np.linspace(0.0, 1.0, 4) for key in ("margin", *FLIGHT_METRICS, "final_x", "final_y", "final_z")
+        }
         store.write(np.arange(4), columns)
         Flying.of(own)
         paths = (path for path in (home / "out").rglob("*") if path.is_file())

@@ -85,7 +85,9 @@ def test_the_plan_stays_in_its_room(vehicle, plan):
 def test_the_files_of_a_plan_fly(plan, tmp_path):
     scenario, waypoints = write_plan(plan, tmp_path)
     run = samara.fly(scenario)
-    assert all(own.true for own in samara.record.run.judge(run, samara.load_scenario(scenario).expect))
+    assert all(
+        own.satisfied for own in samara.record.run.check_expectations(run, samara.load_scenario(scenario).expect)
+    )
     file = read_waypoints(waypoints)
     asked = plan.trajectory.at(np.array(file.times))
     assert np.array(file.points) == pytest.approx(np.stack(asked.p_W, axis=1), abs=1e-4)

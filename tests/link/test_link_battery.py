@@ -19,7 +19,7 @@ from samara.link.ground_station import battery_fields
 from samara.link.px4_parameters import px4_parameters
 from samara.link.readings import Supply
 from samara.physics.rotors.battery import open_circuit_voltage
-from samara.record.run import judge
+from samara.record.run import check_expectations
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.prepare import flown_by
 from samara.scenario.scenario_file import ScenarioError, load_scenario
@@ -47,7 +47,7 @@ def low_battery(kind):
 def require_home(run, scenario):
     """It went away, came back on the last of its charge, and stands where it began: all that the scenario expects"""
     assert run.problem == ""
-    assert [each.text for each in judge(run, scenario.expect) if not each.true] == []
+    assert [each.text for each in check_expectations(run, scenario.expect) if not each.satisfied] == []
     assert np.hypot(run.position[:, 0], run.position[:, 1]).max() > 1.5
     assert 0.0 < run.charge[-1] < scenario.drones[0].battery_failsafe.land_below
     assert run.tables["outputs"]["voltage"].min() < 10.8  # the sag of a small battery

@@ -15,7 +15,7 @@ from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 
 import samara
 from samara.link.process import default_binary
-from samara.record.run import judge
+from samara.record.run import check_expectations
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import AUTOPILOTS
 from samara.scenario.scenario_file import load_scenario, parse_scenario
@@ -48,7 +48,7 @@ def comes_home(kind, variable, duration):
     own = load_scenario("low_battery", {"duration": duration})
     run = samara.fly(own, autopilot=Autopilot(kind, binary=binary(variable)))
     assert run.problem == ""
-    assert [each.text for each in judge(run, own.expect) if not each.true] == []
+    assert [each.text for each in check_expectations(run, own.expect) if not each.satisfied] == []
     assert np.hypot(run.position[:, 0], run.position[:, 1]).max() == pytest.approx(math.hypot(6.0, 4.0), abs=1.0)
     assert run.charge[-1] < own.drones[0].battery_failsafe.return_below
     return run

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.record.run import judge
-from samara.record.summary import formatted, length, table_of
+from samara.record.metrics.summary import formatted, length, summary_table
+from samara.record.run import check_expectations
 from samara.scenario.scenario import Expect
 
 
@@ -50,8 +50,8 @@ def test_a_summary_is_numbers_with_units_and_prints_as_a_table(landing):
     lines = str(own).splitlines()
     assert [line.split("  ")[0] for line in lines] == list(own)
     assert all(line.endswith(own[name].text) for line, name in zip(lines, own, strict=True))
-    assert table_of([own, {}], "–")[0] == ("vehicle", "iris", "–")
-    with pytest.raises(KeyError, match="no measure 'pizza'; there are 'vehicle', "):
+    assert summary_table([own, {}], "–")[0] == ("vehicle", "iris", "–")
+    with pytest.raises(KeyError, match="no metric 'pizza'; there are 'vehicle', "):
         own["pizza"]
 
 
@@ -95,8 +95,8 @@ def test_the_height_of_the_legs_is_no_error():
     flying = (run.position[:, 2] > legs + 1e-3) & (run.reference_position[:, 2] >= legs)
     assert run.summary()["tracking error, RMS"].value == pytest.approx(np.sqrt(np.mean(run.error[flying] ** 2)))
     assert run.summary()["tracking error, largest"].value == run.error[flying].max() < legs
-    (judged,) = judge(run, Expect(no_crash=False, max_error=0.9 * legs))
-    assert judged.true and f"{run.error[flying].max():.3f} m" in judged.text
+    (checked,) = check_expectations(run, Expect(no_crash=False, max_error=0.9 * legs))
+    assert checked.satisfied and f"{run.error[flying].max():.3f} m" in checked.text
 
 
 def test_an_autopilot_that_was_told_places_has_no_tracking_error(landing):

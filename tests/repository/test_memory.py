@@ -13,10 +13,10 @@ import samara
 from samara.core.names import first_twice
 from samara.record import recording
 from samara.record.contents import contents_of
-from samara.record.figures import NAMES, Total
 from samara.record.load import load_long_run
+from samara.record.metrics.recorded import REDUCTIONS, Sum
 from samara.record.recorder import Recorder, Stream
-from samara.record.run import judge, run_from
+from samara.record.run import check_expectations, run_from
 from samara.record.table import Recording, Table
 from samara.scenario.scenario import Expect
 from samara.sim.fly import all_streams
@@ -97,21 +97,21 @@ def in_pieces(flown, monkeypatch):
     return load_long_run(flown[1], most=500)
 
 
-def test_figures_of_pieces_are_those_of_the_whole(flown, in_pieces):
+def test_metrics_of_pieces_are_those_of_the_whole(flown, in_pieces):
     """Sums add up to the rounding of their order; what is first, last, least or largest is so to the bit."""
-    whole, pieces = flown[0].figures, in_pieces.figures
-    for name in sorted(set(NAMES) - {"rate_spectrum", "command_spectrum"}):
+    whole, pieces = flown[0].metrics, in_pieces.metrics
+    for name in sorted(set(REDUCTIONS) - {"rate_spectrum", "command_spectrum"}):
         one, other = getattr(whole, name), getattr(pieces, name)
-        if isinstance(one, Total):
-            assert one.number == other.number, name
+        if isinstance(one, Sum):
+            assert one.samples == other.samples, name
             assert other.total == pytest.approx(one.total, rel=1e-12, abs=1e-12), name
         else:
             assert repr(one) == repr(other), name
-    for name in ("energy", "estimate_off", "wind_speed", "way", "command_rate", "error"):
+    for name in ("energy", "squared_estimate_error", "wind_speed", "distance", "squared_command_rate", "squared_error"):
         assert getattr(whole, name).total > 0.0
     assert repr(in_pieces.summary()) == repr(flown[0].summary())
     expect = Expect(max_tilt_deg=60.0, max_error=0.5, min_height=-0.1, final_position=(0.0, 0.0, 1.0), within=0.5)
-    assert judge(in_pieces, expect) == judge(flown[0], expect)
+    assert check_expectations(in_pieces, expect) == check_expectations(flown[0], expect)
 
 
 def test_a_thinned_flight_keeps_its_peaks(flown, in_pieces):
@@ -135,7 +135,7 @@ def test_a_thinned_flight_keeps_its_peaks(flown, in_pieces):
 def test_a_flight_that_fits_is_not_thinned(flown):
     """Read in one piece, it is the run it always was."""
     one, other = flown[0].tracks[0], samara.load_run(flown[1], whole=False).tracks[0]
-    assert other.folded is None
+    assert other.merged_metrics is None
     assert all(np.array_equal(table.rows, other.tables[name].rows) for name, table in one.tables.items())
 
 
@@ -143,7 +143,7 @@ def peak(path):
     """Bytes that reading and judging a recording took at once"""
     tracemalloc.start()
     run = load_long_run(path, most=200)
-    judge(run, Expect(max_tilt_deg=30.0, max_error=1.0))
+    check_expectations(run, Expect(max_tilt_deg=30.0, max_error=1.0))
     repr(run.summary())
     held = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.record.run import judge
+from samara.record.run import check_expectations
 from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario, scenario_names
 from samara.scenario.scenario_file.happening import ACTIONS
 from samara.scenario.scenario_file.overrides import parse_override
@@ -22,9 +22,9 @@ def test_every_shipped_scenario_does_what_it_expects(name):
     assert scenario.name == name
     assert scenario.description
     run = samara.fly(scenario)
-    judged = judge(run, scenario.expect)
-    assert len(judged) >= 2
-    assert [each.text for each in judged if not each.true] == []
+    checked = check_expectations(run, scenario.expect)
+    assert len(checked) >= 2
+    assert [each.text for each in checked if not each.satisfied] == []
     for track in run.tracks:
         rows = track.tables["command"].rows
         assert np.abs(np.diff(rows, axis=0)).mean() < 0.01, (

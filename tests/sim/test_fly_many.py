@@ -55,14 +55,14 @@ def test_flights_of_other_seeds_are_others_and_those_of_the_same_are_the_same():
     assert final(flights, 0).tobytes() == final(flights, 1).tobytes() != final(flights, 2).tobytes()
 
 
-def test_the_measures_are_those_of_the_recording():
+def test_the_metrics_are_those_of_the_recording():
     """Worst and RMS error, tilt, height: by the code that reads recordings, from the flight alone"""
     flights = samara.fly_many(hopping(), seeds=[3, 12])
     for i, seed in enumerate((3, 12)):
-        told = samara.fly(replace(hopping(), seed=seed)).tracks[0].figures
-        assert flights.worst_error[i] == told.worst.value
-        assert flights.rms_error[i] == pytest.approx(told.error.root, rel=1e-13)
-        assert (flights.measures.highest[i], flights.measures.lowest[i]) == (told.highest.value, told.lowest.value)
+        told = samara.fly(replace(hopping(), seed=seed)).tracks[0].metrics
+        assert flights.worst_error[i] == told.worst_error.value
+        assert flights.rms_error[i] == told.metric("rms_error")
+        assert (flights.metrics.highest[i], flights.metrics.lowest[i]) == (told.highest.value, told.lowest.value)
 
 
 def test_start_goal_and_numbers_of_each_flight_are_those_of_a_scenario_with_them():

@@ -60,9 +60,9 @@ def assert_flown(scenario: Scenario, seeds: range, tolerance: float, **how):
         last = track.tables["state"].rows[-1]
         np.testing.assert_allclose([x[lane] for x in flatten(flights.final)], last, atol=tolerance, rtol=tolerance)
         assert flights.landed[lane] == bool(track.status("landed")[-1])
-        assert flights.worst_error[lane] == pytest.approx(max(track.figures.worst.value, 0.0), abs=tolerance)
-        if track.figures.error.count:
-            assert flights.rms_error[lane] == pytest.approx(track.figures.error.root, abs=tolerance)
+        assert flights.worst_error[lane] == pytest.approx(max(track.metrics.worst_error.value, 0.0), abs=tolerance)
+        if track.metrics.squared_error.samples:
+            assert flights.rms_error[lane] == pytest.approx(track.metrics.metric("rms_error"), abs=tolerance)
     return flights
 
 

@@ -59,7 +59,7 @@ def test_rates_intervals_and_the_worst_are_those_of_the_rows(flown, tmp_path):
     for row in worst_rows(store, campaign, 10):
         assert f"samara sweep replay {store.folder} --row {row} --view" in text
     assert "normal, 1 ± 0.05 × nominal" in text and store.about["fingerprint"] in text
-    assert "a fan of trajectories" in page and "distributions of the measures" in page
+    assert "a fan of trajectories" in page and "distributions of the metrics" in page
 
 
 def test_the_page_needs_nothing_and_runs_nothing(flown):

@@ -9,6 +9,7 @@ import pytest
 from samara.campaigns.intervals import clopper_pearson
 from samara.campaigns.logistic import failure_curve
 from samara.core.colours import COLOURS
+from samara.record.run import Track
 from samara.view.plot import signals
 from samara.view.plot.campaign import bad_quantile, distributions, failure_map, failure_rates, fan
 from samara.view.plot.contest import magnification
@@ -96,6 +97,7 @@ def test_the_signals_of_a_track_are_in_the_units_they_name():
         wind=np.tile([1.0, 2.0, 3.0], (21, 1)),
         tables={"reference": {"v_W": np.zeros((21, 3))}},
     )
+    track.speed = Track.speed.func(track)
     flown, tilt = signals.flown_attitude(track)
     assert (flown.unit, tilt.unit) == ("°", "°")
     assert flown.values[5] == pytest.approx([30.0, -45.0, np.degrees(0.5)]) and tilt.values[5] == pytest.approx([60.0])

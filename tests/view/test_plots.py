@@ -12,6 +12,7 @@ import samara
 from samara.core.algebra import Quat, Vec3, quat_exp
 from samara.physics.rotors.battery import Thevenin
 from samara.plan.trajectory import hover as hold
+from samara.record.metrics import report_tables
 from samara.record.run import Run, Track
 from samara.record.spectrum import spectrum_of, welch
 from samara.record.table import Table
@@ -40,7 +41,6 @@ from samara.view.plot.signals import (
     speed_limits,
     supply,
 )
-from samara.view.report.measures import measures, saturation
 from samara.wind.sources import Constant
 
 
@@ -98,7 +98,7 @@ def test_the_voltage_falls_by_a_cell_when_one_fails(circling):
 
 
 def test_energy_is_power_over_time(circling):
-    told = {own.name: own.value for rows in measures(circling.tracks[0]).values() for own in rows}
+    told = {own.name: own.value for rows in report_tables(circling.tracks[0]).values() for own in rows}
     own = supply(circling.tracks[0])
     power = own.voltage * own.current
     simpson = float(np.sum((power[:-2:2] + 4.0 * power[1:-1:2] + power[2::2]) * 0.01 / 3.0))
@@ -125,7 +125,7 @@ def test_saturation_counts_commands_at_their_limits(hover):
     """Of 8 commands, 3 at the top and 1 at the bottom; one just short of the top is not at it."""
     rows = np.array([[1.0, 1.0, 0.5, 0.0], [0.999, 1.0, 0.2, 0.3]])
     own = replace(hover.tracks[0].tables["command"], times_us=np.array([0, 4000]), rows=rows)
-    assert saturation(with_tables(hover, command=own).tracks[0]) == (1 / 8, 3 / 8)
+    assert with_tables(hover, command=own).metrics.saturation == (1 / 8, 3 / 8)
 
 
 def test_the_error_of_an_estimate_is_what_was_added_to_the_truth(hover):

@@ -16,9 +16,9 @@ from support.command import call
 import samara
 from samara.record.diff import first_difference
 from samara.record.load import load_run
+from samara.record.metrics.summary import length
 from samara.record.recorder import LogLine
-from samara.record.run import judge
-from samara.record.summary import length
+from samara.record.run import check_expectations
 from samara.view.report.notebook import trajectory_numbers, vehicle_numbers, vehicle_svg
 from samara.view.report.page import Html, element, table
 from samara.view.report.report import (
@@ -181,8 +181,8 @@ def test_expectations_are_judged_from_the_recording(files):
     run = load_run(files[0])
     text, settings = scenario_text(run)
     assert settings == {"duration": 2.0}
-    assert expectations(run) == judge(run, samara.load_scenario("hover", {"duration": 2.0}).expect)
-    assert [own.true for own in expectations(run) if "landed" in own.text] == [False]
+    assert expectations(run) == check_expectations(run, samara.load_scenario("hover", {"duration": 2.0}).expect)
+    assert [own.satisfied for own in expectations(run) if "landed" in own.text] == [False]
     assert fly_command("hover", text, {"drones.vehicle": "iris", "duration": 3.0}) == (
         "samara fly hover --set drones.vehicle=iris --set duration=3.0"
     )

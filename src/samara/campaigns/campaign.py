@@ -32,19 +32,13 @@ from samara.core.printable import LINE, shown
 from samara.core.shipped import is_file
 from samara.core.toml import File, Table, document
 from samara.core.toml_writer import toml_value
+from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.scenario import Scenario
 from samara.scenario.scenario_file import load_scenario
-from samara.sim.measures import Measures
 
 SCHEMA = 1
 MOST_FLIGHTS = 10**9
 ENDINGS = (".csv", ".parquet")
-MEASURES = (
-    "worst_error",
-    "rms_error",
-    *(name for name in Measures._fields if name not in ("followed", "squared_error", "worst_error")),
-)
-"""Written of every flight: distances [m], the largest tilt [°], speeds [m/s], heights [m], the least charge and voltage [V]."""
 
 
 class CampaignError(ValueError):
@@ -200,7 +194,7 @@ def parse_campaign(text: str, origin: str, folder: Path) -> Campaign:
         degraded=_degraded(judged) if judged else (),
         kept=_kept(keep) if keep else KEPT,
         stop=_stop(stop) if stop else None,
-        worst_by=file.text("worst_by", "worst_error", MEASURES),
+        worst_by=file.text("worst_by", "worst_error", FLIGHT_METRICS),
         origin=origin,
         folder=str(folder),
     )
@@ -280,8 +274,8 @@ def _table(table: Table) -> str:
 def _degraded(table: Table) -> tuple[tuple[str, float], ...]:
     found = tuple((name, table.number(name)) for name in list(table.entries))
     for name, value in found:
-        if name not in MEASURES:
-            raise table.error(name, value, f"one of {', '.join(MEASURES)}")
+        if name not in FLIGHT_METRICS:
+            raise table.error(name, value, f"one of {', '.join(FLIGHT_METRICS)}")
     return found
 
 

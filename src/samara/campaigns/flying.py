@@ -1,4 +1,4 @@
-"""A batch of a campaign's rows: flown, judged, and told as columns."""
+"""A batch of a campaign's rows: flown, evaluated, and returned as columns."""
 
 import warnings
 from collections.abc import Callable
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from samara.campaigns.campaign import MEASURES, Campaign, CampaignError
-from samara.campaigns.judged import ERROR, INVALID, judged, margins, measures_of
+from samara.campaigns.campaign import Campaign, CampaignError
+from samara.campaigns.outcome import ERROR, INVALID, evaluate, margins, metric_columns
 from samara.campaigns.rows import Block, Rows, as_varied, nominal_value, nominal_values, rows_of, settings_of
+from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.sim.flights import Flights
 from samara.sim.fly_many import fly_many
@@ -57,9 +58,9 @@ class Flying:
 
     def told(self, rows: Rows, **how: Any) -> Columns:
         """The columns of some rows; one that cannot be flown is a row with its error"""
-        return {"seed": rows.seeds, **rows.values, **self._judged(rows, how)}
+        return {"seed": rows.seeds, **rows.values, **self._evaluate(rows, how)}
 
-    def _judged(self, rows: Rows, how: dict[str, Any]) -> Columns:
+    def _evaluate(self, rows: Rows, how: dict[str, Any]) -> Columns:
         if len(rows.numbers) == 1:
             return self._alone(rows, how)
         alone = self._odd(rows)
@@ -105,18 +106,18 @@ class Flying:
             scenario = self.scenario if not settings else _scenario(self.campaign, settings)
             return fly_many(scenario, seeds=rows.seeds, vary=as_varied(rows, scenario), **how)
 
-    def judged(self, rows: Rows, flights: Flights) -> Columns:
+    def evaluated(self, rows: Rows, flights: Flights) -> Columns:
         """The columns of rows that were flown together"""
         return {"seed": rows.seeds, **rows.values, **self._told(flights)}
 
     def _told(self, flights: Flights) -> Columns:
-        outcome, reason = judged(flights, self.campaign.degraded)
+        outcome, reason = evaluate(flights, self.campaign.degraded)
         return {
             "outcome": outcome,
             "reason": reason,
             "error": np.full(len(flights), "", dtype=object),
             "margin": margins(flights, self.scenario.expect),
-            **measures_of(flights),
+            **metric_columns(flights),
             **{
                 f"final_{axis}": np.asarray(own, dtype=float)
                 for axis, own in zip("xyz", flights.final.p_W, strict=True)
@@ -166,7 +167,7 @@ def _require_table(flying: Flying) -> None:
 def _broken(sentence: str) -> Columns:
     """A row that could not be flown"""
     words = {"outcome": INVALID, "reason": ERROR, "error": sentence}
-    names = ("margin", *MEASURES, "final_x", "final_y", "final_z")
+    names = ("margin", *FLIGHT_METRICS, "final_x", "final_y", "final_z")
     return {
         **{name: np.full(1, own, dtype=object) for name, own in words.items()},
         **{name: np.full(1, np.nan) for name in names},

@@ -15,7 +15,7 @@ import numpy as np
 from samara.backends.gpu import has_gpu
 from samara.campaigns.campaign import CampaignError
 from samara.campaigns.flying import Columns, Flying, some_rows
-from samara.campaigns.judged import FAIL, INVALID, LEAST
+from samara.campaigns.outcome import FAIL, INVALID, badness
 from samara.campaigns.rows import SETTING, Rows
 from samara.campaigns.store import Store
 from samara.sim.vary import CONTROLLER, NUMBERS, PLACES
@@ -119,12 +119,11 @@ def worst_confirmed(store: Store, flying: Flying, count: int, on_llvm: Fly) -> N
                 store.write(np.arange(first, last + 1), told)
 
 
-def _worst(store: Store, measure: str, count: int) -> Array:
+def _worst(store: Store, metric: str, count: int) -> Array:
     """The numbers of those of the worst rows that LLVM has not flown"""
-    table = store.table(["row", measure, CONFIRMED])
-    values = np.asarray(table[measure].to_numpy(), dtype=float)
-    badness = np.where(np.isnan(values), np.inf, -values if measure in LEAST else values)
-    worst = np.argsort(-badness, kind="stable")[:count]
+    table = store.table(["row", metric, CONFIRMED])
+    values = np.asarray(table[metric].to_numpy(), dtype=float)
+    worst = np.argsort(-badness(values, metric), kind="stable")[:count]
     left = worst[~table[CONFIRMED].to_numpy()[worst]]
     return np.sort(table["row"].to_numpy()[left])
 

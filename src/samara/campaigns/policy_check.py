@@ -17,15 +17,15 @@ import numpy as np
 
 from samara.campaigns.beta import at_least
 from samara.campaigns.intervals import Interval, clopper_pearson
-from samara.campaigns.judged import PASS, judged, margins
 from samara.campaigns.logistic import FailureCurve, failure_curve
+from samara.campaigns.outcome import PASS, evaluate, margins
 from samara.campaigns.policy_worlds import Perturbed, Worlds, scenario_for, worlds_of
 from samara.control.policy_c import write_policy_c
 from samara.control.policy_compiled import PolicyInC, compiled
 from samara.control.policy_file import Policy
 from samara.core.tree import flatten
 from samara.estimate.simple import Estimator, delayed_estimator
-from samara.record.run import judge
+from samara.record.run import check_expectations
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import fly
@@ -171,7 +171,7 @@ def _one_by_one(scenario: Scenario, worlds: Worlds, controller: Any = None) -> t
     for k in range(len(worlds.seeds)):
         with _quietly():
             run = fly(_alone(scenario, worlds, k), controller=controller)
-        passed.append(all(own.true for own in judge(run, scenario.expect)))
+        passed.append(all(checked.satisfied for checked in check_expectations(run, scenario.expect)))
         p_W.append(run.tracks[0].tables["state"].rows[-1, :3])
     return np.array(passed), np.full(len(passed), np.nan), np.array(p_W).T
 
@@ -195,7 +195,7 @@ def _trial(name: str, about: str, scenario: Scenario, worlds: Worlds) -> Trial:
     with _quietly():
         flights = fly_many(scenario, seeds=worlds.seeds, vary=worlds.vary)
     p_W = np.array(np.broadcast_arrays(*flatten(flights.final.p_W)))
-    return Trial(name, about, judged(flights, ())[0] == PASS, margins(flights, scenario.expect), p_W)
+    return Trial(name, about, evaluate(flights, ())[0] == PASS, margins(flights, scenario.expect), p_W)
 
 
 def _compared(trial: Trial, first: Trial) -> Trial:

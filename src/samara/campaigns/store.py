@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from samara.campaigns.campaign import MEASURES, MOST_FLIGHTS, Campaign, CampaignError
-from samara.campaigns.judged import OUTCOMES
+from samara.campaigns.campaign import MOST_FLIGHTS, Campaign, CampaignError
+from samara.campaigns.outcome import OUTCOMES
 from samara.campaigns.parquet import arrow
 from samara.campaigns.rows import Block
 from samara.campaigns.versions import version_of
@@ -31,13 +31,14 @@ from samara.core.named_files import LARGEST_TEXT, read_bytes
 from samara.core.printable import printable
 from samara.core.toml import File, Table
 from samara.core.version import __version__
+from samara.record.metrics import FLIGHT_METRICS
 
 Array = np.ndarray[Any, Any]
 
 SCHEMA = 1
 ROWS, FILES = "rows", "files"
 ROWS_FILE = re.compile(r"([0-9]{12})-([0-9]{12})\.parquet")
-NEEDED = ("row", "seed", "outcome", "reason", "error", *MEASURES, "final_x", "final_y", "final_z")
+NEEDED = ("row", "seed", "outcome", "reason", "error", *FLIGHT_METRICS, "final_x", "final_y", "final_z")
 BACKENDS = ("llvm", "jax", "pallas")
 CONFIRMED = ("failures", "failures_again", "flown_again", "disagree")
 ABOUT, TEXT, LOCK = "campaign.json", "campaign.toml", "running"

@@ -18,7 +18,7 @@ from samara.campaigns.campaign import (
 from samara.campaigns.confidence_sequence import confidence_sequence
 from samara.campaigns.flying import Columns, Flying
 from samara.campaigns.gpu import LLVM, backend_for, confirmed, flown_by, worst_confirmed
-from samara.campaigns.judged import DEGRADED, OUTCOMES, PASS
+from samara.campaigns.outcome import DEGRADED, OUTCOMES, PASS
 from samara.campaigns.rows import Block
 from samara.campaigns.samplers import GRID
 from samara.campaigns.store import Store, alone, store_for

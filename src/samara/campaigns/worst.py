@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from samara.campaigns.campaign import Campaign
-from samara.campaigns.judged import DEGRADED, ERROR, FAIL, INVALID, LEAST, PASS
+from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, PASS, badness
 from samara.campaigns.store import Store
 
 Array = np.ndarray[Any, Any]
@@ -18,10 +18,8 @@ def worst_rows(store: Store, campaign: Campaign, count: int) -> Array:
     table = store.table(["row", "outcome", "reason", campaign.worst_by])
     row, outcome, reason, value = (table[name].to_numpy(zero_copy_only=False) for name in table.column_names)
     flown = reason != ERROR
-    badness = value if campaign.worst_by not in LEAST else -value
-    badness = np.where(np.isnan(badness), np.inf, badness)  # what is not finite is worse than any number
     rank = np.array([RANK[own] for own in outcome], dtype=int)
-    order = np.lexsort((row[flown], -badness[flown], rank[flown]))
+    order = np.lexsort((row[flown], -badness(value, campaign.worst_by)[flown], rank[flown]))
     return np.asarray(row[flown][order][:count])
 
 

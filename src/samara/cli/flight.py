@@ -94,7 +94,7 @@ def fly(
     browser: Browser = True,
 ) -> None:
     """Fly a scenario. Leaves a recording, a picture and a report; fails when what the scenario expects does not come true."""
-    from samara.record.run import judge
+    from samara.record.run import check_expectations
     from samara.scenario.scenario_file import load_scenario, steady_wind
     from samara.sim.fly import fly as fly_it
 
@@ -142,12 +142,12 @@ def fly(
             _point_latest(path)
             say(f"stopped; {path} holds what was flown")
             raise typer.Exit(INTERRUPTED) from None
-    judged = judge(run, own.expect)
+    checked = check_expectations(run, own.expect)
     screen.print(_summary(run, clock.last))
     for line in run.logs[:-1]:
         screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}")
-    for each in judged:
-        screen.print(verdict(each.true, f"expected: {each.text}"))
+    for expectation in checked:
+        screen.print(verdict(expectation.satisfied, f"expected: {expectation.text}"))
     if run.problem:  # before what else may go wrong: where a disk is full it is full for the picture too
         screen.print(f"samara: {run.problem}")
     _point_latest(path)
@@ -163,10 +163,10 @@ def fly(
             from samara.view.report.report import Flown, write_report
 
             draw_run(run, picture)
-            write_report([Flown(str(path), run, command)], report, judged, picture)
+            write_report([Flown(str(path), run, command)], report, checked, picture)
         _point_latest(path, picture, report)
         say(f"picture   {picture}\nreport    {report}")
-    if run.problem or not all(each.true for each in judged):
+    if run.problem or not all(expectation.satisfied for expectation in checked):
         raise typer.Exit(FAILED)
 
 
@@ -386,14 +386,14 @@ def _summary(run: "Run", factor: float) -> Any:
     from rich import box
     from rich.table import Table
 
-    from samara.record.summary import table_of
+    from samara.record.metrics import summary_table
 
     table = Table(box=box.SIMPLE_HEAD, show_header=len(run.tracks) > 1)
     shown = run.tracks[:6]
     table.add_column("")
     for track in shown:
         table.add_column(track.name)
-    for row in table_of(track.summary() for track in shown):
+    for row in summary_table(track.summary() for track in shown):
         table.add_row(*row)
     table.add_row("real-time factor", f"{factor:.3g}×")
     if len(run.tracks) > len(shown):

@@ -123,7 +123,7 @@ def replay(
 
 
 def _judged(wanted: "Requirement", counts: dict[str, int], *, looked: bool) -> int:
-    from samara.campaigns.judged import DEGRADED, FAIL, INVALID, PASS
+    from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
     from samara.campaigns.requirement import Verdict, judge
 
     subjects = {"success": (PASS, DEGRADED), "failure": (FAIL, INVALID)} | {name: (name,) for name in counts}
@@ -185,7 +185,7 @@ def _progress() -> Iterator[Any]:
     from rich.progress import Progress as Bars
 
     from samara.campaigns.confidence_sequence import confidence_sequence
-    from samara.campaigns.judged import DEGRADED, PASS
+    from samara.campaigns.outcome import DEGRADED, PASS
 
     bars = Bars(BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), console=console())
     task, began, first = bars.add_task("", total=None), time.monotonic(), -1

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from samara.control.named import name_of
 from samara.control.tuning import Tuned
 from samara.core.algebra import Vec3, norm
@@ -14,6 +12,7 @@ from samara.physics.air.drag import drag_force
 from samara.physics.types import Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
+from samara.record.metrics.recorded import sum_of
 from samara.record.run import Run
 from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
@@ -92,7 +91,7 @@ def _flown(
             run = fly(scenario)
             done += 1
             progress(done, total)
-            yield _judged(run, name, float(wind), _call_time(scenario))
+            yield _evaluate(run, name, float(wind), _call_time(scenario))
 
 
 def labels(controllers: Sequence[str | Tuned | Callable[..., Any]]) -> list[str]:
@@ -128,16 +127,14 @@ def _call_time(scenario: Scenario) -> float:
     return fastest
 
 
-def _judged(run: Run, name: str, wind: float, call_time: float) -> Entry:
-    counted = run.time >= SETTLE
-    error = run.error[counted]
-    rate = np.diff(run.command, axis=0) / np.diff(run.command_time)[:, None]
+def _evaluate(run: Run, name: str, wind: float, call_time: float) -> Entry:
+    error = run.error[run.time >= SETTLE]
     return Entry(
         name,
         wind,
-        math.sqrt(float((error**2).mean())),
+        sum_of(error**2).rms,
         float(error.max()),
-        float((rate**2).mean()),
+        float(run.metrics.squared_command_rate.mean),
         1e6 * call_time,
         bool(run.crashed),
         run,

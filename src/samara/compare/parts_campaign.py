@@ -22,8 +22,9 @@ from samara.parts.parts_list import PartsList
 from samara.parts.random_lists import sensible_list
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, land, sequence
-from samara.record.run import judge
-from samara.scenario.expecting import Ended, outcomes
+from samara.record.metrics.recorded import distance_between
+from samara.record.run import check_expectations
+from samara.scenario.expectations import DroneResult, outcomes
 from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Expect, Scenario
 from samara.scenario.scenario_file import load_scenario
@@ -104,7 +105,7 @@ def flown_alone(vehicle: Vehicle, slower: float, controller: str) -> str:
         run = fly(own, controller=controller)
     except (ValueError, FloatingPointError) as error:
         return str(error)
-    return "; ".join(each.text for each in judge(run, own.expect) if not each.true)
+    return "; ".join(checked.text for checked in check_expectations(run, own.expect) if not checked.satisfied)
 
 
 def _together(vehicles: Sequence[Vehicle], slower: Sequence[float], name: str, what: str) -> dict[int, str]:
@@ -147,16 +148,16 @@ def _flew(flight: Flight, lane: int, end: int, asked: Array, vehicle: Vehicle, s
     p_W, expect = flight.p_W[:end, :, lane], load_scenario("figure8").expect
     if not np.isfinite(p_W).all():
         return "its state is not finite"
-    off = np.linalg.norm(p_W - asked[:end], axis=1).max()
+    off = distance_between(p_W, asked[:end]).max()
     return _unmet(expect, p_W[-1], bool(flight.up[:end, lane].min() < 0.0), float(off))
 
 
 def _unmet(expect: Expect, p_W: Array, crashed: bool, off: float) -> str:
-    ended = Ended("drone", p_W, False, crashed, 0.0, off, 0.0)
+    result = DroneResult("drone", p_W, False, crashed, {"worst_error": off}.__getitem__)
     return "; ".join(
-        f"{own.what}: {'' if own.value is None else f'{float(own.value):.3f} m'}"
-        for own in outcomes(expect, [ended])
-        if not own.true
+        f"{outcome.field}: {'' if outcome.value is None else f'{float(outcome.value):.3f} m'}"
+        for outcome in outcomes(expect, [result])
+        if not outcome.satisfied
     )
 
 
@@ -166,7 +167,7 @@ def _hovered(flight: Flight, lane: int, end: int, asked: Array, vehicle: Vehicle
     if not np.isfinite(p_W).all():
         return "its state is not finite"
     before = round(_HOVER_UNTIL * slower / PERIOD)
-    away = np.linalg.norm(p_W[before - 50 : before] - asked[before - 50 : before], axis=1).max()
+    away = distance_between(p_W[before - 50 : before], asked[before - 50 : before]).max()
     lean = np.degrees(np.arccos(np.clip(flight.up[:end, lane].min(), -1.0, 1.0)))
     wrong = [f"{away:.3f} m from its place"] if away > STILL else []
     wrong += [f"leans {lean:.1f}°"] if lean > 10.0 else []

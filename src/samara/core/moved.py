@@ -72,7 +72,6 @@ MOVED = {
     "samara.sim.wind_table": "samara.wind.table",
     "samara.sim.wind_turbulence": "samara.wind.turbulence",
     "samara.sim.world": "samara.scenario.world",
-    "samara.view.measures": "samara.view.report.measures",
     "samara.view.plan": "samara.view.plot.plan",
     "samara.view.render": "samara.view.film.render",
     "samara.view.rigid_body": "samara.documents.rigid_body.picture",

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.control.gains import gains_for
-from samara.core.algebra import matrix_from_quat
 from samara.core.files import atomic_write
 from samara.core.names import as_name
 from samara.core.toml_writer import toml_value
 from samara.identify.information import Flown, aims_of, information, parameters_of, shortfall, standard_errors
 from samara.identify.manoeuvres import Manoeuvre, Room, controller_for, family, require_room, trajectory
+from samara.physics.quantities import speed, tilt_deg
 from samara.physics.types import State, Vehicle
 from samara.plan.trajectory import Trajectory, hover, sequence
 from samara.record.block import Block, tables
@@ -217,8 +217,6 @@ def _passed(vehicle: Vehicle, flown: Flown, lane: int, room: Room) -> Passed | N
     rows, time = flown.states[:, during, lane], flown.time[during]
     state = State.from_numpy(rows, "wxyz", vehicle)
     x, y, z = state.p_W
-    speed = np.sqrt(sum(own * own for own in state.v_W))
-    tilt = np.arccos(np.clip(matrix_from_quat(state.q_WB).columns[2].z, -1.0, 1.0))
     most = sum(limit.high for limit in thrust_limits(vehicle))
     lift = sum(rotor.k_thrust * own * own for rotor, own in zip(vehicle.rotors, state.rotor_speed, strict=True))
     found = []
@@ -226,8 +224,8 @@ def _passed(vehicle: Vehicle, flown: Flown, lane: int, room: Room) -> Passed | N
         ("it goes {:.3g} m aside; expected at most {:g}", np.maximum(np.abs(x), np.abs(y)), room.reach),
         ("it climbs to {:.3g} m; expected at most {:g}", z, room.high),
         ("it sinks to {:.3g} m below the top; expected at most {:.3g}", room.high - z, room.high - room.low),
-        ("it flies at {:.3g} m/s; expected at most {:g}", speed, room.speed),
-        ("it leans {:.3g} degrees; expected at most {:.3g}", np.degrees(tilt), math.degrees(room.tilt)),
+        ("it flies at {:.3g} m/s; expected at most {:g}", speed(state.v_W), room.speed),
+        ("it leans {:.3g} degrees; expected at most {:.3g}", tilt_deg(state.q_WB), math.degrees(room.tilt)),
         ("it pulls with {:.2g} of its thrust; expected at most {:g}", lift / most, room.thrust),
     ):
         beyond = ~(values <= limit)

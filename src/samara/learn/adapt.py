@@ -19,6 +19,7 @@ from samara.core.safetensors import read_tensors
 from samara.learn.learnt import Learnt, Progress, Weights
 from samara.learn.setting import AT_REST, setting_for
 from samara.learn.training import keep, learner_for
+from samara.physics.quantities import position_error
 from samara.physics.types import Vehicle
 from samara.scenario.scenario_file import parse_scenario
 from samara.scenario.timeline import MICROSECONDS
@@ -113,9 +114,8 @@ def hover_error(policy: Policy, vehicle: Vehicle) -> float:
     place = np.array([float(x) for x in drone.start_W])
     starts = place + np.random.default_rng(0).uniform(-AWAY, AWAY, (FLIGHTS, 3))
     flights = fly_many(replace(scenario, drones=(drone,)), FLIGHTS, vary={"start_W": starts})
-    end: Any = np.array(flights.final.p_W).T
-    off = np.linalg.norm(end - place, axis=1)
-    return float(np.where(np.isfinite(off), off, 1e3).mean())
+    error = np.asarray(position_error(flights.final.p_W, drone.start_W))
+    return float(np.where(np.isfinite(error), error, 1e3).mean())
 
 
 def _for(policy: Policy, vehicle: Vehicle) -> Policy:

@@ -39,6 +39,13 @@ class Situation(NamedTuple):
     others: tuple[Other, ...] = ()
 
 
+def add_action_cost(cost: Scalar, action: tuple[Scalar, ...], weight: float) -> Scalar:
+    """cost + weight · Σ aᵢ²"""
+    for a in action:
+        cost = cost + weight * a * a
+    return cost
+
+
 class Craft(NamedTuple):
     """A vehicle, the state in which it hovers at the origin, and the command that holds it there.
 

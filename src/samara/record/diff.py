@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.record.metrics.recorded import distance_between, sum_of
 from samara.record.run import Run
 from samara.record.table import Table
 
@@ -98,8 +99,8 @@ def distances(a: Run, b: Run) -> list[Distance]:
     found = []
     for one, two in zip(a.tracks, b.tracks, strict=True):
         _, i, j = np.intersect1d(one.tables["state"].times_us, two.tables["state"].times_us, return_indices=True)
-        gap = np.linalg.norm(one.position[i] - two.position[j], axis=1)
+        gap = distance_between(one.position[i], two.position[j])
         cosine = np.abs((one.attitude[i] * two.attitude[j]).sum(axis=1))
         turn = 2.0 * np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
-        found.append(Distance(one.name, float(np.sqrt((gap**2).mean())), float(gap.max()), float(turn.max())))
+        found.append(Distance(one.name, sum_of(gap**2).rms, float(gap.max()), float(turn.max())))
     return found

@@ -1,7 +1,7 @@
-"""A recording as a run: all of it, or a long one in little memory, with the figures of every row and as many rows as a picture
+"""A recording as a run: all of it, or a long one in little memory, with the metrics of every row and as many rows as a picture
 shows.
 
-A long one is read piece by piece. Of each piece the figures are added to those before, and its rows are thinned: time is cut
+A long one is read piece by piece. Of each piece the metrics are merged with those before, and its rows are thinned: time is cut
 into equal spans, in each of which the rows stay that hold the least and the largest of any column, of the error and of the
 tilt. What is least or largest of two spans is so in one of them: thinned again, peaks stay what they are.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from samara.physics.types import Vehicle
-from samara.record.figures import Figures
+from samara.record.metrics.recorded import RecordedMetrics
 from samara.record.recording import read_recording
 from samara.record.run import Run, Track, run_from
 from samara.record.table import Recording, Table
@@ -32,7 +32,7 @@ WHOLE = frozenset({"event"})  # few rows, none of which stands for another
 def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: bool = True) -> Run:
     """A run from its file; with the `effects` from outside the package that its vehicles were flown with
 
-    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its figures are still those of every row,
+    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its metrics are still those of every row,
     and peaks stay in its tables.
     """
     return run_from(read_recording(path), effects) if whole else load_long_run(path, effects)
@@ -84,20 +84,20 @@ class _Reading:
 
 
 class _Drone:
-    """One drone's track after some pieces: the rows that stay, and the figures of all."""
+    """One drone's track after some pieces: the rows that stay, and the metrics of all."""
 
     def __init__(self, first: Track, most: int) -> None:
         self._most, self._span_us = most, 0
-        self.track = self._little(replace(first, folded=Figures(first).after(None)))
+        self.track = self._little(replace(first, merged_metrics=RecordedMetrics(first).after(None)))
 
     def take(self, piece: Track, carried: AbstractSet[str]) -> None:
         """The next piece; the first row of streams that are `carried` is here already"""
-        figures = Figures(piece, carried).after(self.track.folded)
+        metrics = RecordedMetrics(piece, carried).after(self.track.merged_metrics)
         thin = thinned(piece, self._span_us) if self._span_us else piece.tables
         tables = dict(self.track.tables)
         for name, table in thin.items():
             tables[name] = _joined(tables[name], _some(table, slice(1, None))) if name in carried else table
-        self.track = self._little(replace(piece, tables=tables, folded=figures))
+        self.track = self._little(replace(piece, tables=tables, merged_metrics=metrics))
 
     def _little(self, track: Track) -> Track:
         """The track with few enough rows, in spans as long as that takes"""

@@ -1,6 +1,6 @@
 """A run: a flight that was flown, as arrays with names and units."""
 
-import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,14 +15,15 @@ from samara.core.presentation import present
 from samara.core.tree import unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest
+from samara.physics.quantities import speed, tilt
 from samara.physics.tilting import tilt_angles
 from samara.physics.types import Vehicle
-from samara.record.figures import Figures
+from samara.record.metrics.recorded import RecordedMetrics, distance_between
+from samara.record.metrics.summary import Summary, one_line, several_lines, summary
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
-from samara.record.summary import Summary, one_line, several_lines, summary
 from samara.record.table import Recording, Table
-from samara.scenario.expecting import Ended, Outcome, outcomes
+from samara.scenario.expectations import DroneResult, Outcome, outcomes
 from samara.scenario.facts import Occurrence, occurrence, sentence_of
 from samara.scenario.scenario import Expect
 from samara.scenario.world import world_inside
@@ -33,19 +34,21 @@ from samara.vehicles.slung_load import cable_ends
 
 Array = np.ndarray[Any, Any]
 
+BATTERY_CHARGE = re.compile(r"battery(\[\d+\])?\.charge")  # fields of the stream `state`
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Track:
     """One drone's flight. Arrays have time first; `tables` holds every recorded stream with names and units.
 
-    Where `tables` do not hold every row, `folded` are the figures of all of them.
+    Where `tables` do not hold every row, `merged_metrics` are the metrics of all of them.
     """
 
     name: str
     vehicle: Vehicle
     controller: str
     tables: Mapping[str, Table]
-    folded: Figures | None = None
+    merged_metrics: RecordedMetrics | None = None
 
     @property
     def time(self) -> Array:
@@ -95,7 +98,7 @@ class Track:
     @property
     def commands_cut(self) -> int:
         """How many numbers a controller of one's own asked beyond the range of a command"""
-        return int(self.figures.cut.total)
+        return int(self.metrics.clipped_commands.total)
 
     @property
     def reference_position(self) -> Array:
@@ -131,21 +134,28 @@ class Track:
     @cached_property
     def tilt(self) -> Array:
         """The angle between body z and up  [rad]"""
-        x, y = self.attitude[:, 1], self.attitude[:, 2]
-        return np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0))
+        return np.asarray(tilt(Quat(*self.attitude.T)))
+
+    @cached_property
+    def speed(self) -> Array:
+        """|v|  [m/s]"""
+        return np.asarray(speed(Vec3(*self.velocity.T)))
 
     @cached_property
     def error(self) -> Array:
         """|p − p_reference|  [m]"""
-        return np.linalg.norm(self.position - self.reference_position, axis=1)
+        return distance_between(self.position, self.reference_position)
 
     @property
     def charge(self) -> Array | None:
         """State of charge of the first battery, from 1 to 0; None without one that empties"""
-        if not self.vehicle.has("battery"):
-            return None
+        return self.charges[0] if self.charges else None
+
+    @property
+    def charges(self) -> list[Array]:
+        """State of charge of each battery, from 1 to 0; empty without one that empties"""
         table = self.tables["state"]
-        return next((table[name] for name in ("battery.charge", "battery[0].charge") if name in table.fields), None)
+        return [table[name] for name in table.fields if BATTERY_CHARGE.fullmatch(name)]
 
     def status(self, what: str) -> Array:
         """Where it has "landed" or "crashed", whenever that changed"""
@@ -168,12 +178,12 @@ class Track:
     @property
     def landed(self) -> bool:
         """Whether it flew, and ended at rest on its feet, as its status says: a wreck has not landed"""
-        return bool(self.figures.in_the_air.total and self.status("landed")[-1:].any())
+        return bool(self.metrics.in_the_air.total and self.status("landed")[-1:].any())
 
     @cached_property
-    def figures(self) -> Figures:
-        """Its sums, largest and last values, over every row that was recorded"""
-        return self.folded or Figures(self)
+    def metrics(self) -> RecordedMetrics:
+        """Its metrics over every row that was recorded"""
+        return self.merged_metrics or RecordedMetrics(self)
 
     def summary(self) -> Summary:
         """What a person asks first, as numbers with units: how well it followed, how it ended, how hard it worked"""
@@ -191,11 +201,11 @@ class Track:
         return f"Track {self.name}: {one_line(self)}"
 
 
-class Judged(NamedTuple):
-    """One thing a scenario expects, and whether it came true."""
+class CheckedExpectation(NamedTuple):
+    """One expectation of a scenario in words, and whether it is satisfied"""
 
     text: str
-    true: bool
+    satisfied: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -299,42 +309,44 @@ class Run:
         return str(present("Run.html", self))
 
 
-def judge(run: Run, expect: Expect) -> list[Judged]:
-    """Each expectation of a scenario, against what was flown"""
-    ended = [_ended(track, expect) for track in run.tracks]
-    return [Judged(_words(own, expect, len(ended) > 1), bool(own.true)) for own in outcomes(expect, ended)]
+def check_expectations(run: Run, expect: Expect) -> list[CheckedExpectation]:
+    """Evaluate each expectation of a scenario for a run, in words."""
+    several = len(run.tracks) > 1
+    evaluated = expectation_outcomes(run, expect)
+    return [CheckedExpectation(_words(outcome, expect, several), bool(outcome.satisfied)) for outcome in evaluated]
 
 
-def _ended(track: Track, expect: Expect) -> Ended:
-    """Only what is asked for: not every recording has the streams for all of it."""
-    own = track.figures
-    return Ended(
+def expectation_outcomes(run: Run, expect: Expect) -> list[Outcome]:
+    """Evaluate each expectation of a scenario for a run."""
+    return list(outcomes(expect, [_result(track) for track in run.tracks]))
+
+
+def _result(track: Track) -> DroneResult:
+    return DroneResult(
         track.name,
-        own.position.value,
+        track.metrics.final_position.value,
         bool(track.status("landed")[-1:].any()),
         bool(track.status("crashed").any()),
-        None if expect.max_tilt_deg is None else math.degrees(own.tilt.value),
-        None if expect.max_error is None else float(np.maximum(own.worst.value, 0.0)),
-        None if expect.min_height is None else own.lowest.value,
+        track.metrics.metric,
     )
 
 
-def _words(own: Outcome, expect: Expect, several: bool) -> str:
-    what, of = own.what, f" of {own.drone}" if several else ""
-    if what == "no_crash":
+def _words(outcome: Outcome, expect: Expect, several: bool) -> str:
+    field, of = outcome.field, f" of {outcome.drone}" if several else ""
+    if field == "no_crash":
         return "no crash" if not expect.crashed else f"no crash but of {', '.join(expect.crashed)}"
-    if what == "crashed":
-        return f"{own.drone} crashes"
-    if what == "final_position":
+    if field == "crashed":
+        return f"{outcome.drone} crashes"
+    if field == "final_position":
         place = ", ".join(f"{x:g}" for x in expect.final_position or ())
-        return f"ends within {expect.within:g} m of ({place}): {own.value:.3f} m"
-    if what == "landed":
+        return f"ends within {expect.within:g} m of ({place}): {outcome.value:.3f} m"
+    if field == "landed":
         return "landed at the end" if expect.landed else "in the air at the end"
-    if what == "max_tilt_deg":
-        return f"tilt{of} at most {expect.max_tilt_deg:g}°: {own.value:.1f}°"
-    if what == "max_error":
-        return f"error{of} at most {expect.max_error:g} m: {own.value:.3f} m"
-    return f"height{of} at least {expect.min_height:g} m: {own.value:.2f} m"
+    if field == "max_tilt_deg":
+        return f"tilt{of} at most {expect.max_tilt_deg:g}°: {outcome.value:.1f}°"
+    if field == "max_error":
+        return f"error{of} at most {expect.max_error:g} m: {outcome.value:.3f} m"
+    return f"height{of} at least {expect.min_height:g} m: {outcome.value:.2f} m"
 
 
 def run_from(

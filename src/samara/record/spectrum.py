@@ -30,7 +30,7 @@ class Spectrum(NamedTuple):
         density[..., 1 : -1 if self.length % 2 == 0 else None] *= 2.0
         return density
 
-    def then(self, later: "Spectrum") -> "Spectrum":
+    def merge(self, later: "Spectrum") -> "Spectrum":
         """That of both pieces; one too short for windows of the same length adds nothing"""
         if self.length != later.length:
             return max(self, later, key=lambda own: own.length)

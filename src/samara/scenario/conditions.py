@@ -5,14 +5,13 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, NamedTuple
 
-from samara.core.algebra import UP, euler_from_quat, norm, rotate
-from samara.core.ops import acos, clamp, equal, logical_and, minimum
+from samara.core.algebra import euler_from_quat
+from samara.core.ops import equal, logical_and
 from samara.core.quantity import Scalar
+from samara.physics.quantities import DEGREES, least_charge, least_voltage, position_error, speed, tilt_deg
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.scenario.bus import BatteryStatus
-
-DEGREES = 180.0 / math.pi
 
 
 class Watched(NamedTuple):
@@ -30,13 +29,13 @@ QUANTITIES: dict[str, Callable[[Scalar, Any], Scalar]] = {
     "x": lambda time, drone: drone.state.p_W.x,
     "y": lambda time, drone: drone.state.p_W.y,
     "height": lambda time, drone: drone.state.p_W.z,
-    "speed": lambda time, drone: norm(drone.state.v_W),
+    "speed": lambda time, drone: speed(drone.state.v_W),
     "climb": lambda time, drone: drone.state.v_W.z,
-    "tilt_deg": lambda time, drone: DEGREES * acos(clamp(rotate(drone.state.q_WB, UP).z, -1.0, 1.0)),
+    "tilt_deg": lambda time, drone: tilt_deg(drone.state.q_WB),
     "yaw_deg": lambda time, drone: DEGREES * euler_from_quat(drone.state.q_WB).yaw,
-    "charge": lambda time, drone: _least([own.charge for own in drone.batteries], 1.0),
-    "voltage": lambda time, drone: _least([own.voltage for own in drone.batteries], math.inf),
-    "error": lambda time, drone: norm(drone.state.p_W - drone.reference.p_W),
+    "charge": lambda time, drone: least_charge([battery.charge for battery in drone.batteries]),
+    "voltage": lambda time, drone: least_voltage([battery.voltage for battery in drone.batteries]),
+    "error": lambda time, drone: position_error(drone.state.p_W, drone.reference.p_W),
     "landed": lambda time, drone: 1.0 * drone.landed,
     "crashed": lambda time, drone: 1.0 * drone.crashed,
 }
@@ -47,10 +46,6 @@ COMPARISONS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     ">=": lambda a, b: a >= b,
     "==": equal,
 }
-
-
-def _least(values: list[Scalar], none: float) -> Scalar:
-    return reduce(minimum, values) if values else none
 
 
 class Comparison(NamedTuple):

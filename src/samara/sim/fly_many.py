@@ -11,12 +11,12 @@ from samara.backends.stepper import require_backend
 from samara.core.tree import unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.types import State
-from samara.scenario.expecting import Ended, outcomes
+from samara.record.metrics import FlightMetrics
+from samara.scenario.expectations import DroneResult, outcomes
 from samara.scenario.load import load_scenario
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.timeline import microseconds
 from samara.sim.flights import Flights
-from samara.sim.measures import Measures
 from samara.sim.vary import PLACES
 
 BACKENDS = ("llvm", "jax", "pallas")
@@ -84,11 +84,11 @@ def fly_many(
 
 def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Any, ...]], record: float) -> Flights:
     final, landed, crashed, numbers, states = (np.concatenate(own, axis=-1) for own in zip(*parts, strict=True))
-    drone, measures = scenario.drones[0], Measures(*numbers)
+    drone, metrics = scenario.drones[0], FlightMetrics(*numbers)
     state: State = unflatten(at_rest(drone.vehicle), iter(final))
-    end = Ended(drone.name, state.p_W, landed, crashed, measures.tilt_deg, measures.worst_error, measures.lowest)
+    end = DroneResult(drone.name, state.p_W, landed, crashed, metrics.metric)
     told = tuple(outcomes(scenario.expect, [end]))
-    flights = Flights(seeds, state, landed, crashed, measures, told, np.arange(len(states)) * record, states)
+    flights = Flights(seeds, state, landed, crashed, metrics, told, np.arange(len(states)) * record, states)
     if flights.lost.any():
         first, count = int(np.flatnonzero(flights.lost)[0]), int(flights.lost.sum())
         warnings.warn(

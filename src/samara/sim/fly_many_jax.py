@@ -21,16 +21,16 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import empty_command, environment_of
 from samara.physics.types import State
+from samara.record.metrics import FlightMetrics
 from samara.scenario.actuators import ActuatorCommand
 from samara.scenario.bus import AutopilotCommand, Bus, DroneBus
-from samara.scenario.expecting import Ended, outcomes
+from samara.scenario.expectations import DroneResult, outcomes
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS, microseconds
 from samara.sim.executors.jax import FlightProgram, Run, Values, Wanted, compile_flight_jax
 from samara.sim.executors.pallas import compile_flight_pallas
 from samara.sim.flights import Flights
-from samara.sim.measures import Measures
 from samara.sim.sequence import standard_sequence
 from samara.sim.setup import DroneSetup, drone_setup, flight_setup, initial_setting, setting_values
 from samara.sim.stage import PHYSICS, StageSequence, StageSet, build, part_of
@@ -112,9 +112,9 @@ def fly_batch_jax(
         }
     ended = {name: [np.broadcast_to(np.asarray(leaf), (n,)) for leaf in values[name]] for name in RESULTS}
     state: State = unflatten(flight[-1][0].program.templates["state"], iter(ended["state"]))
-    status, metrics = Status(*np.array(ended["status"]) > 0.5), Measures(*ended["metrics"])
+    status, metrics = Status(*np.array(ended["status"]) > 0.5), FlightMetrics(*ended["metrics"])
     kept = np.concatenate([np.asarray(own) for own in records]) if records else np.zeros((0, len(ended["state"]), n))
-    end = Ended(drone.name, state.p_W, *status, metrics.tilt_deg, metrics.worst_error, metrics.lowest)
+    end = DroneResult(drone.name, state.p_W, *status, metrics.metric)
     return Flights(
         numbers,
         state,

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from samara.core.tree import unflatten
+from samara.record.metrics import FlightMetrics
 from samara.record.streams import Rows
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.log import Log
-from samara.sim.measures import START, Measures
 from samara.sim.references import ReferenceTable, cover, is_shared, reference_table
 from samara.sim.stages.metrics import LOG_REFERENCE
 from samara.sim.streams import Stream
@@ -31,12 +31,12 @@ class MetricsLog(Log):
         ahead = min(len(group.reference_table.rows) for group in fleet.groups) - 2
         return fleet.time_us + ahead * fleet.periods["autopilot"]
 
-    def metrics(self, fleet: Fleet) -> Measures:
+    def metrics(self, fleet: Fleet) -> FlightMetrics:
         """Of all drones, as arrays"""
-        whole = np.empty((len(START), len(fleet.scenario.drones)))
+        whole = np.empty((len(FlightMetrics._fields), len(fleet.scenario.drones)))
         for group in fleet.groups:
             whole[:, group.indices] = group.slots["metrics"]
-        found: Measures = unflatten(START, iter(whole))
+        found: FlightMetrics = unflatten(FlightMetrics.initial(), iter(whole))
         return found
 
     def streams(self, fleet: Fleet, group: Group) -> list[Stream]:

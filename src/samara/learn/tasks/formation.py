@@ -7,11 +7,12 @@ ParallelEnv(forming(drones=5, radius=1.0))         # each an agent: samara.learn
 import math
 from typing import Any
 
-from samara.core.algebra import Vec3, dot, norm
-from samara.core.ops import cos, logical_and, logical_or, maximum, sin, sqrt
+from samara.core.algebra import Vec3, dot
+from samara.core.ops import cos, logical_and, logical_or, maximum, sin
 from samara.core.quantity import Scalar
 from samara.learn.observations import full_state
-from samara.learn.task import Craft, Draw, Situation, Task
+from samara.learn.task import Craft, Draw, Situation, Task, add_action_cost
+from samara.physics.quantities import position_error, smooth_position_error, speed, squared_sine_of_half_tilt
 from samara.physics.reference import Reference
 from samara.physics.types import State
 
@@ -58,8 +59,7 @@ def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str =
         total: Scalar = 0.0
         crash: Scalar = situation.time < 0.0
         for other in situation.others:
-            away = other.p_W - situation.state.p_W
-            distance = sqrt(dot(away, away) + 1e-12)
+            distance = smooth_position_error(other.p_W, situation.state.p_W, 1e-6)
             close = maximum(1.0 - distance / (APART * reach), 0.0)
             total, crash = total + close * close, logical_or(crash, distance < 2.0 * reach)
         return total, crash
@@ -68,23 +68,21 @@ def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str =
         """2 − √(e_p² + 1 cm²) − 0.1 e_v² − 0.01 ω² − 0.3 (q_x² + q_y²) − 0.01 a² − crowding"""
         place, velocity = corner(situation, craft)
         p_W, v_W, q_WB, omega_B = situation.state[:4]
-        e_p, e_v = p_W - place, v_W - velocity
-        cost = sqrt(dot(e_p, e_p) + 1e-4) + 0.1 * dot(e_v, e_v) + 0.01 * dot(omega_B, omega_B)
-        cost = cost + 0.3 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y) + crowding(situation, craft)[0]
-        for a in situation.action:
-            cost = cost + 0.01 * a * a
-        return 2.0 - cost
+        e_v = v_W - velocity
+        cost = smooth_position_error(p_W, place, 0.01) + 0.1 * dot(e_v, e_v) + 0.01 * dot(omega_B, omega_B)
+        cost = cost + 0.3 * squared_sine_of_half_tilt(q_WB) + crowding(situation, craft)[0]
+        return 2.0 - add_action_cost(cost, situation.action, 0.01)
 
     def termination(situation: Situation, craft: Craft) -> Scalar:
         """Two drones touch, or this one is 2 m from its corner"""
-        lost = norm(situation.state.p_W - corner(situation, craft)[0]) > FAR
+        lost = position_error(situation.state.p_W, corner(situation, craft)[0]) > FAR
         return logical_or(lost, crowding(situation, craft)[1])
 
     def success(situation: Situation, craft: Craft) -> Scalar:
         """In its corner, and moving with it"""
         place, velocity = corner(situation, craft)
-        there = norm(situation.state.p_W - place) < NEAR
-        return logical_and(there, norm(situation.state.v_W - velocity) < SLOW)
+        there = position_error(situation.state.p_W, place) < NEAR
+        return logical_and(there, speed(situation.state.v_W - velocity) < SLOW)
 
     return Task(name, reset, observation, reward, termination, success=success, drones=drones, **more)
 

@@ -3,11 +3,12 @@
 import math
 from typing import Any
 
-from samara.core.algebra import dot, norm
-from samara.core.ops import logical_and, sqrt
+from samara.core.algebra import ZERO, dot
+from samara.core.ops import logical_and
 from samara.core.quantity import Scalar
 from samara.learn.observations import full_state
-from samara.learn.task import Craft, Draw, Situation
+from samara.learn.task import Craft, Draw, Situation, add_action_cost
+from samara.physics.quantities import position_error, smooth_position_error, speed, squared_sine_of_half_tilt
 from samara.physics.types import State
 
 SECONDS = 3.0
@@ -40,18 +41,16 @@ def unrest(situation: Situation) -> Scalar:
     The root pulls as hard from afar as from near, and is smooth at 0.
     """
     p_W, v_W, q_WB, omega_B = situation.state[:4]
-    cost = sqrt(dot(p_W, p_W) + 1e-4) + 0.1 * dot(v_W, v_W) + 0.01 * dot(omega_B, omega_B)
-    cost = cost + 0.3 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y) + 0.1 * q_WB.z * q_WB.z
-    for a in situation.action:
-        cost = cost + 0.01 * a * a
-    return cost
+    cost = smooth_position_error(p_W, ZERO, 0.01) + 0.1 * dot(v_W, v_W) + 0.01 * dot(omega_B, omega_B)
+    cost = cost + 0.3 * squared_sine_of_half_tilt(q_WB) + 0.1 * q_WB.z * q_WB.z
+    return add_action_cost(cost, situation.action, 0.01)
 
 
 def termination(situation: Situation, craft: Craft) -> Scalar:
     """Beyond 2 m"""
-    return norm(situation.state.p_W) > FAR
+    return position_error(situation.state.p_W, ZERO) > FAR
 
 
 def success(situation: Situation, craft: Craft) -> Scalar:
     """Within 5 cm, and slower than 5 cm/s"""
-    return logical_and(norm(situation.state.p_W) < NEAR, norm(situation.state.v_W) < SLOW)
+    return logical_and(position_error(situation.state.p_W, ZERO) < NEAR, speed(situation.state.v_W) < SLOW)

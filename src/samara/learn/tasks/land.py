@@ -3,21 +3,21 @@
 The episode ends when the ground is touched, at the height of the origin: what the ground does then is not part of the task.
 """
 
-import math
 from typing import Any
 
-from samara.core.algebra import Vec3, dot, matrix_from_quat
-from samara.core.ops import absolute, logical_and, logical_or, safe_norm, sqrt
+from samara.core.algebra import ZERO, Vec3, dot
+from samara.core.ops import absolute, logical_and, logical_or, safe_norm
 from samara.core.quantity import Scalar
 from samara.learn.observations import full_state
-from samara.learn.task import Craft, Draw, Situation
+from samara.learn.task import Craft, Draw, Situation, add_action_cost
+from samara.physics.quantities import smooth_position_error, squared_sine_of_half_tilt, tilt_deg
 from samara.physics.types import State
 
 SECONDS = 6.0
 SEES = "full_state"
 FAR = 4.0  # [m]: lost
 TOUCH = 0.2  # [m/s]: how fast to come down in the end
-NEAR, SOFT, SLOW, UPRIGHT = 0.1, 0.4, 0.2, math.cos(math.radians(15.0))  # [m, m/s, m/s, 1]: landed well
+NEAR, SOFT, SLOW, MAX_TILT_DEG = 0.1, 0.4, 0.2, 15.0  # [m, m/s, m/s, °]: landed well
 
 
 def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
@@ -40,11 +40,9 @@ def reward(situation: Situation, craft: Craft) -> Scalar:
     """3 − √(p² + 1 cm²) − 0.3 |v − v_d|² − 0.01 ω² − 0.5 (q_x² + q_y²) − 0.01 a²,  v_d = −p/s − 0.2 m/s e₃"""
     p_W, v_W, q_WB, omega_B = situation.state[:4]
     e_v = v_W + p_W + Vec3(0.0, 0.0, TOUCH)
-    cost = sqrt(dot(p_W, p_W) + 1e-4) + 0.3 * dot(e_v, e_v) + 0.01 * dot(omega_B, omega_B)
-    cost = cost + 0.5 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y)
-    for a in situation.action:
-        cost = cost + 0.01 * a * a
-    return 3.0 - cost
+    cost = smooth_position_error(p_W, ZERO, 0.01) + 0.3 * dot(e_v, e_v) + 0.01 * dot(omega_B, omega_B)
+    cost = cost + 0.5 * squared_sine_of_half_tilt(q_WB)
+    return 3.0 - add_action_cost(cost, situation.action, 0.01)
 
 
 def termination(situation: Situation, craft: Craft) -> Scalar:
@@ -58,4 +56,4 @@ def success(situation: Situation, craft: Craft) -> Scalar:
     p_W, v_W, q_WB = situation.state[:3]
     there = logical_and(p_W.z <= 0.0, safe_norm(p_W.x, p_W.y) < NEAR)
     softly = logical_and(absolute(v_W.z) < SOFT, safe_norm(v_W.x, v_W.y) < SLOW)
-    return logical_and(logical_and(there, softly), matrix_from_quat(q_WB).zz > UPRIGHT)
+    return logical_and(logical_and(there, softly), tilt_deg(q_WB) < MAX_TILT_DEG)

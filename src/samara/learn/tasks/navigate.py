@@ -9,12 +9,13 @@ one with a propeller's tip, or the ground, or leaving the strip ends it.
 from typing import Any, NamedTuple
 
 from samara.control.observation import Bounds, depth, seen
-from samara.core.algebra import Vec3, dot, matrix_from_quat, norm
-from samara.core.ops import absolute, exp, logical_and, logical_or, maximum, safe_divide, safe_norm, sqrt, where
+from samara.core.algebra import Vec3, dot, matrix_from_quat
+from samara.core.ops import absolute, exp, logical_and, logical_or, maximum, safe_divide, safe_norm, where
 from samara.core.quantity import Scalar
 from samara.learn.task import Craft, Draw, Sight, Situation, Task
 from samara.learn.tasks.recover import softened
 from samara.physics.ground.solids import Capsule
+from samara.physics.quantities import position_error, smooth_position_error
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.sensors.depth_camera import DepthCameraPart
@@ -100,7 +101,7 @@ def reward(situation: Situation, craft: Craft) -> Scalar:
     or the strip, not to look ahead, and to turn"""
     p_W, v_W, q_WB, omega_B = situation.state[:4]
     way = GOAL_W - p_W
-    away = sqrt(dot(way, way) + 0.25)
+    away = smooth_position_error(GOAL_W, p_W, 0.5)
     wanted = way * (SPEED / (away + 1.0))
     off = v_W - wanted
     cost = softened(dot(off, off), 1.0) + 0.02 * dot(omega_B, omega_B)
@@ -128,7 +129,7 @@ def termination(situation: Situation, craft: Craft) -> Scalar:
 
 def success(situation: Situation, craft: Craft) -> Scalar:
     """Within 0.5 m of the goal, and nothing touched"""
-    return logical_and(norm(situation.state.p_W - GOAL_W) < NEAR, situation.goal.touched < 0.5)
+    return logical_and(position_error(situation.state.p_W, GOAL_W) < NEAR, situation.goal.touched < 0.5)
 
 
 def navigating(columns: int = COLUMNS, **more: Any) -> Task:

@@ -16,7 +16,7 @@ from samara.core.ops import cos, exp, floor, logical_and, logical_or, maximum, s
 from samara.core.quantity import Scalar
 from samara.learn.observations import observed_as
 from samara.learn.randomize import Inertial
-from samara.learn.task import Craft, Draw, Situation, Task
+from samara.learn.task import Craft, Draw, Situation, Task, add_action_cost
 from samara.physics.types import State
 from samara.world.gates import (
     Course,
@@ -124,8 +124,7 @@ def racing(level: int = 2, track: Track | str | Path = "hall", **more: Any) -> T
         0.002 ω² + 0.01 a²; −5 for striking something"""
         goal, omega_B, p_W = situation.goal, situation.state.omega_B, situation.state.p_W
         cost = 0.05 + 0.002 * dot(omega_B, omega_B) + 5.0 * goal.struck
-        for a in situation.action:
-            cost = cost + 0.01 * a * a
+        cost = add_action_cost(cost, situation.action, 0.01)
         return 10.0 * goal.gained - cost - _in_the_way(p_W, goal, own)
 
     def done(situation: Situation, craft: Craft) -> Scalar:

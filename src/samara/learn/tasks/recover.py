@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from samara.core.algebra import dot, norm
+from samara.core.algebra import ZERO, dot
 from samara.core.ops import sqrt
 from samara.core.quantity import Scalar
 from samara.learn.observations import full_state
-from samara.learn.task import Craft, Draw, Situation
+from samara.learn.task import Craft, Draw, Situation, add_action_cost
 from samara.learn.tasks import hover
+from samara.physics.quantities import position_error, smooth_position_error, squared_sine_of_half_tilt
 from samara.physics.types import State
 
 SECONDS = 4.0
@@ -35,12 +36,12 @@ def reward(situation: Situation, craft: Craft) -> Scalar:
     """
     p_W, v_W, q_WB, omega_B = situation.state[:4]
     cost = (
-        sqrt(dot(p_W, p_W) + 1e-4) + 0.1 * softened(dot(v_W, v_W), 1.0) + 0.003 * softened(dot(omega_B, omega_B), 25.0)
+        smooth_position_error(p_W, ZERO, 0.01)
+        + 0.1 * softened(dot(v_W, v_W), 1.0)
+        + 0.003 * softened(dot(omega_B, omega_B), 25.0)
     )
-    cost = cost + 0.1 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y + q_WB.z * q_WB.z)
-    for a in situation.action:
-        cost = cost + 0.01 * a * a
-    return 2.0 - cost
+    cost = cost + 0.1 * (squared_sine_of_half_tilt(q_WB) + q_WB.z * q_WB.z)
+    return 2.0 - add_action_cost(cost, situation.action, 0.01)
 
 
 def softened(square: Scalar, scale: Scalar) -> Scalar:
@@ -50,7 +51,7 @@ def softened(square: Scalar, scale: Scalar) -> Scalar:
 
 def termination(situation: Situation, craft: Craft) -> Scalar:
     """Beyond 30 m"""
-    return norm(situation.state.p_W) > FAR
+    return position_error(situation.state.p_W, ZERO) > FAR
 
 
 success = hover.success

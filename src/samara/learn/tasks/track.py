@@ -5,11 +5,11 @@ VectorEnv(tracking(circle((0, 0, 1), radius=1.0, speed=2.0, laps=10)))
 
 from typing import Any
 
-from samara.core.algebra import Vec3, dot, norm
-from samara.core.ops import sqrt
+from samara.core.algebra import Vec3, dot
 from samara.core.quantity import Scalar
 from samara.learn.observations import observed_as
-from samara.learn.task import Craft, Draw, Situation, Task
+from samara.learn.task import Craft, Draw, Situation, Task, add_action_cost
+from samara.physics.quantities import position_error, smooth_position_error
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.plan.trajectory import Trajectory, figure8
@@ -46,23 +46,25 @@ def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, 
     def reward(situation: Situation, craft: Craft) -> Scalar:
         """1 − √(e_p² + 3 mm²) − 0.05 e_v² − 0.0005 ω² − 0.1 q_z² − 0.001 a²"""
         now, state = reference(situation), situation.state
-        e_p, e_v = state.p_W - now.p_W, state.v_W - now.v_W
-        cost = sqrt(dot(e_p, e_p) + 9e-6) + 0.05 * dot(e_v, e_v) + 0.0005 * dot(state.omega_B, state.omega_B)
+        e_v = state.v_W - now.v_W
+        cost = (
+            smooth_position_error(state.p_W, now.p_W, 0.003)
+            + 0.05 * dot(e_v, e_v)
+            + 0.0005 * dot(state.omega_B, state.omega_B)
+        )
         cost = cost + 0.1 * state.q_WB.z * state.q_WB.z
-        for a in situation.action:
-            cost = cost + 0.001 * a * a
-        return 1.0 - cost
+        return 1.0 - add_action_cost(cost, situation.action, 0.001)
 
-    def away(situation: Situation) -> Scalar:
-        return norm(situation.state.p_W - reference(situation).p_W)
+    def error(situation: Situation) -> Scalar:
+        return position_error(situation.state.p_W, reference(situation).p_W)
 
     return Task(
         name,
         reset,
         observation,
         reward,
-        termination=lambda situation, craft: away(situation) > FAR,
-        success=lambda situation, craft: away(situation) < NEAR,
+        termination=lambda situation, craft: error(situation) > FAR,
+        success=lambda situation, craft: error(situation) < NEAR,
         **{"seconds": seconds, "sees": "tracking", **more},
     )
 

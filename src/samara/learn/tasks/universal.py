@@ -8,14 +8,14 @@ between their limits where it was called more often than it was trained.
 """
 
 from samara.control.observation import Bounds, seen, state_error
-from samara.core.algebra import dot, norm
-from samara.core.ops import sqrt
+from samara.core.algebra import ZERO, dot
 from samara.core.quantity import Scalar
 from samara.learn.observations import STILL
 from samara.learn.randomize import RAPTOR
 from samara.learn.task import Craft, Situation, Task
 from samara.learn.tasks import hover
 from samara.learn.tasks.recover import softened
+from samara.physics.quantities import position_error, smooth_position_error, squared_sine_of_half_tilt
 
 BOUNDS = Bounds(0.5, 1.0)  # [m, m/s]: the largest errors that it is shown
 FAR = 5.0  # [m]: lost
@@ -34,22 +34,22 @@ def reward(situation: Situation, craft: Craft) -> Scalar:
     """2 less √(p² + 1 cm²) + 0.1 ⟨v²⟩₁ + 0.01 ⟨ω²⟩₄ + 0.2 (q_x² + q_y²) + 0.2 q_z²; the task adds the cost of changes"""
     p_W, v_W, q_WB, omega_B = situation.state[:4]
     cost = (
-        sqrt(dot(p_W, p_W) + 1e-4)
+        smooth_position_error(p_W, ZERO, 0.01)
         + 0.1 * softened(dot(v_W, v_W), 1.0)
         + 0.01 * softened(dot(omega_B, omega_B), 4.0)
-        + 0.2 * (q_WB.x * q_WB.x + q_WB.y * q_WB.y + q_WB.z * q_WB.z)
+        + 0.2 * (squared_sine_of_half_tilt(q_WB) + q_WB.z * q_WB.z)
     )
     return 2.0 - cost
 
 
 def termination(situation: Situation, craft: Craft) -> Scalar:
     """Beyond 5 m"""
-    return norm(situation.state.p_W) > FAR
+    return position_error(situation.state.p_W, ZERO) > FAR
 
 
 def success(situation: Situation, craft: Craft) -> Scalar:
     """Within 10 cm"""
-    return norm(situation.state.p_W) < NEAR
+    return position_error(situation.state.p_W, ZERO) < NEAR
 
 
 TASK = Task(

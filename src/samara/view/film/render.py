@@ -18,6 +18,7 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, quat_from_axis_angle, rotate
 from samara.core.colours import COLOURS, INK
 from samara.core.files import atomic_write
+from samara.physics.quantities import position_error, speed
 from samara.physics.types import Vehicle
 from samara.record.run import Run, Track
 from samara.scenario.triangles import drawn, faces_of
@@ -271,7 +272,7 @@ def pose_at(track: Way, time: float) -> Pose:
         between(track.rotor_speed),
         track.command[held],
         track.wind[row],
-        float(np.linalg.norm(between(track.position) - between(track.reference_position))),
+        float(position_error(Vec3(*between(track.position)), Vec3(*between(track.reference_position)))),
         between(track.cable) if len(track.cable) else track.cable,
         between(track.servo_angle),
     )
@@ -764,7 +765,7 @@ class Labels:
         draw.text((u, 0.8 * u), title, font=self.bold, fill=INK)
         rows = (
             f"time   {time:7.2f} s",
-            f"speed  {float(np.linalg.norm(pose.v_W)):7.2f} m/s",
+            f"speed  {float(speed(Vec3(*pose.v_W))):7.2f} m/s",
             f"height {float(pose.p_W[2]):7.2f} m",
             f"error  {pose.error:7.2f} m",
         )
@@ -806,10 +807,10 @@ class Labels:
 
         draw.ellipse((x - r, y - r, x + r, y + r), fill=(255, 255, 255, 140), outline=INK)
         draw.text(place(0.5 * math.pi, 0.72), "N", font=self.small, fill=INK, anchor="mm")
-        speed = float(np.hypot(*pose.wind_W[:2]))
+        wind_speed = float(np.hypot(*pose.wind_W[:2]))
         told = "no wind"
-        if speed > 0.05:
-            told = f"wind {speed:.1f} m/s"
+        if wind_speed > 0.05:
+            told = f"wind {wind_speed:.1f} m/s"
             angle = math.atan2(pose.wind_W[1], pose.wind_W[0])
             tail, tip = place(angle + math.pi, 0.55), place(angle, 0.55)
             draw.line((*tail, *tip), fill=COLOURS[0], width=max(2, round(0.25 * u)))

@@ -1,4 +1,4 @@
-"""Pictures of a campaign: where it fails, how its measures lie, and a fan of its trajectories."""
+"""Pictures of a campaign: where it fails, how its metrics are distributed, and a fan of its trajectories."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,10 @@ import numpy as np
 
 from samara.campaigns.first_order import bins_of
 from samara.campaigns.intervals import clopper_pearson
-from samara.campaigns.judged import DEGRADED, FAIL, INVALID, LEAST, PASS
 from samara.campaigns.logistic import FailureCurve
+from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
 from samara.core.colours import COLOURS, INK
+from samara.record.metrics import METRICS
 from samara.view.plot.style import Picture, plain, samara_style
 
 Array = np.ndarray[Any, Any]
@@ -88,20 +89,20 @@ def failure_map(factors: Mapping[str, Array], outcome: Array) -> Picture:
     return figure
 
 
-def bad_quantile(measure: str) -> float:
+def bad_quantile(metric: str) -> float:
     """The quantile that 99 of 100 flights are better than"""
-    return 0.01 if measure in LEAST else 0.99
+    return 0.01 if METRICS[metric].lower_is_worse else 0.99
 
 
-def distributions(measures: Mapping[str, Array], units: Mapping[str, str], limits: Mapping[str, float]) -> Picture:
+def distributions(metrics: Mapping[str, Array], units: Mapping[str, str], limits: Mapping[str, float]) -> Picture:
     """Histograms with the median and the value that 99 of 100 are better than; dashed, the limit of what is still whole"""
-    columns = min(len(measures), 3)
-    rows = math.ceil(len(measures) / columns)
+    columns = min(len(metrics), 3)
+    rows = math.ceil(len(metrics) / columns)
     with samara_style() as plt:
         figure, panels = plt.subplots(
             rows, columns, figsize=(WIDE, 0.3 + 2.3 * rows), layout="constrained", squeeze=False
         )
-        for axes, (name, values) in zip(panels.flat, measures.items(), strict=False):
+        for axes, (name, values) in zip(panels.flat, metrics.items(), strict=False):
             axes.hist(values, bins=min(60, max(10, len(values) // 15)), color=COLOURS[5], linewidth=0)
             for q, style in ((0.5, "-"), (bad_quantile(name), ":")):
                 at = float(np.quantile(values, q))
@@ -110,7 +111,7 @@ def distributions(measures: Mapping[str, Array], units: Mapping[str, str], limit
                 axes.axvline(limits[name], color=COLOURS[1], linewidth=1.3, linestyle="--")
             axes.set(xlabel=f"{plain(name)}{f' [{units[name]}]' if units.get(name) else ''}")
             axes.grid(visible=False, axis="x")
-        for axes in list(panels.flat)[len(measures) :]:
+        for axes in list(panels.flat)[len(metrics) :]:
             axes.set_visible(False)
         for axes in panels[:, 0]:
             axes.set(ylabel="flights")

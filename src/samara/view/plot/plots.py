@@ -527,7 +527,7 @@ def _draw_solids(axes: Any, world: World) -> None:
 
 
 def _draw_mean_wind(axes: Any, track: Track) -> None:
-    mean = track.figures.wind_W.mean
+    mean = track.metrics.wind_W.mean
     speed = float(np.hypot(mean[0], mean[1]))
     if speed < 0.05:
         return

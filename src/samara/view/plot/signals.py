@@ -15,10 +15,11 @@ from samara.physics.reference import Reference
 from samara.physics.surroundings import environment_of
 from samara.physics.types import Environment, Vehicle
 from samara.plan.flatness import flat_motion
-from samara.record.figures import ORDERED, followed
+from samara.record.metrics import tracking_rows
+from samara.record.metrics.summary import length_unit
 from samara.record.run import Track
 from samara.record.spectrum import SHORTEST_SPECTRUM, Spectrum
-from samara.record.summary import length_unit
+from samara.scenario.autopilot_types import POSITIONS_ONLY
 from samara.vehicles.limits import command_range, speed_range
 
 Array = np.ndarray[Any, Any]
@@ -82,8 +83,8 @@ def position(track: Track) -> list[Signal]:
 
 def position_error(track: Track) -> Signal:
     """|p − p_reference|, while that is an error: in the air, of a pilot that was given the path"""
-    rows, error = followed(track), np.full(len(track.time), np.nan)
-    if track.controller in ORDERED:
+    rows, error = tracking_rows(track), np.full(len(track.time), np.nan)
+    if track.controller in POSITIONS_ONLY:
         return Signal("Distance from the plan", "m", ("distance",), track.time, track.error[:, None])
     error[rows] = track.error[rows]
     return Signal("Position error", "m", ("distance",), track.time, error[:, None])
@@ -91,13 +92,13 @@ def position_error(track: Track) -> Signal:
 
 def hardly_moves(track: Track) -> bool:
     """Whether its path is so short that its position would be straight lines"""
-    return bool(len(followed(track)) and np.ptp(track.position, axis=0).max() < HARDLY)
+    return bool(len(tracking_rows(track)) and np.ptp(track.position, axis=0).max() < HARDLY)
 
 
 def position_off(track: Track) -> Signal:
     """p − p_reference by its axes, in mm, cm or m: what there is to see of a drone that stays where it is"""
     off = track.position - track.reference_position
-    off[np.setdiff1d(np.arange(len(off)), followed(track))] = np.nan
+    off[np.setdiff1d(np.arange(len(off)), tracking_rows(track))] = np.nan
     place = ", ".join(f"{x:.3g}" for x in np.median(track.reference_position, axis=0) + 0.0)
     return in_handy_unit(Signal(f"Position off ({place}) m", "m", AXES, track.time, off))
 
@@ -110,10 +111,9 @@ def in_handy_unit(signal: Signal) -> Signal:
 
 def velocity(track: Track) -> list[Signal]:
     """v_W with its reference, and the speed"""
-    speed = np.linalg.norm(track.velocity, axis=1)
     return [
         Signal("Velocity", "m/s", AXES, track.time, track.velocity, (track.time, track.tables["reference"]["v_W"])),
-        Signal("Speed", "m/s", ("speed",), track.time, speed[:, None]),
+        Signal("Speed", "m/s", ("speed",), track.time, track.speed[:, None]),
     ]
 
 
@@ -254,8 +254,8 @@ def _band(track: Track, field: str, scale: float = 1.0) -> Array | None:
 
 def spectra(track: Track) -> list[Signal]:
     """√S(f) of angular velocity and commands, Welch's mean over windows: what shakes, and how fast; `time` is f [Hz]"""
-    figures, shaken, driven = track.figures, rates(track)[0], motors(track)[-1]
-    return [*_spectrum(shaken, figures.rate_spectrum), *_spectrum(driven, figures.command_spectrum)]
+    metrics, shaken, driven = track.metrics, rates(track)[0], motors(track)[-1]
+    return [*_spectrum(shaken, metrics.rate_spectrum), *_spectrum(driven, metrics.command_spectrum)]
 
 
 def _spectrum(signal: Signal, own: Spectrum) -> list[Signal]:

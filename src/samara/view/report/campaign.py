@@ -10,36 +10,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.campaigns.campaign import MEASURES, Campaign, Factor
+from samara.campaigns.campaign import Campaign, Factor
 from samara.campaigns.confidence_sequence import confidence_sequence
 from samara.campaigns.distributions import Choice, Grid, LogUniform, Normal, Uniform
 from samara.campaigns.fan import trajectories
 from samara.campaigns.first_order import first_order
 from samara.campaigns.flying import Flying
 from samara.campaigns.intervals import Interval, clopper_pearson, quantile_interval
-from samara.campaigns.judged import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
 from samara.campaigns.logistic import FailureCurve, failure_curve
+from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
 from samara.campaigns.replay import campaign_of
 from samara.campaigns.samplers import INDEPENDENT
 from samara.campaigns.store import Store, open_store
 from samara.campaigns.worst import worst_rows
 from samara.core.confined import ConfinedFolder
 from samara.core.files import write_text
+from samara.record.metrics import FLIGHT_METRICS, METRICS
 from samara.view.plot import campaign as draw
 from samara.view.report.page import Html, element, page, picture, table
 
 Array = np.ndarray[Any, Any]
 
-UNITS = {
-    "worst_error": "m",
-    "rms_error": "m",
-    "tilt_deg": "°",
-    "speed": "m/s",
-    "highest": "m",
-    "lowest": "m",
-    "voltage": "V",
-    "touchdown_speed": "m/s",
-}
+UNITS = {name: METRICS[name].unit for name in FLIGHT_METRICS if METRICS[name].unit}
 PAGE = "report.html"
 WORST = 10
 MOST_FLOWN = 60  # trajectories in the fan
@@ -49,13 +41,13 @@ REPLAY = "samara sweep replay {folder} --row {row} --view"
 
 
 class Seen(NamedTuple):
-    """The rows of a campaign as arrays: numbers, outcomes, reasons, factors and the measures that differ at all"""
+    """The rows of a campaign as arrays: numbers, outcomes, reasons, factors and the metrics that differ at all"""
 
     row: Array
     outcome: Array
     reason: Array
     factors: dict[str, Array]
-    measures: dict[str, Array]
+    metrics: dict[str, Array]
 
     @property
     def flown(self) -> Array:
@@ -100,7 +92,7 @@ def campaign_page(folder: str | Path, *, fly: bool = True) -> str:
         _varied(campaign, seen, curves),
         _where(seen, curves),
         element("h2", "How well it flies"),
-        _measured(campaign, seen),
+        _distributions(campaign, seen),
         _fan(campaign, store, seen) if fly else None,
         element("h2", f"The worst {WORST}"),
         _worst(campaign, store, seen),
@@ -119,18 +111,18 @@ def _seen(store: Store) -> Seen:
     factors = names[names.index("seed") + 1 : names.index("outcome")]
     columns = {name: whole[name].to_numpy(zero_copy_only=False) for name in ("row", "outcome", "reason", *factors)}
     flown = columns["reason"] != ERROR
-    measures = {}
-    for name in MEASURES:
+    metrics = {}
+    for name in FLIGHT_METRICS:
         own = whole[name].to_numpy(zero_copy_only=False)
         finite = own[flown & np.isfinite(own)]
         if len(finite) and np.ptp(finite) > 0.0:
-            measures[name] = own
+            metrics[name] = own
     return Seen(
         columns["row"],
         columns["outcome"].astype(str),
         columns["reason"].astype(str),
         {name: columns[name].astype(float) for name in factors},
-        measures,
+        metrics,
     )
 
 
@@ -230,10 +222,10 @@ def _varied(campaign: Campaign, seen: Seen, curves: Mapping[str, FailureCurve]) 
     how = {own.name: _in_words(own) for own in campaign.factors}
     how |= {name: "normal, correlated" for own in campaign.correlated for name in own.names}
     flown = seen.flown
-    measure = seen.measures.get(campaign.worst_by)
+    metric = seen.metrics.get(campaign.worst_by)
     rows = []
     for name, x in seen.factors.items():
-        explained = first_order(x[flown], measure[flown]) if measure is not None else math.nan
+        explained = first_order(x[flown], metric[flown]) if metric is not None else math.nan
         rows.append(
             [
                 element("code", name),
@@ -299,10 +291,10 @@ def _where(seen: Seen, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
 # How well -------------------------------------------------------------------------------------------------------------------
 
 
-def _measured(campaign: Campaign, seen: Seen) -> list[Html]:
-    told = {name: own[np.isfinite(own) & seen.flown] for name, own in seen.measures.items()}
+def _distributions(campaign: Campaign, seen: Seen) -> list[Html]:
+    told = {name: own[np.isfinite(own) & seen.flown] for name, own in seen.metrics.items()}
     if not told:
-        return [element("p", "All flights have the same measures.")]
+        return [element("p", "All flights have the same metrics.")]
     rows = []
     for name, own in told.items():
         unit = f" {UNITS[name]}" if name in UNITS else ""
@@ -322,7 +314,7 @@ def _measured(campaign: Campaign, seen: Seen) -> list[Html]:
         " Dashed: beyond it a flight is degraded." if limits else ""
     )
     return [
-        element("figure", picture(draw.distributions(told, UNITS, limits), "distributions of the measures")),
+        element("figure", picture(draw.distributions(told, UNITS, limits), "distributions of the metrics")),
         element("p", words, class_="faint"),
         table(["", "median", "99 of 100 are better", "its 95 % interval", "worst"], rows),
     ]
@@ -363,7 +355,7 @@ def _worst(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
     rows = []
     for row in worst:
         k = int(np.searchsorted(seen.row, row))
-        value = seen.measures[campaign.worst_by][k] if campaign.worst_by in seen.measures else math.nan
+        value = seen.metrics[campaign.worst_by][k] if campaign.worst_by in seen.metrics else math.nan
         rows.append(
             [
                 str(row),

@@ -13,8 +13,8 @@ from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.types import Vehicle
 from samara.plan.flatness import attitude_along
 from samara.plan.trajectory import Trajectory
+from samara.record.metrics import Summary, summary_table
 from samara.record.run import Run
-from samara.record.summary import Summary, table_of
 from samara.vehicles.shape import NOSE, Box, Disc, Rod, parts_of, reach_of
 from samara.vehicles.trim import hover, thrust_to_weight
 from samara.view.plot.style import samara_style
@@ -223,7 +223,7 @@ def run_html(run: Run) -> str:
     from samara.view.plot.run import draw_run
 
     shown = run.tracks[:6]
-    rows = table_of(track.summary() for track in shown)
+    rows = summary_table(track.summary() for track in shown)
     more = f" The table has the first {len(shown)} of {len(run.tracks)} drones." if len(run.tracks) > len(shown) else ""
     events = [element("li", f"{line.time_us / 1e6:.3f} s: {line.message}") for line in run.logs[:12]]
     return element(

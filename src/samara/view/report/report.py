@@ -22,14 +22,14 @@ from samara.record.diff import different_vehicles, distances, first_difference
 from samara.record.format import LEVELS
 from samara.record.inside import said, scenario_inside, scenario_text, table_said
 from samara.record.load import load_run
-from samara.record.run import Judged, Run, Track, judge
-from samara.record.summary import formatted, table_of
+from samara.record.metrics import report_tables, report_values, summary_table
+from samara.record.metrics.summary import formatted
+from samara.record.run import CheckedExpectation, Run, Track, check_expectations
 from samara.scenario.world import world_inside
 from samara.view.plot.eyes import draw_eyes
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
 from samara.view.plot.run import draw_run
 from samara.view.report.charts import Charts, script, script_hash
-from samara.view.report.measures import all_measures, measures, saturation
 from samara.view.report.notebook import vehicle_numbers, vehicle_svg
 from samara.view.report.page import Html, element, image, page, picture, table
 
@@ -53,17 +53,17 @@ class Flown(NamedTuple):
 def write_report(
     flown: Sequence[Flown],
     path: str | Path,
-    judged: Sequence[Judged] | None = None,
+    checked: Sequence[CheckedExpectation] | None = None,
     picture_file: str | Path | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Path:
-    """One run is told in full, several are compared; `judged` are its expectations, else those in the recording
+    """One run is told in full, several are compared; `checked` are its expectations, else those in the recording
 
     `picture_file` is the picture to look at first where it has been drawn already.
     """
     if not flown:
         raise ValueError("a report needs a run; expected at least one")
-    text = _of_one(flown[0], judged, picture_file, progress) if len(flown) == 1 else _of_several(flown, progress)
+    text = _of_one(flown[0], checked, picture_file, progress) if len(flown) == 1 else _of_several(flown, progress)
     write_text(path, text)
     return Path(path)
 
@@ -79,9 +79,11 @@ def report_files(
 # One run ----------------------------------------------------------------------------------------------------------------
 
 
-def _of_one(flown: Flown, judged: Sequence[Judged] | None, picture_file: str | Path | None, progress: Progress) -> str:
+def _of_one(
+    flown: Flown, checked: Sequence[CheckedExpectation] | None, picture_file: str | Path | None, progress: Progress
+) -> str:
     run = flown.run
-    expected = expectations(run) if judged is None else judged
+    expected = expectations(run) if checked is None else checked
     flights, marks = flights_of(run), marks_of(run)
     first = _first_picture(run, picture_file)
     charts, drawn = Charts(marks), []
@@ -140,13 +142,13 @@ def _first_picture(run: Run, file: str | Path | None) -> Html:
     return picture(draw_run(run), alternative)
 
 
-def _badges(judged: Sequence[Judged]) -> list[Html]:
-    if not judged:
+def _badges(checked: Sequence[CheckedExpectation]) -> list[Html]:
+    if not checked:
         return [element("span", "nothing was expected of it", class_="badge faint")]
-    failed = sum(not own.true for own in judged)
+    failed = sum(not expectation.satisfied for expectation in checked)
     if not failed:
-        return [element("span", f"✓ all {len(judged)} expectations met", class_="badge good")]
-    return [element("span", f"✗ {failed} of {len(judged)} expectations not met", class_="badge bad")]
+        return [element("span", f"✓ all {len(checked)} expectations met", class_="badge good")]
+    return [element("span", f"✗ {failed} of {len(checked)} expectations not met", class_="badge bad")]
 
 
 def _warnings(run: Run) -> Html | None:
@@ -154,7 +156,7 @@ def _warnings(run: Run) -> Html | None:
     said = [run.problem] if run.problem else []
     said += [f"{line.time_us / 1e6:.3f} s: {line.message}" for line in run.logs if LEVELS.index(line.level) >= 2]
     for track in run.tracks:
-        low, high = saturation(track)
+        low, high = track.metrics.saturation
         if max(low, high) > SATURATED:
             where = f"{100.0 * high:.1f} % at their most, {100.0 * low:.1f} % at their least"
             said.append(f"{track.name}: commands were at a limit: {where}")
@@ -168,7 +170,7 @@ def _warnings(run: Run) -> Html | None:
 def _measured(run: Run) -> Html:
     if len(run.tracks) == 1:
         cards = []
-        for heading, rows in measures(run.tracks[0]).items():
+        for heading, rows in report_tables(run.tracks[0]).items():
             numbers = table((), [(own.name, own.text) for own in rows], class_="numbers")
             cards.append(element("div", element("h3", heading), numbers, class_="card"))
         return element("div", cards, class_="cards")
@@ -179,7 +181,7 @@ def _measured(run: Run) -> Html:
 
 def side_by_side(tracks: Sequence[tuple[str, Track]]) -> Html:
     """A row for each measure, a column for each flight"""
-    rows = table_of((all_measures(track) for _, track in tracks), "–")
+    rows = summary_table((report_values(track) for _, track in tracks), "–")
     return table(("", *(label for label, _ in tracks)), rows)
 
 
@@ -187,7 +189,7 @@ def _distribution(tracks: Sequence[Track]) -> Html:
     """Of many drones the least, the median and the largest of every measure, and whose the ends are."""
     found: dict[str, list[tuple[float, str, str]]] = {}
     for track in tracks:
-        for own in all_measures(track).values():
+        for own in report_values(track).values():
             found.setdefault(own.name, []).append((own.value, formatted(own.value, own.unit), track.name))
     ends = []
     for name, values in found.items():
@@ -197,11 +199,12 @@ def _distribution(tracks: Sequence[Track]) -> Html:
     return table((f"{len(tracks)} drones", "least", "median", "largest"), ends)
 
 
-def _expected(judged: Sequence[Judged]) -> list[Html]:
-    """What did not come true first; of much that did, a few lines."""
-    if not judged:
+def _expected(checked: Sequence[CheckedExpectation]) -> list[Html]:
+    """Failed expectations first, then a few of those that are satisfied"""
+    if not checked:
         return []
-    failed, met = ([own for own in judged if own.true is wanted] for wanted in (False, True))
+    failed = [expectation for expectation in checked if not expectation.satisfied]
+    met = [expectation for expectation in checked if expectation.satisfied]
     items = [element("li", element("span", "✗ ", class_="bad"), own.text) for own in failed]
     items += [element("li", element("span", "✓ ", class_="good"), own.text) for own in met[:MET]]
     if len(met) > MET:
@@ -209,10 +212,10 @@ def _expected(judged: Sequence[Judged]) -> list[Html]:
     return [element("h2", "What was expected"), element("ul", items)]
 
 
-def expectations(run: Run) -> list[Judged]:
-    """What the scenario inside the recording expects, judged; none where it is not inside or cannot be read again"""
+def expectations(run: Run) -> list[CheckedExpectation]:
+    """Check the expectations of the scenario inside the recording; empty if it holds none that can be read"""
     scenario = scenario_inside(run)
-    return judge(run, scenario.expect) if scenario else []
+    return check_expectations(run, scenario.expect) if scenario else []
 
 
 def _about(flown: Flown) -> Html:
@@ -374,7 +377,7 @@ def _of_several(flown: Sequence[Flown], progress: Progress) -> str:
     ]
     if len(flights) > FEW:  # the first drone of each run: more lines could not be told apart
         flights = [Flight(label, own.run.tracks[0]) for label, own in zip(labels, flown, strict=True)]
-    judged = [expectations(own.run) for own in flown]
+    checked = [expectations(own.run) for own in flown]
     charts, drawn = Charts(), []
     for k, what in enumerate(OVERLAID):
         progress(k, len(OVERLAID))
@@ -387,7 +390,7 @@ def _of_several(flown: Sequence[Flown], progress: Progress) -> str:
         element("p", ", ".join(own.path for own in flown), class_="faint"),
         element("ul", [element("li", own, class_="bad") for own in problems]) if problems else None,
         element("h2", "Side by side"),
-        _table_of_runs(labels, flown, judged),
+        _table_of_runs(labels, flown, checked),
         element("h2", f"Against {labels[0]}"),
         _differences(labels, flown),
         element("h2", "Plots"),
@@ -407,10 +410,12 @@ def labels_of(paths: Sequence[str]) -> list[str]:
     return [f"{k}: {'/'.join(own[-1:])}" for k, own in enumerate(parts, start=1)]
 
 
-def _table_of_runs(labels: Sequence[str], flown: Sequence[Flown], judged: Sequence[Sequence[Judged]]) -> Html:
+def _table_of_runs(
+    labels: Sequence[str], flown: Sequence[Flown], checked: Sequence[Sequence[CheckedExpectation]]
+) -> Html:
     """What each run was, then the measures of its first drone."""
     runs = [own.run for own in flown]
-    met = ["–" if not own else f"{sum(each.true for each in own)} of {len(own)}" for own in judged]
+    met = ["–" if not run else f"{sum(expectation.satisfied for expectation in run)} of {len(run)}" for run in checked]
     facts: list[tuple[str, list[str]]] = [
         ("scenario", [run.scenario for run in runs]),
         ("vehicle", [_few(track.vehicle.name for track in run.tracks) for run in runs]),
@@ -422,7 +427,7 @@ def _table_of_runs(labels: Sequence[str], flown: Sequence[Flown], judged: Sequen
         ("expectations met", met),
     ]
     rows: list[tuple[str, ...]] = [(name, *values) for name, values in facts]
-    rows += table_of((all_measures(run.tracks[0]) for run in runs), "–")
+    rows += summary_table((report_values(run.tracks[0]) for run in runs), "–")
     return table(("first drone", *labels), rows)
 
 

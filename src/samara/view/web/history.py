@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.algebra import Quat, Vec3
+from samara.physics.quantities import position_error, tilt_deg
 from samara.record.run import Run, Track
 from samara.view.web.frame import most_rotors
 
@@ -20,10 +22,9 @@ HEIGHT, TILT, ERROR, FIRST_ROTOR = range(4)  # the columns
 def measured(p_W: Array, q_WB: Array, reference_W: Array, rotor_speed: Array, ground: float) -> Array:
     """Height over the ground [m], angle between body z and the vertical [°], distance from the reference [m], rotor
     speeds [rad/s], along the last axis"""
-    _, x, y, _ = np.moveaxis(q_WB, -1, 0)
-    tilt = np.degrees(np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0)))
-    error = np.linalg.norm(p_W - reference_W, axis=-1)
-    first = np.stack([p_W[..., 2] - ground, tilt, error], axis=-1)
+    p, q, reference = (np.moveaxis(values, -1, 0) for values in (p_W, q_WB, reference_W))
+    error = position_error(Vec3(*p), Vec3(*reference))
+    first = np.stack([p_W[..., 2] - ground, tilt_deg(Quat(*q)), error], axis=-1)
     return np.concatenate([first, rotor_speed], axis=-1)
 
 

@@ -1,4 +1,4 @@
-"""Outcomes and margins of flights whose every figure is chosen."""
+"""Outcomes and margins of flights whose every metric is chosen."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.campaigns.judged import judged, margins, measures_of
-from samara.scenario.expecting import Outcome
+from samara.campaigns.outcome import evaluate, margins, metric_columns
+from samara.scenario.expectations import Outcome
 from samara.scenario.scenario import Expect
 
 EXPECT = Expect(max_error=0.5, min_height=2.0, max_tilt_deg=30.0)
@@ -23,21 +23,21 @@ def flights():
         Outcome("max_error", "", error, error <= 0.5),
         Outcome("min_height", "", lowest, lowest >= 2.0),
     )
-    measures = own.measures._replace(worst_error=error, lowest=lowest)
-    return replace(own, outcomes=outcomes, measures=measures)
+    metrics = own.metrics._replace(worst_error=error, lowest=lowest)
+    return replace(own, outcomes=outcomes, metrics=metrics)
 
 
 def test_the_first_expectation_that_fails_is_the_reason(flights):
-    outcome, reason = judged(flights, ())
+    outcome, reason = evaluate(flights, ())
     assert outcome.tolist() == ["pass", "fail", "fail", "fail"]
     assert reason.tolist() == ["", "expect.max_error", "expect.min_height", "expect.no_crash"]
 
 
-def test_a_measure_beyond_its_limit_degrades_what_passes(flights):
+def test_a_metric_beyond_its_limit_degrades_what_passes(flights):
     """The most of an error, the least of a height"""
-    assert judged(flights, [("worst_error", 0.05)])[0].tolist() == ["degraded", "fail", "fail", "fail"]
-    assert judged(flights, [("lowest", 3.5)])[1].tolist()[0] == "degraded.lowest"
-    assert judged(flights, [("lowest", 2.9), ("worst_error", 0.15)])[0].tolist()[0] == "pass"
+    assert evaluate(flights, [("worst_error", 0.05)])[0].tolist() == ["degraded", "fail", "fail", "fail"]
+    assert evaluate(flights, [("lowest", 3.5)])[1].tolist()[0] == "degraded.lowest"
+    assert evaluate(flights, [("lowest", 2.9), ("worst_error", 0.15)])[0].tolist()[0] == "pass"
 
 
 def test_the_margin_is_the_least_share_of_a_limit_that_is_left(flights):
@@ -48,6 +48,6 @@ def test_the_margin_is_the_least_share_of_a_limit_that_is_left(flights):
 def test_a_lost_flight_is_invalid_whatever_it_did(flights):
     x = np.array([np.nan, 0.0, 0.0, 0.0])
     lost = replace(flights, final=flights.final._replace(p_W=flights.final.p_W._replace(x=x)))
-    outcome, reason = judged(lost, [("worst_error", 0.05)])
+    outcome, reason = evaluate(lost, [("worst_error", 0.05)])
     assert (outcome[0], reason[0], margins(lost, EXPECT)[0]) == ("invalid", "not_finite", -10.0)
-    assert measures_of(lost)["worst_error"][1] == 0.6
+    assert metric_columns(lost)["worst_error"][1] == 0.6

@@ -1,0 +1,110 @@
+"""Metrics of a flight without a recording, accumulated at every tick of the log.
+
+    metrics = FlightMetrics.initial()
+    metrics = metrics.update(state, command, reference, vehicle, environment)  # pure, of one drone; traced for batches
+    metrics = metrics.touch_down(impact_speed)                                 # wherever ground contact is checked
+    metrics.rms_error                                                          # [m]
+
+`RecordedMetrics` computes the same numbers from a recording of the same flight.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from samara.core.algebra import Vec3
+from samara.core.ops import logical_and, maximum, minimum, safe_divide, safe_sqrt, where
+from samara.core.quantity import Scalar
+from samara.physics.ground.contact import Ground
+from samara.physics.quantities import least_charge, least_voltage, position_error, speed, tilt_deg
+from samara.physics.reference import Reference
+from samara.physics.types import Command, Environment, State, Vehicle
+from samara.scenario.batteries import batteries_of
+from samara.vehicles.ground import asked_to_fly, in_the_air
+
+
+class FlightMetrics(NamedTuple):
+    """Metrics of one drone since the start of its flight; scalars, or arrays over a batch.
+
+    The position error counts as a tracking error while the drone is in the air and its reference is as well.
+    """
+
+    tracking_ticks: Scalar  # ticks in which the position error is a tracking error
+    squared_error: Scalar  # Σ e² over these ticks  [m²]
+    worst_error: Scalar  # the largest tracking error  [m]
+    tilt_deg: Scalar  # the largest  [°]
+    speed: Scalar  # the largest  [m/s]
+    highest: Scalar  # the largest z  [m]
+    lowest: Scalar  # the smallest z  [m]
+    charge: Scalar  # the lowest of any battery, from 1 to 0; 1 without a battery
+    voltage: Scalar  # the lowest  [V]; ∞ without a battery
+    touchdown_speed: Scalar  # of the hardest ground contact  [m/s]
+
+    @staticmethod
+    def initial() -> "FlightMetrics":
+        """Metrics before the first tick"""
+        return FlightMetrics(0.0, 0.0, 0.0, 0.0, 0.0, -math.inf, math.inf, 1.0, math.inf, 0.0)
+
+    def update(
+        self, state: State, command: Command, reference: Reference, vehicle: Vehicle, environment: Environment
+    ) -> "FlightMetrics":
+        """Metrics after one more tick of the log"""
+        instant = metrics_at(state, command, reference, vehicle, environment)
+        return self.merge(instant)._replace(touchdown_speed=self.touchdown_speed)
+
+    def touch_down(self, impact_speed: Scalar) -> "FlightMetrics":
+        """Metrics after a ground contact at `impact_speed` [m/s], 0 if there was none"""
+        return self._replace(touchdown_speed=maximum(self.touchdown_speed, impact_speed))
+
+    def merge(self, later: "FlightMetrics") -> "FlightMetrics":
+        """Metrics of two consecutive pieces of a flight; NaN in either piece is not lost"""
+        return FlightMetrics(
+            self.tracking_ticks + later.tracking_ticks,
+            self.squared_error + later.squared_error,
+            maximum(self.worst_error, later.worst_error),
+            maximum(self.tilt_deg, later.tilt_deg),
+            maximum(self.speed, later.speed),
+            maximum(self.highest, later.highest),
+            minimum(self.lowest, later.lowest),
+            minimum(self.charge, later.charge),
+            minimum(self.voltage, later.voltage),
+            maximum(self.touchdown_speed, later.touchdown_speed),
+        )
+
+    @property
+    def rms_error(self) -> Scalar:
+        """√(Σe²/n), 0 if there was nothing to track  [m]"""
+        return safe_sqrt(safe_divide(self.squared_error, self.tracking_ticks))
+
+    def metric(self, name: str) -> Any:
+        """Return one of `FLIGHT_METRICS` by its name."""
+        return getattr(self, name)
+
+
+def metrics_at(
+    state: State, command: Command, reference: Reference, vehicle: Vehicle, environment: Environment
+) -> FlightMetrics:
+    """Metrics of a single tick"""
+    batteries = batteries_of(state, command, vehicle, environment)
+    error = position_error(state.p_W, reference.p_W)
+    ground = environment.ground
+    tracking = is_tracking(in_the_air(state, vehicle, ground), reference.p_W, vehicle, ground)
+    return FlightMetrics(
+        where(tracking, 1.0, 0.0),
+        where(tracking, error * error, 0.0),
+        where(tracking, error, 0.0),
+        tilt_deg(state.q_WB),
+        speed(state.v_W),
+        state.p_W.z,
+        state.p_W.z,
+        least_charge([battery.charge for battery in batteries]),
+        least_voltage([battery.voltage for battery in batteries]),
+        0.0,
+    )
+
+
+def is_tracking(airborne: Scalar, reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Scalar:
+    """Whether the position error is a tracking error: the drone and its reference are both in the air
+
+    On the ground a drone stands as high as its legs, wherever its reference is: at take-off, or below the ground at a landing.
+    """
+    return logical_and(airborne, asked_to_fly(reference_W, vehicle, ground))

@@ -1,0 +1,112 @@
+"""The metrics of a flight by name: label, unit, and how each is read from a recording.
+
+A name is the column of a campaign, the key of `worst_by` and `[degraded]` in its file, and what expectations refer to; a label
+is what summaries and reports show.
+"""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from samara.record.metrics.flight import FlightMetrics
+
+if TYPE_CHECKING:
+    from samara.record.metrics.recorded import RecordedMetrics
+
+
+class Metric(NamedTuple):
+    """A scalar, or a vector, that describes a flight.
+
+    `recorded` reads it from `RecordedMetrics`, None if recordings do not hold it; `note` is shown behind its value.
+    """
+
+    name: str
+    label: str
+    unit: str
+    recorded: "Callable[[RecordedMetrics], Any] | None"
+    lower_is_worse: bool = False
+    note: "Callable[[RecordedMetrics], str]" = lambda metrics: ""
+
+    @property
+    def accumulated(self) -> bool:
+        """Whether `FlightMetrics` has it too, for flights without a recording"""
+        return hasattr(FlightMetrics, self.name)
+
+
+def _power(metrics: "RecordedMetrics") -> float:
+    return float(metrics.energy.total) / max(_duration(metrics), 1e-9)
+
+
+def _duration(metrics: "RecordedMetrics") -> float:
+    """From the first logged state to the last  [s]"""
+    return float(metrics.end_time.value - metrics.start_time.value)
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "worst_error",
+            "tracking error, largest",
+            "m",
+            lambda metrics: float(np.maximum(metrics.worst_error.value, 0.0)),  # 0 if there was nothing to track
+            note=lambda metrics: f" at {metrics.worst_error.time:.2f} s",
+        ),
+        Metric("rms_error", "tracking error, RMS", "m", lambda metrics: metrics.squared_error.rms),
+        Metric("tilt_deg", "tilt, largest", "°", lambda metrics: metrics.tilt_deg.value),
+        Metric("speed", "speed, largest", "m/s", lambda metrics: metrics.speed.value),
+        Metric("highest", "height, largest", "m", lambda metrics: metrics.highest.value),
+        Metric("lowest", "height, smallest", "m", lambda metrics: metrics.lowest.value, lower_is_worse=True),
+        Metric("charge", "charge, lowest", "", lambda metrics: metrics.charge.value, lower_is_worse=True),
+        Metric("voltage", "voltage, lowest", "V", lambda metrics: metrics.voltage.value, lower_is_worse=True),
+        Metric("touchdown_speed", "touchdown speed, largest", "m/s", None),
+        Metric("flight_time", "flight time", "s", _duration),
+        Metric(
+            "final_position",
+            "final position",
+            "m",
+            lambda metrics: tuple(float(x) for x in metrics.final_position.value),
+        ),
+        Metric("final_error", "final position error", "m", lambda metrics: metrics.final_offset.value[1]),
+        Metric(
+            "landing_error",
+            "landing error, horizontal",
+            "m",
+            lambda metrics: float(np.hypot(*metrics.final_offset.value[0][:2])),
+        ),
+        Metric(
+            "estimate_error", "estimate off the truth, RMS", "m", lambda metrics: metrics.squared_estimate_error.rms
+        ),
+        Metric("distance", "distance flown", "m", lambda metrics: float(metrics.distance.total)),
+        Metric(
+            "angular_speed",
+            "angular velocity, largest",
+            "°/s",
+            lambda metrics: math.degrees(metrics.angular_speed.value),
+        ),
+        Metric("wind", "wind, mean", "m/s", lambda metrics: float(metrics.wind_speed.mean)),
+        Metric("mean_thrust", "thrust, mean", "N", lambda metrics: float(metrics.thrust.mean)),
+        Metric("thrust", "thrust, largest", "N", lambda metrics: metrics.largest_thrust.value),
+        Metric("rotor_speed", "rotor speed, largest", "rad/s", lambda metrics: metrics.rotor_speed.value),
+        Metric("command", "command, mean", "", lambda metrics: float(metrics.command.mean)),
+        Metric("command_rate", "rate of command, RMS", "/s", lambda metrics: metrics.squared_command_rate.rms),
+        Metric("upper_saturation", "commands at their most", "%", lambda metrics: 100.0 * metrics.saturation[1]),
+        Metric("lower_saturation", "commands at their least", "%", lambda metrics: 100.0 * metrics.saturation[0]),
+        Metric("clipped_commands", "commands out of range", "", lambda metrics: int(metrics.clipped_commands.total)),
+        Metric(
+            "energy",
+            "energy",
+            "J",
+            lambda metrics: float(metrics.energy.total),
+            note=lambda metrics: f", {float(metrics.energy.total) / 3600.0:.3g} Wh",
+        ),
+        Metric("power", "power, mean", "W", _power),
+        Metric("current", "current, largest", "A", lambda metrics: metrics.current.value),
+        Metric("final_charge", "charge left", "%", lambda metrics: 100.0 * metrics.final_charge.value),
+    )
+}
+
+FLIGHT_METRICS = tuple(metric.name for metric in METRICS.values() if metric.accumulated)
+"""Metrics of flights without a recording: the columns of a campaign"""
