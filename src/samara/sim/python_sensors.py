@@ -10,9 +10,9 @@ from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
+from samara.sim.python_controllers import require_camera
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, StageSet
-from samara.sim.stages.controller import require_camera
 from samara.sim.stages.sensors import build_sensors, receive
 
 if TYPE_CHECKING:

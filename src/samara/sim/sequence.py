@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from samara.scenario.scenario import Scenario
+from samara.sim.python_controllers import ControllerStage
 from samara.sim.python_sensors import SensorsStage
 from samara.sim.stage import Entry, StageFactory, StageSequence, StageSet
 from samara.sim.stages.contact import CONTACT
-from samara.sim.stages.controller import ControllerStage
 from samara.sim.stages.density import DENSITY
 from samara.sim.stages.estimator import ESTIMATOR
 from samara.sim.stages.events import EventsStage

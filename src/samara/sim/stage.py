@@ -180,20 +180,20 @@ def part_of(templates: Mapping[str, Any], path: str) -> Part:
     """Where the leaves of "environment.wind_W" are among those of the slot "environment"
 
     Raises:
-        KeyError: there is no such slot, or it has no such part.
+        ValueError: there is no such slot, or it has no such part.
     """
     if path in templates:
         return Part(path, 0, templates[path])
     slot, *fields = path.split(".")
     if slot not in templates:
-        raise KeyError(f"no slot {path!r}; expected one of {', '.join(sorted(templates))}")
+        raise ValueError(f"no slot {path!r}; expected one of {', '.join(sorted(templates))}")
     first, template = 0, templates[slot]
     for field in fields:
         names = getattr(
             template, "_fields", tuple(map(str, range(len(template) if isinstance(template, tuple) else 0)))
         )
         if field not in names:
-            raise KeyError(f"slot {slot!r} has no part {path!r}; expected one of {', '.join(names)}")
+            raise ValueError(f"slot {slot!r} has no part {path!r}; expected one of {', '.join(names)}")
         at = names.index(field)
         first += sum(len(flatten(branch)) for branch in template[:at])
         template = template[at]

@@ -9,11 +9,12 @@ from samara.link.autopilot import AutopilotLostError
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
+from samara.sim.python_controllers import ControllerStage
 from samara.sim.schedule import Span
 from samara.sim.setpoints import LIFE, YAW, Motors, P, Path, Place, Velocity, Wish
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import StageSet
-from samara.sim.stages.controller import ControllerStage, build_controller
+from samara.sim.stages.controller import build_controller
 from samara.vehicles.limits import command_bounds
 
 Array = np.ndarray[Any, Any]
