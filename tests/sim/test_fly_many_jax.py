@@ -154,7 +154,7 @@ def test_an_event_at_a_fixed_time_begins_another_part_of_the_flight():
 def assert_same(found, exact, tolerance):
     for name, one, other in zip(leaf_names(exact.final), flatten(found.final), flatten(exact.final), strict=True):
         np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance, err_msg=name)
-    for name, one, other in zip(exact.measures._fields, found.measures, exact.measures, strict=True):
+    for name, one, other in zip(exact.metrics._fields, found.metrics, exact.metrics, strict=True):
         np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance, err_msg=name)
     assert (found.landed == exact.landed).all() and (found.crashed == exact.crashed).all()
 
