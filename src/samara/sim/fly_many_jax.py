@@ -269,9 +269,10 @@ def _tables(setting: Setting, setup: DroneSetup, program: FlightProgram) -> dict
     for name, clock in program.tables.items():
         period = program.periods[clock]
         ticks = np.arange(-(-program.start_us // period), program.end_us // period + 1)
-        later_us = np.zeros(1)
+        later_us: Array = np.zeros(1)
         if name == REFERENCES_AHEAD:
-            later_us = np.round(MICROSECONDS * np.asarray(named_controller(setup).call.look_ahead))  # type: ignore[union-attr]
+            controller: Any = named_controller(setup)
+            later_us = np.round(MICROSECONDS * np.asarray(controller.call.look_ahead))
         times_us = np.add.outer(period * ticks, later_us)
         rows = {t: flatten(own.task.placed((t - own.since_us) / MICROSECONDS)) for t in np.unique(times_us).tolist()}
         found[name] = np.array([[x for t in row for x in rows[t]] for row in times_us.tolist()], dtype=float)

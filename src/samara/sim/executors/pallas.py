@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 
-from samara.backends.folding import layers_by_products
+from samara.backends.folding import grids_in, grids_loaded_by, layers_by_products
 from samara.backends.pallas import Launch, _array_of, _block, _filled, _loop, compiler_options, loaded, store
+from samara.core.grid import Grid
 from samara.core.tree import flatten
 from samara.sim.executors.jax import (
     Body,
@@ -80,16 +81,20 @@ def _in_kernel(
     if wanted.every:
         shapes.append((records + 1, sizes[wanted.recorded], lanes))
 
+    grids = _grids(program, dtype, fast, values, keys, sizes)
+
     def kernel(*references: Any) -> None:
         operands, stored = references[: -len(shapes)], references[-len(shapes) :]
         row, word = iter(loaded(operands[0])), iter(loaded(operands[1]) if words else ())
         start = {name: [leaf if type(leaf) is float else next(row) for leaf in own] for name, own in values.items()}
         own_keys = {source: (next(word), next(word)) for source in keys}
-        by_name = dict(zip(tables, operands[len(by_flight) :], strict=True))
+        constants = operands[len(by_flight) :]
+        by_name = dict(zip(tables, constants[: len(tables)], strict=True))
+        by_grid = dict(zip(grids, constants[len(tables) :], strict=True))
         body = Body(program, dtype, fast, own_keys, lambda name, k: [by_name[name][k, i] for i in range(sizes[name])])
 
         def tick(k: Any, leaves: Any) -> Any:
-            with layers_by_products():
+            with layers_by_products(), grids_loaded_by(lambda grid, at: by_grid[grid][at]):
                 return listed(written, body.tick(k, with_leaves(start, written, leaves)))
 
         def keep(r: Any, leaves: Any) -> None:
@@ -106,14 +111,30 @@ def _in_kernel(
         end = body.end(with_leaves(start, written, leaves))
         store(listed(written, end), stored[0], lambda i: (i, slice(None)))
 
+    entries = [jnp.asarray(grid.values.ravel(), dtype) for grid in grids]
     found = pl.pallas_call(
         kernel,
         grid=(lanes // block,),
-        in_specs=[_block(x.shape, block) for x in by_flight] + [_block(x.shape, None) for x in tables.values()],
+        in_specs=[
+            *(_block(x.shape, block) for x in by_flight),
+            *(_block(x.shape, None) for x in (*tables.values(), *entries)),
+        ],
         out_specs=[_block(shape, block) for shape in shapes],
         out_shape=[_array_of(shape, dtype) for shape in shapes],
         interpret=simulated,
         name="flight",
         **compiler_options(launch),
-    )(*by_flight, *tables.values())
+    )(*by_flight, *tables.values(), *entries)
     return list(found[0][:, :n]), found[1][..., :n] if wanted.every else None
+
+
+def _grids(
+    program: FlightProgram, dtype: str, fast: bool, values: Values, keys: Any, sizes: dict[str, int]
+) -> tuple[Grid, ...]:
+    """The tables of solids and height maps that a tick looks up: a kernel has no constant arrays, and reads them as operands"""
+
+    def tick(leaves: Any) -> Any:
+        body = Body(program, dtype, fast, keys, lambda name, k: [jnp.zeros((), dtype)] * sizes[name])
+        return listed(program.written, body.tick(np.int32(0), with_leaves(values, program.written, leaves)))
+
+    return grids_in(lambda: jax.eval_shape(tick, listed(program.written, values)))

@@ -81,8 +81,9 @@ def _predictive(setup: DroneSetup, named: Named) -> StageSet:
     """A controller that takes the references of its horizon, on arrays of JAX"""
     from samara.control.ilqr.jax import flight_controller
 
-    controller = flight_controller(named.call, at_density(setup.known_vehicle, setup.flight.environment.air_density))
-    ahead = (Reference(ZERO),) * len(named.call.look_ahead)
+    predictive: Any = named.call
+    controller = flight_controller(predictive, at_density(setup.known_vehicle, setup.flight.environment.air_density))
+    ahead = (Reference(ZERO),) * len(predictive.look_ahead)
     slots = {"armed": 1.0, "invalid_commands": 0.0, "controller_state": controller.start, REFERENCES_AHEAD: ahead}
     reason = f"{named.name} plans over a horizon, for which a kernel has no arrays"
     return StageSet((_stage(setup, controller, REFERENCES_AHEAD),), slots, xla_only=reason)
