@@ -17,7 +17,7 @@ from samara.estimate.fusion import STANDING, Fusion, Sample, Start
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
 from samara.learn.task import Craft, Draw, Situation
 from samara.physics.types import Environment, State
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
 
 FILTERS = {"complementary": complementary, "ekf": ekf}

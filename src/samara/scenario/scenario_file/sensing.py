@@ -16,8 +16,8 @@ from samara.physics.types import Vehicle
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.timeline import MICROSECONDS, Rates
 from samara.sensors.earth import Place
-from samara.sensors.loader import altered, parse_part, part, part_names
-from samara.sensors.sensor import EXACT, Sensor
+from samara.sensors.registry import EXACT, altered, parse_part, part, part_names
+from samara.sensors.sensor import Sensor
 
 
 def read_sensors(table: Table, beside: Beside, where: Place) -> tuple[Sensor, ...]:
