@@ -153,7 +153,7 @@ def test_every_table_that_an_entry_goes_to_is_where_it_is_said_to_be():
     said = re.findall(
         r"`([A-Z]+)` (?:in|of) `([\w/]+\.py)`", " ".join(CARRYING_ON[0].read_text(encoding="utf-8").split())
     )
-    assert [name for name, _ in said] == ["OPTIONS", "KINDS", "CONTROLLERS", "KNOBS"]
+    assert {"effects.py", "registry.py"} <= {Path(place).name for _, place in said}
     for name, place in said:
         (file,) = (REPOSITORY / "src").rglob(place.removeprefix("src/"))
         assert re.search(rf"^{name}\b.* = ", file.read_text(encoding="utf-8"), re.MULTILINE), f"{place} has no {name}"

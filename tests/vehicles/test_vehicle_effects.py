@@ -10,7 +10,7 @@ from support.shipped import shipped
 
 import samara
 from samara.control.ilqr.model import model_of
-from samara.control.named import CONTROLLERS
+from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.air.ground_effect import Ceiling, GroundEffect, cheeseman_bennett
