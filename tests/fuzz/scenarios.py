@@ -14,7 +14,7 @@ from samara.scenario.scenario_file import ScenarioError, load_scenario
 from samara.scenario.scenario_file.happening import ACTIONS
 from samara.scenario.scenario_file.surroundings import SOLIDS
 from samara.scenario.scenario_file.tasks import TASKS
-from samara.scenario.scenario_file.wind import WINDS
+from samara.wind.registry import WINDS
 
 from .law import Case, Reader
 from .mutate import mutated, mutated_bytes, mutated_toml, toml
