@@ -196,6 +196,11 @@ def play(program: Program, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return [[results[at] for at in group] for group in program.outputs]
 
 
+def _condition(x: Any) -> Any:
+    """A condition: CasADi makes c of (c ? 1 : 0), or leaves it a number"""
+    return x != 0.0 if type(x) is float else x
+
+
 _PLAYED: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -210,8 +215,8 @@ _PLAYED: dict[str, Callable[..., Any]] = {
     "less_equal": operator.le,
     "not_equal": operator.ne,
     "not": lambda a: ops.equal(a, 0.0),
-    "and": ops.logical_and,
-    "or": ops.logical_or,
+    "and": lambda a, b: ops.logical_and(_condition(a), _condition(b)),
+    "or": lambda a, b: ops.logical_or(_condition(a), _condition(b)),
     "select": ops.where,
     "if_else_zero": lambda a, b: ops.where(a, b, 0.0),
     **{name: getattr(ops, name) for name in ("equal", "atan2", *UNARY)},
