@@ -12,7 +12,11 @@ from figures import architecture
 from support.repository import REPOSITORY, do_without
 
 import samara
+from samara.control.registry import CONTROLLERS, FIRMWARE, LEARNT
 from samara.core.extras import MissingExtraError
+from samara.core.integrate import IN_FLIGHT
+from samara.estimate.registry import ESTIMATORS
+from samara.learn.load import SHIPPED
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity
@@ -20,6 +24,9 @@ from samara.physics.rotors.actuator import Lag, SecondOrder
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
+from samara.scenario.bus import SENSOR_FAULTS
+from samara.sensors.registry import SENSOR_TYPES, part_names
+from samara.wind.registry import WINDS
 
 CARRYING_ON = [REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "docs" / "architecture.md"]
 PAGES = sorted([*REPOSITORY.glob("README*.md"), CARRYING_ON[0], *(REPOSITORY / "docs").rglob("*.md")])
@@ -191,6 +198,25 @@ def test_changelog_and_citation_carry_the_version():
     assert re.search(r"^## \[?(\d+\.\d+\.\d+)", changelog, re.MULTILINE).group(1) == samara.__version__
     citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (\S+)$", citation, re.MULTILINE).group(1) == samara.__version__
+
+
+@pytest.mark.parametrize(
+    ("names", "page"),
+    [
+        pytest.param((*SENSOR_TYPES, *part_names(), *SENSOR_FAULTS), "sensors", id="sensors"),
+        pytest.param(ESTIMATORS, "estimators", id="estimators"),
+        pytest.param(CONTROLLERS, "control", id="controllers"),
+        pytest.param((*CONTROLLERS, *LEARNT), "scenarios", id="controllers of scenarios"),
+        pytest.param(FIRMWARE, "crazyflie-firmware", id="controllers of the firmware"),
+        pytest.param(WINDS, "wind", id="winds"),
+        pytest.param(IN_FLIGHT, "scenarios", id="integrators"),
+        pytest.param(SHIPPED, "learn", id="tasks"),
+    ],
+)
+def test_every_registered_component_is_described(names, page):
+    """In a table or a sentence of the page of its subject"""
+    text = (REPOSITORY / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_every_vehicle_is_described():

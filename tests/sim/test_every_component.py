@@ -25,6 +25,7 @@ from samara.physics.multirotor import at_rest, derivative
 from samara.physics.reference import Reference
 from samara.physics.surroundings import empty_command, environment_of
 from samara.scenario.scenario import ScenarioError
+from samara.sensors.registry import SENSOR_TYPES
 from samara.wind.sources import is_traced, wind_at
 
 jax.config.update("jax_enable_x64", True)
@@ -85,11 +86,14 @@ def identifier(own):
     return own.identifier
 
 
+LONE = [Bundle((own,), own.settings) for own in COMPONENTS if own.name in ALONE]
+TOGETHER = [own for own in COMPONENTS if own.name not in ALONE]
 BUNDLES = [
-    *bundles([own for own in COMPONENTS if own.registry not in EXPENSIVE and own.name not in ALONE], loads),
-    *bundles([own for own in COMPONENTS if own.registry in EXPENSIVE and own.name not in ALONE], loads),
-    *(Bundle((own,), own.settings) for own in COMPONENTS if own.name in ALONE),
+    *bundles([own for own in TOGETHER if own.registry not in EXPENSIVE], loads),
+    *bundles([own for own in TOGETHER if own.registry in EXPENSIVE], loads),
+    *LONE,
 ]
+FEWER = [*bundles(TOGETHER, loads), *LONE]
 MARKED = [
     pytest.param(own, marks=() if k == 0 else pytest.mark.long, id=own.identifier) for k, own in enumerate(BUNDLES)
 ]
@@ -105,9 +109,10 @@ def final(flights, number):
 
 
 def test_every_component_is_in_a_bundle():
-    flown = [own.identifier for bundle in BUNDLES for own in bundle.components]
-    assert sorted(flown) == sorted(own.identifier for own in COMPONENTS)
-    assert len(flown) > 50
+    everyone = sorted(own.identifier for own in COMPONENTS)
+    for packed in (BUNDLES, FEWER):
+        assert sorted(own.identifier for bundle in packed for own in bundle.components) == everyone
+    assert len(everyone) > 50
 
 
 @pytest.mark.parametrize("bundle", MARKED)
@@ -127,7 +132,7 @@ def test_every_component_has_the_same_bits_stepped_compiled_and_in_a_batch(folde
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["jax", "pallas"])
-@pytest.mark.parametrize("bundle", BUNDLES, ids=identifier)
+@pytest.mark.parametrize("bundle", FEWER, ids=identifier)
 def test_every_component_flies_on_jax_and_in_a_kernel_or_is_refused_in_a_sentence(folder, bundle: Bundle, backend):
     """What one component of a bundle is refused for is no reason for the others"""
     refused = flown_or_refused(folder, bundle.settings, backend)
@@ -214,3 +219,21 @@ def test_every_component_traces_to_the_numbers_of_python(folder, component):
         return [jnp.asarray(x, float) for x in unfolded(function(*given))]
 
     assert len(jax.eval_shape(traced, *(leaf for group in groups for leaf in group))) == len(expected)
+
+
+def test_every_type_of_sensor_fails_under_the_name_of_its_fault(folder):
+    """From the event on there is no new reading; a sensor that is not failed goes on"""
+    sensors = [own for own in COMPONENTS if own.registry == "sensor" and own.name not in ALONE]
+    (bundle,) = bundles(sensors, loads)
+    settings = {**bundle.settings, "drones.estimator": "truth", "duration": 0.3}
+    faults = [min(SENSOR_TYPES[own.name].fault_names) for own in sensors]
+    events = [{"at": 0.15, "do": "fail_sensor", "sensor": fault} for fault in faults]
+    failed, whole = (
+        samara.fly(samara.load_scenario(folder, {**settings, "events": own})).tracks[0].tables for own in (events, [])
+    )
+    for own in sensors:
+        rows, expected = (tables[own.name].rows[tables[own.name].times_us > 160_000] for tables in (failed, whole))
+        assert len(expected) and (rows == failed[own.name].rows[-1]).all(), own.name
+        assert len(rows) <= len(expected)
+    changing = [own.name for own in sensors if np.ptp(whole[own.name].rows[-2:], axis=0).any()]
+    assert len(changing) > 5
