@@ -93,7 +93,6 @@ BUNDLES = [
     *bundles([own for own in TOGETHER if own.registry in EXPENSIVE], loads),
     *LONE,
 ]
-FEWER = [*bundles(TOGETHER, loads), *LONE]
 MARKED = [
     pytest.param(own, marks=() if k == 0 else pytest.mark.long, id=own.identifier) for k, own in enumerate(BUNDLES)
 ]
@@ -110,8 +109,7 @@ def final(flights, number):
 
 def test_every_component_is_in_a_bundle():
     everyone = sorted(own.identifier for own in COMPONENTS)
-    for packed in (BUNDLES, FEWER):
-        assert sorted(own.identifier for bundle in packed for own in bundle.components) == everyone
+    assert sorted(own.identifier for bundle in BUNDLES for own in bundle.components) == everyone
     assert len(everyone) > 50
 
 
@@ -132,7 +130,7 @@ def test_every_component_has_the_same_bits_stepped_compiled_and_in_a_batch(folde
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["jax", "pallas"])
-@pytest.mark.parametrize("bundle", FEWER, ids=identifier)
+@pytest.mark.parametrize("bundle", BUNDLES, ids=identifier)
 def test_every_component_flies_on_jax_and_in_a_kernel_or_is_refused_in_a_sentence(folder, bundle: Bundle, backend):
     """What one component of a bundle is refused for is no reason for the others"""
     refused = flown_or_refused(folder, bundle.settings, backend)
