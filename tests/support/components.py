@@ -5,14 +5,12 @@ from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from samara.control.registry import CONTROLLERS
-from samara.core.fields import Field, fields_of
 from samara.core.integrate import IN_FLIGHT
 from samara.estimate.registry import ESTIMATORS
 from samara.sensors.registry import SENSOR_TYPES, part, part_names
 from samara.vehicles.effects import OPTIONS
 from samara.wind.registry import WINDS
 
-FRACTION = 1e-3  # of the declared range: where a parameter without a default is chosen
 CHOSEN: dict[str, dict[str, Any]] = {
     "ceiling_effect": {"point_W": [0.0, 0.0, 3.0]},
     "rotor_fit": {"blade": "gws_10x4.7"},
@@ -62,19 +60,7 @@ class Bundle(NamedTuple):
 def effect_numbers(name: str) -> dict[str, Any]:
     """The parameters of an effect that have to be given"""
     option = OPTIONS[name]
-    if name in CHOSEN or option.completes:
-        return CHOSEN.get(name, {})
-    return {
-        key: _within(field)
-        for key, field in fields_of(option.record).items()
-        if key not in option.record._field_defaults
-    }
-
-
-def _within(field: Field) -> Any:
-    low, high = field.quantity.low, field.quantity.high
-    value = low + FRACTION * (high - low)
-    return value if field.numbers == 1 else [value] * (field.numbers or 1)
+    return CHOSEN.get(name, {}) if name in CHOSEN or option.completes else option.example
 
 
 def sensor_table(name: str) -> dict[str, Any]:
