@@ -627,9 +627,9 @@ def _derived() -> Iterator[Model]:
                 own for own in vars(file).values() if inspect.isfunction(own) and own.__module__ == file.__name__
             ]
             lines = tuple(own for own in functions if not own.__name__.startswith("_"))
-            facts = [_paragraph(file, key) for key in ("Valid", "Source", "Against data")]
+            valid, source, against = (_paragraph(file, key) for key in ("Valid", "Source", "Against data"))
             title, costed = name.replace("_", " ").capitalize(), tuple((own, numbers) for own in effects)
-            yield Model(title, (file,), lines, *facts, effects=costed)
+            yield Model(title, (file,), lines, valid, source, against, effects=costed)
 
 
 def _paragraph(file: ModuleType, key: str) -> str:
