@@ -57,7 +57,6 @@ ALONE = ("depth_camera", "lidar", "ilqr", "propwash", "field", "replay", "rk45")
 ROUNDED = {"downwash": 1e-11}
 """Effects with which a flight of a batch agrees with the same flight alone to rounding only"""
 TOLERANCE = 1e-9
-EXPENSIVE = ("effect", "integrator")
 COMPONENTS = components()
 
 
@@ -89,8 +88,8 @@ def identifier(own):
 LONE = [Bundle((own,), own.settings) for own in COMPONENTS if own.name in ALONE]
 TOGETHER = [own for own in COMPONENTS if own.name not in ALONE]
 BUNDLES = [
-    *bundles([own for own in TOGETHER if own.registry not in EXPENSIVE], loads),
-    *bundles([own for own in TOGETHER if own.registry in EXPENSIVE], loads),
+    *bundles([own for own in TOGETHER if own.registry != "effect"], loads),
+    *bundles([own for own in TOGETHER if own.registry == "effect"], loads),
     *LONE,
 ]
 MARKED = [
