@@ -181,9 +181,9 @@ def _folded(operation: Callable[..., Any], *operands: Any) -> Folded:
     names: Any = [repr(x) if type(x) is float else id(x) for x in raw]
     key = (operation, *(sorted(names, key=str) if operation in _COMMUTE else names))
     if key not in trace.done:
-        given = [lax.full((), x, trace.dtype) if type(x) is float and operation in _BARE else x for x in raw]
+        operands = tuple(lax.full((), x, trace.dtype) if type(x) is float and operation in _BARE else x for x in raw)
         try:
-            value = operation(*given)
+            value = operation(*operands)
         except TypeError as error:
             raise trace_error(str(error), "compute with scalars") from error
         trace.done[key] = (Folded(value, trace), raw)  # the operands are kept alive: their ids name them

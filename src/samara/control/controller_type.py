@@ -10,7 +10,7 @@ from samara.core.quantity import LARGEST
 
 
 class Tuned(NamedTuple):
-    """A controller's name, and what was chosen of it by name."""
+    """A controller's name, and the parameters chosen by name."""
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -21,7 +21,7 @@ class Tuned(NamedTuple):
 
 
 class Knob(NamedTuple):
-    """What a number must be, in words, and the number itself of what was given; None where it is not one."""
+    """The expected value in words, and a function that returns the parameter of a value, or None if it does not fit."""
 
     expected: str
     read: Callable[[Any], Any]
@@ -73,8 +73,8 @@ class ControllerType(NamedTuple):
     """A type of controller: `build(vehicle, healthy=…, period=…, **chosen)` makes one, with an `initial_memory`.
 
     `knobs` are the parameters that may be chosen by name, in SI units; an angle may also be given in degrees, with `_deg`
-    behind its name. `instants_ahead(chosen)` is how many instants a predictive controller plans for: it is called in Python,
-    and the others are traced. `rate` is how often it has to be called, where that is fixed [Hz].
+    behind its name. `instants_ahead(chosen)` is the number of instants a predictive controller plans for: it is called in
+    Python, and the others are traced. `rate` is the rate at which it has to be called, if that is fixed [Hz].
     """
 
     name: str

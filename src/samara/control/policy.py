@@ -161,12 +161,12 @@ def policy_controller(
 
 
 def _policy(value: Any) -> Policy | None:
-    """The policy itself, or that of a folder: PolicyError where there is something wrong with it"""
+    """The policy itself, or that of a folder: PolicyError if it cannot be used"""
     return value if isinstance(value, Policy) else load_policy(value) if isinstance(value, (str, Path)) else None
 
 
 def _track(value: Any) -> Track | None:
-    """The track itself, or that of a name or a file: TrackError where there is something wrong with it"""
+    """The track itself, or that of a name or a file: TrackError if it cannot be used"""
     return value if isinstance(value, Track) else load_track(value) if isinstance(value, (str, Path)) else None
 
 

@@ -7,7 +7,7 @@ from samara.control.ilqr import controller_type as ilqr
 
 
 def _by_name(*types: ControllerType) -> dict[str, ControllerType]:
-    return {own.name: own for own in types}
+    return {controller.name: controller for controller in types}
 
 
 CONTROLLERS = _by_name(geometric.TYPE, pid.TYPE, mellinger.TYPE, lqr.TYPE, indi.TYPE, ilqr.TYPE)

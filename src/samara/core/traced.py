@@ -1,4 +1,4 @@
-"""What the traced scalars of every backend share: `abs()`, and one sentence for everything that cannot be traced.
+"""The base class of the traced scalars of all backends: `abs()`, and one sentence for every operation that cannot be traced.
 
 A component (a sensor, an estimator, a controller, an effect, a wind source) is traced by calling it with scalars that
 record the operations. `float(x)`, `if x > 0`, `math.sin(x)`, `numpy.sin(x)`, `round(x)` or `f"{x:.2f}"` need a number, which
@@ -129,17 +129,17 @@ def tracing() -> Iterator[None]:
 
 
 def _component_in(traceback: TracebackType | None) -> TracebackType | None:
-    found = None
+    innermost = None
     while traceback is not None:
         if _is_component(traceback.tb_frame.f_globals):
-            found = traceback
+            innermost = traceback
         traceback = traceback.tb_next
-    return found
+    return innermost
 
 
 def _is_component(names: dict[str, Any]) -> bool:
     module = str(names.get("__name__", ""))
-    return not any(module == own or module.startswith(f"{own}.") for own in _NOT_COMPONENTS)
+    return not any(module == prefix or module.startswith(f"{prefix}.") for prefix in _NOT_COMPONENTS)
 
 
 def _error(code: CodeType, last: int, line: int, reason: str, remedy: str) -> TraceError:
@@ -151,7 +151,7 @@ def _error(code: CodeType, last: int, line: int, reason: str, remedy: str) -> Tr
 
 
 def _expression(code: CodeType, last: int) -> str:
-    """The source of the expression that was being evaluated, or "" where it is unknown or spans lines"""
+    """The source of the expression that was being evaluated, or "" if it is unknown or spans lines"""
     line, last_line, start, end = list(code.co_positions())[last // 2]
     if line is None or line != last_line or start is None or end is None:
         return ""

@@ -100,7 +100,7 @@ class Fusion:
 
 
 class EstimatorSetup(NamedTuple):
-    """What an estimator of a drone is built for: its sensors, the time between updates [s], and gravity [m/s²]."""
+    """The inputs of an estimator's construction: the drone's sensors, the time between updates [s], and gravity [m/s²]."""
 
     sensors: tuple[Sensor, ...]
     period: float
@@ -135,7 +135,9 @@ POSITION_SENSORS = ("gps", "motion_capture")
 
 def can_fuse(sensors: Sequence[Sensor]) -> bool:
     """Whether an IMU and a position sensor are among the sensors: without them no estimate of the position is bounded."""
-    return any(own.kind == "imu" for own in sensors) and any(own.kind in POSITION_SENSORS for own in sensors)
+    return any(sensor.kind == "imu" for sensor in sensors) and any(
+        sensor.kind in POSITION_SENSORS for sensor in sensors
+    )
 
 
 def require_position(sensors: Sequence[Sensor], who: str) -> None:

@@ -4,5 +4,5 @@ from samara.estimate import complementary, ekf, simple
 from samara.estimate.fusion import EstimatorType
 
 MODULES = (simple, ekf, complementary)
-ESTIMATORS: dict[str, EstimatorType] = {own.name: own for module in MODULES for own in module.TYPES}
+ESTIMATORS: dict[str, EstimatorType] = {estimator.name: estimator for module in MODULES for estimator in module.TYPES}
 """Every type of estimator by the name that scenario files use"""

@@ -19,7 +19,7 @@ from samara.physics.types import Environment, State
 from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
 
-FILTERS = {name: own for name, own in ESTIMATORS.items() if own.fuses}
+FILTERS = {name: estimator for name, estimator in ESTIMATORS.items() if estimator.fuses}
 L2F_NOISE = Noise(position=0.001, velocity=0.002, yaw=0.001, rate=0.002, rate_bias=0.0)
 """The noise that L2F trains with ("Learning to fly in seconds", 2024), but that only the yaw of the attitude has some."""
 

@@ -26,7 +26,7 @@ name, settings apart, and the streams `status` and `outputs`. 3: what happened a
 """
 
 SENSOR_FAULTS: dict[str, bool] = {
-    fault: own.has_image for own in SENSOR_TYPES.values() for fault in (own.faults or (own.name,))
+    fault: sensor.has_image for sensor in SENSOR_TYPES.values() for fault in (sensor.faults or (sensor.name,))
 }
 """The sensors that can fail, by the names of their faults, and whether single pixels or beams of them can"""
 

@@ -125,7 +125,7 @@ def surroundings(eye: Eye, environment: Environment) -> tuple[Solid, ...]:
 
 
 def solids_and_terrain(sees: Any, terrain: HeightMap | None) -> dict[str, Any]:
-    """The arguments of a sensor with many rays: they meet the solids, and the height map where there is one"""
+    """The arguments of a sensor with many rays: they meet the solids, and the height map if there is one"""
     return {"among": Among(sees.solids, sees.ground if terrain is None else terrain)}
 
 

@@ -50,7 +50,7 @@ MODULES = (
 """The registry: the module of every type of sensor, each with a `TYPE`"""
 SENSOR_TYPES: dict[str, SensorType] = {module.TYPE.name: module.TYPE for module in MODULES}
 EXACT: dict[str, Callable[[Place], Sensor]] = {
-    **{name: own.exact for name, own in SENSOR_TYPES.items() if own.exact is not None},
+    **{name: sensor.exact for name, sensor in SENSOR_TYPES.items() if sensor.exact is not None},
     "position": lambda site: POSITION,
 }
 """Sensors without error by name, each built for a site on Earth"""

@@ -79,7 +79,7 @@ class Sensor:
 
 
 class SensorType(NamedTuple):
-    """A type of sensor: what Samara knows of all its parts besides their equation.
+    """A type of sensor: everything that its parts share besides their equation.
 
     `part` is the record of its parameters, which data sheets are read into, and `build(part, mounting, name=…)` the sensor.
     `faults` are the names under which an event may fail it, by default its own name. With `has_site`, `build` takes the site

@@ -15,4 +15,4 @@ def _build(firmware_name: str, vehicle: Vehicle, *, healthy: Sequence[bool], per
     return crazyflie_controller(firmware_name, vehicle, period)
 
 
-TYPES = tuple(ControllerType(f"{PREFIX}{own}", partial(_build, own), rate=RATE) for own in FUNCTIONS)
+TYPES = tuple(ControllerType(f"{PREFIX}{name}", partial(_build, name), rate=RATE) for name in FUNCTIONS)

@@ -1,4 +1,4 @@
-"""iLQR as a controller that scenarios name: its parameters, and how far it looks ahead."""
+"""iLQR as a controller that scenarios name: its parameters and its horizon."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from samara.core.integrate import RUNGE_KUTTA
 from samara.physics.types import Vehicle
 
 HORIZON = 20  # steps
-YAW_WEIGHT = 4.0  # as much as document 001's tilt: it has no yaw of its own, and references do
+YAW_WEIGHT = 4.0  # as document 001's tilt; the document has no weight of the yaw, and references have a yaw
 
 
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:

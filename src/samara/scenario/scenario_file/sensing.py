@@ -68,7 +68,7 @@ def read_estimator(table: Table, rates: Rates, sensors: tuple[Sensor, ...], vehi
 
 
 def _record(block: Table, options: Options) -> Any:
-    """The record of an estimator's options, with its defaults for what the file does not have"""
+    """The record of an estimator's options, with its defaults for the keys that are missing"""
     table = block.optional_table(options.table) if options.table else block
     if table is None:
         return options.record()
