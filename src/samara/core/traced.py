@@ -16,7 +16,8 @@ from typing import Any
 from samara.core import ops
 
 _NOT_COMPONENTS = (
-    *("samara.core.traced", "samara.core.ops", "samara.core.algebra", "samara.core.tree", "samara.core.layer"),
+    *("samara.core.traced", "samara.core.ops", "samara.core.algebra", "samara.core.tree"),
+    *("samara.core.layer", "samara.core.grid", "samara.core.loop"),
     *("samara.backends", "numpy", "jax", "contextlib", "functools"),
 )
 """Modules that call a component or are called by it: no sentence blames a line of theirs"""
