@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.fields import fields_of
 from samara.core.quantity import Quantity
+from samara.core.units import fields_of
 from samara.physics.air import drag as drag_effects
 from samara.physics.air.coaxial import COAXIAL, Coaxial
 from samara.physics.air.downwash import DOWNWASH, Downwash
