@@ -12,7 +12,7 @@ from samara.plan.reference import Leg
 from samara.plan.trajectory import legs
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.wind.turbulence import Dryden
 
 WAY = (

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from samara import Vec3, Vehicle, hover, vehicle
+from samara import Vec3, Vehicle, hover, switch_on, vehicle
 from samara.backends.program import program_of
 from samara.core.files import write_text
 from samara.equations import Equation, equation
@@ -53,6 +53,7 @@ from samara.physics.rotors import (
 )
 from samara.physics.structure import arms, slung_load
 from samara.physics.types import Command, State, initial_effects
+from samara.vehicles.effects import OPTIONS
 
 Function = Callable[..., Any]
 
@@ -86,7 +87,7 @@ class Model:
     picture: str = ""
 
 
-MODELS = (
+_WRITTEN = (
     Model(
         "Rigid body",
         (body, effect, multirotor),
@@ -609,6 +610,38 @@ MODELS = (
         "Closed forms only (`test_boundary_layers`).",
     ),
 )
+
+
+def _derived() -> Iterator[Model]:
+    """An entry for every optional effect of the physics that has none above, from the docstring of its module
+
+    The docstring begins with a sentence and has paragraphs that begin with "Valid:", "Source:" and "Against data:".
+    """
+    entered = {id(own) for model in _WRITTEN for own, _ in model.effects}
+    for name, option in OPTIONS.items():
+        effects = [own for own in option.models.values() if id(own) not in entered]
+        if effects and option.record.__module__.startswith("samara.physics."):
+            numbers = switch_on(vehicle("iris"), name, **({} if option.completes else option.example))[name]
+            file = sys.modules[option.record.__module__]
+            functions = [
+                own for own in vars(file).values() if inspect.isfunction(own) and own.__module__ == file.__name__
+            ]
+            lines = tuple(own for own in functions if not own.__name__.startswith("_"))
+            valid, source, against = (_paragraph(file, key) for key in ("Valid", "Source", "Against data"))
+            title, costed = name.replace("_", " ").capitalize(), tuple((own, numbers) for own in effects)
+            yield Model(title, (file,), lines, valid, source, against, effects=costed)
+
+
+def _paragraph(file: ModuleType, key: str) -> str:
+    """A paragraph of a module's docstring, without the word it begins with"""
+    for paragraph in (inspect.getdoc(file) or "").split("\n\n"):
+        if paragraph.startswith(f"{key}:"):
+            return " ".join(paragraph.removeprefix(f"{key}:").split())
+    raise ValueError(f"{file.__name__}: the docstring has no paragraph that begins with '{key}:'")
+
+
+MODELS = (*_WRITTEN, *_derived())
+"""Every entry of the page"""
 
 BLADES = """## Blade element momentum theory
 

@@ -18,7 +18,7 @@ from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
 from samara.physics.structure.arms import arm_of
 from samara.physics.types import CALM, State, Vehicle
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.vehicles.arms import free_modes
 from samara.vehicles.build import switch_on
 from samara.vehicles.loader import vehicle

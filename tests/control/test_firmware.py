@@ -18,7 +18,8 @@ from samara.control.firmware.controller import Flying
 from samara.control.firmware.motors import CURVES
 from samara.control.firmware.process import FirmwareError, FirmwareProcess
 from samara.control.firmware.units import FIELDS
-from samara.control.named import FIRMWARE, controller_named
+from samara.control.named import controller_named
+from samara.control.registry import FIRMWARE
 from samara.core.algebra import Vec3
 from samara.core.extras import MissingExtraError
 from samara.plan import trajectory

@@ -5,8 +5,9 @@ import pytest
 
 import samara
 from samara.control.gains import OTHER_LAGS
-from samara.control.named import CONTROLLERS, controller_named
+from samara.control.named import controller_named
 from samara.control.opposing import CARRIES, STANDS, air_torque, led, nothing_seen, opposed, seen, with_spin_up
+from samara.control.registry import CONTROLLERS
 from samara.core.algebra import ZERO, Vec3, euler_from_quat, norm, quat_from_euler
 from samara.physics.multirotor import derivative
 from samara.physics.reference import Reference

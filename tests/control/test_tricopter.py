@@ -10,7 +10,7 @@ from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.gains import gains_for
 from samara.control.ilqr.model import model_of
 from samara.control.lqr import hover_jacobian
-from samara.control.named import CONTROLLERS
+from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.tilting import tilt_angles, wrench_of_rotors

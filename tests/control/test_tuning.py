@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 import samara
+from samara.control.controller_type import ANGLE, FLAG, THREE
 from samara.control.ilqr import ILQR
+from samara.control.ilqr.controller_type import YAW_WEIGHT
 from samara.control.ilqr.cost import Weights
 from samara.control.ilqr.reference import Shaping
-from samara.control.named import CONTROLLERS, YAW_WEIGHT, controller_named, instants_ahead
-from samara.control.tuning import ANGLE, FLAG, KNOBS, THREE, tuned
+from samara.control.named import controller_named, instants_ahead
+from samara.control.registry import CONTROLLERS
+from samara.control.tuning import tuned
 from samara.core.algebra import Vec3
 from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
@@ -87,7 +90,7 @@ def test_every_number_makes_another_controller(name):
     """A knob that does nothing is none: each changes what is built, and what the vehicle says changes nothing."""
     plain = controller_named(name, CRAZYFLIE)
     assert controller_named(name, CRAZYFLIE, **{}) == plain
-    for key, knob in KNOBS[name].items():
+    for key, knob in CONTROLLERS[name].knobs.items():
         value = True if knob is FLAG else 0.3 if knob is ANGLE else (1.1, 1.2, 1.3) if knob is THREE else 0.77
         built = [
             controller_named(name, CRAZYFLIE, **{key: own})
@@ -105,7 +108,7 @@ def test_ilqr_gets_its_numbers(monkeypatch):
     controller_named("ilqr", CRAZYFLIE, period=0.01, wPosition=60.0, mpcHorizon=12)
     everyone = {"healthy": (True,) * 4, "period": 0.01}
     assert given == {**everyone, "wPosition": 60.0, "mpcHorizon": 12, "wYaw": YAW_WEIGHT}
-    assert set(KNOBS["ilqr"]) <= {*signature(ILQR).parameters, *Weights._fields, *Shaping._fields}
+    assert set(CONTROLLERS["ilqr"].knobs) <= {*signature(ILQR).parameters, *Weights._fields, *Shaping._fields}
     assert instants_ahead(tuned("ilqr", mpcHorizon=12)) == 13 and instants_ahead("ilqr") == 21
 
 

@@ -17,8 +17,8 @@ from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.scenario_file.happening import ACTIONS
 from samara.scenario.scenario_file.surroundings import SOLIDS
 from samara.scenario.scenario_file.tasks import TASKS
-from samara.scenario.scenario_file.wind import WINDS
 from samara.wind import sources as wind
+from samara.wind.registry import WINDS
 
 HEAD = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\nairborne = true\nstart = [0, 0, 1]\n'
 MAKERS = [own for table in (TASKS, WINDS, SOLIDS, ACTIONS) for own in table.values()]

@@ -57,7 +57,8 @@ FIXED: dict[str, Callable[..., Any]] = {
     name: partial(runge_kutta, own.tableau) if own.tableau and own.adaptive else own.advance
     for name, own in INTEGRATORS.items()
 }
-ORDER = {"euler": 1, "semi_implicit": 1, "midpoint": 2, "rk4": 4, "rk23": 3, "rk45": 5}
+ORDER = {name: own.tableau.order if own.tableau else 1 for name, own in INTEGRATORS.items()}
+"""As each declares it; one without a tableau is of first order"""
 every_method = pytest.mark.parametrize("name", FIXED)
 
 
@@ -374,16 +375,11 @@ def test_an_adaptive_step_goes_forwards(dt):
 
 def test_who_takes_an_integrator_gets_one_of_its_kind():
     """A loop takes one step of any kind, a Jacobian one with stages, and a flight those that bear contact."""
-    assert (ONE_STEP, RUNGE_KUTTA, IN_FLIGHT) == (
-        ("euler", "semi_implicit", "midpoint", "rk4"),
-        ("euler", "midpoint", "rk4"),
-        ("rk4", "rk45"),
-    )
-    assert {name: own.tableau.order for name, own in INTEGRATORS.items() if own.tableau} == {
-        name: order for name, order in ORDER.items() if name != "semi_implicit"
-    }
+    assert {"euler", "semi_implicit", "midpoint", "rk4"} <= set(ONE_STEP) and not {"rk23", "rk45"} & set(ONE_STEP)
+    assert set(ONE_STEP) - set(RUNGE_KUTTA) == {name for name in ONE_STEP if INTEGRATORS[name].tableau is None}
+    assert {"rk4", "rk45"} <= set(IN_FLIGHT) <= set(INTEGRATORS)
     assert integrator_named("rk45", IN_FLIGHT).advance is rk45
-    with pytest.raises(ValueError, match=r"^integrator 'rk45': expected one of euler, midpoint, rk4$"):
+    with pytest.raises(ValueError, match=rf"^integrator 'rk45': expected one of {', '.join(RUNGE_KUTTA)}$"):
         integrator_named("rk45", RUNGE_KUTTA)
 
 

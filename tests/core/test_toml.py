@@ -11,7 +11,7 @@ from samara.core.quantity import Quantity
 from samara.core.toml import File, Table, document
 from samara.rotor.blade import BladeError, blade, blade_names, parse_blade
 from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario, scenario_names
-from samara.sensors.loader import PartError, parse_part, part, part_names
+from samara.sensors.registry import PartError, parse_part, part, part_names
 from samara.vehicles.loader import parse_vehicle, vehicle, vehicle_names
 
 FORMATS = {

@@ -28,7 +28,7 @@ from samara.record.mcap_sections import MAGIC
 from samara.record.recording import read_recording
 from samara.rotor.blade import blade
 from samara.scenario.scenario_file import load_scenario
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.wind.table import Replay
 from samara.world.obstacles import HeightMap
 from samara.world.track import load_track

@@ -18,7 +18,7 @@ from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.timeline import Rates
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.wind import sources as wind
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.table import Field, Replay

@@ -8,13 +8,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from support.components import wind_table
 
 from samara.scenario.scenario import Scenario
 from samara.scenario.scenario_file import ScenarioError, load_scenario
 from samara.scenario.scenario_file.happening import ACTIONS
 from samara.scenario.scenario_file.surroundings import SOLIDS
 from samara.scenario.scenario_file.tasks import TASKS
-from samara.scenario.scenario_file.wind import WINDS
+from samara.wind.registry import WINDS
 
 from .law import Case, Reader
 from .mutate import mutated, mutated_bytes, mutated_toml, toml
@@ -57,6 +58,7 @@ _WINDS: tuple[dict[str, Any], ...] = (
     {"kind": "field", "file": "field.csv", "carried_W": [1, 0, 0]},
     {"kind": "replay", "file": "replay.csv", "linear": True},
 )
+_WINDS += tuple(wind_table(name) for name in WINDS.keys() - {own["kind"] for own in _WINDS})
 _SOLIDS: tuple[dict[str, Any], ...] = (
     {"kind": "plane", "point": [0, 9, 0], "normal": [0, -1, 0], "name": "side"},
     {"kind": "sphere", "center": [5, 5, 1], "radius": 0.5, "restitution": 0.3, "friction": 0.4},
@@ -139,7 +141,6 @@ def _every_kind() -> Iterable[dict[str, Any]]:
 def seeds() -> list[Case]:
     """All that is shipped, and every kind of thing at least once"""
     assert {own["kind"] for own in _TASKS} == set(TASKS)
-    assert {own["kind"] for own in _WINDS} == set(WINDS)
     assert {own["kind"] for own in _SOLIDS} == set(SOLIDS)
     assert {own["do"] for own in _EVENTS} == {*ACTIONS, "follow"}
     return [Case((toml(own).encode(), {}, {})) for own in (*documents("samara.scenarios"), *_every_kind())]

@@ -11,7 +11,7 @@ from typing import Any
 from samara import VehicleError, vehicle
 from samara.core.names import file_stem
 from samara.rotor.blade import blade
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 
 from .law import Case, Reader
 from .mutate import mutated_bytes, mutated_toml, toml

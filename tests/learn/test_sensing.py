@@ -7,7 +7,7 @@ from samara.core.algebra import matrix_from_quat
 from samara.estimate.simple import Noise
 from samara.learn.load import load_task
 from samara.learn.observations import full_state, raptor
-from samara.learn.sensing import fused, noisy
+from samara.learn.sensing import FILTERS, fused, noisy
 from samara.learn.task import Situation, craft_for
 from samara.learn.vector import VectorEnv
 
@@ -75,5 +75,5 @@ def test_raptors_numbers():
 
 
 def test_an_unknown_filter_is_refused():
-    with pytest.raises(ValueError, match="estimator 'oracle': expected one of complementary, ekf"):
+    with pytest.raises(ValueError, match=f"estimator 'oracle': expected one of {', '.join(FILTERS)}"):
         fused(estimator="oracle")

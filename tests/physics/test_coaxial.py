@@ -7,7 +7,7 @@ import pytest
 from support.stacked import RADIUS, stacked
 
 import samara
-from samara.control.named import CONTROLLERS
+from samara.control.registry import CONTROLLERS
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten
 from samara.physics.air.coaxial import Coaxial, Wake, axial_flow, covered, wake_loss, wake_on, wake_radius

@@ -18,7 +18,7 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.structure.arms import ARMS, Arms
 from samara.physics.types import CALM
 from samara.sensors.imu import perfect
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 
 U, MASS, ARM = 2e-5, 1.5, 0.25
 SPEED = math.sqrt(MASS * 9.80665 / 4.0 / 1e-5)  # of hover

@@ -19,7 +19,7 @@ from samara.record.raster import MOST_STEPS, NOT_A_NUMBER, Raster
 from samara.record.recorder import Recorder, Stream
 from samara.record.recording import read_recording
 from samara.record.streams import LARGEST_NORMAL, raster_of
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 
 BEFORE = Path(__file__).parents[1] / "recordings" / "eyes.mcap"
 NARROW, WIDE = Raster("depth", 3, 5, 0.001), Raster("distance", 2, 7, 0.002, wide=True)

@@ -30,7 +30,7 @@ from samara.record.ros2.topic import Topic, ros_name
 from samara.record.ros2.topics import topics_of
 from samara.record.ros2.type_hash import type_hash
 from samara.record.table import Table
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 
 FLIGHT = RECORDINGS / "flights" / "sensors.mcap"
 HEAD = "00 01 00 00"

@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import pytest
+from support.components import BESIDE, effect_numbers
 
 import samara
 from samara.control.ilqr.model import model_of
@@ -250,22 +251,6 @@ def test_its_equation_is_printed():
 # What the shipped ones say ------------------------------------------------------------------------------------------
 
 HEXA = samara.vehicle("hexarotor_x")
-NUMBERS = {
-    "body": {"radius": 0.1},
-    "drag": {"linear": (0.1, 0.1, 0.1)},
-    "damping": {"linear": (0.01, 0.01, 0.01)},
-    "actuator": {"natural_frequency": 100.0, "damping_ratio": 0.7, "rate_limit": 10.0},
-    "rotor_drag": {"coefficient": 1e-5},
-    "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
-    "rolling_moment": {"coefficient": 1e-6},
-    "thrust_fade": {"airspeed": 25.0},
-    "thrust_curve": {"linear": 0.2},
-    "rotor_fit": {"blade": "apc_10x4.7"},
-    "ceiling_effect": {"point_W": (0.0, 0.0, 3.0)},
-    "propwash": {"gusts": 0.0},
-    "slung_load": {"mass": 0.2, "length": 1.0},
-}
-BESIDE = {"flapping": {"rotor_air": True}, "thrust_scale": {"battery": True}}
 
 
 class Asked:
@@ -287,7 +272,7 @@ def test_what_an_effect_reads_is_what_it_says(name):
         vehicle = samara.switch_on(vehicle, other)
     more = {"pushed": PUSHED, "rotors": ROTORS, "rotor_momentum": ROTOR_MOMENTUM, "battery": IDEAL_BATTERY}
     if name in OPTIONS:
-        vehicle = samara.switch_on(vehicle, name, **NUMBERS.get(name, {}))
+        vehicle = samara.switch_on(vehicle, name, **effect_numbers(name))
     elif not vehicle.has(name):
         vehicle = vehicle.with_effect(more[name], IRIS["battery"] if name == "battery" and IRIS.has("battery") else ())
     state, command = samara.hover(vehicle.without_effect("battery") if name == "battery" else vehicle, (0.0, 0.0, 2.0))

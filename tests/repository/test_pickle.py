@@ -12,7 +12,7 @@ from samara.plan import trajectory as plan
 from samara.plan.reference import Leg
 from samara.scenario import events
 from samara.scenario.scenario_file import load_scenario, scenario_names
-from samara.sensors.loader import part, part_names
+from samara.sensors.registry import part, part_names
 from samara.sim.fly import fingerprint
 
 

@@ -22,7 +22,7 @@ from samara.sensors import allan, part, part_names, place
 from samara.sensors.earth import HOME, magnetic_field
 from samara.sensors.error import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised
 from samara.sensors.imu import perfect
-from samara.sensors.loader import PartError, parse_part
+from samara.sensors.registry import PartError, parse_part
 from samara.sensors.sensor import IMU, Sensor
 from samara.sim.python_sensors import SensorsStage
 from samara.vehicles.trim import hover

@@ -14,8 +14,8 @@ from samara.scenario.bus import Blindness, Faults
 from samara.scenario.events import fail_sensor
 from samara.scenario.scenario import ScenarioError
 from samara.scenario.scenario_file import parse_scenario
-from samara.sensors.loader import part, seeing
 from samara.sensors.range_finder import Sees
+from samara.sensors.registry import part, seeing
 from samara.sim.python_sensors import SensorsStage
 
 WALL = Box(Vec3(5.0, 0.0, 0.0), Vec3(1.0, 50.0, 50.0))

@@ -26,7 +26,7 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.timeline import Rates
 from samara.scenario.world import Placed, World, spheres_of, world_from_json, world_json
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.sim.collide.collisions import Colliding, body_of
 from samara.sim.collide.impacts import Drone as Meeting
 from samara.sim.collide.impacts import both_bounced, first_meeting, placed

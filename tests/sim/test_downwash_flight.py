@@ -8,7 +8,7 @@ import pytest
 
 import samara
 from samara.backends.neighbours import sum_over_others
-from samara.control.named import CONTROLLERS
+from samara.control.registry import CONTROLLERS
 from samara.core.algebra import IDENTITY, Quat, Vec3, cross, direction, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
 from samara.physics.air.atmosphere import density_at_height

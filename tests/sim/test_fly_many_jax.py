@@ -19,7 +19,7 @@ from samara.scenario.events import Event, add_payload, at, fail_motor, fail_sens
 from samara.scenario.scenario import Drone, Scenario, ScenarioError
 from samara.scenario.timeline import Rates
 from samara.scenario.world import Placed, World
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.sim.fly_many_jax import fly_batch_jax, require_traceable
 from samara.wind.sources import Gust
 from samara.wind.turbulence import Dryden

@@ -17,7 +17,7 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.scenario.world import Placed, World
 from samara.sensors.imu import perfect
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.sim.fly import fly
 from samara.sim.start import initial_state
 from samara.vehicles.build import with_effects

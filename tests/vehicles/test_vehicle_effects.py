@@ -6,11 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from support.components import BESIDE, effect_numbers
 from support.shipped import shipped
 
 import samara
 from samara.control.ilqr.model import model_of
-from samara.control.named import CONTROLLERS
+from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.air.ground_effect import Ceiling, GroundEffect, cheeseman_bennett
@@ -443,12 +444,10 @@ def test_a_vehicle_that_cannot_lean_into_the_wind_is_refused():
 
 def test_plans_leave_out_what_they_say():
     """A plan is that of the vehicle without them; they are all that comes with the air, surfaces, others and loads"""
-    kept = [name for name, option in OPTIONS.items() if any(model.planned for model in option.models.values())]
-    assert kept == ["body", "drag", "damping", "actuator"]
     vehicle = with_all(IRIS)
-    plain = with_effects(
-        vehicle, dict.fromkeys(("rotor_air", "flapping", "ground_effect", "ceiling_effect", "downwash"), False)
-    )
+    left_out = [effect.name for effect in vehicle.structure.effects if effect.name in OPTIONS and not effect.planned]
+    assert {"rotor_air", "flapping", "ground_effect", "ceiling_effect", "downwash"} <= set(left_out)
+    plain = with_effects(vehicle, dict.fromkeys(left_out, False))
     output = flat_output(circle(Vec3(0.0, 0.0, 2.0), radius=2.0, speed=2.0, laps=1), 1.0)
     (state, _), (bare, _) = (flat_to_state(output, each) for each in (vehicle, plain))
     assert flatten(state)[:17] == flatten(bare)[:17]
@@ -500,21 +499,10 @@ def test_compiled_equals_written_with_all_effects_on_a_vehicle_with_dc_motors():
 
 # Every vehicle with every effect -----------------------------------------------------------------------------------
 
-NUMBERS = {
-    "body": {"radius": 0.1},
-    "drag": {"linear": [0.01, 0.01, 0.01]},
-    "damping": {"linear": [1e-4, 1e-4, 1e-4]},
-    "actuator": {"natural_frequency": 30.0, "damping_ratio": 0.7, "rate_limit": 10.0},
-    "rotor_drag": {"coefficient": 1e-7},
-    "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
-    "rolling_moment": {"coefficient": 1e-6},
-    "thrust_fade": {"airspeed": 25.0},
-    "thrust_curve": {"linear": 0.2},
-    "rotor_fit": {"blade": "gws_10x4.7"},
-    "ceiling_effect": {"point_W": [0.0, 0.0, 3.0]},
-    "propwash": {"gusts": 0.0},
-    "slung_load": {"mass": 0.005, "length": 0.5},
-}
+
+def numbers_of(effect):
+    """The parameters that an effect needs; True for one that needs none, as for the battery"""
+    return (effect_numbers(effect) if effect in OPTIONS else {}) or True
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -523,7 +511,7 @@ def test_what_can_be_switched_on_can_be_flown(name):
     vehicle, flown = samara.vehicle(name), []
     for effect in switch_names():
         try:
-            own = with_effects(vehicle, {effect: NUMBERS.get(effect, True)})
+            own = with_effects(vehicle, {effect: numbers_of(effect)})
         except samara.VehicleError:
             continue
         state = at_rest(own, Vec3(0.0, 0.0, 1.0))._replace(rotor_speed=tuple(300.0 for _ in own.rotors))
@@ -537,9 +525,9 @@ def test_what_can_be_switched_on_can_be_flown(name):
 @pytest.mark.parametrize(("name", "inertia"), [("crazyflie", 34.52e-9), ("crazyflie_brushless", 38.93e-9)])
 def test_every_effect_can_be_switched_on_on_a_crazyflie(name, inertia):
     """Each beside what it needs; flapping takes half of the inertia that its propeller has in the file"""
-    vehicle, beside = samara.vehicle(name), {"flapping": {"rotor_air": True}, "thrust_scale": {"battery": True}}
+    vehicle = samara.vehicle(name)
     for effect in switch_names():
-        own = with_effects(vehicle, {**beside.get(effect, {}), effect: NUMBERS.get(effect, True)})
+        own = with_effects(vehicle, {**BESIDE.get(effect, {}), effect: numbers_of(effect)})
         assert own.has(effect)
     flapping = with_effects(vehicle, {"rotor_air": True, "flapping": True})["flapping"]
     assert flapping.blade_inertia == pytest.approx(0.5 * inertia, rel=1e-12)

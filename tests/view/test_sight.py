@@ -8,7 +8,7 @@ from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.physics.types import State
 from samara.scenario.scenario_file import parse_scenario
 from samara.sensors.eyes import Among, Eye
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.sensors.sensor import Mounting
 from samara.sim.ray_sensors import Picture
 from samara.sim.simulation import Simulation

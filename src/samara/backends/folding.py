@@ -23,6 +23,7 @@ from jax import lax
 from samara.core.grid import Grid
 from samara.core.layer import ACTIVATIONS, Layer
 from samara.core.loop import lax_loop
+from samara.core.traced import TracedScalar, trace_error
 from samara.core.tree import flatten, unflatten
 
 
@@ -34,12 +35,10 @@ class Trace(NamedTuple):
     done: dict[tuple[Any, ...], tuple[Any, Any]]
 
 
-class Folded:
+class Folded(TracedScalar):
     """A traced array with the arithmetic of a scalar; or, from a comparison, a traced condition."""
 
     __slots__ = ("negated", "scaled", "trace", "value")
-    __array_ufunc__ = None  # a NumPy number on the left must reach the operators below
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, value: Any, trace: Trace) -> None:
         self.value, self.trace = value, trace
@@ -51,9 +50,6 @@ class Folded:
 
     def __jax_array__(self) -> Any:
         return self.value
-
-    def __bool__(self) -> bool:
-        raise TypeError("a traced scalar is neither true nor false: choose with samara.core.ops.where")
 
     def __add__(self, other: Any) -> Any:
         other = _literal(other)
@@ -134,12 +130,6 @@ class Folded:
         negative.negated = self
         return negative
 
-    def __pos__(self) -> "Folded":
-        return self
-
-    def __abs__(self) -> Any:
-        return where(self < 0.0, -self, self)
-
     def __lt__(self, other: Any) -> Any:
         return _folded(operator.lt, self, other)
 
@@ -191,9 +181,11 @@ def _folded(operation: Callable[..., Any], *operands: Any) -> Folded:
     names: Any = [repr(x) if type(x) is float else id(x) for x in raw]
     key = (operation, *(sorted(names, key=str) if operation in _COMMUTE else names))
     if key not in trace.done:
-        value = operation(
-            *(lax.full((), x, trace.dtype) if type(x) is float and operation in _BARE else x for x in raw)
-        )
+        operands = tuple(lax.full((), x, trace.dtype) if type(x) is float and operation in _BARE else x for x in raw)
+        try:
+            value = operation(*operands)
+        except TypeError as error:
+            raise trace_error(str(error), "compute with scalars") from error
         trace.done[key] = (Folded(value, trace), raw)  # the operands are kept alive: their ids name them
     return trace.done[key][0]
 

@@ -13,6 +13,7 @@ from samara.backends.scan import Quiet
 from samara.backends.symbol import Symbol, TracedLoop, expression, opaque_operations
 from samara.core.grid import Grid
 from samara.core.layer import Layer
+from samara.core.traced import tracing
 from samara.core.tree import flatten, unflatten
 
 OPERATIONS = {
@@ -111,7 +112,7 @@ def program_of(function: Callable[..., Any], *templates: Any) -> Program:
         unflatten(template, iter([Symbol(own) for own in casadi.vertsplit(x)] if x.numel() else []))
         for template, x in zip(templates, symbols, strict=True)
     ]
-    with opaque_operations() as opaque:
+    with tracing(), opaque_operations() as opaque:
         results = [casadi.vertcat(*map(expression, flatten(result))) for result in function(*arguments)]
     if not opaque:
         return program_of_expressions(symbols, results)

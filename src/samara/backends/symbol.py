@@ -23,6 +23,7 @@ from samara.core.layer import Layer
 from samara.core.loop import unrolled
 from samara.core.number import Number, is_distinct
 from samara.core.ops import selected
+from samara.core.traced import TracedScalar, trace_error
 from samara.core.tree import flatten, unflatten
 
 SX = casadi.SX
@@ -32,12 +33,10 @@ LARGE = 1e90  # a tag is so large that a literal made of one and others is told 
 _places = count()
 
 
-class Symbol:
+class Symbol(TracedScalar):
     """A CasADi expression with the arithmetic of a scalar."""
 
     __slots__ = ("sx",)
-    __array_ufunc__ = None  # a NumPy number on the left must reach the operators below
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, sx: Any) -> None:
         self.sx = sx
@@ -46,7 +45,7 @@ class Symbol:
         return f"Symbol({self.sx})"
 
     def __bool__(self) -> bool:
-        return bool(self.sx)
+        return bool(self.sx) if self.sx.is_constant() else super().__bool__()
 
     def __add__(self, other: Any) -> "Symbol":
         return _binary(casadi.OP_ADD, self, other)
@@ -106,12 +105,17 @@ def expression(x: Any) -> Any:
         return x.sx
     if type(x) is Number:
         return _tag(x)
-    return x if isinstance(x, SX) else SX(float(x))
+    if isinstance(x, SX):
+        return x
+    try:
+        return SX(float(x))
+    except (TypeError, ValueError):
+        raise trace_error(f"{type(x).__name__} is not a scalar", "compute with scalars") from None
 
 
 def _binary(operation: int, a: Any, b: Any) -> Symbol:
     if operation == casadi.OP_POW and type(b) is Number:
-        raise TypeError("an exponent that differs from lane to lane")
+        raise trace_error("the exponent is a parameter that differs between flights", "do not vary this parameter")
     return Symbol(_binary_of(operation, expression(a), expression(b)))
 
 

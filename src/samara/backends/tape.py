@@ -18,24 +18,20 @@ from samara.backends.program import Instruction, Program, loop_of, without_unuse
 from samara.backends.symbol import TracedLoop
 from samara.core import ops
 from samara.core.grid import Grid
+from samara.core.traced import TracedScalar, trace_error, tracing
 from samara.core.tree import flatten, unflatten
 
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
 LONGEST = 8000  # instructions; such a tape is read no quicker than NumPy runs
 
 
-class Taped:
+class Taped(TracedScalar):
     """The result of one instruction of a tape: a number, or from a comparison a condition."""
 
     __slots__ = ("at", "tape")
-    __array_ufunc__ = None  # a NumPy number on the left must reach the operators below
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, at: int, tape: "Tape") -> None:
         self.at, self.tape = at, tape
-
-    def __bool__(self) -> bool:
-        raise TypeError("a traced scalar is neither true nor false: choose with samara.core.ops.where")
 
     def __add__(self, other: Any) -> "Taped":
         return self.tape.note("add", self, other)
@@ -65,9 +61,12 @@ class Taped:
         return self.tape.note("negate", self)
 
     def __pow__(self, other: Any) -> "Taped":
-        if other != 2:
-            raise TypeError(f"x**{other}: NumPy's own powers differ by processor; expected samara.core.ops.power")
+        if isinstance(other, Taped) or other != 2:
+            raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
         return self.tape.note("multiply", self, self)
+
+    def __rpow__(self, other: Any) -> "Taped":
+        raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
 
     def __lt__(self, other: Any) -> Any:
         return self.tape.note("less", self, other)
@@ -80,6 +79,12 @@ class Taped:
 
     def __ge__(self, other: Any) -> Any:
         return self.tape.note("less_equal", other, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return self.tape.note("equal", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self.tape.note("not_equal", self, other)
 
 
 class Tape:
@@ -124,7 +129,7 @@ class Tape:
                 )
             return x.at
         if type(x) is not float and not isinstance(x, Real):
-            raise TypeError(f"{type(x).__name__} is not a scalar")
+            raise trace_error(f"{type(x).__name__} is not a scalar", "compute with scalars")
         return self._number(float(x))
 
     def _number(self, x: float) -> int:
@@ -155,7 +160,8 @@ def program_as_written(function: Callable[..., Any], *templates: Any) -> Program
         unflatten(template, iter([tape.scalar(group, index) for index in range(len(flatten(template)))]))
         for group, template in enumerate(templates)
     ]
-    outputs = tuple(tuple(tape.place(leaf) for leaf in flatten(result)) for result in function(*arguments))
+    with tracing():
+        outputs = tuple(tuple(tape.place(leaf) for leaf in flatten(result)) for result in function(*arguments))
     return without_unused(Program(tuple(tape.instructions), outputs))
 
 
@@ -165,7 +171,8 @@ def taped(function: Callable[[Any], Any]) -> tuple[Program, tuple[float, ...]]:
     TypeError where the function asks for more than + - * / and `samara.core.ops` have, OverflowError where it is too long.
     """
     tape = Tape()
-    outputs = tuple(tape.place(leaf) for leaf in flatten(function(tape.scalar())))
+    with tracing():
+        outputs = tuple(tape.place(leaf) for leaf in flatten(function(tape.scalar())))
     return Program(tuple(tape.instructions), (outputs,)), tuple(tape.numbers)
 
 
@@ -189,6 +196,11 @@ def play(program: Program, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return [[results[at] for at in group] for group in program.outputs]
 
 
+def _condition(x: Any) -> Any:
+    """A condition: CasADi makes c of (c ? 1 : 0), or leaves it a number"""
+    return x != 0.0 if type(x) is float else x
+
+
 _PLAYED: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -203,8 +215,8 @@ _PLAYED: dict[str, Callable[..., Any]] = {
     "less_equal": operator.le,
     "not_equal": operator.ne,
     "not": lambda a: ops.equal(a, 0.0),
-    "and": ops.logical_and,
-    "or": ops.logical_or,
+    "and": lambda a, b: ops.logical_and(_condition(a), _condition(b)),
+    "or": lambda a, b: ops.logical_or(_condition(a), _condition(b)),
     "select": ops.where,
     "if_else_zero": lambda a, b: ops.where(a, b, 0.0),
     **{name: getattr(ops, name) for name in ("equal", "atan2", *UNARY)},
@@ -223,7 +235,7 @@ def _operation(name: str) -> Callable[..., Taped]:
 
 
 sqrt, floor, sin, cos, tan, asin, acos, atan, exp, log = map(_operation, UNARY)
-atan2, equal = (_operation(name) for name in ("atan2", "equal"))
+atan2, equal, power = (_operation(name) for name in ("atan2", "equal", "power"))
 logical_and, logical_or, where = (_operation(name) for name in ("and", "or", "select"))
 
 

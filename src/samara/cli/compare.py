@@ -29,7 +29,7 @@ def compare(
 
     from samara import vehicle as load
     from samara.compare.contest import HEADINGS, as_markdown, contest, table_rows
-    from samara.control.named import CONTROLLERS
+    from samara.control.registry import CONTROLLERS
     from samara.core.files import write_text
     from samara.view.plot.contest import draw_contest
 

@@ -282,7 +282,7 @@ def _require_packages(scenario: "Scenario") -> None:
 
 def controller_setting(word: str) -> Any:
     """What a scenario would have for a controller that is named here: its name, or a policy's folder"""
-    from samara.control.named import NAMES
+    from samara.control.registry import NAMES
 
     if word in NAMES and word != "policy":
         return word

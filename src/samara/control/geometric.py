@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
+from samara.control.controller_type import FLAG, LIMITS, LOOPS, ControllerType
 from samara.control.gains import Gains
 from samara.control.gains import gains_for as gains_for
 from samara.control.gains import motor_time_constant as motor_time_constant
@@ -360,3 +361,24 @@ def turning_along(pull_W: Vec3, reference: Reference, R_WD: Mat3, keeps_yaw: boo
     z = -dot(b1, n_dot) * short
     z_dot = x * y - (dot(b1, n_ddot) + 2.0 * dot(b2, n_dot) * z) * short
     return Turning(Vec3(x, y, z), Vec3(y * z - dot(b2, b3_ddot), dot(b1, b3_ddot) - x * z, z_dot))
+
+
+# By name -----------------------------------------------------------------------------------------------------------------
+
+
+def chosen_limits(chosen: dict[str, Any]) -> FlightLimits:
+    """The default limits with those that are chosen, which are taken out of `chosen`"""
+    return DEFAULT_LIMITS._replace(**{key: chosen.pop(key) for key in LIMITS if key in chosen})
+
+
+def chosen_loops(vehicle: Vehicle, chosen: dict[str, Any]) -> Gains:
+    """The gains for a vehicle with those that are chosen, which are taken out of `chosen`"""
+    return gains_for(vehicle)._replace(**{key: chosen.pop(key) for key in LOOPS if key in chosen})
+
+
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Geometric:
+    gains, limits = chosen_loops(vehicle, chosen), chosen_limits(chosen)
+    return geometric(vehicle, gains, healthy, limits, period=period, **chosen)
+
+
+TYPE = ControllerType("geometric", _build, {**LOOPS, **LIMITS, "integral": FLAG})

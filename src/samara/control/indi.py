@@ -13,13 +13,16 @@ differential flatness", IEEE Trans. Control Systems Technology 29, 2021.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
+from samara.control.controller_type import LIMITS, LOOPS, ControllerType
 from samara.control.gains import OTHER_LAGS, Gains, gains_for
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     FlightLimits,
+    chosen_limits,
+    chosen_loops,
     deviation,
     drag_at,
     leads,
@@ -167,3 +170,11 @@ def next_push(state: State, f_W: Vec3, vehicle: Vehicle, memory: IndiMemory, per
     unknown_W = (state.v_W - memory.v_W) / period + Vec3(0.0, 0.0, g) - between_W
     moved = memory.push_W + (unknown_W - memory.push_W) * k
     return Vec3(*(where(memory.aloft > 0.5, clamp(new, -g, g), 0.0) for new in moved))
+
+
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Indi:
+    gains, limits = chosen_loops(vehicle, chosen), chosen_limits(chosen)
+    return indi(vehicle, gains, healthy, limits, period)
+
+
+TYPE = ControllerType("indi", _build, {**LOOPS, **LIMITS})

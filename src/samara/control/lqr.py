@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
+from samara.control.controller_type import FLAG, FREQUENCIES, LIMITS, ControllerType
 from samara.control.gains import Gains, gains_for
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     FlightLimits,
+    chosen_limits,
+    chosen_loops,
     drag_ahead,
     limited_error,
     require_plausible,
@@ -275,3 +278,11 @@ def _linear(limits: FlightLimits, pace: Gains, vehicle: Vehicle) -> FlightLimits
     """v = g tan(½ θ_max) / 2ω: an error is cut where it asks for half the tilt allowed, as what is linear ends there"""
     fastest = float(vehicle["gravity"].acceleration) * math.tan(0.5 * limits.tilt) / (2.0 * pace.position)
     return limits._replace(speed=min(limits.speed, fastest))
+
+
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Lqr:
+    design, limits = hover_design(vehicle, period, chosen_loops(vehicle, chosen)), chosen_limits(chosen)
+    return lqr(vehicle, design, healthy, limits, period, **chosen)
+
+
+TYPE = ControllerType("lqr", _build, {**FREQUENCIES, **LIMITS, "along": FLAG})

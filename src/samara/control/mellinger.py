@@ -4,12 +4,16 @@ D. Mellinger, V. Kumar, "Minimum snap trajectory generation and control for quad
 leaves out ω × Jω and ω̇_d, and does not put the tilt before the yaw: where the nose points elsewhere, the yaw steers too.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from samara.control.controller_type import FLAG, LIMITS, LOOPS, ControllerType
 from samara.control.gains import Gains
 from samara.control.geometric import (
     Deviation,
     Geometric,
+    chosen_limits,
+    chosen_loops,
     geometric,
     leads,
     led_error,
@@ -64,3 +68,11 @@ def mellinger_torque(
         e_R, e_omega, _, _ = led_error(error, modelled_acceleration(state, vehicle, turned), gains)
     stiff = scale(gains.attitude, gains.attitude)
     return -(vehicle.inertia_B @ (scale(stiff, e_R) + scale(gains.attitude, e_omega) * 2.0))
+
+
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Mellinger:
+    gains, limits = chosen_loops(vehicle, chosen), chosen_limits(chosen)
+    return mellinger(vehicle, gains, healthy, limits, period=period, **chosen)
+
+
+TYPE = ControllerType("mellinger", _build, {**LOOPS, **LIMITS, "integral": FLAG})

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
+from samara.control.controller_type import LIMITS, NOT_NEGATIVE, THREE, ControllerType
 from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for, kick
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     STRAIN,
     FlightLimits,
+    chosen_limits,
     deviation,
     drag_ahead,
     leads,
@@ -179,3 +181,14 @@ def next_trim(trim_B: Vec3, e_rate: Vec3, tau_B: Vec3, gains: PidGains, allocati
     bounds = zip(trim_B, step, gains.trim, strict=True)
     x, y, z = (where(cut, c, clamp(c + d, -most, most)) for c, d, most in bounds)
     return Vec3(x, y, z if allocation.keeps_yaw else 0.0)
+
+
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Pid:
+    limits = chosen_limits(chosen)
+    return pid(vehicle, pid_gains(vehicle)._replace(**chosen), healthy, limits, period)
+
+
+_VECTORS = ("attitude", "rate", "rate_integral", "trim")
+TYPE = ControllerType(
+    "pid", _build, {**{name: THREE if name in _VECTORS else NOT_NEGATIVE for name in PidGains._fields}, **LIMITS}
+)

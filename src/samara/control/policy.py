@@ -7,6 +7,7 @@ own code for PX4 does the same.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.control.action import (
@@ -20,10 +21,11 @@ from samara.control.action import (
     thrust_and_attitude_command,
     thrust_and_rates_command,
 )
+from samara.control.controller_type import NUMBERS, ControllerType, Knob
 from samara.control.geometric import Geometric
 from samara.control.network import Hidden, evaluate, initial_hidden
 from samara.control.observation import OBSERVATIONS, heading, in_order, seen
-from samara.control.policy_file import Policy, Trim
+from samara.control.policy_file import Policy, Trim, load_policy
 from samara.control.racing import Knowledge, Racer, at_gate, knowledge_of, sight
 from samara.control.sight import BLOCKS, NOTHING
 from samara.core.algebra import ZERO, Vec3, rotate
@@ -33,7 +35,7 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
 from samara.physics.types import Command, State, Vehicle
 from samara.world.gates import chosen
-from samara.world.track import Track
+from samara.world.track import Track, load_track
 
 ALMOST = 1e-6  # of a period: a sum of ticks that is short of it by rounding is a period
 
@@ -156,3 +158,23 @@ def policy_controller(
         return PolicyController(policy.fitted(vehicle), period, loops)
     knows = knowledge_of(track, course, vehicle)
     return PolicyController(policy.fitted(vehicle), period, loops, knows, track.start_W)
+
+
+def _policy(value: Any) -> Policy | None:
+    """The policy itself, or that of a folder: PolicyError if it cannot be used"""
+    return value if isinstance(value, Policy) else load_policy(value) if isinstance(value, (str, Path)) else None
+
+
+def _track(value: Any) -> Track | None:
+    """The track itself, or that of a name or a file: TrackError if it cannot be used"""
+    return value if isinstance(value, Track) else load_track(value) if isinstance(value, (str, Path)) else None
+
+
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> PolicyController:
+    if "file" not in chosen:
+        raise ValueError("policy: file is missing: expected a policy folder, as in tuned('policy', file='policy/')")
+    return policy_controller(chosen.pop("file"), vehicle, period, **chosen)
+
+
+COURSE = {"track": Knob("a track by its name or its file", _track), "course": NUMBERS}
+TYPE = ControllerType("policy", _build, {"file": Knob("a policy folder", _policy), **COURSE})

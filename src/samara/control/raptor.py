@@ -5,15 +5,18 @@ The package `foundation-policy` (MIT) holds the weights; frames, rotors and limi
 """
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from samara.control.action import throttle_range
+from samara.control.controller_type import ControllerType
 from samara.control.corners import rotor_order
 from samara.control.network import Network
 from samara.control.observation import Bounds
+from samara.control.policy import PolicyController, policy_controller
 from samara.control.policy_file import LayerKind, Policy, Trim, network_of
 from samara.core.extras import MissingExtraError
 from samara.core.safetensors import tensors_bytes
@@ -59,3 +62,10 @@ def published_tensors() -> dict[str, Any]:
         "2.weight": last.weights,
         "2.bias": np.ravel(last.biases),
     }
+
+
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -> PolicyController:
+    return policy_controller(raptor_policy(vehicle), vehicle, period)
+
+
+TYPE = ControllerType("raptor", _build)

@@ -30,7 +30,20 @@ from samara.core.algebra import (
 from samara.core.ops import absolute, atan2, maximum, where
 from samara.core.quantity import Scalar
 from samara.core.remade import remade
-from samara.estimate.fusion import STANDING, Estimate, Fusion, Sample, Start, inertial, of_kind
+from samara.estimate.fusion import (
+    STANDING,
+    START_OPTIONS,
+    Estimate,
+    EstimatorSetup,
+    EstimatorType,
+    Fusion,
+    Options,
+    Sample,
+    Start,
+    inertial,
+    of_kind,
+    require_position,
+)
 from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
 from samara.physics.frames import Geodetic, enu_from_geodetic
 from samara.physics.types import State
@@ -77,9 +90,7 @@ def complementary(
     """The filter of a drone's sensors, updated every `period` seconds"""
     imu = inertial(sensors, "the estimator complementary", period)
     aids = tuple(sensor for kind in AIDS for sensor in of_kind(sensors, kind))
-    if not any(sensor.kind in ("gps", "motion_capture") for sensor in aids):
-        names = ", ".join(sensor.name for sensor in sensors)
-        raise ValueError(f"the estimator complementary needs a GPS receiver or motion capture; the sensors are {names}")
+    require_position(sensors, "the estimator complementary")
     mounting = imu.about.mounting
 
     def initial(state: State, normals: Sequence[Scalar]) -> ComplementaryMemory:
@@ -168,3 +179,10 @@ def _turned(
         q_WB=Quat(*(where(sample.fresh > 0.5, new, old) for new, old in pairs)),
         gyroscope_bias=memory.gyroscope_bias - turn_B * (learn * sample.fresh),
     )
+
+
+def _build(setup: EstimatorSetup, start: Start = STANDING, gains: Gains = STANDARD) -> Fusion:
+    return complementary(setup.sensors, setup.period, setup.gravity, start, gains)
+
+
+TYPES = (EstimatorType("complementary", _build, (START_OPTIONS, Options("gains", Gains, above=0.0))),)

@@ -35,7 +35,20 @@ from samara.core.ops import exp, where
 from samara.core.quantity import Scalar
 from samara.core.remade import remade
 from samara.estimate.covariance import diagonal_matrix, packed, propagated, unpacked, updated
-from samara.estimate.fusion import STANDING, Estimate, Fusion, Sample, Start, Variances, inertial, of_kind
+from samara.estimate.fusion import (
+    STANDING,
+    START_OPTIONS,
+    Estimate,
+    EstimatorSetup,
+    EstimatorType,
+    Fusion,
+    Sample,
+    Start,
+    Variances,
+    inertial,
+    of_kind,
+    require_position,
+)
 from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
 from samara.physics.frames import Geodetic, enu_from_geodetic
 from samara.physics.types import State
@@ -217,9 +230,7 @@ def ekf(
     """
     imu = inertial(sensors, "the estimator ekf", period)
     aids = tuple(sensor for kind in AIDS for sensor in of_kind(sensors, kind))
-    if not any(sensor.kind in ("gps", "motion_capture") for sensor in aids):
-        names = ", ".join(sensor.name for sensor in sensors)
-        raise ValueError(f"the estimator ekf needs a GPS receiver or motion capture; the sensors are {names}")
+    require_position(sensors, "the estimator ekf")
     part, mounting = imu.about
     errors = [lasting_errors(sensor) for sensor in aids]
     firsts = [CORE + sum(len(own) for own in errors[:k]) for k in range(len(aids))]
@@ -351,3 +362,10 @@ def ekf(
         return Estimate(p_W, v_W, memory.q_WB, omega_B, Variances(*own))
 
     return Fusion("ekf", imu, aids, initial, predict, correct, estimate, start_normals=9)
+
+
+def _build(setup: EstimatorSetup, start: Start = STANDING) -> Fusion:
+    return ekf(setup.sensors, setup.period, setup.gravity, start)
+
+
+TYPES = (EstimatorType("ekf", _build, (START_OPTIONS,)),)

@@ -7,12 +7,14 @@
 All of it is pure and component-wise: it takes one drone or a batch, and every backend compiles it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
 from samara.core.quantity import Scalar
+from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.types import State
 from samara.sensors.sensor import Sensor
 
@@ -95,6 +97,54 @@ class Fusion:
         for aid in self.aids:
             memory = self.correct(aid, samples[aid.name], memory)
         return self.estimate(memory), memory
+
+
+class EstimatorSetup(NamedTuple):
+    """The inputs of an estimator's construction: the drone's sensors, the time between updates [s], and gravity [m/s²]."""
+
+    sensors: tuple[Sensor, ...]
+    period: float
+    gravity: float = STANDARD_GRAVITY
+
+
+class Options(NamedTuple):
+    """Parameters of an estimator in a scenario file: the fields of a named tuple, each above a bound.
+
+    The estimator is built with the record as the argument `argument`. The fields stand in the estimator's table or, with
+    `table`, in the table of that name within it. A field without a default is required.
+    """
+
+    argument: str
+    record: type[Any]
+    above: float = -math.inf
+    table: str = ""
+
+
+class EstimatorType(NamedTuple):
+    """A type of estimator: `build(setup, **records)` makes one of its options; `fuses` means that it uses the sensors."""
+
+    name: str
+    build: Callable[..., Any]
+    options: tuple[Options, ...] = ()
+    fuses: bool = True
+
+
+START_OPTIONS = Options("start", Start, above=0.0, table="start")
+POSITION_SENSORS = ("gps", "motion_capture")
+
+
+def can_fuse(sensors: Sequence[Sensor]) -> bool:
+    """Whether an IMU and a position sensor are among the sensors: without them no estimate of the position is bounded."""
+    return any(sensor.kind == "imu" for sensor in sensors) and any(
+        sensor.kind in POSITION_SENSORS for sensor in sensors
+    )
+
+
+def require_position(sensors: Sequence[Sensor], who: str) -> None:
+    """ValueError if none of the sensors measures the position"""
+    if not any(sensor.kind in POSITION_SENSORS for sensor in sensors):
+        names = ", ".join(sensor.name for sensor in sensors)
+        raise ValueError(f"{who} needs a GPS receiver or motion capture; the sensors are {names}")
 
 
 def of_kind(sensors: Sequence[Sensor], kind: str) -> tuple[Sensor, ...]:

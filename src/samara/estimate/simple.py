@@ -19,6 +19,7 @@ from samara.core.algebra import UP, ZERO, Vec3, quat_from_axis_angle
 from samara.core.quantity import Quantity, Scalar, expected
 from samara.core.random import gauss_markov
 from samara.core.remade import remade
+from samara.estimate.fusion import EstimatorSetup, EstimatorType, Options
 from samara.physics.types import State
 
 NOISY_NORMALS = 13  # 3 position, 3 velocity, 1 yaw, 3 rate, 3 bias
@@ -143,3 +144,41 @@ def delayed_estimator(delay: float, period: float, of: Estimator = TRUTH) -> Est
 
     name = "delayed" if of.name == "truth" else f"delayed {of.name}"
     return Estimator(name, initial, update, of.normals_needed)
+
+
+class Delay(NamedTuple):
+    """How old the estimate is; a multiple of the estimator's period."""
+
+    delay: float  # [s]
+
+
+class Latency(NamedTuple):
+    """As `Delay`, none by default."""
+
+    delay: float = 0.0  # [s]
+
+
+NO_LATENCY = Latency()
+
+
+def _build_truth(setup: EstimatorSetup) -> Estimator:
+    return TRUTH
+
+
+def _build_noisy(setup: EstimatorSetup, noise: Noise = DOCUMENT_003, latency: Latency = NO_LATENCY) -> Estimator:
+    return _late(noisy_estimator(noise), latency.delay, setup.period)
+
+
+def _build_delayed(setup: EstimatorSetup, latency: Delay) -> Estimator:
+    return _late(TRUTH, latency.delay, setup.period)
+
+
+def _late(source: Estimator, delay: float, period: float) -> Estimator:
+    return delayed_estimator(delay, period, source) if delay else source
+
+
+TYPES = (
+    EstimatorType("truth", _build_truth, fuses=False),
+    EstimatorType("noisy", _build_noisy, (Options("noise", Noise), Options("latency", Latency)), fuses=False),
+    EstimatorType("delayed", _build_delayed, (Options("latency", Delay),), fuses=False),
+)

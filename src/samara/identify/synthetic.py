@@ -26,7 +26,7 @@ from samara.plan.trajectory import Trajectory, hover
 from samara.record.block import Block, tables
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
 from samara.sim.simulation import Simulation
 from samara.vehicles.build import STANDARD_GRAVITY, build_vehicle

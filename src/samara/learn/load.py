@@ -8,9 +8,9 @@ from samara.control.observation import OBSERVATIONS
 from samara.learn.actions import ACTIONS
 from samara.learn.task import Task
 
-SHIPPED = ("hover", "recover", "track", "race", "land", "formation", "universal", "navigate")
-BLIND = tuple(name for name in SHIPPED if name != "navigate")
-"""Those that show no pictures: what every environment and learner takes"""
+BLIND = ("hover", "recover", "track", "race", "land", "formation", "universal")
+"""Tasks without images, which every environment and every trainer takes"""
+SHIPPED = (*BLIND, "navigate")
 
 
 def load_task(name: str | Path | Task) -> Task:

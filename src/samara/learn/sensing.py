@@ -11,16 +11,15 @@ from typing import Any, NamedTuple
 
 from samara.core.ops import where
 from samara.core.quantity import Scalar
-from samara.estimate.complementary import complementary
-from samara.estimate.ekf import ekf
-from samara.estimate.fusion import STANDING, Fusion, Sample, Start
+from samara.estimate.fusion import STANDING, EstimatorSetup, Fusion, Sample, Start
+from samara.estimate.registry import ESTIMATORS
 from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
 from samara.learn.task import Craft, Draw, Situation
 from samara.physics.types import Environment, State
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
 
-FILTERS = {"complementary": complementary, "ekf": ekf}
+FILTERS = {name: estimator for name, estimator in ESTIMATORS.items() if estimator.fuses}
 L2F_NOISE = Noise(position=0.001, velocity=0.002, yaw=0.001, rate=0.002, rate_bias=0.0)
 """The noise that L2F trains with ("Learning to fly in seconds", 2024), but that only the yaw of the attitude has some."""
 
@@ -126,7 +125,7 @@ def fused(
     if estimator not in FILTERS:
         raise ValueError(f"estimator {estimator!r}: expected one of {', '.join(FILTERS)}")
     own = tuple(part(each).sensor() if isinstance(each, str) else each for each in sensors)
-    return Fused(FILTERS[estimator](own, period, start=start), period)
+    return Fused(FILTERS[estimator].build(EstimatorSetup(own, period), start=start), period)
 
 
 def _chosen(due: Any, new: Any, old: Any) -> Any:

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from samara.control.action import OF_ROTORS
-from samara.control.named import LEARNT, as_tuned
+from samara.control.named import as_tuned
 from samara.control.network import evaluate, initial_hidden
 from samara.control.policy_file import WEIGHTS, Policy, network_of
 from samara.control.raptor import KINDS, LIMITS, PERIOD, published_tensors, raptor_policy
+from samara.control.registry import LEARNT
 from samara.control.shipped import shipped_policy
 from samara.control.tuning import Tuned
 from samara.core.files import atomic_write

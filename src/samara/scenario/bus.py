@@ -15,6 +15,7 @@ from samara.physics.reference import Reference
 from samara.physics.types import Environment, State
 from samara.scenario.actuators import ActuatorCommand, motor_disable_mask, power_of_mask
 from samara.scenario.timeline import MICROSECONDS
+from samara.sensors.registry import SENSOR_TYPES
 from samara.vehicles.limits import UNIT_RANGE
 
 BUS_SCHEMA_VERSION = 3
@@ -24,8 +25,10 @@ BUS_SCHEMA_VERSION = 3
 name, settings apart, and the streams `status` and `outputs`. 3: what happened as numbers, in the stream `event`.
 """
 
-EYES = ("depth_camera", "lidar")
-SENSORS = ("gyro", "accelerometer", "magnetometer", "barometer", "gps", "vision", *EYES)
+SENSOR_FAULTS: dict[str, bool] = {
+    fault: sensor.has_image for sensor in SENSOR_TYPES.values() for fault in (sensor.faults or (sensor.name,))
+}
+"""The sensors that can fail, by the names of their faults, and whether single pixels or beams of them can"""
 
 
 class Blindness(NamedTuple):

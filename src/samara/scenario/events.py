@@ -20,7 +20,7 @@ from samara.physics.structure.slung_load import LoadState
 from samara.plan import trajectory as plan
 from samara.plan.trajectory import Trajectory
 from samara.plan.transfer import stop, transfer
-from samara.scenario.bus import EYES, SENSORS, Blindness, Bus, DroneBus
+from samara.scenario.bus import SENSOR_FAULTS, Blindness, Bus, DroneBus
 from samara.scenario.conditions import Sentence, holds, read_sentence
 from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import microseconds
@@ -311,11 +311,11 @@ def fail_sensor(sensor: str, drone: str = "", how: str = "frozen", share: float 
     "blank" sees nothing, "occluded" nothing in a `share` of the picture from its left edge, and "dead" nothing in that share of
     its pixels or beams, here and there.
     """
-    if sensor not in SENSORS:
-        raise ValueError(f"fail sensor: {sensor!r} is none; expected one of {', '.join(SENSORS)}")
-    if how not in FAILURES or (how != "frozen" and sensor not in EYES):
-        kinds = FAILURES if sensor in EYES else FAILURES[:1]
-        raise ValueError(f"fail sensor: {sensor} cannot be {how!r}; expected {' or '.join(kinds)}")
+    if sensor not in SENSOR_FAULTS:
+        raise ValueError(f"fail sensor: {sensor!r} is none; expected one of {', '.join(SENSOR_FAULTS)}")
+    modes = FAILURES if SENSOR_FAULTS[sensor] else FAILURES[:1]
+    if how not in modes:
+        raise ValueError(f"fail sensor: {sensor} cannot be {how!r}; expected {' or '.join(modes)}")
     if not is_number(share) or not 0.0 < share <= 1.0:
         raise ValueError(f"fail sensor: the share is {share!r}; expected a number above 0 and up to 1")
 

@@ -12,7 +12,7 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.supply import failsafe_parameters
 from samara.scenario.timeline import MICROSECONDS, microseconds, period
 from samara.sensors.earth import Place
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor, kind_of
 
 

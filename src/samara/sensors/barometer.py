@@ -14,7 +14,15 @@ from samara.physics.tilting import tilted
 from samara.physics.types import Environment, State, Vehicle
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import quantised
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
+from samara.sensors.sensor import (
+    AT_CENTRE,
+    Mounting,
+    Sample,
+    Sensor,
+    SensorType,
+    exact_barometer,
+    reading_sensor,
+)
 
 
 class BarometerPart(NamedTuple):
@@ -86,3 +94,12 @@ def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Place 
         start_normals=1,
         about=BarometerModel(part, mounting, altitude),
     )
+
+
+TYPE = SensorType(
+    "barometer",
+    BarometerPart,
+    barometer,
+    has_site=True,
+    exact=lambda site: exact_barometer(site.origin.altitude),
+)

@@ -9,7 +9,7 @@ from samara.core.remade import remade
 from samara.physics.rotors.propulsion import bus_current, supply_voltage
 from samara.physics.types import Vehicle
 from samara.sensors.error import quantised
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 
 
 class BatteryMonitorPart(NamedTuple):
@@ -90,3 +90,6 @@ def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, na
         start_normals=3,
         about=BatteryMonitorModel(part, mounting),
     )
+
+
+TYPE = SensorType("battery_monitor", BatteryMonitorPart, battery_monitor)

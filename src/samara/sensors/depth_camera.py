@@ -19,9 +19,10 @@ from samara.sensors.eyes import (
     ranged,
     require_count,
     require_range,
+    solids_and_terrain,
 )
 from samara.sensors.pinhole import Lens, Pinhole, pinhole, pixel_of, pixel_ray
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, SensorType
 
 FARTHEST = 65.535  # [m]: millimetres in 16 bits
 WIDEST = math.radians(170.0)
@@ -103,3 +104,6 @@ def depth_camera(
             "has no inverse within the picture; expected less distortion"
         )
     return eye_sensor("depth_camera", Depths(((0.0,) * part.shape[1],) * part.shape[0]), eye, name)
+
+
+TYPE = SensorType("depth_camera", DepthCameraPart, depth_camera, surroundings=solids_and_terrain, has_image=True)

@@ -124,6 +124,11 @@ def surroundings(eye: Eye, environment: Environment) -> tuple[Solid, ...]:
     return (ground, *eye.among.solids)
 
 
+def solids_and_terrain(sees: Any, terrain: HeightMap | None) -> dict[str, Any]:
+    """The arguments of a sensor with many rays: they meet the solids, and the height map if there is one"""
+    return {"among": Among(sees.solids, sees.ground if terrain is None else terrain)}
+
+
 def eye_sensor(kind: str, reading: Any, eye: Eye, name: str = "") -> Sensor:
     """The sensor of an eye; asked in Python it goes from ray to ray"""
 

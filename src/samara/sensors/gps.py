@@ -12,7 +12,7 @@ from samara.physics.frames import Geodetic, geodetic_from_enu
 from samara.physics.types import Vehicle
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import heard, held_where_lost, vector
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 
 
 class GpsPart(NamedTuple):
@@ -94,3 +94,6 @@ def gps(part: GpsPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name
         start_normals=3,
         about=GpsModel(part, mounting, where.origin),
     )
+
+
+TYPE = SensorType("gps", GpsPart, gps, has_site=True)

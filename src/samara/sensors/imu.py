@@ -17,7 +17,16 @@ from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.error import drift_sigma, quantised, saturated, vector, wandered
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor, specific_force
+from samara.sensors.sensor import (
+    AT_CENTRE,
+    IMU,
+    Mounting,
+    Sample,
+    Sensor,
+    SensorType,
+    reading_sensor,
+    specific_force,
+)
 
 
 class Gyroscope(NamedTuple):
@@ -185,3 +194,6 @@ def perfect(part: ImuPart) -> ImuPart:
         return triad._replace(noise_density=ZERO, full_scale=1e9, **nothing)
 
     return part._replace(gyroscope=of(part.gyroscope), accelerometer=of(part.accelerometer), imbalance=0.0, delay=0.0)
+
+
+TYPE = SensorType("imu", ImuPart, imu, faults=("gyro", "accelerometer"), exact=lambda site: IMU)

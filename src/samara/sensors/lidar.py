@@ -24,8 +24,9 @@ from samara.sensors.eyes import (
     ranged,
     require_count,
     require_range,
+    solids_and_terrain,
 )
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, SensorType
 
 FARTHEST = 1000.0  # [m]
 
@@ -105,3 +106,6 @@ def lidar(part: LidarPart, mounting: Mounting = AT_CENTRE, name: str = "", among
         raise ValueError(f"lidar.petals = {part.petals:g}: expected a whole number, or 0 for a head that turns")
     eye = Eye(part, mounting, among)
     return eye_sensor("lidar", Ranges(((0.0,) * part.shape[1],) * part.shape[0]), eye, name)
+
+
+TYPE = SensorType("lidar", LidarPart, lidar, surroundings=solids_and_terrain, has_image=True)

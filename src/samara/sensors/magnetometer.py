@@ -9,7 +9,7 @@ from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
 from samara.sensors.earth import HOME, Place, magnetic_field
 from samara.sensors.error import quantised, saturated, vector
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 
 
 class MagnetometerPart(NamedTuple):
@@ -81,3 +81,6 @@ def magnetometer(part: MagnetometerPart, mounting: Mounting = AT_CENTRE, where: 
         start_normals=9,
         about=MagnetometerModel(part, mounting, field_W),
     )
+
+
+TYPE = SensorType("magnetometer", MagnetometerPart, magnetometer, has_site=True)

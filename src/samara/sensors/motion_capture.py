@@ -7,7 +7,7 @@ from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, quat_exp,
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
 from samara.sensors.error import heard, held_where_lost, vector
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 
 
 class MotionCapturePart(NamedTuple):
@@ -73,3 +73,6 @@ def motion_capture(part: MotionCapturePart, mounting: Mounting = AT_CENTRE, name
         initial=lambda vehicle, normals: PoseMemory(nothing, 0.0),
         about=PoseModel(part, mounting),
     )
+
+
+TYPE = SensorType("motion_capture", MotionCapturePart, motion_capture, faults=("vision",))

@@ -12,8 +12,8 @@ from samara.core.ops import clamp, logical_and, where
 from samara.core.quantity import Quantity, Scalar
 from samara.core.remade import remade
 from samara.physics.types import Environment, State
-from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, traceable
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
+from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, solids_in_sight, traceable
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 
 
 class OpticalFlowPart(NamedTuple):
@@ -92,3 +92,6 @@ def optical_flow(
         about=FlowModel(part, mounting, sees),
         traced=traceable(sees),
     )
+
+
+TYPE = SensorType("optical_flow", OpticalFlowPart, optical_flow, surroundings=solids_in_sight)

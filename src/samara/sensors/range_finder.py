@@ -1,7 +1,7 @@
 """The range finder: how far the nearest surface is along its own x axis."""
 
 from functools import lru_cache
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from samara.core.algebra import EAST, rotate
 from samara.core.ops import logical_and, where
@@ -10,7 +10,7 @@ from samara.core.remade import remade
 from samara.physics.ground.contact import Ground
 from samara.physics.types import Environment, State
 from samara.sensors.error import quantised
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 from samara.world.obstacles import HeightMap, Ray, Solid, nearest_along
 
 
@@ -63,6 +63,11 @@ def distance_seen(state: State, mounting: Mounting, environment: Environment, se
     return nearest_along(ray_of(state, mounting), (ground, *sees.solids))
 
 
+def solids_in_sight(sees: Sees, terrain: HeightMap | None) -> dict[str, Any] | None:
+    """The arguments of a sensor with one ray: it meets the solids, and over a height map the plane below the drone"""
+    return {"sees": sees} if sees.solids else None
+
+
 def traceable(sees: Sees) -> bool:
     """Whether a ray can be compiled: over a height map it takes as many steps as it needs"""
     return not any(isinstance(solid, HeightMap) for solid in sees.solids)
@@ -94,3 +99,6 @@ def range_finder(
         about=RangeModel(part, mounting, sees),
         traced=traceable(sees),
     )
+
+
+TYPE = SensorType("range_finder", RangeFinderPart, range_finder, surroundings=solids_in_sight)

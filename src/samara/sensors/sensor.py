@@ -78,6 +78,31 @@ class Sensor:
                 )
 
 
+class SensorType(NamedTuple):
+    """A type of sensor: everything that its parts share besides their equation.
+
+    `part` is the record of its parameters, which data sheets are read into, and `build(part, mounting, name=…)` the sensor.
+    `faults` are the names under which an event may fail it, by default its own name. With `has_site`, `build` takes the site
+    on Earth as `where`. `surroundings(sees, terrain)` gives the further arguments of `build` for a sensor among solids or over
+    terrain, or None if it does not detect them; the `about` of its sensors then has `part` and `mounting`. `has_image` means
+    that single pixels or beams can fail. `exact` builds the sensor without error for a site.
+    """
+
+    name: str
+    part: type[Any]
+    build: Callable[..., Sensor]
+    faults: tuple[str, ...] = ()
+    has_site: bool = False
+    surroundings: Callable[..., dict[str, Any] | None] | None = None
+    has_image: bool = False
+    exact: Callable[[Place], Sensor] | None = None
+
+    @property
+    def fault_names(self) -> frozenset[str]:
+        """The faults that silence the sensor"""
+        return frozenset(self.faults or (self.name,))
+
+
 class Sample(NamedTuple):
     """What a sensor's equation may use at one sample: the drone as it is, the draws, what it remembers, and the time between
     samples [s]."""
@@ -173,14 +198,6 @@ def exact_barometer(home_altitude: float) -> Sensor:
         return (air_pressure(home_altitude + state.p_W.z),)
 
     return Sensor("barometer", ("pressure",), ("Pa",), pressure, traced=True)
-
-
-EXACT: dict[str, Callable[[Place], Sensor]] = {
-    "imu": lambda home: IMU,
-    "barometer": lambda home: exact_barometer(home.origin.altitude),
-    "position": lambda home: POSITION,
-}
-"""Sensors without error by name, each made for a home on Earth."""
 
 
 def kind_of(sensor: Sensor) -> str:

@@ -19,8 +19,8 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import World
-from samara.sensors.loader import seeing
 from samara.sensors.range_finder import Sees
+from samara.sensors.registry import faults_of, seeing
 from samara.sensors.sensor import Sensor
 from samara.vehicles.payload import with_payload
 from samara.vehicles.slung_load import cut
@@ -145,7 +145,7 @@ def setting_values(setup: DroneSetup, setting: DroneSetting) -> dict[str, tuple[
         "environment.motor_power": tuple(faults.motor_power) if setup.vehicle.rotors else (),
     }
     for sensor in setup.sensors:
-        failed = FAULTS.get(sensor.kind, frozenset()) & faults.sensors
+        failed = faults_of(sensor) & faults.sensors
         values[f"{sensor.name}/silent"] = (float(bool(failed)),)
     if setup.flight.is_frozen and setup.estimator != TRUTH:
         size = len(flatten(at_rest(setup.vehicle)))
@@ -153,18 +153,6 @@ def setting_values(setup: DroneSetup, setting: DroneSetting) -> dict[str, tuple[
         frozen = set(range(size)) if faults.estimator_frozen else frozen
         values["frozen"] = tuple(float(k in frozen) for k in range(size))
     return values
-
-
-FAULTS = {
-    "imu": frozenset({"gyro", "accelerometer"}),
-    "magnetometer": frozenset({"magnetometer"}),
-    "barometer": frozenset({"barometer"}),
-    "gps": frozenset({"gps"}),
-    "motion_capture": frozenset({"vision"}),
-    "depth_camera": frozenset({"depth_camera"}),
-    "lidar": frozenset({"lidar"}),
-}
-"""By type of sensor: the faults of `samara.scenario.bus.SENSORS` that silence it."""
 
 
 def frozen_components(failed: frozenset[str]) -> set[int]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.quantity import Quantity
+from samara.core.units import fields_of
 from samara.physics.air import drag as drag_effects
 from samara.physics.air.coaxial import COAXIAL, Coaxial
 from samara.physics.air.downwash import DOWNWASH, Downwash
@@ -61,6 +62,7 @@ OTHER_TABLES = (  # of a vehicle file, besides those of effects that may be swit
     *("gravity", "contact", "inflow", "battery", "rotor", "rotors", "motor", "payload"),
 )
 SCALE_PER_VOLT = 0.09  # of thrust: Crazyflies, whose rotor speeds are inferred from commands
+EXAMPLE_FRACTION = 1e-3  # of the declared range: where the parameters of examples are
 SHAKING_SHARE = 0.01  # of the thrust at any speed: a propeller that was balanced by hand
 
 
@@ -104,6 +106,17 @@ class EffectOption(NamedTuple):
     def completes(self) -> bool:
         """Whether a field without a default may be left to `complete`."""
         return self.complete is not _as_given
+
+    @property
+    def example(self) -> dict[str, Any]:
+        """A value within its declared range for every parameter without a default: lists for what is not one number."""
+        values: dict[str, Any] = {}
+        for key, field in fields_of(self.record).items():
+            if key not in self.record._field_defaults:
+                low, high = field.quantity.low, field.quantity.high
+                value = low + EXAMPLE_FRACTION * (high - low)
+                values[key] = value if field.numbers == 1 else [value] * (field.numbers or 1)
+        return values
 
 
 def needs_rotors(effect: str) -> Callable[[Vehicle], str | None]:

@@ -19,7 +19,7 @@ from samara.physics.quantities import position_error, smooth_position_error
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.sensors.depth_camera import DepthCameraPart
-from samara.sensors.loader import part
+from samara.sensors.registry import part
 from samara.vehicles.shape import extent_of
 from samara.world.gates import strikes_pole
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from samara.control.named import NAMES
 from samara.control.policy_file import ABOUT, WEIGHTS, PolicyError, load_policy, parse_policy
+from samara.control.registry import NAMES
 from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3
 from samara.core.names import NAME, first_twice, is_name

@@ -8,16 +8,15 @@ from samara.core.algebra import quat_from_euler
 from samara.core.names import first_twice
 from samara.core.shipped import is_file
 from samara.core.toml import Table
-from samara.estimate.complementary import Gains, complementary
-from samara.estimate.ekf import ekf
-from samara.estimate.fusion import Fusion, Start
-from samara.estimate.simple import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
+from samara.estimate.fusion import EstimatorSetup, Fusion, Options, can_fuse
+from samara.estimate.registry import ESTIMATORS
+from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.types import Vehicle
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.timeline import MICROSECONDS, Rates
 from samara.sensors.earth import Place
-from samara.sensors.loader import altered, parse_part, part, part_names
-from samara.sensors.sensor import EXACT, Sensor
+from samara.sensors.registry import EXACT, altered, parse_part, part, part_names
+from samara.sensors.sensor import Sensor
 
 
 def read_sensors(table: Table, beside: Beside, where: Place) -> tuple[Sensor, ...]:
@@ -53,39 +52,31 @@ def _sensor(table: Table, k: int, entries: list[Any], beside: Beside, where: Pla
 
 
 def read_estimator(table: Table, rates: Rates, sensors: tuple[Sensor, ...], vehicle: Vehicle) -> Estimator | Fusion:
-    """The one that is named; without a name the Kalman filter where the sensors allow it, else the truth"""
+    """The estimator that is named; without a name the Kalman filter if the sensors allow it, else the truth"""
     if "estimator" not in table:
-        kinds = {sensor.kind for sensor in sensors}
-        if "imu" not in kinds or not kinds & {"gps", "motion_capture"}:
+        if not can_fuse(sensors):
             return TRUTH
         table.entries["estimator"] = "ekf"
-    own = table.kind_table("estimator")
-    kind = own.text("kind", choices=("truth", "noisy", "delayed", "ekf", "complementary"))
-    period = rates.periods()["estimator"] / MICROSECONDS
-    if kind in ("ekf", "complementary"):
-        return _fusion(own, kind, sensors, period, vehicle["gravity"].acceleration)
-    if kind == "truth":
-        own.finish()
-        return TRUTH
-    delay = own.number("delay") if kind == "delayed" or "delay" in own else 0.0
-    source = TRUTH
-    with own.at():
-        if kind == "noisy":
-            source = noisy_estimator(Noise(**own.given_numbers(Noise._fields)))
-        own.finish()
-        return delayed_estimator(delay, period, source) if delay else source
+    block = table.kind_table("estimator")
+    estimator_type = ESTIMATORS[block.text("kind", choices=ESTIMATORS)]
+    setup = EstimatorSetup(sensors, rates.periods()["estimator"] / MICROSECONDS, vehicle["gravity"].acceleration)
+    records = {options.argument: _record(block, options) for options in estimator_type.options}
+    block.finish()
+    with block.at():
+        estimator: Estimator | Fusion = estimator_type.build(setup, **records)
+        return estimator
 
 
-def _fusion(own: Table, kind: str, sensors: tuple[Sensor, ...], period: float, gravity: float) -> Fusion:
-    """`start` is how well the beginning is known; the complementary filter's gains may be given too."""
-    beginning = own.optional_table("start")
-    start = Start()
-    if beginning is not None:
-        start = Start(**beginning.given_numbers(Start._fields, above=0.0))
-        beginning.finish()
-    gains = own.given_numbers(Gains._fields, above=0.0) if kind == "complementary" else {}
-    own.finish()
-    with own.at():
-        if kind == "ekf":
-            return ekf(sensors, period, gravity, start)
-        return complementary(sensors, period, gravity, start, Gains(**gains))
+def _record(block: Table, options: Options) -> Any:
+    """The record of an estimator's options, with its defaults for the keys that are missing"""
+    table = block.optional_table(options.table) if options.table else block
+    if table is None:
+        return options.record()
+    numbers = {
+        key: table.number(key, above=options.above)
+        for key in options.record._fields
+        if key in table or key not in options.record._field_defaults
+    }
+    if options.table:
+        table.finish()
+    return options.record(**numbers)

@@ -1,7 +1,6 @@
 """`[wind]` of a scenario, or `[[wind]]` where several blow at once."""
 
 import math
-from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
@@ -11,25 +10,10 @@ from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
 from samara.vehicles.effects import OPTIONS
 from samara.wind import sources
-from samara.wind.shear import LogLaw, PowerLaw
+from samara.wind.registry import WINDS
 from samara.wind.sources import NoWind, WindSource, is_local
-from samara.wind.table import Field, Replay
-from samara.wind.turbulence import Dryden, VonKarman
 
 WEST = 270.0  # [deg]: where a wind comes from that says only how fast it is
-WINDS: dict[str, Callable[..., WindSource]] = {
-    "none": sources.NoWind,
-    "constant": sources.Constant,
-    "step": sources.Step,
-    "gust": sources.Gust,
-    "turbulence": sources.OrnsteinUhlenbeck,
-    "dryden": Dryden,
-    "von_karman": VonKarman,
-    "power_law": PowerLaw,
-    "log_law": LogLaw,
-    "field": Field.from_bytes,
-    "replay": Replay.from_bytes,
-}
 
 
 def read_wind(
@@ -59,14 +43,14 @@ def read_wind(
 def _source(table: Table, beside: Beside, environment: Environment) -> WindSource:
     kind = table.text("kind", "constant", WINDS)
     maker: Any = WINDS[kind]
-    given: dict[str, Any] = {}
-    if kind in ("field", "replay"):
+    parameters, given = signature(maker).parameters, dict[str, Any]()
+    if "data" in parameters:
         given["name"] = table.text("file")
         given["data"] = beside.bytes_of(table, "file", given["name"])
-    if "ground" in signature(maker).parameters and "ground" not in table.entries:
+    if "ground" in parameters and "ground" not in table.entries:
         given["ground"] = environment.ground.point_W.z
-    if kind in ("dryden", "von_karman"):
-        given["height"] = 10.0  # of none: every drone is at its own
+    if {"mean", "height"} <= set(parameters):
+        given["height"] = 10.0  # unused: every drone is at its own height
         if isinstance(table.entries.get("mean"), dict):
             given["mean"] = _source(table.table("mean"), beside, environment)
         elif "mean" in table:

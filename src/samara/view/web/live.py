@@ -14,7 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from samara.control.named import CONTROLLERS, name_of
+from samara.control.named import name_of
+from samara.control.registry import CONTROLLERS
 from samara.core.colours import COLOURS
 from samara.physics.frames import wind_enu_from_direction
 from samara.record.background import Background

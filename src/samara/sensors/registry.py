@@ -17,35 +17,43 @@ from samara.core.quantity import Quantity
 from samara.core.shipped import Shipped
 from samara.core.toml import File, document
 from samara.core.units import converted
-from samara.sensors.barometer import BarometerPart, barometer
-from samara.sensors.battery_monitor import BatteryMonitorPart, battery_monitor
-from samara.sensors.depth_camera import DepthCameraPart, depth_camera
+from samara.sensors import (
+    barometer,
+    battery_monitor,
+    depth_camera,
+    gps,
+    imu,
+    lidar,
+    magnetometer,
+    motion_capture,
+    optical_flow,
+    range_finder,
+)
 from samara.sensors.earth import HOME, Place
-from samara.sensors.eyes import Among, Eye
-from samara.sensors.gps import GpsPart, gps
-from samara.sensors.imu import ImuPart, imu
-from samara.sensors.lidar import LidarPart, lidar
-from samara.sensors.magnetometer import MagnetometerPart, magnetometer
-from samara.sensors.motion_capture import MotionCapturePart, motion_capture
-from samara.sensors.optical_flow import FlowModel, OpticalFlowPart, optical_flow
-from samara.sensors.range_finder import RangeFinderPart, RangeModel, Sees, range_finder
-from samara.sensors.sensor import Mounting, Sensor
+from samara.sensors.range_finder import Sees
+from samara.sensors.sensor import POSITION, Mounting, Sensor, SensorType
 from samara.world.obstacles import HeightMap
 
 SCHEMA = 1
-KINDS: dict[str, tuple[type[Any], Callable[..., Sensor]]] = {
-    "imu": (ImuPart, imu),
-    "magnetometer": (MagnetometerPart, magnetometer),
-    "barometer": (BarometerPart, barometer),
-    "gps": (GpsPart, gps),
-    "range_finder": (RangeFinderPart, range_finder),
-    "optical_flow": (OpticalFlowPart, optical_flow),
-    "motion_capture": (MotionCapturePart, motion_capture),
-    "battery_monitor": (BatteryMonitorPart, battery_monitor),
-    "depth_camera": (DepthCameraPart, depth_camera),
-    "lidar": (LidarPart, lidar),
+MODULES = (
+    imu,
+    magnetometer,
+    barometer,
+    gps,
+    range_finder,
+    optical_flow,
+    motion_capture,
+    battery_monitor,
+    depth_camera,
+    lidar,
+)
+"""The registry: the module of every type of sensor, each with a `TYPE`"""
+SENSOR_TYPES: dict[str, SensorType] = {module.TYPE.name: module.TYPE for module in MODULES}
+EXACT: dict[str, Callable[[Place], Sensor]] = {
+    **{name: sensor.exact for name, sensor in SENSOR_TYPES.items() if sensor.exact is not None},
+    "position": lambda site: POSITION,
 }
-ON_EARTH = ("magnetometer", "barometer", "gps")  # these need to know where
+"""Sensors without error by name, each built for a site on Earth"""
 
 
 class PartError(ValueError):
@@ -62,24 +70,25 @@ class Part(NamedTuple):
 
     def sensor(self, *, r_B: Vec3 = ZERO, q_BS: Quat = IDENTITY, where: Place = HOME, name: str = "") -> Sensor:
         """The sensor it is when mounted at r_B from the centre of mass, turned by q_BS"""
-        make, mounting = KINDS[self.kind][1], Mounting(Vec3(*r_B), Quat(*q_BS))
-        own = {"where": where} if self.kind in ON_EARTH else {}
-        return make(self.numbers, mounting, name=name, **own)
+        sensor_type, mounting = SENSOR_TYPES[self.kind], Mounting(Vec3(*r_B), Quat(*q_BS))
+        site = {"where": where} if sensor_type.has_site else {}
+        return sensor_type.build(self.numbers, mounting, name=name, **site)
 
 
 def seeing(sensor: Sensor, sees: Sees, terrain: HeightMap | None = None) -> Sensor:
-    """The sensor among other things to see; one that looks at nothing stays as it is
-
-    Over a height map a single ray meets the plane below the drone, and those of a camera or a lidar meet the map.
-    """
-    if isinstance(sensor.about, Eye):
-        among = Among(sees.solids, sees.ground if terrain is None else terrain)
-        whole: Sensor = KINDS[sensor.kind][1](sensor.about.part, sensor.about.mounting, name=sensor.name, among=among)
-        return whole
-    if not isinstance(sensor.about, (RangeModel, FlowModel)) or not sees.solids:
+    """The sensor among solids and over terrain; one that notices neither stays as it is"""
+    sensor_type = SENSOR_TYPES.get(sensor.kind)
+    if sensor_type is None or sensor_type.surroundings is None:
         return sensor
-    again: Sensor = KINDS[sensor.kind][1](sensor.about.part, sensor.about.mounting, name=sensor.name, sees=sees)
-    return again
+    options = sensor_type.surroundings(sees, terrain)
+    if options is None:
+        return sensor
+    return sensor_type.build(sensor.about.part, sensor.about.mounting, name=sensor.name, **options)
+
+
+def faults_of(sensor: Sensor) -> frozenset[str]:
+    """The names of the faults that silence a sensor; none for a type that is not registered"""
+    return SENSOR_TYPES[sensor.kind].fault_names if sensor.kind in SENSOR_TYPES else frozenset()
 
 
 PARTS = Shipped("part", "samara.sensors.parts", PartError)
@@ -106,9 +115,9 @@ def parse_part(text: str, origin: str) -> Part:
     """A part from the text of a file; `origin` is what errors call it"""
     file = DataSheet(document(text, origin, PartError), File(origin, PartError))
     file.schema(SCHEMA, default=SCHEMA)
-    kind, name = file.text("kind", choices=KINDS), file.text("name", Path(origin).stem)
+    kind, name = file.text("kind", choices=SENSOR_TYPES), file.text("name", Path(origin).stem)
     file.text("description", "")
-    return Part(name, kind, _record(KINDS[kind][0], file), tuple(file.file.sources))
+    return Part(name, kind, _record(SENSOR_TYPES[kind].part, file), tuple(file.file.sources))
 
 
 def _record(kind: type[Any], table: DataSheet) -> Any:

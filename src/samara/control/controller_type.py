@@ -1,0 +1,84 @@
+"""A type of controller: how one is built, and which of its parameters may be chosen by name."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from samara.core.algebra import Vec3
+from samara.core.number import Number, plain
+from samara.core.quantity import LARGEST
+
+
+class Tuned(NamedTuple):
+    """A controller's name, and the parameters chosen by name."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        return dict(self.options)
+
+
+class Knob(NamedTuple):
+    """The expected value in words, and a function that returns the parameter of a value, or None if it does not fit."""
+
+    expected: str
+    read: Callable[[Any], Any]
+
+
+def is_real(value: Any) -> bool:
+    if not isinstance(value, (int, float, Number)) or isinstance(value, bool):
+        return False
+    size: Any = abs(value)
+    return bool(size <= LARGEST)
+
+
+def _number(expected: str, fits: Callable[[float], bool]) -> Knob:
+    return Knob(expected, lambda value: plain(value) if is_real(value) and fits(value) else None)
+
+
+def choice(*words: str) -> Knob:
+    return Knob(f"one of {', '.join(words)}", lambda value: value if value in words else None)
+
+
+def _numbers(value: Any) -> tuple[Any, ...] | None:
+    fits = isinstance(value, (list, tuple)) and all(map(is_real, value))
+    return tuple(plain(x) for x in value) if fits else None
+
+
+def _three(value: Any) -> Vec3 | None:
+    fits = isinstance(value, (list, tuple)) and len(value) == 3 and all(is_real(x) and x > 0.0 for x in value)
+    return Vec3(*(plain(x) for x in value)) if fits else None
+
+
+POSITIVE = _number("a positive number", lambda x: x > 0.0)
+NOT_NEGATIVE = _number("a number that is not negative", lambda x: x >= 0.0)
+SHARE = _number("a number from 0 to 1", lambda x: 0.0 <= x <= 1.0)
+ANGLE = _number("an angle between 0 and π/2 rad", lambda x: 0.0 < x < 0.5 * math.pi)
+THREE = Knob("three positive numbers", _three)
+FLAG = Knob("true or false", lambda value: value if isinstance(value, bool) else None)
+WHOLE = Knob(
+    "a whole number, at least 1",
+    lambda value: value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None,
+)
+NUMBERS = Knob("finite numbers in a list", _numbers)
+
+LIMITS = {"tilt": ANGLE, "speed": POSITIVE}
+FREQUENCIES = {"position": POSITIVE, "attitude": THREE}
+LOOPS = {**FREQUENCIES, "lead": NOT_NEGATIVE}
+
+
+class ControllerType(NamedTuple):
+    """A type of controller: `build(vehicle, healthy=…, period=…, **chosen)` makes one, with an `initial_memory`.
+
+    `knobs` are the parameters that may be chosen by name, in SI units; an angle may also be given in degrees, with `_deg`
+    behind its name. `instants_ahead(chosen)` is the number of instants a predictive controller plans for: it is called in
+    Python, and the others are traced. `rate` is the rate at which it has to be called, if that is fixed [Hz].
+    """
+
+    name: str
+    build: Callable[..., Any]
+    knobs: Mapping[str, Knob] = {}
+    instants_ahead: Callable[[Mapping[str, Any]], int] | None = None
+    rate: float | None = None

@@ -1,0 +1,166 @@
+"""The base class of the traced scalars of all backends: `abs()`, and one sentence for every operation that cannot be traced.
+
+A component (a sensor, an estimator, a controller, an effect, a wind source) is traced by calling it with scalars that
+record the operations. `float(x)`, `if x > 0`, `math.sin(x)`, `numpy.sin(x)`, `round(x)` or `f"{x:.2f}"` need a number, which
+exists only when the compiled code runs. Each of them is a `TraceError` that names the expression, the function and the line.
+"""
+
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, TracebackType
+from typing import Any
+
+from samara.core import ops
+
+_NOT_COMPONENTS = (
+    *("samara.core.traced", "samara.core.ops", "samara.core.algebra", "samara.core.tree"),
+    *("samara.core.layer", "samara.core.grid", "samara.core.loop"),
+    *("samara.backends", "numpy", "jax", "contextlib", "functools"),
+)
+"""Modules that call a component or are called by it: no sentence blames a line of theirs"""
+_EQUIVALENTS = {
+    **{"max": "maximum", "min": "minimum", "fmax": "maximum", "fmin": "minimum", "clip": "clamp"},
+    **{
+        "pow": "power",
+        "fabs": "absolute",
+        "hypot": "safe_norm",
+        "norm": "safe_norm",
+        "round": "floor",
+        "trunc": "floor",
+    },
+    **{"int": "floor", "ceil": "floor", "copysign": "sign", "arcsin": "asin", "arccos": "acos", "arctan": "atan"},
+    "arctan2": "atan2",
+}
+"""Functions of Python and NumPy by name, and the operation of `samara.core.ops` to use instead where its name differs"""
+_ARITHMETIC = {
+    **{"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow"},
+    **{"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne"},
+}
+"""NumPy's functions behind its operators, and the method of the operator"""
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+class TraceError(TypeError):
+    """A component does something with a traced scalar that cannot be traced; the message is one sentence."""
+
+
+def _refusal(reason: str, remedy: str) -> Callable[..., Any]:
+    """A method that raises a TraceError about the line of the component that called it"""
+
+    def refuse(self: Any, *arguments: Any) -> Any:
+        raise trace_error(reason, remedy)
+
+    return refuse
+
+
+_NO_NUMBER = "the number is known only when the compiled code runs"
+_NO_PYTHON = "use samara.core.ops, or declare the component as not traced"
+
+
+class TracedScalar:
+    """The base class of traced scalars. A subclass has the arithmetic; this refuses what needs a number."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __abs__(self) -> Any:
+        """|x|, with the bits of Python's `abs()`: |−0| = +0"""
+        return ops.where(ops.equal(self, 0.0), 0.0, ops.absolute(self))
+
+    def __pos__(self) -> Any:
+        return self
+
+    __bool__ = _refusal(
+        "a traced scalar is neither true nor false",
+        "use samara.core.ops.where instead of if, and samara.core.ops.logical_and and logical_or instead of and and or",
+    )
+    __float__ = __int__ = __index__ = __complex__ = __round__ = _refusal(_NO_NUMBER, _NO_PYTHON)
+    __floordiv__ = __rfloordiv__ = _refusal(_NO_NUMBER, "use samara.core.ops.floor(a / b) instead of a // b")
+    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refusal(
+        _NO_NUMBER, "use a - b * samara.core.ops.floor(a / b) instead of a % b, or samara.core.ops.wrap_angle"
+    )
+
+    def __format__(self, specification: str) -> str:
+        if specification:
+            raise trace_error(_NO_NUMBER, "format numbers outside the traced function")
+        return str(self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """A NumPy number beside an operator reaches the operator; NumPy's functions are refused."""
+        operator = _ARITHMETIC.get(ufunc.__name__)
+        if method != "__call__" or operator is None or options:
+            raise trace_error(f"numpy.{ufunc.__name__} computes with numbers only", _NO_PYTHON)
+        first, second = (x[()] if getattr(x, "shape", None) == () else x for x in inputs)  # a 0-d array as its number
+        if isinstance(first, TracedScalar):
+            return getattr(first, f"__{operator}__")(second)
+        return getattr(second, f"__{_MIRRORED.get(operator, f'r{operator}')}__")(first)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        raise trace_error(f"numpy.{function.__name__} computes with numbers only", _NO_PYTHON)
+
+
+def trace_error(reason: str, remedy: str) -> TraceError:
+    """The error about the innermost line of a component that is being executed"""
+    frame = caller = sys._getframe(1)
+    while caller is not None and not _is_component(caller.f_globals):
+        caller = caller.f_back  # type: ignore[assignment]
+    frame = caller or frame
+    return _error(frame.f_code, frame.f_lasti, frame.f_lineno, reason, remedy)
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Within, a TypeError of a component that is traced becomes a TraceError with its line, as does a missing attribute of a
+    traced scalar."""
+    try:
+        yield
+    except TraceError:
+        raise
+    except (TypeError, AttributeError) as error:
+        if isinstance(error, AttributeError) and not isinstance(error.obj, TracedScalar):
+            raise
+        innermost = _component_in(error.__traceback__)
+        if innermost is None:
+            raise
+        code, last, line = innermost.tb_frame.f_code, innermost.tb_lasti, innermost.tb_lineno
+        raise _error(code, last, line, str(error), _NO_PYTHON) from error
+
+
+def _component_in(traceback: TracebackType | None) -> TracebackType | None:
+    innermost = None
+    while traceback is not None:
+        if _is_component(traceback.tb_frame.f_globals):
+            innermost = traceback
+        traceback = traceback.tb_next
+    return innermost
+
+
+def _is_component(names: dict[str, Any]) -> bool:
+    module = str(names.get("__name__", ""))
+    return not any(module == prefix or module.startswith(f"{prefix}.") for prefix in _NOT_COMPONENTS)
+
+
+def _error(code: CodeType, last: int, line: int, reason: str, remedy: str) -> TraceError:
+    text = _expression(code, last) or linecache.getline(code.co_filename, line).strip()
+    shown = f"`{text}` " if text else ""
+    return TraceError(
+        f"{code.co_filename}:{line}, in {code.co_name}: {shown}cannot be traced: {reason}; {_equivalent(text) or remedy}"
+    )
+
+
+def _expression(code: CodeType, last: int) -> str:
+    """The source of the expression that was being evaluated, or "" if it is unknown or spans lines"""
+    line, last_line, start, end = list(code.co_positions())[last // 2]
+    if line is None or line != last_line or start is None or end is None:
+        return ""
+    return linecache.getline(code.co_filename, line).encode()[start:end].decode(errors="replace")
+
+
+def _equivalent(text: str) -> str:
+    """The advice for a call of a function that `samara.core.ops` has under this or another name"""
+    called = re.match(r"(?:\w+\.)*(\w+)\(", text)
+    name = _EQUIVALENTS.get(called[1], called[1]) if called else ""
+    return f"use samara.core.ops.{name}" if callable(getattr(ops, name, None)) and not name.startswith("_") else ""

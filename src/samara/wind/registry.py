@@ -1,0 +1,27 @@
+"""Wind sources by name: another one is a module with its class, and an entry in `WINDS`.
+
+A scenario file fills the parameters of the class or function by name. Some of them have a meaning of their own: `data` and
+`name` are the content and the name of the `file` that the table names, `ground` is the height of the ground unless it is given,
+and a `mean` beside a `height` is a wind or a table of one.
+"""
+
+from collections.abc import Callable
+
+from samara.wind.shear import LogLaw, PowerLaw
+from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, WindSource
+from samara.wind.table import Field, Replay
+from samara.wind.turbulence import Dryden, VonKarman
+
+WINDS: dict[str, Callable[..., WindSource]] = {
+    "none": NoWind,
+    "constant": Constant,
+    "step": Step,
+    "gust": Gust,
+    "turbulence": OrnsteinUhlenbeck,
+    "dryden": Dryden,
+    "von_karman": VonKarman,
+    "power_law": PowerLaw,
+    "log_law": LogLaw,
+    "field": Field.from_bytes,
+    "replay": Replay.from_bytes,
+}
