@@ -29,6 +29,7 @@ from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
 from samara.sim.stages.downwash import Pressing, downwash_on, margins
+from samara.wind.turbulence import Dryden
 
 APART = 0.5
 PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))
@@ -390,3 +391,14 @@ def test_no_downwash_costs_nothing(monkeypatch):
     simulation = Simulation(above_each_other(vehicle=samara.vehicle("crazyflie_documented"), duration=0.1))
     simulation.run()
     assert simulation.bus().drones[0].environment.pushes == ()
+
+
+def test_flights_of_a_batch_do_not_press_on_each_other():
+    """They start at one place, each in a world of its own: a gust moves them apart."""
+    scenario = above_each_other(PLACES[:1], duration=0.5)
+    scenario = replace(scenario, wind=Dryden(Vec3(3.0, 0.0, 0.0)))
+    batch = samara.fly_many(scenario, 2)
+    for flight in range(2):
+        alone = fly(replace(scenario, seed=scenario.seed + flight))
+        assert [x[flight] for x in batch.final.p_W] == alone.position[-1].tolist()
+    assert batch.final.p_W.x[0] != batch.final.p_W.x[1]

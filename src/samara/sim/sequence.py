@@ -36,7 +36,7 @@ def standard_sequence(
     downwash: tuple[Entry, ...] = ()
     if world.solids or world.terrain is not None:
         ground = (GROUND,)
-    if any(drone.vehicle.has("downwash") for drone in drones):
+    if len(drones) > 1 and any(drone.vehicle.has("downwash") for drone in drones):
         from samara.sim.stages.downwash import DownwashStage
 
         downwash = (DownwashStage(),)

@@ -24,6 +24,7 @@ from samara.physics.surroundings import environment_of
 from samara.physics.types import Vehicle
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
+from samara.sim.schedule import Span
 from samara.sim.stage import PythonStage
 
 Array = np.ndarray[Any, Any]
@@ -74,6 +75,10 @@ class DownwashStage(PythonStage):
         self._fleet_groups: list[Group] = []
         self._groups: list[Group] = []
         self._pressing: list[Pressing] = []
+
+    def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
+        """At the ticks of the wind; never where every drone flies a flight of its own"""
+        return super().is_due(fleet, span, needed=needed and not fleet.apart)
 
     def prepare(self, fleet: Fleet) -> None:
         """Who has it"""
