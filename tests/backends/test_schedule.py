@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from samara.backends.llvm_code import vector_width
-from samara.backends.llvm_schedule import DONE, ROW, Memory, Operation, Walk
+from samara.backends.llvm_schedule import DONE, ROW, Memory, Operation, RowCall, Walk
 from samara.backends.machine import CompiledStep, Precision
 from samara.core.random import key_of, normals
 
@@ -69,7 +69,7 @@ def test_a_table_gives_the_row_of_its_tick_and_takes_one(width):
     table, shared = np.arange(24.0 * n).reshape(4, 6, n), np.arange(24.0).reshape(4, 6)
     own, alike, kept = np.zeros((6, n)), np.zeros((6, n)), np.zeros((4, 8, n))
     first, place = np.array([5], dtype=np.int64), np.array([kept.ctypes.data], dtype=np.int64)
-    tick = 100, 30, first, 0
+    tick = 100, 30, first
     operations = [
         Operation("take", ONE, (table, own, 6, *tick)),
         Operation("take_shared", ONE, (shared, alike, 6, *tick)),
@@ -80,22 +80,6 @@ def test_a_table_gives_the_row_of_its_tick_and_takes_one(width):
     np.testing.assert_array_equal(alike, np.repeat(shared[2][:, None], n, axis=1))
     np.testing.assert_array_equal(kept[2, 2:], table[2])
     assert not kept[:2].any() and not kept[3:].any() and not kept[2, :2].any()
-
-
-def test_a_ring_gives_back_what_was_put_into_it_a_delay_ago():
-    """Period 10, delay 20, a ring of three: at t it is what was there at t − 20"""
-    now, heard, ring = np.zeros((1, 1)), np.full((1, 1), np.nan), np.zeros((3, 1, 1))
-    first = np.zeros(1, dtype=np.int64)
-    operations = [
-        Operation("clock", ONE, (now,)),
-        Operation("put_in_ring", ONE, (now, ring, 1, 10, 0, first, 3)),
-        Operation("take", TWO, (ring, heard, 1, 10, 20, first, 3)),
-    ]
-    for time_us in range(0, 120, 10):
-        walked(operations, schedule((time_us, 0, ONE | TWO * (time_us >= 20), 0.0)), 1, 1)
-        assert now[0, 0] == time_us / 1e6
-        if time_us >= 20:
-            assert heard[0, 0] == (time_us - 20) / 1e6
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -136,12 +120,26 @@ def test_steps_are_taken_as_many_and_as_long_as_the_row_says(n):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_gate_keeps_out_only_where_it_is_0_in_all_lanes(width):
-    machine, gate = CompiledStep(lambda x, held: x + held, 0.0, 0.0).machine(2 * width), np.zeros((1, 2 * width))
-    machine.held[:] = 1.0
+@pytest.mark.parametrize("precision", [Precision(), Precision("float32", True)])
+def test_a_call_reads_and_writes_rows_wherever_they_are(width, precision):
+    """(a, b) ← (b, a + b): a row may be read and written, and rows of one array in any order"""
+    n, rows = 2 * width, np.arange(4.0)[:, None] + 10.0 * np.arange(2 * width)
+    code, other = CompiledStep(lambda own, held: (held[1], held[0] + held[1]), (0.0, 0.0), (0.0, 0.0)), rows.copy()
+    call = RowCall(code, [(rows, 3, 1), (rows, 0, 1)], [(rows, 3, 1), (rows, 0, 1)])
+    walked([Operation("call", ONE, (call,))], schedule((0, 0, ONE, 0.0)), n, width, precision=precision)
+    np.testing.assert_array_equal(rows[3], other[0])
+    np.testing.assert_array_equal(rows[0], other[3] + other[0])
+    np.testing.assert_array_equal(rows[1:3], other[1:3])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_call_is_skipped_only_where_its_condition_holds_in_all_lanes(width):
+    sums, gate = np.zeros((1, 2 * width)), np.zeros((1, 2 * width))
     gate[0, -1] = 1.0
-    walked([Operation("run_where", ONE, (machine, gate))], schedule((0, 0, ONE, 0.0)), 2 * width, width)
-    assert machine.carry[0].tolist() == [0.0] * width + [1.0] * width
+    code = CompiledStep(lambda own, held: (held[0] + 1.0,), (0.0,), (0.0, 0.0), skip_when=lambda held: held[1] < 0.5)
+    call = RowCall(code, [(sums, 0, 1), (gate, 0, 1)], [(sums, 0, 1)])
+    walked([Operation("call", ONE, (call,))], schedule((0, 0, ONE, 0.0)), 2 * width, width)
+    assert sums[0].tolist() == [0.0] * width + [1.0] * width
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -154,7 +154,7 @@ def test_a_turned_imu_is_turned_back():
 
     class Told:
         sensor = samara.sensors.part("bmi088").sensor(q_BS=quat_from_euler(0.0, 0.0, math.pi / 2))
-        said = np.array([[1.0], [0.0], [9.8], [0.0], [2.0], [0.0]])
+        reading = np.array([[1.0], [0.0], [9.8], [0.0], [2.0], [0.0]])
         fresh = np.ones(1)
 
     readings = Senses([Told()]).read(0, [0.0] * 6 + [1.0] + [0.0] * 6, [0.0] * 19)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import samara
+from samara.core.integrate import IN_FLIGHT
 from samara.record.run import check_expectations
 from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario, scenario_names
 from samara.scenario.scenario_file.happening import ACTIONS
@@ -109,7 +110,7 @@ def test_settings_reach_into_the_file():
         ("seed = -4", "mine.toml: seed = -4: expected a whole number from 0 to 9223372036854775807"),
         ("seed = 1.5", "mine.toml: seed = 1.5: expected a whole number"),
         ("schema = 2", "mine.toml: schema = 2: expected 1"),
-        ('integrator = "euler"', "mine.toml: integrator = 'euler': expected one of rk4, rk45"),
+        ('integrator = "rk23"', f"mine.toml: integrator = 'rk23': expected one of {', '.join(IN_FLIGHT)}"),
         ("strict = 1", "mine.toml: strict = 1: expected true or false"),
         (
             "[rates]\nwind = 300",

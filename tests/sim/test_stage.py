@@ -255,6 +255,6 @@ def test_a_stage_record_gives_the_same_bits_stepped_and_as_a_python_stage():
 def test_a_slot_that_does_not_exist_is_named():
     stage = Stage("thermal", "wind", rising, ("state.p_W", "environment.winds_W"), ("environment.wind_W",))
     with pytest.raises(
-        KeyError, match=r"slot 'environment' has no part 'environment.winds_W'; expected one of .*wind_W"
+        ValueError, match=r"slot 'environment' has no part 'environment.winds_W'; expected one of .*wind_W"
     ):
         Simulation(CALM_SWARM, stages=with_stage(stage))
